@@ -1,0 +1,12 @@
+// Assertions for programmer errors: always on, never reachable by input from outside.
+#pragma once
+
+namespace starling {
+
+// Prints the failed condition and its place to standard error and aborts.
+[[noreturn]] void check_failed(const char* condition, const char* file, int line);
+
+}  // namespace starling
+
+#define STARLING_CHECK(condition) \
+  ((condition) ? static_cast<void>(0) : ::starling::check_failed(#condition, __FILE__, __LINE__))

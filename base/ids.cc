@@ -1,0 +1,42 @@
+#include "base/ids.h"
+
+#include "base/text.h"
+
+namespace starling {
+
+std::string to_string(PeerId id) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text(16, '0');
+  for (int i = 0; i < 16; ++i) text[i] = kDigits[(id.value >> (60 - 4 * i)) & 15];
+  return text;
+}
+
+Result<Address> Address::parse(std::string_view text) {
+  const auto bad = [&](std::string_view what) {
+    return Error{"address '" + std::string(text) + "': " + std::string(what) +
+                 "; expected HOST:PORT, for example 127.0.0.1:7100 or [::1]:7100"};
+  };
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos) return bad("no port");
+  std::string_view host = text.substr(0, colon);
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return bad("an IPv6 host must stand in brackets");
+  }
+  if (host.empty()) return bad("no host");
+  if (host.size() > 253) return bad("the host is longer than 253 characters");
+  for (const char c : host) {
+    if (c <= ' ' || c == 127 || c == '[' || c == ']') return bad("the host holds a character no host name has");
+  }
+  const auto port = parse_number<std::uint16_t>(text.substr(colon + 1));
+  if (!port) return bad("the port is not a number from 0 to 65535");
+  return Address{std::string(host), *port};
+}
+
+std::string to_string(const Address& address) {
+  const bool v6 = address.host.find(':') != std::string::npos;
+  return (v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
+}
+
+}  // namespace starling

@@ -1,0 +1,80 @@
+#include "base/text.h"
+
+#include <array>
+#include <utility>
+
+namespace starling {
+namespace {
+
+struct Unit {
+  std::string_view suffix;
+  double factor;
+};
+
+// Splits "1.5ms" into 1.5 and "ms"; nullopt where there is no number in front.
+std::optional<std::pair<double, std::string_view>> split_quantity(std::string_view text) {
+  const auto end = text.find_first_not_of("0123456789.");
+  const auto number = parse_number<double>(text.substr(0, end));
+  if (!number) return std::nullopt;
+  std::string_view suffix = end == std::string_view::npos ? std::string_view{} : text.substr(end);
+  while (!suffix.empty() && suffix.front() == ' ') suffix.remove_prefix(1);
+  return std::pair{*number, suffix};
+}
+
+constexpr std::array<Unit, 6> kTimes{{{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
+constexpr std::array<Unit, 4> kRates{{{"bit/s", 1}, {"kbit/s", 1e3}, {"Mbit/s", 1e6}, {"Gbit/s", 1e9}}};
+
+}  // namespace
+
+Result<Duration> parse_duration(std::string_view text) {
+  const auto quantity = split_quantity(text);
+  if (quantity) {
+    const auto [number, suffix] = *quantity;
+    if (suffix.empty() && number == 0) return Duration{0};
+    for (const auto& unit : kTimes) {
+      if (suffix != unit.suffix) continue;
+      const double ns = number * unit.factor;
+      if (ns > 3.2e18) return Error{"'" + std::string(text) + "' is longer than 100 years"};
+      return Duration{static_cast<std::int64_t>(ns + 0.5)};
+    }
+  }
+  return Error{"'" + std::string(text) + "' is not a time; expected a number and ns, us, ms, s, m or h, for example 20ms"};
+}
+
+std::string format_duration(Duration d) {
+  const std::int64_t ns = d.count();
+  if (ns == 0) return "0s";
+  constexpr std::array<std::pair<std::int64_t, const char*>, 4> kForms{
+      {{1'000'000'000, "s"}, {1'000'000, "ms"}, {1'000, "us"}, {1, "ns"}}};
+  for (const auto& [size, suffix] : kForms) {
+    if (ns % size == 0) return std::to_string(ns / size) + suffix;
+  }
+  return std::to_string(ns) + "ns";
+}
+
+Result<double> parse_bandwidth(std::string_view text) {
+  const auto quantity = split_quantity(text);
+  if (quantity && quantity->first > 0) {
+    for (const auto& unit : kRates) {
+      if (quantity->second == unit.suffix) return quantity->first * unit.factor;
+    }
+  }
+  return Error{"'" + std::string(text) +
+               "' is not a bandwidth; expected a number above 0 and bit/s, kbit/s, Mbit/s or Gbit/s, for example 1Gbit/s"};
+}
+
+std::string format_bandwidth(double bits_per_second) {
+  const Unit* best = &kRates[0];
+  for (const auto& unit : kRates) {
+    if (bits_per_second >= unit.factor) best = &unit;
+  }
+  return format_number(bits_per_second / best->factor) + std::string(best->suffix);
+}
+
+std::string format_number(double value) {
+  std::array<char, 32> buffer;
+  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  return error == std::errc{} ? std::string(buffer.data(), end) : std::to_string(value);
+}
+
+}  // namespace starling

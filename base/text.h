@@ -1,0 +1,54 @@
+// Numbers and quantities in text, strictly: the whole text must be the value, nothing before or behind it.
+#pragma once
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "base/result.h"
+#include "base/time.h"
+
+namespace starling {
+
+// nullopt where `text` is not a number of type T, or (floating point) not finite.
+template <class T>
+std::optional<T> parse_number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(value)) return std::nullopt;
+  }
+  return value;
+}
+
+// "20ms", "1.5s", "100us", "3m", "2h", "250ns"; "0" alone is zero. Never negative, at most 100 years.
+Result<Duration> parse_duration(std::string_view text);
+// The shortest of the forms above that is exact: 20ms, 1500us, 90s.
+std::string format_duration(Duration d);
+
+// "1Gbit/s", "10Mbit/s", "56kbit/s", "100bit/s": bits per second, decimal prefixes.
+Result<double> parse_bandwidth(std::string_view text);
+std::string format_bandwidth(double bits_per_second);
+
+// The shortest decimal text that reads back as the same value.
+std::string format_number(double value);
+
+// "a, b or c", for sentences that say what is accepted.
+template <class Range>
+std::string one_of(const Range& names) {
+  std::string text;
+  std::size_t i = 0;
+  const std::size_t n = std::size(names);
+  for (const auto& name : names) {
+    if (i > 0) text += i + 1 == n ? " or " : ", ";
+    text += name;
+    ++i;
+  }
+  return text;
+}
+
+}  // namespace starling

@@ -1,0 +1,20 @@
+// The subcommands of `starling`. Each lives in a file of its name and is a plain value: what it is called,
+// which flags it takes, and the function that runs it. main.cc lists them; cli/arguments.h parses for them.
+#pragma once
+
+#include "cli/arguments.h"
+
+namespace starling::cli {
+
+Command peer_command();
+Command swarm_command();
+Command simulate_command();
+Command topology_list_command();
+Command topology_show_command();
+Command model_list_command();
+Command model_show_command();
+Command data_list_command();
+Command data_info_command();
+Command evaluate_command();
+
+}  // namespace starling::cli

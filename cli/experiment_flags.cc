@@ -1,0 +1,108 @@
+#include "cli/experiment_flags.h"
+
+#include <cstdlib>
+
+#include "datasets/partition.h"
+#include "lab/peer_command.h"
+#include "topologies/topology.h"
+
+namespace starling::cli {
+namespace {
+
+using training::Experiment;
+using training::Setting;
+
+// SECTION.KEY=VALUE at its first '='.
+Result<std::pair<std::string, std::string>> split_set(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return Error{"--set: \"" + text + "\" is not of the form section.key=value"};
+  }
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+}  // namespace
+
+std::vector<Flag> experiment_flags(Audience audience) {
+  std::vector<Flag> flags;
+  for (const Setting& setting : training::settings()) {
+    if (setting.flag.empty() || (audience == Audience::peer && !lab::is_peer_setting(setting))) continue;
+    flags.push_back({setting.flag, setting.placeholder, setting.help});
+  }
+  flags.push_back({"--slow", "PEER=FACTOR[@FROM..TO]", "a peer's steps take FACTOR times as long", true,
+                   audience == Audience::peer});
+  flags.push_back({"--set", "SECTION.KEY=VALUE", "any key of the experiment file", true});
+  return flags;
+}
+
+Status read_experiment(Experiment& experiment, const Arguments& arguments,
+                       const std::optional<std::string>& file) {
+  if (file) {
+    if (Status read = training::read_file(experiment, *file); !read) return read;
+  }
+  if (Status read = training::read_environment(experiment, std::getenv); !read) return read;
+  for (const std::string& text : arguments.all("--set")) {
+    auto pair = split_set(text);
+    if (!pair) return pair.error();
+    if (Status set = training::set_value(experiment, pair->first, pair->second, "--set"); !set) return set;
+  }
+  for (const Setting& setting : training::settings()) {
+    const std::optional<std::string> value =
+        setting.flag.empty() ? std::nullopt : arguments.get(setting.flag);
+    if (!value) continue;
+    if (arguments.command() == "peer" && !lab::is_peer_setting(setting))
+      continue;  // `peer` has a --name of its own
+    // The sentence does not repeat the key, which the user did not write.
+    if (Status set = setting.set(experiment, *value); !set)
+      return Error{setting.flag + ": " + set.error().message};
+  }
+  for (const std::string& text : arguments.all("--slow")) {
+    Result<training::Fault> fault = training::parse_slow(text);
+    if (!fault) return Error{"--slow: " + fault.error().message};
+    experiment.faults.push_back(*fault);
+  }
+  return Done{};
+}
+
+std::vector<std::string> given_keys(const Arguments& arguments) {
+  std::vector<std::string> keys;
+  for (const Setting& setting : training::settings()) {
+    if (!setting.flag.empty() && arguments.has(setting.flag)) keys.push_back(setting.key);
+  }
+  for (const std::string& text : arguments.all("--set")) keys.push_back(text.substr(0, text.find('=')));
+  return keys;
+}
+
+void set_default_end(Experiment& experiment) {
+  if (!experiment.epochs && !experiment.steps && !experiment.seconds && !experiment.target_accuracy) {
+    experiment.epochs = 3;
+  }
+}
+
+std::string data_root() {
+  const char* folder = std::getenv("STARLING_DATA");
+  return folder == nullptr ? "" : folder;
+}
+
+Result<std::string> output_folder(const Experiment& experiment, const Arguments& arguments) {
+  if (const auto out = arguments.get("--out")) {
+    if (out->empty()) return Error{"--out: a folder's path is wanted, not nothing"};
+    return *out;
+  }
+  return "runs/" + experiment.name + "-" + std::to_string(experiment.seed);
+}
+
+Result<Materials> gather_materials(const Experiment& experiment) {
+  if (Status sound = training::check(experiment); !sound) return sound.error();
+  if (auto topology = topologies::Topology::parse(experiment.topology); !topology) return topology.error();
+  if (Status named = datasets::check_partition_name(experiment.partition); !named) return named.error();
+  Result<datasets::DataPair> data = datasets::load(experiment.data, data_root());
+  if (!data) return data.error();
+  const datasets::ImageShape shape = data->train.shape;
+  Result<models::Plan> plan =
+      models::make_model(experiment.model, {shape.channels, shape.height, shape.width}, data->train.classes);
+  if (!plan) return plan.error();
+  return Materials{std::move(*data), std::move(*plan)};
+}
+
+}  // namespace starling::cli

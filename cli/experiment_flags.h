@@ -1,0 +1,50 @@
+// An experiment from the command line: the flags of training::settings(), --set and --slow, put over the
+// environment, which is put over the file, which is put over the defaults. And the questions to ask before
+// anything is started.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/arguments.h"
+#include "datasets/dataset.h"
+#include "models/spec.h"
+#include "training/experiment.h"
+
+namespace starling::cli {
+
+enum class Audience {
+  run,   // swarm and simulate: everything
+  peer,  // one peer: without what only a whole run has (its name, its number of peers, its target, its
+         // network)
+};
+
+std::vector<Flag> experiment_flags(Audience audience);
+
+// defaults < `file` < STARLING_* < --set < flags. The Error names the place.
+Status read_experiment(training::Experiment& experiment, const Arguments& arguments,
+                       const std::optional<std::string>& file);
+
+// The keys that flags and --set name, for refusing some of them.
+std::vector<std::string> given_keys(const Arguments& arguments);
+
+// Sets the default end of `swarm` and `simulate` where none is given: 3 epochs.
+void set_default_end(training::Experiment& experiment);
+
+// Folder of the data sets that are not built in: $STARLING_DATA, or empty.
+std::string data_root();
+
+// Where the results go: --out, or runs/NAME-SEED.
+Result<std::string> output_folder(const training::Experiment& experiment, const Arguments& arguments);
+
+// Everything a run needs and a name can be wrong in: checks the experiment as a whole, its topology and
+// partition, loads the data, and fits the model to it.
+struct Materials {
+  datasets::DataPair data;
+  models::Plan plan;
+};
+Result<Materials> gather_materials(const training::Experiment& experiment);
+
+}  // namespace starling::cli

@@ -1,0 +1,97 @@
+#include "cli/json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace starling::cli {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+std::string line(const json& object) {
+  return object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+template <class T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
+json shape_json(const models::Shape& shape) {
+  return json::array({shape.channels, shape.height, shape.width});
+}
+
+}  // namespace
+
+std::string list_json(const std::string& title,
+                      const std::vector<std::pair<std::string, std::string>>& entries) {
+  json list = json::array();
+  for (const auto& [name, description] : entries)
+    list.push_back({{"name", name}, {"description", description}});
+  return line({{title, list}});
+}
+
+std::string model_json(const models::Plan& plan, const ModelMemory& memory) {
+  json layers = json::array();
+  double flops = 0;
+  for (const models::LayerInfo& layer : plan.layers) {
+    flops += layer.flops_forward;
+    layers.push_back({{"name", layer.name},
+                      {"kind", layer.kind},
+                      {"input", shape_json(layer.input)},
+                      {"output", shape_json(layer.output)},
+                      {"parameters", layer.parameters},
+                      {"flops_forward", layer.flops_forward}});
+  }
+  return line({{"name", plan.spec.name},
+               {"input", shape_json(plan.spec.input)},
+               {"classes", plan.classes},
+               {"parameters", plan.layout.parameter_count()},
+               {"flops_forward", flops},
+               {"batch_size", memory.batch_size},
+               {"weights_bytes", memory.weights_bytes},
+               {"gradients_bytes", memory.gradients_bytes},
+               {"optimizer_bytes", memory.optimizer_bytes},
+               {"activations_bytes", memory.activations_bytes},
+               {"memory_bytes", memory.total()},
+               {"layers", layers}});
+}
+
+std::string data_json(const datasets::Info& info) {
+  return line({{"name", info.name},
+               {"shape", json::array({info.shape.channels, info.shape.height, info.shape.width})},
+               {"classes", info.classes},
+               {"train_samples", info.train_samples},
+               {"test_samples", info.test_samples},
+               {"train_per_class", info.train_per_class},
+               {"test_per_class", info.test_per_class},
+               {"mean", info.mean},
+               {"deviation", info.deviation},
+               {"memory_bytes", info.memory_bytes}});
+}
+
+std::string topology_json(const std::string& name, const topologies::Analysis& analysis) {
+  return line({{"name", name},
+               {"peers", analysis.nodes},
+               {"edges", analysis.edges},
+               {"degree_min", analysis.degree_min},
+               {"degree_max", analysis.degree_max},
+               {"degree_mean", analysis.degree_mean},
+               {"connected", analysis.connected},
+               {"bipartite", analysis.bipartite},
+               {"diameter", or_null(analysis.diameter)},
+               {"spectral_gap", or_null(analysis.spectral_gap)},
+               {"consensus_factor", or_null(analysis.consensus_factor)},
+               {"consensus_bound", or_null(analysis.consensus_bound)}});
+}
+
+std::string evaluation_json(const Evaluated& evaluated) {
+  return line({{"checkpoint", evaluated.checkpoint},
+               {"model", evaluated.model},
+               {"data", evaluated.data},
+               {"parameters", evaluated.parameters},
+               {"samples", evaluated.samples},
+               {"accuracy", evaluated.score.accuracy},
+               {"loss", evaluated.score.loss}});
+}
+
+}  // namespace starling::cli

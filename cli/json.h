@@ -1,0 +1,41 @@
+// What the commands that show things print with --json: one object each, plain words with their unit last.
+// The only code of this room that knows the JSON library.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "datasets/info.h"
+#include "models/spec.h"
+#include "topologies/analysis.h"
+#include "training/worker.h"
+
+namespace starling::cli {
+
+// {"models": [{"name": ..., "description": ...}, ...]}
+std::string list_json(const std::string& title,
+                      const std::vector<std::pair<std::string, std::string>>& entries);
+
+// What a model needs for one batch.
+struct ModelMemory {
+  int batch_size = 0;
+  std::size_t weights_bytes = 0, gradients_bytes = 0, optimizer_bytes = 0, activations_bytes = 0;
+  std::size_t total() const { return weights_bytes + gradients_bytes + optimizer_bytes + activations_bytes; }
+};
+std::string model_json(const models::Plan& plan, const ModelMemory& memory);
+
+std::string data_json(const datasets::Info& info);
+
+std::string topology_json(const std::string& name, const topologies::Analysis& analysis);
+
+struct Evaluated {
+  std::string checkpoint, model, data;
+  std::size_t parameters = 0, samples = 0;
+  training::Evaluator::Score score;
+};
+std::string evaluation_json(const Evaluated& evaluated);
+
+}  // namespace starling::cli

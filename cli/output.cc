@@ -1,0 +1,69 @@
+#include "cli/output.h"
+
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+
+namespace starling::cli {
+namespace {
+
+std::string percent(const std::optional<double>& fraction) {
+  return fraction ? fmt::format("{:.2f} %", *fraction * 100) : "-";
+}
+
+}  // namespace
+
+void log_to_standard_error() {
+  auto logger = spdlog::stderr_color_mt("starling");
+  logger->set_pattern("%H:%M:%S.%e %^%l%$ %v");
+  spdlog::set_default_logger(std::move(logger));
+}
+
+std::string format_bytes(double bytes) {
+  constexpr std::array<const char*, 5> kUnits = {"B", "kB", "MB", "GB", "TB"};
+  std::size_t unit = 0;
+  while (bytes >= 999.5 && unit + 1 < kUnits.size()) {
+    bytes /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.3g} {}", bytes, kUnits[unit]);
+}
+
+std::string summary_text(const training::Summary& summary, const std::string& folder) {
+  std::string text;
+  auto out = std::back_inserter(text);
+  std::size_t width = 4;
+  for (const training::PeerRecord& peer : summary.per_peer) width = std::max(width, peer.name.size());
+  fmt::format_to(out, "{:<{}}  {:<8}  {:>8}  {:>10}  {:>9}  {:>9}  {:>5}\n", "peer", width, "state", "steps",
+                 "samples", "accuracy", "exchanges", "slow");
+  for (const training::PeerRecord& peer : summary.per_peer) {
+    fmt::format_to(out, "{:<{}}  {:<8}  {:>8}  {:>10}  {:>9}  {:>9}  {:>5g}\n", peer.name, width, peer.state,
+                   peer.steps, peer.samples, percent(peer.accuracy), peer.exchanges, peer.slow);
+  }
+  fmt::format_to(out, "\n{} on {}, {} peers, {}, {}\n", summary.model, summary.data, summary.peers,
+                 summary.topology, summary.rule);
+  fmt::format_to(out, "accuracy  {}", percent(summary.accuracy));
+  if (summary.accuracy_min && summary.accuracy_max) {
+    fmt::format_to(out, "  (replicas {} to {})", percent(summary.accuracy_min),
+                   percent(summary.accuracy_max));
+  }
+  if (summary.loss) fmt::format_to(out, ", loss {:.4f}", *summary.loss);
+  if (summary.consensus_distance)
+    fmt::format_to(out, ", consensus distance {:.2g}", *summary.consensus_distance);
+  fmt::format_to(
+      out, "\ntime      {:.1f} s{}, {} samples, {:.0f} samples/s\n", summary.seconds,
+      summary.mode == "simulate" ? fmt::format(" of virtual time in {:.1f} s", summary.wall_seconds) : "",
+      summary.samples, summary.samples_per_second);
+  if (summary.seconds_to_target)
+    fmt::format_to(out, "target    reached after {:.1f} s\n", *summary.seconds_to_target);
+  fmt::format_to(out, "gossip    {} exchanges ({} aborted, {} rejected), {} sent\n",
+                 summary.exchanges.completed, summary.exchanges.aborted, summary.exchanges.rejected,
+                 format_bytes(static_cast<double>(summary.bytes_sent)));
+  fmt::format_to(out, "results   {}\n", folder);
+  return text;
+}
+
+}  // namespace starling::cli

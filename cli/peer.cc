@@ -1,0 +1,173 @@
+// starling peer: one peer, which begins a run or joins one.
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/experiment_flags.h"
+#include "node/daemon.h"
+
+namespace starling::cli {
+namespace {
+
+constexpr const char* kDefaultListen = "127.0.0.1:7100";
+constexpr std::size_t kLongestName = 64;
+
+Result<Address> read_address(const std::string& flag, const std::string& text) {
+  Result<Address> address = Address::parse(text);
+  if (!address) return Error{flag + ": " + address.error().message};
+  return address;
+}
+
+// Names become file names and lie in other peers' tables.
+Status check_name(const std::string& flag, const std::string& name) {
+  const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.');
+  });
+  if (plain && !name.empty() && name.size() <= kLongestName && name.front() != '.') return Done{};
+  return Error{flag + ": '" + name.substr(0, 80) + "' is not 1 to " + std::to_string(kLongestName) +
+               " letters, digits, '-', '_' and '.', the first no '.'"};
+}
+
+// "K/N"
+Result<std::pair<std::uint32_t, std::uint32_t>> read_slot(const std::string& text) {
+  const std::size_t slash = text.find('/');
+  if (slash != std::string::npos) {
+    const auto slot = parse_number<std::uint32_t>(text.substr(0, slash));
+    const auto slots = parse_number<std::uint32_t>(text.substr(slash + 1));
+    if (slot && slots && *slot < *slots && *slots <= 100'000) return std::pair(*slot, *slots);
+  }
+  return Error{"--slot: '" + text + "' is not K/N with K below N"};
+}
+
+Status check_device(const std::string& device) {
+  if (device == "auto" || device == "cpu") return Done{};
+  if (device.starts_with("cuda:") && parse_number<unsigned>(device.substr(5))) {
+    return Error{"--device: this build has no CUDA back end, so " + device +
+                 " is not available; accepted are auto and cpu"};
+  }
+  return Error{"--device: '" + device +
+               "' is no device; accepted are auto, cpu and, in builds with CUDA, cuda:N"};
+}
+
+// A joiner is told by the swarm what the run is; only these may be said again, to be compared.
+Status refuse_shared(const Arguments& arguments) {
+  const std::vector<std::string> given = given_keys(arguments);
+  for (const training::Setting& setting : training::settings()) {
+    if (!setting.shared || setting.key == "model.name" || setting.key == "data.source") continue;
+    if (std::find(given.begin(), given.end(), setting.key) == given.end()) continue;
+    const std::string name = arguments.has(setting.flag) ? setting.flag : "--set " + setting.key;
+    return Error{name + " does not go with --join: a joiner takes it from the swarm"};
+  }
+  return Done{};
+}
+
+// Everything but the experiment.
+Status read_own_flags(node::PeerOptions& options, const Arguments& arguments) {
+  Result<Address> listen = read_address("--listen", arguments.get("--listen").value_or(kDefaultListen));
+  if (!listen) return listen.error();
+  options.listen = *listen;
+  if (const auto text = arguments.get("--advertise")) {
+    Result<Address> advertise = read_address("--advertise", *text);
+    if (!advertise) return advertise.error();
+    if (advertise->port == 0)
+      return Error{"--advertise: port 0 cannot be dialed; give the port that others reach"};
+    options.advertise = *advertise;
+  }
+  for (const std::string& text : arguments.all("--join")) {
+    Result<Address> join = read_address("--join", text);
+    if (!join) return join.error();
+    if (join->port == 0)
+      return Error{"--join: port 0 cannot be dialed; give the port that the peer listens on"};
+    options.join.push_back(*join);
+  }
+  if (const auto name = arguments.get("--name")) {
+    if (Status plain = check_name("--name", *name); !plain) return plain;
+    options.name = *name;
+  }
+  if (const auto swarm = arguments.get("--swarm")) {
+    if (Status plain = check_name("--swarm", *swarm); !plain) return plain;
+    options.swarm = *swarm;
+  }
+  if (Status known = check_device(arguments.get("--device").value_or("auto")); !known) return known;
+  if (const auto text = arguments.get("--slot")) {
+    const auto slot = read_slot(*text);
+    if (!slot) return slot.error();
+    options.slot = *slot;
+  }
+  if (const auto text = arguments.get("--control-fd")) {
+    const auto fd = parse_number<int>(*text);
+    if (!fd || *fd < 3) return Error{"--control-fd: '" + *text + "' is not a file descriptor above 2"};
+    options.control_fd = *fd;
+  }
+  options.snapshots = arguments.has("--snapshots");
+  return Done{};
+}
+
+int run(const Arguments& arguments) {
+  node::PeerOptions options;
+  options.data_root = data_root();
+  if (Status read = read_own_flags(options, arguments); !read) return refuse(arguments, read.error().message);
+  if (Status read = read_experiment(options.experiment, arguments, arguments.get("--config")); !read) {
+    return refuse(arguments, read.error().message);
+  }
+  // A fault names its peer by slot, so a peer that knows its slot knows how many there are.
+  if (options.slot) options.experiment.peers = options.slot->second;
+
+  if (options.join.empty()) {
+    options.experiment.target_accuracy.reset();  // a peer does not look at the test set
+    if (Result<Materials> materials = gather_materials(options.experiment); !materials) {
+      return refuse(arguments, materials.error().message);
+    }
+  } else {
+    if (Status own = refuse_shared(arguments); !own) return refuse(arguments, own.error().message);
+    const std::vector<std::string> given = given_keys(arguments);
+    const auto is_given = [&](const char* key) {
+      return std::find(given.begin(), given.end(), key) != given.end();
+    };
+    if (is_given("model.name")) options.expected_model = options.experiment.model;
+    if (is_given("data.source")) options.data = options.experiment.data;
+  }
+  if (const auto out = arguments.get("--out")) {
+    std::error_code problem;
+    std::filesystem::create_directories(*out, problem);
+    if (problem || !std::filesystem::is_directory(*out)) {
+      return refuse(arguments, "--out: the folder " + *out + " cannot be made" +
+                                   (problem ? ": " + problem.message() : std::string()));
+    }
+    options.out = *out;
+  }
+
+  const node::PeerOutcome outcome = node::run_peer(options);
+  if (outcome.exit_code == kExitDone) return kExitDone;
+  if (outcome.exit_code == kExitBadInput) return refuse(arguments, outcome.error);
+  fail(arguments, outcome.error);
+  return outcome.exit_code;
+}
+
+}  // namespace
+
+Command peer_command() {
+  Command command{"peer", "run one peer: begin a run, or join one with --join"};
+  command.flags = {
+      {"--listen", "ADDR:PORT",
+       std::string("where other peers reach this one (default ") + kDefaultListen + ")"},
+      {"--join", "ADDR:PORT", "a peer of the run to join; model, rule and rates come from there", true},
+      {"--advertise", "HOST:PORT", "what others should dial (default: the address that it listens on)"},
+      {"--name", "NAME", "this peer's name (default: the host's and the port)"},
+      {"--swarm", "NAME", "peers of another swarm are refused (default starling)"},
+      {"--device", "NAME", "auto or cpu"},
+      {"--config", "FILE", "an experiment file with the training flags"},
+      {"--out", "DIR", "folder for NAME.safetensors, the replica at the end"},
+  };
+  for (Flag& flag : experiment_flags(Audience::peer)) command.flags.push_back(std::move(flag));
+  command.flags.push_back({"--slot", "K/N", "the shard of the data", false, true});
+  command.flags.push_back({"--control-fd", "FD", "socket to the launcher", false, true});
+  command.flags.push_back({"--snapshots", "", "leave a snapshot every twentieth of an epoch", false, true});
+  command.run = run;
+  return command;
+}
+
+}  // namespace starling::cli

@@ -1,0 +1,86 @@
+// starling simulate: an experiment in virtual time.
+#include "lab/simulate.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/experiment_flags.h"
+#include "cli/output.h"
+
+namespace starling::cli {
+namespace {
+
+constexpr unsigned kMostThreads = 1024;
+
+// A line on a terminal's standard error that is redrawn at every per cent.
+class Progress {
+ public:
+  void show(double seconds, double fraction) {
+    const int percent = static_cast<int>(fraction * 100);
+    if (!terminal_ || percent == percent_) return;
+    percent_ = percent;
+    std::fprintf(stderr, "\r%3d %%, %.1f s of virtual time", percent, seconds);
+  }
+  void clear() const {
+    if (percent_ >= 0) std::fputs("\r\033[K", stderr);
+  }
+
+ private:
+  bool terminal_ = isatty(STDERR_FILENO) == 1;
+  int percent_ = -1;
+};
+
+int run(const Arguments& arguments) {
+  training::Experiment experiment;
+  if (Status read = read_experiment(experiment, arguments, arguments.get("EXPERIMENT")); !read) {
+    return refuse(arguments, read.error().message);
+  }
+  set_default_end(experiment);
+  lab::SimulateOptions options;
+  options.data_root = data_root();
+  if (const auto text = arguments.get("--threads")) {
+    const auto threads = parse_number<unsigned>(*text);
+    if (!threads || *threads < 1 || *threads > kMostThreads) {
+      return refuse(arguments, "--threads: '" + *text + "' is not a whole number from 1 to " +
+                                   std::to_string(kMostThreads));
+    }
+    options.threads = *threads;
+  }
+  if (Result<Materials> materials = gather_materials(experiment); !materials) {
+    return refuse(arguments, materials.error().message);
+  }
+  Result<std::string> out = output_folder(experiment, arguments);
+  if (!out) return refuse(arguments, out.error().message);
+  Result<training::RunFolder> folder = training::RunFolder::create(*out, arguments.has("--force"));
+  if (!folder) return refuse(arguments, folder.error().message);
+
+  Progress progress;
+  options.progress = [&progress](double seconds, double fraction) { progress.show(seconds, fraction); };
+  Result<training::Summary> summary = lab::simulate(experiment, options, *folder);
+  progress.clear();
+  if (!summary) return fail(arguments, summary.error().message);
+  const std::string text =
+      arguments.has("--json") ? training::to_json(*summary) + "\n" : summary_text(*summary, folder->path());
+  std::fputs(text.c_str(), stdout);
+  return kExitDone;
+}
+
+}  // namespace
+
+Command simulate_command() {
+  Command command{"simulate", "run an experiment in virtual time: deterministic, on any number of threads"};
+  command.positionals = {{"EXPERIMENT", "a TOML file; without it, the defaults", false}};
+  command.flags = experiment_flags(Audience::run);
+  command.flags.push_back(
+      {"--threads", "N", "for the mathematics (default: all cores); never changes a result"});
+  command.flags.push_back({"--out", "DIR", "folder of the results (default runs/NAME-SEED)"});
+  command.flags.push_back({"--force", "", "write into a folder that holds results"});
+  command.flags.push_back({"--json", "", "print the summary as one JSON object"});
+  command.run = run;
+  return command;
+}
+
+}  // namespace starling::cli

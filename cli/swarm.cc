@@ -1,0 +1,67 @@
+// starling swarm: an experiment on real processes of this machine.
+#include "lab/swarm.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "cli/experiment_flags.h"
+#include "cli/output.h"
+
+namespace starling::cli {
+namespace {
+
+// The path of this very program.
+std::string own_program() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  return length > 0 ? std::string(path, static_cast<std::size_t>(length)) : "starling";
+}
+
+int run(const Arguments& arguments) {
+  training::Experiment experiment;
+  if (Status read = read_experiment(experiment, arguments, arguments.get("EXPERIMENT")); !read) {
+    return refuse(arguments, read.error().message);
+  }
+  set_default_end(experiment);
+  Result<Materials> materials = gather_materials(experiment);
+  if (!materials) return refuse(arguments, materials.error().message);
+  Result<std::string> out = output_folder(experiment, arguments);
+  if (!out) return refuse(arguments, out.error().message);
+  Result<training::RunFolder> folder = training::RunFolder::create(*out, arguments.has("--force"));
+  if (!folder) return refuse(arguments, folder.error().message);
+
+  const training::Experiment defaults;
+  if (experiment.latency != defaults.latency || experiment.bandwidth != defaults.bandwidth) {
+    spdlog::warn("[network] shapes the links of simulate; swarm uses this machine's loopback as it is");
+  }
+  const lab::SwarmOptions options{.program = own_program()};
+  const lab::SwarmOutcome outcome =
+      lab::run_swarm(experiment, materials->plan, materials->data, options, *folder);
+  if (!outcome.summary) {
+    return outcome.exit_code == kExitBadInput ? refuse(arguments, outcome.error)
+                                              : fail(arguments, outcome.error);
+  }
+  const std::string text = arguments.has("--json") ? training::to_json(*outcome.summary) + "\n"
+                                                   : summary_text(*outcome.summary, folder->path());
+  std::fputs(text.c_str(), stdout);
+  return kExitDone;
+}
+
+}  // namespace
+
+Command swarm_command() {
+  Command command{"swarm", "start N peers as processes on this machine, watch them, and judge the result"};
+  command.positionals = {{"EXPERIMENT", "a TOML file; without it, the defaults", false}};
+  command.flags = experiment_flags(Audience::run);
+  command.flags.push_back({"--out", "DIR", "folder of the results (default runs/NAME-SEED)"});
+  command.flags.push_back({"--force", "", "write into a folder that holds results"});
+  command.flags.push_back({"--json", "", "print the summary as one JSON object"});
+  command.run = run;
+  return command;
+}
+
+}  // namespace starling::cli

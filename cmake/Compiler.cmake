@@ -1,0 +1,24 @@
+# Warnings, sanitizers and ccache, in one interface target that every target of ours links.
+add_library(starling_compiler INTERFACE)
+target_include_directories(starling_compiler INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(starling_compiler INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(starling_compiler INTERFACE -Wno-restrict)  # false alarms on std::string (GCC bug 105329)
+endif()
+
+if(STARLING_SANITIZE)
+  add_compile_options(-fsanitize=${STARLING_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -O1 -g1)
+  add_link_options(-fsanitize=${STARLING_SANITIZE})
+  if(STARLING_SANITIZE MATCHES "thread")
+    # TSan does not understand fences; Asio uses them only around handlers.
+    add_compile_definitions(ASIO_DISABLE_FENCED_BLOCK)
+  endif()
+endif()
+
+# Clones of an object between checkouts share ccache's results only with the source folder taken out of the hash.
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
+endif()

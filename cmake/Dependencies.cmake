@@ -1,0 +1,39 @@
+# Everything comes from the distribution's packages (scripts/deps installs them).
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(ZLIB REQUIRED)
+find_package(dnnl REQUIRED)
+find_package(Eigen3 REQUIRED NO_MODULE)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(tomlplusplus REQUIRED)
+find_package(FlatBuffers QUIET)
+if(NOT FlatBuffers_FOUND)
+  find_package(Flatbuffers REQUIRED)  # the spelling of FlatBuffers before 23
+endif()
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+if(TARGET dnnl::dnnl AND NOT TARGET DNNL::dnnl)
+  add_library(DNNL::dnnl ALIAS dnnl::dnnl)
+endif()
+
+# Asio's implementation is compiled once, in transport/asio.cc.
+find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
+add_library(starling_asio INTERFACE)
+target_include_directories(starling_asio SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})
+target_compile_definitions(starling_asio INTERFACE ASIO_STANDALONE ASIO_SEPARATE_COMPILATION ASIO_NO_DEPRECATED)
+target_link_libraries(starling_asio INTERFACE Threads::Threads)
+
+# The control messages' schema. Generated code asserts the exact version of its library, so it is made at build time.
+find_program(FLATC flatc REQUIRED)
+set(protocol_header ${CMAKE_BINARY_DIR}/generated/wire/protocol_generated.h)
+add_custom_command(OUTPUT ${protocol_header}
+  COMMAND ${FLATC} --cpp --scoped-enums --cpp-std c++17 -o ${CMAKE_BINARY_DIR}/generated/wire
+          ${CMAKE_SOURCE_DIR}/wire/protocol.fbs
+  DEPENDS ${CMAKE_SOURCE_DIR}/wire/protocol.fbs
+  COMMENT "Generating wire/protocol_generated.h")
+add_custom_target(starling_protocol_header DEPENDS ${protocol_header})
+add_library(starling_protocol INTERFACE)
+target_include_directories(starling_protocol SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/generated)
+add_dependencies(starling_protocol starling_protocol_header)

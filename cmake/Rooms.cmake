@@ -1,0 +1,28 @@
+# starling_room(NAME [PUBLIC libs...] [PRIVATE libs...]): one library of all sources under the folder NAME.
+# A room with no source yet is an interface.
+function(starling_room name)
+  cmake_parse_arguments(ARG "" "" "PUBLIC;PRIVATE" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cc)
+  if(sources)
+    add_library(starling_${name} STATIC ${sources})
+    target_link_libraries(starling_${name} PUBLIC ${ARG_PUBLIC} PRIVATE starling_compiler ${ARG_PRIVATE})
+    target_include_directories(starling_${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  else()
+    add_library(starling_${name} INTERFACE)
+    target_link_libraries(starling_${name} INTERFACE ${ARG_PUBLIC})
+    target_include_directories(starling_${name} INTERFACE ${CMAKE_SOURCE_DIR})
+  endif()
+endfunction()
+
+# starling_test(ROOM [libs...]): the test program tests-ROOM of all tests/ROOM/*_test.cc.
+function(starling_test room)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${room}/*.cc)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(tests-${room} ${sources})
+  target_link_libraries(tests-${room} PRIVATE starling_test_main starling_compiler ${ARGN})
+  target_compile_definitions(tests-${room} PRIVATE STARLING_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  add_test(NAME ${room} COMMAND tests-${room} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${room} PROPERTIES LABELS ${room} TIMEOUT 1200)
+endfunction()

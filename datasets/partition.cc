@@ -1,0 +1,163 @@
+#include "datasets/partition.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <variant>
+
+#include "base/random.h"
+#include "base/text.h"
+#include "datasets/options.h"
+
+namespace starling::datasets {
+namespace {
+
+using Indices = std::vector<std::uint32_t>;
+
+constexpr double kAlphaLeast = 1e-3, kAlphaMost = 1e4;
+
+constexpr std::array<PartitionEntry, 4> kNames = {{
+    {"iid", "a shuffle, cut into equal parts"},
+    {"whole", "every peer draws from everything"},
+    {"by-label", "sorted by label and cut into equal parts: a peer sees one or two classes"},
+    {"dirichlet:alpha=0.1",
+     "each class is shared out by Dirichlet(alpha): the smaller alpha, the less alike the peers"},
+}};
+
+struct Iid {};
+struct Whole {};
+struct ByLabel {};
+struct Dirichlet {
+  double alpha;
+};
+using Method = std::variant<Iid, Whole, ByLabel, Dirichlet>;
+
+Result<Method> parse(std::string_view name) {
+  if (name == "iid") return Method{Iid{}};
+  if (name == "whole") return Method{Whole{}};
+  if (name == "by-label") return Method{ByLabel{}};
+  const auto parts = split_option(name);
+  if (parts.base == "dirichlet") {
+    const auto alpha = parts.key == "alpha" ? parse_number<double>(parts.value) : std::nullopt;
+    if (!alpha || *alpha < kAlphaLeast || *alpha > kAlphaMost)
+      return Error{"partition '" + std::string(name) + "': dirichlet takes an alpha from " +
+                   format_number(kAlphaLeast) + " to " + format_number(kAlphaMost) +
+                   ", as in 'dirichlet:alpha=0.1'"};
+    return Method{Dirichlet{*alpha}};
+  }
+  std::vector<std::string_view> known;
+  for (const auto& entry : kNames) known.push_back(entry.name);
+  return Error{"partition '" + std::string(name) + "' is unknown; accepted are " + one_of(known)};
+}
+
+Indices everything(std::size_t size) {
+  Indices all(size);
+  std::iota(all.begin(), all.end(), 0u);
+  return all;
+}
+
+// The slot-th of `slots` consecutive parts whose sizes differ by one at most.
+Indices cut(const Indices& order, std::size_t slots, std::size_t slot) {
+  const auto edge = [&](std::size_t s) {
+    return order.begin() + static_cast<std::ptrdiff_t>(order.size() * s / slots);
+  };
+  return Indices(edge(slot), edge(slot + 1));
+}
+
+// log of a Gamma(shape, 1) draw: Marsaglia & Tsang, "A simple method for generating gamma variables" (ACM
+// TOMS 26, 2000), with their boost G(a) = G(a + 1) U^(1/a). As a logarithm, because U^(1/a) underflows at
+// small shapes.
+double log_gamma_draw(double shape, Random& random) {
+  const double d = shape + 1 - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    const double x = random.normal();
+    const double root = 1 + c * x;
+    if (root <= 0) continue;
+    const double v = root * root * root;
+    if (std::log(1 - random.uniform()) < 0.5 * x * x + d - d * v + d * std::log(v))
+      return std::log(d * v) + std::log(1 - random.uniform()) / shape;
+  }
+}
+
+std::vector<double> dirichlet_draw(double alpha, std::size_t n, Random& random) {
+  std::vector<double> p(n);
+  for (double& value : p) value = log_gamma_draw(alpha, random);
+  const double most = *std::max_element(p.begin(), p.end());
+  double sum = 0;
+  for (double& value : p) sum += value = std::exp(value - most);
+  for (double& value : p) value /= sum;
+  return p;
+}
+
+// All slots, because whoever would be empty takes a sample from the fullest.
+std::vector<Indices> split_dirichlet(const Indices& order, const Dataset& train, double alpha,
+                                     std::size_t slots, Random& random) {
+  std::vector<Indices> classes(256), parts(slots);
+  for (const std::uint32_t index : order) classes[train.labels[index]].push_back(index);
+  for (const Indices& members : classes) {
+    if (members.empty()) continue;
+    const auto share = dirichlet_draw(alpha, slots, random);
+    double sum = 0;
+    std::size_t begin = 0;
+    for (std::size_t s = 0; s < slots; ++s) {
+      sum += share[s];
+      const auto rounded = static_cast<std::size_t>(sum * static_cast<double>(members.size()) + 0.5);
+      const std::size_t end = s + 1 == slots ? members.size() : std::clamp(rounded, begin, members.size());
+      parts[s].insert(parts[s].end(), members.begin() + static_cast<std::ptrdiff_t>(begin),
+                      members.begin() + static_cast<std::ptrdiff_t>(end));
+      begin = end;
+    }
+  }
+  for (Indices& part : parts) {
+    if (!part.empty()) continue;
+    auto fullest = std::max_element(parts.begin(), parts.end(),
+                                    [](const Indices& a, const Indices& b) { return a.size() < b.size(); });
+    part.push_back(fullest->back());
+    fullest->pop_back();
+  }
+  return parts;
+}
+
+}  // namespace
+
+Result<Indices> partition(const Dataset& train, std::string_view name, int slots, int slot,
+                          std::uint64_t seed) {
+  const auto method = parse(name);
+  if (!method) return method.error();
+  if (slots < 1 || slot < 0)
+    return Error{"slot " + std::to_string(slot) + " of " + std::to_string(slots) +
+                 " is no share of the data; slots are counted from 0, and there is at least one"};
+  if (std::holds_alternative<Whole>(*method)) return everything(train.size());
+  const auto parts = static_cast<std::size_t>(slots);
+  const std::size_t part = static_cast<std::size_t>(slot) % parts;
+  if (parts > train.size())
+    return Error{"partition '" + std::string(name) + "' cannot share " + std::to_string(train.size()) +
+                 " samples among " + std::to_string(slots) +
+                 " peers; at most one peer a sample, or 'whole', is right"};
+
+  Random random =
+      Random(seed).split(0x706172746974696f);  // apart from whatever else is drawn from the run's seed
+  Indices order = everything(train.size());
+  random.shuffle(std::span(order));
+  if (std::holds_alternative<ByLabel>(*method)) {
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return train.labels[a] < train.labels[b]; });
+  } else if (const auto* dirichlet = std::get_if<Dirichlet>(&*method)) {
+    return std::move(split_dirichlet(order, train, dirichlet->alpha, parts, random)[part]);
+  }
+  return cut(order, parts, part);
+}
+
+Status check_partition_name(std::string_view name) {
+  const auto method = parse(name);
+  if (!method) return method.error();
+  return Done{};
+}
+
+std::span<const PartitionEntry> partition_names() {
+  return kNames;
+}
+
+}  // namespace starling::datasets

@@ -1,0 +1,66 @@
+// What a Peer wants done. Actions name work and never carry it: the driver moves the bytes and runs the
+// kernels, and reports back with an event where one is named here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "base/ids.h"
+#include "wire/messages.h"
+
+namespace starling::gossip {
+
+struct Send {  // a control message; may be lost, then Unreachable
+  Address to;
+  wire::Message message;
+};
+
+struct Prepare {  // build the model, load the data -> Prepared | PrepareFailed
+  wire::Manifest manifest;
+};
+
+struct FetchState {  // copy the donor's parameters, chunk by chunk -> StateArrived | StateLost
+  PeerId donor;
+  Address address;
+};
+
+struct StartTraining {};  // once; -> Stepped after every step (several may be reported as one)
+struct StopTraining {};   // begin no further step; a step under way is thrown away
+
+struct BeginExchange {  // stream the arena's differences -> ExchangeEnded
+  std::uint64_t exchange = 0;
+  PeerId partner;
+  Address address;
+};
+struct AbortExchange {  // give up one that was begun; its ExchangeEnded is no longer wanted
+  std::uint64_t exchange = 0;
+};
+struct AnswerOffer {  // to an ExchangeOffered; accepted -> AnswerEnded
+  PeerId from;
+  std::uint64_t exchange = 0;
+  bool accept = false;
+  wire::RefusalReason reason = wire::RefusalReason::busy;  // where not accepted
+};
+
+struct TrainingEnded {};  // the last step is made, settling begins: the moment for a copy «before settling»
+
+// The last action: flush what was sent, then stop. `why` is one sentence where how == failed.
+struct Finish {
+  enum class How : std::uint8_t { finished, left, failed };
+  How how = How::finished;
+  std::string why;
+};
+
+// For logs and traces only.
+struct Notice {
+  enum class What : std::uint8_t { joined, suspected, recovered, failed, left, waiting };
+  What what = What::joined;
+  PeerId peer;       // 0 for waiting
+  std::string text;  // name and address; of waiting: for what
+};
+
+using Action = std::variant<Send, Prepare, FetchState, StartTraining, StopTraining, BeginExchange,
+                            AbortExchange, AnswerOffer, TrainingEnded, Finish, Notice>;
+
+}  // namespace starling::gossip

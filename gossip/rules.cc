@@ -1,0 +1,83 @@
+#include "gossip/rules.h"
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/text.h"
+
+namespace starling::gossip {
+namespace {
+
+std::optional<Pace> parse_pace(std::string_view text) {
+  Pace pace;
+  if (text == "always") {
+    pace.kind = Pace::Kind::always;
+    return pace;
+  }
+  for (const std::string_view suffix : {" steps", " step"}) {
+    if (!text.ends_with(suffix)) continue;
+    const auto steps = parse_number<std::uint64_t>(text.substr(0, text.size() - suffix.size()));
+    if (!steps || *steps == 0) return std::nullopt;
+    pace.steps = *steps;
+    return pace;
+  }
+  const auto time = parse_duration(text);
+  if (!time || time->count() == 0) return std::nullopt;
+  pace.kind = Pace::Kind::time;
+  pace.time = *time;
+  return pace;
+}
+
+}  // namespace
+
+Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_samples) {
+  std::optional<topologies::Topology> topology;
+  Rule rule = Rule::pairwise;
+  Pace pace;
+  End end;
+  for (const auto& [key, value] : manifest.settings) {
+    const auto bad = [&, k = std::string_view(key), v = std::string_view(value)](std::string_view expected) {
+      return Error{"the run's " + std::string(k) + " = '" + std::string(v) +
+                   "' cannot be followed by this program; expected " + std::string(expected)};
+    };
+    if (key == "gossip.topology") {
+      auto parsed = topologies::Topology::parse(value);
+      if (!parsed) return Error{"the run's gossip.topology cannot be followed: " + parsed.error().message};
+      topology = *parsed;
+    } else if (key == "gossip.rule") {
+      if (value == "none") {
+        rule = Rule::none;
+      } else if (value != "pairwise") {
+        return bad("pairwise or none");
+      }
+    } else if (key == "gossip.every") {
+      const auto parsed = parse_pace(value);
+      if (!parsed) return bad("'8 steps', '200ms' or 'always'");
+      pace = *parsed;
+    } else if (key == "training.epochs") {
+      const auto epochs = parse_number<double>(value);
+      if (!epochs || *epochs < 0 || *epochs > 1e9) return bad("a number of epochs");
+      end.swarm_samples = static_cast<std::uint64_t>(std::ceil(*epochs * static_cast<double>(epoch_samples)));
+    } else if (key == "training.steps") {
+      const auto steps = parse_number<std::uint64_t>(value);
+      if (!steps) return bad("a number of steps");
+      end.steps = *steps;
+    } else if (key == "training.seconds") {
+      const auto seconds = parse_number<double>(value);
+      const auto time = seconds && *seconds >= 0 && *seconds < 1e9 ? Result<Duration>(from_seconds(*seconds))
+                                                                   : parse_duration(value);
+      if (!time) return bad("a time");
+      end.time = *time;
+    }
+  }
+  if (!topology) {
+    auto parsed = topologies::Topology::parse("exponential");
+    if (!parsed) return parsed.error();
+    topology = *parsed;
+  }
+  return RunRules{*topology, rule, pace, end};
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,120 @@
+#include "kernels/cpu/convolution.h"
+
+#include "kernels/cpu/format.h"
+#include "kernels/cpu/vector_loops.h"
+
+namespace starling::kernels::cpu {
+namespace {
+
+ConvolutionGeometry geometry(const Convolution& spec, const Shape& in) {
+  // Below and right: what the asked-for outputs reach beyond the input.
+  const auto end = [&](int outputs, int extent) {
+    return memory::dim{(outputs - 1) * spec.stride + spec.kernel - spec.padding - extent};
+  };
+  return {{spec.stride, spec.stride},
+          {spec.padding, spec.padding},
+          {end(spec.height, in.height), end(spec.width, in.width)}};
+}
+
+memory::dims weight_dims(const Convolution& spec, const Shape& in) {
+  return {spec.channels, in.channels, spec.kernel, spec.kernel};
+}
+
+// The library chooses the formats of x, y and the weights for the forward pass; x and y keep them in the
+// backward passes. Plain weights are reordered once for each pass that wants them otherwise.
+class OneDnnConvolution final : public Operation {
+ public:
+  OneDnnConvolution(const Convolution& spec, const Shape& in, const memory::desc& in_format,
+                    const ConvForward& forward, Passes passes, bool relu)
+      : Operation(activation(output_shape(spec, in), forward.dst_desc()), relu ? 2 : 1),
+        spec_(spec),
+        relu_(relu),
+        x_(in_format, forward.src_desc()),
+        weight_(plain_format(weight_dims(spec, in)), forward.weights_desc()),
+        forward_(forward) {
+    const memory::desc bias = plain_format({spec.channels});
+    forward_.argument(DNNL_ARG_SRC, forward.src_desc())
+        .argument(DNNL_ARG_WEIGHTS, forward.weights_desc())
+        .argument(DNNL_ARG_BIAS, bias)
+        .argument(DNNL_ARG_DST, forward.dst_desc());
+    if (passes.backward) build_backward_weights(in, forward);
+    if (passes.backward && passes.input_gradient) build_backward_data(in, in_format, forward);
+  }
+
+  void forward(const float* parameters, const float* x, float* y) override {
+    forward_.run({x_.convert(x), weight_.convert(parameters + spec_.weight), parameters + spec_.bias, y});
+  }
+
+  void backward(const float* parameters, const float* x, const float* y, float* dy, float* dx,
+                float* gradient) override {
+    if (relu_) mask_where_not_positive(y, dy, dy, output().floats);
+    float* dweight = gradient + spec_.weight;
+    backward_weights_.run({x_again_.convert(x_.converted(x)), dy_weights_.convert(dy),
+                           dweight_.target(dweight), gradient + spec_.bias});
+    dweight_.finish(dweight);
+    if (dx == nullptr) return;
+    backward_data_.run(
+        {dy_data_.convert(dy), weight_backward_.convert(parameters + spec_.weight), dx_.target(dx)});
+    dx_.finish(dx);
+  }
+
+  std::size_t workspace_bytes() const override {
+    std::size_t bytes = 0;
+    for (const Primitive* it : {&forward_, &backward_weights_, &backward_data_})
+      bytes += it->workspace_bytes();
+    for (const Reorder* it :
+         {&x_, &weight_, &x_again_, &dy_weights_, &dweight_, &dy_data_, &weight_backward_, &dx_}) {
+      bytes += it->workspace_bytes();
+    }
+    return bytes;
+  }
+
+ private:
+  void build_backward_weights(const Shape& in, const ConvForward& forward) {
+    const memory::dims dims = weight_dims(spec_, in);
+    const memory::desc bias = plain_format({spec_.channels});
+    const auto desc =
+        convolution_backward_weights(any_format(image_dims(in)), any_format(dims), bias,
+                                     any_format(image_dims(output().shape)), geometry(spec_, in), forward);
+    backward_weights_ = Primitive(desc);
+    backward_weights_.argument(DNNL_ARG_SRC, desc.src_desc())
+        .argument(DNNL_ARG_DIFF_DST, desc.diff_dst_desc())
+        .argument(DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc())
+        .argument(DNNL_ARG_DIFF_BIAS, bias);
+    x_again_ = Reorder(forward.src_desc(), desc.src_desc());
+    dy_weights_ = Reorder(forward.dst_desc(), desc.diff_dst_desc());
+    dweight_ = Reorder(desc.diff_weights_desc(), plain_format(dims));
+  }
+
+  void build_backward_data(const Shape& in, const memory::desc& in_format, const ConvForward& forward) {
+    const memory::dims dims = weight_dims(spec_, in);
+    const auto desc =
+        convolution_backward_data(any_format(image_dims(in)), any_format(dims),
+                                  any_format(image_dims(output().shape)), geometry(spec_, in), forward);
+    backward_data_ = Primitive(desc);
+    backward_data_.argument(DNNL_ARG_DIFF_DST, desc.diff_dst_desc())
+        .argument(DNNL_ARG_WEIGHTS, desc.weights_desc())
+        .argument(DNNL_ARG_DIFF_SRC, desc.diff_src_desc());
+    dy_data_ = Reorder(forward.dst_desc(), desc.diff_dst_desc());
+    weight_backward_ = Reorder(plain_format(dims), desc.weights_desc());
+    dx_ = Reorder(desc.diff_src_desc(), in_format);
+  }
+
+  Convolution spec_;
+  bool relu_;
+  Reorder x_, weight_, x_again_, dy_weights_, dweight_, dy_data_, weight_backward_, dx_;
+  Primitive forward_, backward_weights_, backward_data_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_convolution(const Convolution& spec, const Activation& input, Passes passes,
+                                            bool relu) {
+  const ConvForward forward = convolution_forward(
+      passes.backward, any_format(image_dims(input.shape)), any_format(weight_dims(spec, input.shape)),
+      plain_format({spec.channels}), any_format(image_dims(output_shape(spec, input.shape))),
+      geometry(spec, input.shape), relu);
+  return std::make_unique<OneDnnConvolution>(spec, input.shape, describe(input), forward, passes, relu);
+}
+
+}  // namespace starling::kernels::cpu

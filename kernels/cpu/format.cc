@@ -1,0 +1,21 @@
+#include "kernels/cpu/format.h"
+
+#include "base/check.h"
+
+namespace starling::kernels::cpu {
+
+memory::desc describe(const Activation& activation) {
+  if (const auto* blocked = dynamic_cast<const OneDnnFormat*>(activation.format.get())) return blocked->desc;
+  const Plain* plain = as_plain(activation);
+  STARLING_CHECK(plain != nullptr);
+  const memory::dim row = plain->width, image = row * plain->height;
+  const memory::dims strides{image * activation.shape.channels, image, row, 1};
+  return {image_dims(activation.shape), memory::data_type::f32, strides};
+}
+
+Activation activation(const Shape& shape, const memory::desc& desc) {
+  if (desc == plain_format(image_dims(shape))) return plain_activation(shape);
+  return {shape, std::make_shared<OneDnnFormat>(desc), floats(desc)};
+}
+
+}  // namespace starling::kernels::cpu

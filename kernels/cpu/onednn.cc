@@ -1,0 +1,201 @@
+#include "kernels/cpu/onednn.h"
+
+#include <omp.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace starling::kernels::cpu {
+namespace {
+
+dnnl::stream& stream() {
+  thread_local dnnl::stream instance(engine());
+  return instance;
+}
+
+dnnl::prop_kind forward_kind(bool training) {
+  return training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+}
+
+dnnl::primitive_attr attributes(bool relu) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (relu) {
+    dnnl::post_ops post;
+#if DNNL_VERSION_MAJOR >= 3
+    post.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+#else
+    post.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+#endif
+    attr.set_post_ops(post);
+  }
+  return attr;
+}
+
+// Version 2: PrimitiveDesc(Desc(arguments), attributes, engine, hint...); version 3 has no Desc:
+// PrimitiveDesc(engine, arguments, hint..., attributes).
+template <class Primitive, class... Arguments>
+typename Primitive::primitive_desc describe(const dnnl::primitive_attr& attr, const Arguments&... arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  return typename Primitive::primitive_desc(engine(), arguments..., attr);
+#else
+  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), attr, engine());
+#endif
+}
+
+template <class Primitive, class Hint, class... Arguments>
+typename Primitive::primitive_desc describe_backward(const Hint& hint, const Arguments&... arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  return typename Primitive::primitive_desc(engine(), arguments..., hint, attributes(false));
+#else
+  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), attributes(false),
+                                            engine(), hint);
+#endif
+}
+
+constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+const memory::dims kNothing2{0, 0};
+
+// Version 3's pools have one more argument.
+#if DNNL_VERSION_MAJOR >= 3
+#define STARLING_POOL_DILATION kNothing2,
+#else
+#define STARLING_POOL_DILATION
+#endif
+
+}  // namespace
+
+const dnnl::engine& engine() {
+  static const dnnl::engine instance(dnnl::engine::kind::cpu, 0);
+  return instance;
+}
+
+void keep_to_one_thread() {
+  thread_local const bool done = (omp_set_num_threads(1), true);
+  static_cast<void>(done);
+}
+
+ConvForward convolution_forward(bool training, const memory::desc& x, const memory::desc& weight,
+                                const memory::desc& bias, const memory::desc& y,
+                                const ConvolutionGeometry& geometry, bool relu) {
+  return describe<dnnl::convolution_forward>(attributes(relu), forward_kind(training), kDirect, x, weight,
+                                             bias, y, geometry.strides, geometry.padding_begin,
+                                             geometry.padding_end);
+}
+
+ConvBackwardData convolution_backward_data(const memory::desc& dx, const memory::desc& weight,
+                                           const memory::desc& dy, const ConvolutionGeometry& geometry,
+                                           const ConvForward& hint) {
+  return describe_backward<dnnl::convolution_backward_data>(hint, kDirect, dx, weight, dy, geometry.strides,
+                                                            geometry.padding_begin, geometry.padding_end);
+}
+
+ConvBackwardWeights convolution_backward_weights(const memory::desc& x, const memory::desc& dweight,
+                                                 const memory::desc& dbias, const memory::desc& dy,
+                                                 const ConvolutionGeometry& geometry,
+                                                 const ConvForward& hint) {
+  return describe_backward<dnnl::convolution_backward_weights>(
+      hint, kDirect, x, dweight, dbias, dy, geometry.strides, geometry.padding_begin, geometry.padding_end);
+}
+
+LinearForward linear_forward(bool training, const memory::desc& x, const memory::desc& weight,
+                             const memory::desc& bias, const memory::desc& y, bool relu) {
+  return describe<dnnl::inner_product_forward>(attributes(relu), forward_kind(training), x, weight, bias, y);
+}
+
+LinearBackwardData linear_backward_data(const memory::desc& dx, const memory::desc& weight,
+                                        const memory::desc& dy, const LinearForward& hint) {
+  return describe_backward<dnnl::inner_product_backward_data>(hint, dx, weight, dy);
+}
+
+LinearBackwardWeights linear_backward_weights(const memory::desc& x, const memory::desc& dweight,
+                                              const memory::desc& dbias, const memory::desc& dy,
+                                              const LinearForward& hint) {
+  return describe_backward<dnnl::inner_product_backward_weights>(hint, x, dweight, dbias, dy);
+}
+
+PoolForward pool_forward(bool training, const memory::desc& x, const memory::desc& y,
+                         const PoolGeometry& geometry) {
+  return describe<dnnl::pooling_forward>(attributes(false), forward_kind(training), geometry.algorithm, x, y,
+                                         geometry.window, geometry.window, STARLING_POOL_DILATION kNothing2,
+                                         kNothing2);
+}
+
+PoolBackward pool_backward(const memory::desc& dx, const memory::desc& dy, const PoolGeometry& geometry,
+                           const PoolForward& hint) {
+  return describe_backward<dnnl::pooling_backward>(hint, geometry.algorithm, dx, dy, geometry.window,
+                                                   geometry.window, STARLING_POOL_DILATION kNothing2,
+                                                   kNothing2);
+}
+
+Primitive::Primitive(dnnl::primitive primitive, const memory::desc& scratchpad)
+    : primitive_(std::move(primitive)), scratchpad_(floats(scratchpad)) {
+  argument(DNNL_ARG_SCRATCHPAD, scratchpad);
+  memories_[0].set_data_handle(scratchpad_.data());
+}
+
+Primitive& Primitive::argument(int kind, const memory::desc& desc) {
+  memories_.emplace_back(desc, engine(), static_cast<void*>(nullptr));
+  arguments_.push_back({kind, memories_.back().get()});
+  return *this;
+}
+
+void Primitive::run(std::initializer_list<const float*> pointers) {
+  STARLING_CHECK(pointers.size() + 1 == memories_.size());
+  keep_to_one_thread();
+  auto memory = memories_.begin() + 1;  // behind the scratchpad
+  for (const float* pointer : pointers) {
+    // The library's interface has no pointers to const; and setting a handle makes version 2 clear the
+    // padding again.
+    float* handle = const_cast<float*>(pointer);
+    if (memory->get_data_handle() != handle) memory->set_data_handle(handle);
+    ++memory;
+  }
+  const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), stream().get(),
+                                                      static_cast<int>(arguments_.size()), arguments_.data());
+  STARLING_CHECK(status == dnnl_success);
+}
+
+Reorder::Reorder(const memory::desc& from, const memory::desc& to) {
+  if (from == to) return;
+  const dnnl::reorder::primitive_desc desc(engine(), from, engine(), to, attributes(false));
+  primitive_ = Primitive(desc);
+  primitive_.argument(DNNL_ARG_FROM, from).argument(DNNL_ARG_TO, to);
+  buffer_ = Buffer(std::max(floats(from), floats(to)));
+}
+
+const float* Reorder::convert(const float* from) {
+  if (!needed()) return from;
+  primitive_.run({from, buffer_.data()});
+  return buffer_.data();
+}
+
+void Reorder::convert(const float* from, float* to) {
+  STARLING_CHECK(needed());
+  primitive_.run({from, to});
+}
+
+void Reorder::finish(float* out) {
+  if (needed()) primitive_.run({buffer_.data(), out});
+}
+
+std::size_t floats(const memory::desc& desc) {
+  return (desc.get_size() + sizeof(float) - 1) / sizeof(float);
+}
+
+memory::desc any_format(const memory::dims& dims) {
+  return {dims, memory::data_type::f32, memory::format_tag::any};
+}
+
+memory::desc plain_format(const memory::dims& dims) {
+  using tag = memory::format_tag;
+  STARLING_CHECK(dims.size() == 1 || dims.size() == 2 || dims.size() == 4);
+  return {dims, memory::data_type::f32, dims.size() == 1 ? tag::a : dims.size() == 2 ? tag::ab : tag::abcd};
+}
+
+memory::dims image_dims(const Shape& shape) {
+  return {shape.batch, shape.channels, shape.height, shape.width};
+}
+
+}  // namespace starling::kernels::cpu

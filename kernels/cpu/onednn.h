@@ -1,0 +1,131 @@
+// oneDNN as this back end uses it: primitive descriptors made the same way for versions 2 and 3 of the
+// library, and a Primitive that runs without building argument lists. onednn.cc is the only file that knows
+// the versions' differences.
+//
+// Memory descriptors are of float32 throughout. oneDNN parallelises through OpenMP; a worker of Starling is
+// one thread, so every thread that makes or runs a primitive is first told to keep to itself
+// (keep_to_one_thread).
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "kernels/buffer.h"
+#include "kernels/operation.h"
+
+namespace starling::kernels::cpu {
+
+using dnnl::memory;
+
+const dnnl::engine& engine();
+
+// Sets OpenMP's number of threads of the calling thread to one, once.
+void keep_to_one_thread();
+
+// What a convolution's or linear layer's descriptors say, for all three passes.
+struct ConvolutionGeometry {
+  memory::dims strides, padding_begin, padding_end;
+};
+struct PoolGeometry {
+  dnnl::algorithm algorithm;
+  memory::dims window;  // and stride
+};
+
+// Formats may be `any` where the library shall choose. Scratchpads are the user's (Primitive owns them). With
+// `relu`, the output is max(0, .).
+using ConvForward = dnnl::convolution_forward::primitive_desc;
+using ConvBackwardData = dnnl::convolution_backward_data::primitive_desc;
+using ConvBackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
+ConvForward convolution_forward(bool training, const memory::desc& x, const memory::desc& weight,
+                                const memory::desc& bias, const memory::desc& y,
+                                const ConvolutionGeometry& geometry, bool relu);
+ConvBackwardData convolution_backward_data(const memory::desc& dx, const memory::desc& weight,
+                                           const memory::desc& dy, const ConvolutionGeometry& geometry,
+                                           const ConvForward& hint);
+ConvBackwardWeights convolution_backward_weights(const memory::desc& x, const memory::desc& dweight,
+                                                 const memory::desc& dbias, const memory::desc& dy,
+                                                 const ConvolutionGeometry& geometry,
+                                                 const ConvForward& hint);
+
+using LinearForward = dnnl::inner_product_forward::primitive_desc;
+using LinearBackwardData = dnnl::inner_product_backward_data::primitive_desc;
+using LinearBackwardWeights = dnnl::inner_product_backward_weights::primitive_desc;
+LinearForward linear_forward(bool training, const memory::desc& x, const memory::desc& weight,
+                             const memory::desc& bias, const memory::desc& y, bool relu);
+LinearBackwardData linear_backward_data(const memory::desc& dx, const memory::desc& weight,
+                                        const memory::desc& dy, const LinearForward& hint);
+LinearBackwardWeights linear_backward_weights(const memory::desc& x, const memory::desc& dweight,
+                                              const memory::desc& dbias, const memory::desc& dy,
+                                              const LinearForward& hint);
+
+using PoolForward = dnnl::pooling_forward::primitive_desc;
+using PoolBackward = dnnl::pooling_backward::primitive_desc;
+PoolForward pool_forward(bool training, const memory::desc& x, const memory::desc& y,
+                         const PoolGeometry& geometry);
+PoolBackward pool_backward(const memory::desc& dx, const memory::desc& dy, const PoolGeometry& geometry,
+                           const PoolForward& hint);
+
+// One primitive and its arguments. Handles of the arguments may change from run to run.
+class Primitive {
+ public:
+  Primitive() = default;
+  template <class PrimitiveDesc>
+  explicit Primitive(const PrimitiveDesc& desc)
+      : Primitive(dnnl::primitive(desc.get()), desc.scratchpad_desc()) {}
+
+  explicit operator bool() const { return primitive_.get(true) != nullptr; }
+
+  // Declares an argument (DNNL_ARG_SRC...); its place in run()'s list is the order of declaration.
+  Primitive& argument(int kind, const memory::desc& desc);
+
+  // One pointer for each declared argument; they are only read where the primitive only reads.
+  void run(std::initializer_list<const float*> pointers);
+
+  std::size_t workspace_bytes() const { return scratchpad_.bytes(); }
+
+ private:
+  Primitive(dnnl::primitive primitive, const memory::desc& scratchpad);
+
+  dnnl::primitive primitive_;
+  std::vector<memory> memories_;            // of arguments_
+  std::vector<dnnl_exec_arg_t> arguments_;  // the scratchpad first, then as declared
+  Buffer scratchpad_;
+};
+
+// The way between two formats: nothing where they are equal, else a reorder through a buffer.
+class Reorder {
+ public:
+  Reorder() = default;
+  Reorder(const memory::desc& from, const memory::desc& to);
+
+  bool needed() const { return static_cast<bool>(primitive_); }
+
+  // The values of `from` in the other format: `from` itself, or the buffer, which keeps them until the next
+  // call.
+  const float* convert(const float* from);
+  const float* converted(const float* from) const { return needed() ? buffer_.data() : from; }
+  void convert(const float* from, float* to);
+
+  // The other way about: a primitive writes the first format to target(out), then finish(out) leaves the
+  // second at `out`.
+  float* target(float* out) { return needed() ? buffer_.data() : out; }
+  void finish(float* out);
+
+  std::size_t workspace_bytes() const { return buffer_.bytes() + primitive_.workspace_bytes(); }
+
+ private:
+  Primitive primitive_;
+  Buffer buffer_;
+};
+
+// Floats that a memory of this descriptor takes.
+std::size_t floats(const memory::desc& desc);
+
+// float32 descriptors.
+memory::desc any_format(const memory::dims& dims);
+memory::desc plain_format(const memory::dims& dims);  // 1, 2 or 4 dimensions
+memory::dims image_dims(const Shape& shape);          // [batch, channels, height, width]
+
+}  // namespace starling::kernels::cpu

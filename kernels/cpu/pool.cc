@@ -1,0 +1,83 @@
+#include "kernels/cpu/pool.h"
+
+#include "kernels/cpu/format.h"
+
+namespace starling::kernels::cpu {
+namespace {
+
+// `in` is the format that the library reads, which is the input's own unless that is a window of larger
+// images.
+class OneDnnPool final : public Operation {
+ public:
+  OneDnnPool(const Shape& output, const Activation& input, const memory::desc& in, const PoolForward& forward,
+             const PoolGeometry& geometry, Passes passes)
+      : Operation(activation(output, forward.dst_desc()), 1),
+        max_(geometry.algorithm == dnnl::algorithm::pooling_max),
+        x_(describe(input), in),
+        dx_(in, describe(input)),
+        forward_(forward) {
+    forward_.argument(DNNL_ARG_SRC, in).argument(DNNL_ARG_DST, forward.dst_desc());
+    // Max pooling leaves in the workspace which element won, when it is built for training.
+    max_ = max_ && passes.backward;
+    if (max_) {
+      forward_.argument(DNNL_ARG_WORKSPACE, forward.workspace_desc());
+      winners_ = Buffer(floats(forward.workspace_desc()));
+    }
+    if (!passes.backward || !passes.input_gradient) return;
+    backward_ = Primitive(pool_backward(in, forward.dst_desc(), geometry, forward));
+    backward_.argument(DNNL_ARG_DIFF_DST, forward.dst_desc()).argument(DNNL_ARG_DIFF_SRC, in);
+    if (max_) backward_.argument(DNNL_ARG_WORKSPACE, forward.workspace_desc());
+  }
+
+  void forward(const float*, const float* x, float* y) override {
+    if (max_) {
+      forward_.run({x_.convert(x), y, winners_.data()});
+    } else {
+      forward_.run({x_.convert(x), y});
+    }
+  }
+
+  void backward(const float*, const float*, const float*, float* dy, float* dx, float*) override {
+    if (dx == nullptr) return;
+    if (max_) {
+      backward_.run({dy, dx_.target(dx), winners_.data()});
+    } else {
+      backward_.run({dy, dx_.target(dx)});
+    }
+    dx_.finish(dx);
+  }
+
+  std::size_t workspace_bytes() const override {
+    return forward_.workspace_bytes() + backward_.workspace_bytes() + x_.workspace_bytes() +
+           dx_.workspace_bytes() + winners_.bytes();
+  }
+
+ private:
+  bool max_;  // and built for training
+  Reorder x_, dx_;
+  Primitive forward_, backward_;
+  Buffer winners_;
+};
+
+std::unique_ptr<Operation> make_pool(dnnl::algorithm algorithm, int size, const Activation& input,
+                                     Passes passes) {
+  const PoolGeometry geometry{algorithm, {size, size}};
+  const Shape& shape = input.shape;
+  const Shape output{shape.batch, shape.channels, shape.height / size, shape.width / size};
+  const memory::desc in = as_plain(input) != nullptr ? plain_format(image_dims(shape)) : describe(input);
+  const PoolForward forward = pool_forward(passes.backward, in, any_format(image_dims(output)), geometry);
+  return std::make_unique<OneDnnPool>(output, input, in, forward, geometry, passes);
+}
+
+}  // namespace
+
+std::unique_ptr<Operation> make_average_pool(const AveragePool& spec, const Activation& input,
+                                             Passes passes) {
+  return make_pool(dnnl::algorithm::pooling_avg_exclude_padding, spec.size, input, passes);
+}
+
+std::unique_ptr<Operation> make_max_pool(const MaxPool& spec, const Activation& input, Passes passes) {
+  return make_pool(dnnl::algorithm::pooling_max, spec.size, input, passes);
+}
+
+}  // namespace starling::kernels::cpu

@@ -1,0 +1,12 @@
+// STARLING_FOR_PROCESSORS before a function compiles it several times, and the program picks the widest that
+// its processor runs. Not under a sanitizer, whose runtime is not ready when that choice is made, nor where
+// the compiler cannot.
+#pragma once
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define STARLING_FOR_PROCESSORS \
+  __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#else
+#define STARLING_FOR_PROCESSORS
+#endif

@@ -1,0 +1,39 @@
+#include "kernels/cpu/relu.h"
+
+#include "kernels/cpu/format.h"
+#include "kernels/cpu/vector_loops.h"
+
+namespace starling::kernels::cpu {
+namespace {
+
+// Elementwise over the stored floats: padding stays 0.
+class ElementwiseRelu final : public Operation {
+ public:
+  ElementwiseRelu(const Activation& input, const memory::desc& dense)
+      : Operation(activation(input.shape, dense), 1),
+        x_(describe(input), dense),
+        dx_(dense, describe(input)) {}
+
+  void forward(const float*, const float* x, float* y) override { relu(x_.convert(x), y, output().floats); }
+
+  void backward(const float*, const float*, const float* y, float* dy, float* dx, float*) override {
+    if (dx == nullptr) return;
+    mask_where_not_positive(y, dy, dx_.target(dx), output().floats);
+    dx_.finish(dx);
+  }
+
+  std::size_t workspace_bytes() const override { return x_.workspace_bytes() + dx_.workspace_bytes(); }
+
+ private:
+  Reorder x_, dx_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_relu(const Activation& input) {
+  const bool plain = as_plain(input) != nullptr;
+  return std::make_unique<ElementwiseRelu>(input,
+                                           plain ? plain_format(image_dims(input.shape)) : describe(input));
+}
+
+}  // namespace starling::kernels::cpu

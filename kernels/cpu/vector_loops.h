@@ -1,0 +1,13 @@
+// Loops over whole activations that need no library, compiled for several processors.
+#pragma once
+
+#include <cstddef>
+
+namespace starling::kernels::cpu {
+
+// y = max(x, 0).
+void relu(const float* x, float* y, std::size_t n);
+// dx = y > 0 ? dy : 0; dx may be dy.
+void mask_where_not_positive(const float* y, const float* dy, float* dx, std::size_t n);
+
+}  // namespace starling::kernels::cpu

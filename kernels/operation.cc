@@ -1,0 +1,40 @@
+#include "kernels/operation.h"
+
+#include "base/check.h"
+
+namespace starling::kernels {
+namespace {
+
+Shape shape_of(const Convolution& it, const Shape& in) {
+  STARLING_CHECK(it.channels > 0 && it.kernel > 0 && it.stride > 0 && it.padding >= 0 &&
+                 it.padding < it.kernel);
+  STARLING_CHECK(it.height > 0 && it.width > 0);
+  STARLING_CHECK((it.height - 1) * it.stride + it.kernel - it.padding >= in.height);
+  STARLING_CHECK((it.width - 1) * it.stride + it.kernel - it.padding >= in.width);
+  return {in.batch, it.channels, it.height, it.width};
+}
+Shape pooled(int size, const Shape& in) {
+  STARLING_CHECK(size > 0 && size <= in.height && size <= in.width);
+  return {in.batch, in.channels, in.height / size, in.width / size};
+}
+Shape shape_of(const AveragePool& it, const Shape& in) {
+  return pooled(it.size, in);
+}
+Shape shape_of(const MaxPool& it, const Shape& in) {
+  return pooled(it.size, in);
+}
+Shape shape_of(const Linear& it, const Shape& in) {
+  STARLING_CHECK(it.features > 0);
+  return {in.batch, it.features, 1, 1};
+}
+Shape shape_of(const Relu&, const Shape& in) {
+  return in;
+}
+
+}  // namespace
+
+Shape output_shape(const OperationSpec& spec, const Shape& input) {
+  return std::visit([&](const auto& it) { return shape_of(it, input); }, spec);
+}
+
+}  // namespace starling::kernels

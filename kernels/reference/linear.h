@@ -1,0 +1,48 @@
+// The linear layer y = x W^T + b, as defined beside kernels::Linear, in plain loops. `weight` is [out, in].
+#pragma once
+
+#include "kernels/reference/image.h"
+
+namespace starling::kernels::reference {
+
+template <class T>
+void linear_forward(const Linear& it, const T* weight, const T* bias, Images<const T> x, Images<T> y) {
+  const int inputs = static_cast<int>(x.shape.sample_size());
+  for (int n = 0; n < x.shape.batch; ++n) {
+    for (int o = 0; o < it.features; ++o) {
+      double sum = bias[o];
+      for (int k = 0; k < inputs; ++k) sum += static_cast<double>(weight[o * inputs + k]) * x.flat(n, k);
+      y.flat(n, o) = static_cast<T>(sum);
+    }
+  }
+}
+
+template <class T>
+void linear_backward_data(const Linear& it, const T* weight, Images<const T> dy, Images<T> dx) {
+  const int inputs = static_cast<int>(dx.shape.sample_size());
+  for (int n = 0; n < dx.shape.batch; ++n) {
+    for (int k = 0; k < inputs; ++k) {
+      double sum = 0;
+      for (int o = 0; o < it.features; ++o)
+        sum += static_cast<double>(weight[o * inputs + k]) * dy.flat(n, o);
+      dx.flat(n, k) = static_cast<T>(sum);
+    }
+  }
+}
+
+template <class T>
+void linear_backward_weight(const Linear& it, Images<const T> x, Images<const T> dy, T* dweight, T* dbias) {
+  const int inputs = static_cast<int>(x.shape.sample_size());
+  for (int o = 0; o < it.features; ++o) {
+    double bias_sum = 0;
+    for (int n = 0; n < x.shape.batch; ++n) bias_sum += dy.flat(n, o);
+    dbias[o] = static_cast<T>(bias_sum);
+    for (int k = 0; k < inputs; ++k) {
+      double sum = 0;
+      for (int n = 0; n < x.shape.batch; ++n) sum += static_cast<double>(dy.flat(n, o)) * x.flat(n, k);
+      dweight[o * inputs + k] = static_cast<T>(sum);
+    }
+  }
+}
+
+}  // namespace starling::kernels::reference

@@ -1,0 +1,23 @@
+// What a virtual machine does between exchanges: steps on its arena. A step sees the parameters as they are
+// at its start and adds its update at its end, so a learner may compute in the background in between.
+#pragma once
+
+#include <cstdint>
+
+#include "models/arena.h"
+
+namespace starling::lab {
+
+class Learner {
+ public:
+  virtual ~Learner() = default;
+
+  // A step of one Hogwild worker begins. What it needs of the arena is read before this returns.
+  virtual void begin_step(std::uint32_t worker, const models::Arena& arena) = 0;
+  // It ends: adds the update. Returns the samples it consumed.
+  virtual std::uint64_t end_step(std::uint32_t worker, models::Arena& arena) = 0;
+  // Mean loss of late steps, for the time series.
+  virtual double loss() const { return 0; }
+};
+
+}  // namespace starling::lab

@@ -1,0 +1,35 @@
+// The faults of an experiment that the launcher inflicts on real processes, in the order in which they are
+// due. Slow peers are not here: a peer slows itself down.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/time.h"
+#include "training/experiment.h"
+
+namespace starling::lab {
+
+struct ProcessFault {
+  enum class Act : std::uint8_t {
+    start,   // of a peer that joins late
+    pause,   // SIGSTOP
+    resume,  // SIGCONT
+    crash,   // SIGKILL
+    leave,   // SIGTERM
+  };
+  Duration at{0};  // from the run's start
+  std::uint32_t peer = 0;
+  Act act = Act::pause;
+  friend bool operator==(const ProcessFault&, const ProcessFault&) = default;
+};
+
+std::vector<ProcessFault> process_faults(const training::Experiment& experiment);
+
+// Whether the peer is not there from the start.
+bool joins_late(const training::Experiment& experiment, std::uint32_t peer);
+
+// The greatest factor by which the peer is slowed at any time; 1 where it never is.
+double slowness(const training::Experiment& experiment, std::uint32_t peer);
+
+}  // namespace starling::lab

@@ -1,0 +1,37 @@
+// What the replicas of a run are worth: read from the files that the peers left, compared with each other,
+// averaged, and evaluated on the test set, several at a time.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "datasets/dataset.h"
+#include "models/spec.h"
+#include "training/worker.h"
+
+namespace starling::lab {
+
+using Score = training::Evaluator::Score;
+
+struct Judgement {
+  std::vector<std::optional<Score>> replicas;  // of each file; none where it cannot be read
+  std::vector<float> mean;                     // of those that count; empty where none does
+  std::optional<Score> mean_score;
+  std::optional<double> consensus_distance;
+};
+
+struct ReplicaFile {
+  std::string path;  // empty: there is none
+  bool counts;       // in the mean and the consensus
+};
+
+// Holds all replicas in memory while it works.
+Judgement judge_replicas(const std::vector<ReplicaFile>& files, const models::Plan& plan,
+                         const datasets::Dataset& test);
+
+// The consensus distance of the replicas in these files; nullopt where fewer than one can be read. Removes
+// the files.
+std::optional<double> consume_consensus(const std::vector<std::string>& paths, const models::Plan& plan);
+
+}  // namespace starling::lab

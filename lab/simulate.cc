@@ -1,0 +1,358 @@
+#include "lab/simulate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "datasets/dataset.h"
+#include "gossip/rules.h"
+#include "kernels/backend.h"
+#include "lab/thread_pool.h"
+#include "lab/world.h"
+#include "base/hash.h"
+#include "topologies/analysis.h"
+#include "training/checkpoint.h"
+#include "training/recipe.h"
+#include "training/worker.h"
+
+namespace starling::lab {
+namespace {
+
+// Real mathematics: gradients on the snapshot of a step's start, computed in the pool while virtual time goes
+// on.
+class TrainingLearner : public Learner {
+ public:
+  TrainingLearner(std::vector<std::unique_ptr<training::Worker>> workers, std::size_t arena_floats,
+                  ThreadPool& pool)
+      : pool_(pool) {
+    for (auto& worker : workers) places_.push_back({std::move(worker), std::vector<float>(arena_floats), {}});
+  }
+  ~TrainingLearner() override {
+    for (auto& place : places_) {
+      if (place.loss.valid()) place.loss.wait();
+    }
+  }
+
+  void begin_step(std::uint32_t worker, const models::Arena& arena) override {
+    Place& place = places_.at(worker);
+    arena.read(0, place.snapshot);
+    place.loss = pool_.submit([&place] { return place.worker->compute(place.snapshot.data()); });
+  }
+
+  std::uint64_t end_step(std::uint32_t worker, models::Arena& arena) override {
+    Place& place = places_.at(worker);
+    const double loss = place.loss.get();
+    smoothed_loss_ = steps_++ == 0 ? loss : 0.95 * smoothed_loss_ + 0.05 * loss;
+    place.worker->apply(arena);
+    return place.worker->batch_size();
+  }
+
+  double loss() const override { return smoothed_loss_; }
+
+ private:
+  struct Place {
+    std::unique_ptr<training::Worker> worker;
+    std::vector<float> snapshot;
+    std::future<double> loss;
+  };
+  ThreadPool& pool_;
+  std::vector<Place> places_;
+  double smoothed_loss_ = 0;
+  std::uint64_t steps_ = 0;
+};
+
+std::vector<MachineOptions> make_machines(const training::Experiment& experiment) {
+  const Duration step = experiment.pace.count() > 0 ? experiment.pace : std::chrono::milliseconds(20);
+  std::vector<MachineOptions> machines(experiment.peers);
+  for (std::uint32_t i = 0; i < experiment.peers; ++i) {
+    machines[i].name = "p" + std::to_string(i);
+    machines[i].workers = experiment.workers;
+    machines[i].step = step;
+  }
+  for (const auto& fault : experiment.faults) {
+    MachineOptions& machine = machines.at(fault.peer);
+    const Instant from{fault.from};
+    const Instant to = fault.to ? Instant{*fault.to} : kNever;
+    switch (fault.kind) {
+      case training::Fault::Kind::slow:
+        machine.slow.push_back({fault.factor, from, to});
+        break;
+      case training::Fault::Kind::pause:
+        machine.pauses.push_back({from, to});
+        break;
+      case training::Fault::Kind::crash:
+        machine.crash = from;
+        break;
+      case training::Fault::Kind::leave:
+        machine.leave = from;
+        break;
+      case training::Fault::Kind::join:
+        machine.start = from;
+        break;
+    }
+  }
+  return machines;
+}
+
+const char* state_name(MachineState state) {
+  switch (state) {
+    case MachineState::finished:
+      return "finished";
+    case MachineState::left:
+      return "left";
+    case MachineState::crashed:
+      return "crashed";
+    case MachineState::failed:
+      return "crashed";
+    case MachineState::waiting:
+    case MachineState::running:
+      return "running";
+  }
+  return "running";
+}
+
+std::vector<float> copy_of(const models::Arena& arena) {
+  std::vector<float> copy(arena.size());
+  arena.read(0, copy);
+  return copy;
+}
+
+// Accuracy of several replicas at once, one evaluator per pool thread's task.
+class Judge {
+ public:
+  Judge(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& test,
+        ThreadPool& pool)
+      : plan_(plan), backend_(backend), test_(test), pool_(pool) {}
+
+  training::Evaluator::Score score(const std::vector<float>& parameters, std::size_t limit = SIZE_MAX) {
+    if (!evaluator_) evaluator_ = std::make_unique<training::Evaluator>(plan_, backend_, test_);
+    return evaluator_->evaluate(parameters.data(), limit);
+  }
+  std::vector<training::Evaluator::Score> scores(const std::vector<std::vector<float>>& replicas) {
+    std::vector<std::future<training::Evaluator::Score>> pending;
+    pending.reserve(replicas.size());
+    for (const auto& replica : replicas) {
+      pending.push_back(pool_.submit(
+          [this, &replica] { return training::Evaluator(plan_, backend_, test_).evaluate(replica.data()); }));
+    }
+    std::vector<training::Evaluator::Score> scores;
+    scores.reserve(pending.size());
+    for (auto& p : pending) scores.push_back(p.get());
+    return scores;
+  }
+
+ private:
+  const models::Plan& plan_;
+  const kernels::Backend& backend_;
+  const datasets::Dataset& test_;
+  ThreadPool& pool_;
+  std::unique_ptr<training::Evaluator> evaluator_;
+};
+
+}  // namespace
+
+Result<training::Summary> simulate(const training::Experiment& experiment, const SimulateOptions& options,
+                                   const training::RunFolder& folder) {
+  const auto wall_start = std::chrono::steady_clock::now();
+  auto data = datasets::load(experiment.data, options.data_root);
+  if (!data) return data.error();
+  auto plan = training::make_plan(experiment, data->train);
+  if (!plan) return plan.error();
+  auto backend = kernels::make_backend("cpu");
+  if (!backend) return backend.error();
+
+  WorldOptions world_options;
+  world_options.seed = experiment.seed;
+  world_options.network = {experiment.latency, experiment.bandwidth, Duration{0}};
+  world_options.arena_floats = plan->layout.arena_size();
+  world_options.machines = make_machines(experiment);
+  auto& manifest = world_options.manifest;
+  manifest.model = experiment.model;
+  manifest.data = data->name;
+  manifest.fingerprint = plan->layout.fingerprint();
+  manifest.arena_floats = plan->layout.arena_size();
+  manifest.seed = experiment.seed;
+  for (const auto& [key, value] : training::shared_settings(experiment))
+    manifest.settings.push_back({key, value});
+  const std::uint64_t epoch_samples = data->train.size();
+  auto rules = gossip::rules_from(manifest, epoch_samples);
+  if (!rules) return rules.error();
+  world_options.rules = *rules;
+
+  unsigned threads = options.threads;
+  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+  ThreadPool pool(threads);
+
+  std::optional<Error> failure;
+  World world(
+      std::move(world_options),
+      [&](std::uint32_t machine) -> std::unique_ptr<Learner> {
+        auto workers =
+            training::make_workers(experiment, *plan, **backend, data->train, machine, experiment.peers);
+        if (!workers) {
+          failure = workers.error();
+          workers = std::vector<std::unique_ptr<training::Worker>>{};
+        }
+        return std::make_unique<TrainingLearner>(std::move(*workers), plan->layout.arena_size(), pool);
+      },
+      training::first_parameters(*plan, experiment.seed));
+
+  if (auto written = folder.write("experiment.toml", training::to_toml(experiment)); !written)
+    return written.error();
+  std::ofstream metrics(folder.file("metrics.jsonl"), std::ios::trunc);
+  Judge judge(*plan, **backend, data->test, pool);
+
+  training::Summary summary;
+  double goal_samples = 0;
+  if (rules->end.swarm_samples) goal_samples = static_cast<double>(*rules->end.swarm_samples);
+  std::uint64_t looks = 0;
+  Instant last_step;
+
+  // Everything that is looked at every twentieth of an epoch, off the clock.
+  const auto look = [&] {
+    std::vector<std::vector<float>> replicas;
+    for (std::uint32_t i = 0; i < world.machines(); ++i) {
+      const auto machine = world.machine(i);
+      if (machine.state != MachineState::running || !machine.has_parameters) continue;
+      replicas.push_back(copy_of(machine.arena));
+      training::MetricsLine line;
+      line.seconds = to_seconds(world.now().since_start);
+      line.peer = machine.name;
+      line.steps = machine.steps;
+      line.samples = machine.samples;
+      line.exchanges = machine.exchanges.completed;
+      line.loss = machine.loss;
+      metrics << training::to_json(line) << '\n';
+    }
+    if (replicas.empty()) return;
+    std::vector<float> mean;
+    training::MetricsLine line;
+    line.seconds = to_seconds(world.now().since_start);
+    line.peer = "mean";
+    line.samples = world.samples();
+    line.consensus_distance = training::consensus(replicas, mean);
+    if (experiment.target_accuracy && !summary.seconds_to_target) {
+      const double target = *experiment.target_accuracy;
+      auto score = judge.score(mean, 1000);
+      if (score.accuracy >= target - 0.01) {
+        score = judge.score(mean);
+        if (score.accuracy >= target) {
+          summary.seconds_to_target = to_seconds(world.now() - *world.training_began());
+          world.end_all();
+        }
+        line.accuracy = score.accuracy;
+        line.loss = score.loss;
+      }
+    }
+    metrics << training::to_json(line) << '\n';
+  };
+
+  const auto running = [&] {
+    for (std::uint32_t i = 0; i < world.machines(); ++i) {
+      const auto state = world.machine(i).state;
+      if (state == MachineState::running || state == MachineState::waiting) return true;
+    }
+    return false;
+  };
+  std::uint64_t seen = 0;
+  std::uint64_t happenings = 0;
+  while ((++happenings % 64 != 0 || running()) && world.run_one()) {
+    if (failure) return *failure;
+    if (world.samples() == seen) continue;
+    seen = world.samples();
+    last_step = world.now();
+    const std::uint64_t due = seen * 20 / epoch_samples;
+    if (due > looks) {
+      looks = due;
+      look();
+      if (options.progress) {
+        options.progress(to_seconds(world.now().since_start),
+                         goal_samples > 0 ? static_cast<double>(seen) / goal_samples : 0);
+      }
+    }
+  }
+
+  // Results.
+  std::vector<std::vector<float>> replicas, unsettled;
+  std::vector<std::uint32_t> owners;
+  for (std::uint32_t i = 0; i < world.machines(); ++i) {
+    const auto machine = world.machine(i);
+    if (machine.state == MachineState::finished) {
+      replicas.push_back(copy_of(machine.arena));
+      owners.push_back(i);
+      if (!machine.before_settling.empty()) unsettled.push_back(machine.before_settling);
+    }
+    training::PeerRecord record;
+    record.name = machine.name;
+    record.steps = machine.steps;
+    record.samples = machine.samples;
+    record.exchanges = machine.exchanges.completed + machine.exchanges.answered;
+    for (const auto& fault : experiment.faults) {
+      if (fault.peer == i && fault.kind == training::Fault::Kind::slow)
+        record.slow = std::max(record.slow, fault.factor);
+    }
+    record.state = state_name(machine.state);
+    summary.per_peer.push_back(record);
+    summary.exchanges.completed += machine.exchanges.completed;
+    summary.exchanges.aborted += machine.exchanges.aborted;
+    summary.exchanges.rejected += machine.exchanges.rejected;
+    summary.exchanges.half_applied_chunks += machine.half_applied_chunks;
+    summary.bytes_sent += machine.bytes_sent;
+  }
+  if (replicas.empty()) return Error{"no peer finished the run, so there is no model to judge"};
+
+  std::vector<float> mean;
+  if (!unsettled.empty()) summary.consensus_distance_before_settling = training::consensus(unsettled, mean);
+  summary.consensus_distance = training::consensus(replicas, mean);
+  const auto scores = judge.scores(replicas);
+  const auto score = judge.score(mean);
+  summary.accuracy = score.accuracy;
+  summary.loss = score.loss;
+  for (std::size_t k = 0; k < scores.size(); ++k) {
+    summary.per_peer[owners[k]].accuracy = scores[k].accuracy;
+    summary.accuracy_min = std::min(summary.accuracy_min.value_or(1), scores[k].accuracy);
+    summary.accuracy_max = std::max(summary.accuracy_max.value_or(0), scores[k].accuracy);
+  }
+
+  summary.name = experiment.name;
+  summary.mode = "simulate";
+  summary.seed = experiment.seed;
+  summary.model = experiment.model;
+  summary.parameters = plan->layout.parameter_count();
+  summary.data = data->name;
+  summary.peers = experiment.peers;
+  summary.topology = experiment.topology;
+  if (const auto analysis = topologies::analyze(rules->topology, experiment.peers)) {
+    summary.spectral_gap = analysis->spectral_gap;
+  }
+  summary.rule = experiment.rule;
+  summary.samples = world.samples();
+  summary.seconds = seen > 0 ? to_seconds(last_step - *world.training_began()) : 0;
+  summary.samples_per_second =
+      summary.seconds > 0 ? static_cast<double>(summary.samples) / summary.seconds : 0;
+  {
+    std::uint64_t hash = world.trace_hash();
+    for (const auto& replica : replicas) hash = hash64(std::as_bytes(std::span(replica)), hash);
+    summary.trace_hash = to_string(PeerId{hash});
+  }
+  const std::map<std::string, std::string> metadata{
+      {"model", experiment.model}, {"data", data->name}, {"seed", std::to_string(experiment.seed)}};
+  if (auto written =
+          training::write_safetensors(folder.file("model.safetensors"), plan->layout, mean, metadata);
+      !written) {
+    return written.error();
+  }
+  metrics.flush();
+  if (!metrics) return Error{"cannot write " + folder.file("metrics.jsonl") + ": the disk may be full"};
+  summary.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - wall_start).count();
+  if (auto written = folder.write("summary.json", training::to_json(summary) + "\n"); !written)
+    return written.error();
+  return summary;
+}
+
+}  // namespace starling::lab

@@ -1,0 +1,25 @@
+// An experiment in virtual time: the same core, the same exchange arithmetic, the same mathematics as the daemon's, driven
+// by one event queue. The same seed gives the same result to the last digit, on any number of threads.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "training/experiment.h"
+#include "training/record.h"
+
+namespace starling::lab {
+
+struct SimulateOptions {
+  unsigned threads = 0;  // for the mathematics; 0: all cores. Never changes a result
+  std::string data_root;
+  // Told now and then, for a progress line: virtual seconds and the fraction done (0..1).
+  std::function<void(double seconds, double fraction)> progress;
+};
+
+// Writes metrics.jsonl, experiment.toml, model.safetensors and summary.json into `folder`.
+Result<training::Summary> simulate(const training::Experiment& experiment, const SimulateOptions& options,
+                                   const training::RunFolder& folder);
+
+}  // namespace starling::lab

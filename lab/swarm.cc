@@ -1,0 +1,643 @@
+#include "lab/swarm.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+
+#include "lab/child_process.h"
+#include "lab/interrupts.h"
+#include "lab/live_table.h"
+#include "lab/peer_command.h"
+#include "lab/process_faults.h"
+#include "lab/replica_judge.h"
+#include "lab/target_watch.h"
+#include "topologies/analysis.h"
+#include "training/checkpoint.h"
+#include "training/control.h"
+
+namespace starling::lab {
+namespace {
+
+using training::Experiment;
+using training::PeerReport;
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+// The end of a run that has a target and nothing else, should the target never be reached.
+constexpr double kMostEpochs = 100;
+// How many addresses a joiner is given: the first that answers is enough.
+constexpr std::size_t kJoinAddresses = 8;
+// After Ctrl-C or the target, how long peers may take to settle and write before they are killed.
+constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::milliseconds kTick{100};
+constexpr int kExitRunFailed = 1;
+constexpr int kExitBadInput = 2;
+constexpr int kExitInterrupted = 130;
+
+double seconds_between(SteadyTime from, SteadyTime to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// The last line of a log that says anything: a peer's error sentence, without what stands before it.
+std::string last_words(const std::string& path) {
+  std::ifstream log(path);
+  std::string line, last;
+  while (std::getline(log, line)) {
+    if (!line.empty()) last = line;
+  }
+  const std::string prefix = "starling peer: ";
+  return last.starts_with(prefix) ? last.substr(prefix.size()) : last;
+}
+
+// One peer as the launcher knows it.
+struct Member {
+  std::uint32_t number = 0;
+  std::string name;
+  std::optional<ChildProcess> child;
+  std::optional<ChildProcess::Exit> exit;
+  PeerReport report;                       // the latest
+  std::string address;                     // where it listens, once it does
+  std::string final_state;                 // finished, left or crashed, once its process has ended
+  std::string path, path_before_settling;  // of what it left
+  std::optional<SteadyTime> first_step, training_end;
+  std::uint64_t snapshot = 0;  // the latest that it left
+  bool paused = false;
+
+  bool started() const { return child.has_value(); }
+  bool running() const { return child.has_value() && !exit; }
+};
+
+class Swarm {
+ public:
+  Swarm(const Experiment& experiment, const models::Plan& plan, const datasets::DataPair& data,
+        const SwarmOptions& options, const training::RunFolder& folder)
+      : experiment_(experiment), plan_(plan), data_(data), options_(options), folder_(folder) {}
+
+  SwarmOutcome run();
+
+ private:
+  // Starting.
+  Status prepare_folder();
+  Status start(Member& member);
+  Status start_joiners();
+
+  // While it runs.
+  Status watch();
+  void wait_for_events();
+  void hear(Member& member);
+  void take_report(Member& member, PeerReport report);
+  void take_snapshot(Member& member, const PeerReport& report);
+  void close_snapshots();
+  void take_looks();
+  void reap(Member& member);
+  void inflict_due_faults();
+  void inflict(const ProcessFault& fault);
+  void end_all();
+  bool only_paused_left() const;
+  void stop_if_over();
+  void draw(bool last);
+  LiveTotal total() const;
+
+  // When it is over.
+  training::Summary summarize(const Judgement& judgement);
+  SwarmOutcome results();
+
+  SteadyTime now() const { return std::chrono::steady_clock::now(); }
+  bool target_only() const {
+    return experiment_.target_accuracy && !experiment_.epochs && !experiment_.steps && !experiment_.seconds;
+  }
+  bool anyone_running() const {
+    return std::any_of(members_.begin(), members_.end(),
+                       [](const Member& member) { return member.running(); });
+  }
+  std::optional<SteadyTime> first_step() const;
+  std::uint64_t samples() const;
+  std::string log_path(const Member& member) const { return folder_.file(member.name + ".log"); }
+
+  const Experiment& experiment_;
+  const models::Plan& plan_;
+  const datasets::DataPair& data_;
+  const SwarmOptions& options_;
+  const training::RunFolder& folder_;
+
+  Interrupts interrupts_;
+  const SteadyTime launched_ = now();
+  std::vector<Member> members_;  // by number
+  std::size_t beginner_ = 0;
+  std::vector<ProcessFault> faults_;
+  std::size_t next_fault_ = 0;
+  std::optional<SteadyTime> begun_;     // the run's start: its first peer listens
+  std::optional<SteadyTime> end_said_;  // when all were told to end
+  std::ofstream metrics_;
+
+  struct Snapshot {
+    double seconds = 0;
+    std::vector<std::string> paths;
+  };
+  std::map<std::uint64_t, Snapshot> snapshots_;  // those that not all peers have passed
+  std::unique_ptr<TargetWatch> target_;
+  std::optional<double> seconds_to_target_;
+  std::optional<double> mean_accuracy_;  // at the last look
+
+  void say(spdlog::level::level_enum level, const std::string& text);
+
+  LiveTable table_;
+  SteadyTime next_draw_ = launched_;
+};
+
+Status Swarm::prepare_folder() {
+  if (Status written = folder_.write("experiment.toml", training::to_toml(experiment_)); !written)
+    return written;
+  metrics_.open(folder_.file("metrics.jsonl"), std::ios::trunc);
+  if (!metrics_) return Error{"cannot write " + folder_.file("metrics.jsonl")};
+  return Done{};
+}
+
+Status Swarm::start(Member& member) {
+  const PeerPlace place{.number = member.number,
+                        .out = folder_.path(),
+                        .control_fd = ChildProcess::kControlFd,
+                        .snapshots = experiment_.target_accuracy.has_value(),
+                        .late = begun_ ? std::chrono::duration_cast<Duration>(now() - *begun_) : Duration{0}};
+  std::vector<std::string> arguments;
+  if (member.number == members_[beginner_].number) {
+    Experiment told = experiment_;
+    if (target_only()) told.epochs = kMostEpochs;
+    arguments = beginner_arguments(told, place);
+  } else {
+    std::vector<std::string> addresses;
+    for (const Member& other : members_) {
+      if (other.running() && !other.address.empty() && addresses.size() < kJoinAddresses) {
+        addresses.push_back(other.address);
+      }
+    }
+    if (addresses.empty()) return Error{"no peer is left that " + member.name + " could join"};
+    arguments = joiner_arguments(experiment_, place, addresses);
+  }
+  // A former run's replica must not be taken for this one's.
+  std::error_code ignored;
+  std::filesystem::remove(folder_.file(member.name + ".safetensors"), ignored);
+  Result<ChildProcess> child = ChildProcess::start(options_.program, arguments, log_path(member));
+  if (!child) return child.error();
+  interrupts_.add(child->pid());
+  member.child.emplace(std::move(*child));
+  member.report.state = "starting";
+  return Done{};
+}
+
+Status Swarm::start_joiners() {
+  for (Member& member : members_) {
+    if (member.started() || joins_late(experiment_, member.number)) continue;
+    if (Status started = start(member); !started) return started;
+  }
+  return Done{};
+}
+
+void Swarm::wait_for_events() {
+  std::vector<pollfd> waiting;
+  for (const Member& member : members_) {
+    if (member.child && member.child->fd() >= 0) waiting.push_back({member.child->fd(), POLLIN, 0});
+  }
+  if (!interrupts_.requested()) waiting.push_back({interrupts_.fd(), POLLIN, 0});
+  auto timeout = kTick;
+  if (begun_ && next_fault_ < faults_.size()) {
+    const auto due = std::chrono::ceil<std::chrono::milliseconds>(*begun_ + faults_[next_fault_].at - now());
+    timeout = std::clamp(due, std::chrono::milliseconds{0}, kTick);
+  }
+  poll(waiting.data(), waiting.size(), static_cast<int>(timeout.count()));
+}
+
+void Swarm::hear(Member& member) {
+  if (!member.child) return;
+  for (const std::string& line : member.child->read_lines()) {
+    Result<PeerReport> report = training::parse_report(line);
+    if (report) {
+      take_report(member, std::move(*report));
+    } else {
+      say(spdlog::level::warn,
+          member.name + " said something that is not understood: " + report.error().message);
+    }
+  }
+}
+
+void Swarm::take_report(Member& member, PeerReport report) {
+  const SteadyTime heard = now();
+  if (report.kind == PeerReport::Kind::listening) {
+    member.address = report.address;
+    if (!begun_) begun_ = heard;
+    return;
+  }
+  if (report.kind == PeerReport::Kind::snapshot) {
+    take_snapshot(member, report);
+    return;
+  }
+  if (!member.first_step && report.steps > 0) {
+    member.first_step = heard - std::chrono::duration_cast<SteadyTime::duration>(
+                                    std::chrono::duration<double>(std::max(report.seconds, 0.0)));
+  }
+  if (report.state == "training" || report.state == "joining") {
+    member.training_end = heard;  // so far: where a peer dies, this was its last sign
+  } else if (member.report.state == "training" && member.first_step) {
+    // The first word after training: `seconds` stopped where training did.
+    const auto trained = std::chrono::duration<double>(std::max(report.seconds, 0.0));
+    member.training_end =
+        std::min(heard, *member.first_step + std::chrono::duration_cast<SteadyTime::duration>(trained));
+  }
+  if (report.kind == PeerReport::Kind::finished) {
+    member.path = report.path;
+    member.path_before_settling = report.path_before_settling;
+  }
+  member.report = std::move(report);
+  metrics_ << training::to_json(training::MetricsLine{
+                  .seconds = begun_ ? seconds_between(*begun_, heard) : 0,
+                  .peer = member.name,
+                  .steps = member.report.steps,
+                  .samples = member.report.samples,
+                  .exchanges = member.report.exchanges.completed + member.report.answered,
+                  .loss = member.report.loss,
+                  .accuracy = std::nullopt,
+                  .consensus_distance = std::nullopt})
+           << '\n';
+}
+
+void Swarm::take_snapshot(Member& member, const PeerReport& report) {
+  member.snapshot = std::max(member.snapshot, report.snapshot);
+  if (report.path.empty()) return;
+  Snapshot& snapshot = snapshots_[report.snapshot];
+  snapshot.paths.push_back(report.path);
+  const std::optional<SteadyTime> start = first_step();
+  snapshot.seconds = start ? seconds_between(*start, now()) : 0;
+}
+
+// Hands on the snapshots that every live peer has left or passed. The peers that were there count; one that
+// joined later has none of them.
+void Swarm::close_snapshots() {
+  while (!snapshots_.empty()) {
+    const std::uint64_t number = snapshots_.begin()->first;
+    for (const Member& member : members_) {
+      const bool live = member.running() && !member.paused && member.first_step;
+      if (live && member.snapshot < number) return;
+    }
+    Snapshot snapshot = std::move(snapshots_.begin()->second);
+    snapshots_.erase(snapshots_.begin());
+    if (target_) target_->add({snapshot.seconds, std::move(snapshot.paths)});
+  }
+}
+
+void Swarm::take_looks() {
+  if (!target_) return;
+  for (const TargetWatch::Seen& seen : target_->take()) {
+    mean_accuracy_ = seen.accuracy;
+    const std::optional<SteadyTime> start = first_step();
+    const double offset = start && begun_ ? seconds_between(*begun_, *start) : 0;
+    metrics_ << training::to_json(training::MetricsLine{.seconds = seen.seconds + offset,
+                                                        .peer = "mean",
+                                                        .steps = 0,
+                                                        .samples = samples(),
+                                                        .exchanges = 0,
+                                                        .loss = seen.loss,
+                                                        .accuracy = seen.accuracy,
+                                                        .consensus_distance = seen.consensus_distance})
+             << '\n';
+    if (!seen.reached || seconds_to_target_) continue;
+    seconds_to_target_ = seen.seconds;
+    say(spdlog::level::info, fmt::format("target accuracy {:g} reached after {:.1f} s",
+                                         *experiment_.target_accuracy, seen.seconds));
+    if (target_only()) end_all();
+  }
+}
+
+void Swarm::reap(Member& member) {
+  if (!member.running()) return;
+  const std::optional<ChildProcess::Exit> exit = member.child->exited();
+  if (!exit) return;
+  hear(member);  // what it said last
+  member.exit = exit;
+  interrupts_.remove(member.child->pid());
+  const bool orderly = exit->signal == 0 && exit->status == 0;
+  if (orderly && (member.report.state == "finished" || member.report.state == "left")) {
+    member.final_state = member.report.state;
+  } else {
+    member.final_state = "crashed";
+    const std::string how = exit->signal != 0 ? "signal " + std::to_string(exit->signal)
+                                              : "exit code " + std::to_string(exit->status);
+    const std::string log = log_path(member);
+    const std::string words = exit->signal != 0 ? "" : last_words(log);
+    say(spdlog::level::warn,
+        member.name + " ended with " + how + (words.empty() ? "" : ": " + words) + " (" + log + ")");
+  }
+  member.report.state = member.final_state;
+}
+
+void Swarm::inflict_due_faults() {
+  if (!begun_ || end_said_) return;
+  for (; next_fault_ < faults_.size() && *begun_ + faults_[next_fault_].at <= now(); ++next_fault_) {
+    inflict(faults_[next_fault_]);
+  }
+}
+
+void Swarm::inflict(const ProcessFault& fault) {
+  Member& member = members_[fault.peer];
+  using Act = ProcessFault::Act;
+  if (fault.act == Act::start) {
+    if (member.started()) return;
+    if (Status started = start(member); !started) say(spdlog::level::warn, started.error().message);
+    return;
+  }
+  if (!member.running()) return;
+  switch (fault.act) {
+    case Act::pause:
+      member.paused = true;
+      member.child->signal(SIGSTOP);
+      break;
+    case Act::resume:
+      member.paused = false;
+      member.child->signal(SIGCONT);
+      break;
+    case Act::crash:
+      member.child->signal(SIGKILL);
+      break;
+    case Act::leave:
+      member.child->signal(SIGTERM);
+      if (member.paused) member.child->signal(SIGCONT);
+      member.paused = false;
+      break;
+    case Act::start:
+      break;
+  }
+}
+
+void Swarm::end_all() {
+  if (!end_said_) end_said_ = now();
+  for (Member& member : members_) {
+    if (!member.running()) continue;
+    member.child->tell(training::kEndCommand);
+    if (member.paused) member.child->signal(SIGCONT);
+    member.paused = false;
+  }
+}
+
+// Whether all that still run stand still, and will for ever or for nothing.
+bool Swarm::only_paused_left() const {
+  bool finished = false;
+  for (const Member& member : members_) {
+    if (member.running() && !member.paused) return false;
+    finished = finished || member.final_state == "finished";
+  }
+  const bool resumes =
+      std::any_of(faults_.begin() + static_cast<std::ptrdiff_t>(next_fault_), faults_.end(),
+                  [](const ProcessFault& fault) { return fault.act == ProcessFault::Act::resume; });
+  return anyone_running() && (finished || !resumes);
+}
+
+void Swarm::say(spdlog::level::level_enum level, const std::string& text) {
+  table_.clear();
+  spdlog::log(level, "{}", text);
+}
+
+// The reasons to end that lie outside of the peers.
+void Swarm::stop_if_over() {
+  if (!end_said_) {
+    if (interrupts_.requested()) {
+      say(spdlog::level::info, "ending the run; once more Ctrl-C kills it");
+      end_all();
+    } else if (only_paused_left()) {
+      end_all();
+    }
+  } else if (now() - *end_said_ > kPatience) {
+    for (Member& member : members_) {
+      if (member.running()) member.child->signal(SIGKILL);
+    }
+  }
+}
+
+std::optional<SteadyTime> Swarm::first_step() const {
+  std::optional<SteadyTime> first;
+  for (const Member& member : members_) {
+    if (member.first_step && (!first || *member.first_step < *first)) first = member.first_step;
+  }
+  return first;
+}
+
+std::uint64_t Swarm::samples() const {
+  std::uint64_t sum = 0;
+  for (const Member& member : members_) sum += member.report.samples;
+  return sum;
+}
+
+LiveTotal Swarm::total() const {
+  LiveTotal total;
+  total.seconds = seconds_between(begun_.value_or(launched_), now());
+  total.epochs =
+      static_cast<double>(samples()) / static_cast<double>(std::max<std::size_t>(data_.train.size(), 1));
+  total.epochs_end = experiment_.epochs;
+  total.accuracy = mean_accuracy_;
+
+  const std::optional<SteadyTime> start = first_step();
+  if (!start) return total;
+  const double elapsed = seconds_between(*start, now());
+  double done = 0;  // the part of the run that has passed
+  if (experiment_.epochs) done = std::max(done, total.epochs / *experiment_.epochs);
+  if (experiment_.seconds) done = std::max(done, elapsed / to_seconds(*experiment_.seconds));
+  if (experiment_.steps) {
+    // The slowest peer ends last.
+    std::uint64_t least = UINT64_MAX;
+    for (const Member& member : members_) {
+      if (member.running()) least = std::min(least, member.report.steps);
+    }
+    if (least != UINT64_MAX) {
+      done = std::max(done, static_cast<double>(least) / static_cast<double>(*experiment_.steps));
+    }
+  }
+  if (done > 0.01 && done < 1) total.seconds_left = elapsed * (1 - done) / done;
+  return total;
+}
+
+void Swarm::draw(bool last) {
+  if (!last && now() < next_draw_) return;
+  next_draw_ = now() + std::chrono::duration_cast<SteadyTime::duration>(
+                           std::chrono::duration<double>(table_.seconds_between()));
+  std::vector<LiveRow> rows;
+  for (const Member& member : members_) {
+    if (!member.started()) continue;
+    const PeerReport& report = member.report;
+    rows.push_back({member.name, member.paused ? "paused" : report.state, report.steps,
+                    report.samples_per_second, report.loss, report.exchanges.completed + report.answered,
+                    report.distance});
+  }
+  table_.draw(rows, total());
+}
+
+// Until the last process has ended. An Error where the run never began.
+Status Swarm::watch() {
+  if (Status started = start(members_[beginner_]); !started) return started;
+  while (anyone_running()) {
+    wait_for_events();
+    const bool had_begun = begun_.has_value();
+    for (Member& member : members_) {
+      hear(member);
+      reap(member);
+    }
+    if (!begun_ && !anyone_running()) break;
+    if (begun_ && !had_begun && !interrupts_.requested()) {
+      if (Status started = start_joiners(); !started) return started;
+    }
+    inflict_due_faults();
+    stop_if_over();
+    close_snapshots();
+    take_looks();
+    draw(false);
+  }
+  close_snapshots();
+  if (target_) target_->finish();
+  take_looks();
+  draw(true);
+  return Done{};
+}
+
+training::Summary Swarm::summarize(const Judgement& judgement) {
+  training::Summary summary;
+  summary.name = experiment_.name;
+  summary.mode = "swarm";
+  summary.seed = experiment_.seed;
+  summary.model = experiment_.model;
+  summary.parameters = plan_.layout.parameter_count();
+  summary.data = data_.name;
+  summary.peers = experiment_.peers;
+  summary.topology = experiment_.topology;
+  summary.rule = experiment_.rule;
+  if (const auto topology = topologies::Topology::parse(experiment_.topology);
+      topology.ok() && topology->period(experiment_.peers) == 1) {
+    if (const auto graph = topologies::Graph::of(*topology, experiment_.peers); graph.ok()) {
+      summary.spectral_gap = topologies::spectral_gap(*graph);
+    }
+  }
+
+  const std::optional<SteadyTime> start = first_step();
+  SteadyTime end = start.value_or(launched_);
+  for (const Member& member : members_) {
+    if (member.training_end) end = std::max(end, *member.training_end);
+  }
+  summary.seconds = start ? seconds_between(*start, end) : 0;
+  summary.samples = samples();
+  summary.samples_per_second =
+      summary.seconds > 0 ? static_cast<double>(summary.samples) / summary.seconds : 0;
+  summary.seconds_to_target = seconds_to_target_;
+
+  if (judgement.mean_score) {
+    summary.accuracy = judgement.mean_score->accuracy;
+    summary.loss = judgement.mean_score->loss;
+  }
+  summary.consensus_distance = judgement.consensus_distance;
+
+  std::size_t judged = 0;
+  std::vector<std::string> before_settling;
+  for (const Member& member : members_) {
+    if (!member.started()) continue;
+    const std::optional<Score>& score = judgement.replicas[judged++];
+    training::PeerRecord record;
+    record.name = member.name;
+    record.device = member.report.device;
+    record.steps = member.report.steps;
+    record.samples = member.report.samples;
+    if (score) record.accuracy = score->accuracy;
+    record.exchanges = member.report.exchanges.completed + member.report.answered;
+    record.slow = slowness(experiment_, member.number);
+    record.state = member.final_state;
+    summary.per_peer.push_back(record);
+
+    const training::ExchangeCounts& counts = member.report.exchanges;
+    summary.exchanges.completed += counts.completed;
+    summary.exchanges.aborted += counts.aborted;
+    summary.exchanges.rejected += counts.rejected;
+    summary.exchanges.half_applied_chunks += counts.half_applied_chunks;
+    summary.bytes_sent += member.report.bytes_sent;
+    if (score && member.final_state == "finished") {
+      summary.accuracy_min = std::min(summary.accuracy_min.value_or(1), score->accuracy);
+      summary.accuracy_max = std::max(summary.accuracy_max.value_or(0), score->accuracy);
+    }
+    if (!member.path_before_settling.empty()) before_settling.push_back(member.path_before_settling);
+  }
+  summary.consensus_distance_before_settling = consume_consensus(before_settling, plan_);
+  summary.wall_seconds = seconds_between(launched_, now());
+  return summary;
+}
+
+SwarmOutcome Swarm::results() {
+  std::vector<ReplicaFile> files;
+  for (const Member& member : members_) {
+    if (member.started()) files.push_back({member.path, member.final_state == "finished"});
+  }
+  const Judgement judgement = judge_replicas(files, plan_, data_.test);
+  SwarmOutcome outcome;
+  outcome.summary = summarize(judgement);
+  Status written = Done{};
+  if (!judgement.mean.empty()) {
+    written = training::write_safetensors(
+        folder_.file("model.safetensors"), plan_.layout, judgement.mean,
+        {{"model", experiment_.model}, {"data", data_.name}, {"name", experiment_.name}});
+  }
+  metrics_.close();
+  if (written) written = folder_.write("summary.json", training::to_json(*outcome.summary) + "\n");
+  if (!written) return {kExitRunFailed, written.error().message, std::nullopt};
+  if (judgement.mean.empty()) {
+    return {kExitRunFailed,
+            "no peer finished, so there is no model; the peers' logs are in " + folder_.path(), std::nullopt};
+  }
+  return outcome;
+}
+
+SwarmOutcome Swarm::run() {
+  members_.resize(experiment_.peers);
+  for (std::uint32_t i = 0; i < experiment_.peers; ++i) {
+    members_[i].number = i;
+    members_[i].name = "p" + std::to_string(i);
+  }
+  const auto beginner = std::find_if(members_.begin(), members_.end(), [this](const Member& member) {
+    return !joins_late(experiment_, member.number);
+  });
+  if (beginner == members_.end()) {
+    return {kExitBadInput,
+            "every peer has a fault join = true, so nobody begins the run; let one be there from the start",
+            std::nullopt};
+  }
+  beginner_ = static_cast<std::size_t>(beginner - members_.begin());
+  faults_ = process_faults(experiment_);
+  if (Status prepared = prepare_folder(); !prepared)
+    return {kExitRunFailed, prepared.error().message, std::nullopt};
+  if (experiment_.target_accuracy) {
+    target_ = std::make_unique<TargetWatch>(plan_, data_.test, *experiment_.target_accuracy);
+  }
+  if (Status watched = watch(); !watched) return {kExitRunFailed, watched.error().message, std::nullopt};
+
+  if (!begun_ && interrupts_.requested()) {
+    return {kExitInterrupted, "interrupted before the first peer listened", std::nullopt};
+  }
+  if (!begun_) {
+    const Member& first = members_[beginner_];
+    const std::string words = last_words(log_path(first));
+    const int code = first.exit && first.exit->signal == 0 && first.exit->status != 0 ? first.exit->status
+                                                                                      : kExitRunFailed;
+    return {code,
+            words.empty() ? "the first peer ended before it listened; its log is " + log_path(first) : words,
+            std::nullopt};
+  }
+  return results();
+}
+
+}  // namespace
+
+SwarmOutcome run_swarm(const Experiment& experiment, const models::Plan& plan, const datasets::DataPair& data,
+                       const SwarmOptions& options, const training::RunFolder& folder) {
+  return Swarm(experiment, plan, data, options, folder).run();
+}
+
+}  // namespace starling::lab

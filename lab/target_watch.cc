@@ -1,0 +1,116 @@
+#include "lab/target_watch.h"
+
+#include <spdlog/spdlog.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "kernels/backend.h"
+#include "training/checkpoint.h"
+#include "training/record.h"
+#include "training/worker.h"
+
+namespace starling::lab {
+namespace {
+
+constexpr std::size_t kFirstImages = 1000;
+constexpr double kOnePoint = 0.01;
+
+void remove_all(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+  }
+}
+
+// The mean of the files' replicas and their disagreement; nullopt where one cannot be read, as the mean of
+// the others would be another swarm's.
+std::optional<double> read_mean(const std::vector<std::string>& paths, const models::Plan& plan,
+                                std::vector<float>& mean) {
+  std::vector<std::vector<float>> replicas;
+  for (const std::string& path : paths) {
+    Result<training::Checkpoint> checkpoint = training::read_safetensors(path, plan.layout);
+    if (!checkpoint) {
+      spdlog::warn("a look at the mean model is left out: {}", checkpoint.error().message);
+      return std::nullopt;
+    }
+    replicas.push_back(std::move(checkpoint->arena));
+  }
+  if (replicas.empty()) return std::nullopt;
+  return training::consensus(replicas, mean);
+}
+
+}  // namespace
+
+TargetWatch::TargetWatch(const models::Plan& plan, const datasets::Dataset& test, double target)
+    : plan_(plan), test_(test), target_(target), thread_([this] { work(); }) {}
+
+TargetWatch::~TargetWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  for (const Look& look : waiting_) remove_all(look.paths);
+}
+
+void TargetWatch::add(Look look) {
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(look));
+  }
+  changed_.notify_all();
+}
+
+std::vector<TargetWatch::Seen> TargetWatch::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(seen_, {});
+}
+
+void TargetWatch::finish() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return waiting_.empty() && !busy_; });
+}
+
+void TargetWatch::work() {
+  const auto backend = kernels::make_backend("cpu");
+  STARLING_CHECK(backend.ok());
+  training::Evaluator evaluator(plan_, **backend, test_);
+  std::vector<float> mean;
+  while (true) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+    if (stopping_) return;
+    const Look look = std::move(waiting_.front());
+    waiting_.pop_front();
+    busy_ = true;
+    const bool needed = !reached_;
+    lock.unlock();
+
+    std::optional<Seen> seen;
+    if (needed) {
+      if (const std::optional<double> distance = read_mean(look.paths, plan_, mean)) {
+        training::Evaluator::Score score = evaluator.evaluate(mean.data(), kFirstImages);
+        bool reached = false;
+        if (score.accuracy >= target_ - kOnePoint) {
+          if (test_.size() > kFirstImages) score = evaluator.evaluate(mean.data());
+          reached = score.accuracy >= target_;
+        }
+        seen = Seen{look.seconds, score.accuracy, score.loss, *distance, reached};
+      }
+    }
+    remove_all(look.paths);
+
+    lock.lock();
+    if (seen) {
+      reached_ = reached_ || seen->reached;
+      seen_.push_back(*seen);
+    }
+    busy_ = false;
+    lock.unlock();
+    changed_.notify_all();
+  }
+}
+
+}  // namespace starling::lab

@@ -1,0 +1,60 @@
+// Looks at the mean model of a running swarm, off its clock: the peers leave snapshots at equal progress, and
+// a thread averages and evaluates them, in order, until one reaches the target accuracy. Each look first
+// tests 1,000 images, and all of them only where those come within a point of the target.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "datasets/dataset.h"
+#include "models/spec.h"
+
+namespace starling::lab {
+
+class TargetWatch {
+ public:
+  // `plan` and `test` outlive the watch.
+  TargetWatch(const models::Plan& plan, const datasets::Dataset& test, double target);
+  // Gives up what is still waiting.
+  ~TargetWatch();
+
+  // The replicas' files at one moment; they are removed when they have been looked at, or need not be.
+  struct Look {
+    double seconds;  // from the first step
+    std::vector<std::string> paths;
+  };
+  void add(Look look);
+
+  struct Seen {
+    double seconds;
+    double accuracy, loss;  // of the mean model, on 1,000 images or all
+    double consensus_distance;
+    bool reached;  // on all of the test set
+  };
+  // What was seen since the last call, in order.
+  std::vector<Seen> take();
+  // Waits until everything added has been looked at.
+  void finish();
+
+ private:
+  void work();
+
+  const models::Plan& plan_;
+  const datasets::Dataset& test_;
+  const double target_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Look> waiting_;
+  std::vector<Seen> seen_;
+  bool busy_ = false, stopping_ = false, reached_ = false;
+  std::thread thread_;
+};
+
+}  // namespace starling::lab

@@ -1,0 +1,142 @@
+// The racy loops, and nothing else (arena.h says why they are sound). How this file keeps them plain:
+//  - every function that touches the floats is KEEP_RACY: ThreadSanitizer does not instrument it;
+//  - GCC may not turn a loop into a call of memcpy or memset, which ThreadSanitizer would intercept (and
+//  which
+//    promises nothing about the width of its stores);
+//  - each loop is compiled for several processors, and the widest one that fits is chosen at the program's
+//  start.
+//    Not so under a sanitizer, whose runtime is not ready when that choice is made.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3", "no-tree-loop-distribute-patterns")
+#endif
+
+#include "models/arena.h"
+
+#include <atomic>
+#include <new>
+
+#include "base/check.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define STARLING_UNSANITIZED 0
+#else
+#define STARLING_UNSANITIZED 1
+#endif
+
+#if STARLING_UNSANITIZED && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define KEEP_RACY __attribute__((noinline, target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#else
+#define KEEP_RACY __attribute__((noinline, no_sanitize("thread")))
+#endif
+
+namespace starling::models {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+KEEP_RACY void copy_floats(const float* __restrict from, float* __restrict to, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) to[i] = from[i];
+}
+
+KEEP_RACY void add_floats(float* __restrict x, const float* __restrict delta, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) x[i] += delta[i];
+}
+
+KEEP_RACY void swap_and_mix_floats(float* __restrict x, const float* __restrict theirs, float w,
+                                   float* __restrict own, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float value = x[i];
+    own[i] = value;
+    x[i] = value + w * (theirs[i] - value);
+  }
+}
+
+KEEP_RACY void swap_and_mix_free_half_floats(float* __restrict x, const float* __restrict theirs,
+                                             const float* __restrict lent, float w, float* __restrict own,
+                                             std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float value = x[i];
+    const float mine = 2 * value - lent[i];
+    own[i] = mine;
+    x[i] = value + w * (theirs[i] - mine);
+  }
+}
+
+KEEP_RACY void mix_floats(float* __restrict x, const float* __restrict theirs, const float* __restrict own,
+                          float w, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) x[i] += w * (theirs[i] - own[i]);
+}
+
+// The update is rate (from_velocity v' + from_gradient g'): (1, 0) is plain momentum and (momentum, 1)
+// Nesterov's, so that the choice between them is made outside the loop.
+KEEP_RACY void sgd_floats(float* __restrict x, const float* __restrict gradient, float* __restrict velocity,
+                          float rate, float momentum, float decay, float from_velocity, float from_gradient,
+                          std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float value = x[i];
+    const float g = gradient[i] + decay * value;
+    const float v = momentum * velocity[i] + g;
+    velocity[i] = v;
+    x[i] = value - rate * (from_velocity * v + from_gradient * g);
+  }
+}
+
+}  // namespace
+
+void Arena::Free::operator()(float* p) const {
+  ::operator delete[](p, std::align_val_t{kAlignment});
+}
+
+Arena::Arena(std::size_t size)
+    : size_(size),
+      data_(static_cast<float*>(::operator new[](size * sizeof(float), std::align_val_t{kAlignment}))) {
+  for (std::size_t i = 0; i < size; ++i) data_[i] = 0;
+}
+
+void Arena::read(std::size_t offset, std::span<float> out) const {
+  STARLING_CHECK(offset <= size_ && out.size() <= size_ - offset);
+  copy_floats(data_.get() + offset, out.data(), out.size());
+}
+
+void Arena::write(std::size_t offset, std::span<const float> values) {
+  STARLING_CHECK(offset <= size_ && values.size() <= size_ - offset);
+  copy_floats(values.data(), data_.get() + offset, values.size());
+}
+
+void Arena::add(std::size_t offset, std::span<const float> delta) {
+  STARLING_CHECK(offset <= size_ && delta.size() <= size_ - offset);
+  add_floats(data_.get() + offset, delta.data(), delta.size());
+}
+
+void Arena::atomic_add(std::size_t offset, std::span<const float> delta) {
+  STARLING_CHECK(offset <= size_ && delta.size() <= size_ - offset);
+  float* x = data_.get() + offset;
+  for (std::size_t i = 0; i < delta.size(); ++i) {
+    std::atomic_ref<float>(x[i]).fetch_add(delta[i], std::memory_order_relaxed);
+  }
+}
+
+void Arena::swap_and_mix(std::size_t offset, std::span<const float> theirs, float w, std::span<float> own) {
+  STARLING_CHECK(offset <= size_ && theirs.size() <= size_ - offset && own.size() == theirs.size());
+  swap_and_mix_floats(data_.get() + offset, theirs.data(), w, own.data(), own.size());
+}
+
+void Arena::swap_and_mix_free_half(std::size_t offset, std::span<const float> theirs,
+                                   std::span<const float> lent, float w, std::span<float> own) {
+  STARLING_CHECK(offset <= size_ && theirs.size() <= size_ - offset);
+  STARLING_CHECK(own.size() == theirs.size() && lent.size() == theirs.size());
+  swap_and_mix_free_half_floats(data_.get() + offset, theirs.data(), lent.data(), w, own.data(), own.size());
+}
+
+void Arena::mix(std::size_t offset, std::span<const float> theirs, std::span<const float> own, float w) {
+  STARLING_CHECK(offset <= size_ && theirs.size() <= size_ - offset && own.size() == theirs.size());
+  mix_floats(data_.get() + offset, theirs.data(), own.data(), w, own.size());
+}
+
+void Arena::sgd(std::span<const float> gradient, std::span<float> velocity, SgdStep step) {
+  STARLING_CHECK(gradient.size() == size_ && velocity.size() == size_);
+  sgd_floats(data_.get(), gradient.data(), velocity.data(), step.learning_rate, step.momentum,
+             step.weight_decay, step.nesterov ? step.momentum : 1.0F, step.nesterov ? 1.0F : 0.0F, size_);
+}
+
+}  // namespace starling::models

@@ -1,0 +1,68 @@
+// The parameters of a replica: one contiguous, 64-byte-aligned array of floats that Hogwild workers, the
+// exchange and the evaluator share without a lock. This header and its arena.cc are the only place where
+// races happen.
+//
+// Why they are sound. A float is aligned, so the hardware never tears one; what a reader sees is for each
+// element some value that was written there. Hogwild (Recht et al., NIPS 2011) and the difference exchange
+// both want exactly that and no more: every function below treats its elements one by one and promises
+// nothing between them. Formally, plain loads and stores that race are undefined in C++, and relaxed
+// atomic_refs are not, but compilers do not vectorise the latter; so the plain loops live in arena.cc alone,
+// behind calls that the optimizer cannot see through, and that file is exempt from ThreadSanitizer (no other
+// file is). What a race costs is a lost element update: an add that lands between another thread's read and
+// write of the same float is overwritten. The tests measure how often (training/exchange tests); atomic_add
+// exists for those that want none.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace starling::models {
+
+class Arena {
+ public:
+  // `size` floats, zero.
+  explicit Arena(std::size_t size);
+
+  std::size_t size() const { return size_; }
+
+  // For readers that only compute with the values (the kernels' inputs) and accept that they change
+  // meanwhile.
+  const float* data() const { return data_.get(); }
+
+  // Each of these is one pass over [offset, offset + n) floats, n being the spans' length (equal where there
+  // are several); any number of them may run at once, on any threads. REQUIRES: offset + n <= size().
+  void read(std::size_t offset, std::span<float> out) const;      // out = x
+  void write(std::size_t offset, std::span<const float> values);  // x = values
+  void add(std::size_t offset, std::span<const float> delta);  // x += delta, vectorised, may lose an update
+  void atomic_add(std::size_t offset,
+                  std::span<const float> delta);  // x += delta, loses nothing, 20 times slower
+
+  // The exchange's passes (ALGORITHMS: «Overlap»).
+  // own = x; x += w (theirs - own).
+  void swap_and_mix(std::size_t offset, std::span<const float> theirs, float w, std::span<float> own);
+  // own = 2 x - lent; x += w (theirs - own): the answer of a peer that has lent half of this chunk.
+  void swap_and_mix_free_half(std::size_t offset, std::span<const float> theirs, std::span<const float> lent,
+                              float w, std::span<float> own);
+  // x += w (theirs - own): completes an exchange with the two vectors that travelled.
+  void mix(std::size_t offset, std::span<const float> theirs, std::span<const float> own, float w);
+
+  // One fused SGD pass over the whole arena: g' = g + weight_decay x; v = momentum v + g';
+  // x -= learning_rate (nesterov ? g' + momentum v : v). `gradient` and `velocity` hold size() floats.
+  struct SgdStep {
+    float learning_rate;
+    float momentum = 0;
+    float weight_decay = 0;
+    bool nesterov = false;
+  };
+  void sgd(std::span<const float> gradient, std::span<float> velocity, SgdStep step);
+
+ private:
+  struct Free {
+    void operator()(float* p) const;
+  };
+  std::size_t size_;
+  std::unique_ptr<float[], Free> data_;
+};
+
+}  // namespace starling::models

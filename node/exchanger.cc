@@ -1,0 +1,522 @@
+#include "node/exchanger.h"
+
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include "base/check.h"
+
+#include "transport/message_io.h"
+#include "transport/signal.h"
+#include "transport/spawn.h"
+#include "wire/codec.h"
+
+namespace starling::node {
+
+using transport::Frame;
+using transport::LinkPtr;
+
+namespace {
+
+constexpr std::size_t kIdleLinksMax = 32;
+constexpr Duration kStall =
+    std::chrono::seconds(15);  // a bulk connection that makes no progress for so long is closed
+
+std::span<float> floats_in(const Frame& frame) {
+  // A link's buffer is aligned for floats, and the wire is little-endian IEEE 754, like the host.
+  return {reinterpret_cast<float*>(frame.body.data()), frame.body.size() / sizeof(float)};
+}
+
+// Sums of squares of (a - b) and of a.
+std::pair<double, double> distance_squares(std::span<const float> a, std::span<const float> b) {
+  double differences = 0, norms = 0;
+  constexpr std::size_t kBlock = 512;  // summed in float, then in double: quick and precise enough to look at
+  for (std::size_t begin = 0; begin < a.size(); begin += kBlock) {
+    const std::size_t end = std::min(a.size(), begin + kBlock);
+    float d = 0, n = 0;
+#pragma GCC ivdep
+    for (std::size_t i = begin; i < end; ++i) {
+      d += (a[i] - b[i]) * (a[i] - b[i]);
+      n += a[i] * a[i];
+    }
+    differences += d;
+    norms += n;
+  }
+  return {differences, norms};
+}
+
+}  // namespace
+
+// An exchange of one's own. Chunk k's snapshot lies in slot k mod window: replies come in order, so the slot
+// is free when chunk k + window is sent.
+struct Exchanger::Own {
+  Own(const asio::any_io_executor& executor, std::uint64_t id, PeerId with)
+      : exchange(id), partner(with), progress(executor), written(executor) {}
+
+  std::uint64_t exchange;
+  PeerId partner;
+  LinkPtr link;
+  std::vector<std::vector<float>> slots;
+  std::size_t sent = 0;      // chunks whose sending has begun
+  std::size_t answered = 0;  // chunks whose reply has been mixed
+  bool over = false;         // nothing more may be lent, sent or mixed
+  bool writer_done = false;
+  transport::Signal progress;  // a reply came, or it is over
+  transport::Signal written;   // the writer is done
+  double differences = 0, norms = 0;
+};
+
+// An inbound connection: at most one offer is answered on it at a time, in order.
+struct Exchanger::Server {
+  Server(const asio::any_io_executor& executor, LinkPtr l, wire::Hello hello)
+      : link(std::move(l)), remote(std::move(hello)), queued(executor), decided(executor), room(executor) {}
+
+  LinkPtr link;
+  wire::Hello remote;
+  std::optional<std::uint64_t> answering;
+  std::size_t next_chunk = 0;
+  std::optional<std::pair<bool, wire::RefusalReason>> decision;
+  std::optional<std::uint64_t> asked;
+
+  struct Outgoing {
+    std::optional<wire::Message> message;  // or, without one, a chunk:
+    wire::ChunkHead head;
+    std::vector<float> values;
+  };
+  std::deque<Outgoing> outgoing;
+  std::vector<std::vector<float>> spare;  // buffers of chunks that have been written
+  bool closed = false;
+  transport::Signal queued, decided, room;
+
+  std::vector<float> buffer(std::size_t floats) {
+    std::vector<float> values;
+    if (!spare.empty()) {
+      values = std::move(spare.back());
+      spare.pop_back();
+    }
+    values.resize(floats);
+    return values;
+  }
+  void push(Outgoing item) {
+    outgoing.push_back(std::move(item));
+    queued.raise();
+  }
+};
+
+Exchanger::Exchanger(asio::any_io_executor executor, transport::LinkTable& links, ExchangerEvents events,
+                     std::size_t window)
+    : executor_(std::move(executor)), links_(links), events_(std::move(events)), window_(window) {}
+
+Exchanger::~Exchanger() {
+  close();
+}
+
+void Exchanger::attach(models::Arena& arena, std::uint64_t fingerprint, std::size_t chunk_floats) {
+  arena_ = &arena;
+  fingerprint_ = fingerprint;
+  mixer_.emplace(arena, chunk_floats);
+}
+
+void Exchanger::close() {
+  if (closed_) return;
+  closed_ = true;
+  if (own_) {
+    own_->over = true;
+    end_loans(*own_, false);
+    if (own_->link) own_->link->close();
+    own_->progress.raise();
+    own_.reset();
+  }
+  for (auto& [id, link] : idle_) link->close();
+  idle_.clear();
+  for (auto& [key, weak] : servers_) {
+    if (const auto server = weak.lock()) {
+      server->closed = true;
+      server->link->close();
+      server->queued.raise();
+      server->room.raise();
+      server->decided.raise();
+    }
+  }
+  if (fetching_) fetching_->close();
+}
+
+// ---- exchanges of one's own ----
+
+void Exchanger::begin(std::uint64_t exchange, PeerId partner, const Address& address) {
+  STARLING_CHECK(mixer_ && !own_ && !closed_);
+  own_ = std::make_shared<Own>(executor_, exchange, partner);
+  own_->slots.resize(window_);
+  transport::spawn(executor_, run_own(own_, address));
+}
+
+void Exchanger::abort(std::uint64_t exchange) {
+  if (!own_ || own_->exchange != exchange) return;
+  own_->over = true;
+  end_loans(*own_, false);
+  if (own_->link) own_->link->close();
+  own_->progress.raise();
+  own_.reset();
+}
+
+void Exchanger::end_loans(Own& own, bool refused) {
+  const std::size_t out = own.sent - own.answered;
+  for (std::size_t chunk = own.answered; chunk < own.sent; ++chunk) {
+    if (mixer_->lent(chunk)) mixer_->give_up(chunk);
+  }
+  if (!refused) counters_.half_applied_chunks += out;
+  own.sent = own.answered;
+}
+
+asio::awaitable<void> Exchanger::run_own(std::shared_ptr<Own> own, Address address) {
+  for (auto it = idle_.begin(); it != idle_.end(); ++it) {
+    if (it->first != own->partner) continue;
+    own->link = it->second;
+    idle_.erase(it);
+    break;
+  }
+  // An idle connection may have died unseen; then a new one gets its chance.
+  if (own->link && !own->link->is_open()) own->link.reset();
+  if (!own->link) {
+    auto dialled = co_await links_.dial_bulk(address);
+    if (own->over) {
+      if (dialled) dialled->link->close();
+      co_return;
+    }
+    if (dialled && dialled->remote.id == own->partner) {
+      own->link = dialled->link;
+    } else if (dialled) {
+      dialled->link->close();  // another instance listens there now
+    }
+  }
+  gossip::Outcome outcome = gossip::Outcome::aborted;
+  if (own->link) {
+    own->link->expires_after(kStall);
+    transport::spawn(executor_, write_own(own));
+    outcome = co_await read_own(own);
+    if (own->over) co_return;  // aborted meanwhile
+    own->over = true;
+    end_loans(*own, outcome == gossip::Outcome::rejected);
+    if (outcome == gossip::Outcome::aborted) own->link->close();
+    own->progress.raise();
+    while (!own->writer_done) co_await own->written.wait();
+    if (own_ != own) co_return;
+  }
+  if (closed_) co_return;
+  if (outcome == gossip::Outcome::completed && own->norms > 0) {
+    counters_.distance = std::sqrt(own->differences / own->norms);
+  }
+  if (own->link && own->link->is_open()) {
+    own->link->expires_never();
+    idle_.emplace_front(own->partner, own->link);
+    if (idle_.size() > kIdleLinksMax) {
+      idle_.back().second->close();
+      idle_.pop_back();
+    }
+  }
+  own_.reset();
+  events_.on_ended(own->exchange, outcome);
+}
+
+asio::awaitable<void> Exchanger::write_own(std::shared_ptr<Own> own) {
+  const auto& grid = mixer_->grid();
+  wire::ExchangeOffer offer;
+  offer.exchange = own->exchange;
+  offer.fingerprint = fingerprint_;
+  offer.arena_floats = grid.arena_floats;
+  offer.chunk_floats = static_cast<std::uint32_t>(grid.chunk_floats);
+  bool good = (co_await transport::write_message(*own->link, offer)).ok();
+  for (std::size_t chunk = 0; good && chunk < grid.count(); ++chunk) {
+    while (!own->over && chunk - own->answered >= window_) co_await own->progress.wait();
+    if (own->over) break;
+    auto& snapshot = own->slots[chunk % window_];
+    snapshot.resize(grid.floats(chunk));
+    mixer_->lend(chunk, snapshot);
+    own->sent = chunk + 1;
+    wire::ChunkHead head;
+    head.exchange = own->exchange;
+    head.offset = grid.offset(chunk);
+    head.floats = static_cast<std::uint32_t>(snapshot.size());
+    head.kind = wire::ChunkKind::offer;
+    good = (co_await transport::write_chunk(*own->link, head, std::as_bytes(std::span(snapshot)))).ok();
+  }
+  own->writer_done = true;
+  own->written.raise();
+}
+
+asio::awaitable<gossip::Outcome> Exchanger::read_own(std::shared_ptr<Own> own) {
+  const auto& grid = mixer_->grid();
+  for (std::size_t chunk = 0; chunk < grid.count(); ++chunk) {
+    auto frame = co_await own->link->read();
+    if (own->over) co_return gossip::Outcome::aborted;
+    if (!frame) {
+      links_.note(frame.error());
+      co_return gossip::Outcome::aborted;
+    }
+    if (frame->kind == wire::FrameKind::control) {
+      const auto message = transport::message_in(*own->link, *frame);
+      if (!message) co_return gossip::Outcome::aborted;
+      const auto* refusal = std::get_if<wire::ExchangeRefusal>(&*message);
+      if (refusal != nullptr && refusal->exchange == own->exchange && chunk == 0)
+        co_return gossip::Outcome::rejected;
+      co_return gossip::Outcome::aborted;
+    }
+    own->link->expires_after(kStall);
+    const auto& head = frame->chunk;
+    const auto theirs = floats_in(*frame);
+    if (head.kind != wire::ChunkKind::reply || head.exchange != own->exchange ||
+        head.offset != grid.offset(chunk) || chunk >= own->sent) {
+      ++counters_.chunks_refused;
+      co_return gossip::Outcome::aborted;
+    }
+    const auto& mine = own->slots[chunk % window_];
+    if (head.weight != 0 && theirs.size() == mine.size()) {
+      const auto [differences, norms] = distance_squares(mine, theirs);
+      own->differences += differences;
+      own->norms += norms;
+    }
+    if (const auto mixed = mixer_->complete(chunk, theirs, head.weight); !mixed) {
+      ++counters_.chunks_refused;
+      co_return gossip::Outcome::aborted;
+    }
+    own->answered = chunk + 1;
+    own->progress.raise();
+  }
+  co_return gossip::Outcome::completed;
+}
+
+// ---- answering others ----
+
+void Exchanger::serve(LinkPtr link, wire::Hello remote) {
+  if (closed_) return link->close();
+  auto server = std::make_shared<Server>(executor_, std::move(link), std::move(remote));
+  const std::uint64_t key = next_server_++;
+  servers_[key] = server;
+  transport::spawn(executor_, write_replies(server));
+  transport::spawn(executor_,
+                   [](Exchanger* self, std::shared_ptr<Server> s, std::uint64_t k) -> asio::awaitable<void> {
+                     co_await self->run_server(s);
+                     s->closed = true;
+                     s->link->close();
+                     s->queued.raise();
+                     if (!self->closed_) {
+                       self->end_answer(*s);
+                       self->servers_.erase(k);
+                     }
+                   }(this, server, key));
+}
+
+void Exchanger::answer(PeerId from, std::uint64_t exchange, bool accept, wire::RefusalReason reason) {
+  for (auto& [key, weak] : servers_) {
+    const auto server = weak.lock();
+    if (!server || server->remote.id != from || server->asked != exchange || server->decision) continue;
+    server->decision = {accept, reason};
+    server->decided.raise();
+    return;
+  }
+}
+
+void Exchanger::end_answer(Server& server) {
+  if (!server.answering) return;
+  const std::uint64_t exchange = *server.answering;
+  server.answering.reset();
+  server.link->expires_never();
+  events_.on_answer_ended(server.remote.id, exchange);
+}
+
+asio::awaitable<void> Exchanger::run_server(std::shared_ptr<Server> server) {
+  while (!server->closed) {
+    auto frame = co_await server->link->read();
+    if (server->closed || closed_) co_return;
+    if (!frame) {
+      links_.note(frame.error());
+      co_return;
+    }
+    if (frame->kind == wire::FrameKind::chunk) {
+      co_await take_chunk(server, *frame);
+      continue;
+    }
+    auto message = transport::message_in(*server->link, *frame);
+    if (!message) {
+      links_.note(message.error());
+      co_return;
+    }
+    if (const auto* offer = std::get_if<wire::ExchangeOffer>(&*message)) {
+      co_await take_offer(server, *offer);
+    } else if (const auto* request = std::get_if<wire::StateRequest>(&*message)) {
+      co_await give_state(server, *request);
+    } else {
+      co_return;  // nothing else belongs here
+    }
+  }
+}
+
+asio::awaitable<void> Exchanger::take_offer(std::shared_ptr<Server> server, wire::ExchangeOffer offer) {
+  end_answer(*server);  // an offer behind a half-served one: the initiator has given that up
+  const auto refuse = [&](wire::RefusalReason reason) {
+    server->push({wire::Message(wire::ExchangeRefusal{offer.exchange, reason}), {}, {}});
+  };
+  if (!mixer_) {
+    refuse(wire::RefusalReason::not_ready);
+    co_return;
+  }
+  const auto& grid = mixer_->grid();
+  if (offer.fingerprint != fingerprint_ || offer.arena_floats != grid.arena_floats ||
+      offer.chunk_floats != grid.chunk_floats) {
+    refuse(wire::RefusalReason::wrong_model);
+    co_return;
+  }
+  server->asked = offer.exchange;
+  server->decision.reset();
+  events_.on_offered(server->remote.id, offer.exchange);
+  while (!server->decision && !server->closed) co_await server->decided.wait();
+  if (server->closed) co_return;
+  const auto [accept, reason] = *server->decision;
+  server->asked.reset();
+  if (!accept) {
+    refuse(reason);
+    co_return;
+  }
+  server->answering = offer.exchange;
+  server->next_chunk = 0;
+  server->link->expires_after(kStall);
+}
+
+asio::awaitable<void> Exchanger::take_chunk(std::shared_ptr<Server> server, Frame frame) {
+  const auto& head = frame.chunk;
+  // Chunks of an exchange that was refused or ended are read and dropped.
+  if (!server->answering || head.exchange != *server->answering || head.kind != wire::ChunkKind::offer)
+    co_return;
+  server->link->expires_after(kStall);
+  while (server->outgoing.size() >= window_ && !server->closed) co_await server->room.wait();
+  if (server->closed) co_return;
+  const auto& grid = mixer_->grid();
+  const std::size_t chunk = server->next_chunk;
+  auto value = server->buffer(grid.floats(chunk));
+  const auto weight = head.offset == grid.offset(chunk) ? mixer_->answer(chunk, floats_in(frame), value)
+                                                        : Result<float>(Error{"a chunk out of order"});
+  if (!weight) {
+    ++counters_.chunks_refused;
+    server->closed = true;  // what follows would be as unusable
+    co_return;
+  }
+  wire::ChunkHead reply;
+  reply.exchange = *server->answering;
+  reply.offset = head.offset;
+  reply.floats = static_cast<std::uint32_t>(value.size());
+  reply.kind = wire::ChunkKind::reply;
+  reply.weight = *weight;
+  server->push({std::nullopt, reply, std::move(value)});
+  if (++server->next_chunk == grid.count()) end_answer(*server);
+}
+
+asio::awaitable<void> Exchanger::write_replies(std::shared_ptr<Server> server) {
+  while (!server->closed) {
+    if (server->outgoing.empty()) {
+      co_await server->queued.wait();
+      continue;
+    }
+    Server::Outgoing item = std::move(server->outgoing.front());
+    transport::LinkStatus status =
+        item.message ? co_await transport::write_message(*server->link, std::move(*item.message))
+                     : co_await transport::write_chunk(*server->link, item.head,
+                                                       std::as_bytes(std::span(item.values)));
+    if (server->closed) co_return;
+    server->outgoing.pop_front();
+    if (!item.values.empty()) server->spare.push_back(std::move(item.values));
+    server->room.raise();
+    if (!status) {
+      server->link->close();  // the reader ends
+      co_return;
+    }
+  }
+}
+
+// ---- a joiner's first copy ----
+
+asio::awaitable<void> Exchanger::give_state(std::shared_ptr<Server> server, wire::StateRequest request) {
+  if (!mixer_ || request.fingerprint != fingerprint_ || request.chunk_floats == 0 ||
+      request.chunk_floats > wire::kChunkFloatsMax) {
+    const bool ready = mixer_.has_value();
+    server->push({wire::Message(wire::Refusal{
+                      ready ? wire::RefusalReason::wrong_model : wire::RefusalReason::not_ready,
+                      ready ? "this peer's model has another layout" : "this peer has no parameters yet"}),
+                  {},
+                  {}});
+    co_return;
+  }
+  const training::ChunkGrid grid{arena_->size(), request.chunk_floats};
+  wire::StateHead state;
+  state.arena_floats = grid.arena_floats;
+  state.chunks = grid.count() - std::min<std::uint64_t>(request.first_chunk, grid.count());
+  server->push({wire::Message(state), {}, {}});
+  for (std::size_t chunk = grid.count() - state.chunks; chunk < grid.count(); ++chunk) {
+    while (server->outgoing.size() >= window_ && !server->closed) co_await server->room.wait();
+    if (server->closed || !server->link->is_open()) co_return;
+    auto values = server->buffer(grid.floats(chunk));
+    arena_->read(grid.offset(chunk), values);
+    wire::ChunkHead head;
+    head.offset = grid.offset(chunk);
+    head.floats = static_cast<std::uint32_t>(values.size());
+    head.kind = wire::ChunkKind::state;
+    server->push({std::nullopt, head, std::move(values)});
+  }
+}
+
+void Exchanger::fetch_state(PeerId donor, const Address& address) {
+  STARLING_CHECK(mixer_ && !closed_);
+  transport::spawn(executor_, [](Exchanger* self, PeerId d, Address a) -> asio::awaitable<void> {
+    const std::string trouble = co_await self->copy_state(d, a);
+    if (self->fetching_) self->fetching_->close();
+    self->fetching_.reset();
+    if (self->closed_) co_return;
+    if (trouble.empty()) {
+      self->events_.on_state_arrived();
+    } else {
+      self->events_.on_state_lost("copying parameters from " + to_string(a) + ": " + trouble);
+    }
+  }(this, donor, address));
+}
+
+asio::awaitable<std::string> Exchanger::copy_state(PeerId donor, Address address) {
+  auto dialled = co_await links_.dial_bulk(address);
+  if (!dialled) co_return dialled.error().message;
+  const LinkPtr link = dialled->link;
+  fetching_ = link;
+  if (closed_) co_return "closed";
+  if (dialled->remote.id != donor) co_return "another peer listens there now";
+  const auto& grid = mixer_->grid();
+  wire::StateRequest request;
+  request.fingerprint = fingerprint_;
+  request.chunk_floats = static_cast<std::uint32_t>(grid.chunk_floats);
+  link->expires_after(kStall);
+  if (const auto written = co_await transport::write_message(*link, request); !written)
+    co_return written.error().message;
+  const auto answer = co_await transport::read_message(*link);
+  if (!answer) co_return answer.error().message;
+  if (const auto* refusal = std::get_if<wire::Refusal>(&*answer)) co_return refusal->text;
+  const auto* head = std::get_if<wire::StateHead>(&*answer);
+  if (head == nullptr || head->arena_floats != grid.arena_floats || head->chunks != grid.count()) {
+    co_return "it offers parameters of another length";
+  }
+  for (std::size_t chunk = 0; chunk < grid.count(); ++chunk) {
+    auto frame = co_await link->read();
+    if (!frame) co_return frame.error().message;
+    if (closed_) co_return "closed";
+    link->expires_after(kStall);
+    if (frame->kind != wire::FrameKind::chunk || frame->chunk.kind != wire::ChunkKind::state ||
+        frame->chunk.offset != grid.offset(chunk) || frame->chunk.floats != grid.floats(chunk)) {
+      co_return "a chunk came out of order";
+    }
+    const auto values = floats_in(*frame);
+    if (!training::all_finite(values)) {
+      ++counters_.chunks_refused;
+      co_return "its parameters are not finite";
+    }
+    arena_->write(grid.offset(chunk), values);
+  }
+  co_return "";
+}
+
+}  // namespace starling::node

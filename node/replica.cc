@@ -1,0 +1,25 @@
+#include "node/replica.h"
+
+#include "training/recipe.h"
+
+namespace starling::node {
+
+Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment,
+                                              const std::string& data_root,
+                                              std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
+                                              std::uint64_t own_order) {
+  auto data = datasets::load(experiment.data, data_root);
+  if (!data) return data.error();
+  auto plan = training::make_plan(experiment, data->train);
+  if (!plan) return plan.error();
+  auto backend = kernels::make_backend("cpu");
+  if (!backend) return backend.error();
+  auto replica = std::make_unique<Replica>(std::move(*data), std::move(*plan), std::move(*backend));
+  auto workers = training::make_workers(experiment, replica->plan, *replica->backend, replica->data.train,
+                                        slot ? slot->first : own_order, slot ? slot->second : 0);
+  if (!workers) return workers.error();
+  replica->workers = std::move(*workers);
+  return replica;
+}
+
+}  // namespace starling::node

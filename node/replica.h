@@ -1,0 +1,39 @@
+// What a peer holds of the run once it is prepared: data, model, arena and the workers that will train it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "datasets/dataset.h"
+#include "kernels/backend.h"
+#include "models/arena.h"
+#include "models/spec.h"
+#include "training/experiment.h"
+#include "training/worker.h"
+
+namespace starling::node {
+
+struct Replica {
+  datasets::DataPair data;
+  models::Plan plan;
+  std::unique_ptr<kernels::Backend> backend;
+  models::Arena arena;
+  std::vector<std::unique_ptr<training::Worker>> workers;
+
+  Replica(datasets::DataPair d, models::Plan p, std::unique_ptr<kernels::Backend> b)
+      : data(std::move(d)), plan(std::move(p)), backend(std::move(b)), arena(plan.layout.arena_size()) {}
+};
+
+// Loads the data and builds the model and the workers: seconds of work, on whatever thread. The arena is
+// zero. `slot`: the shard (slot, slots); without one the whole set, in an order of `own_order`.
+Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment,
+                                              const std::string& data_root,
+                                              std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
+                                              std::uint64_t own_order);
+
+}  // namespace starling::node

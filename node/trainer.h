@@ -1,0 +1,67 @@
+// The Hogwild workers of a peer: a thread each, on one arena, without a lock between them or against the
+// exchange. They count what they did in atomics that the daemon's thread reads.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/time.h"
+#include "models/arena.h"
+#include "training/worker.h"
+
+namespace starling::node {
+
+// Slows a peer down for studies: a step takes `factor` times as long, from and to counting from start().
+struct Slowdown {
+  double factor = 1;
+  Duration from{0};
+  std::optional<Duration> to;
+};
+
+struct TrainerOptions {
+  Duration pace{0};  // least time of a step
+  std::vector<Slowdown> slowdowns;
+};
+
+class Trainer {
+ public:
+  // `stepped` is called on a worker's thread after every step; it must be quick.
+  Trainer(std::vector<std::unique_ptr<training::Worker>> workers, models::Arena& arena,
+          TrainerOptions options, std::function<void()> stepped);
+  ~Trainer();  // stops and waits for the threads
+
+  void start();
+  // No step begins after this, and the steps under way are thrown away. Returns at once.
+  void stop();
+
+  std::uint64_t steps() const { return steps_.load(std::memory_order_relaxed); }
+  std::uint64_t samples() const { return samples_.load(std::memory_order_relaxed); }
+  std::optional<double> loss() const;  // smoothed over late steps; nullopt before the first
+  bool non_finite() const {
+    return non_finite_.load(std::memory_order_relaxed);
+  }  // a loss was NaN or infinite
+
+ private:
+  void work(training::Worker& worker);
+  double slowness(Duration since_start) const;
+
+  std::vector<std::unique_ptr<training::Worker>> workers_;
+  models::Arena& arena_;
+  TrainerOptions options_;
+  std::function<void()> stepped_;
+  std::atomic<std::uint64_t> steps_{0}, samples_{0};
+  std::atomic<double> loss_{0};
+  std::atomic<bool> stopped_{false}, non_finite_{false};
+  std::mutex mutex_;  // for waiting alone: paced and slowed steps sleep on it
+  std::condition_variable wake_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace starling::node

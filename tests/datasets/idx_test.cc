@@ -1,0 +1,184 @@
+#include "datasets/idx.h"
+
+#include <cmath>
+
+#include "tests/datasets/files.h"
+
+namespace starling::datasets {
+namespace {
+
+// The sentence with which reading these bytes as an IDX file of images is refused.
+std::string refusal(const FileBytes& bytes, int dimensions = 3) {
+  TemporaryFolder folder;
+  const auto read = read_idx(folder.write("file", bytes), dimensions);
+  REQUIRE_FALSE(read.ok());
+  CHECK(contains(read.error().message, folder.path("file")));
+  return read.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("a plain and a gzipped IDX file read alike") {
+  TemporaryFolder folder;
+  const auto plain = read_idx(folder.write("plain", images(4)), 3);
+  const auto zipped = read_idx(folder.write_gzip("zipped", images(4)), 3);
+  REQUIRE(plain.ok());
+  REQUIRE(zipped.ok());
+  REQUIRE(plain->lengths == std::vector<std::uint32_t>{4, 2, 3});
+  REQUIRE(plain->bytes.size() == 24);
+  REQUIRE(plain->bytes[23] == 23);
+  REQUIRE(zipped->bytes == plain->bytes);
+}
+
+TEST_CASE("a file that is not there, or no file, is named") {
+  TemporaryFolder folder;
+  REQUIRE(contains(read_idx(folder.path("nothing"), 3).error().message, "/nothing' was not found"));
+  REQUIRE(contains(read_idx(folder.path(), 3).error().message, "is not a regular file"));
+}
+
+TEST_CASE("a wrong magic is shown beside the right one") {
+  const auto message = refusal(labels({1, 2, 3}));
+  REQUIRE(contains(message, "begins with 00 00 08 01"));
+  REQUIRE(contains(message, "images begins with 00 00 08 03"));
+  REQUIRE(contains(refusal({'h', 'e', 'l', 'l', 'o'}), "68 65 6c 6c"));
+}
+
+TEST_CASE("a truncated file says how much is missing") {
+  auto bytes = images(4);
+  bytes.resize(bytes.size() - 7);
+  const auto message = refusal(bytes);
+  REQUIRE(contains(message, "promises 4 images (24 bytes)"));
+  REQUIRE(contains(message, "only 2 are there, 7 bytes are missing"));
+  REQUIRE(contains(refusal({0, 0, 8, 3, 0, 0}), "ends after 6 bytes, inside the header of 16 bytes"));
+  REQUIRE(contains(refusal({}), "ends after 0 bytes"));
+}
+
+TEST_CASE("trailing bytes are counted") {
+  auto bytes = images(4);
+  bytes.resize(bytes.size() + 5);
+  REQUIRE(contains(refusal(bytes),
+                   "trailing bytes behind the 4 images (24 bytes) that its header promises: 5 too many"));
+}
+
+TEST_CASE("zero images and absurd dimensions are refused before anything is allocated") {
+  REQUIRE(contains(refusal(idx({0, 28, 28}, {})), "holds zero images"));
+  REQUIRE(contains(refusal(idx({4, 0, 3}, {})), "dimension 2 has length 0, but 1 to 4096 is accepted"));
+  REQUIRE(contains(refusal(idx({4, 2, 0xffffffff}, {})), "dimension 3 has length 4294967295"));
+  REQUIRE(contains(refusal(idx({0xffffffff, 4096, 4096}, {})), "dimension 1 has length 4294967295"));
+  REQUIRE(contains(refusal(idx({1u << 27, 4096, 4096}, {1, 2, 3})), "2251799813685245 bytes are missing"));
+}
+
+TEST_CASE("a small gzip file cannot claim more than it could hold") {
+  TemporaryFolder folder;
+  const auto read = read_idx(folder.write_gzip("bomb", idx({1u << 27, 4096, 4096}, FileBytes(1000))), 3);
+  REQUIRE_FALSE(read.ok());
+  REQUIRE(contains(read.error().message, "but only at most 0 are there"));
+}
+
+TEST_CASE("a gzipped file is held to its header as a plain one is") {
+  TemporaryFolder folder;
+  auto shorter = images(200);
+  shorter.resize(shorter.size() - 1);
+  REQUIRE(contains(read_idx(folder.write_gzip("short", shorter), 3).error().message,
+                   "only 199 are there, 1 bytes are missing"));
+  auto longer = images(200);
+  longer.push_back(0);
+  REQUIRE(contains(read_idx(folder.write_gzip("long", longer), 3).error().message,
+                   "trailing bytes behind the 200 images"));
+}
+
+TEST_CASE("a corrupt, a cut-off and a continued gzip stream are three sentences") {
+  TemporaryFolder folder;
+  FileBytes noise(4096);
+  for (std::size_t i = 0; i < noise.size(); ++i)
+    noise[i] = static_cast<std::uint8_t>(i * i * 2654435761u >> 11);
+  folder.write_gzip("good", idx({4096}, noise));
+  std::ifstream in(folder.path("good"), std::ios::binary);
+  const FileBytes good{std::istreambuf_iterator<char>(in), {}};
+
+  auto corrupt = good;
+  corrupt[corrupt.size() - 6] ^= 1;  // in the checksum at the end
+  REQUIRE(contains(read_idx(folder.write("corrupt", corrupt), 1).error().message, "is a corrupt gzip file"));
+  corrupt = good;
+  corrupt[10] ^= 0x06;  // the first block's type
+  REQUIRE(contains(read_idx(folder.write("corrupt", corrupt), 1).error().message, "is a corrupt gzip file"));
+
+  const FileBytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(good.size() / 2));
+  REQUIRE(contains(read_idx(folder.write("cut", cut), 1).error().message, "breaks off before its end"));
+
+  auto continued = good;
+  continued.push_back('x');
+  REQUIRE(contains(read_idx(folder.write("continued", continued), 1).error().message,
+                   "bytes behind the end of its gzip stream"));
+}
+
+TEST_CASE("any prefix of a good file and any flipped header bit is an Error or a data set, never a crash") {
+  TemporaryFolder folder;
+  const auto good = images(3);
+  for (std::size_t n = 0; n < good.size(); ++n)
+    REQUIRE_FALSE(
+        read_idx(
+            folder.write("prefix", FileBytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(n))), 3)
+            .ok());
+  for (std::size_t bit = 0; bit < 16 * 8; ++bit) {
+    auto flipped = good;
+    flipped[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
+    REQUIRE_FALSE(read_idx(folder.write("flipped", flipped), 3).ok());
+  }
+}
+
+TEST_CASE("labels and images of different counts name both files and counts") {
+  TemporaryFolder folder;
+  const auto set = read_idx_dataset(folder.write("i", images(4)), folder.write("l", labels({0, 1, 2})));
+  REQUIRE_FALSE(set.ok());
+  REQUIRE(contains(set.error().message, "/i' holds 4 images, but '"));
+  REQUIRE(contains(set.error().message, "/l' holds 3 labels"));
+}
+
+TEST_CASE("the greatest label tells the number of classes, 255 at most") {
+  TemporaryFolder folder;
+  const auto pictures = folder.write("i", images(3));
+  const auto set = read_idx_dataset(pictures, folder.write("l", labels({7, 0, 2})));
+  REQUIRE(set.ok());
+  REQUIRE(set->classes == 8);
+  REQUIRE(set->shape == ImageShape{1, 2, 3});
+  REQUIRE(read_idx_dataset(pictures, folder.write("l", labels({254, 0, 2})))->classes == 255);
+  const auto wrong = read_idx_dataset(pictures, folder.write("l", labels({255, 0, 2})));
+  REQUIRE_FALSE(wrong.ok());
+  REQUIRE(contains(wrong.error().message, "has a label 255; labels run from 0 to at most 254"));
+}
+
+TEST_CASE("a folder's four files make a pair that shares the training images' mean and deviation") {
+  TemporaryFolder folder;
+  folder.write("train-images-idx3-ubyte", idx({2, 1, 2}, {0, 0, 255, 255}));
+  folder.write("train-labels-idx1-ubyte", labels({0, 1}));
+  folder.write_gzip("t10k-images-idx3-ubyte.gz", idx({1, 1, 2}, {51, 255}));
+  const auto missing = read_idx_folder(folder.path());
+  REQUIRE_FALSE(missing.ok());
+  REQUIRE(
+      contains(missing.error().message, "has no file t10k-labels-idx1-ubyte (or t10k-labels-idx1-ubyte.gz)"));
+
+  folder.write_gzip("t10k-labels-idx1-ubyte.gz", labels({1}));
+  const auto pair = read_idx_folder(folder.path());
+  REQUIRE(pair.ok());
+  REQUIRE(std::abs(pair->train.mean - 0.5f) < 1e-6f);
+  REQUIRE(std::abs(pair->train.deviation - 0.5f) < 1e-6f);
+  REQUIRE(pair->test.mean == pair->train.mean);
+  REQUIRE(pair->test.classes == 2);
+  float floats[2];
+  std::int32_t label = 0;
+  pair->test.gather(std::vector<std::uint32_t>{0}, floats, &label);
+  REQUIRE(std::abs(floats[0] - -0.6f) < 1e-6f);
+  REQUIRE(std::abs(floats[1] - 1.0f) < 1e-6f);
+  REQUIRE(label == 1);
+
+  folder.write_gzip("t10k-labels-idx1-ubyte.gz", labels({2}));
+  REQUIRE(contains(read_idx_folder(folder.path()).error().message,
+                   "test labels go up to 2, but the training labels only to 1"));
+  folder.write_gzip("t10k-labels-idx1-ubyte.gz", labels({1}));
+  folder.write_gzip("t10k-images-idx3-ubyte.gz", idx({1, 2, 2}, {1, 2, 3, 4}));
+  REQUIRE(contains(read_idx_folder(folder.path()).error().message,
+                   "training images are 1x2 and the test images 2x2"));
+}
+
+}  // namespace starling::datasets

@@ -1,0 +1,146 @@
+#include "datasets/partition.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "tests/catch.h"
+
+namespace starling::datasets {
+namespace {
+
+// Samples without pixels, label i mod 10.
+Dataset labels_only(int count = 1003) {
+  Dataset set;
+  set.classes = 10;
+  for (int i = 0; i < count; ++i) set.labels.push_back(static_cast<std::uint8_t>(i % 10));
+  return set;
+}
+
+std::vector<std::vector<std::uint32_t>> all_slots(const Dataset& set, const std::string& name, int slots,
+                                                  std::uint64_t seed = 1) {
+  std::vector<std::vector<std::uint32_t>> parts;
+  for (int slot = 0; slot < slots; ++slot) {
+    auto part = partition(set, name, slots, slot, seed);
+    REQUIRE(part.ok());
+    parts.push_back(*part);
+  }
+  return parts;
+}
+
+std::size_t classes_in(const Dataset& set, const std::vector<std::uint32_t>& part) {
+  std::set<int> seen;
+  for (const auto i : part) seen.insert(set.labels[i]);
+  return seen.size();
+}
+
+}  // namespace
+
+TEST_CASE("every splitting partition gives each sample to exactly one slot and leaves none empty") {
+  const auto set = labels_only(203);
+  for (const std::string name :
+       {"iid", "by-label", "dirichlet:alpha=0.1", "dirichlet:alpha=0.001", "dirichlet:alpha=100"}) {
+    for (const int slots : {1, 2, 7, 64, 203}) {
+      CAPTURE(name, slots);
+      std::vector<std::uint32_t> together;
+      for (const auto& part : all_slots(set, name, slots)) {
+        REQUIRE_FALSE(part.empty());
+        together.insert(together.end(), part.begin(), part.end());
+      }
+      std::sort(together.begin(), together.end());
+      REQUIRE(together.size() == set.size());
+      for (std::uint32_t i = 0; i < together.size(); ++i) REQUIRE(together[i] == i);
+    }
+  }
+}
+
+TEST_CASE("iid and by-label slots differ in size by at most one") {
+  for (const std::string name : {"iid", "by-label"}) {
+    std::size_t least = ~std::size_t{0}, most = 0;
+    for (const auto& part : all_slots(labels_only(), name, 7)) {
+      least = std::min(least, part.size());
+      most = std::max(most, part.size());
+    }
+    REQUIRE(least == 143);
+    REQUIRE(most == 144);
+  }
+}
+
+TEST_CASE("a partition is a function of the seed, and a slot is taken modulo the slots") {
+  const auto set = labels_only();
+  for (const std::string name : {"iid", "by-label", "dirichlet:alpha=0.5"}) {
+    REQUIRE(*partition(set, name, 4, 2, 9) == *partition(set, name, 4, 2, 9));
+    REQUIRE(*partition(set, name, 4, 2, 9) != *partition(set, name, 4, 2, 10));
+    REQUIRE(*partition(set, name, 4, 2, 9) == *partition(set, name, 4, 6, 9));
+    REQUIRE(*partition(set, name, 4, 2, 9) != *partition(set, name, 4, 3, 9));
+  }
+}
+
+TEST_CASE("whole is everything for every slot") {
+  const auto set = labels_only();
+  for (const auto& part : all_slots(set, "whole", 3)) REQUIRE(part.size() == set.size());
+}
+
+TEST_CASE("by-label shows a slot few classes, iid all of them, and a smaller alpha fewer than a larger") {
+  const auto set = labels_only();
+  for (const auto& part : all_slots(set, "by-label", 10)) REQUIRE(classes_in(set, part) <= 2);
+  for (const auto& part : all_slots(set, "iid", 10)) REQUIRE(classes_in(set, part) == 10);
+  const auto mean_classes = [&](const std::string& name) {
+    double sum = 0;
+    for (std::uint64_t seed = 0; seed < 20; ++seed)
+      for (const auto& part : all_slots(set, name, 10, seed))
+        sum += static_cast<double>(classes_in(set, part));
+    return sum / 200;
+  };
+  const double unlike = mean_classes("dirichlet:alpha=0.05"), between = mean_classes("dirichlet:alpha=0.5"),
+               alike = mean_classes("dirichlet:alpha=50");
+  CAPTURE(unlike, between, alike);
+  REQUIRE(unlike < 4);
+  REQUIRE(between > unlike + 1);
+  REQUIRE(alike > 9.9);
+}
+
+TEST_CASE("Dirichlet shares have the variance that alpha asks for") {
+  // A class of 1,000 over 4 slots: a share has mean 1/4 and variance (1/4)(3/4)/(4 alpha + 1).
+  Dataset set;
+  set.classes = 1;
+  set.labels.assign(1000, 0);
+  for (const double alpha : {0.3, 1.0, 5.0}) {
+    double sum = 0, squares = 0;
+    const int draws = 2000;
+    for (int seed = 0; seed < draws; ++seed) {
+      const auto part =
+          partition(set, "dirichlet:alpha=" + std::to_string(alpha), 4, 1, static_cast<std::uint64_t>(seed));
+      const double share = static_cast<double>(part->size()) / 1000;
+      sum += share;
+      squares += share * share;
+    }
+    const double mean = sum / draws, variance = squares / draws - mean * mean;
+    CAPTURE(alpha, mean, variance);
+    CHECK(std::abs(mean - 0.25) < 0.02);
+    CHECK(std::abs(variance / (0.1875 / (4 * alpha + 1)) - 1) < 0.1);
+  }
+}
+
+TEST_CASE("unknown names list what is accepted, and impossible shares say why") {
+  const auto set = labels_only();
+  const auto message = [&](const std::string& name, int slots = 2, int slot = 0) {
+    const auto part = partition(set, name, slots, slot, 1);
+    REQUIRE_FALSE(part.ok());
+    return part.error().message;
+  };
+  for (const auto& entry : partition_names()) {
+    CHECK(message("even").find(entry.name) != std::string::npos);
+    CHECK(check_partition_name(entry.name).ok());
+  }
+  CHECK_FALSE(check_partition_name("even").ok());
+  for (const char* name : {"dirichlet", "dirichlet:alpha", "dirichlet:alpha=0", "dirichlet:alpha=x",
+                           "dirichlet:alpha=1e9", "dirichlet:beta=1"})
+    CHECK(message(name).find("as in 'dirichlet:alpha=0.1'") != std::string::npos);
+  CHECK(message("iid", 2000).find("cannot share 1003 samples among 2000 peers") != std::string::npos);
+  CHECK(message("iid", 0).find("at least one") != std::string::npos);
+  CHECK(message("iid", 2, -1).find("counted from 0") != std::string::npos);
+}
+
+}  // namespace starling::datasets

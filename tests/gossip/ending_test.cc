@@ -1,0 +1,208 @@
+#include "tests/catch.h"
+#include "tests/gossip/life.h"
+
+namespace starling::gossip {
+
+using wire::Liveness;
+using wire::Phase;
+
+namespace {
+
+// Completes every exchange the peer begins, from `begun` on; returns how many there were.
+std::uint64_t completes_all(Life& life, std::vector<Action> actions) {
+  std::uint64_t count = 0;
+  for (;;) {
+    const auto begun = all<BeginExchange>(actions);
+    if (begun.empty()) return count;
+    REQUIRE(begun.size() == 1);
+    ++count;
+    actions = life.happens(ExchangeEnded{begun[0].exchange, Outcome::completed});
+  }
+}
+
+void everyone_is(Life& life, Phase phase, const std::vector<std::uint64_t>& others) {
+  for (const auto k : others) {
+    if (!life.peer.view().over) life.meets(member(k, phase));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a peer ends its training when the swarm has consumed enough samples, its own and the others'") {
+  Life life;
+  life.trains(rules_of({}, {1000, {}, {}}), {2});
+  REQUIRE(all<TrainingEnded>(life.happens(Stepped{4, 400})).empty());
+  auto other = member(2);
+  other.samples = 600;
+  const auto end = life.meets(other);
+  REQUIRE(all<StopTraining>(end).size() == 1);
+  REQUIRE(all<TrainingEnded>(end).size() == 1);
+  REQUIRE(life.phase() == Phase::settling);
+}
+
+TEST_CASE("a peer ends its training after its own steps") {
+  Life life;
+  life.trains(rules_of({}, {{}, 10, {}}), {2});
+  REQUIRE(all<TrainingEnded>(life.happens(Stepped{9, 9})).empty());
+  REQUIRE(all<TrainingEnded>(life.happens(Stepped{10, 10})).size() == 1);
+}
+
+TEST_CASE("a peer ends its training when the run's time is over, counted from the run's beginning") {
+  Life life;
+  life.now = at(5s);
+  life.trains(rules_of({}, {{}, {}, 20s}), {2});
+  REQUIRE(all<TrainingEnded>(life.waits(at(24'999ms), {2})).empty());
+  REQUIRE(all<TrainingEnded>(life.waits(at(25s), {2})).size() == 1);
+
+  Life joiner(joining({2}));
+  joiner.happens(Start{});
+  joiner.hears(2, wire::Welcome{manifest(), 15s, {member(2)}});
+  joiner.happens(Prepared{rules_of({}, {{}, {}, 20s})});
+  joiner.happens(StateArrived{});
+  REQUIRE(all<TrainingEnded>(joiner.waits(at(4'999ms), {2})).empty());
+  REQUIRE(all<TrainingEnded>(joiner.waits(at(5s), {2})).size() == 1);
+}
+
+TEST_CASE("a peer ends its training when it is asked to") {
+  Life life;
+  life.trains(rules_of(), {2});
+  REQUIRE(all<TrainingEnded>(life.happens(EndRequested{})).size() == 1);
+  REQUIRE(all<TrainingEnded>(life.happens(EndRequested{})).empty());
+}
+
+TEST_CASE("asked to end before it has parameters, a peer leaves: there is nothing to settle") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  const auto end = life.happens(EndRequested{});
+  REQUIRE(all<Finish>(end).size() == 1);
+  REQUIRE(all<Finish>(end)[0].how == Finish::How::left);
+}
+
+TEST_CASE("who joins after the end of the run does not train, but settles with the others") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  auto done = member(2, Phase::settling);
+  done.samples = 1000;
+  life.hears(2, wire::Welcome{manifest(), 15s, {done}});
+  life.happens(Prepared{rules_of({}, {500, {}, {}})});
+  const auto end = life.happens(StateArrived{});
+  REQUIRE(all<StartTraining>(end).empty());
+  REQUIRE(all<TrainingEnded>(end).size() == 1);
+  REQUIRE(all<BeginExchange>(end).size() == 1);
+}
+
+TEST_CASE("settling takes 2 + log2 n exchanges, rounded up, without any more training") {
+  const std::vector<std::pair<std::uint64_t, std::uint64_t>> cases = {{2, 3}, {3, 4}, {4, 4}, {5, 5},
+                                                                      {8, 5}, {9, 6}, {16, 6}};
+  for (const auto& [n, exchanges] : cases) {
+    Life life;
+    std::vector<std::uint64_t> others;
+    for (std::uint64_t k = 2; k <= n; ++k) others.push_back(k);
+    life.trains(rules_of(), others);
+    CAPTURE(n);
+    REQUIRE(completes_all(life, life.happens(EndRequested{})) == exchanges);
+    REQUIRE(life.phase() == Phase::finished);
+  }
+}
+
+TEST_CASE("an exchange in flight when training ends is completed before settling begins") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
+  const auto begun = all<BeginExchange>(life.happens(Stepped{1, 1}));
+  REQUIRE(all<BeginExchange>(life.happens(EndRequested{})).empty());
+  REQUIRE(life.phase() == Phase::settling);
+  REQUIRE(completes_all(life, life.happens(ExchangeEnded{begun[0].exchange, Outcome::completed})) == 3);
+}
+
+TEST_CASE("alone, or without exchanges, there is nothing to settle and nobody to wait for") {
+  Life alone;
+  alone.trains(rules_of());
+  const auto end = alone.happens(EndRequested{});
+  REQUIRE(all<BeginExchange>(end).empty());
+  REQUIRE(std::get<Finish>(end.back()).how == Finish::How::finished);
+
+  Life quiet;
+  quiet.trains(rules_of({}, {}, "complete", Rule::none), {2});
+  const auto stop = quiet.happens(EndRequested{});
+  REQUIRE(all<BeginExchange>(stop).empty());
+  REQUIRE(all<Finish>(stop).empty());
+  REQUIRE(quiet.phase() == Phase::finished);
+}
+
+TEST_CASE("a finished peer answers the others until they have settled, then says goodbye and stops") {
+  Life life;
+  life.trains(rules_of(), {2, 3});
+  completes_all(life, life.happens(EndRequested{}));
+  REQUIRE_FALSE(life.peer.view().over);
+  REQUIRE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 1}))[0].accept);
+  life.meets(member(2, Phase::finished));
+  REQUIRE(all<Finish>(life.meets(member(3, Phase::finished))).empty());  // the answer is still under way
+  const auto end = life.happens(AnswerEnded{PeerId{2}, 1});
+  REQUIRE(sent<wire::Leave>(end).size() == 2);
+  REQUIRE(std::get<Finish>(end.back()).how == Finish::How::finished);
+  REQUIRE(std::get<Finish>(end.back()).why.empty());
+}
+
+TEST_CASE("a finished peer does not wait for the dead and the departed, nor for ever for anybody") {
+  Life life;
+  life.trains(rules_of(), {2, 3});
+  life.meets(said_to_be(member(2), Liveness::failed));
+  life.meets(said_to_be(member(3), Liveness::left));
+  completes_all(life, life.happens(EndRequested{}));
+  REQUIRE(life.peer.view().over);
+
+  Life patient;
+  patient.trains(rules_of(), {2});
+  completes_all(patient, patient.happens(EndRequested{}));
+  const Instant finished = patient.now;
+  REQUIRE(all<Finish>(patient.waits(finished + 9999ms, {2})).empty());
+  REQUIRE(all<Finish>(patient.waits(finished + 10s, {2})).size() == 1);
+}
+
+TEST_CASE("who settles and finds nobody left finishes") {
+  Life life;
+  life.trains(rules_of(), {2});
+  const auto begun = all<BeginExchange>(life.happens(EndRequested{}));
+  REQUIRE(begun.size() == 1);
+  life.happens(Unreachable{address_of(2), false, "gone"});
+  life.happens(ExchangeEnded{begun[0].exchange, Outcome::aborted});
+  REQUIRE(life.phase() == Phase::finished);
+}
+
+TEST_CASE(
+    "a peer that leaves stops training, gives up its exchange, says goodbye, and that is its last word") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2, 3});
+  const auto begun = all<BeginExchange>(life.happens(Stepped{1, 1}));
+  REQUIRE(begun.size() == 1);
+  const auto end = life.happens(LeaveRequested{});
+  REQUIRE(all<StopTraining>(end).size() == 1);
+  REQUIRE(all<AbortExchange>(end).size() == 1);
+  REQUIRE(sent<wire::Leave>(end).size() == 2);
+  REQUIRE(std::get<Finish>(end.back()).how == Finish::How::left);
+  REQUIRE(life.peer.view().over);
+}
+
+TEST_CASE("a Finish is the last action of its step and of the peer's life") {
+  Random random(3);
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    PeerOptions options;
+    options.seed = seed;
+    Life life(options);
+    life.trains(rules_of({Pace::Kind::steps, 1, {}}, {{}, 3, {}}), {2, 3});
+    if (random.chance(0.3)) life.happens(LeaveRequested{});
+    for (std::uint64_t k = 1; k <= 3 && !life.peer.view().over; ++k) life.happens(Stepped{k, k});
+    while (!life.peer.view().over) {
+      const auto begun = all<BeginExchange>(life.out);
+      if (life.phase() == Phase::settling) {
+        life.happens(ExchangeEnded{begun.back().exchange, Outcome::completed});
+      } else {
+        everyone_is(life, Phase::finished, {2, 3});
+      }
+    }
+    REQUIRE(all<Finish>(life.out).size() == 1);
+    REQUIRE(std::holds_alternative<Finish>(life.out.back()));
+  }
+}
+
+}  // namespace starling::gossip

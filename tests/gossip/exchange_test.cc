@@ -1,0 +1,172 @@
+#include "tests/catch.h"
+#include "tests/gossip/life.h"
+
+namespace starling::gossip {
+
+TEST_CASE("an exchange begins when it is due, with a partner at its address, one at a time") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 8, {}}), {2});
+  REQUIRE(all<BeginExchange>(life.happens(Stepped{7, 70})).empty());
+  const auto begun = all<BeginExchange>(life.happens(Stepped{8, 80}));
+  REQUIRE(begun.size() == 1);
+  REQUIRE(begun[0].partner == PeerId{2});
+  REQUIRE(begun[0].address == address_of(2));
+  // What falls due meanwhile waits, and is not made up for.
+  REQUIRE(all<BeginExchange>(life.happens(Stepped{16, 160})).empty());
+  REQUIRE(all<BeginExchange>(life.happens(Stepped{31, 310})).empty());
+  const auto next = all<BeginExchange>(life.happens(ExchangeEnded{begun[0].exchange, Outcome::completed}));
+  REQUIRE(next.size() == 1);
+  REQUIRE(next[0].exchange != begun[0].exchange);
+  REQUIRE(all<BeginExchange>(life.happens(ExchangeEnded{next[0].exchange, Outcome::completed})).empty());
+  REQUIRE(life.peer.view().exchanges.begun == 2);
+  REQUIRE(life.peer.view().exchanges.completed == 2);
+}
+
+TEST_CASE("by time, an exchange begins without any step, at the deadline the peer named") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::time, 0, 50ms}), {2});
+  REQUIRE(all<BeginExchange>(life.waits(at(49ms), {2})).empty());
+  REQUIRE(all<BeginExchange>(life.waits(at(50ms), {2})).size() == 1);
+}
+
+TEST_CASE("always begins the next exchange as soon as the last is completed") {
+  Life life;
+  life.happens(Start{});
+  life.meets(member(2));
+  auto begun = all<BeginExchange>(life.happens(Prepared{rules_of({Pace::Kind::always, 0, {}})}));
+  for (int k = 0; k < 5; ++k) {
+    REQUIRE(begun.size() == 1);
+    begun = all<BeginExchange>(life.happens(ExchangeEnded{begun[0].exchange, Outcome::completed}));
+  }
+}
+
+TEST_CASE("after an exchange that was rejected or broke off the others are left alone for a moment") {
+  for (const Outcome outcome : {Outcome::rejected, Outcome::aborted}) {
+    Life life;
+    life.happens(Start{});
+    life.meets(member(2));
+    const auto begun = all<BeginExchange>(life.happens(Prepared{rules_of({Pace::Kind::always, 0, {}})}));
+    REQUIRE(all<BeginExchange>(life.happens(ExchangeEnded{begun[0].exchange, outcome})).empty());
+    REQUIRE(all<BeginExchange>(life.waits(at(19ms), {2})).empty());
+    REQUIRE(all<BeginExchange>(life.waits(at(20ms), {2})).size() == 1);
+    REQUIRE(life.peer.view().exchanges.rejected == (outcome == Outcome::rejected));
+    REQUIRE(life.peer.view().exchanges.aborted == (outcome == Outcome::aborted));
+  }
+}
+
+TEST_CASE("an exchange that does not end in time is given up, and its late end is of no interest") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
+  const auto begun = all<BeginExchange>(life.happens(Stepped{1, 1}));
+  REQUIRE(begun.size() == 1);
+  REQUIRE(all<AbortExchange>(life.waits(at(9999ms), {2})).empty());
+  const auto aborts = all<AbortExchange>(life.waits(at(10s), {2}));
+  REQUIRE(aborts.size() == 1);
+  REQUIRE(aborts[0].exchange == begun[0].exchange);
+  REQUIRE(life.peer.view().exchanges.aborted == 1);
+  const auto next = all<BeginExchange>(life.waits(at(11s), {2}).empty() ? std::vector<Action>{}
+                                                                        : life.happens(Stepped{2, 2}));
+  REQUIRE(next.size() == 1);
+  life.happens(
+      ExchangeEnded{begun[0].exchange, Outcome::completed});  // the old one: the new one is still in flight
+  REQUIRE(life.peer.view().exchanges.completed == 0);
+  REQUIRE(all<BeginExchange>(life.happens(Stepped{9, 9})).empty());
+}
+
+TEST_CASE("with nobody there a peer that exchanges always does not spin") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::always, 0, {}}));
+  int wakes = 0;
+  while (life.now < at(1s)) {
+    life.waits(life.peer.next_deadline());
+    ++wakes;
+  }
+  REQUIRE(wakes <= 100);
+}
+
+TEST_CASE("no exchange is begun under the rule none, and none is accepted") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::always, 0, {}}, {}, "complete", Rule::none), {2});
+  REQUIRE(all<BeginExchange>(life.happens(Stepped{100, 100})).empty());
+  REQUIRE_FALSE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 1}))[0].accept);
+}
+
+TEST_CASE("offers are accepted up to a bound, more are refused as busy") {
+  PeerOptions options;
+  options.answers_max = 3;
+  Life life(options);
+  life.trains(rules_of());
+  for (std::uint64_t k = 1; k <= 3; ++k) {
+    const auto answers = all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{10 + k}, k}));
+    REQUIRE(answers.size() == 1);
+    REQUIRE(answers[0].from == PeerId{10 + k});
+    REQUIRE(answers[0].exchange == k);
+    REQUIRE(answers[0].accept);
+  }
+  const auto fourth = all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{14}, 4}));
+  REQUIRE_FALSE(fourth[0].accept);
+  REQUIRE(fourth[0].reason == wire::RefusalReason::busy);
+  life.happens(AnswerEnded{PeerId{12}, 2});
+  REQUIRE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{14}, 5}))[0].accept);
+  REQUIRE(life.peer.view().exchanges.answered == 4);
+}
+
+TEST_CASE("a peer answers while its own exchange is in flight: nobody ever waits for anybody") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
+  REQUIRE(all<BeginExchange>(life.happens(Stepped{1, 1})).size() == 1);
+  REQUIRE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 1}))[0].accept);
+}
+
+TEST_CASE("the next deadline is always later than now, whatever happens") {
+  Random random(11);
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    PeerOptions options = seed % 2 == 0 ? PeerOptions{} : joining({2});
+    options.seed = seed;
+    options.manifest = manifest();
+    Life life(options);
+    life.happens(Start{});
+    bool prepared = false;
+    std::uint64_t steps = 0, offers = 0;
+    for (int k = 0; k < 300 && !life.peer.view().over; ++k) {
+      life.now = life.now + Duration{static_cast<std::int64_t>(random.below(50'000'000))};
+      switch (random.below(9)) {
+        case 0:
+          life.meets(member(2 + random.below(20)));
+          break;
+        case 1:
+          life.meets(said_to_be(member(2 + random.below(20)), static_cast<wire::Liveness>(random.below(4)),
+                                static_cast<std::uint32_t>(random.below(3))));
+          break;
+        case 2:
+          life.happens(Unreachable{address_of(2 + random.below(20)), false, "gone"});
+          break;
+        case 3:
+          if (!prepared) life.hears(2, wire::Welcome{manifest(), 1s, {member(2)}});
+          if (!prepared)
+            life.happens(Prepared{rules_of({static_cast<Pace::Kind>(seed % 3), 3, 7ms}, {{}, {}, 8s})});
+          prepared = true;
+          break;
+        case 4:
+          if (prepared) life.happens(StateArrived{});
+          break;
+        case 5:
+          steps += random.below(5);
+          life.happens(Stepped{steps, steps * 10});
+          break;
+        case 6:
+          life.happens(ExchangeEnded{1 + random.below(10), static_cast<Outcome>(random.below(3))});
+          break;
+        case 7:
+          if (life.phase() != wire::Phase::joining) life.happens(ExchangeOffered{PeerId{3}, ++offers});
+          break;
+        default:
+          life.now = std::max(life.now, std::min(life.peer.next_deadline(), life.now + 1s));
+          life.happens(Tick{});
+      }
+      REQUIRE(life.peer.next_deadline() > life.now);
+    }
+  }
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,226 @@
+#include <set>
+
+#include "tests/catch.h"
+#include "tests/gossip/life.h"
+
+namespace starling::gossip {
+
+using wire::Phase;
+
+TEST_CASE("without an address to join a peer begins the run: it prepares its own manifest and trains") {
+  PeerOptions options;
+  options.manifest = manifest();
+  Life life(options);
+  const auto first = life.happens(Start{});
+  REQUIRE(all<Prepare>(first).size() == 1);
+  REQUIRE(all<Prepare>(first)[0].manifest == manifest());
+  REQUIRE(sent<wire::Join>(first).empty());
+  life.now = at(3s);
+  const auto ready = life.happens(Prepared{rules_of()});
+  REQUIRE(all<StartTraining>(ready).size() == 1);
+  REQUIRE(life.phase() == Phase::training);
+}
+
+TEST_CASE("a joiner asks all its addresses, again and again, ever less often") {
+  Life life(joining({2, 3}));
+  const auto first = life.happens(Start{});
+  REQUIRE(sent<wire::Join>(first).size() == 2);
+  REQUIRE(sent<wire::Join>(first)[0].second.self.id == PeerId{1});
+  std::vector<Instant> rounds{life.now};
+  while (life.now < at(300s)) {
+    const auto passed = life.waits(life.peer.next_deadline());
+    if (!sent<wire::Join>(passed).empty()) rounds.push_back(life.now);
+  }
+  REQUIRE(rounds[1] - rounds[0] >= 187ms);
+  REQUIRE(rounds[1] - rounds[0] <= 313ms);
+  REQUIRE(rounds.size() > 12);
+  for (std::size_t k = 1; k < rounds.size(); ++k) REQUIRE(rounds[k] - rounds[k - 1] <= 37'500ms);
+  REQUIRE(rounds.back() - rounds[rounds.size() - 2] >= 22s);
+}
+
+TEST_CASE("an address that does not answer is told to people and tried again") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  const auto told = life.happens(Unreachable{address_of(2), false, "p2:7100 refused the connection"});
+  REQUIRE(all<Notice>(told).size() == 1);
+  REQUIRE(all<Notice>(told)[0].what == Notice::What::waiting);
+  REQUIRE(all<Notice>(told)[0].text == "p2:7100 refused the connection");
+  REQUIRE_FALSE(sent<wire::Join>(life.waits(at(2s))).empty());
+}
+
+TEST_CASE("a joiner gives up when the only address it has is hopeless, and says why") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  const auto end = life.happens(Unreachable{address_of(2), true, "p2:7100 belongs to the swarm 'other'"});
+  REQUIRE(all<Finish>(end).size() == 1);
+  REQUIRE(all<Finish>(end)[0].how == Finish::How::failed);
+  REQUIRE(all<Finish>(end)[0].why == "p2:7100 belongs to the swarm 'other'");
+  REQUIRE(life.peer.view().over);
+}
+
+TEST_CASE("of two addresses one may be hopeless: the joiner goes on with the other") {
+  Life life(joining({2, 3}));
+  life.happens(Start{});
+  REQUIRE(all<Finish>(life.happens(Unreachable{address_of(2), true, "no peer"})).empty());
+  const auto later = sent<wire::Join>(life.waits(at(10s)));
+  REQUIRE_FALSE(later.empty());
+  for (const auto& [to, join] : later) REQUIRE(to == address_of(3));
+  // An address that is none of those asked for decides nothing.
+  REQUIRE(all<Finish>(life.happens(Unreachable{address_of(9), true, "no peer"})).empty());
+  REQUIRE(all<Finish>(life.happens(Unreachable{address_of(3), true, "no peer either"})).size() == 1);
+}
+
+TEST_CASE("a hopeless address harms nobody who has been welcomed elsewhere") {
+  Life life(joining({2, 3}));
+  life.happens(Start{});
+  life.hears(2, wire::Welcome{manifest(), 0s, {member(2)}});
+  REQUIRE(all<Finish>(life.happens(Unreachable{address_of(3), true, "no peer"})).empty());
+  REQUIRE(all<Finish>(life.happens(Unreachable{address_of(2), true, "no peer"})).empty());
+}
+
+TEST_CASE("the first welcome counts, a second one only brings news of members") {
+  Life life(joining({2, 3}));
+  life.happens(Start{});
+  const auto first = life.hears(2, wire::Welcome{manifest(), 5s, {member(2)}});
+  REQUIRE(all<Prepare>(first).size() == 1);
+  auto other = manifest();
+  other.model = "mlp";
+  const auto second = life.hears(3, wire::Welcome{other, 9s, {member(3)}});
+  REQUIRE(all<Prepare>(second).empty());
+  REQUIRE(life.peer.view().membership.find(PeerId{3}) != nullptr);
+  REQUIRE(sent<wire::Join>(life.waits(at(60s), {2, 3})).empty());
+}
+
+TEST_CASE("a joiner copies the parameters of a member that has them, then trains") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  life.hears(
+      2, wire::Welcome{manifest(),
+                       0s,
+                       {member(2), member(3, Phase::joining), said_to_be(member(4), wire::Liveness::suspect),
+                        said_to_be(member(5), wire::Liveness::left)}});
+  const auto asks = life.happens(Prepared{rules_of()});
+  REQUIRE(all<FetchState>(asks).size() == 1);
+  REQUIRE(all<FetchState>(asks)[0].donor == PeerId{2});  // the only one alive with parameters
+  REQUIRE(all<FetchState>(asks)[0].address == address_of(2));
+  REQUIRE(all<StartTraining>(asks).empty());
+  REQUIRE(life.phase() == Phase::joining);
+  const auto arrived = life.happens(StateArrived{});
+  REQUIRE(all<StartTraining>(arrived).size() == 1);
+  REQUIRE(life.phase() == Phase::training);
+}
+
+TEST_CASE("a joiner waits while nobody has parameters yet, and copies as soon as somebody has") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  life.hears(2, wire::Welcome{manifest(), 0s, {member(2, Phase::joining)}});
+  const auto waits = life.happens(Prepared{rules_of()});
+  REQUIRE(all<FetchState>(waits).empty());
+  REQUIRE(noticed(waits, Notice::What::waiting).size() == 1);
+  REQUIRE(all<FetchState>(life.waits(at(2s), {2})).empty());
+  life.meets(member(2));
+  const auto asks = all<FetchState>(life.waits(at(3s), {2}));
+  REQUIRE(asks.size() == 1);
+  REQUIRE(asks[0].donor == PeerId{2});
+}
+
+TEST_CASE("when a donor is lost another is asked after a pause") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3)}});
+  const auto first = all<FetchState>(life.happens(Prepared{rules_of()}));
+  REQUIRE(first.size() == 1);
+  life.now = at(1s);
+  life.happens(Unreachable{first[0].address, false, "broken"});
+  REQUIRE(all<FetchState>(life.happens(StateLost{"the donor is gone"})).empty());
+  const auto second = all<FetchState>(life.waits(at(1200ms)));
+  REQUIRE(second.size() == 1);
+  REQUIRE(second[0].donor != first[0].donor);
+  REQUIRE(life.phase() == Phase::joining);
+}
+
+TEST_CASE("donors are drawn from all that have parameters, so that joiners spread") {
+  std::set<PeerId> donors;
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    auto options = joining({2});
+    options.seed = seed;
+    Life life(options);
+    life.happens(Start{});
+    life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3), member(4, Phase::finished)}});
+    for (const auto& fetch : all<FetchState>(life.happens(Prepared{rules_of()}))) donors.insert(fetch.donor);
+  }
+  REQUIRE(donors == std::set{PeerId{2}, PeerId{3}, PeerId{4}});
+}
+
+TEST_CASE("a peer that cannot prepare says goodbye and fails with the reason") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  life.hears(2, wire::Welcome{manifest(), 0s, {member(2)}});
+  const auto end = life.happens(PrepareFailed{"the data set 'mnist' is not here"});
+  REQUIRE(sent<wire::Leave>(end).size() == 1);
+  REQUIRE(std::get<Finish>(end.back()).how == Finish::How::failed);
+  REQUIRE(std::get<Finish>(end.back()).why == "the data set 'mnist' is not here");
+}
+
+TEST_CASE("a member welcomes a joiner with the run's manifest, its age and its members") {
+  PeerOptions options;
+  options.manifest = manifest();
+  Life life(options);
+  life.trains(rules_of(), {3});
+  life.now = at(7s);
+  const auto answer = life.hears(2, wire::Join{member(2, Phase::joining)});
+  const auto welcomes = sent<wire::Welcome>(answer);
+  REQUIRE(welcomes.size() == 1);
+  REQUIRE(welcomes[0].first == address_of(2));
+  REQUIRE(welcomes[0].second.manifest == manifest());
+  REQUIRE(welcomes[0].second.elapsed == 7s);
+  REQUIRE(welcomes[0].second.members.size() == 3);
+  REQUIRE(life.peer.view().membership.find(PeerId{2}) != nullptr);
+}
+
+TEST_CASE("who is still joining itself cannot welcome anybody, but remembers who asked") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  const auto answer = life.hears(3, wire::Join{member(3, Phase::joining)});
+  REQUIRE(sent<wire::Refusal>(answer).size() == 1);
+  REQUIRE(sent<wire::Refusal>(answer)[0].second.reason == wire::RefusalReason::not_ready);
+  REQUIRE(life.peer.view().membership.find(PeerId{3}) != nullptr);
+}
+
+TEST_CASE("being refused is not the end: people are told, and the joiner asks again") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  const auto told = life.hears(2, wire::Refusal{wire::RefusalReason::not_ready, "not yet"});
+  REQUIRE(noticed(told, Notice::What::waiting).size() == 1);
+  REQUIRE_FALSE(sent<wire::Join>(life.waits(at(2s))).empty());
+}
+
+TEST_CASE("nobody speaks for another: a Join or a Leave in somebody else's name changes nothing") {
+  PeerOptions options;
+  options.manifest = manifest();
+  Life life(options);
+  life.trains(rules_of(), {2});
+  REQUIRE(life.hears(3, wire::Join{member(4)}).empty());
+  REQUIRE(life.peer.view().membership.find(PeerId{4}) == nullptr);
+  life.hears(3, wire::Leave{said_to_be(member(2), wire::Liveness::left)});
+  REQUIRE(life.peer.view().membership.find(PeerId{2})->liveness == wire::Liveness::alive);
+  life.hears(2, wire::Leave{said_to_be(member(2), wire::Liveness::left)});
+  REQUIRE(life.peer.view().membership.find(PeerId{2})->liveness == wire::Liveness::left);
+}
+
+TEST_CASE("an offer is refused while one has no parameters") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  for (int k = 0; k < 2; ++k) {
+    const auto answers = all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 5}));
+    REQUIRE(answers.size() == 1);
+    REQUIRE_FALSE(answers[0].accept);
+    REQUIRE(answers[0].reason == wire::RefusalReason::not_ready);
+    life.hears(2, wire::Welcome{manifest(), 0s, {member(2)}});
+    life.happens(Prepared{rules_of()});
+  }
+  life.happens(StateArrived{});
+  REQUIRE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 6}))[0].accept);
+}
+
+}  // namespace starling::gossip

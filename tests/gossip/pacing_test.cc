@@ -1,0 +1,50 @@
+#include "gossip/pacing.h"
+
+#include "tests/catch.h"
+#include "tests/gossip/story.h"
+
+namespace starling::gossip {
+
+TEST_CASE("by steps, an exchange is due every so many steps of one's own since the last") {
+  Pacer pacer(Pace{Pace::Kind::steps, 8, {}});
+  pacer.start(at(0s), 100);
+  REQUIRE_FALSE(pacer.due(at(99s), 107));
+  REQUIRE(pacer.due(at(99s), 108));
+  pacer.taken(at(99s), 130);  // late: what was missed is not made up for
+  REQUIRE_FALSE(pacer.due(at(100s), 137));
+  REQUIRE(pacer.due(at(100s), 138));
+  REQUIRE(pacer.next_deadline(at(99s)) == kNever);
+}
+
+TEST_CASE("by time, an exchange is due that long after the last") {
+  Pacer pacer(Pace{Pace::Kind::time, 0, 200ms});
+  pacer.start(at(1s), 0);
+  REQUIRE_FALSE(pacer.due(at(1199ms), 1000));
+  REQUIRE(pacer.next_deadline(at(1s)) == at(1200ms));
+  REQUIRE(pacer.due(at(1200ms), 0));
+  pacer.taken(at(1900ms), 0);
+  REQUIRE_FALSE(pacer.due(at(2s), 0));
+  REQUIRE(pacer.next_deadline(at(2s)) == at(2100ms));
+}
+
+TEST_CASE("always is always due") {
+  Pacer pacer(Pace{Pace::Kind::always, 0, {}});
+  pacer.start(at(0s), 0);
+  REQUIRE(pacer.due(at(0s), 0));
+  pacer.taken(at(0s), 0);
+  REQUIRE(pacer.due(at(0s), 0));
+}
+
+TEST_CASE("after an exchange that failed, none is due for a moment, and the pacer says until when") {
+  for (const Pace pace :
+       {Pace{Pace::Kind::always, 0, {}}, Pace{Pace::Kind::steps, 1, {}}, Pace{Pace::Kind::time, 0, 1ms}}) {
+    Pacer pacer(pace);
+    pacer.start(at(0s), 0);
+    pacer.hold_off(at(1s), 20ms);
+    REQUIRE_FALSE(pacer.due(at(1019ms), 50));
+    REQUIRE(pacer.next_deadline(at(1s)) == at(1020ms));
+    REQUIRE(pacer.due(at(1020ms), 50));
+  }
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,68 @@
+// What the tests of the core tell their stories with: members and instants in short form, and filters that
+// take out of a list of actions those of one kind.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "gossip/actions.h"
+#include "gossip/membership.h"
+
+namespace starling::gossip {
+
+using namespace std::chrono_literals;
+
+inline Instant at(Duration since_start) {
+  return Instant{since_start};
+}
+
+// Peer number k: id k, name "pk", address pk:7100.
+inline Address address_of(std::uint64_t k) {
+  return {"p" + std::to_string(k), 7100};
+}
+inline wire::Member member(std::uint64_t k, wire::Phase phase = wire::Phase::training) {
+  wire::Member m;
+  m.id = PeerId{k};
+  m.name = "p" + std::to_string(k);
+  m.address = address_of(k);
+  m.phase = phase;
+  return m;
+}
+inline wire::Member said_to_be(wire::Member m, wire::Liveness liveness, std::uint32_t incarnation = 0) {
+  m.liveness = liveness;
+  m.incarnation = incarnation;
+  return m;
+}
+
+// The actions of one kind, in order.
+template <class A>
+std::vector<A> all(const std::vector<Action>& actions) {
+  std::vector<A> found;
+  for (const auto& action : actions) {
+    if (const auto* a = std::get_if<A>(&action)) found.push_back(*a);
+  }
+  return found;
+}
+
+// The messages of one kind that are to be sent, with their receivers.
+template <class M>
+std::vector<std::pair<Address, M>> sent(const std::vector<Action>& actions) {
+  std::vector<std::pair<Address, M>> found;
+  for (const auto& send : all<Send>(actions)) {
+    if (const auto* m = std::get_if<M>(&send.message)) found.emplace_back(send.to, *m);
+  }
+  return found;
+}
+
+inline std::vector<PeerId> noticed(const std::vector<Action>& actions, Notice::What what) {
+  std::vector<PeerId> peers;
+  for (const auto& notice : all<Notice>(actions)) {
+    if (notice.what == what) peers.push_back(notice.peer);
+  }
+  return peers;
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,229 @@
+// Whole networks: their gradient against finite differences, one back end against the other, and that they
+// learn.
+#include "models/network.h"
+
+#include <cmath>
+
+#include "models/arena.h"
+#include "models/lowering.h"
+#include "tests/catch.h"
+#include "tests/kernels/near.h"
+#include "tests/models/allocations.h"
+
+namespace starling::models {
+namespace {
+
+std::unique_ptr<kernels::Backend> backend(std::string_view name) {
+  return std::move(kernels::make_backend(name)).value();
+}
+
+struct Batch {
+  std::vector<float> inputs;
+  std::vector<std::int32_t> labels;
+};
+
+Batch random_batch(Random& random, const Plan& plan, int batch) {
+  Batch it;
+  it.inputs.resize(static_cast<std::size_t>(batch * plan.spec.input.size()));
+  it.labels.resize(static_cast<std::size_t>(batch));
+  for (float& x : it.inputs) x = static_cast<float>(random.uniform(-1, 1));
+  for (auto& label : it.labels)
+    label = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(plan.classes)));
+  return it;
+}
+
+// Networks with every kind of layer, padding, strides, odd extents that pools cut, and pools that come first.
+std::vector<Plan> assorted_plans() {
+  std::vector<Spec> specs{
+      {"cut",
+       {2, 11, 10},
+       {Convolution{5, 3}, Relu{}, AveragePool{2}, Convolution{6, 2}, Relu{}, MaxPool{2}, Linear{3}}},
+      {"padded",
+       {3, 7, 7},
+       {Convolution{8, 3, 2, 1}, Relu{}, Convolution{9, 3, 1, 1}, MaxPool{3}, Linear{8}, Relu{}, Linear{4}}},
+      {"pool first", {2, 9, 9}, {AveragePool{2}, Relu{}, Convolution{4, 3}, Linear{3}}},
+      {"padded and cut", {1, 9, 9}, {Convolution{6, 5, 1, 2}, Relu{}, AveragePool{4}, Linear{3}}},
+      {"convolution last", {3, 5, 5}, {Convolution{4, 3, 2}, Relu{}, Convolution{3, 2}}},
+      {"deep", {4, 1, 1}, {Linear{9}, Relu{}, Linear{8}, Relu{}, Relu{}, Linear{5}}},
+  };
+  std::vector<Plan> plans;
+  for (Spec& spec : specs) plans.push_back(std::move(make_plan(std::move(spec))).value());
+  return plans;
+}
+
+std::vector<float> start(const Plan& plan, std::uint64_t seed) {
+  std::vector<float> parameters(plan.layout.arena_size());
+  initialize(plan, Random(seed), parameters);
+  return parameters;
+}
+
+}  // namespace
+
+TEST_CASE("A network's gradient is the derivative of its loss") {
+  // Along random directions: (L(p + h d) - L(p - h d)) / 2h = gradient . d. A ReLU's kink between the two
+  // points makes the quotient wrong, so one direction in five may be off.
+  Random random(41);
+  for (const Plan& plan : assorted_plans()) {
+    INFO(plan.spec.name);
+    const int batch = 6;
+    Network network(plan, *backend("reference"), batch, Purpose::train);
+    const Batch data = random_batch(random, plan, batch);
+    const std::vector<float> at = start(plan, 42);
+    std::vector<float> gradient(at.size(), 0.0F), moved(at.size()), unused(at.size());
+    network.train(at.data(), data.inputs.data(), data.labels.data(), gradient.data());
+    const auto loss = [&](const std::vector<double>& direction, double h) {
+      for (std::size_t i = 0; i < at.size(); ++i) moved[i] = static_cast<float>(at[i] + h * direction[i]);
+      return network.train(moved.data(), data.inputs.data(), data.labels.data(), unused.data());
+    };
+    int right = 0;
+    for (int round = 0; round < 20; ++round) {
+      // Half of the directions move a single tensor, so that no tensor hides behind a larger one.
+      const auto& tensors = plan.layout.tensors();
+      const Tensor& only = tensors[static_cast<std::size_t>(round) % tensors.size()];
+      std::vector<double> direction(at.size(), 0.0);
+      double norm = 0, expected = 0;
+      for (const Tensor& tensor : tensors) {
+        if (round % 2 == 0 && tensor.offset != only.offset) continue;
+        for (std::size_t i = tensor.offset; i < tensor.offset + tensor.size; ++i) {
+          direction[i] = random.normal();
+          norm += direction[i] * direction[i];
+        }
+      }
+      for (std::size_t i = 0; i < at.size(); ++i) {
+        direction[i] /= std::sqrt(norm);
+        expected += direction[i] * gradient[i];
+      }
+      const double h = 3e-4;
+      const double actual = (loss(direction, h) - loss(direction, -h)) / (2 * h);
+      right += std::abs(actual - expected) < 2e-4 + 5e-3 * std::abs(expected);
+    }
+    CHECK(right >= 16);
+  }
+}
+
+TEST_CASE("Back ends agree on a network's loss, gradient and evaluation") {
+  Random random(43);
+  std::vector<Plan> plans = assorted_plans();
+  for (const std::string& name : model_names())
+    plans.push_back(std::move(make_model(name, {1, 28, 28}, 10)).value());
+  for (const Plan& plan : plans) {
+    INFO(plan.spec.name);
+    const int batch = 7;
+    const Batch data = random_batch(random, plan, batch);
+    const std::vector<float> at = start(plan, 44);
+    Network expected(plan, *backend("reference"), batch, Purpose::train);
+    Network actual(plan, *backend("cpu"), batch, Purpose::train);
+    std::vector<float> g(at.size(), 5.0F), h(at.size(), 5.0F);
+    const double loss = expected.train(at.data(), data.inputs.data(), data.labels.data(), g.data());
+    CHECK(near(actual.train(at.data(), data.inputs.data(), data.labels.data(), h.data()), loss, 1e-5));
+    double scale = 0, worst = 0;
+    std::size_t gaps = 0;
+    std::vector<bool> gap(at.size(), true);
+    for (const Tensor& tensor : plan.layout.tensors()) {
+      for (std::size_t i = tensor.offset; i < tensor.offset + tensor.size; ++i) gap[i] = false;
+    }
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      if (gap[i]) {
+        gaps += h[i] != 5.0F;
+        continue;
+      }
+      scale = std::max(scale, std::abs(static_cast<double>(g[i])));
+      worst = std::max(worst, std::abs(static_cast<double>(g[i]) - h[i]));
+    }
+    CHECK(gaps == 0);
+    CHECK(worst < 3e-5 * scale);
+    Network forward(plan, *backend("cpu"), batch, Purpose::evaluate);
+    for (const int count : {0, 1, 5, 7}) {
+      const auto a = expected.evaluate(at.data(), data.inputs.data(), data.labels.data(), count);
+      const auto b = forward.evaluate(at.data(), data.inputs.data(), data.labels.data(), count);
+      CHECK(near(b.loss_sum, a.loss_sum, 1e-4));
+      CHECK(a.correct == b.correct);
+      CHECK(b.samples == count);
+    }
+    CHECK(forward.memory_bytes() < actual.memory_bytes());
+  }
+}
+
+TEST_CASE("What no pool reads is not computed") {
+  const Plan plan = std::move(make_model("lenet", {1, 28, 28}, 10)).value();
+  const Lowered lowered = lower(plan);
+  CHECK(lowered.input_height == 26);
+  CHECK(lowered.input_width == 26);
+  REQUIRE(lowered.operations.size() == 9);
+  CHECK(std::get<kernels::Convolution>(lowered.operations[0]).height == 24);
+  CHECK(std::get<kernels::Convolution>(lowered.operations[3]).width == 8);
+}
+
+TEST_CASE("A network learns to tell two blobs apart") {
+  Random random(45);
+  for (const std::string& name : kernels::backend_names()) {
+    const Plan plan = std::move(make_plan({"blobs", {2, 1, 1}, {Linear{8}, Relu{}, Linear{2}}})).value();
+    constexpr int kBatch = 32;
+    Network network(plan, *backend(name), kBatch, Purpose::train);
+    const auto draw = [&] {
+      Batch batch;
+      for (int i = 0; i < kBatch; ++i) {
+        const int label = static_cast<int>(random.below(2));
+        batch.labels.push_back(label);
+        batch.inputs.push_back(static_cast<float>((label == 1 ? 1.0 : -1.0) + 0.4 * random.normal()));
+        batch.inputs.push_back(static_cast<float>((label == 1 ? -1.0 : 1.0) + 0.4 * random.normal()));
+      }
+      return batch;
+    };
+    Arena arena(plan.layout.arena_size());
+    arena.write(0, start(plan, 46));
+    std::vector<float> gradient(arena.size()), velocity(arena.size());
+    double first = 0, last = 0;
+    for (int i = 0; i < 100; ++i) {
+      const Batch batch = draw();
+      last = network.train(arena.data(), batch.inputs.data(), batch.labels.data(), gradient.data());
+      if (i == 0) first = last;
+      arena.sgd(gradient, velocity, {.learning_rate = 0.1F, .momentum = 0.9F});
+    }
+    CHECK(last < first / 4);
+    std::int64_t correct = 0;
+    for (int i = 0; i < 10; ++i) {
+      const Batch batch = draw();
+      correct += network.evaluate(arena.data(), batch.inputs.data(), batch.labels.data(), kBatch).correct;
+    }
+    CHECK(correct >= 10 * kBatch * 97 / 100);
+  }
+}
+
+TEST_CASE("Fresh parameters are a function of the seed, within their bounds, and zero in the gaps") {
+  const Plan plan = std::move(make_model("lenet", {1, 28, 28}, 10)).value();
+  const std::vector<float> a = start(plan, 1), b = start(plan, 1), c = start(plan, 2);
+  CHECK(a == b);
+  CHECK(a != c);
+  double total = 0;
+  for (const Tensor& tensor : plan.layout.tensors()) {
+    const bool conv2 = tensor.name == "conv2.weight";
+    double square = 0;
+    for (std::size_t i = tensor.offset; i < tensor.offset + tensor.size; ++i) {
+      total += std::abs(a[i]);
+      square += static_cast<double>(a[i]) * a[i];
+      if (conv2) REQUIRE(std::abs(a[i]) <= 1 / std::sqrt(500.0));
+    }
+    if (conv2) CHECK(near(square / static_cast<double>(tensor.size), 1.0 / 1500, 0.05, 0));
+  }
+  double all = 0;
+  for (const float value : a) all += std::abs(value);
+  CHECK(all == total);
+}
+
+TEST_CASE("Training and evaluation with the reference allocate nothing") {
+  Random random(47);
+  for (const Plan& plan : assorted_plans()) {
+    INFO(plan.spec.name);
+    Network network(plan, *backend("reference"), 4, Purpose::train);
+    const Batch data = random_batch(random, plan, 4);
+    const std::vector<float> at = start(plan, 48);
+    std::vector<float> gradient(at.size());
+    const long before = allocation_count();
+    network.train(at.data(), data.inputs.data(), data.labels.data(), gradient.data());
+    network.evaluate(at.data(), data.inputs.data(), data.labels.data(), 3);
+    CHECK(allocation_count() == before);
+  }
+}
+
+}  // namespace starling::models

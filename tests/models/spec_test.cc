@@ -1,0 +1,101 @@
+#include "models/spec.h"
+
+#include "tests/catch.h"
+
+namespace starling::models {
+namespace {
+
+std::string refusal(Spec spec) {
+  const auto plan = make_plan(std::move(spec));
+  REQUIRE(!plan.ok());
+  return plan.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("A plan infers shapes, names, costs and the places of parameters") {
+  const auto plan = make_plan(
+      {"net", {3, 8, 6}, {Convolution{4, 3, 2, 1}, Relu{}, MaxPool{2}, Linear{7}, Relu{}, Linear{2}}});
+  REQUIRE(plan.ok());
+  REQUIRE(plan->layers.size() == 6);
+  CHECK(plan->classes == 2);
+  CHECK(plan->layers[0].name == "conv1");
+  CHECK(plan->layers[0].output == Shape{4, 4, 3});
+  CHECK(plan->layers[0].parameters == 4 * 27 + 4);
+  CHECK(plan->layers[0].flops_forward == 2.0 * 27 * 4 * 4 * 3);
+  CHECK(plan->layers[2].kind == "max pool");
+  CHECK(plan->layers[2].output == Shape{4, 2, 1});
+  CHECK(plan->layers[3].name == "fc1");
+  CHECK(plan->layers[3].flops_forward == 2.0 * 8 * 7);
+  CHECK(plan->layers[4].name == "relu2");
+  CHECK(plan->layers[5].name == "fc2");
+  const auto& tensors = plan->layout.tensors();
+  REQUIRE(tensors.size() == 6);
+  CHECK(tensors[0].name == "conv1.weight");
+  CHECK(tensors[0].shape == std::vector<std::int64_t>{4, 3, 3, 3});
+  CHECK(tensors[1].name == "conv1.bias");
+  CHECK(tensors[1].offset == 112);
+  CHECK(tensors[2].shape == std::vector<std::int64_t>{7, 8});
+  CHECK(tensors[5].name == "fc2.bias");
+}
+
+TEST_CASE("A spec that does not fit is refused with the layer's name and the reason") {
+  const Shape image{1, 8, 8};
+  CHECK(refusal({"net", image, {Convolution{4, 9}, Linear{2}}}) ==
+        "model \"net\": conv1 has a kernel of 9, larger than its input 1x8x8 with padding 0");
+  CHECK(refusal({"net", image, {Convolution{4, 3}, AveragePool{7}, Linear{2}}}) ==
+        "model \"net\": pool1 has a window of 7, larger than its input 4x6x6");
+  CHECK(refusal({"net", image, {Linear{5}, Linear{0}}}) ==
+        "model \"net\": fc2 needs from 1 to 1048576 features");
+  CHECK(refusal({"net", image, {Convolution{4, 3, 0}, Linear{2}}}).find("conv1 needs") != std::string::npos);
+  CHECK(refusal({"net", image, {Convolution{4, 3, 1, 3}, Linear{2}}}).find("conv1 has padding 3") !=
+        std::string::npos);
+  CHECK(refusal({"net", image, {Linear{5}, MaxPool{-1}}}).find("pool1 needs") != std::string::npos);
+  CHECK(refusal({"net", image, {Convolution{4, 3}}}) ==
+        "model \"net\": conv1 yields 4x6x6, but the last layer must yield one logit for each of at least 2 "
+        "classes");
+  CHECK(refusal({"net", image, {}}).find("no layers") != std::string::npos);
+  CHECK(refusal({"net", {2, 1, 1}, {Relu{}}}).find("no layer has parameters") != std::string::npos);
+  CHECK(refusal({"net", {0, 8, 8}, {Linear{2}}}).find("input 0x8x8") != std::string::npos);
+}
+
+TEST_CASE("Absurd extents are refused before anything overflows") {
+  CHECK(refusal({"net", {1 << 20, 1 << 20, 1 << 20}, {Linear{2}}}).find("input") != std::string::npos);
+  CHECK(refusal({"net", {1000, 1000, 1000}, {Linear{1 << 20}, Linear{2}}}).find("fc1 would have") !=
+        std::string::npos);
+  CHECK(refusal({"net", {1, 1000, 1000}, {Convolution{1 << 20, 1}, Linear{2}}}).find("conv1 would yield") !=
+        std::string::npos);
+}
+
+TEST_CASE("The models of the zoo have the parameters they are known for") {
+  const Shape digit{1, 28, 28};
+  const auto softmax = make_model("softmax", digit, 10);
+  const auto mlp = make_model("mlp", digit, 10);
+  const auto lenet = make_model("lenet", digit, 10);
+  REQUIRE((softmax.ok() && mlp.ok() && lenet.ok()));
+  CHECK(softmax->layout.parameter_count() == 7850);
+  CHECK(mlp->layout.parameter_count() == 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10);
+  CHECK(lenet->layout.parameter_count() == 129068);
+  CHECK(lenet->layers[5].output == Shape{50, 4, 4});
+  CHECK(lenet->classes == 10);
+}
+
+TEST_CASE("An unknown model is refused with the names there are, and each of them is described") {
+  const auto plan = make_model("alexnet", {1, 28, 28}, 10);
+  REQUIRE(!plan.ok());
+  CHECK(plan.error().message == "there is no model \"alexnet\"; the models are softmax, mlp or lenet");
+  for (const std::string& name : model_names()) {
+    CHECK(!describe_model(name).empty());
+    CHECK(make_model(name, {3, 32, 32}, 7).ok());
+  }
+  CHECK(describe_model("alexnet").empty());
+}
+
+TEST_CASE("A model of the zoo that does not fit its data names the layer") {
+  const auto plan = make_model("lenet", {1, 8, 8}, 10);
+  REQUIRE(!plan.ok());
+  CHECK(plan.error().message ==
+        "model \"lenet\": conv2 has a kernel of 5, larger than its input 20x3x3 with padding 0");
+}
+
+}  // namespace starling::models

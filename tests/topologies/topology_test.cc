@@ -1,0 +1,145 @@
+#include "topologies/topology.h"
+
+#include <algorithm>
+#include <string>
+
+#include "tests/catch.h"
+#include "topologies/name.h"
+
+namespace starling::topologies {
+namespace {
+
+Topology named(const std::string& name) {
+  auto topology = Topology::parse(name);
+  REQUIRE(topology.ok());
+  return *topology;
+}
+
+using List = std::vector<std::uint32_t>;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("every listed topology parses under its own name and says what it is") {
+  REQUIRE(names().size() >= 4);
+  for (const auto& entry : names()) {
+    REQUIRE(named(entry.name).name() == entry.name);
+    REQUIRE(std::string(entry.description).size() > 10);
+  }
+}
+
+TEST_CASE("an unknown topology is one sentence that lists the known ones") {
+  for (const char* name : {"", "rings", "Ring", "ring ", "ring2"}) {
+    const auto topology = Topology::parse(name);
+    REQUIRE_FALSE(topology.ok());
+    for (const auto& entry : names()) CHECK(contains(topology.error().message, entry.name));
+    CHECK_FALSE(contains(topology.error().message, "\n"));
+  }
+}
+
+TEST_CASE("a parameter that a family does not take is refused by its name") {
+  const auto topology = Topology::parse("ring:k=4");
+  REQUIRE_FALSE(topology.ok());
+  REQUIRE(topology.error().message == "topology 'ring:k=4' has an unknown parameter 'k'; ring takes none");
+}
+
+TEST_CASE("parameters are key=value with commas between, each once") {
+  auto name = Name::parse("small-world:k=4,p=0.1");
+  REQUIRE(name.ok());
+  REQUIRE(name->family() == "small-world");
+  REQUIRE(name->has("k"));
+  REQUIRE(*name->whole("k", 2, 1, 100) == 4);
+  REQUIRE_FALSE(name->finish().ok());
+  REQUIRE(contains(name->finish().error().message, "unknown parameter 'p'; small-world takes k"));
+  REQUIRE(*name->real("p", 0.5, 0, 1) == 0.1);
+  REQUIRE(*name->whole("seed", 7, 0, 100) == 7);
+  REQUIRE(name->finish().ok());
+
+  for (const char* wrong : {"a:", "a:k", "a:k=", "a:=4", "a:k=1,", "a:,k=1", "a:k=1,k=2"}) {
+    CAPTURE(wrong);
+    REQUIRE_FALSE(Name::parse(wrong).ok());
+  }
+  REQUIRE(contains(Name::parse("a:k=1,k=2").error().message, "gives 'k' twice"));
+}
+
+TEST_CASE("a parameter out of its range says which values are right") {
+  for (const char* text : {"a:k=0", "a:k=9", "a:k=x", "a:k=-1", "a:k=2.5", "a:k=99999999999999999999"}) {
+    auto name = Name::parse(text);
+    REQUIRE(name.ok());
+    const auto k = name->whole("k", 2, 1, 8);
+    REQUIRE_FALSE(k.ok());
+    CHECK(contains(k.error().message, "a whole number from 1 to 8 is right"));
+  }
+  for (const char* text : {"a:p=1.5", "a:p=nan", "a:p=inf", "a:p=-0.1", "a:p=0.1x"}) {
+    auto name = Name::parse(text);
+    REQUIRE(name.ok());
+    const auto p = name->real("p", 0.5, 0, 1);
+    REQUIRE_FALSE(p.ok());
+    CHECK(contains(p.error().message, "a number from 0 to 1 is right"));
+  }
+}
+
+TEST_CASE("one peer is alone and two peers have each other, in every topology") {
+  for (const auto& entry : names()) {
+    CAPTURE(entry.name);
+    REQUIRE(named(entry.name).neighbors(0, 1, 0).empty());
+    REQUIRE(named(entry.name).neighbors(0, 2, 0) == List{1});
+    REQUIRE(named(entry.name).neighbors(1, 2, 0) == List{0});
+    REQUIRE(named(entry.name).neighbors(1, 3, 0) == List{0, 2});
+  }
+}
+
+TEST_CASE("neighbors are sorted, distinct, others, and mutual") {
+  for (const auto& entry : names()) {
+    const auto topology = named(entry.name);
+    for (const std::uint32_t n : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 16u, 17u, 31u, 33u}) {
+      for (std::uint64_t round = 0; round < topology.period(n); ++round) {
+        for (std::uint32_t i = 0; i < n; ++i) {
+          const auto list = topology.neighbors(i, n, round);
+          CAPTURE(entry.name, n, i);
+          REQUIRE(std::adjacent_find(list.begin(), list.end(), std::greater_equal<>()) == list.end());
+          for (const auto j : list) {
+            REQUIRE(j < n);
+            REQUIRE(j != i);
+            const auto back = topology.neighbors(j, n, round);
+            REQUIRE(std::binary_search(back.begin(), back.end(), i));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the ring joins each peer to the one before and the one behind") {
+  REQUIRE(named("ring").neighbors(0, 5, 0) == List{1, 4});
+  REQUIRE(named("ring").neighbors(3, 5, 0) == List{2, 4});
+  REQUIRE(named("ring").neighbors(4, 5, 0) == List{0, 3});
+}
+
+TEST_CASE("the exponential graph joins i to i +- 2^k") {
+  REQUIRE(named("exponential").neighbors(0, 16, 0) == List{1, 2, 4, 8, 12, 14, 15});
+  REQUIRE(named("exponential").neighbors(5, 6, 0) == List{0, 1, 3, 4});
+  // n = 2^m: hops +-1, ..., +-2^(m-2) and the one 2^(m-1), which is its own opposite: 2m - 1 neighbors.
+  for (std::uint32_t m = 1; m <= 13; ++m)
+    REQUIRE(named("exponential").neighbors(0, 1u << m, 0).size() == 2 * m - 1);
+  REQUIRE(named("exponential").neighbors(9999, 10000, 0).size() == 28);
+}
+
+TEST_CASE("uniform and complete know everyone") {
+  REQUIRE(named("uniform").neighbors(2, 4, 0) == List{0, 1, 3});
+  REQUIRE(named("complete").neighbors(7, 10000, 3).size() == 9999);
+}
+
+TEST_CASE("static topologies have period 1 and do not change with the round") {
+  for (const auto& entry : names()) {
+    const auto topology = named(entry.name);
+    if (topology.period(12) != 1) continue;
+    REQUIRE(topology.neighbors(5, 12, 0) == topology.neighbors(5, 12, 1234567));
+  }
+  REQUIRE(named("ring").period(12) == 1);
+}
+
+}  // namespace starling::topologies

@@ -1,0 +1,179 @@
+#include "training/checkpoint.h"
+
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/random.h"
+#include "tests/catch.h"
+#include "tests/training/temporary_folder.h"
+
+namespace starling::training {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+models::Layout small_layout() {
+  models::Layout layout;
+  layout.append("fc1.weight", {3, 5});
+  layout.append("fc1.bias", {3});
+  layout.append("scale", {});
+  layout.append("fc2.weight", {2, 3, 1, 1});
+  return layout;
+}
+
+std::vector<float> numbered(const models::Layout& layout) {
+  std::vector<float> arena(layout.arena_size(), 0.0f);
+  float next = 1;
+  for (const auto& tensor : layout.tensors()) {
+    for (std::size_t i = 0; i < tensor.size; ++i) arena[tensor.offset + i] = next++;
+  }
+  return arena;
+}
+
+// A file of the given header and so many bytes of data.
+std::string safetensors(const std::string& header, std::size_t data_bytes) {
+  const std::uint64_t length = header.size();
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, 8);
+  return bytes + header + std::string(data_bytes, '\0');
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint reads back bit for bit, with its metadata and zeros in the gaps") {
+  const TemporaryFolder folder;
+  const auto layout = small_layout();
+  std::vector<float> arena = numbered(layout);
+  arena[0] = std::numeric_limits<float>::denorm_min();
+  arena[1] = -0.0f;
+  const std::map<std::string, std::string> metadata = {{"model", "mlp"},
+                                                       {"note", "with \"quotes\"\nand lines"}};
+  REQUIRE(write_safetensors(folder.file("a.safetensors"), layout, arena, metadata).ok());
+  const auto read = read_safetensors(folder.file("a.safetensors"), layout);
+  REQUIRE(read.ok());
+  REQUIRE(read->arena.size() == arena.size());
+  REQUIRE(std::memcmp(read->arena.data(), arena.data(), arena.size() * sizeof(float)) == 0);
+  REQUIRE(read->metadata == metadata);
+  REQUIRE(*read_metadata(folder.file("a.safetensors")) == metadata);
+}
+
+TEST_CASE("a checkpoint is laid out as safetensors says, its data on a 64-byte boundary") {
+  const TemporaryFolder folder;
+  const auto layout = small_layout();
+  REQUIRE(write_safetensors(folder.file("a"), layout, numbered(layout), {{"k", "v"}}).ok());
+  const std::string bytes = contents(folder.file("a"));
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  REQUIRE((8 + length) % 64 == 0);
+  REQUIRE(bytes.size() == 8 + length + layout.parameter_count() * 4);
+  REQUIRE(bytes[8] == '{');
+  const auto header = nlohmann::ordered_json::parse(bytes.substr(8, length));
+  REQUIRE(header.dump() ==
+          R"({"__metadata__":{"k":"v"},"fc1.weight":{"dtype":"F32","shape":[3,5],"data_offsets":[0,60]},)"
+          R"("fc1.bias":{"dtype":"F32","shape":[3],"data_offsets":[60,72]},)"
+          R"("scale":{"dtype":"F32","shape":[],"data_offsets":[72,76]},)"
+          R"("fc2.weight":{"dtype":"F32","shape":[2,3,1,1],"data_offsets":[76,100]}})");
+  float value = 0;
+  std::memcpy(&value, bytes.data() + 8 + length + 60, 4);
+  REQUIRE(value == 16);  // the first of fc1.bias
+}
+
+TEST_CASE("a checkpoint of another model is refused with the tensor's name") {
+  const TemporaryFolder folder;
+  const auto layout = small_layout();
+  REQUIRE(write_safetensors(folder.file("a"), layout, numbered(layout), {}).ok());
+  const auto refusal = [&](const models::Layout& other) {
+    return read_safetensors(folder.file("a"), other).error().message;
+  };
+
+  models::Layout reshaped, renamed, fewer;
+  reshaped.append("fc1.weight", {5, 3});
+  renamed.append("conv1.weight", {3, 5});
+  fewer.append("fc1.weight", {3, 5});
+  REQUIRE(contains(refusal(reshaped), "tensor 'fc1.weight' has shape [3, 5], expected [5, 3]"));
+  REQUIRE(contains(refusal(renamed), "it has no tensor 'conv1.weight'"));
+  REQUIRE(contains(refusal(fewer), "tensor 'fc1.bias' does not belong"));
+  REQUIRE(contains(refusal(fewer), folder.file("a")));
+}
+
+TEST_CASE("a file that lies about itself is refused and says how") {
+  const TemporaryFolder folder;
+  models::Layout layout;
+  layout.append("w", {2});
+  const auto refusal = [&](const std::string& bytes) {
+    const auto read = read_safetensors(folder.write("a", bytes), layout);
+    REQUIRE(!read.ok());
+    REQUIRE(contains(read.error().message, folder.file("a")));
+    return read.error().message;
+  };
+  const auto tensor = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
+    return R"({"w":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";
+  };
+  REQUIRE(read_safetensors(folder.write("a", safetensors(tensor("F32", "[2]", "[0,8]"), 8)), layout).ok());
+
+  REQUIRE(contains(refusal(""), "too short"));
+  REQUIRE(contains(refusal("1234567"), "too short"));
+  REQUIRE(contains(refusal(std::string(8, '\xff')), "longer than the file"));
+  REQUIRE(contains(refusal(safetensors("{", 8)), "not a JSON object"));
+  REQUIRE(contains(refusal(safetensors("[]", 8)), "not a JSON object"));
+  REQUIRE(contains(refusal(safetensors(std::string(100'000, '['), 8)), "not a JSON object"));
+  REQUIRE(contains(refusal(safetensors(tensor("F32", "[2]", "[0,8]"), 7)), "larger than the file"));
+  REQUIRE(contains(refusal(safetensors(tensor("F32", "[2]", "[0,8]"), 9)), "cover 8 bytes, but it holds 9"));
+  REQUIRE(contains(refusal(safetensors(tensor("F32", "[2]", "[4,12]"), 12)), "leaves a gap"));
+  REQUIRE(contains(refusal(safetensors(tensor("F32", "[2]", "[4,12]"), 8)), "outside"));
+  REQUIRE(contains(refusal(safetensors(tensor("F32", "[2]", "[8,0]"), 8)), "outside"));
+  REQUIRE(contains(refusal(safetensors(tensor("F32", "[2]", "[0,4]"), 8)), "do not fit its shape [2]"));
+  REQUIRE(contains(refusal(safetensors(tensor("F32", "[2]", "[0.0,8]"), 8)), "no two data_offsets"));
+  REQUIRE(contains(refusal(safetensors(tensor("F32", "[2]", "[-8,0]"), 8)), "no two data_offsets"));
+  REQUIRE(contains(refusal(safetensors(tensor("F32", "[-2]", "[0,8]"), 8)), "whole numbers"));
+  REQUIRE(contains(refusal(safetensors(tensor("F32", "[4611686018427387904,4]", "[0,8]"), 8)),
+                   "larger than the file"));
+  REQUIRE(contains(refusal(safetensors(tensor("I32", "[2]", "[0,8]"), 8)), "dtype I32, expected F32"));
+  REQUIRE(contains(refusal(safetensors(tensor("X9", "[2]", "[0,8]"), 8)), "unknown dtype"));
+  REQUIRE(contains(refusal(safetensors(R"({"w":3})", 0)), "no dtype"));
+  REQUIRE(contains(refusal(safetensors(R"({"__metadata__":{"a":1}})", 0)), "strings to strings"));
+  const std::string w = R"("w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
+  REQUIRE(contains(refusal(safetensors("{" + w + "," + w + "}", 8)), "twice"));
+  const std::string v = R"("v":{"dtype":"F32","shape":[2],"data_offsets":[4,12]})";
+  REQUIRE(contains(refusal(safetensors("{" + w + "," + v + "}", 12)), "overlaps"));
+
+  REQUIRE(contains(read_safetensors(folder.file("absent"), layout).error().message, "No such file"));
+  REQUIRE(contains(read_safetensors(folder.path(), layout).error().message, "it is a folder"));
+  REQUIRE(contains(read_metadata(folder.file("absent")).error().message, "No such file"));
+}
+
+TEST_CASE("no truncation and no changed byte of a checkpoint crashes its reader") {
+  const TemporaryFolder folder;
+  const auto layout = small_layout();
+  REQUIRE(write_safetensors(folder.file("a"), layout, numbered(layout), {{"k", "v"}}).ok());
+  const std::string good = contents(folder.file("a"));
+  for (std::size_t length = 0; length < good.size(); ++length) {
+    INFO("cut to " << length);
+    REQUIRE(!read_safetensors(folder.write("b", good.substr(0, length)), layout).ok());
+  }
+  const std::size_t header_end = good.size() - layout.parameter_count() * 4;
+  Random random(2);
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::string bad = good;
+    for (std::uint64_t flips = 1 + random.below(3); flips > 0; --flips) {
+      bad[random.below(header_end)] ^= static_cast<char>(1 + random.below(255));
+    }
+    const auto read = read_safetensors(folder.write("b", bad), layout);
+    if (read.ok()) REQUIRE(read->arena.size() == layout.arena_size());
+    refused += !read.ok();
+  }
+  REQUIRE(refused > 1000);
+}
+
+TEST_CASE("a checkpoint that cannot be written says where and why") {
+  const TemporaryFolder folder;
+  const auto layout = small_layout();
+  const Status status = write_safetensors(folder.file("absent/a"), layout, numbered(layout), {});
+  REQUIRE(contains(status.error().message, "cannot write " + folder.file("absent/a")));
+}
+
+}  // namespace starling::training

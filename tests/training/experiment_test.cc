@@ -1,0 +1,483 @@
+#include "training/experiment.h"
+
+#include <map>
+#include <set>
+
+#include "base/random.h"
+#include "base/text.h"
+#include "tests/catch.h"
+#include "tests/training/temporary_folder.h"
+#include "training/quantities.h"
+
+namespace starling::training {
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Duration random_time(Random& random) {
+  // Every magnitude, the last nanosecond included.
+  const auto bits = random.below(52);
+  return std::min(Duration(static_cast<std::int64_t>(random.below(std::uint64_t{1} << bits) + 1)),
+                  kLongestTime);
+}
+
+std::string random_text(Random& random) {
+  static const std::vector<std::string> kPieces = {"a", "Z", "0", " ", "\"", "\\", "'",
+                                                   "#", "=", "[", "é", "鳥", "/",  "."};
+  std::string text;
+  for (std::uint64_t i = 0; i <= random.below(12); ++i) text += kPieces[random.below(kPieces.size())];
+  return text;
+}
+
+// Any value that passes check().
+Experiment random_experiment(Random& random) {
+  Experiment e;
+  e.name = "run-" + std::to_string(random.below(1000));
+  e.seed = random.bits();
+  e.peers = static_cast<std::uint32_t>(1 + random.below(100'000));
+  e.model = random_text(random);
+  e.data = random_text(random);
+  e.partition = random_text(random);
+  e.batch_size = static_cast<std::uint32_t>(1 + random.below(65'536));
+  e.learning_rate = random.uniform() * std::pow(10, -static_cast<double>(random.below(12)));
+  e.momentum = random.uniform();
+  e.weight_decay = random.chance(0.5) ? 0 : random.uniform();
+  e.nesterov = random.chance(0.5);
+  e.workers = static_cast<std::uint32_t>(1 + random.below(1024));
+  e.pace = random.chance(0.5) ? Duration{0} : random_time(random);
+  if (random.chance(0.5)) e.epochs = random.chance(0.5) ? random.uniform(1e-9, 1e6) : 3;
+  if (random.chance(0.5)) e.steps = 1 + random.below(1'000'000'000'000);
+  if (random.chance(0.5)) e.seconds = random_time(random);
+  if (random.chance(0.5)) e.target_accuracy = random.chance(0.2) ? 1 : random.uniform(1e-6, 1);
+  e.rule = random.chance(0.5) ? "pairwise" : "none";
+  e.topology = random_text(random);
+  switch (random.below(3)) {
+    case 0:
+      e.every = {.steps = 1 + random.below(1'000'000'000)};
+      break;
+    case 1:
+      e.every = {.kind = Every::Kind::time, .time = random_time(random)};
+      break;
+    default:
+      e.every = {.kind = Every::Kind::always};
+  }
+  e.latency = random_time(random);
+  e.bandwidth = random.chance(0.3) ? 1e8 : std::pow(10, random.uniform(0, 15));
+  for (std::uint64_t i = random.below(4); i > 0; --i) {
+    Fault fault;
+    fault.peer = static_cast<std::uint32_t>(random.below(e.peers));
+    fault.kind = static_cast<Fault::Kind>(random.below(5));
+    if (fault.kind == Fault::Kind::slow) fault.factor = random.uniform(1, 1e6);
+    fault.from = random.chance(0.3) ? Duration{0} : random_time(random) / 2;
+    if (fault.kind <= Fault::Kind::pause && random.chance(0.5))
+      fault.to = fault.from + random_time(random) / 2 + Duration{1};
+    e.faults.push_back(fault);
+  }
+  return e;
+}
+
+Status read_text_of(Experiment& experiment, const std::string& toml) {
+  const TemporaryFolder folder;
+  return read_file(experiment, folder.write("experiment.toml", toml));
+}
+
+std::string refusal(const std::string& toml) {
+  Experiment experiment;
+  const Status status = read_text_of(experiment, toml);
+  REQUIRE(!status.ok());
+  REQUIRE(experiment == Experiment{});
+  return status.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("an experiment written as TOML reads back to the same value") {
+  const TemporaryFolder folder;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    Random random(seed);
+    const Experiment written = random_experiment(random);
+    const std::string toml = to_toml(written);
+    INFO("seed " << seed << "\n" << toml);
+    const Status fine = check(written);
+    REQUIRE((fine.ok() ? "" : fine.error().message) == std::string());
+    Experiment read;
+    const Status status = read_file(read, folder.write("experiment.toml", toml));
+    REQUIRE((status.ok() ? "" : status.error().message) == std::string());
+    REQUIRE(read == written);
+  }
+}
+
+TEST_CASE("the default experiment is within its own limits and reads back from TOML") {
+  REQUIRE(check(Experiment{}).ok());
+  Experiment read;
+  read.peers = 9;
+  REQUIRE(read_text_of(read, to_toml(Experiment{})).ok());
+  REQUIRE(read == Experiment{});
+}
+
+TEST_CASE("the experiment file of the manual is accepted") {
+  Experiment e;
+  const Status status = read_text_of(e, R"(
+name = "one-slow-peer"
+seed = 1
+peers = 8
+[model]
+name = "mlp"
+[data]
+source = "mnist"
+partition = "dirichlet:alpha=0.1"
+[training]
+batch_size = 32
+optimizer = "sgd"
+learning_rate = 0.01
+momentum = 0.5
+precision = "f32"
+workers = 2
+pace = "20ms"
+epochs = 3
+seconds = 10
+[gossip]
+rule = "none"
+topology = "ring"
+every = "200ms"
+payload = "f32"
+[network]
+latency = "2ms"
+bandwidth = "100Mbit/s"
+[[fault]]
+peer = 3
+slow = 10.0
+from = "0s"
+to = "60s"
+[[fault]]
+peer = 2
+crash = true
+from = 5
+)");
+  REQUIRE((status.ok() ? "" : status.error().message) == std::string());
+  REQUIRE(e.name == "one-slow-peer");
+  REQUIRE(e.peers == 8);
+  REQUIRE(e.model == "mlp");
+  REQUIRE(e.partition == "dirichlet:alpha=0.1");
+  REQUIRE(e.batch_size == 32);
+  REQUIRE(e.workers == 2);
+  REQUIRE(e.pace == std::chrono::milliseconds(20));
+  REQUIRE(e.epochs == 3.0);
+  REQUIRE(e.seconds == std::chrono::seconds(10));
+  REQUIRE(e.every == Every{.kind = Every::Kind::time, .time = std::chrono::milliseconds(200)});
+  REQUIRE(e.bandwidth == 1e8);
+  REQUIRE(e.faults.size() == 2);
+  REQUIRE(e.faults[0] == Fault{.peer = 3, .factor = 10, .to = std::chrono::seconds(60)});
+  REQUIRE(e.faults[1] == Fault{.peer = 2, .kind = Fault::Kind::crash, .from = std::chrono::seconds(5)});
+  REQUIRE(check(e).ok());
+}
+
+TEST_CASE("an unknown key is named with its file, its line, the nearest key and the table's keys") {
+  const std::string text = refusal("seed = 2\n\n[training]\nbatchsize = 3\n");
+  REQUIRE(contains(text, "experiment.toml, line 4"));
+  REQUIRE(contains(text, "unknown key 'training.batchsize'"));
+  REQUIRE(contains(text, "did you mean training.batch_size?"));
+  REQUIRE(contains(text, "[training] accepts batch_size, optimizer"));
+
+  REQUIRE(contains(refusal("batch_size = 3\n"), "did you mean training.batch_size?"));
+  REQUIRE(contains(refusal("[trianing]\nbatch_size = 3\n"),
+                   "line 1: unknown key 'trianing'; did you mean training?"));
+  REQUIRE(contains(refusal("[zoo]\nx = 3\n"),
+                   "unknown key 'zoo'; the top level accepts name, seed, peers, [model], [data], [training], "
+                   "[gossip], [network] or [fault]"));
+  REQUIRE(contains(refusal("colour = 3\n"), "unknown key 'colour'; the top level accepts name, seed, peers"));
+  REQUIRE(contains(refusal("[training.zoo]\nx = 3\n"), "unknown key 'training.zoo'; [training] accepts"));
+  REQUIRE(contains(refusal("[[fault]]\npeer = 1\nslwo = 3\n"),
+                   "line 3: unknown key 'fault.slwo'; did you mean fault.slow?"));
+}
+
+TEST_CASE("a bad value is refused with the file, the line, the key and what is accepted") {
+  const std::map<std::string, std::string> cases = {
+      {"[training]\nbatch_size = 0",
+       "line 2: training.batch_size: '0' is not a whole number from 1 to 65536"},
+      {"[training]\nbatch_size = 65537", "from 1 to 65536"},
+      {"[training]\nbatch_size = 1.5", "training.batch_size: '1.5' is not a whole number"},
+      {"[training]\nbatch_size = [1]", "training.batch_size: expected a single value"},
+      {"[training]\nbatch_size = 1979-05-27", "training.batch_size: expected a single value"},
+      {"[training]\nlearning_rate = nan", "training.learning_rate"},
+      {"[training]\nlearning_rate = inf", "training.learning_rate"},
+      {"[training]\nlearning_rate = -0.1", "'-0.1' is not a number from 0 to 1000"},
+      {"[training]\nmomentum = 1.0", "from 0 to below 1"},
+      {"[training]\nnesterov = 1", "'1' is neither true nor false"},
+      {"[training]\ntarget_accuracy = 0", "from above 0 to 1"},
+      {"[training]\ntarget_accuracy = 1.01", "from above 0 to 1"},
+      {"[training]\noptimizer = \"adamw\"", "'adamw' is not available; this version has sgd"},
+      {"[training]\nprecision = \"bf16\"", "this version has f32"},
+      {"[training]\nepochs = 0", "training.epochs"},
+      {"[training]\nsteps = 0", "training.steps"},
+      {"[training]\nseconds = 0", "more than 0 seconds"},
+      {"[training]\nseconds = -1", "'-1' is negative"},
+      {"[training]\npace = 20", "training.pace: '20' is not a time"},
+      {"[training]\npace = \"2000h\"", "at most 3600000s"},
+      {"[gossip]\nrule = \"push-sum\"", "this version has pairwise or none"},
+      {"[gossip]\npayload = \"int8\"", "this version has f32"},
+      {"[gossip]\nevery = \"0 steps\"", "does not say how often"},
+      {"[gossip]\nevery = \"0s\"", "does not say how often"},
+      {"[gossip]\ntopology = \"\"", "printable"},
+      {"[network]\nbandwidth = \"fast\"", "is not a bandwidth"},
+      {"[network]\nbandwidth = \"0.1bit/s\"", "is not a bandwidth"},
+      {"peers = 0", "'0' is not a whole number from 1 to 100000"},
+      {"peers = 100001", "from 1 to 100000"},
+      {"seed = -1", "seed: '-1'"},
+      {"name = \"../x\"", "cannot name a run"},
+      {"training = 3", "line 1: training: expected a table, [training]"},
+      {"fault = 3", "double brackets"},
+      {"fault = [3]", "double brackets"},
+      {"[fault]\npeer = 1", "double brackets"},
+      {"[training.pace]\nx = 1", "training.pace: expected a single value"},
+      {"[training.zoo]\nx = 1", "unknown key 'training.zoo'"},
+      {"peers = 2\npeers = 3", "line 2"},
+      {"peers = ", "line 1"},
+      {"peers = \xff", "line 1"},
+      {"[[fault]]\nslow = 2", "has no 'peer'"},
+      {"[[fault]]\npeer = 1", "has no kind"},
+      {"[[fault]]\npeer = 1\nslow = 2\npause = true", "has several kinds"},
+      {"[[fault]]\npeer = -1\nslow = 2", "fault.peer"},
+      {"[[fault]]\npeer = 1\nslow = 0.5", "fault.slow: '0.5' is not a number from 1 to 1e+06"},
+      {"[[fault]]\npeer = 1\ncrash = false", "write crash = true"},
+      {"[[fault]]\npeer = 1\ncrash = true\nto = 3", "fault.to belongs to slow and pause"},
+      {"[[fault]]\npeer = 1\nslow = 2\nfrom = 5\nto = 5", "later than fault.from"},
+      {"[[fault]]\npeer = 1\nlink = {drop = 0.1}",
+       "line 3: fault.link: a single link cannot be given faults"},
+      {"[[fault]]\npeer = 1\nslow = [2]", "fault.slow: expected a single value"},
+  };
+  for (const auto& [toml, sentence] : cases) {
+    INFO(toml);
+    const std::string text = refusal(toml);
+    INFO(text);
+    REQUIRE(contains(text, sentence));
+    REQUIRE(contains(text, "experiment.toml, line "));
+    REQUIRE(text.find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("a file that cannot be read is one sentence with its path and the reason") {
+  const TemporaryFolder folder;
+  Experiment e;
+  REQUIRE(contains(read_file(e, folder.file("absent.toml")).error().message, "absent.toml: No such file"));
+  REQUIRE(contains(read_file(e, folder.path()).error().message, "it is a folder"));
+  folder.write("large.toml", std::string((1 << 20) + 1, '#'));
+  REQUIRE(contains(read_file(e, folder.file("large.toml")).error().message, "at most 1048576"));
+  folder.write("deep.toml", "x = " + std::string(100'000, '['));
+  REQUIRE(!read_file(e, folder.file("deep.toml")).ok());
+}
+
+TEST_CASE("no cut or changed byte of an experiment file crashes its reader") {
+  const TemporaryFolder folder;
+  Random random(5);
+  const std::string good = to_toml(random_experiment(random));
+  int read = 0;
+  for (int i = 0; i < 1500; ++i) {
+    std::string bad = good;
+    if (i < 300) {
+      bad.resize(random.below(bad.size()));
+    } else {
+      for (std::uint64_t flips = 1 + random.below(3); flips > 0; --flips) {
+        bad[random.below(bad.size())] = static_cast<char>(random.below(256));
+      }
+    }
+    Experiment e;
+    const Status status = read_file(e, folder.write("bad.toml", bad));
+    read += status.ok();
+    if (!status.ok()) REQUIRE(e == Experiment{});
+  }
+  REQUIRE(read < 1500);
+}
+
+TEST_CASE("every setting has its key, flag, variable and help once, and takes its own default") {
+  std::set<std::string> keys, flags, variables;
+  for (const auto& setting : settings()) {
+    INFO(setting.key);
+    REQUIRE(keys.insert(setting.key).second);
+    REQUIRE(flags.insert(setting.flag).second);
+    REQUIRE(variables.insert(setting.environment).second);
+    REQUIRE(setting.flag.starts_with("--"));
+    REQUIRE(setting.environment.starts_with("STARLING_"));
+    REQUIRE(!setting.help.empty());
+    REQUIRE(setting.placeholder.empty() == (setting.form == Setting::Form::boolean));
+    Experiment e;
+    if (const auto value = setting.get(e)) REQUIRE(setting.set(e, *value).ok());
+    REQUIRE(e == Experiment{});
+  }
+  for (const char* flag : {"--peers",
+                           "--model",
+                           "--data",
+                           "--partition",
+                           "--batch-size",
+                           "--learning-rate",
+                           "--optimizer",
+                           "--momentum",
+                           "--weight-decay",
+                           "--nesterov",
+                           "--precision",
+                           "--workers",
+                           "--pace",
+                           "--epochs",
+                           "--steps",
+                           "--seconds",
+                           "--target-accuracy",
+                           "--rule",
+                           "--topology",
+                           "--every",
+                           "--payload",
+                           "--seed",
+                           "--name",
+                           "--latency",
+                           "--bandwidth"}) {
+    INFO(flag);
+    REQUIRE(flags.count(flag) == 1);
+  }
+  REQUIRE(flags.size() == 25);
+}
+
+TEST_CASE("environment variables set what flags set, and name themselves when they are wrong") {
+  std::map<std::string, std::string> variables = {{"STARLING_BATCH_SIZE", "128"},
+                                                  {"STARLING_SECONDS", "2.5"},
+                                                  {"STARLING_PEERS", ""},
+                                                  {"STARLING_DATA", "/data"},
+                                                  {"STARLING_DATA_SOURCE", "mnist"}};
+  const auto lookup = [&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+  Experiment e;
+  REQUIRE(read_environment(e, lookup).ok());
+  REQUIRE(e.batch_size == 128);
+  REQUIRE(e.seconds == std::chrono::milliseconds(2500));
+  REQUIRE(e.peers == Experiment{}.peers);
+  REQUIRE(e.data == "mnist");
+
+  variables["STARLING_MOMENTUM"] = "x";
+  const Experiment before = e;
+  const Status status = read_environment(e, lookup);
+  REQUIRE(!status.ok());
+  REQUIRE(contains(status.error().message, "STARLING_MOMENTUM: training.momentum: 'x' is not a number"));
+  REQUIRE(e == before);
+}
+
+TEST_CASE("a key set by hand answers for an unknown name and a bad value with its place") {
+  Experiment e;
+  REQUIRE(set_value(e, "gossip.every", "always", "--set").ok());
+  REQUIRE(e.every.kind == Every::Kind::always);
+  REQUIRE(contains(set_value(e, "gossip.evry", "always", "--set").error().message,
+                   "--set: unknown key 'gossip.evry'; did you mean gossip.every?"));
+  REQUIRE(contains(set_value(e, "seed", "1 ", "--set").error().message,
+                   "--set: seed: '1 ' is not a whole number"));
+  REQUIRE(contains(set_value(e, "data.source", "\xc3(", "--set").error().message, "UTF-8"));
+  REQUIRE(set_value(e, "data.source", "/daten/V\xc3\xb6gel", "--set").ok());
+  REQUIRE(contains(set_value(e, std::string(100'000, 'x'), "1", "--set").error().message, "xxx...'"));
+}
+
+TEST_CASE("how often is read in steps, in time, or as always, and written back") {
+  for (const char* text : {"8 steps", "1 steps", "200ms", "always", "1000000000 steps"}) {
+    REQUIRE(format_every(*parse_every(text)) == text);
+  }
+  REQUIRE(parse_every("1 step")->steps == 1);
+  REQUIRE(parse_every("16")->steps == 16);
+  for (const char* text :
+       {"", "0", "-1", "8steps", "8 step s", " steps", "0ms", "never", "1000000001 steps", "99999h"}) {
+    INFO(text);
+    REQUIRE(!parse_every(text).ok());
+  }
+}
+
+TEST_CASE("a slow peer is read from PEER=FACTOR with or without its times") {
+  REQUIRE(*parse_slow("3=10") == Fault{.peer = 3, .factor = 10});
+  REQUIRE(*parse_slow("0=2.5@5s..60s") ==
+          Fault{.factor = 2.5, .from = std::chrono::seconds(5), .to = std::chrono::seconds(60)});
+  REQUIRE(*parse_slow("0=2@1.5s..") == Fault{.factor = 2, .from = std::chrono::milliseconds(1500)});
+  REQUIRE(*parse_slow("0=2@5..7") ==
+          Fault{.factor = 2, .from = std::chrono::seconds(5), .to = std::chrono::seconds(7)});
+  for (const char* text : {"3=10", "3=1.5@0s..1500ms", "3=2@90s.."})
+    REQUIRE(format_slow(*parse_slow(text)) == text);
+  for (const char* text : {"", "3", "=", "3=", "=3", "x=3", "-1=3", "3=0.5", "3=nan", "3=2@", "3=2@5s",
+                           "3=2@5s..5s", "3=2@6s..5s", "3=2@x..y", "100000=2"}) {
+    INFO(text);
+    REQUIRE(!parse_slow(text).ok());
+    REQUIRE(contains(parse_slow(text).error().message, "PEER=FACTOR"));
+  }
+}
+
+TEST_CASE("check refuses faults of peers that are not there and times that run backwards") {
+  Experiment e;
+  e.faults = {{.peer = 4, .factor = 2}};
+  REQUIRE(contains(check(e).error().message,
+                   "fault 1 (slow of peer 4): there is no such peer; 4 peers are numbered from 0 to 3"));
+  e.faults = {{.peer = 3, .factor = 2}, {.peer = 0, .factor = 0.5}};
+  REQUIRE(contains(check(e).error().message, "fault 2"));
+  e.faults = {{.factor = 2, .from = std::chrono::seconds(3), .to = std::chrono::seconds(3)}};
+  REQUIRE(contains(check(e).error().message, "does not run forwards"));
+  e.faults = {{.kind = Fault::Kind::crash, .to = std::chrono::seconds(3)}};
+  REQUIRE(contains(check(e).error().message, "'to' belongs"));
+  e.faults = {{.factor = 2, .from = Duration{-1}}};
+  REQUIRE(contains(check(e).error().message, "its times"));
+  e.faults.clear();
+  e.batch_size = 0;
+  REQUIRE(contains(check(e).error().message, "training.batch_size: '0'"));
+  e.batch_size = 64;
+  e.learning_rate = std::numeric_limits<double>::quiet_NaN();
+  REQUIRE(contains(check(e).error().message, "training.learning_rate"));
+}
+
+TEST_CASE("a joiner ends with the swarm's shared settings and keeps its own") {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const Experiment beginner = random_experiment(random);
+    const Experiment before = random_experiment(random);
+    Experiment joiner = before;
+    REQUIRE(apply_shared(joiner, shared_settings(beginner)).ok());
+    REQUIRE(shared_settings(joiner) == shared_settings(beginner));
+    for (const auto& setting : settings()) {
+      INFO(setting.key);
+      REQUIRE(setting.get(joiner) == setting.get(setting.shared ? beginner : before));
+    }
+    REQUIRE(joiner.faults == before.faults);
+  }
+}
+
+TEST_CASE("a manifest with an unknown, foreign or bad setting is refused and changes nothing") {
+  Experiment joiner;
+  joiner.batch_size = 7;
+  const Experiment before = joiner;
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"training.batchsize", "3"}, {"training.batch_size", "0"}, {"training.workers", "8"}, {"", ""}};
+  for (const auto& bad : cases) {
+    auto values = shared_settings(Experiment{});
+    values.push_back(bad);
+    const Status status = apply_shared(joiner, values);
+    REQUIRE(!status.ok());
+    REQUIRE(contains(status.error().message, "the swarm's settings: "));
+    REQUIRE(joiner == before);
+  }
+}
+
+TEST_CASE("every bandwidth within limits is written so that it reads back exactly") {
+  Random random(3);
+  for (int i = 0; i < 2000; ++i) {
+    const double rate = std::pow(10, random.uniform(0, 15));
+    INFO(rate);
+    REQUIRE(*parse_rate(format_rate(rate)) == rate);
+  }
+  REQUIRE(format_rate(1e9) == "1Gbit/s");
+}
+
+TEST_CASE("every time within limits is written so that it reads back exactly") {
+  Random random(4);
+  for (int i = 0; i < 5000; ++i) {
+    const Duration time = random_time(random);
+    INFO(time.count());
+    REQUIRE(*parse_time(format_duration(time)) == time);
+  }
+  REQUIRE(*parse_time(format_duration(kLongestTime)) == kLongestTime);
+  REQUIRE(*parse_time(format_duration(kLongestTime - Duration{1})) == kLongestTime - Duration{1});
+}
+
+}  // namespace starling::training

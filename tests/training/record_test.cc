@@ -1,0 +1,183 @@
+#include "training/record.h"
+
+#include <sys/resource.h>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/random.h"
+#include "tests/catch.h"
+#include "tests/training/near.h"
+#include "tests/training/temporary_folder.h"
+
+namespace starling::training {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a summary is one line of JSON with the documented keys in their order") {
+  Summary summary;
+  summary.name = "r";
+  summary.mode = "swarm";
+  summary.seed = std::numeric_limits<std::uint64_t>::max();
+  summary.accuracy = 0.984;
+  summary.loss = std::numeric_limits<double>::quiet_NaN();
+  summary.exchanges = {412, 1, 2, 3};
+  summary.per_peer = {{.name = "p0",
+                       .steps = 470,
+                       .samples = 30080,
+                       .accuracy = 0.983,
+                       .exchanges = 206,
+                       .state = "finished"},
+                      {.name = "p1\n\"\xff", .state = "crashed"}};
+  const std::string text = to_json(summary);
+  REQUIRE(!contains(text, "\n"));
+  const Json json = Json::parse(text);
+  std::vector<std::string> keys, peer_keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  REQUIRE(keys == std::vector<std::string>{"name",
+                                           "mode",
+                                           "seed",
+                                           "model",
+                                           "parameters",
+                                           "data",
+                                           "peers",
+                                           "topology",
+                                           "spectral_gap",
+                                           "rule",
+                                           "seconds",
+                                           "wall_seconds",
+                                           "samples",
+                                           "samples_per_second",
+                                           "accuracy",
+                                           "loss",
+                                           "accuracy_min",
+                                           "accuracy_max",
+                                           "consensus_distance",
+                                           "consensus_distance_before_settling",
+                                           "seconds_to_target",
+                                           "exchanges",
+                                           "bytes_sent",
+                                           "per_peer"});
+  for (const auto& [key, value] : json["per_peer"][0].items()) peer_keys.push_back(key);
+  REQUIRE(peer_keys == std::vector<std::string>{"name", "device", "steps", "samples", "accuracy", "exchanges",
+                                                "slow", "state"});
+  REQUIRE(json["seed"].get<std::uint64_t>() == summary.seed);
+  REQUIRE(json["accuracy"] == 0.984);
+  REQUIRE(json["loss"].is_null());
+  REQUIRE(json["seconds_to_target"].is_null());
+  REQUIRE(json["exchanges"].dump() ==
+          R"({"completed":412,"aborted":1,"rejected":2,"half_applied_chunks":3})");
+  REQUIRE(json["per_peer"][1]["accuracy"].is_null());
+
+  summary.trace_hash = "00ff";
+  REQUIRE(Json::parse(to_json(summary))["trace_hash"] == "00ff");
+}
+
+TEST_CASE("a metrics line is one JSON object with nulls for what was not measured") {
+  const std::string text =
+      to_json(MetricsLine{.seconds = 1.5, .peer = "p3", .steps = 4, .samples = 256, .loss = 0.25});
+  REQUIRE(text ==
+          R"({"seconds":1.5,"peer":"p3","steps":4,"samples":256,"exchanges":0,"loss":0.25,"accuracy":null,)"
+          R"("consensus_distance":null})");
+}
+
+TEST_CASE("the consensus distance is the spread of the replicas over the size of their mean") {
+  std::vector<float> mean;
+  REQUIRE(consensus({{3, 4}}, mean) == 0);
+  REQUIRE(mean == std::vector<float>{3, 4});
+  REQUIRE(near(consensus({{0, 2}, {4, 2}}, mean), 2 / std::sqrt(8.0), 1e-12));
+  REQUIRE(mean == std::vector<float>{2, 2});
+  REQUIRE(consensus({{1, 0}, {-1, 0}}, mean) == std::numeric_limits<double>::infinity());
+  REQUIRE(consensus({{0, 0}, {0, 0}}, mean) == 0);
+
+  Random random(1);
+  std::vector<std::vector<float>> replicas(5, std::vector<float>(3000));
+  for (auto& replica : replicas) {
+    for (auto& x : replica) x = static_cast<float>(1 + random.normal());
+  }
+  double spread = 0, size = 0;
+  for (std::size_t j = 0; j < 3000; ++j) {
+    double m = 0;
+    for (const auto& replica : replicas) m += static_cast<double>(replica[j]) / 5;
+    size += m * m;
+    for (const auto& replica : replicas) spread += std::pow(static_cast<double>(replica[j]) - m, 2) / 5;
+  }
+  REQUIRE(near(consensus(replicas, mean), std::sqrt(spread / size), 0, 1e-12));
+}
+
+TEST_CASE("a run's folder is made with its parents and refuses another run's results") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("runs/a-1");
+  const auto first = RunFolder::create(path, false);
+  REQUIRE(first.ok());
+  REQUIRE(RunFolder::create(path, false).ok());  // no results yet
+  REQUIRE(first->write("notes.txt", "n").ok());
+  REQUIRE(first->write("summary.json", "{}").ok());
+  const auto second = RunFolder::create(path, false);
+  REQUIRE(!second.ok());
+  REQUIRE(contains(second.error().message, path));
+  REQUIRE(contains(second.error().message, "--force"));
+  REQUIRE(contents(first->file("summary.json")) == "{}");
+  REQUIRE(RunFolder::create(path, true).ok());
+  REQUIRE(!std::filesystem::exists(first->file("summary.json")));
+  REQUIRE(std::filesystem::exists(first->file("notes.txt")));
+
+  folder.write("file", "");
+  REQUIRE(
+      contains(RunFolder::create(folder.file("file"), true).error().message, "there is a file of that name"));
+  REQUIRE(!RunFolder::create(folder.file("file/below"), true).ok());
+}
+
+TEST_CASE("a file of a run is replaced as a whole, and a failed write leaves the old one and no litter") {
+  const TemporaryFolder folder;
+  const auto run = RunFolder::create(folder.file("run"), false);
+  REQUIRE(run.ok());
+  REQUIRE(run->write("a.json", "old").ok());
+  const std::string large(3'000'000, 'x');
+  REQUIRE(run->write("a.json", large).ok());
+  REQUIRE(contents(run->file("a.json")) == large);
+
+  std::filesystem::create_directory(run->file("b.json"));
+  const Status status = run->write("b.json", "x");
+  REQUIRE(!status.ok());
+  REQUIRE(contains(status.error().message, run->file("b.json")));
+  REQUIRE(contains(status.error().message, "folder"));
+  REQUIRE(contains(run->write("absent/c.json", "x").error().message, "No such file or directory"));
+
+  std::size_t entries = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(run->path())) entries += entry.exists();
+  REQUIRE(entries == 2);
+}
+
+TEST_CASE("a write that the system cuts short leaves the old file and says why") {
+  const TemporaryFolder folder;
+  const auto run = RunFolder::create(folder.file("run"), false);
+  REQUIRE(run.ok());
+  REQUIRE(run->write("a.json", "old").ok());
+  // A limit on the size of files stands for a full disk: the first part of the write succeeds.
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{10'000, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const Status status = run->write("a.json", std::string(100'000, 'x'));
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  std::signal(SIGXFSZ, handler);
+  REQUIRE(!status.ok());
+  REQUIRE(status.error().message == "cannot write " + run->file("a.json") + ": File too large");
+  REQUIRE(contents(run->file("a.json")) == "old");
+  std::size_t entries = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(run->path())) entries += entry.exists();
+  REQUIRE(entries == 1);
+}
+
+}  // namespace starling::training

@@ -1,0 +1,178 @@
+#include "training/worker.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "tests/catch.h"
+#include "tests/training/near.h"
+
+namespace starling::training {
+namespace {
+
+// Three classes of 6x6 images, each bright in its own two rows, with noise.
+datasets::Dataset striped(std::size_t n, std::uint64_t seed) {
+  datasets::Dataset data;
+  data.shape = {1, 6, 6};
+  data.classes = 3;
+  data.mean = 0.4f;
+  data.deviation = 0.25f;
+  Random random(seed);
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto label = random.below(3);
+    data.labels.push_back(static_cast<std::uint8_t>(label));
+    for (std::uint64_t pixel = 0; pixel < 36; ++pixel) {
+      const bool bright = pixel / 12 == label;
+      data.images.push_back(static_cast<std::uint8_t>((bright ? 100 : 40) + random.below(120)));
+    }
+  }
+  return data;
+}
+
+std::vector<std::uint32_t> all_of(const datasets::Dataset& data) {
+  std::vector<std::uint32_t> shard(data.size());
+  std::iota(shard.begin(), shard.end(), 0u);
+  return shard;
+}
+
+struct Trained {
+  std::vector<float> parameters;
+  double first_loss, last_loss;
+};
+
+Trained train(const kernels::Backend& backend, const models::Plan& plan, const datasets::Dataset& data,
+              int steps, models::Arena::SgdStep step) {
+  models::Arena arena(plan.layout.arena_size());
+  std::vector<float> start(arena.size());
+  models::initialize(plan, Random(3), start);
+  arena.write(0, start);
+  Worker worker(plan, backend, data, BatchSampler(all_of(data), Random(4)), 16, step);
+  REQUIRE(worker.batch_size() == 16);
+  Trained trained{};
+  for (int i = 0; i < steps; ++i) {
+    trained.last_loss = worker.compute(arena.data());
+    if (i == 0) trained.first_loss = trained.last_loss;
+    worker.apply(arena);
+  }
+  trained.parameters.assign(arena.data(), arena.data() + arena.size());
+  return trained;
+}
+
+}  // namespace
+
+TEST_CASE("a sampler shows every sample of its shard once in each epoch, each time in a new order") {
+  std::vector<std::uint32_t> shard(10);
+  std::iota(shard.begin(), shard.end(), 100u);
+  BatchSampler sampler(shard, Random(1));
+  std::vector<std::uint32_t> drawn;
+  for (int i = 0; i < 10; ++i) {  // batches of 7 run across the epochs' ends
+    std::vector<std::uint32_t> batch(7);
+    sampler.next(batch);
+    drawn.insert(drawn.end(), batch.begin(), batch.end());
+  }
+  std::vector<std::vector<std::uint32_t>> epochs;
+  for (std::size_t start = 0; start < drawn.size(); start += 10) {
+    epochs.emplace_back(drawn.begin() + static_cast<std::ptrdiff_t>(start),
+                        drawn.begin() + static_cast<std::ptrdiff_t>(start) + 10);
+    auto sorted = epochs.back();
+    std::sort(sorted.begin(), sorted.end());
+    REQUIRE(sorted == shard);
+  }
+  REQUIRE(epochs[0] != epochs[1]);
+  REQUIRE(epochs[0] != shard);
+}
+
+TEST_CASE("a sampler is a function of its seed, and a batch may be larger than its shard") {
+  const auto draw = [](std::uint64_t seed) {
+    BatchSampler sampler({5, 6, 7}, Random(seed));
+    std::vector<std::uint32_t> batch(31);
+    sampler.next(batch);
+    return batch;
+  };
+  REQUIRE(draw(1) == draw(1));
+  REQUIRE(draw(1) != draw(2));
+  const auto batch = draw(3);
+  REQUIRE(std::count(batch.begin(), batch.end(), 6u) >= 10);
+}
+
+TEST_CASE("a worker learns a simple task on every back end, and the same way each time") {
+  const auto data = striped(600, 1), test = striped(300, 2);
+  const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
+  REQUIRE(plan.ok());
+  for (const char* name : {"reference", "cpu"}) {
+    INFO(name);
+    const auto backend = kernels::make_backend(name);
+    REQUIRE(backend.ok());
+    for (const bool nesterov : {false, true}) {
+      const models::Arena::SgdStep step{
+          .learning_rate = 0.02f, .momentum = 0.9f, .weight_decay = 1e-3f, .nesterov = nesterov};
+      const Trained trained = train(**backend, *plan, data, 150, step);
+      REQUIRE(trained.last_loss < trained.first_loss / 2);
+      REQUIRE(trained.parameters == train(**backend, *plan, data, 150, step).parameters);
+
+      Evaluator evaluator(*plan, **backend, test, 64);
+      const auto score = evaluator.evaluate(trained.parameters.data());
+      REQUIRE(score.accuracy > 0.95);
+      REQUIRE(score.loss < 0.4);
+    }
+  }
+}
+
+TEST_CASE("the back ends lead a worker along the same path") {
+  const auto data = striped(200, 1);
+  const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
+  REQUIRE(plan.ok());
+  const models::Arena::SgdStep step{.learning_rate = 0.02f, .momentum = 0.9f};
+  const auto reference = train(**kernels::make_backend("reference"), *plan, data, 30, step);
+  const auto cpu = train(**kernels::make_backend("cpu"), *plan, data, 30, step);
+  for (std::size_t i = 0; i < cpu.parameters.size(); ++i) {
+    REQUIRE(near(static_cast<double>(cpu.parameters[i]), static_cast<double>(reference.parameters[i]), 1e-4));
+  }
+}
+
+TEST_CASE("weight decay alone shrinks the parameters by its rate") {
+  const auto data = striped(64, 1);
+  const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
+  REQUIRE(plan.ok());
+  const auto backend = kernels::make_backend("reference");
+  REQUIRE(backend.ok());
+  // One step each, with and without: the difference is learning_rate * weight_decay * x.
+  const auto with = train(**backend, *plan, data, 1, {.learning_rate = 0.1f, .weight_decay = 0.5f});
+  const auto without = train(**backend, *plan, data, 1, {.learning_rate = 0.1f});
+  std::vector<float> start(plan->layout.arena_size());
+  models::initialize(*plan, Random(3), start);
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    REQUIRE(near(static_cast<double>(without.parameters[i] - with.parameters[i]),
+                 0.05 * static_cast<double>(start[i]), 1e-6));
+  }
+}
+
+TEST_CASE("an evaluation is the same for every batch size and looks at no more than its limit") {
+  const auto data = striped(103, 5);
+  const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
+  REQUIRE(plan.ok());
+  const auto backend = kernels::make_backend("cpu");
+  REQUIRE(backend.ok());
+  std::vector<float> parameters(plan->layout.arena_size());
+  models::initialize(*plan, Random(8), parameters);
+
+  Evaluator whole(*plan, **backend, data, 103), pieces(*plan, **backend, data, 10),
+      wide(*plan, **backend, data, 250);
+  const auto expected = whole.evaluate(parameters.data());
+  for (Evaluator* evaluator : {&pieces, &wide}) {
+    const auto score = evaluator->evaluate(parameters.data());
+    REQUIRE(score.accuracy == expected.accuracy);
+    REQUIRE(near(score.loss, expected.loss, 0, 1e-6));
+  }
+
+  auto head = data;
+  head.images.resize(37 * 36);
+  head.labels.resize(37);
+  Evaluator of_head(*plan, **backend, head, 10);
+  REQUIRE(pieces.evaluate(parameters.data(), 37).accuracy == of_head.evaluate(parameters.data()).accuracy);
+  REQUIRE(
+      near(pieces.evaluate(parameters.data(), 37).loss, of_head.evaluate(parameters.data()).loss, 0, 1e-6));
+  REQUIRE(pieces.evaluate(parameters.data(), 0).accuracy == 0);
+  REQUIRE(pieces.evaluate(parameters.data(), 0).loss == 0);
+}
+
+}  // namespace starling::training

@@ -1,0 +1,375 @@
+// The contract of transport.h and link.h, held against every transport.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "base/random.h"
+#include "tests/transport/world.h"
+#include "transport/message_io.h"
+
+namespace starling::transport {
+namespace {
+
+using namespace testing;
+
+asio::awaitable<LinkStatus> write_all(LinkPtr link, std::vector<std::byte> bytes) {
+  co_return co_await link->write(bytes);
+}
+
+// Sends `count` chunks of `floats` floats each, whose values tell which they are.
+asio::awaitable<LinkStatus> send_chunks(LinkPtr link, std::uint32_t floats, std::uint64_t count, float sign) {
+  std::vector<float> values(floats);
+  for (std::uint64_t k = 0; k < count; ++k) {
+    for (std::uint32_t i = 0; i < floats; ++i) values[i] = sign * static_cast<float>((i + 31 * k) % 4093);
+    const wire::ChunkHead head{9, k * floats, floats, wire::ChunkKind::state, 0, 0};
+    const LinkStatus sent = co_await write_chunk(*link, head, std::as_bytes(std::span(values)));
+    if (!sent.ok()) co_return sent.error();
+  }
+  co_return Done{};
+}
+
+// Counts those that arrive exactly as they were sent, until one does not or all have.
+asio::awaitable<std::uint64_t> receive_chunks(LinkPtr link, std::uint32_t floats, std::uint64_t count,
+                                              float sign) {
+  std::vector<float> values(floats);
+  for (std::uint64_t k = 0; k < count; ++k) {
+    const auto frame = co_await link->read();
+    if (!frame.ok() || frame->kind != wire::FrameKind::chunk) co_return k;
+    if (frame->chunk != wire::ChunkHead{9, k * floats, floats, wire::ChunkKind::state, 0, 0}) co_return k;
+    if (reinterpret_cast<std::uintptr_t>(frame->body.data()) % 64 != 0) co_return k;
+    if (frame->body.size() != floats * sizeof(float)) co_return k;
+    for (std::uint32_t i = 0; i < floats; ++i) values[i] = sign * static_cast<float>((i + 31 * k) % 4093);
+    if (std::memcmp(frame->body.data(), values.data(), frame->body.size()) != 0) co_return k;
+  }
+  co_return count;
+}
+
+LinkErrorKind kind_read(World& world, const LinkPtr& link) {
+  const auto frame = world.run(link->read());
+  REQUIRE_FALSE(frame.ok());
+  CHECK_FALSE(frame.error().message.empty());
+  return frame.error().kind;
+}
+
+}  // namespace
+
+TEST_CASE("messages and chunks arrive in order and as they were sent") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  const wire::Message ping = wire::Ping{42, PeerId{7}, {}};
+  std::vector<std::byte> all = message_frame(ping);
+  const auto chunk = chunk_frame(1000, 5);
+  all.insert(all.end(), chunk.begin(), chunk.end());
+  const auto last = message_frame(wire::Ack{42, {}});
+  all.insert(all.end(), last.begin(), last.end());
+  const auto sending = world.begin(write_all(ends.near, all));
+
+  auto frame = world.run(ends.far->read());
+  REQUIRE(frame.ok());
+  REQUIRE(frame->kind == wire::FrameKind::control);
+  CHECK(wire::decode(frame->body).value() == ping);
+  frame = world.run(ends.far->read());
+  REQUIRE(frame.ok());
+  CHECK(frame->kind == wire::FrameKind::chunk);
+  CHECK(frame->chunk.exchange == 5);
+  CHECK(std::memcmp(frame->body.data(), chunk.data() + wire::kChunkPrefixBytes, 4000) == 0);
+  frame = world.run(ends.far->read());
+  REQUIRE(frame.ok());
+  CHECK(wire::decode(frame->body).value() == wire::Message{wire::Ack{42, {}}});
+
+  REQUIRE(world.until([&] { return sending->has_value(); }));
+  CHECK((*sending)->ok());
+  CHECK(ends.near->traffic().sent == all.size());
+  CHECK(ends.far->traffic().received == all.size());
+  CHECK(ends.transport->traffic().sent == all.size());
+}
+
+TEST_CASE("chunks of 1 MiB pass intact in both directions at once") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  constexpr std::uint32_t kFloats = wire::kChunkFloatsMax;
+  constexpr std::uint64_t kCount = 12;
+  const auto out = world.begin(send_chunks(ends.near, kFloats, kCount, 1.0F));
+  const auto back = world.begin(send_chunks(ends.far, kFloats, kCount, -1.0F));
+  const auto far_got = world.begin(receive_chunks(ends.far, kFloats, kCount, 1.0F));
+  const auto near_got = world.begin(receive_chunks(ends.near, kFloats, kCount, -1.0F));
+  REQUIRE(world.until([&] { return far_got->has_value() && near_got->has_value() && *out && *back; }));
+  CHECK(**far_got == kCount);
+  CHECK(**near_got == kCount);
+  CHECK((*out)->ok());
+  CHECK((*back)->ok());
+}
+
+TEST_CASE("frames of every size pass, however they are cut up on the way") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  Random r(21);
+  for (int round = 0; round < 60; ++round) {
+    const auto frame =
+        chunk_frame(static_cast<std::uint32_t>(1 + r.below(300)), 1 + static_cast<std::uint64_t>(round));
+    std::size_t at = 0;
+    const auto reading = world.begin([](LinkPtr link) -> asio::awaitable<std::uint64_t> {
+      const auto got = co_await link->read();
+      co_return got.ok() ? got->chunk.exchange : 0;
+    }(ends.far));
+    while (at < frame.size()) {
+      const std::size_t n = 1 + r.below(frame.size() - at);
+      std::vector<std::byte> piece(frame.begin() + static_cast<std::ptrdiff_t>(at),
+                                   frame.begin() + static_cast<std::ptrdiff_t>(at + n));
+      REQUIRE(world.run(write_all(ends.near, std::move(piece))).ok());
+      at += n;
+    }
+    REQUIRE(world.until([&] { return reading->has_value(); }));
+    REQUIRE(**reading == 1 + static_cast<std::uint64_t>(round));
+  }
+}
+
+TEST_CASE("closing ends what is pending here and is heard there between two frames") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  const auto pending = world.begin(ends.near->read());
+  bool polled = false;
+  asio::post(world.io, [&] { polled = true; });
+  REQUIRE(world.until([&] { return polled; }));
+  CHECK_FALSE(pending->has_value());
+  ends.near->close();
+  ends.near->close();
+  REQUIRE(world.until([&] { return pending->has_value(); }));
+  CHECK((*pending)->error().kind == LinkErrorKind::closed);
+  CHECK_FALSE(ends.near->is_open());
+  CHECK(kind_read(world, ends.far) == LinkErrorKind::closed_by_peer);
+  CHECK(world.run(ends.near->write(bytes_of("x"))).error().kind == LinkErrorKind::closed);
+}
+
+TEST_CASE("a write that the remote never reads ends when the link is closed") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  const auto pending = world.begin(write_all(ends.near, std::vector<std::byte>(std::size_t{64} << 20)));
+  int turns = 0;
+  asio::post(world.io, [&] { ++turns; });
+  REQUIRE(world.until([&] { return turns > 0; }));
+  ends.near->expires_after(std::chrono::milliseconds(30));
+  REQUIRE(world.until([&] { return pending->has_value(); }));
+  CHECK((*pending)->error().kind == LinkErrorKind::timed_out);
+}
+
+TEST_CASE("a link that ends in the middle of a frame is broken") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  const auto frame = chunk_frame(100);
+  for (const std::size_t cut :
+       {std::size_t{1}, std::size_t{23}, std::size_t{24}, std::size_t{40}, frame.size() - 1}) {
+    Ends ends(world);
+    REQUIRE(world.run(ends.near->write(Bytes(frame).first(cut))).ok());
+    ends.near->close();
+    CHECK(kind_read(world, ends.far) == LinkErrorKind::broken);
+    CHECK(kind_read(world, ends.far) == LinkErrorKind::broken);
+  }
+}
+
+TEST_CASE("an end that has finished writing is still written to") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  REQUIRE(world.run(ends.near->write(message_frame(wire::Ack{1, {}}))).ok());
+  ends.near->finish();
+  REQUIRE(world.run(ends.far->read()).ok());
+  CHECK(kind_read(world, ends.far) == LinkErrorKind::closed_by_peer);
+}
+
+TEST_CASE("after one end has finished, the other's words still arrive") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  ends.near->finish();
+  REQUIRE(world.run(ends.far->write(message_frame(wire::Ack{1, {}}))).ok());
+  CHECK(world.run(ends.near->read()).ok());
+  ends.far->close();
+  CHECK(kind_read(world, ends.near) == LinkErrorKind::closed_by_peer);
+}
+
+TEST_CASE("what is no frame is refused for its reason, and the link is closed") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  const auto message = message_frame(wire::Ping{1, PeerId{2}, {}});
+  const auto chunk = chunk_frame(10);
+  struct Case {
+    std::vector<std::byte> bytes;
+    LinkErrorKind kind;
+  };
+  const Bytes http = bytes_of("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  auto oversize = message;
+  store(oversize.data() + 8, std::uint32_t{0xfffffff0});
+  const std::vector<Case> cases = {
+      {{http.begin(), http.end()}, LinkErrorKind::bad_magic},
+      {oversize, LinkErrorKind::oversize},
+      {damaged(message, 4, std::byte{9}), LinkErrorKind::bad_version},
+      {damaged(message, 5, std::byte{9}), LinkErrorKind::malformed},
+      {damaged(message, 16, message[16] ^ std::byte{1}), LinkErrorKind::bad_checksum},
+      {damaged(message, message.size() - 1, message.back() ^ std::byte{1}), LinkErrorKind::bad_checksum},
+      {damaged(chunk, 30, std::byte{0xff}), LinkErrorKind::bad_checksum},
+      {damaged(chunk, chunk.size() - 2, chunk[chunk.size() - 2] ^ std::byte{4}), LinkErrorKind::bad_checksum},
+  };
+  for (const Case& c : cases) {
+    Ends ends(world);
+    REQUIRE(world.run(ends.near->write(c.bytes)).ok());
+    CHECK(kind_read(world, ends.far) == c.kind);
+    CHECK_FALSE(ends.far->is_open());
+    CHECK(kind_read(world, ends.far) == c.kind);
+  }
+}
+
+TEST_CASE("a chunk with a right checksum and an impossible head is malformed") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  const float value = 1;
+  std::array<std::byte, wire::kChunkPrefixBytes> prefix;
+  const Bytes floats = std::as_bytes(std::span(&value, 1));
+  wire::write_chunk_prefix({1, 0, 1, wire::ChunkKind::reply, 0, 0.75F}, floats, prefix);
+  REQUIRE(world.run(ends.near->write(prefix, floats)).ok());
+  CHECK(kind_read(world, ends.far) == LinkErrorKind::malformed);
+}
+
+TEST_CASE("random bytes never get past a link") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Random r(22);
+  for (int i = 0; i < 50; ++i) {
+    Ends ends(world);
+    std::vector<std::byte> noise(1 + r.below(400));
+    for (std::byte& b : noise) b = static_cast<std::byte>(r.below(256));
+    REQUIRE(world.run(ends.near->write(noise)).ok());
+    ends.near->close();
+    const LinkErrorKind kind = kind_read(world, ends.far);
+    CHECK((kind == LinkErrorKind::bad_magic || kind == LinkErrorKind::broken));
+  }
+}
+
+TEST_CASE("a limit set on a link refuses a larger frame before it is read") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  ends.far->limit_body(1000);
+  REQUIRE(world.run(ends.near->write(chunk_frame(240))).ok());
+  REQUIRE(world.run(ends.near->write(chunk_frame(241))).ok());
+  CHECK(world.run(ends.far->read()).ok());
+  CHECK(kind_read(world, ends.far) == LinkErrorKind::oversize);
+}
+
+TEST_CASE("a silent remote is given up at the deadline, and not after it was called off") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  ends.far->expires_after(std::chrono::milliseconds(5));
+  ends.far->expires_never();
+  ends.near->expires_after(std::chrono::seconds(100));
+  ends.near->expires_after(std::chrono::milliseconds(20));  // an earlier one counts too
+  CHECK(kind_read(world, ends.near) == LinkErrorKind::timed_out);
+  CHECK(ends.far->is_open());
+  CHECK(kind_read(world, ends.far) == LinkErrorKind::closed_by_peer);
+}
+
+TEST_CASE("a dial to nobody says so with the address") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Address nobody;
+  {
+    Ends ends(world);
+    nobody = ends.listener->address();
+  }
+  const auto transport = world.make_transport();
+  const auto dialled = world.run(transport->dial(nobody, kLong));
+  REQUIRE_FALSE(dialled.ok());
+  CHECK(dialled.error().kind == LinkErrorKind::unreachable);
+  CHECK(dialled.error().message == "cannot reach " + to_string(nobody) + ": Connection refused");
+}
+
+TEST_CASE("listening where somebody listens already is one clear sentence") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  const Address taken = ends.listener->address();
+  const auto second = ends.transport->listen(taken, [](LinkPtr) {});
+  REQUIRE_FALSE(second.ok());
+  CHECK(second.error().message ==
+        "cannot listen at " + to_string(taken) +
+            ": the port is in use by another program; choose another, or 0 for any");
+}
+
+TEST_CASE("a port can be listened at again right after its links and listener are gone") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Address address;
+  {
+    Ends ends(world);
+    address = ends.listener->address();
+    ends.far->close();  // the listening side closes first: the kernel remembers that
+    CHECK(kind_read(world, ends.near) == LinkErrorKind::closed_by_peer);
+  }
+  const auto transport = world.make_transport();
+  LinkPtr accepted;
+  const auto listener = transport->listen(address, [&](LinkPtr link) { accepted = std::move(link); });
+  REQUIRE(listener.ok());
+  CHECK((*listener)->address() == address);
+  CHECK(world.run(transport->dial(address, kLong)).ok());
+  CHECK(world.until([&] { return accepted != nullptr; }));
+}
+
+TEST_CASE("a host name is resolved, and one that does not exist is unreachable") {
+  World world(Kind::tcp);
+  TcpTransport transport(world.executor());
+  LinkPtr accepted;
+  const auto listener = transport.listen({"localhost", 0}, [&](LinkPtr link) { accepted = std::move(link); });
+  REQUIRE(listener.ok());
+  CHECK(world.run(transport.dial((*listener)->address(), kLong)).ok());
+  CHECK(world.until([&] { return accepted != nullptr; }));
+
+  const auto nowhere = world.run(transport.dial({"no-such-host.invalid", 7100}, kLong));
+  REQUIRE_FALSE(nowhere.ok());
+  CHECK(nowhere.error().message.find("no-such-host.invalid:7100") != std::string::npos);
+}
+
+TEST_CASE("a TCP dial that nobody answers ends at its limit") {
+  // A listener whose queue is full lets further connections hang.
+  const int full = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(::bind(full, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(::listen(full, 0) == 0);
+  REQUIRE(::getsockname(full, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  std::vector<int> fillers;
+  for (int i = 0; i < 4; ++i) {
+    fillers.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    static_cast<void>(::connect(fillers.back(), reinterpret_cast<sockaddr*>(&address), size));
+  }
+
+  World world(Kind::tcp);
+  TcpTransport transport(world.executor());
+  const Address to{"127.0.0.1", ntohs(address.sin_port)};
+  const auto dialled = world.run(transport.dial(to, std::chrono::milliseconds(50)));
+  REQUIRE_FALSE(dialled.ok());
+  CHECK(dialled.error().kind == LinkErrorKind::timed_out);
+  for (const int filler : fillers) ::close(filler);
+  ::close(full);
+}
+
+TEST_CASE("a memory link can be cut at will, also by itself after so many bytes") {
+  World world(Kind::memory);
+  {
+    Ends ends(world);
+    const auto pending = world.begin(ends.far->read());
+    world.network.cut(ends.listener->address());
+    REQUIRE(world.until([&] { return pending->has_value(); }));
+    CHECK((*pending)->error().kind == LinkErrorKind::broken);
+    CHECK(kind_read(world, ends.near) == LinkErrorKind::broken);
+  }
+  Ends ends(world);
+  world.network.cut_next_after(ends.listener->address(), 100);
+  ends.far = nullptr;
+  const auto dialled = world.run(ends.transport->dial(ends.listener->address(), kLong));
+  REQUIRE(dialled.ok());
+  REQUIRE(world.until([&] { return ends.far != nullptr; }));
+  const LinkPtr near = *dialled;
+  CHECK(world.run(near->write(chunk_frame(100))).error().kind == LinkErrorKind::broken);
+  CHECK(kind_read(world, ends.far) == LinkErrorKind::broken);
+}
+
+}  // namespace starling::transport

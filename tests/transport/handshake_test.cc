@@ -1,0 +1,127 @@
+#include "transport/handshake.h"
+
+#include <string>
+
+#include "tests/transport/world.h"
+#include "transport/message_io.h"
+
+namespace starling::transport {
+namespace {
+
+using namespace testing;
+
+wire::Hello hello(std::uint64_t id, const std::string& swarm = "flock") {
+  return {swarm,
+          PeerId{id},
+          "p" + std::to_string(id),
+          {"127.0.0.1", static_cast<std::uint16_t>(7000 + id)},
+          wire::Purpose::control};
+}
+
+struct Both {
+  LinkResult<wire::Hello> dialler, accepter;
+};
+
+Both shake(World& world, Ends& ends, const wire::Hello& dialler, const wire::Hello& accepter) {
+  const auto near = world.begin(introduce(*ends.near, dialler, kLong));
+  const auto far = world.begin(admit(*ends.far, accepter, kLong));
+  REQUIRE(world.until([&] { return near->has_value() && far->has_value(); }));
+  return {**near, **far};
+}
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("two peers of one swarm learn who the other is and what the connection is for") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  wire::Hello mine = hello(1);
+  mine.purpose = wire::Purpose::bulk;
+  const Both both = shake(world, ends, mine, hello(2));
+  REQUIRE(both.dialler.ok());
+  REQUIRE(both.accepter.ok());
+  CHECK(*both.accepter == mine);
+  CHECK(both.dialler->id == PeerId{2});
+  CHECK(both.dialler->purpose == wire::Purpose::bulk);
+  CHECK(ends.near->is_open());
+  CHECK(ends.far->is_open());
+}
+
+TEST_CASE("a peer of another swarm is refused, and told so") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  const Both both = shake(world, ends, hello(1, "a"), hello(2, "b"));
+  REQUIRE_FALSE(both.dialler.ok());
+  REQUIRE_FALSE(both.accepter.ok());
+  CHECK(both.accepter.error().kind == LinkErrorKind::wrong_swarm);
+  CHECK(both.dialler.error().kind == LinkErrorKind::refused);
+  CHECK(holds(both.dialler.error().message, "swarm 'a' refused: this peer belongs to swarm 'b'"));
+  CHECK(holds(both.dialler.error().message, to_string(ends.near->remote())));
+  CHECK_FALSE(ends.far->is_open());
+}
+
+TEST_CASE("a peer that dials itself is refused") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  const Both both = shake(world, ends, hello(1), hello(1));
+  CHECK(both.accepter.error().kind == LinkErrorKind::same_peer);
+  CHECK(both.dialler.error().kind == LinkErrorKind::refused);
+}
+
+TEST_CASE("a dialler of another version is told which one is spoken here") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  const auto far = world.begin(admit(*ends.far, hello(2), kLong));
+  const auto greeting = damaged(message_frame(hello(1)), 4, std::byte{7});
+  REQUIRE(world.run(ends.near->write(greeting)).ok());
+  const auto answer = world.run(read_message(*ends.near));
+  REQUIRE(answer.ok());
+  const auto* refusal = std::get_if<wire::Refusal>(&*answer);
+  REQUIRE(refusal != nullptr);
+  CHECK(refusal->reason == wire::RefusalReason::wrong_version);
+  CHECK(holds(refusal->text, "version 7"));
+  ends.near->close();
+  REQUIRE(world.until([&] { return far->has_value(); }));
+  CHECK((*far)->error().kind == LinkErrorKind::bad_version);
+}
+
+TEST_CASE("whoever answers a Hello with other words is no Starling peer") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  const auto near = world.begin(introduce(*ends.near, hello(1), kLong));
+  REQUIRE(world.run(ends.far->write(bytes_of("HTTP/1.1 400 Bad Request\r\n\r\n"))).ok());
+  REQUIRE(world.until([&] { return near->has_value(); }));
+  CHECK((*near)->error().kind == LinkErrorKind::bad_magic);
+  CHECK(holds((*near)->error().message, to_string(ends.near->remote()) + " is not a Starling peer: "));
+}
+
+TEST_CASE("a remote that says nothing is given up") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  const auto accepted = world.run(admit(*ends.far, hello(2), std::chrono::milliseconds(10)));
+  REQUIRE_FALSE(accepted.ok());
+  CHECK(accepted.error().kind == LinkErrorKind::timed_out);
+}
+
+TEST_CASE("an introduction is short: a large first frame is refused unread") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  const auto far = world.begin(admit(*ends.far, hello(2), kLong));
+  REQUIRE(world.run(ends.near->write(Bytes(chunk_frame(5000)).first(100))).ok());
+  REQUIRE(world.until([&] { return far->has_value(); }));
+  CHECK((*far)->error().kind == LinkErrorKind::oversize);
+}
+
+TEST_CASE("whoever begins with another message than a Hello is refused") {
+  World world(GENERATE(Kind::tcp, Kind::memory));
+  Ends ends(world);
+  const auto far = world.begin(admit(*ends.far, hello(2), kLong));
+  REQUIRE(world.run(ends.near->write(message_frame(wire::Ping{1, PeerId{2}, {}}))).ok());
+  REQUIRE(world.until([&] { return far->has_value(); }));
+  CHECK((*far)->error().kind == LinkErrorKind::malformed);
+}
+
+}  // namespace starling::transport

@@ -1,0 +1,135 @@
+// What the transport tests stand on: an event loop that runs until something is true (or fails the test after
+// a generous while: nothing here sleeps), both transports by name, and raw bytes to throw at them.
+#pragma once
+
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <asio/awaitable.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+
+#include "tests/catch.h"
+#include "transport/memory.h"
+#include "transport/spawn.h"
+#include "transport/tcp.h"
+#include "transport/transport.h"
+#include "wire/codec.h"
+#include "wire/frame.h"
+
+namespace starling::transport::testing {
+
+enum class Kind { tcp, memory };
+
+inline constexpr Duration kLong = std::chrono::seconds(20);
+
+struct World {
+  explicit World(Kind k = Kind::tcp) : kind(k) {}
+
+  asio::any_io_executor executor() { return io.get_executor(); }
+
+  // Handles events until `done`; false after a long while.
+  template <class Condition>
+  bool until(Condition done) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!done()) {
+      if (std::chrono::steady_clock::now() >= deadline) return false;
+      if (io.stopped()) io.restart();
+      if (io.run_one_until(deadline) == 0) return done();
+    }
+    return true;
+  }
+
+  template <class T>
+  T run(asio::awaitable<T> work) {
+    const auto result = std::make_shared<std::optional<T>>();
+    spawn(executor(), keep(std::move(work), result));
+    REQUIRE(until([&] { return result->has_value(); }));
+    return std::move(**result);
+  }
+  void run(asio::awaitable<void> work) {
+    const auto done = std::make_shared<bool>(false);
+    spawn(executor(), mark(std::move(work), done));
+    REQUIRE(until([&] { return *done; }));
+  }
+  // Starts it; the result will lie there.
+  template <class T>
+  std::shared_ptr<std::optional<T>> begin(asio::awaitable<T> work) {
+    auto result = std::make_shared<std::optional<T>>();
+    spawn(executor(), keep(std::move(work), result));
+    return result;
+  }
+
+  std::unique_ptr<Transport> make_transport() {
+    if (kind == Kind::memory) return std::make_unique<MemoryTransport>(executor(), network);
+    return std::make_unique<TcpTransport>(executor());
+  }
+
+  template <class T>
+  static asio::awaitable<void> keep(asio::awaitable<T> work, std::shared_ptr<std::optional<T>> result) {
+    result->emplace(co_await std::move(work));
+  }
+  static asio::awaitable<void> mark(asio::awaitable<void> work, std::shared_ptr<bool> done) {
+    co_await std::move(work);
+    *done = true;
+  }
+
+  Kind kind;
+  MemoryNetwork network;
+  asio::io_context io{1};
+};
+
+inline Address anywhere() {
+  return {"127.0.0.1", 0};
+}
+
+inline Bytes bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+// Two connected ends.
+struct Ends {
+  explicit Ends(World& world) : transport(world.make_transport()) {
+    auto listening = transport->listen(anywhere(), [this](LinkPtr link) { far = std::move(link); });
+    REQUIRE(listening.ok());
+    listener = std::move(*listening);
+    auto dialled = world.run(transport->dial(listener->address(), kLong));
+    REQUIRE(dialled.ok());
+    near = *dialled;
+    REQUIRE(world.until([&] { return far != nullptr; }));
+  }
+
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<Listener> listener;
+  LinkPtr near, far;
+};
+
+// A whole chunk frame of consecutive floats.
+inline std::vector<std::byte> chunk_frame(std::uint32_t floats, std::uint64_t exchange = 1) {
+  std::vector<float> values(floats);
+  for (std::uint32_t i = 0; i < floats; ++i)
+    values[i] = static_cast<float>(i % 1000) + static_cast<float>(exchange);
+  const Bytes raw = std::as_bytes(std::span(values));
+  std::vector<std::byte> frame(wire::kChunkPrefixBytes + raw.size());
+  wire::write_chunk_prefix({exchange, 0, floats, wire::ChunkKind::offer, 0, 0}, raw,
+                           std::span(frame).first<wire::kChunkPrefixBytes>());
+  std::memcpy(frame.data() + wire::kChunkPrefixBytes, raw.data(), raw.size());
+  return frame;
+}
+
+inline std::vector<std::byte> message_frame(const wire::Message& message) {
+  return wire::encode_frame(message).value();
+}
+
+inline std::vector<std::byte> damaged(std::vector<std::byte> frame, std::size_t at, std::byte value) {
+  frame.at(at) = value;
+  return frame;
+}
+
+}  // namespace starling::transport::testing

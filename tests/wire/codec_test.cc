@@ -1,0 +1,190 @@
+#include "wire/codec.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "tests/catch.h"
+#include "tests/wire/random_message.h"
+#include "wire/frame.h"
+
+namespace starling::wire {
+namespace {
+
+Member good_member() {
+  return {PeerId{7}, "p0", {"127.0.0.1", 7100}, 3, Liveness::alive, Phase::training, 640, 10};
+}
+
+bool comes_back(const Message& message) {
+  const auto decoded = decode(encode(message));
+  return decoded.ok() && *decoded == message;
+}
+
+std::string refusal_of(const Message& message) {
+  const auto decoded = decode(encode(message));
+  REQUIRE_FALSE(decoded.ok());
+  return decoded.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("every message comes back as it was said") {
+  Random r(11);
+  for (std::size_t kind = 0; kind < std::variant_size_v<Message>; ++kind) {
+    for (int i = 0; i < 300; ++i) {
+      const Message message = testing::random_message(r, kind);
+      INFO(name(message));
+      REQUIRE(comes_back(message));
+    }
+  }
+}
+
+TEST_CASE("a message is read the same wherever its bytes lie in memory") {
+  Random r(12);
+  for (std::size_t shift = 0; shift < 8; ++shift) {
+    const Message message = testing::random_message(r, 6);
+    const auto body = encode(message);
+    std::vector<std::byte> moved(shift);
+    moved.insert(moved.end(), body.begin(), body.end());
+    const auto decoded = decode(Bytes(moved).subspan(shift));
+    REQUIRE(decoded.ok());
+    CHECK(*decoded == message);
+  }
+}
+
+TEST_CASE(
+    "damaged, cut and random bodies never crash the decoder, and what they yield is within the limits") {
+  Random r(13);
+  std::size_t yielded = 0;
+  const auto judge = [&](Bytes body) {
+    const auto decoded = decode(body);
+    if (!decoded.ok()) {
+      REQUIRE_FALSE(decoded.error().message.empty());
+      return;
+    }
+    ++yielded;
+    REQUIRE(comes_back(*decoded));
+  };
+  for (int round = 0; round < 10; ++round) {
+    for (std::size_t kind = 0; kind < std::variant_size_v<Message>; ++kind) {
+      auto body = encode(testing::random_message(r, kind));
+      for (int i = 0; i < 300; ++i) {
+        auto damaged = body;
+        for (std::uint64_t flips = 1 + r.below(4); flips > 0; --flips) {
+          damaged[r.below(damaged.size())] ^= static_cast<std::byte>(1 + r.below(255));
+        }
+        judge(damaged);
+        judge(Bytes(body).first(r.below(body.size())));
+      }
+    }
+  }
+  for (int i = 0; i < 20'000; ++i) {
+    std::vector<std::byte> noise(r.below(256));
+    for (std::byte& b : noise) b = static_cast<std::byte>(r.below(r.chance(0.5) ? 8 : 256));
+    judge(noise);
+  }
+  CHECK(yielded > 0);  // a changed number is still a message: that is what checksums are for
+}
+
+TEST_CASE("every single byte of a message may be anything without harm") {
+  Random r(14);
+  for (std::size_t kind = 0; kind < std::variant_size_v<Message>; ++kind) {
+    auto body = encode(testing::random_message(r, kind));
+    for (std::size_t i = 0; i < std::min<std::size_t>(body.size(), 400); ++i) {
+      const std::byte good = body[i];
+      for (const unsigned value : {0U, 1U, 0x7fU, 0x80U, 0xffU}) {
+        body[i] = static_cast<std::byte>(value);
+        const auto decoded = decode(body);
+        if (decoded.ok()) REQUIRE(comes_back(*decoded));
+      }
+      body[i] = good;
+    }
+  }
+}
+
+TEST_CASE("values that no enumeration has are refused") {
+  Member m = good_member();
+  m.liveness = static_cast<Liveness>(4);
+  CHECK(refusal_of(Join{m}) == "a Join whose liveness is unknown (4)");
+  m = good_member();
+  m.phase = static_cast<Phase>(200);
+  CHECK(refusal_of(Gossip{{good_member(), m}, true}) == "a Gossip whose phase is unknown (200)");
+  CHECK_FALSE(comes_back(Refusal{static_cast<RefusalReason>(7), "no"}));
+  CHECK_FALSE(comes_back(ExchangeRefusal{1, static_cast<RefusalReason>(7)}));
+  CHECK_FALSE(comes_back(Hello{"s", PeerId{1}, "n", {"h", 1}, static_cast<Purpose>(2)}));
+}
+
+TEST_CASE("a peer that is nobody or listens nowhere is refused") {
+  const auto with = [](auto change) {
+    Member m = good_member();
+    change(m);
+    return comes_back(Leave{m});
+  };
+  CHECK(with([](Member&) {}));
+  CHECK_FALSE(with([](Member& m) { m.id = PeerId{}; }));
+  CHECK_FALSE(with([](Member& m) { m.address.host.clear(); }));
+  CHECK_FALSE(with([](Member& m) { m.address.port = 0; }));
+  CHECK_FALSE(with([](Member& m) { m.address.host.assign(kHostBytesMax + 1, 'h'); }));
+  CHECK_FALSE(with([](Member& m) { m.name.assign(kNameBytesMax + 1, 'n'); }));
+  CHECK_FALSE(with([](Member& m) { m.name = "two\nlines"; }));
+  CHECK_FALSE(comes_back(Hello{"swarm", PeerId{}, "n", {"h", 1}, Purpose::control}));
+  CHECK_FALSE(comes_back(Hello{"swarm", PeerId{5}, "n", {"", 1}, Purpose::control}));
+}
+
+TEST_CASE("texts and lists have bounds") {
+  CHECK(comes_back(Refusal{RefusalReason::busy, std::string(kTextBytesMax, 'x')}));
+  CHECK_FALSE(comes_back(Refusal{RefusalReason::busy, std::string(kTextBytesMax + 1, 'x')}));
+  CHECK_FALSE(
+      comes_back(Hello{std::string(kNameBytesMax + 1, 's'), PeerId{1}, "n", {"h", 1}, Purpose::control}));
+
+  CHECK(comes_back(Ack{1, std::vector<Member>(kMembersMax, good_member())}));
+  CHECK_FALSE(comes_back(Ack{1, std::vector<Member>(kMembersMax + 1, good_member())}));
+
+  Welcome welcome{{"lenet", "mnist", 1, 2, 3, std::vector<Setting>(kSettingsMax, Setting{"k", "v"})},
+                  Duration{5},
+                  {good_member()}};
+  CHECK(comes_back(welcome));
+  welcome.manifest.settings.push_back({"k", "v"});
+  CHECK_FALSE(comes_back(welcome));
+  welcome.manifest.settings = {{"k", std::string(kTextBytesMax + 1, 'v')}};
+  CHECK_FALSE(comes_back(welcome));
+}
+
+TEST_CASE("numbers out of their range are refused") {
+  CHECK_FALSE(comes_back(Welcome{{}, Duration{-1}, {}}));
+  CHECK_FALSE(comes_back(Welcome{{}, Duration::max(), {}}));
+  CHECK_FALSE(comes_back(ExchangeOffer{1, 2, 3, 0}));
+  CHECK_FALSE(comes_back(ExchangeOffer{1, 2, 3, kChunkFloatsMax + 1}));
+  CHECK_FALSE(comes_back(ExchangeOffer{1, 2, kArenaFloatsMax + 1, 1}));
+  CHECK_FALSE(comes_back(StateRequest{1, 0, 0}));
+  CHECK_FALSE(comes_back(StateHead{kArenaFloatsMax + 1, 1}));
+}
+
+TEST_CASE("a message larger than a frame may be is not encoded, and not decoded") {
+  Member m = good_member();
+  m.address.host.assign(kHostBytesMax, 'h');
+  m.name.assign(kNameBytesMax, 'n');
+  const Message large = Ack{1, std::vector<Member>(kMembersMax, m)};
+  const auto frame = encode_frame(large);
+  REQUIRE_FALSE(frame.ok());
+  CHECK(frame.error().message.find("too large") != std::string::npos);
+  CHECK_FALSE(decode(encode(large)).ok());
+}
+
+TEST_CASE("offsets and lengths that say anything are followed within the limits only") {
+  Random r(15);
+  auto body = encode(Ack{1, std::vector<Member>(64, testing::random_member(r))});
+  for (int i = 0; i < 20'000; ++i) {
+    auto damaged = body;
+    const std::size_t at = r.below(damaged.size() / 4) * 4;
+    store(damaged.data() + at, static_cast<std::uint32_t>(r.chance(0.5) ? r.below(body.size()) : r.bits()));
+    const auto decoded = decode(damaged);
+    if (!decoded.ok()) continue;
+    const auto* ack = std::get_if<Ack>(&*decoded);
+    if (ack != nullptr) REQUIRE(ack->members.size() <= kMembersMax);
+  }
+}
+
+}  // namespace starling::wire

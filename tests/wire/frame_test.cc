@@ -1,0 +1,241 @@
+#include "wire/frame.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "base/random.h"
+#include "tests/catch.h"
+#include "tests/wire/random_message.h"
+#include "wire/codec.h"
+
+namespace starling::wire {
+namespace {
+
+using HeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
+
+HeaderBytes control_header(Bytes body) {
+  HeaderBytes header;
+  write_control_header(body, header);
+  return header;
+}
+
+FrameFault fault_of(const HeaderBytes& header) {
+  const auto parsed = FrameHeader::parse(header);
+  REQUIRE_FALSE(parsed.ok());
+  CHECK_FALSE(parsed.error().message.empty());
+  return parsed.error().fault;
+}
+
+// What a receiver does with bytes it believes to be one whole frame: everything that must hold before it is
+// believed.
+bool accepted(Bytes frame) {
+  if (frame.size() < kFrameHeaderBytes) return false;
+  const auto header = FrameHeader::parse(frame.first<kFrameHeaderBytes>());
+  if (!header.ok() || frame.size() != kFrameHeaderBytes + header->body_bytes) return false;
+  const Bytes body = frame.subspan(kFrameHeaderBytes);
+  if (header->kind == FrameKind::control) {
+    return control_checksum(frame, body) == header->checksum && decode(body).ok();
+  }
+  if (chunk_checksum(frame.first<kChunkPrefixBytes>(), body.subspan(kChunkHeadBytes)) != header->checksum)
+    return false;
+  return parse_chunk_head(body.first<kChunkHeadBytes>(), header->body_bytes).ok();
+}
+
+std::vector<std::byte> chunk_frame(const ChunkHead& head, const std::vector<float>& floats) {
+  const Bytes raw = std::as_bytes(std::span(floats));
+  std::vector<std::byte> frame(kChunkPrefixBytes + raw.size());
+  write_chunk_prefix(head, raw, std::span(frame).first<kChunkPrefixBytes>());
+  std::copy(raw.begin(), raw.end(), frame.begin() + kChunkPrefixBytes);
+  return frame;
+}
+
+ChunkHead some_head(std::uint32_t floats) {
+  return {77, 4096, floats, ChunkKind::reply, 0, 0.25F};
+}
+
+}  // namespace
+
+TEST_CASE("a control frame's header says what was written") {
+  const std::array<std::byte, 3> body = {std::byte{1}, std::byte{2}, std::byte{3}};
+  const HeaderBytes bytes = control_header(body);
+  const auto header = FrameHeader::parse(bytes);
+  REQUIRE(header.ok());
+  CHECK(header->kind == FrameKind::control);
+  CHECK(header->body_bytes == 3);
+  CHECK(header->checksum == control_checksum(bytes, body));
+}
+
+TEST_CASE("a frame begins with the letters STRL and its version") {
+  const HeaderBytes bytes = control_header({});
+  CHECK(bytes[0] == std::byte{'S'});
+  CHECK(bytes[1] == std::byte{'T'});
+  CHECK(bytes[2] == std::byte{'R'});
+  CHECK(bytes[3] == std::byte{'L'});
+  CHECK(bytes[4] == std::byte{kProtocolVersion});
+}
+
+TEST_CASE("every chunk head that may be sent comes back as it was") {
+  Random r(1);
+  for (int i = 0; i < 2000; ++i) {
+    ChunkHead head;
+    head.exchange = r.bits();
+    head.floats = static_cast<std::uint32_t>(1 + r.below(64));
+    head.offset = r.bits() >> 1;
+    head.kind = static_cast<ChunkKind>(r.below(3));
+    if (head.kind == ChunkKind::reply) head.weight = 0.25F * static_cast<float>(r.below(3));
+    const std::vector<float> floats(head.floats, 1.5F);
+    const auto frame = chunk_frame(head, floats);
+    REQUIRE(accepted(frame));
+    const auto parsed = parse_chunk_head(Bytes(frame).subspan<kFrameHeaderBytes, kChunkHeadBytes>(),
+                                         static_cast<std::uint32_t>(frame.size() - kFrameHeaderBytes));
+    REQUIRE(parsed.ok());
+    REQUIRE(*parsed == head);
+  }
+}
+
+TEST_CASE(
+    "a header of other bytes, another version, another kind or with reserved bytes set is refused for that "
+    "reason") {
+  const HeaderBytes good = control_header({});
+  HeaderBytes bad = good;
+  bad[0] = std::byte{'G'};
+  CHECK(fault_of(bad) == FrameFault::bad_magic);
+  bad = good;
+  bad[4] = std::byte{kProtocolVersion + 1};
+  CHECK(fault_of(bad) == FrameFault::bad_version);
+  CHECK(FrameHeader::parse(bad).error().message ==
+        "the remote speaks version 2 of the protocol, this program version 1");
+  bad = good;
+  bad[5] = std::byte{2};
+  CHECK(fault_of(bad) == FrameFault::malformed);
+  for (const std::size_t reserved : {6, 7, 12, 13, 14, 15}) {
+    bad = good;
+    bad[reserved] = std::byte{1};
+    CHECK(fault_of(bad) == FrameFault::malformed);
+  }
+}
+
+TEST_CASE("a length beyond the limit of its kind is refused from the header alone") {
+  for (const auto kind : {FrameKind::control, FrameKind::chunk}) {
+    const std::size_t most = kind == FrameKind::control ? kControlBodyBytesMax : kChunkBodyBytesMax;
+    HeaderBytes header = control_header({});
+    header[5] = static_cast<std::byte>(kind);
+    store(header.data() + 8, static_cast<std::uint32_t>(most));
+    CHECK(FrameHeader::parse(header).ok());
+    store(header.data() + 8, static_cast<std::uint32_t>(most + 1));
+    CHECK(fault_of(header) == FrameFault::oversize);
+    store(header.data() + 8, std::numeric_limits<std::uint32_t>::max());
+    CHECK(fault_of(header) == FrameFault::oversize);
+  }
+}
+
+TEST_CASE("a chunk shorter than its own head is refused") {
+  HeaderBytes header = control_header({});
+  header[5] = static_cast<std::byte>(FrameKind::chunk);
+  store(header.data() + 8, static_cast<std::uint32_t>(kChunkHeadBytes - 1));
+  CHECK(fault_of(header) == FrameFault::malformed);
+}
+
+TEST_CASE("a chunk head that no peer says is refused") {
+  std::array<std::byte, kChunkPrefixBytes> prefix;
+  const std::vector<float> floats(8, 2.0F);
+  const std::uint32_t body_bytes = kChunkHeadBytes + 32;
+  const auto parse = [&](const ChunkHead& head) {
+    write_chunk_prefix(head, std::as_bytes(std::span(floats)), prefix);
+    return parse_chunk_head(std::span(prefix).subspan<kFrameHeaderBytes, kChunkHeadBytes>(), body_bytes);
+  };
+  REQUIRE(parse(some_head(8)).ok());
+
+  ChunkHead head = some_head(8);
+  for (const float weight : {0.3F, -0.25F, 1.0F, std::numeric_limits<float>::quiet_NaN(),
+                             std::numeric_limits<float>::infinity()}) {
+    head.weight = weight;
+    CHECK_FALSE(parse(head).ok());
+  }
+  head = some_head(8);
+  head.kind = ChunkKind::offer;  // carries no weight
+  CHECK_FALSE(parse(head).ok());
+  head.kind = static_cast<ChunkKind>(3);
+  head.weight = 0;
+  CHECK_FALSE(parse(head).ok());
+  head = some_head(8);
+  head.payload = 1;
+  CHECK_FALSE(parse(head).ok());
+  head = some_head(8);
+  head.offset = std::numeric_limits<std::uint64_t>::max() - 7;
+  CHECK_FALSE(parse(head).ok());
+  --head.offset;
+  CHECK(parse(head).ok());
+
+  CHECK(parse(some_head(8)).ok());
+  for (const std::size_t reserved : {22, 23, 28, 35, 39}) {
+    auto copy = prefix;
+    copy[kFrameHeaderBytes + reserved] = std::byte{1};
+    CHECK_FALSE(
+        parse_chunk_head(std::span(copy).subspan<kFrameHeaderBytes, kChunkHeadBytes>(), body_bytes).ok());
+  }
+  const auto chunk_head = std::span(prefix).subspan<kFrameHeaderBytes, kChunkHeadBytes>();
+  CHECK_FALSE(parse_chunk_head(chunk_head, body_bytes - 4).ok());
+  CHECK_FALSE(parse_chunk_head(chunk_head, body_bytes + 1).ok());
+  CHECK_FALSE(parse_chunk_head(chunk_head, kChunkHeadBytes).ok());
+  // A count of floats whose bytes overflow 32 bits to the right number.
+  store(prefix.data() + kFrameHeaderBytes + 16, std::uint32_t{0x40000008});
+  CHECK_FALSE(parse_chunk_head(chunk_head, body_bytes).ok());
+}
+
+TEST_CASE("only a reply that mixes nothing may carry no floats") {
+  const auto parse = [](const ChunkHead& head) {
+    std::array<std::byte, kChunkPrefixBytes> prefix;
+    write_chunk_prefix(head, {}, prefix);
+    return parse_chunk_head(std::span(prefix).subspan<kFrameHeaderBytes, kChunkHeadBytes>(), kChunkHeadBytes)
+        .ok();
+  };
+  CHECK(parse({1, 0, 0, ChunkKind::reply, 0, 0}));
+  CHECK_FALSE(parse({1, 0, 0, ChunkKind::reply, 0, 0.5F}));
+  CHECK_FALSE(parse({1, 0, 0, ChunkKind::offer, 0, 0}));
+  CHECK_FALSE(parse({0, 0, 0, ChunkKind::state, 0, 0}));
+}
+
+TEST_CASE("a frame with any one byte changed is refused") {
+  Random r(2);
+  std::vector<std::vector<std::byte>> frames;
+  for (std::size_t i = 0; i < std::variant_size_v<Message>; ++i) {
+    frames.push_back(encode_frame(testing::random_message(r, i)).value());
+  }
+  frames.push_back(chunk_frame(some_head(50), std::vector<float>(50, 0.5F)));
+  std::size_t cases = 0;
+  for (auto& frame : frames) {
+    REQUIRE(accepted(frame));
+    for (std::byte& b : frame) {
+      const std::byte good = b;
+      for (const unsigned flip : {0x01U, 0x80U, 0xffU, static_cast<unsigned>(1 + r.below(255))}) {
+        b = good ^ static_cast<std::byte>(flip);
+        ++cases;
+        REQUIRE_FALSE(accepted(frame));
+      }
+      b = good;
+    }
+  }
+  CHECK(cases > 10'000);
+}
+
+TEST_CASE("a frame cut short anywhere is refused") {
+  Random r(3);
+  for (int i = 0; i < 3000; ++i) {
+    const auto frame = encode_frame(testing::random_message(r)).value();
+    REQUIRE_FALSE(accepted(Bytes(frame).first(r.below(frame.size()))));
+  }
+}
+
+TEST_CASE("random bytes are no frame") {
+  Random r(4);
+  for (int i = 0; i < 20'000; ++i) {
+    std::vector<std::byte> bytes(r.below(200));
+    for (std::byte& b : bytes) b = static_cast<std::byte>(r.below(256));
+    REQUIRE_FALSE(accepted(bytes));
+  }
+}
+
+}  // namespace starling::wire

@@ -1,0 +1,101 @@
+// Random messages within the protocol's limits, a function of the generator alone.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/random.h"
+#include "wire/codec.h"
+#include "wire/frame.h"
+#include "wire/messages.h"
+
+namespace starling::wire::testing {
+
+inline std::string random_text(Random& r, std::size_t most) {
+  std::string text(r.below(most + 1), ' ');
+  for (char& c : text) c = static_cast<char>(' ' + r.below(95));
+  return text;
+}
+
+inline PeerId random_id(Random& r) {
+  return PeerId{r.bits() | 1};
+}
+
+inline Address random_address(Random& r) {
+  return {"h" + random_text(r, kHostBytesMax - 1), static_cast<std::uint16_t>(1 + r.below(65535))};
+}
+
+inline Member random_member(Random& r) {
+  Member m;
+  m.id = random_id(r);
+  m.name = random_text(r, kNameBytesMax);
+  m.address = random_address(r);
+  m.incarnation = static_cast<std::uint32_t>(r.bits());
+  m.liveness = static_cast<Liveness>(r.below(4));
+  m.phase = static_cast<Phase>(r.below(4));
+  m.samples = r.bits();
+  m.steps = r.bits();
+  return m;
+}
+
+inline std::vector<Member> random_members(Random& r) {
+  std::vector<Member> members(r.below(6));
+  for (Member& m : members) m = random_member(r);
+  return members;
+}
+
+inline Manifest random_manifest(Random& r) {
+  Manifest m{random_text(r, kModelBytesMax),
+             random_text(r, kTextBytesMax),
+             r.bits(),
+             r.below(kArenaFloatsMax + 1),
+             r.bits(),
+             {}};
+  m.settings.resize(r.below(5));
+  for (Setting& s : m.settings) s = {random_text(r, kNameBytesMax), random_text(r, kTextBytesMax)};
+  return m;
+}
+
+inline std::uint32_t random_chunk_floats(Random& r) {
+  return static_cast<std::uint32_t>(1 + r.below(kChunkFloatsMax));
+}
+
+// An instance of the alternative `index` of Message.
+inline Message random_message(Random& r, std::size_t index) {
+  switch (index) {
+    case 0:
+      return Hello{random_text(r, kNameBytesMax), random_id(r), random_text(r, kNameBytesMax),
+                   random_address(r), static_cast<Purpose>(r.below(2))};
+    case 1:
+      return Refusal{static_cast<RefusalReason>(r.below(7)), random_text(r, kTextBytesMax)};
+    case 2:
+      return Ping{r.bits(), PeerId{r.bits()}, random_members(r)};
+    case 3:
+      return Ack{r.bits(), random_members(r)};
+    case 4:
+      return Gossip{random_members(r), r.chance(0.5)};
+    case 5:
+      return Join{random_member(r)};
+    case 6:
+      return Welcome{random_manifest(r), Duration{static_cast<std::int64_t>(r.bits() >> 2)} / 2,
+                     random_members(r)};
+    case 7:
+      return Leave{random_member(r)};
+    case 8:
+      return ExchangeOffer{r.bits(), r.bits(), r.below(kArenaFloatsMax + 1), random_chunk_floats(r)};
+    case 9:
+      return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(7))};
+    case 10:
+      return StateRequest{r.bits(), random_chunk_floats(r), r.below(kArenaFloatsMax + 1)};
+    default:
+      return StateHead{r.below(kArenaFloatsMax + 1), r.below(kArenaFloatsMax + 1)};
+  }
+}
+
+inline Message random_message(Random& r) {
+  return random_message(r, r.below(std::variant_size_v<Message>));
+}
+
+}  // namespace starling::wire::testing

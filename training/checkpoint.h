@@ -1,0 +1,32 @@
+// A replica in a file: safetensors (an 8-byte little-endian header length, a JSON header of names, dtypes,
+// shapes and data offsets, and the raw floats), readable by Python's safetensors under the layout's names.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "models/layout.h"
+
+namespace starling::training {
+
+// `metadata` goes to the header's "__metadata__" (strings to strings). Written to a temporary file beside
+// `path`, flushed and renamed. REQUIRES: arena.size() == layout.arena_size(). The gaps between tensors are
+// not in the file.
+Status write_safetensors(const std::string& path, const models::Layout& layout, std::span<const float> arena,
+                         const std::map<std::string, std::string>& metadata);
+
+struct Checkpoint {
+  std::vector<float> arena;  // as `layout` says
+  std::map<std::string, std::string> metadata;
+};
+// Every tensor of `layout`, and no other, must be in the file with its name, shape and dtype F32; the
+// sentence names the tensor. A file that is cut short, overlaps, has gaps or lies about its lengths is
+// refused, and nothing larger than the file itself is allocated.
+Result<Checkpoint> read_safetensors(const std::string& path, const models::Layout& layout);
+// The metadata alone, to learn which model a file holds.
+Result<std::map<std::string, std::string>> read_metadata(const std::string& path);
+
+}  // namespace starling::training

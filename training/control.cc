@@ -1,0 +1,142 @@
+#include "training/control.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace starling::training {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::string_view, 4> kKinds = {"listening", "status", "snapshot", "finished"};
+
+// Reads the fields of one object. A field that is absent keeps its default; one of the wrong type is
+// remembered.
+class Fields {
+ public:
+  explicit Fields(const json& object) : object_(object) {}
+
+  void read(const char* key, std::string& out) {
+    const json* field = find(key);
+    if (field == nullptr) return;
+    if (field->is_string()) {
+      out = field->get<std::string>();
+    } else {
+      refuse(key, "a string");
+    }
+  }
+  template <class Unsigned>
+  requires std::is_unsigned_v<Unsigned>
+  void read(const char* key, Unsigned& out) {
+    const json* field = find(key);
+    if (field == nullptr) return;
+    if (field->is_number_unsigned() && field->get<std::uint64_t>() <= std::numeric_limits<Unsigned>::max()) {
+      out = field->get<Unsigned>();
+    } else {
+      refuse(key, "a whole number");
+    }
+  }
+  void read(const char* key, double& out) {
+    std::optional<double> value;
+    read(key, value);
+    if (value) out = *value;
+  }
+  void read(const char* key, std::optional<double>& out) {
+    const json* field = find(key);
+    if (field == nullptr) return;
+    if (field->is_number()) {
+      out = field->get<double>();
+    } else {
+      refuse(key, "a number");
+    }
+  }
+
+  const std::string& error() const { return error_; }
+
+ private:
+  const json* find(const char* key) const {
+    const auto at = object_.find(key);
+    return at == object_.end() || at->is_null() ? nullptr : &*at;
+  }
+  void refuse(const char* key, const char* expected) {
+    if (error_.empty()) error_ = std::string("a report's \"") + key + "\" is not " + expected;
+  }
+
+  const json& object_;
+  std::string error_;
+};
+
+}  // namespace
+
+std::string to_json(const PeerReport& report) {
+  // A number that is not finite becomes null, as JSON has none.
+  json object = {{"kind", kKinds[static_cast<std::size_t>(report.kind)]}};
+  if (!report.address.empty()) object["address"] = report.address;
+  if (!report.state.empty()) object["state"] = report.state;
+  object["device"] = report.device;
+  object["steps"] = report.steps;
+  object["samples"] = report.samples;
+  object["swarm_samples"] = report.swarm_samples;
+  object["bytes_sent"] = report.bytes_sent;
+  object["members"] = report.members;
+  object["seconds"] = report.seconds;
+  object["samples_per_second"] = report.samples_per_second;
+  if (report.loss) object["loss"] = *report.loss;
+  if (report.distance) object["distance"] = *report.distance;
+  object["exchanges"] = {{"completed", report.exchanges.completed},
+                         {"aborted", report.exchanges.aborted},
+                         {"rejected", report.exchanges.rejected},
+                         {"half_applied_chunks", report.exchanges.half_applied_chunks}};
+  object["answered"] = report.answered;
+  if (report.snapshot != 0) object["snapshot"] = report.snapshot;
+  if (!report.path.empty()) object["path"] = report.path;
+  if (!report.path_before_settling.empty()) object["path_before_settling"] = report.path_before_settling;
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Result<PeerReport> parse_report(std::string_view line) {
+  const json object = json::parse(line, nullptr, false);
+  if (!object.is_object()) return Error{"a report is not one JSON object on a line"};
+
+  PeerReport report;
+  std::string kind;
+  Fields fields(object);
+  fields.read("kind", kind);
+  const auto known = std::find(kKinds.begin(), kKinds.end(), kind);
+  if (known == kKinds.end())
+    return Error{"a report's \"kind\" is none of listening, status, snapshot, finished"};
+  report.kind = static_cast<PeerReport::Kind>(known - kKinds.begin());
+
+  fields.read("address", report.address);
+  fields.read("state", report.state);
+  fields.read("device", report.device);
+  fields.read("steps", report.steps);
+  fields.read("samples", report.samples);
+  fields.read("swarm_samples", report.swarm_samples);
+  fields.read("bytes_sent", report.bytes_sent);
+  fields.read("members", report.members);
+  fields.read("seconds", report.seconds);
+  fields.read("samples_per_second", report.samples_per_second);
+  fields.read("loss", report.loss);
+  fields.read("distance", report.distance);
+  fields.read("answered", report.answered);
+  fields.read("snapshot", report.snapshot);
+  fields.read("path", report.path);
+  fields.read("path_before_settling", report.path_before_settling);
+  if (!fields.error().empty()) return Error{fields.error()};
+
+  if (const auto exchanges = object.find("exchanges"); exchanges != object.end()) {
+    if (!exchanges->is_object()) return Error{"a report's \"exchanges\" is not an object"};
+    Fields counts(*exchanges);
+    counts.read("completed", report.exchanges.completed);
+    counts.read("aborted", report.exchanges.aborted);
+    counts.read("rejected", report.exchanges.rejected);
+    counts.read("half_applied_chunks", report.exchanges.half_applied_chunks);
+    if (!counts.error().empty()) return Error{counts.error()};
+  }
+  return report;
+}
+
+}  // namespace starling::training

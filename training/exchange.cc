@@ -1,0 +1,114 @@
+#include "training/exchange.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <utility>
+
+namespace starling::training {
+namespace {
+
+// Whether any magnitude's bits are beyond `limit`. Floats without sign are ordered as their bits are,
+// infinity and NaN last, so this is integer arithmetic (which -ffast-math could not break): the difference's
+// sign bit says it, and two values below 2^31 cannot overflow it.
+bool any_beyond(std::span<const float> values, std::int32_t limit) {
+  std::int32_t sign = 0;
+  for (const float value : values) sign |= limit - (std::bit_cast<std::int32_t>(value) & 0x7fffffff);
+  return sign < 0;
+}
+
+}  // namespace
+
+std::size_t ChunkGrid::floats(std::size_t chunk) const {
+  if (chunk >= count()) return 0;
+  return std::min(chunk_floats, arena_floats - offset(chunk));
+}
+
+bool all_finite(std::span<const float> values) {
+  return !any_beyond(values, 0x7f7fffff);
+}
+
+bool all_acceptable(std::span<const float> values) {
+  return !any_beyond(values, std::bit_cast<std::int32_t>(kLargestMagnitude));
+}
+
+PairwiseMixer::PairwiseMixer(models::Arena& arena, std::size_t chunk_floats, Loss loss)
+    : arena_(arena), grid_{arena.size(), chunk_floats}, loss_(loss) {
+  STARLING_CHECK(chunk_floats > 0);
+  loans_.resize(grid_.count());
+  if (loss_ == Loss::exact) delta_.resize(chunk_floats);
+}
+
+void PairwiseMixer::lend(std::size_t chunk, std::span<float> snapshot) {
+  STARLING_CHECK(chunk < grid_.count() && !lent(chunk));
+  STARLING_CHECK(snapshot.size() == grid_.floats(chunk));
+  arena_.read(grid_.offset(chunk), snapshot);
+  loans_[chunk] = snapshot;
+}
+
+Status PairwiseMixer::complete(std::size_t chunk, std::span<const float> theirs, float w) {
+  if (!lent(chunk)) return Error{"chunk " + std::to_string(chunk) + " is not lent: the reply comes too late"};
+  const std::span<const float> own = std::exchange(loans_[chunk], {});
+  if (w == 0) return Done{};
+  if (w != 0.25f && w != 0.5f) {
+    return Error{"chunk " + std::to_string(chunk) + " came with the weight " + std::to_string(w) +
+                 "; accepted are 0, 0.25 and 0.5"};
+  }
+  if (Status status = inspect(chunk, theirs); !status) return status;
+  mix(chunk, theirs, own, w);
+  return Done{};
+}
+
+void PairwiseMixer::give_up(std::size_t chunk) {
+  if (chunk < loans_.size()) loans_[chunk] = {};
+}
+
+Result<float> PairwiseMixer::answer(std::size_t chunk, std::span<const float> theirs,
+                                    std::span<float> value) {
+  if (Status status = inspect(chunk, theirs); !status) return status.error();
+  STARLING_CHECK(value.size() == theirs.size());
+  const std::size_t offset = grid_.offset(chunk);
+  const std::span<const float> loan = loans_[chunk];
+  const float w = loan.empty() ? 0.5f : 0.25f;
+  if (loss_ == Loss::exact) {
+    arena_.read(offset, value);
+    for (std::size_t i = 0; i < loan.size(); ++i) value[i] = 2 * value[i] - loan[i];
+    mix(chunk, theirs, value, w);
+  } else if (loan.empty()) {
+    arena_.swap_and_mix(offset, theirs, w, value);
+  } else {
+    arena_.swap_and_mix_free_half(offset, theirs, loan, w, value);
+  }
+  return w;
+}
+
+// What a peer sent, before it touches the arena.
+Status PairwiseMixer::inspect(std::size_t chunk, std::span<const float> theirs) const {
+  if (chunk >= grid_.count()) {
+    return Error{"there is no chunk " + std::to_string(chunk) + "; the arena has " +
+                 std::to_string(grid_.count())};
+  }
+  if (theirs.size() != grid_.floats(chunk)) {
+    return Error{"chunk " + std::to_string(chunk) + " came with " + std::to_string(theirs.size()) +
+                 " floats, expected " + std::to_string(grid_.floats(chunk))};
+  }
+  if (!all_acceptable(theirs)) {
+    return Error{"chunk " + std::to_string(chunk) +
+                 (all_finite(theirs) ? " holds a value beyond 2^60" : " holds a value that is not finite")};
+  }
+  return Done{};
+}
+
+void PairwiseMixer::mix(std::size_t chunk, std::span<const float> theirs, std::span<const float> own,
+                        float w) {
+  const std::size_t offset = grid_.offset(chunk);
+  if (loss_ == Loss::tolerated) {
+    arena_.mix(offset, theirs, own, w);
+    return;
+  }
+  const std::span<float> delta = std::span(delta_).first(theirs.size());
+  for (std::size_t i = 0; i < delta.size(); ++i) delta[i] = w * (theirs[i] - own[i]);
+  arena_.atomic_add(offset, delta);
+}
+
+}  // namespace starling::training

@@ -1,0 +1,133 @@
+#include "training/experiment.h"
+
+#include "base/text.h"
+#include "training/quantities.h"
+
+namespace starling::training {
+
+Result<Every> parse_every(std::string_view text) {
+  if (text == "always") return Every{.kind = Every::Kind::always};
+  std::string_view count = text;
+  for (const std::string_view unit : {" steps", " step"}) {
+    if (count.ends_with(unit)) {
+      count.remove_suffix(unit.size());
+      break;
+    }
+  }
+  if (const auto steps = parse_number<std::uint64_t>(count); steps && *steps > 0 && *steps <= 1'000'000'000) {
+    return Every{.steps = *steps};
+  }
+  if (const auto time = parse_time(text); time.ok() && *time > Duration{0}) {
+    return Every{.kind = Every::Kind::time, .time = *time};
+  }
+  return Error{"'" + std::string(text.substr(0, 80)) +
+               "' does not say how often; expected at least '1 steps' (8 steps), a time above zero (200ms), "
+               "or always"};
+}
+
+std::string format_every(const Every& every) {
+  switch (every.kind) {
+    case Every::Kind::steps:
+      return std::to_string(every.steps) + " steps";
+    case Every::Kind::time:
+      return format_duration(every.time);
+    case Every::Kind::always:
+      break;
+  }
+  return "always";
+}
+
+const char* name(Fault::Kind kind) {
+  switch (kind) {
+    case Fault::Kind::slow:
+      return "slow";
+    case Fault::Kind::pause:
+      return "pause";
+    case Fault::Kind::crash:
+      return "crash";
+    case Fault::Kind::leave:
+      return "leave";
+    case Fault::Kind::join:
+      break;
+  }
+  return "join";
+}
+
+Result<Fault> parse_slow(std::string_view text) {
+  const auto refuse = [text](const std::string& why) {
+    return Error{"'" + std::string(text.substr(0, 80)) + "': " + why +
+                 "; expected PEER=FACTOR or PEER=FACTOR@FROM..TO, for example 3=10@5s..60s"};
+  };
+  const auto equals = text.find('=');
+  if (equals == std::string_view::npos) return refuse("there is no '='");
+  Fault fault;
+  const auto peer = parse_whole(text.substr(0, equals), 0, 99'999);
+  if (!peer) return refuse("the peer " + peer.error().message);
+  fault.peer = static_cast<std::uint32_t>(*peer);
+
+  std::string_view rest = text.substr(equals + 1);
+  const auto at = rest.find('@');
+  const auto factor = parse_real(rest.substr(0, at), {1, 1e6});
+  if (!factor) return refuse("the factor " + factor.error().message);
+  fault.factor = *factor;
+  if (at == std::string_view::npos) return fault;
+
+  rest = rest.substr(at + 1);
+  const auto dots = rest.find("..");
+  if (dots == std::string_view::npos) return refuse("there is no '..' between the times");
+  const auto from = parse_seconds(rest.substr(0, dots));
+  if (!from) return refuse(from.error().message);
+  fault.from = *from;
+  if (rest.size() == dots + 2) return fault;
+  const auto to = parse_seconds(rest.substr(dots + 2));
+  if (!to) return refuse(to.error().message);
+  if (*to <= fault.from) return refuse("the times do not run forwards");
+  fault.to = *to;
+  return fault;
+}
+
+std::string format_slow(const Fault& fault) {
+  STARLING_CHECK(fault.kind == Fault::Kind::slow);
+  std::string text = std::to_string(fault.peer) + "=" + format_number(fault.factor);
+  if (fault.from == Duration{0} && !fault.to) return text;
+  text += "@" + format_duration(fault.from) + "..";
+  if (fault.to) text += format_duration(*fault.to);
+  return text;
+}
+
+Status check(const Experiment& experiment) {
+  Experiment scratch;
+  for (const auto& setting : settings()) {
+    const auto value = setting.get(experiment);
+    if (!value) continue;
+    if (Status status = setting.set(scratch, *value); !status) {
+      return Error{setting.key + ": " + status.error().message};
+    }
+  }
+  for (std::size_t i = 0; i < experiment.faults.size(); ++i) {
+    const Fault& fault = experiment.faults[i];
+    const std::string which = "fault " + std::to_string(i + 1) + " (" + name(fault.kind) + " of peer " +
+                              std::to_string(fault.peer) + "): ";
+    if (fault.peer >= experiment.peers) {
+      return Error{which + "there is no such peer; " + std::to_string(experiment.peers) +
+                   " peers are numbered from 0 to " + std::to_string(experiment.peers - 1)};
+    }
+    if (!(fault.factor >= 1 && fault.factor <= 1e6))
+      return Error{which + "slow is not a factor from 1 to 1e+06"};
+    if (fault.kind != Fault::Kind::slow && fault.factor != 1) return Error{which + "only slow has a factor"};
+    if (fault.from < Duration{0} || fault.from > kLongestTime || (fault.to && *fault.to > kLongestTime)) {
+      return Error{which + "its times must lie between 0s and " + format_duration(kLongestTime)};
+    }
+    if (!fault.to) continue;
+    if (fault.kind != Fault::Kind::slow && fault.kind != Fault::Kind::pause) {
+      return Error{which + "'to' belongs to slow and pause alone"};
+    }
+    if (*fault.to <= fault.from) {
+      return Error{which + "from " + format_duration(fault.from) + " to " + format_duration(*fault.to) +
+                   " does not run forwards"};
+    }
+  }
+  return Done{};
+}
+
+}  // namespace starling::training

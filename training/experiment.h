@@ -1,0 +1,134 @@
+// An experiment as a value, and the one table of everything that can be set in it. The experiment file, the
+// environment and the flags all go through this table, so a key has one name, one parser, one default and one
+// help line, and what a joiner is told is a list of the same keys. Names of models, topologies, partitions
+// and data sets are looked up later, by their rooms; here they only have to be decent text.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+
+namespace starling::training {
+
+// How often a peer begins an exchange: after so many of its own steps, after so much time, or as soon as the
+// last one ended.
+struct Every {
+  enum class Kind : std::uint8_t { steps, time, always };
+  Kind kind = Kind::steps;
+  std::uint64_t steps = 8;  // of Kind::steps, else the default
+  Duration time{0};         // of Kind::time, else zero
+  friend bool operator==(const Every&, const Every&) = default;
+};
+Result<Every> parse_every(std::string_view text);  // "8 steps", "200ms", "always"; a bare number is steps
+std::string format_every(const Every& every);
+
+// Something that befalls one peer. Times count from the run's start (virtual or wall).
+struct Fault {
+  enum class Kind : std::uint8_t { slow, pause, crash, leave, join };
+  std::uint32_t peer = 0;
+  Kind kind = Kind::slow;
+  double factor = 1;  // of slow: a step takes so many times as long
+  Duration from{0};
+  std::optional<Duration> to{};  // of slow and pause; without it, to the end
+  friend bool operator==(const Fault&, const Fault&) = default;
+};
+const char* name(Fault::Kind kind);  // "slow", as in the file
+
+struct Experiment {
+  std::string name = "run";
+  std::uint64_t seed = 1;
+  std::uint32_t peers = 4;
+
+  std::string model = "lenet";
+  std::string data = "glyphs";
+  std::string partition = "iid";
+
+  std::uint32_t batch_size = 64;
+  std::string optimizer = "sgd";
+  double learning_rate = 0.05;
+  double momentum = 0.9;
+  double weight_decay = 0;
+  bool nesterov = false;
+  std::string precision = "f32";
+  std::uint32_t workers = 1;
+  Duration pace{0};
+
+  // The end: the first that is reached; none: 3 epochs in `swarm` and `simulate`, until stopped in `peer`.
+  std::optional<double> epochs;
+  std::optional<std::uint64_t> steps;
+  std::optional<Duration> seconds;
+  std::optional<double> target_accuracy;
+
+  std::string rule = "pairwise";
+  std::string topology = "exponential";
+  Every every;
+  std::string payload = "f32";
+
+  Duration latency = std::chrono::microseconds(100);
+  double bandwidth = 1e9;  // bits per second
+
+  std::vector<Fault> faults;
+
+  friend bool operator==(const Experiment&, const Experiment&) = default;
+};
+
+// No time in an experiment is longer: up to here every nanosecond reads back exactly.
+inline constexpr Duration kLongestTime = std::chrono::hours(1000);
+
+// One thing that can be set. `set` refuses a bad value with a sentence that does not repeat the key.
+struct Setting {
+  enum class Form : std::uint8_t { text, number, boolean };  // how a TOML file writes the value
+
+  std::string key;          // in the file: "training.batch_size"
+  std::string flag;         // "--batch-size"
+  std::string environment;  // "STARLING_BATCH_SIZE"
+  std::string placeholder;  // "N", "NAME", "RATE"; empty: a switch, whose flag alone means "true"
+  std::string help;
+  Form form = Form::text;
+  bool shared = false;  // belongs to the run, not to a peer: travels in the manifest
+  std::function<Status(Experiment&, std::string_view)> set;
+  std::function<std::optional<std::string>(const Experiment&)> get;  // nullopt: unset
+  std::function<void(Experiment&)> reset;                            // back to the default
+};
+const std::vector<Setting>& settings();
+
+// Sets one key; an unknown key or bad value is a sentence that names the key and what is accepted. `place`
+// begins it
+// ("experiment.toml, line 3", "--set", "STARLING_SEED").
+Status set_value(Experiment& experiment, std::string_view key, std::string_view value,
+                 const std::string& place);
+
+// Reads a TOML file over `experiment`. Unknown keys and bad values name the file, the line and the key. Its
+// faults, if it has any, replace those that were there. On an Error `experiment` is as it was.
+Status read_file(Experiment& experiment, const std::string& path);
+
+// Reads STARLING_* variables over `experiment`. `lookup` is std::getenv in the program. Empty variables and
+// unknown STARLING_ names are not seen. (data.source is STARLING_DATA_SOURCE: STARLING_DATA is the folder of
+// data sets.)
+Status read_environment(Experiment& experiment, const std::function<const char*(const char*)>& lookup);
+
+// --slow PEER=FACTOR[@FROM..[TO]]: "3=10", "3=10@5s..60s", "3=2.5@1m.."
+Result<Fault> parse_slow(std::string_view text);
+std::string format_slow(const Fault& fault);  // its inverse. REQUIRES: fault.kind == slow
+
+// What fits no single key, and every key's own limits again for an experiment that was not read: fault peers
+// that exist, times that run forwards, factors of 1 and more.
+Status check(const Experiment& experiment);
+
+// The whole experiment as a TOML file that reads back to the same value. REQUIRES: check() is content.
+std::string to_toml(const Experiment& experiment);
+
+// What the peers of one run share, as a manifest carries it; `apply_shared` is its inverse and checks like a
+// file: afterwards every shared setting is as it was where the list was made, unset ones included. An Error
+// changes nothing.
+std::vector<std::pair<std::string, std::string>> shared_settings(const Experiment& experiment);
+Status apply_shared(Experiment& experiment, const std::vector<std::pair<std::string, std::string>>& values);
+
+}  // namespace starling::training

@@ -1,0 +1,239 @@
+// The experiment file; the only user of toml++.
+#include <toml++/toml.h>
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "training/experiment.h"
+#include "training/files.h"
+#include "training/nearest.h"
+#include "training/quantities.h"
+
+namespace starling::training {
+namespace {
+
+constexpr std::size_t kLargestFile = 1 << 20;  // bytes; an experiment is a page
+constexpr std::size_t kMostFaults = 10'000;
+
+std::string place(const std::string& path, const toml::node& node) {
+  return path + ", line " + std::to_string(node.source().begin.line);
+}
+
+// The text of a value as a flag would give it; nullopt for arrays, tables and dates.
+std::optional<std::string> scalar(const toml::node& node) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* whole = node.as_integer()) return std::to_string(whole->get());
+  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
+  if (const auto* number = node.as_floating_point()) {
+    const double value = number->get();
+    if (std::abs(value) < 0x1p53 && value == std::floor(value)) {
+      return std::to_string(static_cast<std::int64_t>(value));  // 1e5 where a whole number is wanted
+    }
+    return format_number(value);
+  }
+  return std::nullopt;
+}
+
+// Slow is a factor; the others are said to be true. Sets kind and factor.
+Status read_kind(Fault& fault, const std::string& key, const std::string& value, Fault::Kind kind) {
+  fault.kind = kind;
+  if (kind == Fault::Kind::slow) {
+    const auto factor = parse_real(value, {1, 1e6});
+    if (!factor) return factor.error();
+    fault.factor = *factor;
+  } else if (value != "true") {
+    return Error{"'" + value.substr(0, 80) + "' is not accepted; write " + key +
+                 " = true, or leave the fault out"};
+  }
+  return Done{};
+}
+
+Result<Fault> read_fault(const toml::table& table, const std::string& path) {
+  using enum Fault::Kind;
+  static const std::vector<std::string> kKeys = {"fault.peer",  "fault.slow", "fault.pause", "fault.crash",
+                                                 "fault.leave", "fault.join", "fault.from",  "fault.to"};
+  Fault fault;
+  bool has_peer = false;
+  std::vector<std::string> kinds;
+  for (const auto& [name_node, node] : table) {
+    const std::string key(name_node.str());
+    const std::string where = place(path, node) + ": ";
+    if (key == "link") {
+      return Error{where + "fault.link: a single link cannot be given faults in this version; " +
+                   "[network] shapes all of them"};
+    }
+    if (std::find(kKeys.begin(), kKeys.end(), "fault." + key) == kKeys.end()) {
+      return Error{where + unknown_key("fault." + key, kKeys)};
+    }
+    const auto value = scalar(node);
+    if (!value) return Error{where + "fault." + key + ": expected a single value"};
+    Status status = Done{};
+    if (key == "peer") {
+      const auto peer = parse_whole(*value, 0, 99'999);
+      if (!peer) return Error{where + "fault.peer: " + peer.error().message};
+      fault.peer = static_cast<std::uint32_t>(*peer);
+      has_peer = true;
+    } else if (key == "from" || key == "to") {
+      const auto time = parse_seconds(*value);
+      if (!time) return Error{where + "fault." + key + ": " + time.error().message};
+      if (key == "from") {
+        fault.from = *time;
+      } else {
+        fault.to = *time;
+      }
+    } else {
+      for (const auto kind : {slow, pause, crash, leave, join}) {
+        if (key != name(kind)) continue;
+        kinds.push_back(key);
+        if (Status read = read_kind(fault, key, *value, kind); !read) {
+          return Error{where + "fault." + key + ": " + read.error().message};
+        }
+      }
+    }
+  }
+  const std::string where = place(path, table) + ": ";
+  if (!has_peer) return Error{where + "this fault has no 'peer'; peers are numbered from 0"};
+  if (kinds.size() != 1) {
+    return Error{where + "this fault has " + (kinds.empty() ? "no kind" : "several kinds") +
+                 "; expected exactly one of slow = FACTOR, pause, crash, leave or join = true"};
+  }
+  if (fault.to && fault.kind != slow && fault.kind != pause) {
+    return Error{where + "fault.to belongs to slow and pause alone"};
+  }
+  if (fault.to && *fault.to <= fault.from) return Error{where + "fault.to must be later than fault.from"};
+  return fault;
+}
+
+Status read_faults(Experiment& experiment, const toml::node& node, const std::string& path) {
+  const toml::array* list = node.as_array();
+  if (list == nullptr ||
+      !std::all_of(list->begin(), list->end(), [](const auto& e) { return e.is_table(); })) {
+    return Error{place(path, node) + ": fault: expected [[fault]] tables, each in double brackets"};
+  }
+  if (list->size() > kMostFaults) {
+    return Error{place(path, node) + ": fault: at most " + std::to_string(kMostFaults) +
+                 " faults are accepted"};
+  }
+  experiment.faults.clear();
+  for (const auto& element : *list) {
+    auto fault = read_fault(*element.as_table(), path);
+    if (!fault) return fault.error();
+    experiment.faults.push_back(*fault);
+  }
+  return Done{};
+}
+
+bool is_table_name(const std::string& name) {
+  return std::any_of(settings().begin(), settings().end(),
+                     [&](const Setting& setting) { return setting.key.starts_with(name + "."); });
+}
+
+bool is_key(const std::string& key) {
+  return std::any_of(settings().begin(), settings().end(),
+                     [&](const Setting& setting) { return setting.key == key; });
+}
+
+std::vector<std::string> keys_of_file() {
+  std::vector<std::string> keys;
+  for (const auto& setting : settings()) keys.push_back(setting.key);
+  keys.emplace_back("fault.peer");
+  return keys;
+}
+
+// All keys of one table, the top level (prefix "") or a table in it.
+Status read_table(Experiment& experiment, const toml::table& table, const std::string& prefix,
+                  const std::string& path) {
+  for (const auto& [name_node, node] : table) {
+    const std::string name(name_node.str());
+    const std::string key = prefix + name;
+    Status status = Done{};
+    if (key == "fault") {
+      status = read_faults(experiment, node, path);
+    } else if (prefix.empty() && is_table_name(name)) {
+      if (!node.is_table()) {
+        return Error{place(path, node) + ": " + key + ": expected a table, [" + key + "]"};
+      }
+      status = read_table(experiment, *node.as_table(), name + ".", path);
+    } else if (!is_key(key)) {
+      return Error{place(path, node) + ": " + unknown_key(key, keys_of_file())};
+    } else if (const auto value = scalar(node)) {
+      status = set_value(experiment, key, *value, place(path, node));
+    } else {
+      return Error{place(path, node) + ": " + key + ": expected a single value"};
+    }
+    if (!status) return status;
+  }
+  return Done{};
+}
+
+// A TOML basic string.
+std::string quote(const std::string& text) {
+  static constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out += "\\u00";
+      out += kDigits[byte >> 4];
+      out += kDigits[byte & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+// TOML's whole numbers have 63 bits; a larger seed is written as text.
+std::string write_value(const Setting& setting, const std::string& value) {
+  if (setting.form == Setting::Form::text) return quote(value);
+  if (setting.form == Setting::Form::number && !parse_number<std::int64_t>(value) &&
+      parse_number<std::uint64_t>(value)) {
+    return quote(value);
+  }
+  return value;
+}
+
+}  // namespace
+
+Status read_file(Experiment& experiment, const std::string& path) {
+  const auto text = read_text(path, kLargestFile);
+  if (!text) return text.error();
+  try {
+    const toml::table table = toml::parse(*text, path);
+    Experiment read = experiment;
+    if (Status status = read_table(read, table, "", path); !status) return status;
+    experiment = std::move(read);
+    return Done{};
+  } catch (const toml::parse_error& error) {
+    return Error{path + ", line " + std::to_string(error.source().begin.line) + ": " +
+                 std::string(error.description())};
+  }
+}
+
+std::string to_toml(const Experiment& experiment) {
+  std::string text, table;
+  for (const auto& setting : settings()) {
+    const auto value = setting.get(experiment);
+    if (!value) continue;
+    const auto dot = setting.key.find('.');
+    const std::string its_table = dot == std::string::npos ? "" : setting.key.substr(0, dot);
+    if (its_table != table) {
+      text += "\n[" + its_table + "]\n";
+      table = its_table;
+    }
+    text += (dot == std::string::npos ? setting.key : setting.key.substr(dot + 1)) + " = " +
+            write_value(setting, *value) + "\n";
+  }
+  for (const auto& fault : experiment.faults) {
+    text += "\n[[fault]]\npeer = " + std::to_string(fault.peer) + "\n" + name(fault.kind) + " = " +
+            (fault.kind == Fault::Kind::slow ? format_number(fault.factor) : "true") +
+            "\nfrom = " + quote(format_duration(fault.from)) + "\n";
+    if (fault.to) text += "to = " + quote(format_duration(*fault.to)) + "\n";
+  }
+  return text;
+}
+
+}  // namespace starling::training

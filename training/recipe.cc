@@ -1,0 +1,62 @@
+#include "training/recipe.h"
+
+#include <numeric>
+#include <utility>
+
+#include "datasets/partition.h"
+
+namespace starling::training {
+
+namespace {
+
+enum Stream : std::uint64_t { kParameters = 11, kBatches };
+
+}  // namespace
+
+Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train) {
+  const auto& shape = train.shape;
+  return models::make_model(experiment.model, models::Shape{shape.channels, shape.height, shape.width},
+                            train.classes);
+}
+
+std::vector<float> first_parameters(const models::Plan& plan, std::uint64_t seed) {
+  std::vector<float> parameters(plan.layout.arena_size());
+  models::initialize(plan, Random(seed).split(kParameters), parameters);
+  return parameters;
+}
+
+Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& experiment,
+                                                          const models::Plan& plan,
+                                                          const kernels::Backend& backend,
+                                                          const datasets::Dataset& train, std::uint64_t slot,
+                                                          std::uint32_t slots) {
+  std::vector<std::uint32_t> shard;
+  if (slots == 0) {
+    shard.resize(train.size());
+    std::iota(shard.begin(), shard.end(), 0U);
+  } else {
+    auto part = datasets::partition(train, experiment.partition, static_cast<int>(slots),
+                                    static_cast<int>(slot % slots), experiment.seed);
+    if (!part) return part.error();
+    shard = std::move(*part);
+  }
+  if (shard.empty()) {
+    return Error{"no training samples for slot " + std::to_string(slot) + " of " + std::to_string(slots) +
+                 ": the set holds only " + std::to_string(train.size())};
+  }
+  models::Arena::SgdStep step;
+  step.learning_rate = static_cast<float>(experiment.learning_rate);
+  step.momentum = static_cast<float>(experiment.momentum);
+  step.weight_decay = static_cast<float>(experiment.weight_decay);
+  step.nesterov = experiment.nesterov;
+
+  const Random batches = Random(experiment.seed).split(kBatches).split(slot);
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (std::uint32_t w = 0; w < experiment.workers; ++w) {
+    workers.push_back(std::make_unique<Worker>(plan, backend, train, BatchSampler(shard, batches.split(w)),
+                                               experiment.batch_size, step));
+  }
+  return workers;
+}
+
+}  // namespace starling::training

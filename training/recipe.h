@@ -1,0 +1,33 @@
+// From an experiment to what trains: the same first parameters, shards and batches in the daemon and in the
+// simulator.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "datasets/dataset.h"
+#include "kernels/backend.h"
+#include "models/spec.h"
+#include "training/experiment.h"
+#include "training/worker.h"
+
+namespace starling::training {
+
+// The experiment's model for this data.
+Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train);
+
+// What a beginner starts from: a function of the plan and the seed alone. arena_size() floats.
+std::vector<float> first_parameters(const models::Plan& plan, std::uint64_t seed);
+
+// The Hogwild workers of one peer on its shard of the training set: slot mod slots of the experiment's
+// partition, or, with slots = 0, the whole set in an order that depends on `slot` alone. Batches are a
+// function of the seed, the slot and the worker's number. `plan`, `backend` and `train` outlive the workers.
+Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& experiment,
+                                                          const models::Plan& plan,
+                                                          const kernels::Backend& backend,
+                                                          const datasets::Dataset& train, std::uint64_t slot,
+                                                          std::uint32_t slots);
+
+}  // namespace starling::training

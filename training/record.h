@@ -1,0 +1,82 @@
+// What a run leaves behind: the summary that `swarm` and `simulate` print and file, the time series beside
+// it, and the folder they lie in. Numbers that are absent or not finite are null in JSON.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace starling::training {
+
+struct ExchangeCounts {
+  std::uint64_t completed = 0, aborted = 0, rejected = 0, half_applied_chunks = 0;
+};
+
+struct PeerRecord {
+  std::string name;
+  std::string device = "cpu";
+  std::uint64_t steps = 0, samples = 0;
+  std::optional<double> accuracy{};  // of its own replica; none where it left no parameters
+  std::uint64_t exchanges = 0;       // completed ones it began or answered
+  double slow = 1;
+  std::string state{};  // finished, left, crashed, running
+};
+
+struct Summary {
+  std::string name, mode;  // mode: "swarm" or "simulate"
+  std::uint64_t seed = 0;
+  std::string model;
+  std::uint64_t parameters = 0;
+  std::string data;
+  std::uint32_t peers = 0;
+  std::string topology;
+  std::optional<double> spectral_gap;
+  std::string rule;
+  double seconds = 0, wall_seconds = 0;
+  std::uint64_t samples = 0;
+  double samples_per_second = 0;
+  std::optional<double> accuracy, loss, accuracy_min, accuracy_max, consensus_distance;
+  std::optional<double> consensus_distance_before_settling;
+  std::optional<double> seconds_to_target;
+  ExchangeCounts exchanges;
+  std::uint64_t bytes_sent = 0;
+  std::optional<std::string> trace_hash;  // of simulate only
+  std::vector<PeerRecord> per_peer;
+};
+
+// The JSON object of the design, one line without a newline at its end.
+std::string to_json(const Summary& summary);
+
+// sqrt(mean over peers of |x_i - mean|^2) / |mean|; also writes the mean. All replicas have the same length;
+// sums are in double. 0 where all replicas are equal, infinite where unequal ones have the mean 0. REQUIRES:
+// at least one.
+double consensus(const std::vector<std::vector<float>>& replicas, std::vector<float>& mean);
+
+// A run's folder. create() makes it with its parents, and refuses one that already holds results (a
+// summary.json or metrics.jsonl) unless `force`, which removes these two.
+class RunFolder {
+ public:
+  static Result<RunFolder> create(const std::string& path, bool force);
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  // Writes a whole file so that a reader sees the old or the new one, never a part (temporary file, fsync,
+  // rename).
+  Status write(const std::string& name, const std::string& text) const;
+
+ private:
+  std::string path_;
+};
+
+// metrics.jsonl: one line per sample of one peer (or of the mean model, peer "mean").
+struct MetricsLine {
+  double seconds = 0;
+  std::string peer{};
+  std::uint64_t steps = 0, samples = 0, exchanges = 0;
+  std::optional<double> loss{}, accuracy{}, consensus_distance{};
+};
+std::string to_json(const MetricsLine& line);
+
+}  // namespace starling::training

@@ -1,0 +1,298 @@
+// The table of everything that can be set, and the ways in that need nothing but the table.
+#include <algorithm>
+#include <type_traits>
+
+#include "base/text.h"
+#include "training/experiment.h"
+#include "training/nearest.h"
+#include "training/quantities.h"
+
+namespace starling::training {
+namespace {
+
+template <class T>
+struct Optional : std::false_type {};
+template <class T>
+struct Optional<std::optional<T>> : std::true_type {};
+
+enum Scope : bool { of_peer = false, of_run = true };
+
+// What `settings()` says about a setting before the member, the parser and the writer are put to it.
+struct Entry {
+  const char* key;
+  const char* flag;
+  const char* placeholder;
+  const char* help;
+  Setting::Form form;
+  Scope scope;
+};
+
+template <class T, class Parse, class Format>
+Setting make(const Entry& entry, T Experiment::*member, Parse parse, Format format) {
+  Setting setting;
+  setting.key = entry.key;
+  setting.flag = entry.flag;
+  setting.environment = "STARLING_";
+  for (const char c : setting.flag.substr(2)) {
+    setting.environment += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  }
+  setting.placeholder = entry.placeholder;
+  setting.help = entry.help;
+  setting.form = entry.form;
+  setting.shared = entry.scope == of_run;
+  setting.set = [member, parse](Experiment& experiment, std::string_view text) -> Status {
+    const auto value = parse(text);
+    if (!value.ok()) return value.error();
+    if constexpr (Optional<T>::value) {
+      experiment.*member = static_cast<typename T::value_type>(*value);
+    } else {
+      experiment.*member = static_cast<T>(*value);
+    }
+    return Done{};
+  };
+  setting.get = [member, format](const Experiment& experiment) -> std::optional<std::string> {
+    if constexpr (Optional<T>::value) {
+      if (!(experiment.*member)) return std::nullopt;
+      return format(*(experiment.*member));
+    } else {
+      return format(experiment.*member);
+    }
+  };
+  setting.reset = [member](Experiment& experiment) { experiment.*member = Experiment{}.*member; };
+  return setting;
+}
+
+template <class T>
+Setting whole(Entry entry, T Experiment::*member, std::uint64_t low, std::uint64_t high) {
+  return make(
+      entry, member, [low, high](std::string_view text) { return parse_whole(text, low, high); },
+      [](std::uint64_t value) { return std::to_string(value); });
+}
+
+template <class T>
+Setting real(Entry entry, T Experiment::*member, Interval interval) {
+  return make(
+      entry, member, [interval](std::string_view text) { return parse_real(text, interval); }, format_number);
+}
+
+Setting truth(Entry entry, bool Experiment::*member) {
+  return make(
+      entry, member,
+      [](std::string_view text) -> Result<bool> {
+        if (text == "true") return true;
+        if (text == "false") return false;
+        return Error{"'" + std::string(text.substr(0, 80)) + "' is neither true nor false"};
+      },
+      [](bool value) -> std::string { return value ? "true" : "false"; });
+}
+
+std::string same(const std::string& text) {
+  return text;
+}
+
+// One of the names that this version has.
+Setting choice(Entry entry, std::string Experiment::*member, std::vector<std::string> names) {
+  return make(
+      entry, member,
+      [names = std::move(names)](std::string_view text) -> Result<std::string> {
+        if (std::find(names.begin(), names.end(), text) != names.end()) return std::string(text);
+        return Error{"'" + std::string(text.substr(0, 80)) + "' is not available; this version has " +
+                     one_of(names)};
+      },
+      same);
+}
+
+// Whether `text` is UTF-8 (RFC 3629): the experiment file can hold nothing else.
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto at = [&](std::size_t j) -> unsigned {
+      return j < text.size() ? static_cast<unsigned char>(text[j]) : 0;
+    };
+    const unsigned lead = at(i);
+    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : (lead >> 4) == 0xe ? 3 : 4;
+    if ((lead >= 0x80 && lead < 0xc2) || lead > 0xf4) return false;
+    for (std::size_t j = 1; j < length; ++j) {
+      if ((at(i + j) & 0xc0) != 0x80) return false;
+    }
+    const unsigned second = at(i + 1);  // not too long a form, no surrogate, not beyond U+10FFFF
+    if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) ||
+        (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f)) {
+      return false;
+    }
+    i += length;
+  }
+  return true;
+}
+
+// Text that another room looks up: not empty, not long, printable.
+Setting words(Entry entry, std::string Experiment::*member, std::size_t longest) {
+  return make(
+      entry, member,
+      [longest](std::string_view text) -> Result<std::string> {
+        const bool printable = std::all_of(text.begin(), text.end(), [](char c) {
+          const auto byte = static_cast<unsigned char>(c);
+          return byte >= 0x20 && byte != 0x7f;
+        });
+        if (!text.empty() && text.size() <= longest && printable && is_utf8(text)) return std::string(text);
+        return Error{"expected 1 to " + std::to_string(longest) + " printable characters in UTF-8"};
+      },
+      same);
+}
+
+// A run's name is a part of its folder's.
+Result<std::string> parse_name(std::string_view text) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  if (!text.empty() && text.size() <= 100 && text.front() != '.' && text.front() != '-' &&
+      std::all_of(text.begin(), text.end(), fits)) {
+    return std::string(text);
+  }
+  return Error{
+      "'" + std::string(text.substr(0, 80)) +
+      "' cannot name a run; expected 1 to 100 letters, digits, '.', '_' or '-', the first a letter or digit"};
+}
+
+Result<Duration> parse_run_time(std::string_view text) {
+  const auto d = parse_seconds(text);
+  if (d.ok() && *d == Duration{0})
+    return Error{"a run of no time trains nothing; expected more than 0 seconds"};
+  return d;
+}
+
+std::vector<Setting> make_settings() {
+  using enum Setting::Form;
+  using E = Experiment;
+  std::vector<Setting> table = {
+      make({"name", "--name", "NAME", "name of the run; its folder is runs/NAME-SEED", text, of_peer},
+           &E::name, parse_name, same),
+      whole({"seed", "--seed", "N", "all chance in the run comes from it", number, of_run}, &E::seed, 0,
+            UINT64_MAX),
+      whole({"peers", "--peers", "N", "how many peers", number, of_run}, &E::peers, 1, 100'000),
+
+      words({"model.name", "--model", "NAME", "the network (starling model list)", text, of_run}, &E::model,
+            100),
+      words({"data.source", "--data", "NAME-OR-PATH", "the data set (starling data list)", text, of_run},
+            &E::data, 4096),
+      words({"data.partition", "--partition", "NAME", "how the data is dealt out to the peers", text, of_run},
+            &E::partition, 100),
+
+      whole({"training.batch_size", "--batch-size", "N", "samples in a step", number, of_run}, &E::batch_size,
+            1, 65'536),
+      choice({"training.optimizer", "--optimizer", "NAME", "sgd", text, of_run}, &E::optimizer, {"sgd"}),
+      real({"training.learning_rate", "--learning-rate", "R", "step size; 0 only mixes", number, of_run},
+           &E::learning_rate, {0, 1000}),
+      real({"training.momentum", "--momentum", "R", "of each worker's own velocity", number, of_run},
+           &E::momentum, {0, 1, false, true}),
+      real({"training.weight_decay", "--weight-decay", "R", "L2 penalty, added to the gradient", number,
+            of_run},
+           &E::weight_decay, {0, 1000}),
+      truth({"training.nesterov", "--nesterov", "", "Nesterov's momentum", boolean, of_run}, &E::nesterov),
+      choice({"training.precision", "--precision", "NAME", "of the arithmetic: f32", text, of_run},
+             &E::precision, {"f32"}),
+      whole({"training.workers", "--workers", "N", "Hogwild workers in each peer", number, of_peer},
+            &E::workers, 1, 1024),
+      make({"training.pace", "--pace", "TIME", "least time of a step, for example 20ms", text, of_peer},
+           &E::pace, parse_time, format_duration),
+      real({"training.epochs", "--epochs", "E", "end after so many passes of the swarm over the data", number,
+            of_run},
+           &E::epochs, {0, 1e6, true}),
+      whole({"training.steps", "--steps", "S", "end after so many steps of each peer", number, of_run},
+            &E::steps, 1, 1'000'000'000'000),
+      make({"training.seconds", "--seconds", "T", "end after so many seconds, or a time such as 2m", text,
+            of_run},
+           &E::seconds, parse_run_time, format_duration),
+      real({"training.target_accuracy", "--target-accuracy", "A", "end when the mean model reaches it (0.97)",
+            number, of_run},
+           &E::target_accuracy, {0, 1, true}),
+
+      choice({"gossip.rule", "--rule", "NAME", "pairwise, or none: peers that learn alone", text, of_run},
+             &E::rule, {"pairwise", "none"}),
+      words({"gossip.topology", "--topology", "NAME", "who may exchange with whom (starling topology list)",
+             text, of_run},
+            &E::topology, 4096),
+      make({"gossip.every", "--every", "WHEN",
+            "how often a peer begins an exchange: '8 steps', '200ms', 'always'", text, of_run},
+           &E::every, parse_every, format_every),
+      choice({"gossip.payload", "--payload", "NAME", "what travels: f32", text, of_run}, &E::payload,
+             {"f32"}),
+
+      make({"network.latency", "--latency", "TIME", "of every link, one way", text, of_peer}, &E::latency,
+           parse_time, format_duration),
+      make({"network.bandwidth", "--bandwidth", "RATE", "of every link, each way, for example 100Mbit/s",
+            text, of_peer},
+           &E::bandwidth, parse_rate, format_rate),
+  };
+  for (auto& setting : table) {
+    if (setting.key == "data.source") setting.environment = "STARLING_DATA_SOURCE";
+  }
+  return table;
+}
+
+const Setting* find(std::string_view key) {
+  for (const auto& setting : settings()) {
+    if (setting.key == key) return &setting;
+  }
+  return nullptr;
+}
+
+Status set_one(Experiment& experiment, const Setting& setting, std::string_view value,
+               const std::string& place) {
+  Status status = setting.set(experiment, value);
+  if (status.ok()) return status;
+  return Error{place + ": " + setting.key + ": " + status.error().message};
+}
+
+}  // namespace
+
+const std::vector<Setting>& settings() {
+  static const std::vector<Setting> table = make_settings();
+  return table;
+}
+
+Status set_value(Experiment& experiment, std::string_view key, std::string_view value,
+                 const std::string& place) {
+  if (const Setting* setting = find(key)) return set_one(experiment, *setting, value, place);
+  std::vector<std::string> keys;
+  for (const auto& setting : settings()) keys.push_back(setting.key);
+  return Error{place + ": " + unknown_key(key, keys)};
+}
+
+Status read_environment(Experiment& experiment, const std::function<const char*(const char*)>& lookup) {
+  Experiment read = experiment;
+  for (const auto& setting : settings()) {
+    const char* value = lookup(setting.environment.c_str());
+    if (value == nullptr || *value == '\0') continue;
+    if (Status status = set_one(read, setting, value, setting.environment); !status) return status;
+  }
+  experiment = std::move(read);
+  return Done{};
+}
+
+std::vector<std::pair<std::string, std::string>> shared_settings(const Experiment& experiment) {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const auto& setting : settings()) {
+    if (!setting.shared) continue;
+    if (auto value = setting.get(experiment)) values.emplace_back(setting.key, std::move(*value));
+  }
+  return values;
+}
+
+Status apply_shared(Experiment& experiment, const std::vector<std::pair<std::string, std::string>>& values) {
+  static const std::string kPlace = "the swarm's settings";
+  Experiment joined = experiment;
+  for (const auto& setting : settings()) {
+    if (setting.shared) setting.reset(joined);
+  }
+  for (const auto& [key, value] : values) {
+    const Setting* setting = find(key);
+    if (setting != nullptr && !setting->shared)
+      return Error{kPlace + ": " + setting->key + " is each peer's own"};
+    if (Status status = set_value(joined, key, value, kPlace); !status) return status;
+  }
+  experiment = std::move(joined);
+  return Done{};
+}
+
+}  // namespace starling::training

@@ -1,0 +1,78 @@
+#include "training/worker.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace starling::training {
+
+BatchSampler::BatchSampler(std::vector<std::uint32_t> shard, Random random)
+    : order_(std::move(shard)), random_(random), position_(order_.size()) {
+  STARLING_CHECK(!order_.empty());
+}
+
+void BatchSampler::next(std::span<std::uint32_t> batch) {
+  for (auto& index : batch) {
+    if (position_ == order_.size()) {
+      random_.shuffle(std::span(order_));
+      position_ = 0;
+    }
+    index = order_[position_++];
+  }
+}
+
+Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
+               BatchSampler sampler, std::uint32_t batch_size, models::Arena::SgdStep step)
+    : network_(plan, backend, static_cast<int>(batch_size), models::Purpose::train),
+      data_(data),
+      sampler_(std::move(sampler)),
+      step_(step),
+      indices_(batch_size),
+      inputs_(batch_size * static_cast<std::size_t>(data.shape.size())),
+      labels_(batch_size),
+      gradient_(plan.layout.arena_size()),
+      velocity_(plan.layout.arena_size()) {
+  STARLING_CHECK(plan.spec.input.size() == data.shape.size() && plan.classes >= data.classes);
+}
+
+double Worker::compute(const float* parameters) {
+  sampler_.next(indices_);
+  data_.gather(indices_, inputs_.data(), labels_.data());
+  return network_.train(parameters, inputs_.data(), labels_.data(), gradient_.data());
+}
+
+void Worker::apply(models::Arena& arena) {
+  arena.sgd(gradient_, velocity_, step_);
+}
+
+Evaluator::Evaluator(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
+                     int batch)
+    : network_(plan, backend, batch, models::Purpose::evaluate),
+      data_(data),
+      indices_(static_cast<std::size_t>(batch)),
+      inputs_(static_cast<std::size_t>(batch) * static_cast<std::size_t>(data.shape.size())),
+      labels_(static_cast<std::size_t>(batch)) {
+  STARLING_CHECK(plan.spec.input.size() == data.shape.size() && plan.classes >= data.classes);
+}
+
+Evaluator::Score Evaluator::evaluate(const float* parameters, std::size_t limit) {
+  const std::size_t total = std::min(limit, data_.size());
+  double loss_sum = 0;
+  std::int64_t correct = 0;
+  for (std::size_t start = 0; start < total; start += indices_.size()) {
+    const auto count = std::min(indices_.size(), total - start);
+    const auto batch = std::span(indices_).first(count);
+    std::iota(batch.begin(), batch.end(), static_cast<std::uint32_t>(start));
+    data_.gather(batch, inputs_.data(), labels_.data());
+    const auto result =
+        network_.evaluate(parameters, inputs_.data(), labels_.data(), static_cast<int>(count));
+    loss_sum += result.loss_sum;
+    correct += result.correct;
+  }
+  if (total == 0) return {};
+  const auto n = static_cast<double>(total);
+  return {.accuracy = static_cast<double>(correct) / n, .loss = loss_sum / n};
+}
+
+}  // namespace starling::training

@@ -1,0 +1,78 @@
+// One Hogwild worker: its network, its batches, its optimizer state. It computes on the parameters it is
+// shown and applies its update to the shared arena without a lock (Recht et al., "Hogwild!", NIPS 2011). The
+// daemon calls compute and apply back to back on a thread per worker; the simulator computes at a step's
+// start on a snapshot and applies at its end.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/random.h"
+#include "datasets/dataset.h"
+#include "kernels/backend.h"
+#include "models/arena.h"
+#include "models/network.h"
+
+namespace starling::training {
+
+// Endless batches of indices into a shard: every epoch of the shard in a new order, batches run across its
+// end.
+class BatchSampler {
+ public:
+  BatchSampler(std::vector<std::uint32_t> shard, Random random);  // REQUIRES: shard is not empty
+  void next(std::span<std::uint32_t> batch);
+
+ private:
+  std::vector<std::uint32_t> order_;
+  Random random_;
+  std::size_t position_ = 0;
+};
+
+class Worker {
+ public:
+  // `plan`, `data` and `backend` outlive the worker. REQUIRES: the plan fits the data's shape and classes.
+  Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
+         BatchSampler sampler, std::uint32_t batch_size, models::Arena::SgdStep step);
+
+  // Draws the next batch and computes its mean loss and gradient on `parameters` (arena_size() floats).
+  double compute(const float* parameters);
+  // Adds the update that the last compute() led to.
+  void apply(models::Arena& arena);
+
+  std::uint32_t batch_size() const { return static_cast<std::uint32_t>(indices_.size()); }
+
+ private:
+  models::Network network_;
+  const datasets::Dataset& data_;
+  BatchSampler sampler_;
+  models::Arena::SgdStep step_;
+  std::vector<std::uint32_t> indices_;
+  std::vector<float> inputs_;
+  std::vector<std::int32_t> labels_;
+  std::vector<float> gradient_, velocity_;
+};
+
+// Accuracy and mean loss of some parameters on (the first `limit` samples of) a set; zeros for an empty one.
+// Holds a forward-only network.
+class Evaluator {
+ public:
+  // All three outlive the evaluator. REQUIRES: batch > 0; the plan fits the data's shape and classes.
+  Evaluator(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
+            int batch = 250);
+
+  struct Score {
+    double accuracy = 0;
+    double loss = 0;
+  };
+  Score evaluate(const float* parameters, std::size_t limit = SIZE_MAX);
+
+ private:
+  models::Network network_;
+  const datasets::Dataset& data_;
+  std::vector<std::uint32_t> indices_;
+  std::vector<float> inputs_;
+  std::vector<std::int32_t> labels_;
+};
+
+}  // namespace starling::training

@@ -1,0 +1,139 @@
+#include "transport/handshake.h"
+
+#include <string>
+#include <utility>
+
+#include "transport/message_io.h"
+
+namespace starling::transport {
+namespace {
+
+// A Hello at its largest, with room to spare: nobody unknown makes us reserve more.
+constexpr std::size_t kHandshakeBytesMax = 4096;
+
+// What is heard of a remote that is turned away, before it is cut off.
+constexpr std::size_t kDroppedBytesMax = std::size_t{1} << 16;
+
+class Limits {
+ public:
+  Limits(Link& link, Duration at_most) : link_(link) {
+    link_.limit_body(kHandshakeBytesMax);
+    link_.expires_after(at_most);
+  }
+  ~Limits() {
+    link_.limit_body(wire::kChunkBodyBytesMax);
+    link_.expires_never();
+  }
+  Limits(const Limits&) = delete;
+  Limits& operator=(const Limits&) = delete;
+
+ private:
+  Link& link_;
+};
+
+LinkError fail(Link& link, LinkErrorKind kind, std::string sentence) {
+  link.close();
+  return {{std::move(sentence)}, kind};
+}
+
+// What a failed read or write of the handshake means, with the address in it.
+LinkError explain(Link& link, const LinkError& error) {
+  const std::string who = to_string(link.remote());
+  switch (error.kind) {
+    case LinkErrorKind::bad_magic:
+    case LinkErrorKind::oversize:
+    case LinkErrorKind::malformed:
+    case LinkErrorKind::bad_checksum:
+      return fail(link, error.kind, who + " is not a Starling peer: " + error.message);
+    case LinkErrorKind::bad_version:
+      return fail(link, error.kind, who + " refused: " + error.message);
+    case LinkErrorKind::timed_out:
+      return fail(link, error.kind, who + " did not introduce itself in time");
+    case LinkErrorKind::closed_by_peer:
+    case LinkErrorKind::broken:
+      return fail(link, error.kind,
+                  who + " ended the connection before introducing itself: " + error.message);
+    default:
+      return fail(link, error.kind, who + ": " + error.message);
+  }
+}
+
+std::string swarm_sentence(const Link& link, const wire::Hello& mine, const wire::Hello& theirs) {
+  return "swarm '" + theirs.swarm + "' of " + to_string(link.remote()) +
+         " refused: this peer belongs to swarm '" + mine.swarm + "'";
+}
+
+std::string self_sentence(const Link& link) {
+  return to_string(link.remote()) + " is this peer itself";
+}
+
+// Says why, and leaves the remote to read it: this direction ends, the remote closes. What else it may have
+// sent is not waited for beyond that.
+asio::awaitable<void> turn_away(Link& link, wire::RefusalReason reason, std::string sentence) {
+  wire::Message refusal = wire::Refusal{reason, std::move(sentence)};
+  const LinkStatus said = co_await write_message(link, std::move(refusal));
+  if (said.ok()) {
+    link.finish();
+    co_await link.drain(kDroppedBytesMax);
+  }
+  link.close();
+}
+
+}  // namespace
+
+asio::awaitable<LinkResult<wire::Hello>> introduce(Link& link, wire::Hello mine, Duration at_most) {
+  const Limits limits(link, at_most);
+  wire::Message greeting = mine;
+  const LinkStatus said = co_await write_message(link, std::move(greeting));
+  if (!said.ok()) co_return explain(link, said.error());
+
+  auto answer = co_await read_message(link);
+  if (!answer.ok()) co_return explain(link, answer.error());
+  if (const auto* refusal = std::get_if<wire::Refusal>(&*answer)) {
+    co_return fail(link, LinkErrorKind::refused, to_string(link.remote()) + " refused: " + refusal->text);
+  }
+  auto* hello = std::get_if<wire::Hello>(&*answer);
+  if (hello == nullptr || hello->purpose != mine.purpose) {
+    co_return fail(link, LinkErrorKind::malformed, to_string(link.remote()) + " did not answer with a Hello");
+  }
+  if (hello->swarm != mine.swarm) {
+    co_return fail(link, LinkErrorKind::wrong_swarm, swarm_sentence(link, mine, *hello));
+  }
+  if (hello->id == mine.id) co_return fail(link, LinkErrorKind::same_peer, self_sentence(link));
+  co_return std::move(*hello);
+}
+
+asio::awaitable<LinkResult<wire::Hello>> admit(Link& link, wire::Hello mine, Duration at_most) {
+  const Limits limits(link, at_most);
+  auto first = co_await read_message(link);
+  if (!first.ok()) {
+    if (first.error().kind == LinkErrorKind::bad_version) {
+      co_await turn_away(link, wire::RefusalReason::wrong_version, first.error().message);
+    }
+    co_return explain(link, first.error());
+  }
+  auto* hello = std::get_if<wire::Hello>(&*first);
+  if (hello == nullptr) {
+    co_return fail(link, LinkErrorKind::malformed, to_string(link.remote()) + " did not begin with a Hello");
+  }
+  if (hello->swarm != mine.swarm) {
+    std::string sentence = swarm_sentence(link, mine, *hello);
+    std::string told =
+        "swarm '" + hello->swarm + "' refused: this peer belongs to swarm '" + mine.swarm + "'";
+    co_await turn_away(link, wire::RefusalReason::wrong_swarm, std::move(told));
+    co_return fail(link, LinkErrorKind::wrong_swarm, std::move(sentence));
+  }
+  if (hello->id == mine.id) {
+    std::string told = "that is this peer itself";
+    co_await turn_away(link, wire::RefusalReason::same_peer, std::move(told));
+    co_return fail(link, LinkErrorKind::same_peer, self_sentence(link));
+  }
+  wire::Hello answer = mine;
+  answer.purpose = hello->purpose;
+  wire::Message reply = std::move(answer);
+  const LinkStatus said = co_await write_message(link, std::move(reply));
+  if (!said.ok()) co_return explain(link, said.error());
+  co_return std::move(*hello);
+}
+
+}  // namespace starling::transport

@@ -1,0 +1,199 @@
+#include "transport/link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <asio/error.hpp>
+
+namespace starling::transport {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+LinkErrorKind kind_of(wire::FrameFault fault) {
+  switch (fault) {
+    case wire::FrameFault::bad_magic:
+      return LinkErrorKind::bad_magic;
+    case wire::FrameFault::bad_version:
+      return LinkErrorKind::bad_version;
+    case wire::FrameFault::oversize:
+      return LinkErrorKind::oversize;
+    case wire::FrameFault::malformed:
+      return LinkErrorKind::malformed;
+    case wire::FrameFault::bad_checksum:
+      return LinkErrorKind::bad_checksum;
+  }
+  return LinkErrorKind::malformed;
+}
+
+}  // namespace
+
+std::string_view name(LinkErrorKind kind) {
+  constexpr std::array<std::string_view, kLinkErrorKinds> names = {
+      "closed",       "closed by peer", "broken",    "unreachable", "timed out", "bad magic", "bad version",
+      "bad checksum", "oversize",       "malformed", "wrong swarm", "same peer", "refused"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+Link::Link(asio::any_io_executor executor, Address remote, std::shared_ptr<Traffic> total)
+    : executor_(std::move(executor)),
+      remote_(std::move(remote)),
+      total_(std::move(total)),
+      timer_(executor_) {}
+
+asio::awaitable<LinkResult<Frame>> Link::read() {
+  if (failure_) co_return *failure_;
+  if (read_failure_) co_return *read_failure_;
+
+  std::array<std::byte, wire::kFrameHeaderBytes> header_bytes = ahead_;
+  std::size_t placed = std::exchange(ahead_bytes_, 0);
+  if (placed < header_bytes.size()) {
+    const MutableBytes rest = MutableBytes(header_bytes).subspan(placed);
+    const bool begun = placed > 0;
+    const LinkStatus filled = co_await fill(rest, {}, placed, begun);
+    if (!filled.ok()) co_return filled.error();
+  }
+  const auto header = wire::FrameHeader::parse(header_bytes);
+  if (!header.ok()) {
+    if (header.error().fault != wire::FrameFault::bad_version) co_return fail(header.error());
+    read_failure_ = LinkError{header.error(), LinkErrorKind::bad_version};
+    co_return *read_failure_;
+  }
+  const std::size_t body_bytes = header->body_bytes;
+  if (body_bytes > body_bytes_max_) {
+    co_return fail(LinkErrorKind::oversize, "a frame of " + std::to_string(body_bytes) +
+                                                " bytes where at most " + std::to_string(body_bytes_max_) +
+                                                " are expected");
+  }
+
+  reserve(wire::kFrameHeaderBytes + body_bytes);
+  std::copy(header_bytes.begin(), header_bytes.end(), buffer_.get());
+  const MutableBytes frame(buffer_.get(), wire::kFrameHeaderBytes + body_bytes);
+  const MutableBytes body = frame.subspan(wire::kFrameHeaderBytes);
+  if (body_bytes > 0) {
+    // One system call takes the body and, if it is there already, the next frame's header.
+    const LinkStatus filled = co_await fill(body, ahead_, placed, true);
+    if (!filled.ok()) co_return filled.error();
+    ahead_bytes_ = placed - body_bytes;
+  }
+
+  Frame out;
+  out.kind = header->kind;
+  std::uint64_t checksum = 0;
+  if (out.kind == wire::FrameKind::control) {
+    out.body = body;
+    checksum = wire::control_checksum(frame, body);
+  } else {
+    out.body = body.subspan(wire::kChunkHeadBytes);
+    checksum = wire::chunk_checksum(Bytes(frame).first<wire::kChunkPrefixBytes>(), out.body);
+  }
+  if (checksum != header->checksum) {
+    co_return fail(LinkErrorKind::bad_checksum, "a frame whose checksum does not fit its bytes");
+  }
+  if (out.kind == wire::FrameKind::chunk) {
+    const auto head = wire::parse_chunk_head(Bytes(body).first<wire::kChunkHeadBytes>(), header->body_bytes);
+    if (!head.ok()) co_return fail(head.error());
+    out.chunk = *head;
+  }
+  co_return out;
+}
+
+// Reads until `wanted` is full; `placed` becomes the bytes read, spare ones included.
+asio::awaitable<LinkStatus> Link::fill(MutableBytes wanted, MutableBytes spare, std::size_t& placed,
+                                       bool frame_begun) {
+  const auto received = co_await receive(wanted, spare);
+  if (!received.ok()) co_return fail(received.error());
+  placed = *received;
+  traffic_.received += placed;
+  total_->received += placed;
+  if (failure_) co_return *failure_;
+  if (placed < wanted.size()) {
+    if (placed > 0 || frame_begun)
+      co_return fail(LinkErrorKind::broken, "the connection ended in the middle of a frame");
+    co_return fail(LinkErrorKind::closed_by_peer, "the remote closed the connection");
+  }
+  co_return Done{};
+}
+
+asio::awaitable<LinkStatus> Link::write(Bytes head, Bytes body) {
+  if (failure_) co_return *failure_;
+  const LinkStatus written = co_await transmit(head, body);
+  if (!written.ok()) co_return fail(written.error());
+  traffic_.sent += head.size() + body.size();
+  total_->sent += head.size() + body.size();
+  co_return Done{};
+}
+
+asio::awaitable<void> Link::drain(std::size_t at_most) {
+  std::array<std::byte, 1024> dropped;
+  for (std::size_t n = 0; n < at_most && !failure_; n += dropped.size()) {
+    const auto received = co_await receive(dropped, {});
+    if (!received.ok() || *received < dropped.size()) break;
+  }
+}
+
+void Link::finish() {
+  if (!failure_) shut_write();
+}
+
+void Link::close() {
+  if (!failure_) static_cast<void>(fail(LinkErrorKind::closed, "this end closed the connection"));
+}
+
+void Link::expires_after(Duration wait) {
+  if (failure_) return;
+  deadline_ = SteadyClock::now() + wait;
+  if (!armed_ || deadline_ < timer_.expiry()) arm();
+}
+
+// The timer, if armed, finds out at its next expiry.
+void Link::expires_never() {
+  deadline_ = SteadyClock::time_point::max();
+}
+
+void Link::arm() {
+  armed_ = true;
+  timer_.expires_at(deadline_);
+  timer_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
+    if (error) return;
+    if (const auto self = weak.lock()) self->at_deadline();
+  });
+}
+
+void Link::at_deadline() {
+  armed_ = false;
+  if (failure_ || deadline_ == SteadyClock::time_point::max()) return;
+  if (SteadyClock::now() < deadline_) {
+    arm();
+  } else {
+    static_cast<void>(fail(LinkErrorKind::timed_out, "the remote took too long"));
+  }
+}
+
+void Link::reserve(std::size_t bytes) {
+  if (bytes <= capacity_) return;
+  constexpr std::size_t kLeast = 4096;
+  const std::size_t most = wire::kFrameHeaderBytes + wire::kChunkBodyBytesMax;
+  const std::size_t capacity = std::max(bytes, std::min(most, std::max(kLeast, 2 * capacity_)));
+  buffer_.reset(static_cast<std::byte*>(::operator new[](capacity, std::align_val_t{64})));
+  capacity_ = capacity;
+}
+
+LinkError Link::fail(LinkErrorKind kind, std::string sentence) {
+  return fail(LinkError{{std::move(sentence)}, kind});
+}
+
+LinkError Link::fail(const wire::FrameError& error) {
+  return fail(kind_of(error.fault), error.message);
+}
+
+LinkError Link::fail(const LinkError& error) {
+  if (!failure_) {
+    failure_ = error;
+    timer_.cancel();
+    shut();
+  }
+  return *failure_;
+}
+
+}  // namespace starling::transport

@@ -1,0 +1,158 @@
+// A Link is an ordered, reliable stream of frames with one remote: the seam between the daemon and its
+// connections. Both transports (tcp.h, memory.h) only move bytes; framing, limits and checksums are judged
+// here, once, for both. Everything about a Link happens on one single-threaded executor: no locks. At most
+// one read and one write may be under way at a time, side by side. A coroutine that uses a Link holds a
+// LinkPtr while it does. After any error the link is closed; every later operation returns that first error
+// again. Steady reading and writing allocates nothing: the receive buffer belongs to the link and grows at
+// most to one frame (1 MiB and 64 bytes).
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "wire/frame.h"
+#include "wire/outcome.h"
+
+namespace starling::transport {
+
+enum class LinkErrorKind : std::uint8_t {
+  closed,          // by this end
+  closed_by_peer,  // between two frames: the remote was done, or died
+  broken,          // reset, or cut in the middle of a frame
+  unreachable,     // nobody listens there, no such host, no way to it
+  timed_out,
+  bad_magic,  // not Starling
+  bad_version,
+  bad_checksum,
+  oversize,
+  malformed,
+  wrong_swarm,
+  same_peer,  // this peer dialled itself
+  refused,    // the remote said Refusal in the handshake
+};
+inline constexpr std::size_t kLinkErrorKinds = 13;
+// "bad checksum", for people and labels.
+std::string_view name(LinkErrorKind kind);
+
+struct LinkError : Error {
+  LinkErrorKind kind = LinkErrorKind::broken;
+};
+template <class T>
+using LinkResult = wire::Outcome<T, LinkError>;
+using LinkStatus = LinkResult<Done>;
+
+// What a read yields; its bytes lie in the link's buffer and are valid (and the reader's to scribble on)
+// until the next read. A control body is aligned to 8 bytes, a chunk's floats to 64.
+struct Frame {
+  wire::FrameKind kind = wire::FrameKind::control;
+  wire::ChunkHead chunk;  // of a chunk
+  MutableBytes body;      // the message's FlatBuffer (wire::decode), or the chunk's floats
+};
+
+struct Traffic {  // bytes, headers included
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+};
+
+class Link : public std::enable_shared_from_this<Link> {
+ public:
+  virtual ~Link() = default;
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  // The next frame: header judged, checksum right, a chunk's head parsed.
+  asio::awaitable<LinkResult<Frame>> read();
+
+  // Writes `head`, then `body`, gathered and without a copy: one or several complete frames, such as
+  // wire::encode_frame's or a chunk's 64-byte prefix and its floats. Both must stay as they are until it
+  // returns.
+  asio::awaitable<LinkStatus> write(Bytes head, Bytes body = {});
+
+  // Ends this end's direction: the remote reads closed_by_peer behind all that was written, and may itself
+  // still write. REQUIRES: no write under way.
+  void finish();
+
+  // Reads and drops what still comes, until the remote ends its direction, at most so many bytes: closing a
+  // connection with unread bytes would take back what was just written.
+  asio::awaitable<void> drain(std::size_t at_most);
+
+  // Ends both directions at once; pending operations return `closed`. Harmless when repeated.
+  void close();
+
+  // Closes the link with `timed_out` once `wait` has passed, unless called again or called off before. Cheap:
+  // call it at every sign of progress.
+  void expires_after(Duration wait);
+  void expires_never();
+
+  // Refuses as `oversize` larger bodies than this from now on (the protocol's own limits stay).
+  void limit_body(std::size_t bytes) { body_bytes_max_ = bytes; }
+
+  bool is_open() const { return !failure_ && !read_failure_; }
+  const Address& remote() const {
+    return remote_;
+  }  // of the connection itself; a dialler's port is not one it listens at
+  const Traffic& traffic() const { return traffic_; }
+  const asio::any_io_executor& executor() const { return executor_; }
+
+ protected:
+  // `total` is the transport's own tally over all its links.
+  Link(asio::any_io_executor executor, Address remote, std::shared_ptr<Traffic> total);
+
+  // Moves bytes; the Link above turns what goes wrong into the first error if there is none yet.
+  // Fills `wanted` completely, and `spare` as far as more has arrived already; returns how many bytes it
+  // placed. Fewer than wanted.size(): the remote ended its direction.
+  virtual asio::awaitable<LinkResult<std::size_t>> receive(MutableBytes wanted, MutableBytes spare) = 0;
+  virtual asio::awaitable<LinkStatus> transmit(Bytes head, Bytes body) = 0;
+  virtual void shut_write() = 0;
+  virtual void shut() = 0;
+
+ private:
+  struct AlignedDelete {
+    void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
+  };
+
+  asio::awaitable<LinkStatus> fill(MutableBytes wanted, MutableBytes spare, std::size_t& placed,
+                                   bool frame_begun);
+  void reserve(std::size_t bytes);
+  LinkError fail(LinkErrorKind kind, std::string sentence);
+  LinkError fail(const LinkError& error);
+  LinkError fail(const wire::FrameError& error);
+  void arm();
+  void at_deadline();
+
+  asio::any_io_executor executor_;
+  Address remote_;
+  std::shared_ptr<Traffic> total_;
+  Traffic traffic_;
+  std::optional<LinkError> failure_;       // the link is closed
+  std::optional<LinkError> read_failure_;  // nothing more can be read, the link is not closed yet
+  std::size_t body_bytes_max_ = wire::kChunkBodyBytesMax;
+
+  std::unique_ptr<std::byte[], AlignedDelete> buffer_;  // one frame, header first
+  std::size_t capacity_ = 0;
+  std::array<std::byte, wire::kFrameHeaderBytes>
+      ahead_{};  // of the next frame's header, what came with the last body
+  std::size_t ahead_bytes_ = 0;
+
+  asio::steady_timer timer_;
+  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
+  bool armed_ = false;
+};
+
+using LinkPtr = std::shared_ptr<Link>;
+
+}  // namespace starling::transport

@@ -1,0 +1,544 @@
+#include "transport/link_table.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <asio/steady_timer.hpp>
+
+#include "transport/handshake.h"
+#include "transport/message_io.h"
+#include "transport/signal.h"
+#include "transport/spawn.h"
+#include "wire/codec.h"
+
+namespace starling::transport {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+bool travels_on_control(const wire::Message& m) {
+  return std::holds_alternative<wire::Refusal>(m) || std::holds_alternative<wire::Ping>(m) ||
+         std::holds_alternative<wire::Ack>(m) || std::holds_alternative<wire::Gossip>(m) ||
+         std::holds_alternative<wire::Join>(m) || std::holds_alternative<wire::Welcome>(m) ||
+         std::holds_alternative<wire::Leave>(m);
+}
+
+// Where the remote can be dialled. One that listens on all its interfaces and says only that is taken at the
+// host its connection came from.
+Address listening_address(const wire::Hello& remote, const Link& link) {
+  const bool anywhere = remote.address.host == "0.0.0.0" || remote.address.host == "::";
+  return {anywhere ? link.remote().host : remote.address.host, remote.address.port};
+}
+
+bool ended_in_order(LinkErrorKind kind) {
+  return kind == LinkErrorKind::closed || kind == LinkErrorKind::closed_by_peer;
+}
+
+}  // namespace
+
+// Shared by the table and every coroutine it has started, which may end after it.
+//
+// A *route* leads to an address and holds what waits for it; a *connection* is a control link after its
+// handshake. Invariants:
+//  1. by_id_ holds at most one connection per remote, the one that is written to; routes point only to those.
+//  2. A route with a queue has exactly one drain() under way (busy), which dials if there is no connection.
+//  3. A retired connection is still read until the remote ends it, so nothing that was written is lost:
+//  giving up a link
+//     means ending one's own direction and hearing the other one out.
+//  4. One write at a time on a connection (writing).
+class LinkTable::State : public std::enable_shared_from_this<State> {
+ public:
+  State(asio::any_io_executor executor, Transport& transport, wire::Hello self, LinkTableEvents events,
+        LinkTableOptions options)
+      : executor_(std::move(executor)),
+        transport_(transport),
+        hello_(std::move(self)),
+        events_(std::move(events)),
+        options_(options),
+        sweep_(executor_),
+        changed_(executor_) {}
+
+  Result<Address> listen(const Address& at) {
+    auto listener = transport_.listen(at, [weak = weak_from_this()](LinkPtr link) {
+      if (const auto self = weak.lock()) self->accept(std::move(link));
+    });
+    if (!listener.ok()) return listener.error();
+    listener_ = std::move(*listener);
+    return listener_->address();
+  }
+
+  void set_hello(wire::Hello self) { hello_ = std::move(self); }
+  const wire::Hello& hello() const { return hello_; }
+
+  void send(const Address& to, const wire::Message& message) {
+    STARLING_CHECK(travels_on_control(message));
+    if (closed_) return;
+    auto frame = wire::encode_frame(message);
+    if (!frame.ok()) {
+      ++counters_.messages_dropped;
+      return;
+    }
+    const RoutePtr route = route_to(to);
+    route->bytes += frame->size();
+    route->queue.push_back({std::move(*frame)});
+    while (route->queue.size() > options_.queue_messages_max ||
+           (route->bytes > options_.queue_bytes_max && route->queue.size() > 1)) {
+      drop_oldest(*route);
+    }
+    if (!route->busy) {
+      route->busy = true;
+      spawn(executor_, drain(shared_from_this(), route));
+    }
+  }
+
+  // Static coroutines hold the State by a parameter of their own.
+  static asio::awaitable<LinkResult<BulkLink>> dial_bulk(std::shared_ptr<State> self, Address to) {
+    auto dialled = co_await self->connect(to, wire::Purpose::bulk);
+    if (dialled.ok()) ++self->counters_.bulk_dialled;
+    co_return dialled;
+  }
+
+  void note(LinkErrorKind kind) { ++counters_.faults[static_cast<std::size_t>(kind)]; }
+
+  static asio::awaitable<void> shut_down(std::shared_ptr<State> self, Duration at_most) {
+    const auto deadline = SteadyClock::now() + at_most;
+    if (self->listener_) self->listener_->close();
+    const auto in_time = [&] { return !self->closed_ && SteadyClock::now() < deadline; };
+    while (in_time() && self->any_busy()) co_await self->changed_.wait_until(deadline);
+    const auto current = self->by_id_;
+    for (const auto& [id, connection] : current) self->retire(connection);
+    while (in_time() && !self->open_.empty()) co_await self->changed_.wait_until(deadline);
+    self->close();
+  }
+
+  void close() {
+    if (std::exchange(closed_, true)) return;
+    if (listener_) listener_->close();
+    sweep_.cancel();
+    for (const LinkPtr& link : handshaking_) link->close();
+    for (const ConnectionPtr& connection : open_) {
+      connection->link->close();
+      connection->changed.raise();
+    }
+    for (const auto& [address, route] : routes_) {
+      counters_.messages_dropped += route->queue.size();
+      route->queue.clear();
+      route->connection.reset();
+    }
+    routes_.clear();
+    by_id_.clear();
+    open_.clear();
+    changed_.raise();
+  }
+
+  LinkCounters counters() const {
+    LinkCounters all = counters_;
+    all.traffic = transport_.traffic();
+    return all;
+  }
+  std::size_t links() const { return by_id_.size(); }
+  std::size_t handshakes() const { return inbound_handshakes_; }
+
+ private:
+  struct Connection {
+    Connection(const asio::any_io_executor& executor, LinkPtr l, wire::Hello hello, bool by_us)
+        : link(std::move(l)),
+          remote(std::move(hello)),
+          listens_at(listening_address(remote, *link)),
+          dialled(by_us),
+          changed(executor) {}
+
+    LinkPtr link;
+    wire::Hello remote;
+    Address listens_at;
+    bool dialled;                 // by this end
+    std::set<Address> addresses;  // whose routes lead here
+    SteadyClock::time_point since = SteadyClock::now();
+    SteadyClock::time_point used = since;
+    bool writing = false;
+    bool retired = false;
+    bool lost = false;
+    Signal changed;  // a write has ended
+  };
+  using ConnectionPtr = std::shared_ptr<Connection>;
+
+  struct Waiting {
+    std::vector<std::byte> frame;
+    bool tried = false;  // on a link that broke
+  };
+  struct Route {
+    Address to;
+    std::deque<Waiting> queue;
+    std::size_t bytes = 0;  // in the queue
+    bool busy = false;
+    ConnectionPtr connection;
+  };
+  using RoutePtr = std::shared_ptr<Route>;
+
+  RoutePtr route_to(const Address& to) {
+    RoutePtr& route = routes_[to];
+    if (!route) {
+      route = std::make_shared<Route>();
+      route->to = to;
+    }
+    return route;
+  }
+
+  void drop_oldest(Route& route) {
+    route.bytes -= route.queue.front().frame.size();
+    route.queue.pop_front();
+    ++counters_.messages_dropped;
+  }
+
+  void forget_if_unused(const Address& to) {
+    const auto found = routes_.find(to);
+    if (found == routes_.end()) return;
+    const Route& route = *found->second;
+    if (!route.busy && route.queue.empty() && !route.connection) routes_.erase(found);
+  }
+
+  bool any_busy() const {
+    return std::any_of(routes_.begin(), routes_.end(), [](const auto& entry) { return entry.second->busy; });
+  }
+
+  void report(const Address& address, LinkErrorKind kind, const std::string& sentence) {
+    if (!closed_ && events_.on_unreachable) events_.on_unreachable(address, kind, sentence);
+  }
+
+  // ---- sending ----
+
+  // Writes what waits on a route until nothing does.
+  static asio::awaitable<void> drain(std::shared_ptr<State> self, RoutePtr route) {
+    while (!self->closed_ && !route->queue.empty()) {
+      const ConnectionPtr connection = route->connection;
+      if (!connection) {
+        co_await self->dial_for(route);
+      } else if (connection->writing) {
+        co_await connection->changed.wait();
+      } else {
+        co_await self->write_next(route, connection);
+      }
+    }
+    route->busy = false;
+    if (!self->closed_) self->forget_if_unused(route->to);
+    self->changed_.raise();
+  }
+
+  // Gives the route a connection, or empties its queue.
+  asio::awaitable<void> dial_for(RoutePtr route) {
+    auto dialled = co_await connect(route->to, wire::Purpose::control);
+    if (closed_) co_return;
+    if (dialled.ok()) {
+      ++counters_.links_dialled;
+      auto connection =
+          std::make_shared<Connection>(executor_, std::move(dialled->link), std::move(dialled->remote), true);
+      connection->addresses.insert(route->to);
+      adopt(connection);
+    } else if (!route->connection) {  // the remote may have dialled us meanwhile
+      while (!route->queue.empty()) drop_oldest(*route);
+      report(route->to, dialled.error().kind, dialled.error().message);
+    }
+  }
+
+  asio::awaitable<void> write_next(RoutePtr route, ConnectionPtr connection) {
+    Waiting waiting = std::move(route->queue.front());
+    route->queue.pop_front();
+    route->bytes -= waiting.frame.size();
+
+    connection->writing = true;
+    connection->link->expires_after(options_.write_limit);
+    const LinkStatus written = co_await connection->link->write(waiting.frame);
+    connection->writing = false;
+    connection->changed.raise();
+    connection->used = SteadyClock::now();
+    if (written.ok()) {
+      ++counters_.messages_sent;
+      if (connection->retired) {
+        end_writing(*connection);
+      } else {
+        connection->link->expires_never();
+      }
+      co_return;
+    }
+    if (closed_) co_return;
+    lose(connection, written.error());
+    if (waiting.tried) {
+      ++counters_.messages_dropped;
+    } else {
+      waiting.tried = true;
+      route->bytes += waiting.frame.size();
+      route->queue.push_front(std::move(waiting));
+    }
+  }
+
+  asio::awaitable<LinkResult<BulkLink>> connect(Address to, wire::Purpose purpose) {
+    auto dialled = co_await transport_.dial(to, options_.dial_limit);
+    if (!dialled.ok()) {
+      note(dialled.error().kind);
+      co_return dialled.error();
+    }
+    const LinkPtr link = *dialled;
+    wire::Hello mine = hello_;
+    mine.purpose = purpose;
+    handshaking_.insert(link);
+    if (closed_) link->close();
+    auto remote = co_await introduce(*link, mine, options_.handshake_limit);
+    handshaking_.erase(link);
+    if (!remote.ok()) {
+      note(remote.error().kind);
+      co_return remote.error();
+    }
+    co_return BulkLink{link, std::move(*remote)};
+  }
+
+  // ---- accepting ----
+
+  void accept(LinkPtr link) {
+    if (closed_ || inbound_handshakes_ >= options_.handshakes_max) {
+      ++counters_.handshakes_refused;
+      link->close();
+      return;
+    }
+    ++inbound_handshakes_;
+    spawn(executor_, welcome(shared_from_this(), std::move(link)));
+  }
+
+  static asio::awaitable<void> welcome(std::shared_ptr<State> self, LinkPtr link) {
+    const wire::Hello mine = self->hello_;
+    self->handshaking_.insert(link);
+    if (self->closed_) link->close();
+    auto remote = co_await admit(*link, mine, self->options_.handshake_limit);
+    self->handshaking_.erase(link);
+    --self->inbound_handshakes_;
+    if (self->closed_) {
+      link->close();
+      co_return;
+    }
+    if (!remote.ok()) {
+      const LinkError& error = remote.error();
+      self->note(error.kind);
+      if (error.kind == LinkErrorKind::timed_out) ++self->counters_.handshake_timeouts;
+      if (self->events_.on_refused) self->events_.on_refused(error.kind, error.message);
+      co_return;
+    }
+    if (remote->purpose == wire::Purpose::bulk) {
+      ++self->counters_.bulk_accepted;
+      if (self->events_.on_bulk) self->events_.on_bulk(std::move(link), std::move(*remote));
+      co_return;
+    }
+    ++self->counters_.links_accepted;
+    self->adopt(std::make_shared<Connection>(self->executor_, std::move(link), std::move(*remote), false));
+  }
+
+  // ---- connections ----
+
+  // Of two links to the same remote, dialled by both ends at about the same time, both ends keep the one that
+  // the lower id dialled. Otherwise the newer one is better: the remote must have given up the older one.
+  bool better(const Connection& fresh, const Connection& old) const {
+    const bool simultaneous = fresh.dialled != old.dialled &&
+                              fresh.since - old.since < options_.dial_limit + options_.handshake_limit;
+    if (!simultaneous) return true;
+    return fresh.dialled ? hello_.id < fresh.remote.id : fresh.remote.id < hello_.id;
+  }
+
+  void adopt(ConnectionPtr fresh) {
+    fresh->addresses.insert(fresh->listens_at);
+    open_.insert(fresh);
+    spawn(executor_, read(shared_from_this(), fresh));
+
+    const auto found = by_id_.find(fresh->remote.id);
+    const ConnectionPtr old = found == by_id_.end() ? nullptr : found->second;
+    if (old && !better(*fresh, *old)) {
+      old->addresses.merge(fresh->addresses);
+      lead_routes_to(old);
+      retire(fresh);
+      return;
+    }
+    if (old) {
+      fresh->addresses.insert(old->addresses.begin(), old->addresses.end());
+      retire(old);
+    }
+    by_id_[fresh->remote.id] = fresh;
+    lead_routes_to(fresh);
+    if (by_id_.size() > options_.links_max) retire_least_recently_used(*fresh);
+    if (open_.size() > 2 * options_.links_max) cut_off_retired();
+    arm_sweep();
+  }
+
+  void lead_routes_to(const ConnectionPtr& connection) {
+    for (const Address& address : connection->addresses) {
+      const RoutePtr route = route_to(address);
+      const ConnectionPtr before = std::exchange(route->connection, connection);
+      // An earlier instance of whoever listens there.
+      if (before && before != connection) retire(before);
+    }
+  }
+
+  // Takes a connection out of use; what is on its way on it still arrives.
+  void retire(const ConnectionPtr& connection) {
+    if (std::exchange(connection->retired, true)) return;
+    detach(connection);
+    if (!connection->writing) end_writing(*connection);
+  }
+
+  void end_writing(Connection& connection) {
+    connection.link->expires_after(options_.handshake_limit);
+    connection.link->finish();
+  }
+
+  void detach(const ConnectionPtr& connection) {
+    const auto found = by_id_.find(connection->remote.id);
+    if (found != by_id_.end() && found->second == connection) by_id_.erase(found);
+    for (const Address& address : connection->addresses) {
+      const auto route = routes_.find(address);
+      if (route == routes_.end() || route->second->connection != connection) continue;
+      route->second->connection.reset();
+      forget_if_unused(address);
+    }
+  }
+
+  // The end of a connection, whatever it was; the first call counts.
+  void lose(const ConnectionPtr& connection, const LinkError& error) {
+    if (closed_ || std::exchange(connection->lost, true)) return;
+    connection->link->close();
+    connection->changed.raise();
+    detach(connection);
+    open_.erase(connection);
+    changed_.raise();
+    const bool in_order =
+        ended_in_order(error.kind) || (connection->retired && error.kind == LinkErrorKind::timed_out);
+    if (in_order) return;
+    note(error.kind);
+    if (connection->retired) return;
+    report(connection->listens_at, error.kind,
+           "the link to " + to_string(connection->listens_at) + " is lost: " + error.message);
+  }
+
+  static asio::awaitable<void> read(std::shared_ptr<State> self, ConnectionPtr connection) {
+    for (;;) {
+      auto message = co_await read_message(*connection->link);
+      if (self->closed_) co_return;
+      if (message.ok() && !travels_on_control(*message)) {
+        message = LinkError{{"a " + std::string(wire::name(*message)) + " on a control link"},
+                            LinkErrorKind::malformed};
+      }
+      if (!message.ok()) {
+        self->lose(connection, message.error());
+        co_return;
+      }
+      connection->used = SteadyClock::now();
+      ++self->counters_.messages_received;
+      if (self->events_.on_message) {
+        self->events_.on_message(connection->remote.id, connection->listens_at, std::move(*message));
+      }
+      if (self->closed_) co_return;
+    }
+  }
+
+  // ---- bounds ----
+
+  void retire_least_recently_used(const Connection& spared) {
+    ConnectionPtr victim;
+    for (const auto& [id, connection] : by_id_) {
+      if (connection.get() != &spared && (!victim || connection->used < victim->used)) victim = connection;
+    }
+    if (victim) retire(victim);
+  }
+
+  // More links are being given up than are kept: nobody gets time for last words.
+  void cut_off_retired() {
+    const auto open = open_;
+    for (const ConnectionPtr& connection : open) {
+      if (connection->retired) connection->link->close();
+    }
+  }
+
+  void arm_sweep() {
+    if (std::exchange(sweeping_, true)) return;
+    sweep_.expires_after(options_.idle_limit / 2);
+    sweep_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
+      const auto self = weak.lock();
+      if (!error && self && !self->closed_) self->sweep();
+    });
+  }
+
+  void sweep() {
+    sweeping_ = false;
+    const auto now = SteadyClock::now();
+    const auto current = by_id_;
+    for (const auto& [id, connection] : current) {
+      if (now - connection->used >= options_.idle_limit && !connection->writing) retire(connection);
+    }
+    if (!by_id_.empty()) arm_sweep();
+  }
+
+  asio::any_io_executor executor_;
+  Transport& transport_;
+  wire::Hello hello_;
+  LinkTableEvents events_;
+  LinkTableOptions options_;
+  LinkCounters counters_;
+  std::unique_ptr<Listener> listener_;
+
+  std::map<Address, RoutePtr> routes_;
+  std::map<PeerId, ConnectionPtr> by_id_;
+  std::set<ConnectionPtr> open_;  // those of by_id_, and the retired that are still read
+  std::set<LinkPtr> handshaking_;
+  std::size_t inbound_handshakes_ = 0;
+
+  asio::steady_timer sweep_;
+  bool sweeping_ = false;
+  Signal changed_;  // a route has drained, or a connection has gone
+  bool closed_ = false;
+};
+
+LinkTable::LinkTable(asio::any_io_executor executor, Transport& transport, wire::Hello self,
+                     LinkTableEvents events, LinkTableOptions options)
+    : state_(std::make_shared<State>(std::move(executor), transport, std::move(self), std::move(events),
+                                     options)) {}
+
+LinkTable::~LinkTable() {
+  state_->close();
+}
+
+Result<Address> LinkTable::listen(const Address& at) {
+  return state_->listen(at);
+}
+void LinkTable::set_hello(wire::Hello self) {
+  state_->set_hello(std::move(self));
+}
+const wire::Hello& LinkTable::hello() const {
+  return state_->hello();
+}
+void LinkTable::send(const Address& to, const wire::Message& message) {
+  state_->send(to, message);
+}
+asio::awaitable<LinkResult<BulkLink>> LinkTable::dial_bulk(Address to) {
+  return State::dial_bulk(state_, std::move(to));
+}
+void LinkTable::note(const LinkError& error) {
+  state_->note(error.kind);
+}
+asio::awaitable<void> LinkTable::shut_down(Duration at_most) {
+  return State::shut_down(state_, at_most);
+}
+void LinkTable::close() {
+  state_->close();
+}
+LinkCounters LinkTable::counters() const {
+  return state_->counters();
+}
+std::size_t LinkTable::links() const {
+  return state_->links();
+}
+std::size_t LinkTable::handshakes() const {
+  return state_->handshakes();
+}
+
+}  // namespace starling::transport

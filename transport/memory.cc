@@ -1,0 +1,222 @@
+#include "transport/memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <asio/post.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include "transport/signal.h"
+
+namespace starling::transport {
+namespace {
+
+// One direction of a link: a bounded ring of bytes.
+struct Pipe {
+  static constexpr std::size_t kCapacity = std::size_t{256} << 10;
+
+  explicit Pipe(const asio::any_io_executor& executor) : changed(executor), ring(kCapacity) {}
+
+  std::size_t put(Bytes bytes) {
+    const std::size_t n = std::min(bytes.size(), kCapacity - size);
+    for (std::size_t done = 0; done < n;) {
+      const std::size_t at = (begin + size) % kCapacity;
+      const std::size_t piece = std::min(n - done, kCapacity - at);
+      std::memcpy(ring.data() + at, bytes.data() + done, piece);
+      size += piece;
+      done += piece;
+    }
+    return n;
+  }
+
+  std::size_t take(MutableBytes into) {
+    const std::size_t n = std::min(into.size(), size);
+    for (std::size_t done = 0; done < n;) {
+      const std::size_t piece = std::min(n - done, kCapacity - begin);
+      std::memcpy(into.data() + done, ring.data() + begin, piece);
+      begin = (begin + piece) % kCapacity;
+      size -= piece;
+      done += piece;
+    }
+    return n;
+  }
+
+  // Reader and writer are never blocked on the same pipe at once, so one signal serves both.
+  Signal changed;
+  std::vector<std::byte> ring;
+  std::size_t begin = 0;
+  std::size_t size = 0;
+  std::size_t allowance = SIZE_MAX;  // bytes until the link breaks
+  bool ended = false;                // nothing more will be written
+  bool broken = false;
+};
+
+LinkError cut_error() {
+  return {{"the connection broke: it was cut"}, LinkErrorKind::broken};
+}
+
+}  // namespace
+
+class MemoryLink final : public Link {
+ public:
+  MemoryLink(asio::any_io_executor executor, Address remote, std::shared_ptr<Traffic> total,
+             std::shared_ptr<Pipe> in, std::shared_ptr<Pipe> out)
+      : Link(std::move(executor), std::move(remote), std::move(total)),
+        in_(std::move(in)),
+        out_(std::move(out)) {}
+  ~MemoryLink() override { hang_up(); }
+
+  void cut() {
+    for (Pipe* pipe : {in_.get(), out_.get()}) {
+      pipe->broken = true;
+      pipe->changed.raise();
+    }
+  }
+
+ protected:
+  asio::awaitable<LinkResult<std::size_t>> receive(MutableBytes wanted, MutableBytes spare) override {
+    const std::shared_ptr<Pipe> pipe = in_;
+    std::size_t n = 0;
+    for (;;) {
+      if (pipe->broken) co_return cut_error();
+      n += pipe->take(wanted.subspan(n));
+      if (n == wanted.size()) n += pipe->take(spare);
+      pipe->changed.raise();
+      if (n >= wanted.size() || pipe->ended) co_return n;
+      co_await pipe->changed.wait();
+    }
+  }
+
+  asio::awaitable<LinkStatus> transmit(Bytes head, Bytes body) override {
+    const std::shared_ptr<Pipe> pipe = out_;
+    for (Bytes rest : {head, body}) {
+      while (!rest.empty()) {
+        if (pipe->broken || pipe->ended) co_return cut_error();
+        const std::size_t n = pipe->put(rest.first(std::min(rest.size(), pipe->allowance)));
+        pipe->allowance -= n;
+        rest = rest.subspan(n);
+        pipe->changed.raise();
+        if (pipe->allowance == 0) {
+          cut();
+          co_return cut_error();
+        }
+        if (!rest.empty()) co_await pipe->changed.wait();
+      }
+    }
+    co_return Done{};
+  }
+
+  void shut_write() override {
+    out_->ended = true;
+    out_->changed.raise();
+  }
+  void shut() override { hang_up(); }
+
+ private:
+  // What was written can still be read at the other end; what it writes from now on breaks.
+  void hang_up() {
+    out_->ended = true;
+    out_->changed.raise();
+    in_->ended = true;
+    in_->changed.raise();
+  }
+
+  std::shared_ptr<Pipe> in_, out_;
+};
+
+class MemoryListener final : public Listener {
+ public:
+  MemoryListener(MemoryNetwork& network, Address address, Transport::Accept accept)
+      : network_(network),
+        address_(std::move(address)),
+        accept_(std::make_shared<Transport::Accept>(std::move(accept))) {
+    network_.places_[address_].listener = this;
+  }
+  ~MemoryListener() override { close(); }
+
+  const Address& address() const override { return address_; }
+  void close() override {
+    if (std::exchange(closed_, true)) return;
+    network_.places_[address_].listener = nullptr;
+    *accept_ = nullptr;
+  }
+
+  // The dialler's end; the other one is handed to the listener's owner from the executor.
+  LinkPtr connect(const asio::any_io_executor& executor, const std::shared_ptr<Traffic>& dialler_total) {
+    const auto there = std::make_shared<Pipe>(executor);
+    const auto back = std::make_shared<Pipe>(executor);
+    MemoryNetwork::Place& place = network_.places_[address_];
+    there->allowance = back->allowance = std::exchange(place.cut_after, SIZE_MAX);
+    const Address dialler{"memory", network_.next_port_++};
+    auto near = std::make_shared<MemoryLink>(executor, address_, dialler_total, back, there);
+    auto far = std::make_shared<MemoryLink>(executor, dialler, total, there, back);
+    std::erase_if(place.links, [](const auto& link) { return link.expired(); });
+    place.links.push_back(near);
+    asio::post(executor, [accept = accept_, far = std::move(far)] {
+      if (*accept) (*accept)(far);
+    });
+    return near;
+  }
+
+  std::shared_ptr<Traffic> total;
+
+ private:
+  MemoryNetwork& network_;
+  Address address_;
+  std::shared_ptr<Transport::Accept> accept_;
+  bool closed_ = false;
+};
+
+MemoryNetwork::~MemoryNetwork() = default;
+
+void MemoryNetwork::cut(const Address& listener) {
+  for (const auto& weak : std::exchange(places_[listener].links, {})) {
+    if (const auto link = weak.lock()) link->cut();
+  }
+}
+
+void MemoryNetwork::cut_next_after(const Address& listener, std::size_t bytes) {
+  places_[listener].cut_after = bytes;
+}
+
+void MemoryNetwork::swallow_dials(const Address& listener, bool swallow) {
+  places_[listener].swallows = swallow;
+}
+
+MemoryTransport::MemoryTransport(asio::any_io_executor executor, MemoryNetwork& network)
+    : executor_(std::move(executor)), network_(network) {}
+
+Result<std::unique_ptr<Listener>> MemoryTransport::listen(const Address& at, Accept accept) {
+  Address address = at;
+  if (address.port == 0) address.port = network_.next_port_++;
+  if (network_.places_[address].listener != nullptr) {
+    return Error{"cannot listen at " + to_string(at) +
+                 ": the port is in use by another program; choose another, or 0 for any"};
+  }
+  auto listener = std::make_unique<MemoryListener>(network_, address, std::move(accept));
+  listener->total = traffic_;
+  return std::unique_ptr<Listener>(std::move(listener));
+}
+
+asio::awaitable<LinkResult<LinkPtr>> MemoryTransport::dial(Address to, Duration at_most) {
+  // As with a socket, the answer never comes from inside the call.
+  asio::steady_timer timer(executor_);
+  const bool swallowed = network_.places_[to].swallows;
+  timer.expires_after(swallowed ? at_most : Duration{0});
+  asio::error_code ignored;
+  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  if (swallowed) {
+    co_return LinkError{{"cannot reach " + to_string(to) + ": no answer in time"}, LinkErrorKind::timed_out};
+  }
+  MemoryListener* listener = network_.places_[to].listener;
+  if (listener == nullptr) {
+    co_return LinkError{{"cannot reach " + to_string(to) + ": Connection refused"},
+                        LinkErrorKind::unreachable};
+  }
+  co_return listener->connect(executor_, traffic_);
+}
+
+}  // namespace starling::transport

@@ -1,0 +1,277 @@
+#include "transport/tcp.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <asio/buffer.hpp>
+#include <asio/ip/address.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/read.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/write.hpp>
+
+namespace starling::transport {
+namespace {
+
+using asio::ip::tcp;
+
+Address to_address(const tcp::endpoint& endpoint) {
+  // An IPv4 remote of a dual-stack listener shows as what it is.
+  asio::ip::address ip = endpoint.address();
+  if (ip.is_v6() && ip.to_v6().is_v4_mapped())
+    ip = asio::ip::make_address_v4(asio::ip::v4_mapped, ip.to_v6());
+  return {ip.to_string(), endpoint.port()};
+}
+
+// Asio's completion condition: how many bytes the next system call may move at most; 0 ends the operation.
+struct AtLeast {
+  std::size_t wanted;
+  std::size_t per_call;
+  std::size_t operator()(const asio::error_code& error, std::size_t moved) const {
+    return error || moved >= wanted ? 0 : per_call;
+  }
+};
+
+LinkError broken(const asio::error_code& error) {
+  return {{"the connection broke: " + error.message()}, LinkErrorKind::broken};
+}
+
+class TcpLink final : public Link {
+ public:
+  TcpLink(tcp::socket socket, const tcp::endpoint& remote, const TcpOptions& options,
+          std::shared_ptr<Traffic> total)
+      : Link(socket.get_executor(), to_address(remote), std::move(total)),
+        socket_(std::move(socket)),
+        bytes_per_call_(options.bytes_per_call) {
+    asio::error_code ignored;  // a link works without any of these
+    socket_.set_option(tcp::no_delay(true), ignored);
+    if (options.socket_buffer_bytes > 0) {
+      socket_.set_option(asio::socket_base::send_buffer_size(options.socket_buffer_bytes), ignored);
+      socket_.set_option(asio::socket_base::receive_buffer_size(options.socket_buffer_bytes), ignored);
+    }
+    const auto silence_ms = static_cast<unsigned>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(options.silence_limit).count());
+    ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof silence_ms);
+  }
+
+ protected:
+  asio::awaitable<LinkResult<std::size_t>> receive(MutableBytes wanted, MutableBytes spare) override {
+    const std::array<asio::mutable_buffer, 2> buffers = {asio::buffer(wanted.data(), wanted.size()),
+                                                         asio::buffer(spare.data(), spare.size())};
+    asio::error_code error;
+    const AtLeast enough{wanted.size(), bytes_per_call_};
+    const std::size_t n =
+        co_await asio::async_read(socket_, buffers, enough, asio::redirect_error(asio::use_awaitable, error));
+    if (error && error != asio::error::eof) co_return broken(error);
+    co_return n;
+  }
+
+  asio::awaitable<LinkStatus> transmit(Bytes head, Bytes body) override {
+    const std::array<asio::const_buffer, 2> buffers = {asio::buffer(head.data(), head.size()),
+                                                       asio::buffer(body.data(), body.size())};
+    asio::error_code error;
+    const AtLeast all{head.size() + body.size(), bytes_per_call_};
+    co_await asio::async_write(socket_, buffers, all, asio::redirect_error(asio::use_awaitable, error));
+    if (error) co_return broken(error);
+    co_return Done{};
+  }
+
+  void shut_write() override {
+    asio::error_code ignored;
+    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  }
+
+  void shut() override {
+    asio::error_code ignored;
+    socket_.shutdown(tcp::socket::shutdown_both, ignored);
+    socket_.close(ignored);
+  }
+
+ private:
+  tcp::socket socket_;
+  std::size_t bytes_per_call_;
+};
+
+class TcpListener final : public Listener {
+ public:
+  TcpListener(tcp::acceptor acceptor, Address address, Transport::Accept accept, const TcpOptions& options,
+              std::shared_ptr<Traffic> total)
+      : address_(std::move(address)),
+        state_(std::make_shared<State>(std::move(acceptor), std::move(accept), options, std::move(total))) {
+    state_->next();
+  }
+  ~TcpListener() override { close(); }
+
+  const Address& address() const override { return address_; }
+  void close() override { state_->close(); }
+
+ private:
+  // Outlives the listener while the executor still holds an accept of it.
+  struct State : std::enable_shared_from_this<State> {
+    State(tcp::acceptor a, Transport::Accept callback, const TcpOptions& o, std::shared_ptr<Traffic> t)
+        : acceptor(std::move(a)),
+          pause(acceptor.get_executor()),
+          accept(std::move(callback)),
+          options(o),
+          total(std::move(t)) {}
+
+    void next() {
+      acceptor.async_accept([self = shared_from_this()](const asio::error_code& error, tcp::socket socket) {
+        if (self->closed) return;
+        if (error) {
+          self->later();
+          return;
+        }
+        asio::error_code gone;
+        const tcp::endpoint remote = socket.remote_endpoint(gone);
+        if (!gone)
+          self->accept(std::make_shared<TcpLink>(std::move(socket), remote, self->options, self->total));
+        if (!self->closed) self->next();
+      });
+    }
+
+    // Out of file descriptors, mostly: the connection waits in the kernel's queue meanwhile.
+    void later() {
+      pause.expires_after(std::chrono::milliseconds(100));
+      pause.async_wait([self = shared_from_this()](const asio::error_code&) {
+        if (!self->closed) self->next();
+      });
+    }
+
+    void close() {
+      closed = true;
+      asio::error_code ignored;
+      acceptor.close(ignored);
+      pause.cancel();
+    }
+
+    tcp::acceptor acceptor;
+    asio::steady_timer pause;
+    Transport::Accept accept;
+    TcpOptions options;
+    std::shared_ptr<Traffic> total;
+    bool closed = false;
+  };
+
+  Address address_;
+  std::shared_ptr<State> state_;
+};
+
+// One dial. Resolver and connect report here, and wake the coroutine by cancelling the timer that it waits
+// on; one that gave up at the deadline is not there any more when they do (getaddrinfo cannot be
+// interrupted).
+struct Dial {
+  explicit Dial(const asio::any_io_executor& executor)
+      : resolver(executor), socket(executor), timer(executor) {}
+
+  tcp::resolver resolver;
+  tcp::socket socket;
+  asio::steady_timer timer;
+  tcp::resolver::results_type found;
+  asio::error_code error;
+  bool done = false;
+
+  void report(const asio::error_code& result) {
+    error = result;
+    done = true;
+    timer.cancel();
+  }
+
+  // True if a report came before the deadline.
+  asio::awaitable<bool> wait() {
+    asio::error_code ignored;
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    co_return std::exchange(done, false);
+  }
+};
+
+}  // namespace
+
+TcpTransport::TcpTransport(asio::any_io_executor executor, TcpOptions options)
+    : executor_(std::move(executor)), options_(options) {
+  STARLING_CHECK(options_.bytes_per_call > 0);
+}
+
+Result<std::unique_ptr<Listener>> TcpTransport::listen(const Address& at, Accept accept) {
+  const auto refuse = [&](const asio::error_code& error) {
+    if (error == asio::error::address_in_use) {
+      return Error{"cannot listen at " + to_string(at) +
+                   ": the port is in use by another program; choose another, or 0 for any"};
+    }
+    return Error{"cannot listen at " + to_string(at) + ": " + error.message()};
+  };
+
+  asio::error_code error;
+  asio::ip::address ip = asio::ip::make_address(at.host, error);
+  if (error) {
+    tcp::resolver resolver(executor_);
+    const auto found = resolver.resolve(at.host, std::to_string(at.port), tcp::resolver::passive, error);
+    if (error) return refuse(error);
+    if (found.empty()) return refuse(asio::error::host_not_found);
+    ip = found.begin()->endpoint().address();
+  }
+  const tcp::endpoint endpoint(ip, at.port);
+  tcp::acceptor acceptor(executor_);
+  if (acceptor.open(endpoint.protocol(), error); error) return refuse(error);
+  if (acceptor.set_option(asio::socket_base::reuse_address(true), error); error) return refuse(error);
+  if (acceptor.bind(endpoint, error); error) return refuse(error);
+  if (acceptor.listen(asio::socket_base::max_listen_connections, error); error) return refuse(error);
+  const tcp::endpoint local = acceptor.local_endpoint(error);
+  if (error) return refuse(error);
+  const Address true_address{at.host, local.port()};
+  return std::unique_ptr<Listener>(std::make_unique<TcpListener>(std::move(acceptor), true_address,
+                                                                 std::move(accept), options_, traffic_));
+}
+
+asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_most) {
+  const auto dial = std::make_shared<Dial>(executor_);
+  dial->timer.expires_after(at_most);
+  const auto give_up = [&](LinkErrorKind kind, const std::string& why) {
+    return LinkError{{"cannot reach " + to_string(to) + ": " + why}, kind};
+  };
+
+  asio::error_code not_literal;
+  const asio::ip::address literal = asio::ip::make_address(to.host, not_literal);
+  std::vector<tcp::endpoint> endpoints;
+  if (!not_literal) {
+    endpoints.emplace_back(literal, to.port);
+  } else {
+    dial->resolver.async_resolve(
+        to.host, std::to_string(to.port),
+        [dial](const asio::error_code& error, const tcp::resolver::results_type& found) {
+          dial->found = found;
+          dial->report(error);
+        });
+    if (!co_await dial->wait())
+      co_return give_up(LinkErrorKind::timed_out, "its name was not resolved in time");
+    if (dial->error) co_return give_up(LinkErrorKind::unreachable, dial->error.message());
+    for (const auto& entry : dial->found) endpoints.push_back(entry.endpoint());
+  }
+
+  std::string why = "its name has no address";
+  for (const tcp::endpoint& endpoint : endpoints) {
+    dial->socket.async_connect(endpoint, [dial](const asio::error_code& error) { dial->report(error); });
+    const bool answered = co_await dial->wait();
+    asio::error_code ignored;
+    if (!answered) {
+      dial->socket.close(ignored);
+      co_return give_up(LinkErrorKind::timed_out, "no answer in time");
+    }
+    if (!dial->error) {
+      LinkPtr link = std::make_shared<TcpLink>(std::move(dial->socket), endpoint, options_, traffic_);
+      co_return link;
+    }
+    why = dial->error.message();
+    dial->socket.close(ignored);
+  }
+  co_return give_up(LinkErrorKind::unreachable, why);
+}
+
+}  // namespace starling::transport

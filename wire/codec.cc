@@ -1,0 +1,354 @@
+#include "wire/codec.h"
+
+#include <array>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "wire/frame.h"
+#include "wire/protocol_generated.h"
+
+namespace starling::wire {
+namespace {
+
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+
+// ---- encoding ----
+
+Offset<fb::Member> put(FlatBufferBuilder& b, const Member& m) {
+  const auto name = b.CreateString(m.name);
+  const auto host = b.CreateString(m.address.host);
+  return fb::CreateMember(b, m.id.value, name, host, m.address.port, m.incarnation,
+                          static_cast<std::uint8_t>(m.liveness), static_cast<std::uint8_t>(m.phase),
+                          m.samples, m.steps);
+}
+
+Offset<flatbuffers::Vector<Offset<fb::Member>>> put(FlatBufferBuilder& b,
+                                                    const std::vector<Member>& members) {
+  std::vector<Offset<fb::Member>> offsets;
+  offsets.reserve(members.size());
+  for (const Member& m : members) offsets.push_back(put(b, m));
+  return b.CreateVector(offsets);
+}
+
+Offset<fb::Manifest> put(FlatBufferBuilder& b, const Manifest& m) {
+  std::vector<Offset<fb::Setting>> settings;
+  settings.reserve(m.settings.size());
+  for (const Setting& s : m.settings) {
+    const auto key = b.CreateString(s.key);
+    settings.push_back(fb::CreateSetting(b, key, b.CreateString(s.value)));
+  }
+  const auto model = b.CreateString(m.model);
+  const auto data = b.CreateString(m.data);
+  return fb::CreateManifest(b, model, data, m.fingerprint, m.arena_floats, m.seed, b.CreateVector(settings));
+}
+
+Offset<fb::Hello> put(FlatBufferBuilder& b, const Hello& m) {
+  const auto swarm = b.CreateString(m.swarm);
+  const auto name = b.CreateString(m.name);
+  const auto host = b.CreateString(m.address.host);
+  return fb::CreateHello(b, swarm, m.id.value, name, host, m.address.port,
+                         static_cast<std::uint8_t>(m.purpose));
+}
+
+Offset<fb::Refusal> put(FlatBufferBuilder& b, const Refusal& m) {
+  return fb::CreateRefusal(b, static_cast<std::uint8_t>(m.reason), b.CreateString(m.text));
+}
+Offset<fb::Ping> put(FlatBufferBuilder& b, const Ping& m) {
+  return fb::CreatePing(b, m.sequence, m.target.value, put(b, m.members));
+}
+Offset<fb::Ack> put(FlatBufferBuilder& b, const Ack& m) {
+  return fb::CreateAck(b, m.sequence, put(b, m.members));
+}
+Offset<fb::Gossip> put(FlatBufferBuilder& b, const Gossip& m) {
+  return fb::CreateGossip(b, put(b, m.members), m.reply_wanted);
+}
+Offset<fb::Join> put(FlatBufferBuilder& b, const Join& m) {
+  return fb::CreateJoin(b, put(b, m.self));
+}
+Offset<fb::Leave> put(FlatBufferBuilder& b, const Leave& m) {
+  return fb::CreateLeave(b, put(b, m.self));
+}
+Offset<fb::Welcome> put(FlatBufferBuilder& b, const Welcome& m) {
+  const auto manifest = put(b, m.manifest);
+  return fb::CreateWelcome(b, manifest, m.elapsed.count(), put(b, m.members));
+}
+Offset<fb::ExchangeOffer> put(FlatBufferBuilder& b, const ExchangeOffer& m) {
+  return fb::CreateExchangeOffer(b, m.exchange, m.fingerprint, m.arena_floats, m.chunk_floats);
+}
+Offset<fb::ExchangeRefusal> put(FlatBufferBuilder& b, const ExchangeRefusal& m) {
+  return fb::CreateExchangeRefusal(b, m.exchange, static_cast<std::uint8_t>(m.reason));
+}
+Offset<fb::StateRequest> put(FlatBufferBuilder& b, const StateRequest& m) {
+  return fb::CreateStateRequest(b, m.fingerprint, m.chunk_floats, m.first_chunk);
+}
+Offset<fb::StateHead> put(FlatBufferBuilder& b, const StateHead& m) {
+  return fb::CreateStateHead(b, m.arena_floats, m.chunks);
+}
+
+// The union's tag of each alternative, from the generated traits' inverse: the schema lists them in the
+// variant's order.
+static_assert(static_cast<std::size_t>(fb::Body::MAX) == std::variant_size_v<Message>);
+static_assert(static_cast<int>(fb::Body::Hello) == 1);
+
+void build(FlatBufferBuilder& b, const Message& message) {
+  const auto body = std::visit([&](const auto& m) { return put(b, m).Union(); }, message);
+  b.Finish(fb::CreateEnvelope(b, static_cast<fb::Body>(message.index() + 1), body));
+}
+
+// ---- decoding ----
+
+// Collects the first thing that is wrong; the getters return something harmless behind it.
+class Reader {
+ public:
+  std::string text(const flatbuffers::String* s, std::size_t most, const char* field) {
+    if (s == nullptr) return {};
+    if (s->size() > most) {
+      wrong(field, "is longer than " + std::to_string(most) + " bytes");
+      return {};
+    }
+    for (const char c : *s) {
+      if (const auto u = static_cast<unsigned char>(c); u < 0x20 || u == 0x7f) {
+        wrong(field, "holds control characters");
+        return {};
+      }
+    }
+    return s->str();
+  }
+
+  template <class Enum>
+  Enum enumerator(std::uint8_t value, Enum last, const char* field) {
+    if (value > static_cast<std::uint8_t>(last)) wrong(field, "is unknown (" + std::to_string(value) + ")");
+    return static_cast<Enum>(value);
+  }
+
+  PeerId id(std::uint64_t value, const char* field) {
+    if (value == 0) wrong(field, "is 0, which is nobody");
+    return PeerId{value};
+  }
+
+  Address address(const flatbuffers::String* host, std::uint16_t port) {
+    Address a{text(host, kHostBytesMax, "host"), port};
+    if (a.host.empty()) wrong("host", "is empty");
+    if (a.port == 0) wrong("port", "is 0");
+    return a;
+  }
+
+  std::uint64_t at_most(std::uint64_t value, std::uint64_t most, const char* field) {
+    if (value > most) wrong(field, "is " + std::to_string(value) + ", more than " + std::to_string(most));
+    return value;
+  }
+
+  std::uint32_t chunk_floats(std::uint32_t value) {
+    if (value == 0) wrong("chunk_floats", "is 0");
+    at_most(value, kChunkFloatsMax, "chunk_floats");
+    return value;
+  }
+
+  Member member(const fb::Member* m) {
+    if (m == nullptr) {
+      wrong("member", "is missing");
+      return {};
+    }
+    Member out;
+    out.id = id(m->id(), "member id");
+    out.name = text(m->name(), kNameBytesMax, "member name");
+    out.address = address(m->host(), m->port());
+    out.incarnation = m->incarnation();
+    out.liveness = enumerator(m->liveness(), Liveness::left, "liveness");
+    out.phase = enumerator(m->phase(), Phase::finished, "phase");
+    out.samples = m->samples();
+    out.steps = m->steps();
+    return out;
+  }
+
+  std::vector<Member> members(const flatbuffers::Vector<Offset<fb::Member>>* list) {
+    std::vector<Member> out;
+    if (list == nullptr) return out;
+    if (list->size() > kMembersMax) {
+      wrong("members", "has more than " + std::to_string(kMembersMax) + " entries");
+      return out;
+    }
+    out.reserve(list->size());
+    for (const fb::Member* m : *list) {
+      out.push_back(member(m));
+      if (error_) break;
+    }
+    return out;
+  }
+
+  Manifest manifest(const fb::Manifest* m) {
+    if (m == nullptr) {
+      wrong("manifest", "is missing");
+      return {};
+    }
+    Manifest out;
+    out.model = text(m->model(), kModelBytesMax, "model");
+    out.data = text(m->data(), kTextBytesMax, "data");
+    out.fingerprint = m->fingerprint();
+    out.arena_floats = at_most(m->arena_floats(), kArenaFloatsMax, "arena_floats");
+    out.seed = m->seed();
+    if (const auto* settings = m->settings()) {
+      if (settings->size() > kSettingsMax) {
+        wrong("settings", "has more than " + std::to_string(kSettingsMax) + " entries");
+        return out;
+      }
+      for (const fb::Setting* s : *settings) {
+        auto key = text(s->key(), kNameBytesMax, "setting key");
+        out.settings.push_back({std::move(key), text(s->value(), kTextBytesMax, "setting value")});
+        if (error_) break;
+      }
+    }
+    return out;
+  }
+
+  Duration elapsed(std::int64_t nanoseconds) {
+    constexpr std::int64_t kCentury = 3'155'760'000'000'000'000;
+    if (nanoseconds < 0 || nanoseconds > kCentury) wrong("elapsed", "is not between 0 and 100 years");
+    return Duration{nanoseconds};
+  }
+
+  void wrong(const char* field, const std::string& how) {
+    if (!error_) error_ = std::string(field) + " " + how;
+  }
+  const std::optional<std::string>& error() const { return error_; }
+
+ private:
+  std::optional<std::string> error_;
+};
+
+Hello get(Reader& r, const fb::Hello& m) {
+  Hello out;
+  out.swarm = r.text(m.swarm(), kNameBytesMax, "swarm");
+  out.id = r.id(m.id(), "id");
+  out.name = r.text(m.name(), kNameBytesMax, "name");
+  out.address = r.address(m.host(), m.port());
+  out.purpose = r.enumerator(m.purpose(), Purpose::bulk, "purpose");
+  return out;
+}
+Refusal get(Reader& r, const fb::Refusal& m) {
+  const auto reason = r.enumerator(m.reason(), RefusalReason::malformed, "reason");
+  return {reason, r.text(m.text(), kTextBytesMax, "text")};
+}
+Ping get(Reader& r, const fb::Ping& m) {
+  return {m.sequence(), PeerId{m.target()}, r.members(m.members())};
+}
+Ack get(Reader& r, const fb::Ack& m) {
+  return {m.sequence(), r.members(m.members())};
+}
+Gossip get(Reader& r, const fb::Gossip& m) {
+  return {r.members(m.members()), m.reply_wanted()};
+}
+Join get(Reader& r, const fb::Join& m) {
+  return {r.member(m.self())};
+}
+Leave get(Reader& r, const fb::Leave& m) {
+  return {r.member(m.self())};
+}
+Welcome get(Reader& r, const fb::Welcome& m) {
+  return {r.manifest(m.manifest()), r.elapsed(m.elapsed_nanoseconds()), r.members(m.members())};
+}
+ExchangeOffer get(Reader& r, const fb::ExchangeOffer& m) {
+  return {m.exchange(), m.fingerprint(), r.at_most(m.arena_floats(), kArenaFloatsMax, "arena_floats"),
+          r.chunk_floats(m.chunk_floats())};
+}
+ExchangeRefusal get(Reader& r, const fb::ExchangeRefusal& m) {
+  return {m.exchange(), r.enumerator(m.reason(), RefusalReason::malformed, "reason")};
+}
+StateRequest get(Reader& r, const fb::StateRequest& m) {
+  return {m.fingerprint(), r.chunk_floats(m.chunk_floats()),
+          r.at_most(m.first_chunk(), kArenaFloatsMax, "first_chunk")};
+}
+StateHead get(Reader& r, const fb::StateHead& m) {
+  return {r.at_most(m.arena_floats(), kArenaFloatsMax, "arena_floats"),
+          r.at_most(m.chunks(), kArenaFloatsMax, "chunks")};
+}
+
+constexpr std::array<std::string_view, std::variant_size_v<Message>> kNames = {
+    "Hello",         "Refusal",         "Ping",         "Ack",      "Gossip", "Join", "Welcome", "Leave",
+    "ExchangeOffer", "ExchangeRefusal", "StateRequest", "StateHead"};
+
+// The alternatives of Message stand in the order of the schema's union.
+template <std::size_t I = 0>
+Result<Message> get_body(const fb::Envelope& envelope) {
+  if constexpr (I == std::variant_size_v<Message>) {
+    return Error{"a message of unknown type " + std::to_string(static_cast<int>(envelope.body_type()))};
+  } else {
+    if (static_cast<std::size_t>(envelope.body_type()) != I + 1) return get_body<I + 1>(envelope);
+    using Wanted = std::variant_alternative_t<I, Message>;
+    Reader reader;
+    Message out;
+    const auto read = [&](const auto* body) { out.emplace<I>(get(reader, *body)); };
+    if constexpr (std::is_same_v<Wanted, Hello>) read(envelope.body_as_Hello());
+    if constexpr (std::is_same_v<Wanted, Refusal>) read(envelope.body_as_Refusal());
+    if constexpr (std::is_same_v<Wanted, Ping>) read(envelope.body_as_Ping());
+    if constexpr (std::is_same_v<Wanted, Ack>) read(envelope.body_as_Ack());
+    if constexpr (std::is_same_v<Wanted, Gossip>) read(envelope.body_as_Gossip());
+    if constexpr (std::is_same_v<Wanted, Join>) read(envelope.body_as_Join());
+    if constexpr (std::is_same_v<Wanted, Welcome>) read(envelope.body_as_Welcome());
+    if constexpr (std::is_same_v<Wanted, Leave>) read(envelope.body_as_Leave());
+    if constexpr (std::is_same_v<Wanted, ExchangeOffer>) read(envelope.body_as_ExchangeOffer());
+    if constexpr (std::is_same_v<Wanted, ExchangeRefusal>) read(envelope.body_as_ExchangeRefusal());
+    if constexpr (std::is_same_v<Wanted, StateRequest>) read(envelope.body_as_StateRequest());
+    if constexpr (std::is_same_v<Wanted, StateHead>) read(envelope.body_as_StateHead());
+    if (reader.error()) return Error{"a " + std::string(kNames[I]) + " whose " + *reader.error()};
+    return out;
+  }
+}
+
+// What the verifier may meet: an envelope, its body, a manifest, and the two lists.
+constexpr flatbuffers::uoffset_t kDepthMax = 8;
+constexpr flatbuffers::uoffset_t kTablesMax = kMembersMax + kSettingsMax + 8;
+
+Result<Message> decode_aligned(Bytes body) {
+  const auto* data = reinterpret_cast<const std::uint8_t*>(body.data());
+  flatbuffers::Verifier verifier(data, body.size(), kDepthMax, kTablesMax);
+  if (!verifier.VerifyBuffer<fb::Envelope>(nullptr))
+    return Error{"the bytes are not a message of this protocol"};
+  const fb::Envelope& envelope = *flatbuffers::GetRoot<fb::Envelope>(data);
+  if (envelope.body() == nullptr) return Error{"a message without a body"};
+  return get_body(envelope);
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const Message& message) {
+  FlatBufferBuilder b(512);
+  build(b, message);
+  const auto* data = reinterpret_cast<const std::byte*>(b.GetBufferPointer());
+  return {data, data + b.GetSize()};
+}
+
+Result<std::vector<std::byte>> encode_frame(const Message& message) {
+  FlatBufferBuilder b(512);
+  build(b, message);
+  if (b.GetSize() > kControlBodyBytesMax) {
+    return Error{"a " + std::string(name(message)) + " of " + std::to_string(b.GetSize()) +
+                 " bytes is too large to send, at most " + std::to_string(kControlBodyBytesMax) +
+                 " are allowed"};
+  }
+  std::vector<std::byte> frame(kFrameHeaderBytes + b.GetSize());
+  std::memcpy(frame.data() + kFrameHeaderBytes, b.GetBufferPointer(), b.GetSize());
+  write_control_header(Bytes(frame).subspan(kFrameHeaderBytes), std::span(frame).first<kFrameHeaderBytes>());
+  return frame;
+}
+
+Result<Message> decode(Bytes body) {
+  if (body.size() > kControlBodyBytesMax)
+    return Error{"a message of " + std::to_string(body.size()) + " bytes is too large"};
+  if (body.size() < sizeof(flatbuffers::uoffset_t) * 2)
+    return Error{"a message of " + std::to_string(body.size()) + " bytes is too short"};
+  if (reinterpret_cast<std::uintptr_t>(body.data()) % alignof(std::uint64_t) == 0)
+    return decode_aligned(body);
+  std::vector<std::uint64_t> aligned((body.size() + 7) / 8);
+  std::memcpy(aligned.data(), body.data(), body.size());
+  return decode_aligned(std::as_bytes(std::span(aligned)).first(body.size()));
+}
+
+std::string_view name(const Message& message) {
+  return kNames[message.index()];
+}
+
+}  // namespace starling::wire

@@ -1,0 +1,73 @@
+// Frames: what travels on a connection, one after the other, in both directions. A frame is a fixed header of
+// 24 bytes and a body: a control message (a FlatBuffer; wire/codec.h) or a chunk (a fixed head of 40 bytes
+// and raw floats). Whatever parses here comes from outside: a header is judged before anything is allocated
+// or read for its body, and every refusal is a value with a sentence and a countable reason. docs/PROTOCOL.md
+// draws the bytes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "wire/messages.h"
+#include "wire/outcome.h"
+
+namespace starling::wire {
+
+inline constexpr std::uint8_t kProtocolVersion = 1;
+inline constexpr std::size_t kFrameHeaderBytes = 24;
+inline constexpr std::size_t kChunkHeadBytes = 40;
+// Both heads of a chunk together: floats that follow them in a 64-byte-aligned buffer are aligned too.
+inline constexpr std::size_t kChunkPrefixBytes = kFrameHeaderBytes + kChunkHeadBytes;
+static_assert(kChunkPrefixBytes == 64);
+
+inline constexpr std::size_t kControlBodyBytesMax = std::size_t{1} << 20;
+inline constexpr std::uint32_t kChunkFloatsMax = std::uint32_t{1} << 18;
+inline constexpr std::size_t kChunkBodyBytesMax = kChunkHeadBytes + sizeof(float) * kChunkFloatsMax;
+
+enum class FrameKind : std::uint8_t { control, chunk };
+
+// Why a frame is refused.
+enum class FrameFault : std::uint8_t { bad_magic, bad_version, oversize, malformed, bad_checksum };
+std::string_view name(FrameFault fault);
+
+struct FrameError : Error {
+  FrameFault fault = FrameFault::malformed;
+};
+template <class T>
+using FrameResult = Outcome<T, FrameError>;
+
+struct FrameHeader {
+  FrameKind kind = FrameKind::control;
+  std::uint32_t body_bytes = 0;
+  std::uint64_t checksum = 0;
+
+  // Judges everything but the checksum, which needs the body.
+  static FrameResult<FrameHeader> parse(std::span<const std::byte, kFrameHeaderBytes> bytes);
+};
+
+// The checksum chains XXH3-64 through its seed: hash(body, hash(header's first 16 bytes)) of a control frame,
+// and hash(floats, hash(chunk head, hash(header's first 16 bytes))) of a chunk, so that a chunk needs no copy
+// to be hashed. `frame_start` is the header's first 16 bytes or more.
+std::uint64_t control_checksum(Bytes frame_start, Bytes body);
+// `prefix` is the frame header and the chunk head, side by side.
+std::uint64_t chunk_checksum(std::span<const std::byte, kChunkPrefixBytes> prefix, Bytes floats);
+
+// Writes the header of a control frame in front of its body.
+// REQUIRES: body.size() <= kControlBodyBytesMax.
+void write_control_header(Bytes body, std::span<std::byte, kFrameHeaderBytes> header);
+
+// Writes frame header and chunk head of a chunk whose floats lie elsewhere, and stay there.
+// REQUIRES: head.floats * 4 == floats.size(), head.floats <= kChunkFloatsMax.
+void write_chunk_prefix(const ChunkHead& head, Bytes floats, std::span<std::byte, kChunkPrefixBytes> prefix);
+
+// Reads a chunk's head; `body_bytes` is what the frame's header said. Refuses what no peer of this version
+// says: a length that disagrees, an unknown kind or payload, an offset that overflows, a weight other than 0,
+// 1/4 or 1/2 in a reply or other than 0 elsewhere, no floats (but in a reply of weight 0), bytes set that
+// must be zero.
+FrameResult<ChunkHead> parse_chunk_head(std::span<const std::byte, kChunkHeadBytes> bytes,
+                                        std::uint32_t body_bytes);
+
+}  // namespace starling::wire

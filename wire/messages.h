@@ -1,0 +1,181 @@
+// The protocol's vocabulary: what peers say to each other, as plain structs. The pure core speaks only these;
+// wire/codec turns them into FlatBuffers and back, wire/frame puts those and raw chunks on the wire.
+// docs/PROTOCOL.md draws the bytes and tells the conversations.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace starling::wire {
+
+// ---- members ----
+
+// How a member is, as far as its teller knows. The order matters: of two tellings about the same incarnation
+// the later state in this list wins; a higher incarnation, which only the member itself may choose, beats any
+// state.
+enum class Liveness : std::uint8_t { alive, suspect, failed, left };
+
+// How far a member is in its run; it only moves forward.
+enum class Phase : std::uint8_t {
+  joining,   // looks for a swarm, or fetches manifest, data and parameters
+  training,  // trains and exchanges
+  settling,  // trains no more, exchanges a last few times
+  finished,  // only answers; its parameters are what it will be judged by
+};
+
+struct Member {
+  PeerId id;
+  std::string name;
+  Address address;  // where it listens
+  std::uint32_t incarnation = 0;
+  Liveness liveness = Liveness::alive;
+  Phase phase = Phase::joining;
+  std::uint64_t samples =
+      0;  // consumed so far; never decreases. The swarm's progress is the sum over all members ever known
+  std::uint64_t steps = 0;  // made so far; never decreases
+
+  friend bool operator==(const Member&, const Member&) = default;
+};
+
+// ---- what a joiner is told ----
+
+struct Setting {
+  std::string key, value;  // "training.batch_size", "64": as in the experiment file
+  friend bool operator==(const Setting&, const Setting&) = default;
+};
+
+// The run: enough to build the same model, find the same data and follow the same rules.
+struct Manifest {
+  std::string model;
+  std::string data;
+  std::uint64_t fingerprint = 0;  // of the arena's layout; peers whose fingerprints differ exchange nothing
+  std::uint64_t arena_floats = 0;
+  std::uint64_t seed = 0;
+  std::vector<Setting> settings;  // rule, topology, hyper-parameters, end of the run
+  friend bool operator==(const Manifest&, const Manifest&) = default;
+};
+
+// ---- handshake: the first message on every connection, in both directions ----
+
+enum class Purpose : std::uint8_t { control, bulk };
+
+struct Hello {
+  std::string swarm;  // both ends must name the same one
+  PeerId id;
+  std::string name;
+  Address address;  // where the sender listens; the receiver may dial it
+  Purpose purpose = Purpose::control;
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+enum class RefusalReason : std::uint8_t {
+  wrong_version,
+  wrong_swarm,
+  wrong_model,
+  not_ready,
+  busy,
+  same_peer,
+  malformed
+};
+
+// The last message on a connection that is refused, or the answer to a Join or an offer that is.
+struct Refusal {
+  RefusalReason reason = RefusalReason::busy;
+  std::string text;  // one sentence for people
+  friend bool operator==(const Refusal&, const Refusal&) = default;
+};
+
+// ---- control ----
+
+struct Ping {  // "are you alive?"; answered by an Ack with the same sequence
+  std::uint64_t sequence = 0;
+  PeerId target;  // whom the sender believes to listen there; another instance does not answer
+  std::vector<Member> members;
+  friend bool operator==(const Ping&, const Ping&) = default;
+};
+
+struct Ack {
+  std::uint64_t sequence = 0;
+  std::vector<Member> members;
+  friend bool operator==(const Ack&, const Ack&) = default;
+};
+
+struct Gossip {  // members and their progress, pushed to a random member
+  std::vector<Member> members;
+  bool reply_wanted = false;  // the receiver answers with a Gossip of its own
+  friend bool operator==(const Gossip&, const Gossip&) = default;
+};
+
+struct Join {  // asks for a Welcome
+  Member self;
+  friend bool operator==(const Join&, const Join&) = default;
+};
+
+struct Welcome {
+  Manifest manifest;
+  Duration elapsed{0};  // since the run began
+  std::vector<Member> members;
+  friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+
+struct Leave {  // the sender's last word
+  Member self;
+  friend bool operator==(const Leave&, const Leave&) = default;
+};
+
+// ---- bulk: these travel on a bulk connection, between the chunks they speak of ----
+
+struct ExchangeOffer {         // opens a pairwise exchange; the initiator's chunks follow at once
+  std::uint64_t exchange = 0;  // unique per initiator
+  std::uint64_t fingerprint = 0;
+  std::uint64_t arena_floats = 0;
+  std::uint32_t chunk_floats = 0;  // every chunk but the last has this many
+  friend bool operator==(const ExchangeOffer&, const ExchangeOffer&) = default;
+};
+
+struct ExchangeRefusal {  // instead of chunks: nobody mixes
+  std::uint64_t exchange = 0;
+  RefusalReason reason = RefusalReason::busy;
+  friend bool operator==(const ExchangeRefusal&, const ExchangeRefusal&) = default;
+};
+
+struct StateRequest {  // a joiner asks for the parameters from `first_chunk` on
+  std::uint64_t fingerprint = 0;
+  std::uint32_t chunk_floats = 0;
+  std::uint64_t first_chunk = 0;
+  friend bool operator==(const StateRequest&, const StateRequest&) = default;
+};
+
+struct StateHead {  // the chunks follow
+  std::uint64_t arena_floats = 0;
+  std::uint64_t chunks = 0;  // that follow
+  friend bool operator==(const StateHead&, const StateHead&) = default;
+};
+
+using Message = std::variant<Hello, Refusal, Ping, Ack, Gossip, Join, Welcome, Leave, ExchangeOffer,
+                             ExchangeRefusal, StateRequest, StateHead>;
+
+// ---- chunks: raw bodies, described by a fixed header on the wire ----
+
+enum class ChunkKind : std::uint8_t {
+  offer,  // the initiator's snapshot a
+  reply,  // the responder's value, with the weight both sides use
+  state,  // a piece of a joiner's first copy
+};
+
+struct ChunkHead {
+  std::uint64_t exchange = 0;  // 0 in a state transfer
+  std::uint64_t offset = 0;    // of the first float, from the arena's start
+  std::uint32_t floats = 0;
+  ChunkKind kind = ChunkKind::offer;
+  std::uint8_t payload = 0;  // 0: float32
+  float weight = 0;          // of a reply: 0, 1/4 or 1/2
+  friend bool operator==(const ChunkHead&, const ChunkHead&) = default;
+};
+
+}  // namespace starling::wire
