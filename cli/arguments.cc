@@ -67,6 +67,7 @@ void describe(Parsed& parsed, CLI::App& root) {
     } else {
       option = parsed.app->add_option(flag.name, parsed.texts[flag.name], help)
                    ->type_name(flag.placeholder)
+                   ->expected(1)
                    ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
                    ->allow_extra_args(false);
     }
@@ -97,6 +98,12 @@ std::string explain(const CLI::ParseError& error, const CLI::App& root, const st
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && text.starts_with("-")) {
     return text.substr(0, text.find(':')) + " needs a value";
+  }
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+    // Texts convert to texts, so it is a switch: "Could not convert: --json = maybe".
+    const std::size_t dashes = text.find("--");
+    if (dashes != std::string::npos)
+      return text.substr(dashes, text.find(' ', dashes) - dashes) + " takes no value";
   }
   return text;
 }
@@ -168,7 +175,7 @@ int run_command_line(int argc, const char* const* argv, const std::vector<Comman
     if (*parsed.app) return run_parsed(parsed);
   }
   const std::string group = named_command(root);
-  return complain(group, "which command?" + help_hint(group), kExitBadInput);
+  return complain(group, "a command is missing" + help_hint(group), kExitBadInput);
 }
 
 }  // namespace starling::cli

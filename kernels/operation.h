@@ -84,7 +84,8 @@ class Operation {
   virtual ~Operation() = default;
 
   const Activation& output() const { return output_; }
-  // How many specs, from the first that it was offered, this operation does.
+  // How many specs, from the first that it was offered, this operation does: 0 where it only changes the
+  // format.
   int covers() const { return covers_; }
 
   // y = f(x). `parameters` may change meanwhile.

@@ -19,11 +19,11 @@ struct LiveRow {
 };
 
 struct LiveTotal {
-  double seconds = 0;  // since the run's start
+  double seconds = 0;  // since the launch
   double epochs = 0;   // passed
-  std::optional<double> epochs_end;
-  std::optional<double> seconds_left;
-  std::optional<double> accuracy;  // of the mean model, where it is looked at
+  std::optional<double> epochs_end = {};
+  std::optional<double> seconds_left = {};
+  std::optional<double> accuracy = {};  // of the mean model, where it is looked at
 };
 
 // The table, `lines` lines at most: peers that do not fit are counted in a line.

@@ -68,6 +68,7 @@ struct Member {
   std::string final_state;                 // finished, left or crashed, once its process has ended
   std::string path, path_before_settling;  // of what it left
   std::optional<SteadyTime> first_step, training_end;
+  bool trained = false;        // training_end is final
   std::uint64_t snapshot = 0;  // the latest that it left
   bool paused = false;
 
@@ -118,7 +119,6 @@ class Swarm {
     return std::any_of(members_.begin(), members_.end(),
                        [](const Member& member) { return member.running(); });
   }
-  std::optional<SteadyTime> first_step() const;
   std::uint64_t samples() const;
   std::string log_path(const Member& member) const { return folder_.file(member.name + ".log"); }
 
@@ -134,8 +134,9 @@ class Swarm {
   std::size_t beginner_ = 0;
   std::vector<ProcessFault> faults_;
   std::size_t next_fault_ = 0;
-  std::optional<SteadyTime> begun_;     // the run's start: its first peer listens
-  std::optional<SteadyTime> end_said_;  // when all were told to end
+  std::optional<SteadyTime> begun_;      // its first peer listens
+  std::optional<SteadyTime> run_start_;  // the first step, from which the times of faults and results count
+  std::optional<SteadyTime> end_said_;   // when all were told to end
   std::ofstream metrics_;
 
   struct Snapshot {
@@ -162,11 +163,12 @@ Status Swarm::prepare_folder() {
 }
 
 Status Swarm::start(Member& member) {
-  const PeerPlace place{.number = member.number,
-                        .out = folder_.path(),
-                        .control_fd = ChildProcess::kControlFd,
-                        .snapshots = experiment_.target_accuracy.has_value(),
-                        .late = begun_ ? std::chrono::duration_cast<Duration>(now() - *begun_) : Duration{0}};
+  const PeerPlace place{
+      .number = member.number,
+      .out = folder_.path(),
+      .control_fd = ChildProcess::kControlFd,
+      .snapshots = experiment_.target_accuracy.has_value(),
+      .late = run_start_ ? std::chrono::duration_cast<Duration>(now() - *run_start_) : Duration{0}};
   std::vector<std::string> arguments;
   if (member.number == members_[beginner_].number) {
     Experiment told = experiment_;
@@ -208,8 +210,9 @@ void Swarm::wait_for_events() {
   }
   if (!interrupts_.requested()) waiting.push_back({interrupts_.fd(), POLLIN, 0});
   auto timeout = kTick;
-  if (begun_ && next_fault_ < faults_.size()) {
-    const auto due = std::chrono::ceil<std::chrono::milliseconds>(*begun_ + faults_[next_fault_].at - now());
+  if (run_start_ && next_fault_ < faults_.size()) {
+    const auto due =
+        std::chrono::ceil<std::chrono::milliseconds>(*run_start_ + faults_[next_fault_].at - now());
     timeout = std::clamp(due, std::chrono::milliseconds{0}, kTick);
   }
   poll(waiting.data(), waiting.size(), static_cast<int>(timeout.count()));
@@ -239,33 +242,34 @@ void Swarm::take_report(Member& member, PeerReport report) {
     take_snapshot(member, report);
     return;
   }
+  const auto trained = std::chrono::duration_cast<SteadyTime::duration>(
+      std::chrono::duration<double>(std::clamp(report.seconds, 0.0, seconds_between(launched_, heard))));
   if (!member.first_step && report.steps > 0) {
-    member.first_step = heard - std::chrono::duration_cast<SteadyTime::duration>(
-                                    std::chrono::duration<double>(std::max(report.seconds, 0.0)));
+    member.first_step = heard - trained;
+    if (!run_start_) run_start_ = member.first_step;
+    next_draw_ = heard;  // worth a line at once
   }
-  if (report.state == "training" || report.state == "joining") {
+  if (member.first_step && report.state == "training") {
     member.training_end = heard;  // so far: where a peer dies, this was its last sign
-  } else if (member.report.state == "training" && member.first_step) {
-    // The first word after training: `seconds` stopped where training did.
-    const auto trained = std::chrono::duration<double>(std::max(report.seconds, 0.0));
+  } else if (member.first_step && !member.trained) {
     member.training_end =
-        std::min(heard, *member.first_step + std::chrono::duration_cast<SteadyTime::duration>(trained));
+        std::min(heard, *member.first_step + trained);  // its clock stopped where training did
+    member.trained = true;
   }
   if (report.kind == PeerReport::Kind::finished) {
     member.path = report.path;
     member.path_before_settling = report.path_before_settling;
   }
   member.report = std::move(report);
-  metrics_ << training::to_json(training::MetricsLine{
-                  .seconds = begun_ ? seconds_between(*begun_, heard) : 0,
-                  .peer = member.name,
-                  .steps = member.report.steps,
-                  .samples = member.report.samples,
-                  .exchanges = member.report.exchanges.completed + member.report.answered,
-                  .loss = member.report.loss,
-                  .accuracy = std::nullopt,
-                  .consensus_distance = std::nullopt})
-           << '\n';
+  training::MetricsLine line;
+  line.peer = member.name;
+  line.steps = member.report.steps;
+  line.samples = member.report.samples;
+  line.exchanges = member.report.exchanges.completed + member.report.answered;
+  line.loss = member.report.loss;
+  if (!run_start_ || (line.steps == 0 && line.exchanges == 0)) return;  // nothing has happened to it yet
+  line.seconds = seconds_between(*run_start_, heard);
+  metrics_ << training::to_json(line) << '\n';
 }
 
 void Swarm::take_snapshot(Member& member, const PeerReport& report) {
@@ -273,8 +277,8 @@ void Swarm::take_snapshot(Member& member, const PeerReport& report) {
   if (report.path.empty()) return;
   Snapshot& snapshot = snapshots_[report.snapshot];
   snapshot.paths.push_back(report.path);
-  const std::optional<SteadyTime> start = first_step();
-  snapshot.seconds = start ? seconds_between(*start, now()) : 0;
+  if (!run_start_) run_start_ = now();
+  snapshot.seconds = seconds_between(*run_start_, now());
 }
 
 // Hands on the snapshots that every live peer has left or passed. The peers that were there count; one that
@@ -296,17 +300,14 @@ void Swarm::take_looks() {
   if (!target_) return;
   for (const TargetWatch::Seen& seen : target_->take()) {
     mean_accuracy_ = seen.accuracy;
-    const std::optional<SteadyTime> start = first_step();
-    const double offset = start && begun_ ? seconds_between(*begun_, *start) : 0;
-    metrics_ << training::to_json(training::MetricsLine{.seconds = seen.seconds + offset,
-                                                        .peer = "mean",
-                                                        .steps = 0,
-                                                        .samples = samples(),
-                                                        .exchanges = 0,
-                                                        .loss = seen.loss,
-                                                        .accuracy = seen.accuracy,
-                                                        .consensus_distance = seen.consensus_distance})
-             << '\n';
+    training::MetricsLine line;
+    line.seconds = seen.seconds;
+    line.peer = "mean";
+    line.samples = samples();
+    line.loss = seen.loss;
+    line.accuracy = seen.accuracy;
+    line.consensus_distance = seen.consensus_distance;
+    metrics_ << training::to_json(line) << '\n';
     if (!seen.reached || seconds_to_target_) continue;
     seconds_to_target_ = seen.seconds;
     say(spdlog::level::info, fmt::format("target accuracy {:g} reached after {:.1f} s",
@@ -338,8 +339,8 @@ void Swarm::reap(Member& member) {
 }
 
 void Swarm::inflict_due_faults() {
-  if (!begun_ || end_said_) return;
-  for (; next_fault_ < faults_.size() && *begun_ + faults_[next_fault_].at <= now(); ++next_fault_) {
+  if (!run_start_ || end_said_) return;
+  for (; next_fault_ < faults_.size() && *run_start_ + faults_[next_fault_].at <= now(); ++next_fault_) {
     inflict(faults_[next_fault_]);
   }
 }
@@ -419,14 +420,6 @@ void Swarm::stop_if_over() {
   }
 }
 
-std::optional<SteadyTime> Swarm::first_step() const {
-  std::optional<SteadyTime> first;
-  for (const Member& member : members_) {
-    if (member.first_step && (!first || *member.first_step < *first)) first = member.first_step;
-  }
-  return first;
-}
-
 std::uint64_t Swarm::samples() const {
   std::uint64_t sum = 0;
   for (const Member& member : members_) sum += member.report.samples;
@@ -435,29 +428,32 @@ std::uint64_t Swarm::samples() const {
 
 LiveTotal Swarm::total() const {
   LiveTotal total;
-  total.seconds = seconds_between(begun_.value_or(launched_), now());
+  total.seconds = seconds_between(launched_, now());
   total.epochs =
       static_cast<double>(samples()) / static_cast<double>(std::max<std::size_t>(data_.train.size(), 1));
   total.epochs_end = experiment_.epochs;
   total.accuracy = mean_accuracy_;
 
-  const std::optional<SteadyTime> start = first_step();
-  if (!start) return total;
-  const double elapsed = seconds_between(*start, now());
-  double done = 0;  // the part of the run that has passed
-  if (experiment_.epochs) done = std::max(done, total.epochs / *experiment_.epochs);
-  if (experiment_.seconds) done = std::max(done, elapsed / to_seconds(*experiment_.seconds));
-  if (experiment_.steps) {
-    // The slowest peer ends last.
-    std::uint64_t least = UINT64_MAX;
-    for (const Member& member : members_) {
-      if (member.running()) least = std::min(least, member.report.steps);
-    }
-    if (least != UINT64_MAX) {
-      done = std::max(done, static_cast<double>(least) / static_cast<double>(*experiment_.steps));
-    }
+  if (!run_start_) return total;
+  const double elapsed = seconds_between(*run_start_, now());
+  const auto left = [&total](double seconds) {
+    total.seconds_left = std::max(0.0, std::min(seconds, total.seconds_left.value_or(seconds)));
+  };
+  double rate = 0;  // samples per second, of all
+  double slowest = 0;
+  for (const Member& member : members_) {
+    const PeerReport& report = member.report;
+    if (!member.running() || report.state != "training") continue;
+    rate += report.samples_per_second;
+    if (!experiment_.steps || report.steps == 0 || report.seconds <= 0) continue;
+    const auto to_go = static_cast<double>(*experiment_.steps) - static_cast<double>(report.steps);
+    slowest = std::max(slowest, to_go * report.seconds / static_cast<double>(report.steps));
   }
-  if (done > 0.01 && done < 1) total.seconds_left = elapsed * (1 - done) / done;
+  if (experiment_.epochs && rate > 0) {
+    left((*experiment_.epochs - total.epochs) * static_cast<double>(data_.train.size()) / rate);
+  }
+  if (experiment_.steps && slowest > 0) left(slowest);
+  if (experiment_.seconds) left(to_seconds(*experiment_.seconds) - elapsed);
   return total;
 }
 
@@ -521,12 +517,12 @@ training::Summary Swarm::summarize(const Judgement& judgement) {
     }
   }
 
-  const std::optional<SteadyTime> start = first_step();
-  SteadyTime end = start.value_or(launched_);
+  const SteadyTime start = run_start_.value_or(launched_);
+  SteadyTime end = start;
   for (const Member& member : members_) {
     if (member.training_end) end = std::max(end, *member.training_end);
   }
-  summary.seconds = start ? seconds_between(*start, end) : 0;
+  summary.seconds = seconds_between(start, end);
   summary.samples = samples();
   summary.samples_per_second =
       summary.seconds > 0 ? static_cast<double>(summary.samples) / summary.seconds : 0;

@@ -24,7 +24,7 @@
 #endif
 
 #if STARLING_UNSANITIZED && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define KEEP_RACY __attribute__((noinline, target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#define KEEP_RACY __attribute__((noinline, target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define KEEP_RACY __attribute__((noinline, no_sanitize("thread")))
 #endif

@@ -126,7 +126,8 @@ class Daemon {
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<Trainer> trainer_;
   std::thread builder_;  // prepares a joiner's replica
-  std::optional<gossip::Peer> peer_;
+  PeerId self_id_;
+  std::optional<gossip::Peer> peer_;  // of the daemon's thread alone, builder_ must not touch it
 
   std::deque<gossip::Event> events_;
   bool driving_ = false;
@@ -148,7 +149,7 @@ class Daemon {
 std::optional<PeerOutcome> Daemon::set_up() {
   wire::Hello self;
   self.swarm = options_.swarm;
-  self.id = PeerId{entropy()};
+  self.id = self_id_ = PeerId{entropy()};
 
   transport::LinkTableEvents events;
   events.on_message = [this](PeerId from, const Address& at, wire::Message message) {
@@ -236,8 +237,7 @@ Result<std::unique_ptr<Replica>> Daemon::build(const wire::Manifest& manifest) {
   experiment_.model = manifest.model;
   experiment_.seed = manifest.seed;
   experiment_.data = options_.data.value_or(manifest.data);
-  auto replica =
-      make_replica(experiment_, options_.data_root, options_.slot, peer_->view().membership.self().id.value);
+  auto replica = make_replica(experiment_, options_.data_root, options_.slot, self_id_.value);
   if (!replica) return replica;
   if ((*replica)->plan.layout.fingerprint() != manifest.fingerprint) {
     return Error{"the model '" + manifest.model + "' for the data '" + (*replica)->data.name +

@@ -1,5 +1,6 @@
 #include "node/exchanger.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <deque>
@@ -20,8 +21,6 @@ using transport::LinkPtr;
 namespace {
 
 constexpr std::size_t kIdleLinksMax = 32;
-constexpr Duration kStall =
-    std::chrono::seconds(15);  // a bulk connection that makes no progress for so long is closed
 
 std::span<float> floats_in(const Frame& frame) {
   // A link's buffer is aligned for floats, and the wire is little-endian IEEE 754, like the host.
@@ -48,6 +47,29 @@ std::pair<double, double> distance_squares(std::span<const float> a, std::span<c
 
 }  // namespace
 
+// A connection that this peer dialled. While it rests in the pool a read is under way, which notices at once
+// when the remote closes; the exchange that takes the line takes that read over.
+struct Exchanger::Line {
+  Line(const asio::any_io_executor& executor, PeerId id, LinkPtr l)
+      : remote(id), link(std::move(l)), arrived(executor) {}
+
+  PeerId remote;
+  LinkPtr link;
+  bool idle = false;
+  bool watched = false;  // the watcher's read is under way, or lies in `first`
+  std::optional<transport::LinkResult<Frame>> first;
+  transport::Signal arrived;
+
+  asio::awaitable<transport::LinkResult<Frame>> read() {
+    if (!watched) co_return co_await link->read();
+    while (!first) co_await arrived.wait();
+    auto frame = std::move(*first);
+    first.reset();
+    watched = false;
+    co_return frame;
+  }
+};
+
 // An exchange of one's own. Chunk k's snapshot lies in slot k mod window: replies come in order, so the slot
 // is free when chunk k + window is sent.
 struct Exchanger::Own {
@@ -56,15 +78,24 @@ struct Exchanger::Own {
 
   std::uint64_t exchange;
   PeerId partner;
-  LinkPtr link;
+  std::shared_ptr<Line> line;
   std::vector<std::vector<float>> slots;
   std::size_t sent = 0;      // chunks whose sending has begun
   std::size_t answered = 0;  // chunks whose reply has been mixed
   bool over = false;         // nothing more may be lent, sent or mixed
+  bool abandoned = false;    // by abort() or close(): the Exchanger, if there still is one, knows it no more
+  bool silent = false;       // the connection ended before the first word came back
   bool writer_done = false;
   transport::Signal progress;  // a reply came, or it is over
   transport::Signal written;   // the writer is done
   double differences = 0, norms = 0;
+};
+
+// A joiner's first copy, under way.
+struct Exchanger::Fetch {
+  PeerId donor;
+  LinkPtr link;
+  bool abandoned = false;
 };
 
 // An inbound connection: at most one offer is answered on it at a time, in order.
@@ -86,7 +117,8 @@ struct Exchanger::Server {
   };
   std::deque<Outgoing> outgoing;
   std::vector<std::vector<float>> spare;  // buffers of chunks that have been written
-  bool closed = false;
+  bool giving = false;                    // state
+  bool closed = false;                    // by the Exchanger, which may be gone; or the reader has ended
   transport::Signal queued, decided, room;
 
   std::vector<float> buffer(std::size_t floats) {
@@ -98,6 +130,8 @@ struct Exchanger::Server {
     values.resize(floats);
     return values;
   }
+  // Nothing is on its way in either direction.
+  bool resting() const { return !answering && !asked && outgoing.empty() && !giving && link->is_open(); }
   void push(Outgoing item) {
     outgoing.push_back(std::move(item));
     queued.raise();
@@ -105,30 +139,31 @@ struct Exchanger::Server {
 };
 
 Exchanger::Exchanger(asio::any_io_executor executor, transport::LinkTable& links, ExchangerEvents events,
-                     std::size_t window)
-    : executor_(std::move(executor)), links_(links), events_(std::move(events)), window_(window) {}
+                     ExchangerOptions options)
+    : executor_(std::move(executor)), links_(links), events_(std::move(events)), options_(options) {
+  STARLING_CHECK(options_.window > 0);
+}
 
 Exchanger::~Exchanger() {
   close();
 }
 
-void Exchanger::attach(models::Arena& arena, std::uint64_t fingerprint, std::size_t chunk_floats) {
+void Exchanger::attach(models::Arena& arena, std::uint64_t fingerprint, std::size_t chunk_floats,
+                       training::PairwiseMixer::Loss loss) {
+  STARLING_CHECK(!mixer_);
   arena_ = &arena;
   fingerprint_ = fingerprint;
-  mixer_.emplace(arena, chunk_floats);
+  mixer_.emplace(arena, chunk_floats, loss);
 }
 
 void Exchanger::close() {
   if (closed_) return;
   closed_ = true;
-  if (own_) {
-    own_->over = true;
-    end_loans(*own_, false);
-    if (own_->link) own_->link->close();
-    own_->progress.raise();
-    own_.reset();
+  if (own_) abandon(*own_);
+  for (auto& line : idle_) {
+    line->idle = false;
+    line->link->close();
   }
-  for (auto& [id, link] : idle_) link->close();
   idle_.clear();
   for (auto& [key, weak] : servers_) {
     if (const auto server = weak.lock()) {
@@ -139,7 +174,48 @@ void Exchanger::close() {
       server->decided.raise();
     }
   }
-  if (fetching_) fetching_->close();
+  servers_.clear();
+  if (fetch_) {
+    fetch_->abandoned = true;
+    if (fetch_->link) fetch_->link->close();
+    fetch_.reset();
+  }
+}
+
+// ---- the pool of connections ----
+
+std::shared_ptr<Exchanger::Line> Exchanger::take_idle(PeerId partner) {
+  for (auto it = idle_.begin(); it != idle_.end(); ++it) {
+    if ((*it)->remote != partner) continue;
+    auto line = *it;
+    idle_.erase(it);
+    line->idle = false;
+    return line;
+  }
+  return nullptr;
+}
+
+void Exchanger::rest(std::shared_ptr<Line> line) {
+  line->link->expires_never();
+  line->idle = true;
+  line->watched = true;
+  idle_.push_front(line);
+  transport::spawn(executor_, watch(std::move(line)));
+  if (idle_.size() <= kIdleLinksMax) return;
+  idle_.back()->idle = false;
+  idle_.back()->link->close();
+  idle_.pop_back();
+}
+
+asio::awaitable<void> Exchanger::watch(std::shared_ptr<Line> line) {
+  line->first.emplace(co_await line->link->read());
+  if (line->idle) {  // whatever came: nothing may come now
+    line->idle = false;
+    line->link->close();
+    idle_.remove(line);
+    co_return;
+  }
+  line->arrived.raise();
 }
 
 // ---- exchanges of one's own ----
@@ -147,90 +223,95 @@ void Exchanger::close() {
 void Exchanger::begin(std::uint64_t exchange, PeerId partner, const Address& address) {
   STARLING_CHECK(mixer_ && !own_ && !closed_);
   own_ = std::make_shared<Own>(executor_, exchange, partner);
-  own_->slots.resize(window_);
+  own_->slots.resize(options_.window);
   transport::spawn(executor_, run_own(own_, address));
 }
 
 void Exchanger::abort(std::uint64_t exchange) {
-  if (!own_ || own_->exchange != exchange) return;
-  own_->over = true;
-  end_loans(*own_, false);
-  if (own_->link) own_->link->close();
-  own_->progress.raise();
+  if (own_ && own_->exchange == exchange) abandon(*own_);
+}
+
+void Exchanger::abandon(Own& own) {
+  own.over = own.abandoned = true;
+  end_loans(own, false);
+  if (own.line) own.line->link->close();
+  own.progress.raise();
+  own.written.raise();
   own_.reset();
 }
 
 void Exchanger::end_loans(Own& own, bool refused) {
   const std::size_t out = own.sent - own.answered;
-  for (std::size_t chunk = own.answered; chunk < own.sent; ++chunk) {
-    if (mixer_->lent(chunk)) mixer_->give_up(chunk);
-  }
+  for (std::size_t chunk = own.answered; chunk < own.sent; ++chunk) mixer_->give_up(chunk);
   if (!refused) counters_.half_applied_chunks += out;
   own.sent = own.answered;
 }
 
 asio::awaitable<void> Exchanger::run_own(std::shared_ptr<Own> own, Address address) {
-  for (auto it = idle_.begin(); it != idle_.end(); ++it) {
-    if (it->first != own->partner) continue;
-    own->link = it->second;
-    idle_.erase(it);
-    break;
+  if (own->abandoned) co_return;
+  gossip::Outcome outcome = gossip::Outcome::aborted;
+  own->line = take_idle(own->partner);
+  if (own->line) {
+    outcome = co_await attempt(own);
+    if (own->abandoned) co_return;
+    if (own->silent) {
+      // The remote had closed it, and the news came too late for the watcher: a new one gets its chance.
+      ++counters_.redials;
+      own->line.reset();
+      own->over = own->silent = own->writer_done = false;
+    }
   }
-  // An idle connection may have died unseen; then a new one gets its chance.
-  if (own->link && !own->link->is_open()) own->link.reset();
-  if (!own->link) {
+  if (!own->line) {
     auto dialled = co_await links_.dial_bulk(address);
-    if (own->over) {
+    if (own->abandoned) {
       if (dialled) dialled->link->close();
       co_return;
     }
     if (dialled && dialled->remote.id == own->partner) {
-      own->link = dialled->link;
+      own->line = std::make_shared<Line>(executor_, own->partner, dialled->link);
+      outcome = co_await attempt(own);
+      if (own->abandoned) co_return;
     } else if (dialled) {
       dialled->link->close();  // another instance listens there now
     }
   }
-  gossip::Outcome outcome = gossip::Outcome::aborted;
-  if (own->link) {
-    own->link->expires_after(kStall);
-    transport::spawn(executor_, write_own(own));
-    outcome = co_await read_own(own);
-    if (own->over) co_return;  // aborted meanwhile
-    own->over = true;
-    end_loans(*own, outcome == gossip::Outcome::rejected);
-    if (outcome == gossip::Outcome::aborted) own->link->close();
-    own->progress.raise();
-    while (!own->writer_done) co_await own->written.wait();
-    if (own_ != own) co_return;
-  }
-  if (closed_) co_return;
   if (outcome == gossip::Outcome::completed && own->norms > 0) {
     counters_.distance = std::sqrt(own->differences / own->norms);
   }
-  if (own->link && own->link->is_open()) {
-    own->link->expires_never();
-    idle_.emplace_front(own->partner, own->link);
-    if (idle_.size() > kIdleLinksMax) {
-      idle_.back().second->close();
-      idle_.pop_back();
-    }
-  }
+  if (own->line && own->line->link->is_open()) rest(own->line);
   own_.reset();
   events_.on_ended(own->exchange, outcome);
 }
 
+// One try, on own->line: afterwards nothing is lent, and the writer is done.
+asio::awaitable<gossip::Outcome> Exchanger::attempt(std::shared_ptr<Own> own) {
+  own->line->link->expires_after(options_.stall);
+  transport::spawn(executor_, write_own(own));
+  const auto outcome = co_await read_own(own);
+  if (own->abandoned) co_return outcome;
+  own->over = true;
+  end_loans(*own, outcome == gossip::Outcome::rejected);
+  if (outcome == gossip::Outcome::aborted) own->line->link->close();
+  own->progress.raise();
+  while (!own->writer_done && !own->abandoned) co_await own->written.wait();
+  co_return outcome;
+}
+
 asio::awaitable<void> Exchanger::write_own(std::shared_ptr<Own> own) {
-  const auto& grid = mixer_->grid();
+  if (own->abandoned) co_return;
+  const auto line = own->line;
+  const auto grid = mixer_->grid();
+  const std::size_t window = options_.window;
   wire::ExchangeOffer offer;
   offer.exchange = own->exchange;
   offer.fingerprint = fingerprint_;
   offer.arena_floats = grid.arena_floats;
   offer.chunk_floats = static_cast<std::uint32_t>(grid.chunk_floats);
-  bool good = (co_await transport::write_message(*own->link, offer)).ok();
+  bool good = (co_await transport::write_message(*line->link, offer)).ok();
   for (std::size_t chunk = 0; good && chunk < grid.count(); ++chunk) {
-    while (!own->over && chunk - own->answered >= window_) co_await own->progress.wait();
+    while (!own->over && chunk - own->answered >= window) co_await own->progress.wait();
     if (own->over) break;
-    auto& snapshot = own->slots[chunk % window_];
+    auto& snapshot = own->slots[chunk % window];
     snapshot.resize(grid.floats(chunk));
     mixer_->lend(chunk, snapshot);
     own->sent = chunk + 1;
@@ -239,30 +320,37 @@ asio::awaitable<void> Exchanger::write_own(std::shared_ptr<Own> own) {
     head.offset = grid.offset(chunk);
     head.floats = static_cast<std::uint32_t>(snapshot.size());
     head.kind = wire::ChunkKind::offer;
-    good = (co_await transport::write_chunk(*own->link, head, std::as_bytes(std::span(snapshot)))).ok();
+    good = (co_await transport::write_chunk(*line->link, head, std::as_bytes(std::span(snapshot)))).ok();
   }
   own->writer_done = true;
   own->written.raise();
 }
 
 asio::awaitable<gossip::Outcome> Exchanger::read_own(std::shared_ptr<Own> own) {
-  const auto& grid = mixer_->grid();
+  const auto grid = mixer_->grid();
+  const auto line = own->line;
   for (std::size_t chunk = 0; chunk < grid.count(); ++chunk) {
-    auto frame = co_await own->link->read();
+    auto frame = co_await line->read();
     if (own->over) co_return gossip::Outcome::aborted;
     if (!frame) {
+      using Kind = transport::LinkErrorKind;
+      const Kind kind = frame.error().kind;
+      own->silent = chunk == 0 && (kind == Kind::closed_by_peer || kind == Kind::broken);
       links_.note(frame.error());
       co_return gossip::Outcome::aborted;
     }
     if (frame->kind == wire::FrameKind::control) {
-      const auto message = transport::message_in(*own->link, *frame);
-      if (!message) co_return gossip::Outcome::aborted;
+      const auto message = transport::message_in(*line->link, *frame);
+      if (!message) {
+        links_.note(message.error());
+        co_return gossip::Outcome::aborted;
+      }
       const auto* refusal = std::get_if<wire::ExchangeRefusal>(&*message);
       if (refusal != nullptr && refusal->exchange == own->exchange && chunk == 0)
         co_return gossip::Outcome::rejected;
       co_return gossip::Outcome::aborted;
     }
-    own->link->expires_after(kStall);
+    line->link->expires_after(options_.stall);
     const auto& head = frame->chunk;
     const auto theirs = floats_in(*frame);
     if (head.kind != wire::ChunkKind::reply || head.exchange != own->exchange ||
@@ -270,7 +358,7 @@ asio::awaitable<gossip::Outcome> Exchanger::read_own(std::shared_ptr<Own> own) {
       ++counters_.chunks_refused;
       co_return gossip::Outcome::aborted;
     }
-    const auto& mine = own->slots[chunk % window_];
+    const auto& mine = own->slots[chunk % options_.window];
     if (head.weight != 0 && theirs.size() == mine.size()) {
       const auto [differences, norms] = distance_squares(mine, theirs);
       own->differences += differences;
@@ -290,6 +378,14 @@ asio::awaitable<gossip::Outcome> Exchanger::read_own(std::shared_ptr<Own> own) {
 
 void Exchanger::serve(LinkPtr link, wire::Hello remote) {
   if (closed_) return link->close();
+  if (servers_.size() >= options_.servers_max) {
+    const auto resting = std::find_if(servers_.begin(), servers_.end(), [](const auto& entry) {
+      const auto server = entry.second.lock();
+      return server && server->resting();
+    });
+    if (resting == servers_.end()) return link->close();
+    resting->second.lock()->link->close();  // its reader ends
+  }
   auto server = std::make_shared<Server>(executor_, std::move(link), std::move(remote));
   const std::uint64_t key = next_server_++;
   servers_[key] = server;
@@ -297,13 +393,12 @@ void Exchanger::serve(LinkPtr link, wire::Hello remote) {
   transport::spawn(executor_,
                    [](Exchanger* self, std::shared_ptr<Server> s, std::uint64_t k) -> asio::awaitable<void> {
                      co_await self->run_server(s);
+                     if (s->closed) co_return;  // by close(): the Exchanger may be gone
                      s->closed = true;
                      s->link->close();
                      s->queued.raise();
-                     if (!self->closed_) {
-                       self->end_answer(*s);
-                       self->servers_.erase(k);
-                     }
+                     self->servers_.erase(k);
+                     self->end_answer(*s);
                    }(this, server, key));
 }
 
@@ -321,20 +416,24 @@ void Exchanger::end_answer(Server& server) {
   if (!server.answering) return;
   const std::uint64_t exchange = *server.answering;
   server.answering.reset();
-  server.link->expires_never();
   events_.on_answer_ended(server.remote.id, exchange);
 }
 
 asio::awaitable<void> Exchanger::run_server(std::shared_ptr<Server> server) {
   while (!server->closed) {
     auto frame = co_await server->link->read();
-    if (server->closed || closed_) co_return;
+    if (server->closed) co_return;
     if (!frame) {
-      links_.note(frame.error());
+      using Kind = transport::LinkErrorKind;
+      const Kind kind = frame.error().kind;
+      if (kind != Kind::closed && kind != Kind::closed_by_peer) links_.note(frame.error());
       co_return;
     }
+    // Whatever comes may need an answer; a remote that reads none gets no hearing.
+    while (server->outgoing.size() >= options_.window && !server->closed) co_await server->room.wait();
+    if (server->closed) co_return;
     if (frame->kind == wire::FrameKind::chunk) {
-      co_await take_chunk(server, *frame);
+      take_chunk(*server, *frame);
       continue;
     }
     auto message = transport::message_in(*server->link, *frame);
@@ -345,7 +444,9 @@ asio::awaitable<void> Exchanger::run_server(std::shared_ptr<Server> server) {
     if (const auto* offer = std::get_if<wire::ExchangeOffer>(&*message)) {
       co_await take_offer(server, *offer);
     } else if (const auto* request = std::get_if<wire::StateRequest>(&*message)) {
+      server->giving = true;
       co_await give_state(server, *request);
+      server->giving = false;
     } else {
       co_return;  // nothing else belongs here
     }
@@ -354,6 +455,7 @@ asio::awaitable<void> Exchanger::run_server(std::shared_ptr<Server> server) {
 
 asio::awaitable<void> Exchanger::take_offer(std::shared_ptr<Server> server, wire::ExchangeOffer offer) {
   end_answer(*server);  // an offer behind a half-served one: the initiator has given that up
+  if (server->closed) co_return;
   const auto refuse = [&](wire::RefusalReason reason) {
     server->push({wire::Message(wire::ExchangeRefusal{offer.exchange, reason}), {}, {}});
   };
@@ -380,43 +482,45 @@ asio::awaitable<void> Exchanger::take_offer(std::shared_ptr<Server> server, wire
   }
   server->answering = offer.exchange;
   server->next_chunk = 0;
-  server->link->expires_after(kStall);
+  server->link->expires_after(options_.stall);
 }
 
-asio::awaitable<void> Exchanger::take_chunk(std::shared_ptr<Server> server, Frame frame) {
+void Exchanger::take_chunk(Server& server, const Frame& frame) {
   const auto& head = frame.chunk;
   // Chunks of an exchange that was refused or ended are read and dropped.
-  if (!server->answering || head.exchange != *server->answering || head.kind != wire::ChunkKind::offer)
-    co_return;
-  server->link->expires_after(kStall);
-  while (server->outgoing.size() >= window_ && !server->closed) co_await server->room.wait();
-  if (server->closed) co_return;
+  if (!server.answering || head.exchange != *server.answering || head.kind != wire::ChunkKind::offer) return;
+  server.link->expires_after(options_.stall);
   const auto& grid = mixer_->grid();
-  const std::size_t chunk = server->next_chunk;
-  auto value = server->buffer(grid.floats(chunk));
+  const std::size_t chunk = server.next_chunk;
+  auto value = server.buffer(grid.floats(chunk));
   const auto weight = head.offset == grid.offset(chunk) ? mixer_->answer(chunk, floats_in(frame), value)
                                                         : Result<float>(Error{"a chunk out of order"});
   if (!weight) {
     ++counters_.chunks_refused;
-    server->closed = true;  // what follows would be as unusable
-    co_return;
+    server.link->close();  // what follows would be as unusable; the reader ends
+    return;
   }
+  ++counters_.chunks_answered;
+  if (*weight == 0.25f) ++counters_.chunks_overlapped;
   wire::ChunkHead reply;
-  reply.exchange = *server->answering;
+  reply.exchange = *server.answering;
   reply.offset = head.offset;
   reply.floats = static_cast<std::uint32_t>(value.size());
   reply.kind = wire::ChunkKind::reply;
   reply.weight = *weight;
-  server->push({std::nullopt, reply, std::move(value)});
-  if (++server->next_chunk == grid.count()) end_answer(*server);
+  server.push({std::nullopt, reply, std::move(value)});
+  if (++server.next_chunk == grid.count()) end_answer(server);
 }
 
 asio::awaitable<void> Exchanger::write_replies(std::shared_ptr<Server> server) {
+  const Duration stall = options_.stall;
   while (!server->closed) {
     if (server->outgoing.empty()) {
+      if (!server->answering) server->link->expires_never();
       co_await server->queued.wait();
       continue;
     }
+    server->link->expires_after(stall);
     Server::Outgoing item = std::move(server->outgoing.front());
     transport::LinkStatus status =
         item.message ? co_await transport::write_message(*server->link, std::move(*item.message))
@@ -452,7 +556,7 @@ asio::awaitable<void> Exchanger::give_state(std::shared_ptr<Server> server, wire
   state.chunks = grid.count() - std::min<std::uint64_t>(request.first_chunk, grid.count());
   server->push({wire::Message(state), {}, {}});
   for (std::size_t chunk = grid.count() - state.chunks; chunk < grid.count(); ++chunk) {
-    while (server->outgoing.size() >= window_ && !server->closed) co_await server->room.wait();
+    while (server->outgoing.size() >= options_.window && !server->closed) co_await server->room.wait();
     if (server->closed || !server->link->is_open()) co_return;
     auto values = server->buffer(grid.floats(chunk));
     arena_->read(grid.offset(chunk), values);
@@ -465,32 +569,37 @@ asio::awaitable<void> Exchanger::give_state(std::shared_ptr<Server> server, wire
 }
 
 void Exchanger::fetch_state(PeerId donor, const Address& address) {
-  STARLING_CHECK(mixer_ && !closed_);
-  transport::spawn(executor_, [](Exchanger* self, PeerId d, Address a) -> asio::awaitable<void> {
-    const std::string trouble = co_await self->copy_state(d, a);
-    if (self->fetching_) self->fetching_->close();
-    self->fetching_.reset();
-    if (self->closed_) co_return;
-    if (trouble.empty()) {
-      self->events_.on_state_arrived();
-    } else {
-      self->events_.on_state_lost("copying parameters from " + to_string(a) + ": " + trouble);
-    }
-  }(this, donor, address));
+  STARLING_CHECK(mixer_ && !fetch_ && !closed_);
+  fetch_ = std::make_shared<Fetch>();
+  fetch_->donor = donor;
+  transport::spawn(executor_, run_fetch(fetch_, address));
 }
 
-asio::awaitable<std::string> Exchanger::copy_state(PeerId donor, Address address) {
+asio::awaitable<void> Exchanger::run_fetch(std::shared_ptr<Fetch> fetch, Address address) {
+  if (fetch->abandoned) co_return;
+  const std::string trouble = co_await copy_state(fetch, address);
+  if (fetch->link) fetch->link->close();
+  if (fetch->abandoned) co_return;
+  fetch_.reset();
+  if (trouble.empty()) {
+    events_.on_state_arrived();
+  } else {
+    events_.on_state_lost("copying parameters from " + to_string(address) + ": " + trouble);
+  }
+}
+
+// What went wrong, or nothing.
+asio::awaitable<std::string> Exchanger::copy_state(std::shared_ptr<Fetch> fetch, Address address) {
   auto dialled = co_await links_.dial_bulk(address);
   if (!dialled) co_return dialled.error().message;
-  const LinkPtr link = dialled->link;
-  fetching_ = link;
-  if (closed_) co_return "closed";
-  if (dialled->remote.id != donor) co_return "another peer listens there now";
-  const auto& grid = mixer_->grid();
+  const LinkPtr link = fetch->link = dialled->link;
+  if (fetch->abandoned) co_return "given up";
+  if (dialled->remote.id != fetch->donor) co_return "another peer listens there now";
+  const auto grid = mixer_->grid();
   wire::StateRequest request;
   request.fingerprint = fingerprint_;
   request.chunk_floats = static_cast<std::uint32_t>(grid.chunk_floats);
-  link->expires_after(kStall);
+  link->expires_after(options_.stall);
   if (const auto written = co_await transport::write_message(*link, request); !written)
     co_return written.error().message;
   const auto answer = co_await transport::read_message(*link);
@@ -502,17 +611,20 @@ asio::awaitable<std::string> Exchanger::copy_state(PeerId donor, Address address
   }
   for (std::size_t chunk = 0; chunk < grid.count(); ++chunk) {
     auto frame = co_await link->read();
-    if (!frame) co_return frame.error().message;
-    if (closed_) co_return "closed";
-    link->expires_after(kStall);
+    if (fetch->abandoned) co_return "given up";
+    if (!frame) {
+      links_.note(frame.error());
+      co_return frame.error().message;
+    }
+    link->expires_after(options_.stall);
     if (frame->kind != wire::FrameKind::chunk || frame->chunk.kind != wire::ChunkKind::state ||
         frame->chunk.offset != grid.offset(chunk) || frame->chunk.floats != grid.floats(chunk)) {
       co_return "a chunk came out of order";
     }
     const auto values = floats_in(*frame);
-    if (!training::all_finite(values)) {
+    if (!training::all_acceptable(values)) {
       ++counters_.chunks_refused;
-      co_return "its parameters are not finite";
+      co_return "its parameters are not finite, or beyond 2^60";
     }
     arena_->write(grid.offset(chunk), values);
   }

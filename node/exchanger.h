@@ -2,9 +2,12 @@
 // bulk connections. It moves bytes and calls training::PairwiseMixer for the arithmetic; workers go on
 // meanwhile. Everything runs on the daemon's one thread, a chunk at a time, so passes over a chunk are
 // ordered and control messages never wait for a model. Both directions of a connection stream at once: each
-// side has a coroutine that reads and one that writes.
+// side has a coroutine that reads and one that writes. Whatever a remote does, what is queued for it stays
+// within a window. The executor may go on after an Exchanger is destroyed; nothing is called then.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -12,10 +15,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include <asio/any_io_executor.hpp>
 
+#include "base/time.h"
 #include "gossip/events.h"
 #include "models/arena.h"
 #include "training/exchange.h"
@@ -32,24 +35,36 @@ struct ExchangerEvents {
   std::function<void(std::string why)> on_state_lost;
 };
 
+struct ExchangerOptions {
+  std::size_t window = training::kDefaultWindow;  // chunks on their way in one direction of a connection
+  Duration stall = std::chrono::seconds(15);      // a busy connection without progress for so long is closed
+  std::size_t servers_max = 256;                  // inbound connections kept; the oldest idle one goes first
+};
+
 struct ExchangerCounters {
-  std::uint64_t half_applied_chunks =
-      0;  // sent and not answered when an exchange broke off: the partner may have mixed them
-  std::uint64_t chunks_refused = 0;  // received with a value, weight or length that may not touch the arena
-  std::optional<double> distance;    // |x - partner| / |x| at the last exchange of one's own
+  // Sent and not answered when an exchange broke off: the partner may have mixed them.
+  std::uint64_t half_applied_chunks = 0;
+  std::uint64_t chunks_refused = 0;   // received with a value, weight or length that may not touch the arena
+  std::uint64_t chunks_answered = 0;  // of others' exchanges
+  std::uint64_t chunks_overlapped = 0;  // among them: answered with the free half, at weight 1/4
+  std::uint64_t redials = 0;  // a connection from the pool turned out to be dead: begun again on a new one
+  std::optional<double> distance;  // |x - partner| / |x| at the last exchange of one's own
 };
 
 class Exchanger {
  public:
+  // REQUIRES: options.window > 0.
   Exchanger(asio::any_io_executor executor, transport::LinkTable& links, ExchangerEvents events,
-            std::size_t window = training::kDefaultWindow);
+            ExchangerOptions options = {});
   ~Exchanger();
   Exchanger(const Exchanger&) = delete;
   Exchanger& operator=(const Exchanger&) = delete;
 
-  // From here on there is an arena. Before, every request is refused as not_ready.
+  // From here on there is an arena, which outlives the Exchanger. Before, every request is refused as
+  // not_ready. `loss`: as in PairwiseMixer.
   void attach(models::Arena& arena, std::uint64_t fingerprint,
-              std::size_t chunk_floats = training::kDefaultChunkFloats);
+              std::size_t chunk_floats = training::kDefaultChunkFloats,
+              training::PairwiseMixer::Loss loss = training::PairwiseMixer::Loss::tolerated);
 
   // Each ends in its event, unless close() or abort() comes first.
   void begin(std::uint64_t exchange, PeerId partner, const Address& address);
@@ -62,27 +77,37 @@ class Exchanger {
 
   void close();  // closes every bulk connection; no event comes afterwards
   const ExchangerCounters& counters() const { return counters_; }
+  std::size_t idle() const { return idle_.size(); }  // connections it dialled and keeps for the next time
+  std::size_t servers() const { return servers_.size(); }  // inbound connections
 
  private:
+  struct Line;
   struct Own;
   struct Server;
+  struct Fetch;
 
+  std::shared_ptr<Line> take_idle(PeerId partner);
+  void rest(std::shared_ptr<Line> line);
+  asio::awaitable<void> watch(std::shared_ptr<Line> line);
+  void abandon(Own& own);
   asio::awaitable<void> run_own(std::shared_ptr<Own> own, Address address);
+  asio::awaitable<gossip::Outcome> attempt(std::shared_ptr<Own> own);
   asio::awaitable<void> write_own(std::shared_ptr<Own> own);
   asio::awaitable<gossip::Outcome> read_own(std::shared_ptr<Own> own);
-  void end_loans(Own& own, bool mixed);
+  void end_loans(Own& own, bool refused);
   asio::awaitable<void> run_server(std::shared_ptr<Server> server);
   asio::awaitable<void> write_replies(std::shared_ptr<Server> server);
   asio::awaitable<void> take_offer(std::shared_ptr<Server> server, wire::ExchangeOffer offer);
-  asio::awaitable<void> take_chunk(std::shared_ptr<Server> server, transport::Frame frame);
+  void take_chunk(Server& server, const transport::Frame& frame);
   asio::awaitable<void> give_state(std::shared_ptr<Server> server, wire::StateRequest request);
-  asio::awaitable<std::string> copy_state(PeerId donor, Address address);
+  asio::awaitable<void> run_fetch(std::shared_ptr<Fetch> fetch, Address address);
+  asio::awaitable<std::string> copy_state(std::shared_ptr<Fetch> fetch, Address address);
   void end_answer(Server& server);
 
   asio::any_io_executor executor_;
   transport::LinkTable& links_;
   ExchangerEvents events_;
-  std::size_t window_;
+  ExchangerOptions options_;
   models::Arena* arena_ = nullptr;
   std::optional<training::PairwiseMixer> mixer_;
   std::uint64_t fingerprint_ = 0;
@@ -90,11 +115,10 @@ class Exchanger {
   bool closed_ = false;
 
   std::shared_ptr<Own> own_;
-  // Connections this peer dialled, idle, the most recently used first.
-  std::list<std::pair<PeerId, transport::LinkPtr>> idle_;
+  std::list<std::shared_ptr<Line>> idle_;  // the most recently used first
   std::map<std::uint64_t, std::weak_ptr<Server>> servers_;
   std::uint64_t next_server_ = 0;
-  transport::LinkPtr fetching_;
+  std::shared_ptr<Fetch> fetch_;
 };
 
 }  // namespace starling::node

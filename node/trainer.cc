@@ -1,5 +1,6 @@
 #include "node/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -7,6 +8,13 @@
 namespace starling::node {
 
 using Clock = std::chrono::steady_clock;
+
+namespace {
+
+// Whatever the factors multiply to, an instant so much later can still be told.
+constexpr std::chrono::duration<double, std::nano> kLongestStep{1e18};
+
+}  // namespace
 
 Trainer::Trainer(std::vector<std::unique_ptr<training::Worker>> workers, models::Arena& arena,
                  TrainerOptions options, std::function<void()> stepped)
@@ -30,6 +38,7 @@ void Trainer::stop() {
     stopped_ = true;
   }
   wake_.notify_all();
+  for (auto busy = applying_.load(); busy > 0; busy = applying_.load()) applying_.wait(busy);
 }
 
 std::optional<double> Trainer::loss() const {
@@ -45,24 +54,35 @@ double Trainer::slowness(Duration since_start) const {
   return factor;
 }
 
-void Trainer::work(training::Worker& worker) {
-  const auto start = Clock::now();
-  while (!stopped_) {
-    const auto step_start = Clock::now();
-    const double loss = worker.compute(arena_.data());
-    if (stopped_) return;
+// Adds the step's update and counts it; false, and neither, once the trainer is stopped.
+bool Trainer::apply(training::Worker& worker, double loss) {
+  ++applying_;  // before the look at stopped_: stop() sets that, and then waits for this
+  const bool goes_on = !stopped_;
+  if (goes_on) {
     worker.apply(arena_);
-
     const double before = loss_.load(std::memory_order_relaxed);
     loss_.store(steps() == 0 ? loss : 0.95 * before + 0.05 * loss, std::memory_order_relaxed);
     if (!std::isfinite(loss)) non_finite_ = true;
     samples_.fetch_add(worker.batch_size(), std::memory_order_relaxed);
     steps_.fetch_add(1, std::memory_order_relaxed);
+  }
+  --applying_;
+  applying_.notify_all();
+  return goes_on;
+}
+
+void Trainer::work(training::Worker& worker) {
+  const auto start = Clock::now();
+  while (!stopped_) {
+    const auto step_start = Clock::now();
+    const double loss = worker.compute(arena_.data());
+    if (!apply(worker, loss)) return;
     stepped_();
 
-    const auto took = Clock::now() - step_start;
-    const auto slowed = std::chrono::duration_cast<Clock::duration>(took * slowness(step_start - start));
-    const auto until = step_start + std::max<Clock::duration>(slowed, options_.pace);
+    using Nanoseconds = std::chrono::duration<double, std::nano>;
+    const Nanoseconds took = std::max<Clock::duration>(Clock::now() - step_start, options_.pace);
+    const Nanoseconds due = std::min(took * slowness(step_start - start), kLongestStep);
+    const auto until = step_start + std::chrono::duration_cast<Clock::duration>(due);
     if (until > Clock::now()) {
       std::unique_lock lock(mutex_);
       wake_.wait_until(lock, until, [&] { return stopped_.load(); });

@@ -18,7 +18,8 @@
 
 namespace starling::node {
 
-// Slows a peer down for studies: a step takes `factor` times as long, from and to counting from start().
+// Slows a peer down for studies: a step, its pace included, takes `factor` times as long; from and to count
+// from start().
 struct Slowdown {
   double factor = 1;
   Duration from{0};
@@ -38,7 +39,9 @@ class Trainer {
   ~Trainer();  // stops and waits for the threads
 
   void start();
-  // No step begins after this, and the steps under way are thrown away. Returns at once.
+  // No step begins after this, and the steps under way are thrown away: when it returns, the workers have
+  // changed the arena and the counts for the last time. Waits only for updates that are just being added (a
+  // pass over the arena).
   void stop();
 
   std::uint64_t steps() const { return steps_.load(std::memory_order_relaxed); }
@@ -50,6 +53,7 @@ class Trainer {
 
  private:
   void work(training::Worker& worker);
+  bool apply(training::Worker& worker, double loss);
   double slowness(Duration since_start) const;
 
   std::vector<std::unique_ptr<training::Worker>> workers_;
@@ -59,7 +63,8 @@ class Trainer {
   std::atomic<std::uint64_t> steps_{0}, samples_{0};
   std::atomic<double> loss_{0};
   std::atomic<bool> stopped_{false}, non_finite_{false};
-  std::mutex mutex_;  // for waiting alone: paced and slowed steps sleep on it
+  std::atomic<std::uint32_t> applying_{0};  // workers that are adding an update
+  std::mutex mutex_;                        // for waiting alone: paced and slowed steps sleep on it
   std::condition_variable wake_;
   std::vector<std::thread> threads_;
 };

@@ -6,8 +6,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+
+using Catch::Approx;  // version 2 brings it along
 #else
 #include <catch2/catch.hpp>
 #endif
-
-using Catch::Approx;

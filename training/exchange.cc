@@ -17,6 +17,19 @@ bool any_beyond(std::span<const float> values, std::int32_t limit) {
   return sign < 0;
 }
 
+// Calls pass(begin, count) for blocks of [0, n), the last one first. Workers' updates run upwards through the
+// arena: a mix that did so too could keep step with one for a whole chunk, and every element they touch
+// together may lose an update. Running against them, the two meet once, in one block.
+template <class Pass>
+void downwards(std::size_t n, Pass pass) {
+  constexpr std::size_t kBlock = 512;  // floats
+  while (n > 0) {
+    const std::size_t count = (n - 1) % kBlock + 1;
+    n -= count;
+    pass(n, count);
+  }
+}
+
 }  // namespace
 
 std::size_t ChunkGrid::floats(std::size_t chunk) const {
@@ -75,9 +88,14 @@ Result<float> PairwiseMixer::answer(std::size_t chunk, std::span<const float> th
     for (std::size_t i = 0; i < loan.size(); ++i) value[i] = 2 * value[i] - loan[i];
     mix(chunk, theirs, value, w);
   } else if (loan.empty()) {
-    arena_.swap_and_mix(offset, theirs, w, value);
+    downwards(value.size(), [&](std::size_t begin, std::size_t count) {
+      arena_.swap_and_mix(offset + begin, theirs.subspan(begin, count), w, value.subspan(begin, count));
+    });
   } else {
-    arena_.swap_and_mix_free_half(offset, theirs, loan, w, value);
+    downwards(value.size(), [&](std::size_t begin, std::size_t count) {
+      arena_.swap_and_mix_free_half(offset + begin, theirs.subspan(begin, count), loan.subspan(begin, count),
+                                    w, value.subspan(begin, count));
+    });
   }
   return w;
 }
@@ -103,7 +121,9 @@ void PairwiseMixer::mix(std::size_t chunk, std::span<const float> theirs, std::s
                         float w) {
   const std::size_t offset = grid_.offset(chunk);
   if (loss_ == Loss::tolerated) {
-    arena_.mix(offset, theirs, own, w);
+    downwards(theirs.size(), [&](std::size_t begin, std::size_t count) {
+      arena_.mix(offset + begin, theirs.subspan(begin, count), own.subspan(begin, count), w);
+    });
     return;
   }
   const std::span<float> delta = std::span(delta_).first(theirs.size());

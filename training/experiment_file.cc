@@ -67,7 +67,6 @@ Result<Fault> read_fault(const toml::table& table, const std::string& path) {
     }
     const auto value = scalar(node);
     if (!value) return Error{where + "fault." + key + ": expected a single value"};
-    Status status = Done{};
     if (key == "peer") {
       const auto peer = parse_whole(*value, 0, 99'999);
       if (!peer) return Error{where + "fault.peer: " + peer.error().message};

@@ -2,6 +2,8 @@
 // with a Refusal and a closed connection. Nothing else is believed before that.
 #pragma once
 
+#include <cstddef>
+
 #include <asio/awaitable.hpp>
 
 #include "base/time.h"

@@ -3,7 +3,7 @@
 // here, once, for both. Everything about a Link happens on one single-threaded executor: no locks. At most
 // one read and one write may be under way at a time, side by side. A coroutine that uses a Link holds a
 // LinkPtr while it does. After any error the link is closed; every later operation returns that first error
-// again. Steady reading and writing allocates nothing: the receive buffer belongs to the link and grows at
+// again. Steady reading and writing allocates no buffers: the receive buffer belongs to the link and grows at
 // most to one frame (1 MiB and 64 bytes).
 #pragma once
 

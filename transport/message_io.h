@@ -1,6 +1,8 @@
 // Messages and chunks on a link one holds: what the daemon uses on bulk connections after the handshake.
 #pragma once
 
+#include <cstddef>
+
 #include <asio/awaitable.hpp>
 
 #include "base/bytes.h"

@@ -7,6 +7,13 @@
 
 namespace starling::kernels::cpu {
 
-std::unique_ptr<Backend> make_backend();
+// Which operations it takes: for a test or a measurement, only one kind.
+enum class Choice {
+  automatic,  // lanes (kernels/cpu/lanes) where there are loops for the operation and the batch suits, else
+              // oneDNN
+  onednn,
+  lanes,  // whatever the batch, wherever there are loops
+};
+std::unique_ptr<Backend> make_backend(Choice choice = Choice::automatic);
 
 }  // namespace starling::kernels::cpu

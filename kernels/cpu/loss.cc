@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/cpu/format.h"
+#include "kernels/cpu/lanes/format.h"
 #include "kernels/reference/softmax_cross_entropy.h"
 
 namespace starling::kernels::cpu {
@@ -12,23 +13,43 @@ class HostLoss final : public Loss {
   explicit HostLoss(const Activation& logits)
       : batch_(logits.shape.batch),
         classes_(static_cast<int>(logits.shape.sample_size())),
-        logits_(describe(logits), plain_format(image_dims(logits.shape))),
-        dlogits_(plain_format(image_dims(logits.shape)), describe(logits)) {}
+        plain_format_(plain_activation(logits.shape)),
+        in_lanes_(lanes::is_lanes(logits)) {
+    if (in_lanes_) plain_ = Buffer(plain_format_.floats);
+    if (in_lanes_) return;
+    logits_ = Reorder(describe(logits), plain_format(image_dims(logits.shape)));
+    dlogits_ = Reorder(plain_format(image_dims(logits.shape)), describe(logits));
+  }
 
   LossValue evaluate(const float* logits, const std::int32_t* labels, int count) override {
     STARLING_CHECK(count >= 0 && count <= batch_);
-    return reference::softmax_cross_entropy<float>(logits_.convert(logits), labels, classes_, count, nullptr);
+    return reference::softmax_cross_entropy<float>(plain(logits), labels, classes_, count, nullptr);
   }
 
   LossValue train(const float* logits, const std::int32_t* labels, float* dlogits) override {
-    const LossValue value = reference::softmax_cross_entropy(logits_.convert(logits), labels, classes_,
-                                                             batch_, dlogits_.target(dlogits));
-    dlogits_.finish(dlogits);
+    // In lanes the gradient takes the logits' place: the loss reads each before it writes it.
+    const float* in = plain(logits);
+    float* out = in_lanes_ ? plain_.data() : dlogits_.target(dlogits);
+    const LossValue value = reference::softmax_cross_entropy(in, labels, classes_, batch_, out);
+    if (in_lanes_) {
+      lanes::pack(plain_format_, out, dlogits);
+    } else {
+      dlogits_.finish(dlogits);
+    }
     return value;
   }
 
  private:
+  const float* plain(const float* logits) {
+    if (!in_lanes_) return logits_.convert(logits);
+    lanes::unpack(plain_format_, logits, plain_.data());
+    return plain_.data();
+  }
+
   int batch_, classes_;
+  Activation plain_format_;
+  bool in_lanes_;
+  Buffer plain_;
   Reorder logits_, dlogits_;
 };
 

@@ -64,8 +64,8 @@ TEST_CASE("an exchange that does not end in time is given up, and its late end i
   REQUIRE(aborts.size() == 1);
   REQUIRE(aborts[0].exchange == begun[0].exchange);
   REQUIRE(life.peer.view().exchanges.aborted == 1);
-  const auto next = all<BeginExchange>(life.waits(at(11s), {2}).empty() ? std::vector<Action>{}
-                                                                        : life.happens(Stepped{2, 2}));
+  life.waits(at(11s), {2});
+  const auto next = all<BeginExchange>(life.happens(Stepped{2, 2}));
   REQUIRE(next.size() == 1);
   life.happens(
       ExchangeEnded{begun[0].exchange, Outcome::completed});  // the old one: the new one is still in flight
@@ -164,6 +164,7 @@ TEST_CASE("the next deadline is always later than now, whatever happens") {
           life.now = std::max(life.now, std::min(life.peer.next_deadline(), life.now + 1s));
           life.happens(Tick{});
       }
+      if (!life.peer.view().over) life.happens(Tick{});  // spurious wake-ups are harmless
       REQUIRE(life.peer.next_deadline() > life.now);
     }
   }

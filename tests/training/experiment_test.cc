@@ -1,5 +1,7 @@
 #include "training/experiment.h"
 
+#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 

@@ -1,0 +1,240 @@
+// Reads all sources and holds them against the architecture. That each rule can fail at all is tried on
+// made-up snippets first.
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "tests/architecture/rules.h"
+#include "tests/architecture/sources.h"
+#include "tests/catch.h"
+
+namespace starling::architecture {
+
+namespace {
+
+Source snippet(const std::string& path, const std::string& text) {
+  return {path, code_of(text)};
+}
+
+const std::vector<Source>& sources() {
+  static const std::vector<Source> kSources = read_sources(STARLING_SOURCE_DIR);
+  return kSources;
+}
+
+// All violations in one text, a line each: empty where there is none.
+std::string violations(std::vector<std::string> (*check)(const Source&)) {
+  std::string text;
+  for (const auto& source : sources()) {
+    for (const auto& line : check(source)) text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("the sources are found: every room of the table but perhaps bench has some") {
+  std::set<std::string> with_sources;
+  for (const auto& source : sources()) with_sources.insert(room_of(source.path));
+  for (const auto& [room, below] : rooms()) {
+    CAPTURE(room);
+    REQUIRE((with_sources.contains(room) || room == "bench"));
+  }
+}
+
+TEST_CASE("every #include is an arrow of the table of rooms") {
+  REQUIRE(violations(check_includes) == "");
+}
+
+TEST_CASE("the pure rooms have no clock, thread, lock, socket, log, foreign chance or unordered container") {
+  REQUIRE(violations(check_purity) == "");
+}
+
+TEST_CASE("each library is used in its one place") {
+  REQUIRE(violations(check_libraries) == "");
+}
+
+TEST_CASE("the table of rooms has no cycle") {
+  // Take away, again and again, the rooms that include nothing that is left.
+  auto left = rooms();
+  bool taken = true;
+  while (taken) {
+    taken = false;
+    for (auto row = left.begin(); row != left.end();) {
+      const bool leaf = std::none_of(row->second.begin(), row->second.end(),
+                                     [&](const std::string& room) { return left.contains(room); });
+      taken = taken || leaf;
+      row = leaf ? left.erase(row) : std::next(row);
+    }
+  }
+  REQUIRE(left.empty());
+}
+
+TEST_CASE("an arrow outside the table is found") {
+  const auto arrow = [](const std::string& path, const std::string& include) {
+    return check_includes(snippet(path, "#pragma once\n#include \"" + include + "\"\n")).size();
+  };
+  REQUIRE(arrow("base/text.h", "wire/frame.h") == 1);
+  REQUIRE(arrow("wire/frame.cc", "gossip/peer.h") == 1);
+  REQUIRE(arrow("topologies/ring.h", "wire/messages.h") == 1);
+  REQUIRE(arrow("gossip/peer.cc", "wire/codec.h") == 1);
+  REQUIRE(arrow("gossip/peer.cc", "training/exchange.h") == 1);
+  REQUIRE(arrow("kernels/cpu/linear.cc", "models/arena.h") == 1);
+  REQUIRE(arrow("models/arena.cc", "datasets/dataset.h") == 1);
+  REQUIRE(arrow("datasets/idx.cc", "kernels/backend.h") == 1);
+  REQUIRE(arrow("training/worker.cc", "gossip/peer.h") == 1);
+  REQUIRE(arrow("training/exchange.cc", "wire/messages.h") == 1);
+  REQUIRE(arrow("transport/tcp.cc", "gossip/peer.h") == 1);
+  REQUIRE(arrow("node/daemon.cc", "lab/world.h") == 1);
+  REQUIRE(arrow("lab/world.cc", "transport/tcp.h") == 1);
+  REQUIRE(arrow("lab/swarm.cc", "node/daemon.h") == 1);
+  REQUIRE(arrow("node/daemon.cc", "cli/options.h") == 1);
+  REQUIRE(arrow("cli/main.cc", "tests/catch.h") == 1);
+  REQUIRE(arrow("base/text.cc", "text.h") == 1);            // not from the root
+  REQUIRE(arrow("base/text.cc", "utilities/text.h") == 1);  // no such room
+  REQUIRE(arrow("utilities/text.cc", "base/text.h") == 1);  // lies in no room
+  REQUIRE(arrow("main.cc", "base/text.h") == 1);
+
+  REQUIRE(arrow("gossip/peer.cc", "wire/messages.h") == 0);
+  REQUIRE(arrow("gossip/peer.cc", "gossip/peer.h") == 0);
+  REQUIRE(arrow("lab/world.cc", "wire/codec.h") == 0);
+  REQUIRE(arrow("node/daemon.cc", "transport/tcp.h") == 0);
+  REQUIRE(arrow("cli/main.cc", "node/daemon.h") == 0);
+  REQUIRE(arrow("tests/lab/world_test.cc", "lab/world.h") == 0);
+}
+
+TEST_CASE("an include is found however it is spaced, and its line is named") {
+  const auto found =
+      check_includes(snippet("base/a.cc", "/* two\nlines */\n  #  include   \"wire/frame.h\"  // why\n"));
+  REQUIRE(found.size() == 1);
+  REQUIRE(found[0].starts_with("base/a.cc:3: "));
+}
+
+TEST_CASE("whatever a pure room must not contain is found there, and only there") {
+  const std::vector<std::string> lines = {
+      "auto t = std::chrono::steady_clock::now();",
+      "using C = std::chrono::system_clock;",
+      "std::chrono::high_resolution_clock::time_point p;",
+      "clock_gettime(CLOCK_MONOTONIC, &t);",
+      "gettimeofday(&t, nullptr);",
+      "auto t = std::time(nullptr);",
+      "#include <ctime>",
+      "#include <time.h>",
+      "#include <thread>",
+      "std::thread t(work);",
+      "std::jthread t(work);",
+      "auto f = std::async(work);",
+      "#include <future>",
+      "#include <mutex>",
+      "#include <shared_mutex>",
+      "#include <condition_variable>",
+      "#include <semaphore>",
+      "#include <atomic>",
+      "std::recursive_mutex m;",
+      "std::atomic<int> count;",
+      "std::atomic_ref<float> x(y);",
+      "#include <sys/socket.h>",
+      "#include <asio/ip/tcp.hpp>",
+      "spdlog::info(\"hello\");",
+      "#include <iostream>",
+      "std::cout << 1;",
+      "std::cerr << 1;",
+      "std::fprintf(stderr, \"x\");",
+      "printf(\"x\");",
+      "#include <random>",
+      "std::random_device d;",
+      "std::mt19937_64 g;",
+      "std::uniform_int_distribution<int> d(0, 1);",
+      "std::normal_distribution<float> d;",
+      "std::shuffle(a, b, g);",
+      "#include <unordered_map>",
+      "std::unordered_set<int> s;",
+      "std::unordered_multimap<int, int> s;",
+  };
+  for (const auto& line : lines) {
+    CAPTURE(line);
+    for (const std::string room : {"base", "wire", "topologies", "gossip"}) {
+      REQUIRE(check_purity(snippet(room + "/a.cc", "int x;\n" + line + "\n")).size() == 1);
+    }
+    for (const std::string room : {"node", "lab", "transport", "training", "tests", "kernels"}) {
+      REQUIRE(check_purity(snippet(room + "/a.cc", "int x;\n" + line + "\n")).empty());
+    }
+  }
+  for (const std::string line :
+       {"virtual void f();", "std::shared_ptr<int> p;", "auto p = std::make_shared<int>();"}) {
+    REQUIRE(check_purity(snippet("gossip/a.h", line)).size() == 1);
+    REQUIRE(check_purity(snippet("base/a.h", line)).empty());
+  }
+  // Only the one file that prints a failed assertion may print.
+  REQUIRE(check_purity(snippet("base/check.cc", "std::fprintf(stderr, \"x\");")).empty());
+  REQUIRE(check_purity(snippet("base/check.cc", "std::thread t;")).size() == 1);
+}
+
+TEST_CASE("what only resembles something forbidden is no violation") {
+  const std::string innocent =
+      "#include \"base/time.h\"\n"
+      "#include <chrono>\n"
+      "Duration time(Instant at);\n"
+      "double degree_distribution(int node);\n"
+      "std::snprintf(text, 8, \"%d\", 1);\n"
+      "auto strand = operand(random);\n"
+      "random_.shuffle(std::span(items));\n"
+      "std::map<int, int> ordered;\n";
+  REQUIRE(check_purity(snippet("gossip/a.cc", innocent)).empty());
+}
+
+TEST_CASE("a library outside its place is found") {
+  struct Case {
+    std::string line, home, elsewhere;
+  };
+  const std::vector<Case> cases = {
+      {"#include <flatbuffers/flatbuffers.h>", "wire/codec.cc", "wire/frame.cc"},
+      {"#include \"wire/protocol_generated.h\"", "wire/codec.cc", "wire/codec.h"},
+      {"flatbuffers::Verifier v(a, b);", "wire/codec.cc", "transport/link.cc"},
+      {"#include <oneapi/dnnl/dnnl.hpp>", "kernels/cpu/onednn.cc", "kernels/backend.cc"},
+      {"#include <dnnl.hpp>", "kernels/cpu/linear.cc", "kernels/reference/linear.h"},
+      {"dnnl::engine e;", "kernels/cpu/linear.cc", "training/worker.cc"},
+      {"#include <toml++/toml.h>", "training/experiment_file.cc", "cli/main.cc"},
+      {"toml::table t;", "training/experiment_file.cc", "lab/swarm.cc"},
+      {"#include <asio/write.hpp>", "transport/tcp.cc", "lab/swarm.cc"},
+      {"asio::io_context io;", "node/daemon.cc", "cli/peer.cc"},
+      {"#include <CLI/App.hpp>", "cli/arguments.cc", "node/daemon.cc"},
+      {"CLI::App app;", "cli/arguments.cc", "lab/swarm.cc"},
+  };
+  for (const auto& c : cases) {
+    CAPTURE(c.line);
+    REQUIRE(check_libraries(snippet(c.home, c.line)).empty());
+    REQUIRE(check_libraries(snippet(c.elsewhere, c.line)).size() == 1);
+    REQUIRE(check_libraries(snippet("tests/wire/a.cc", c.line)).empty());
+  }
+}
+
+TEST_CASE("words in comments and literals break no rule") {
+  const std::string text = R"text(
+// std::thread, #include "node/daemon.h", asio::io_context
+/* std::mutex
+   #include "lab/world.h"
+   std::cout */ int a = 1;
+const char* s = "std::cout << \" std::mutex // not a comment";
+const char* r = R"x(std::thread "quoted" )" std::mutex)x";
+const std::size_t n = 1'000'000; const char c = '"'; const char d = '\''; int e = 0x5b'f0;  // "std::thread
+const char* after = "";
+)text";
+  for (const auto check : {check_includes, check_purity, check_libraries}) {
+    REQUIRE(check(snippet("gossip/a.cc", text)).empty());
+  }
+  // What follows them is read again.
+  REQUIRE(check_purity(snippet("gossip/a.cc", text + "std::mutex m;\n")).size() == 1);
+  REQUIRE(check_purity(snippet("gossip/a.cc", "/* a */ std::mutex m; // b\n")).size() == 1);
+  REQUIRE(check_purity(snippet("gossip/a.cc", "f(\"a\"); std::mutex m;\n")).size() == 1);
+  REQUIRE(check_purity(snippet("gossip/a.cc", "f('\"'); std::mutex m;\n")).size() == 1);
+  REQUIRE(check_purity(snippet("gossip/a.cc", "f(1'000); std::mutex m; g(1'000);\n")).size() == 1);
+}
+
+TEST_CASE("code keeps its line numbers when comments and literals are taken out") {
+  const auto lines = code_of("a\n/* b\nc */ d\n// e\nR\"(f\ng)\" h\n\"i\" j");
+  const std::vector<std::string> expected = {"a", " ", " d", "", "\"\"", " h", "\"\" j"};
+  REQUIRE(lines == expected);
+}
+
+}  // namespace starling::architecture

@@ -1,0 +1,25 @@
+// The project's sources as the architecture's rules read them: which files there are, and their lines without
+// comments and without the contents of literals, so that what people say in words breaks no rule.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace starling::architecture {
+
+struct Source {
+  std::string path;                // from the repository root, with '/'
+  std::vector<std::string> lines;  // as code_of() leaves them
+};
+
+// The lines of C++ text with every comment taken out and every string and character literal emptied. An
+// #include's name is kept.
+std::vector<std::string> code_of(std::string_view text);
+
+// Every C++ and CUDA file below `root`, sorted by path. Left out are top-level folders that are no source:
+// hidden ones, build* and any other that CMake built in.
+std::vector<Source> read_sources(const std::filesystem::path& root);
+
+}  // namespace starling::architecture

@@ -1,0 +1,134 @@
+// Whatever is wrong with what the user gave is one line that says so, and nothing else happens.
+#include <filesystem>
+
+#include "tests/catch.h"
+#include "tests/cli/program.h"
+
+namespace starling::cli_tests {
+namespace {
+
+struct Case {
+  Words arguments;
+  Words said;  // each of these is in the line
+};
+
+void check_refused(const Case& bad, const Environment& environment = {}) {
+  std::string shown = "starling";
+  for (const std::string& word : bad.arguments) shown += " " + word;
+  INFO(shown);
+  const Outcome outcome = run(bad.arguments, environment);
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out.empty());
+  CHECK(is_one_line(outcome.err));
+  for (const std::string& text : bad.said) CHECK(outcome.err.find(text) != std::string::npos);
+}
+
+TEST_CASE("a command line that cannot be read is refused with one line that says what, and where help is") {
+  for (const Case& bad : std::vector<Case>{
+           {{}, {"a command is missing", "starling --help"}},
+           {{"fly"}, {"\"fly\" is no command", "starling --help"}},
+           {{"--fly"}, {"--fly is no flag", "starling --help"}},
+           {{"model"}, {"a command is missing", "starling model --help"}},
+           {{"model", "show"}, {"NAME is missing", "starling model show --help"}},
+           {{"swarm", "--fly"}, {"--fly is no flag", "starling swarm --help"}},
+           {{"swarm", "--fly=1"}, {"--fly is no flag", "starling swarm --help"}},
+           {{"swarm", "--seed"}, {"--seed needs a value", "starling swarm --help"}},
+           {{"swarm", "--seed", "1", "--seed", "2"}, {"--seed is given more than once"}},
+           {{"swarm", "--json=maybe"}, {"--json takes no value"}},
+           {{"swarm", "a.toml", "b.toml"}, {"\"b.toml\" is one argument too many"}},
+           {{"evaluate", "--data", "glyphs"}, {"--checkpoint is missing"}},
+           {{"topology", "show", "ring"}, {"--peers is missing"}},
+       }) {
+    check_refused(bad);
+  }
+}
+
+TEST_CASE("a flag's bad value is refused with the flag's name and what is accepted") {
+  for (const Case& bad : std::vector<Case>{
+           {{"swarm", "--seed", "x"}, {"--seed", "'x'", "whole number"}},
+           {{"swarm", "--peers", "0"}, {"--peers", "'0'", "1"}},
+           {{"swarm", "--learning-rate", "-1"}, {"--learning-rate", "'-1'"}},
+           {{"swarm", "--learning-rate", "nan"}, {"--learning-rate", "nan"}},
+           {{"swarm", "--every", "sometimes"}, {"--every", "sometimes", "always"}},
+           {{"swarm", "--pace", "fast"}, {"--pace", "fast"}},
+           {{"swarm", "--rule", "telepathy"}, {"--rule", "telepathy", "pairwise"}},
+           {{"swarm", "--optimizer", "luck"}, {"--optimizer", "luck", "sgd"}},
+           {{"swarm", "--slow", "x"}, {"--slow", "PEER=FACTOR"}},
+           {{"swarm", "--slow", "9=3"}, {"peer 9", "numbered from 0 to 3"}},
+           {{"swarm", "--set", "batch"}, {"--set", "section.key=value"}},
+           {{"swarm", "--set", "training.batchsize=3"}, {"--set", "training.batchsize", "batch_size"}},
+           {{"swarm", "--set", "training.batch_size=no"}, {"--set", "training.batch_size", "'no'"}},
+           {{"swarm", "--out", ""}, {"--out"}},
+           {{"swarm", "--name", "../up"}, {"--name", "../up"}},
+           {{"simulate", "--threads", "0"}, {"--threads", "'0'"}},
+           {{"model", "show", "lenet", "--input", "28x28"}, {"--input", "28x28", "1x28x28"}},
+           {{"model", "show", "lenet", "--input", "1x4x4"}, {"conv2"}},
+           {{"model", "show", "lenet", "--batch-size", "0"}, {"--batch-size", "'0'"}},
+           {{"topology", "show", "ring", "--peers", "none"}, {"--peers", "none"}},
+           {{"topology", "show", "ring", "--peers", "4", "--format", "png"}, {"--format", "png", "svg"}},
+       }) {
+    check_refused(bad);
+  }
+}
+
+TEST_CASE("names that nobody knows are refused with the names that are known") {
+  for (const char* command : {"swarm", "simulate", "peer"}) {
+    check_refused({{command, "--model", "brain"}, {"brain", "softmax", "lenet"}});
+    check_refused({{command, "--data", "/nowhere"}, {"/nowhere", "glyphs"}});
+    check_refused({{command, "--topology", "pretzel"}, {"pretzel", "exponential"}});
+    check_refused({{command, "--partition", "greedy"}, {"greedy", "iid"}});
+  }
+  check_refused({{"model", "show", "brain"}, {"brain", "softmax"}});
+  check_refused({{"data", "info", "/nowhere"}, {"/nowhere", "glyphs"}});
+  check_refused({{"topology", "show", "pretzel", "--peers", "4"}, {"pretzel", "ring"}});
+}
+
+TEST_CASE("nothing is written where something is refused") {
+  const TemporaryFolder folder;
+  check_refused({{"swarm", "--topology", "pretzel", "--out", folder.file("run")}, {"pretzel"}});
+  CHECK_FALSE(std::filesystem::exists(folder.file("run")));
+}
+
+TEST_CASE("an experiment file's mistake is refused with the file, the line and the key") {
+  const TemporaryFolder folder;
+  folder.write("typo.toml", "seed = 1\n[training]\nlearning_rat = 0.1\n");
+  check_refused(
+      {{"swarm", folder.file("typo.toml")}, {"typo.toml", "line 3", "learning_rat", "learning_rate"}});
+  check_refused({{"peer", "--config", folder.file("typo.toml")}, {"typo.toml", "line 3"}});
+  folder.write("value.toml", "seed = 1\npeers = \"many\"\n");
+  check_refused({{"simulate", folder.file("value.toml")}, {"value.toml", "line 2", "peers", "many"}});
+  folder.write("broken.toml", "seed = \n");
+  check_refused({{"swarm", folder.file("broken.toml")}, {"broken.toml", "line 1"}});
+  check_refused({{"swarm", folder.file("absent.toml")}, {"absent.toml"}});
+}
+
+TEST_CASE("a bad environment variable is refused by its name") {
+  check_refused({{"swarm"}, {"STARLING_BATCH_SIZE", "'big'"}}, {{"STARLING_BATCH_SIZE", "big"}});
+}
+
+TEST_CASE("a peer's own flags are checked before it listens") {
+  for (const Case& bad : std::vector<Case>{
+           {{"peer", "--listen", "here"}, {"--listen", "'here'", "HOST:PORT"}},
+           {{"peer", "--join", "there"}, {"--join", "'there'", "HOST:PORT"}},
+           {{"peer", "--join", "127.0.0.1:0"}, {"--join", "port 0"}},
+           {{"peer", "--advertise", "127.0.0.1:0"}, {"--advertise", "port 0"}},
+           {{"peer", "--device", "cuda:0"}, {"--device", "no CUDA back end"}},
+           {{"peer", "--device", "abacus"}, {"--device", "abacus", "cpu"}},
+           {{"peer", "--name", "a/b"}, {"--name", "a/b"}},
+           {{"peer", "--slot", "4/4"}, {"--slot", "4/4"}},
+           {{"peer", "--control-fd", "1"}, {"--control-fd"}},
+           {{"peer", "--peers", "3"}, {"--peers is no flag"}},
+       }) {
+    check_refused(bad);
+  }
+}
+
+TEST_CASE("a joiner may not set what belongs to the swarm") {
+  check_refused({{"peer", "--join", "127.0.0.1:1", "--batch-size", "3"}, {"--batch-size", "from the swarm"}});
+  check_refused({{"peer", "--join", "127.0.0.1:1", "--set", "training.momentum=0.5"},
+                 {"--set training.momentum", "from the swarm"}});
+}
+
+}  // namespace
+}  // namespace starling::cli_tests

@@ -1,0 +1,130 @@
+#include "tests/cli/program.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/check.h"
+
+namespace starling::cli_tests {
+
+Program::Program(const Words& arguments, const Environment& environment) {
+  std::vector<std::string> words = {STARLING_PROGRAM};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (std::strncmp(*variable, "STARLING_", 9) != 0) variables.emplace_back(*variable);
+  }
+  for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
+  const auto pointers = [](std::vector<std::string>& texts) {
+    std::vector<char*> list;
+    for (std::string& text : texts) list.push_back(text.data());
+    list.push_back(nullptr);
+    return list;
+  };
+  const std::vector<char*> argv = pointers(words), envp = pointers(variables);
+
+  std::array<int, 2> out{}, err{};
+  STARLING_CHECK(pipe2(out.data(), O_CLOEXEC) == 0 && pipe2(err.data(), O_CLOEXEC) == 0);
+  pid_ = fork();
+  STARLING_CHECK(pid_ >= 0);
+  if (pid_ == 0) {
+    dup2(out[1], STDOUT_FILENO);
+    dup2(err[1], STDERR_FILENO);
+    execve(argv[0], argv.data(), envp.data());
+    _exit(127);
+  }
+  close(out[1]);
+  close(err[1]);
+  out_ = out[0];
+  err_ = err[0];
+}
+
+Program::~Program() {
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  for (const int fd : {out_, err_}) {
+    if (fd >= 0) close(fd);
+  }
+}
+
+bool Program::read_some() {
+  std::array<pollfd, 2> waiting = {pollfd{out_, POLLIN, 0}, pollfd{err_, POLLIN, 0}};
+  if (out_ < 0 && err_ < 0) return false;
+  poll(waiting.data(), waiting.size(), -1);
+  std::array<char, 4096> buffer;
+  for (std::size_t i = 0; i < waiting.size(); ++i) {
+    if (waiting[i].fd < 0 || waiting[i].revents == 0) continue;
+    const ssize_t count = read(waiting[i].fd, buffer.data(), buffer.size());
+    if (count > 0) {
+      (i == 0 ? outcome_.out : outcome_.err).append(buffer.data(), static_cast<std::size_t>(count));
+    } else {
+      close(waiting[i].fd);
+      (i == 0 ? out_ : err_) = -1;
+    }
+  }
+  return true;
+}
+
+bool Program::wait_for_error_text(const std::string& text) {
+  while (outcome_.err.find(text) == std::string::npos) {
+    if (!read_some()) return false;
+  }
+  return true;
+}
+
+void Program::signal(int number) {
+  kill(pid_, number);
+}
+
+Outcome Program::finish() {
+  while (read_some()) {
+  }
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  pid_ = -1;
+  if (WIFEXITED(status)) outcome_.exit_code = WEXITSTATUS(status);
+  return outcome_;
+}
+
+Outcome run(const Words& arguments, const Environment& environment) {
+  return Program(arguments, environment).finish();
+}
+
+bool is_one_line(const std::string& text) {
+  return !text.empty() && text.find('\n') == text.size() - 1;
+}
+
+TemporaryFolder::TemporaryFolder() {
+  path_ = (std::filesystem::temp_directory_path() / "starling-cli-XXXXXX").string();
+  STARLING_CHECK(mkdtemp(path_.data()) != nullptr);
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+void TemporaryFolder::write(const std::string& name, const std::string& text) const {
+  std::ofstream(file(name)) << text;
+}
+
+std::string read_whole(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace starling::cli_tests

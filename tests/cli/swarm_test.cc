@@ -1,0 +1,211 @@
+// Real swarms of real processes, small ones.
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/catch.h"
+#include "tests/cli/program.h"
+#include "training/experiment.h"
+
+namespace starling::cli_tests {
+namespace {
+
+using nlohmann::json;
+
+Words small_swarm(const std::string& out, Words more) {
+  Words words = {"swarm", "--peers", "2", "--model", "softmax", "--data", "glyphs", "--out", out, "--json"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+json summary_of(const Outcome& outcome) {
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(is_one_line(outcome.out));
+  const json summary = json::parse(outcome.out, nullptr, false);
+  REQUIRE(summary.is_object());
+  return summary;
+}
+
+TEST_CASE("a swarm of two processes learns, and its summary has every field") {
+  const TemporaryFolder folder;
+  const std::string out = folder.file("run");
+  // Paced, so that both have joined long before the end.
+  const json summary = summary_of(
+      run(small_swarm(out, {"--name", "two", "--steps", "100", "--pace", "20ms", "--slow", "1=2"})));
+
+  for (const char* field : {"name",
+                            "mode",
+                            "seed",
+                            "model",
+                            "parameters",
+                            "data",
+                            "peers",
+                            "topology",
+                            "spectral_gap",
+                            "rule",
+                            "seconds",
+                            "wall_seconds",
+                            "samples",
+                            "samples_per_second",
+                            "accuracy",
+                            "loss",
+                            "accuracy_min",
+                            "accuracy_max",
+                            "consensus_distance",
+                            "seconds_to_target",
+                            "exchanges",
+                            "bytes_sent",
+                            "per_peer"}) {
+    INFO(field);
+    CHECK(summary.contains(field));
+  }
+  CHECK(summary.at("name") == "two");
+  CHECK(summary.at("mode") == "swarm");
+  CHECK(summary.at("parameters") == 7850);
+  CHECK(summary.at("data") == "glyphs");
+  CHECK(summary.at("seconds_to_target").is_null());
+  CHECK(summary.at("accuracy").get<double>() > 0.3);
+  CHECK(summary.at("accuracy_min") <= summary.at("accuracy_max"));
+  CHECK(summary.at("bytes_sent").get<std::uint64_t>() > 0);
+  CHECK(summary.at("wall_seconds") >= summary.at("seconds"));
+  CHECK(summary.at("exchanges").at("completed").get<std::uint64_t>() > 0);
+
+  std::uint64_t samples = 0;
+  REQUIRE(summary.at("per_peer").size() == 2);
+  for (const json& peer : summary.at("per_peer")) {
+    CHECK(peer.at("state") == "finished");
+    CHECK(peer.at("steps") == 100);
+    CHECK(peer.at("accuracy").get<double>() > 0.3);
+    samples += peer.at("samples").get<std::uint64_t>();
+  }
+  CHECK(summary.at("samples") == samples);
+  CHECK(summary.at("per_peer")[0].at("slow") == 1.0);
+  CHECK(summary.at("per_peer")[1].at("slow") == 2.0);
+
+  CHECK(json::parse(read_whole(out + "/summary.json")) == summary);
+  CHECK(std::filesystem::exists(out + "/p0.log"));
+  std::ifstream metrics(out + "/metrics.jsonl");
+  std::set<std::string> heard;
+  for (std::string line; std::getline(metrics, line);)
+    heard.insert(json::parse(line).at("peer").get<std::string>());
+  CHECK(heard == std::set<std::string>{"p0", "p1"});
+
+  // The model in the folder is the one that was judged, and no file is left that nobody asked for.
+  const Outcome evaluated =
+      run({"evaluate", "--checkpoint", out + "/model.safetensors", "--data", "glyphs", "--json"});
+  REQUIRE(evaluated.exit_code == 0);
+  CHECK(json::parse(evaluated.out).at("accuracy") == summary.at("accuracy"));
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(out))
+    files.insert(entry.path().filename().string());
+  CHECK(files == std::set<std::string>{"experiment.toml", "metrics.jsonl", "model.safetensors", "p0.log",
+                                       "p0.safetensors", "p1.log", "p1.safetensors", "summary.json"});
+
+  // The folder now holds results.
+  const Outcome refused = run(small_swarm(out, {"--steps", "1"}));
+  CHECK(refused.exit_code == 2);
+  CHECK(is_one_line(refused.err));
+  CHECK(refused.err.find("--force") != std::string::npos);
+  CHECK(json::parse(read_whole(out + "/summary.json")) == summary);
+}
+
+TEST_CASE(
+    "a flag beats the environment, which beats the file, which beats the default; --force replaces results") {
+  const TemporaryFolder folder;
+  const std::string out = folder.file("run");
+  folder.write(
+      "experiment.toml",
+      "name = \"from-file\"\nseed = 5\npeers = 1\n[model]\nname = \"softmax\"\n[training]\nbatch_size = 16\n"
+      "learning_rate = 0.01\nmomentum = 0.5\nsteps = 2\n");
+  const Environment environment = {{"STARLING_LEARNING_RATE", "0.02"}, {"STARLING_MOMENTUM", "0.6"}};
+  folder.write("summary.json", "{}");
+  REQUIRE(run({"swarm", folder.file("experiment.toml"), "--momentum", "0.7", "--set", "seed=6", "--out", out,
+               "--force"},
+              environment)
+              .exit_code == 0);
+  training::Experiment resolved;
+  REQUIRE(training::read_file(resolved, out + "/experiment.toml").ok());
+  CHECK(resolved.name == "from-file");
+  CHECK(resolved.batch_size == 16);
+  CHECK(resolved.learning_rate == 0.02);
+  CHECK(resolved.momentum == 0.7);
+  CHECK(resolved.seed == 6);
+  CHECK(resolved.optimizer == "sgd");
+  CHECK_FALSE(resolved.epochs.has_value());
+}
+
+TEST_CASE("Ctrl-C ends a swarm early, and its results are written") {
+  const TemporaryFolder folder;
+  Program program(small_swarm(folder.file("run"), {"--seconds", "100000", "--pace", "5ms"}));
+  REQUIRE(program.wait_for_error_text("2 training"));
+  program.signal(SIGINT);
+  const json summary = summary_of(program.finish());
+  CHECK(summary.at("per_peer").size() == 2);
+  for (const json& peer : summary.at("per_peer")) CHECK(peer.at("state") == "finished");
+  CHECK(json::parse(read_whole(folder.file("run/summary.json"))) == summary);
+}
+
+TEST_CASE("a second Ctrl-C ends a swarm at once") {
+  const TemporaryFolder folder;
+  Program program(small_swarm(folder.file("run"), {"--seconds", "100000", "--slow", "0=1000000"}));
+  REQUIRE(program.wait_for_error_text("training"));
+  program.signal(SIGINT);
+  REQUIRE(program.wait_for_error_text("once more Ctrl-C"));
+  program.signal(SIGINT);
+  const Outcome outcome = program.finish();
+  CHECK((outcome.exit_code == 130 || outcome.exit_code == 0));  // 0: it had ended before
+  CHECK(outcome.out.empty() == (outcome.exit_code == 130));
+}
+
+TEST_CASE("a swarm survives a crash, a departure, a pause and a late arrival") {
+  const TemporaryFolder folder;
+  folder.write("faults.toml",
+               "peers = 5\n[model]\nname = \"softmax\"\n[training]\nsteps = 150\npace = \"20ms\"\n"
+               "[[fault]]\npeer = 1\ncrash = true\nfrom = \"1s\"\n"
+               "[[fault]]\npeer = 2\nleave = true\nfrom = \"1500ms\"\n"
+               "[[fault]]\npeer = 3\npause = true\nfrom = \"1s\"\nto = \"2s\"\n"
+               "[[fault]]\npeer = 4\njoin = true\nfrom = \"1s\"\n");
+  const json summary =
+      summary_of(run({"swarm", folder.file("faults.toml"), "--out", folder.file("run"), "--json"}));
+  const json& peers = summary.at("per_peer");
+  REQUIRE(peers.size() == 5);
+  CHECK(peers[0].at("state") == "finished");
+  CHECK(peers[1].at("state") == "crashed");
+  CHECK(peers[1].at("accuracy").is_null());
+  CHECK(peers[2].at("state") == "left");
+  CHECK(peers[3].at("state") == "finished");
+  CHECK(peers[4].at("state") == "finished");
+  CHECK(peers[4].at("steps") > 0);
+}
+
+TEST_CASE("reaching the target ends a swarm that has no other end") {
+  const TemporaryFolder folder;
+  const json summary =
+      summary_of(run(small_swarm(folder.file("run"), {"--target-accuracy", "0.3", "--pace", "5ms"})));
+  REQUIRE(summary.at("seconds_to_target").is_number());
+  CHECK(summary.at("seconds_to_target") <= summary.at("seconds"));
+  CHECK(summary.at("accuracy").get<double>() > 0.25);
+  std::ifstream metrics(folder.file("run/metrics.jsonl"));
+  bool looked = false;
+  for (std::string line; std::getline(metrics, line);) {
+    const json sample = json::parse(line);
+    looked = looked || (sample.at("peer") == "mean" && sample.at("accuracy").get<double>() >= 0.3);
+  }
+  CHECK(looked);
+}
+
+TEST_CASE("what the first peer cannot do is the swarm's error") {
+  const TemporaryFolder folder;
+  folder.write("run-is-a-file", "");
+  const Outcome outcome = run(small_swarm(folder.file("run-is-a-file"), {}));
+  CHECK(outcome.exit_code == 2);
+  CHECK(is_one_line(outcome.err));
+  CHECK(outcome.err.find("run-is-a-file") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace starling::cli_tests

@@ -1,0 +1,120 @@
+// With which words peers are started, and when what befalls them.
+#include <algorithm>
+
+#include "lab/peer_command.h"
+#include "lab/process_faults.h"
+#include "tests/catch.h"
+
+namespace starling::lab {
+namespace {
+
+using namespace std::chrono_literals;
+using training::Experiment;
+using training::Fault;
+
+// The value behind a flag; nullopt where the flag is not there.
+std::optional<std::string> value_of(const std::vector<std::string>& words, const std::string& flag) {
+  const auto at = std::find(words.begin(), words.end(), flag);
+  if (at == words.end() || at + 1 == words.end()) return std::nullopt;
+  return *(at + 1);
+}
+
+bool has(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+TEST_CASE("the first peer is told the whole experiment, so that no environment can change it") {
+  Experiment experiment;
+  experiment.peers = 8;
+  experiment.learning_rate = 0.125;
+  experiment.nesterov = true;
+  experiment.epochs = 2.5;
+  experiment.target_accuracy = 0.9;
+  const auto words =
+      beginner_arguments(experiment, {.number = 0, .out = "runs/x", .control_fd = 3, .snapshots = true});
+  CHECK(words.front() == "peer");
+  CHECK(value_of(words, "--listen") == "127.0.0.1:0");
+  CHECK(value_of(words, "--name") == "p0");
+  CHECK(value_of(words, "--slot") == "0/8");
+  CHECK(value_of(words, "--out") == "runs/x");
+  CHECK(value_of(words, "--control-fd") == "3");
+  CHECK(has(words, "--snapshots"));
+  CHECK(has(words, "--nesterov"));
+  CHECK_FALSE(has(words, "--join"));
+  CHECK_FALSE(has(words, "--target-accuracy"));
+  CHECK_FALSE(has(words, "--peers"));
+  for (const training::Setting& setting : training::settings()) {
+    if (!is_peer_setting(setting) || setting.placeholder.empty()) continue;
+    INFO(setting.key);
+    CHECK(value_of(words, setting.flag) == setting.get(experiment));
+  }
+}
+
+TEST_CASE("a joiner is told where peers are, where its data lies, and what is its own") {
+  Experiment experiment;
+  experiment.peers = 3;
+  experiment.workers = 2;
+  experiment.learning_rate = 0.125;
+  experiment.data = "/data/mnist";
+  const auto words =
+      joiner_arguments(experiment, {.number = 2, .out = "runs/x", .control_fd = 3, .snapshots = false},
+                       {"127.0.0.1:4000", "127.0.0.1:4001"});
+  CHECK(std::count(words.begin(), words.end(), "--join") == 2);
+  CHECK(has(words, "127.0.0.1:4001"));
+  CHECK(value_of(words, "--data") == "/data/mnist");
+  CHECK(value_of(words, "--workers") == "2");
+  CHECK(value_of(words, "--slot") == "2/3");
+  CHECK_FALSE(has(words, "--snapshots"));
+  for (const training::Setting& setting : training::settings()) {
+    if (!setting.shared || setting.key == "data.source") continue;
+    INFO(setting.key);
+    CHECK_FALSE(has(words, setting.flag));
+  }
+}
+
+TEST_CASE("a peer hears of its own slowness alone, on its own clock") {
+  Experiment experiment;
+  experiment.faults = {{.peer = 1, .kind = Fault::Kind::slow, .factor = 3, .from = 4s, .to = 10s},
+                       {.peer = 1, .kind = Fault::Kind::slow, .factor = 2, .from = 0s, .to = 2s},
+                       {.peer = 2, .kind = Fault::Kind::slow, .factor = 5}};
+  const auto slow = [&](PeerPlace place) {
+    std::vector<std::string> found;
+    const auto words = joiner_arguments(experiment, place, {"127.0.0.1:4000"});
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+      if (words[i] == "--slow") found.push_back(words[i + 1]);
+    }
+    return found;
+  };
+  PeerPlace place{.number = 1, .out = "x", .control_fd = 3, .snapshots = false};
+  CHECK(slow(place) == std::vector<std::string>{"1=3@4s..10s", "1=2@0s..2s"});
+  place.late = 5s;
+  CHECK(slow(place) == std::vector<std::string>{"1=3@0s..5s"});
+  place.number = 2;
+  CHECK(slow(place) == std::vector<std::string>{"2=5"});
+  place.number = 3;
+  CHECK(slow(place).empty());
+  CHECK(slowness(experiment, 1) == 3);
+  CHECK(slowness(experiment, 3) == 1);
+}
+
+TEST_CASE("faults fall due in the order of their times") {
+  using Act = ProcessFault::Act;
+  Experiment experiment;
+  experiment.faults = {{.peer = 0, .kind = Fault::Kind::pause, .from = 3s, .to = 9s},
+                       {.peer = 1, .kind = Fault::Kind::crash, .from = 5s},
+                       {.peer = 2, .kind = Fault::Kind::join, .from = 1s},
+                       {.peer = 2, .kind = Fault::Kind::leave, .from = 7s},
+                       {.peer = 3, .kind = Fault::Kind::pause, .from = 4s},
+                       {.peer = 3, .kind = Fault::Kind::slow, .factor = 2}};
+  CHECK(process_faults(experiment) == std::vector<ProcessFault>{{1s, 2, Act::start},
+                                                                {3s, 0, Act::pause},
+                                                                {4s, 3, Act::pause},
+                                                                {5s, 1, Act::crash},
+                                                                {7s, 2, Act::leave},
+                                                                {9s, 0, Act::resume}});
+  CHECK(joins_late(experiment, 2));
+  CHECK_FALSE(joins_late(experiment, 1));
+}
+
+}  // namespace
+}  // namespace starling::lab

@@ -1,0 +1,65 @@
+// What peers and the launcher say to each other (training/control.h).
+#include <limits>
+
+#include "tests/catch.h"
+#include "training/control.h"
+
+namespace starling::training {
+namespace {
+
+TEST_CASE("a report reads back as it was written, on one line") {
+  PeerReport report;
+  report.kind = PeerReport::Kind::finished;
+  report.address = "127.0.0.1:7100";
+  report.state = "left";
+  report.steps = 12;
+  report.samples = 768;
+  report.swarm_samples = 2000;
+  report.bytes_sent = std::numeric_limits<std::uint64_t>::max();
+  report.members = 3;
+  report.seconds = 1.25;
+  report.samples_per_second = 614.4;
+  report.loss = 0.5;
+  report.distance = 0.01;
+  report.exchanges = {4, 3, 2, 1};
+  report.answered = 5;
+  report.snapshot = 7;
+  report.path = "a folder/with \"quotes\"\nand lines";
+  report.path_before_settling = "b";
+  const std::string line = to_json(report);
+  CHECK(line.find('\n') == std::string::npos);
+  const auto read = parse_report(line);
+  REQUIRE(read.ok());
+  CHECK(read->kind == report.kind);
+  CHECK(read->path == report.path);
+  CHECK(read->bytes_sent == report.bytes_sent);
+  CHECK(read->answered == 5);
+  CHECK(to_json(*read) == line);
+}
+
+TEST_CASE("a loss that is no number is absent when it arrives") {
+  PeerReport report;
+  report.loss = std::numeric_limits<double>::quiet_NaN();
+  report.seconds = std::numeric_limits<double>::infinity();
+  const auto read = parse_report(to_json(report));
+  REQUIRE(read.ok());
+  CHECK_FALSE(read->loss.has_value());
+  CHECK(read->seconds == 0);
+}
+
+TEST_CASE("what is no report is refused with a sentence") {
+  for (const char* line :
+       {"", "{", "[]", "3", "{}", "{\"kind\":\"song\"}", "{\"kind\":\"status\",\"steps\":-1}",
+        "{\"kind\":\"status\",\"steps\":1.5}", "{\"kind\":\"status\",\"steps\":\"1\"}",
+        "{\"kind\":\"status\",\"members\":4294967296}", "{\"kind\":\"status\",\"loss\":\"low\"}",
+        "{\"kind\":\"status\",\"exchanges\":3}", "{\"kind\":\"status\",\"exchanges\":{\"completed\":true}}",
+        "{\"kind\":\"status\",\"path\":[]}"}) {
+    INFO(line);
+    const auto read = parse_report(line);
+    REQUIRE_FALSE(read.ok());
+    CHECK(read.error().message.find("report") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace starling::training

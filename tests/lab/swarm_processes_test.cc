@@ -1,0 +1,133 @@
+// Children and what the launcher makes of them, with shell scripts that stand for the program.
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "lab/child_process.h"
+#include "lab/swarm.h"
+#include "tests/catch.h"
+#include "tests/lab/swarm_folder.h"
+
+namespace starling::lab {
+namespace {
+
+// Everything the child says until it closes its end.
+std::vector<std::string> hear_all(ChildProcess& child) {
+  std::vector<std::string> all;
+  while (child.fd() >= 0) {
+    pollfd waiting{child.fd(), POLLIN, 0};
+    poll(&waiting, 1, -1);
+    for (std::string& line : child.read_lines()) all.push_back(std::move(line));
+  }
+  return all;
+}
+
+ChildProcess::Exit wait_for(ChildProcess& child) {
+  hear_all(child);
+  while (true) {
+    if (const auto exit = child.exited()) return *exit;
+  }
+}
+
+TEST_CASE("a child is heard line by line, obeys, and its output is in its log") {
+  const SwarmFolder folder;
+  auto child = ChildProcess::start(
+      "/bin/sh", {"-c", "echo out; echo err >&2; echo one >&3; read x <&3; echo \"got $x\" >&3"},
+      folder.file("log"));
+  REQUIRE(child.ok());
+  child->tell("end");
+  CHECK(hear_all(*child) == std::vector<std::string>{"one", "got end"});
+  const auto exit = wait_for(*child);
+  CHECK(exit.status == 0);
+  CHECK(exit.signal == 0);
+  CHECK(folder.read("log") == "out\nerr\n");
+}
+
+TEST_CASE("how a child ended is known: its exit code, or the signal that killed it") {
+  const SwarmFolder folder;
+  auto failed = ChildProcess::start("/bin/sh", {"-c", "exit 7"}, folder.file("log"));
+  REQUIRE(failed.ok());
+  CHECK(wait_for(*failed).status == 7);
+  auto killed = ChildProcess::start("/bin/sh", {"-c", "read x <&3"}, folder.file("log"));
+  REQUIRE(killed.ok());
+  killed->signal(SIGKILL);
+  CHECK(wait_for(*killed).signal == SIGKILL);
+  killed->tell("end");  // to nobody: no error
+  auto absent = ChildProcess::start(folder.file("absent"), {}, folder.file("log"));
+  REQUIRE(absent.ok());
+  CHECK(wait_for(*absent).status == 127);
+}
+
+TEST_CASE("a child has a process group of its own, and no file of ours but its socket") {
+  const SwarmFolder folder;
+  const int ours = dup(STDERR_FILENO);  // not closed by exec
+  auto child =
+      ChildProcess::start("/bin/sh",
+                          {"-c",
+                           "echo $$ >&3; cut -d ' ' -f 5 /proc/$$/stat >&3; n=4; while [ $n -lt 64 ]; do "
+                           "[ -e /proc/$$/fd/$n ] && echo $n >&3; n=$((n + 1)); done"},
+                          folder.file("log"));
+  close(ours);
+  REQUIRE(child.ok());
+  const auto said = hear_all(*child);
+  REQUIRE(said.size() == 2);
+  CHECK(said[0] == said[1]);  // its process and its group
+}
+
+TEST_CASE("a child that says a megabyte without a line's end is not listened to") {
+  const SwarmFolder folder;
+  auto child = ChildProcess::start("/bin/sh", {"-c", "head -c 3000000 /dev/zero >&3"}, folder.file("log"));
+  REQUIRE(child.ok());
+  CHECK(hear_all(*child).empty());
+}
+
+training::Experiment small_experiment() {
+  training::Experiment experiment;
+  experiment.peers = 2;
+  experiment.model = "softmax";
+  experiment.epochs = 1;
+  return experiment;
+}
+
+TEST_CASE("the last words of a first peer that fails are the swarm's error, with its exit code") {
+  const SwarmFolder folder;
+  const auto data = two_pixels(4);
+  const auto out = training::RunFolder::create(folder.file("run"), false);
+  REQUIRE(out.ok());
+  const SwarmOptions options{
+      folder.script("program", "echo log\necho 'starling peer: no such thing' >&2\nexit 2\n")};
+  const auto outcome = run_swarm(small_experiment(), softmax_plan(data), data, options, *out);
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.error == "no such thing");
+  CHECK_FALSE(outcome.summary.has_value());
+}
+
+TEST_CASE("a swarm in which every peer joins late has nobody to begin it") {
+  const SwarmFolder folder;
+  const auto data = two_pixels(4);
+  const auto out = training::RunFolder::create(folder.file("run"), false);
+  REQUIRE(out.ok());
+  auto experiment = small_experiment();
+  for (const std::uint32_t peer : {0U, 1U}) {
+    experiment.faults.push_back({.peer = peer, .kind = training::Fault::Kind::join});
+  }
+  const auto outcome = run_swarm(experiment, softmax_plan(data), data, {folder.file("absent")}, *out);
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.error.find("begins") != std::string::npos);
+}
+
+TEST_CASE("peers that die without a model make the run a failure that says where the logs are") {
+  const SwarmFolder folder;
+  const auto data = two_pixels(4);
+  const auto out = training::RunFolder::create(folder.file("run"), false);
+  REQUIRE(out.ok());
+  const SwarmOptions options{folder.script(
+      "program",
+      "echo '{\"kind\":\"listening\",\"address\":\"127.0.0.1:1\"}' >&3\necho nonsense >&3\nkill -9 $$\n")};
+  const auto outcome = run_swarm(small_experiment(), softmax_plan(data), data, options, *out);
+  CHECK(outcome.exit_code == 1);
+  CHECK(outcome.error.find(out->path()) != std::string::npos);
+}
+
+}  // namespace
+}  // namespace starling::lab

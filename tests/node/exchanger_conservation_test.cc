@@ -1,0 +1,217 @@
+// Peers that exchange with each other at random, overlapping as they will, while workers on threads of their
+// own go on: the sum of the parameters is what it must be.
+#include <atomic>
+#include <thread>
+
+#include "tests/node/flock.h"
+
+namespace starling::node {
+namespace {
+
+using namespace testing;
+
+// Keeps every bird exchanging with random others, back to back, until told to stop.
+class Flight {
+ public:
+  Flight(World& world, std::vector<std::unique_ptr<Bird>>& birds) : world_(world), birds_(birds) {
+    for (auto& bird : birds_) {
+      bird->on_ended = [this, b = bird.get()] {
+        all_completed_ = all_completed_ && b->ended.back().outcome == gossip::Outcome::completed;
+        ++completed_;
+        if (!landing_) begin(*b);
+      };
+      begin(*bird);
+    }
+  }
+
+  // REQUIREs that nothing but completed exchanges happened.
+  template <class Condition>
+  void until(Condition done) {
+    REQUIRE(world_.until([&] { return done() || !all_completed_; }));
+    REQUIRE(all_completed_);
+  }
+  void land() {
+    landing_ = true;
+    until([&] {
+      int answered = 0, accepted = 0;
+      std::uint64_t begun = 0;
+      for (const auto& bird : birds_) {
+        answered += bird->answers_ended;
+        accepted += bird->accepted;
+        begun += bird->last_exchange;
+      }
+      return completed_ == begun && answered == accepted;
+    });
+  }
+
+  std::uint64_t completed() const { return completed_; }
+  std::uint64_t overlapped() const {
+    std::uint64_t sum = 0;
+    for (const auto& bird : birds_) sum += bird->counters().chunks_overlapped;
+    return sum;
+  }
+
+ private:
+  void begin(Bird& bird) {
+    const Bird* partner = &bird;
+    while (partner == &bird) partner = birds_[random_.below(birds_.size())].get();
+    bird.begin(*partner);
+  }
+
+  World& world_;
+  std::vector<std::unique_ptr<Bird>>& birds_;
+  Random random_{5};
+  std::uint64_t completed_ = 0;
+  bool landing_ = false, all_completed_ = true;
+};
+
+std::vector<double> sum_of(const std::vector<std::unique_ptr<Bird>>& birds) {
+  std::vector<double> sum(birds[0]->arena->size(), 0.0);
+  for (const auto& bird : birds) {
+    const auto x = bird->values();
+    for (std::size_t i = 0; i < x.size(); ++i) sum[i] += double{x[i]};
+  }
+  return sum;
+}
+
+// Some milliseconds of arithmetic, as a step has between its updates.
+float compute(std::vector<float>& scratch) {
+  float sum = 0;
+  for (int pass = 0; pass < 100; ++pass) {
+    for (std::size_t i = 1; i < scratch.size(); ++i) {
+      scratch[i] = 0.5f * scratch[i - 1] + 0.25f * scratch[i] + 0.001f;  // each depends on the one before
+    }
+    sum += scratch.back();
+  }
+  return sum;
+}
+
+void conserves(Kind kind) {
+  constexpr std::size_t kBirds = 4, kFloats = 9'700, kChunk = 1'000;  // ten chunks, the last one shorter
+  constexpr int kAdds = 200;
+  constexpr double kLeastIncrement = 0.1;
+  World world(kind);
+  std::vector<std::unique_ptr<Bird>> birds;
+  std::vector<std::vector<float>> increments;
+  std::vector<double> expected(kFloats, 0.0);
+  Random random(3);
+  for (std::size_t b = 0; b < kBirds; ++b) {
+    birds.push_back(std::make_unique<Bird>(world, b + 1));
+    birds[b]->attach(kFloats, kChunk, Loss::exact);
+    const auto first = random_floats(kFloats, b + 10);
+    birds[b]->arena->write(0, first);
+    increments.emplace_back(kFloats);
+    for (std::size_t i = 0; i < kFloats; ++i) {
+      increments[b][i] = static_cast<float>(random.uniform(kLeastIncrement, 2 * kLeastIncrement));
+      expected[i] += double{first[i]} + kAdds * double{increments[b][i]};
+    }
+  }
+
+  std::atomic<std::size_t> working{kBirds};
+  std::vector<std::jthread> workers;
+  for (std::size_t b = 0; b < kBirds; ++b) {
+    workers.emplace_back([&, b] {
+      for (int i = 0; i < kAdds; ++i) birds[b]->arena->atomic_add(0, increments[b]);
+      --working;
+    });
+  }
+  Flight flight(world, birds);
+  flight.until([&] { return working == 0 && flight.completed() >= 300 && flight.overlapped() >= 100; });
+  flight.land();
+  for (auto& worker : workers) worker.join();
+
+  // What may be missing is rounding alone. A worker's add rounds once. Both ends of an exchange add the same
+  // product with opposite signs, and each rounds its own addition once. A rounding is at most 2^-24 |x|, and
+  // no replica gets beyond its first values plus all increments (twice that with a free half on its way).
+  const double largest = 2 * (1 + kBirds * kAdds * 2 * kLeastIncrement / kBirds);
+  const double roundings = static_cast<double>(kBirds * kAdds) + 2 * static_cast<double>(flight.completed());
+  const double bound = roundings * std::ldexp(largest, -24);
+  const auto sum = sum_of(birds);
+  double worst = 0;
+  for (std::size_t i = 0; i < kFloats; ++i) worst = std::max(worst, std::abs(sum[i] - expected[i]));
+  WARN((kind == Kind::tcp ? "tcp" : "memory")
+       << ": off by at most " << worst << " (bound " << bound << ") after " << flight.completed()
+       << " exchanges, " << flight.overlapped() << " chunks answered at weight 1/4");
+  REQUIRE(bound < kLeastIncrement / 2);  // so a lost update would show
+  REQUIRE(worst <= bound);
+  REQUIRE(flight.overlapped() >= 100);
+  for (const auto& bird : birds) {
+    REQUIRE(bird->counters().half_applied_chunks == 0);
+    REQUIRE(bird->counters().chunks_refused == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("over TCP the sum of the parameters is kept to rounding while peers exchange and workers add") {
+  conserves(Kind::tcp);
+}
+
+TEST_CASE("in memory the sum of the parameters is kept to rounding while peers exchange and workers add") {
+  conserves(Kind::memory);
+}
+
+TEST_CASE("exchanges without workers bring all replicas together and keep their mean") {
+  constexpr std::size_t kBirds = 3, kFloats = 5'000, kChunk = 700;
+  World world(Kind::tcp);
+  std::vector<std::unique_ptr<Bird>> birds;
+  for (std::size_t b = 0; b < kBirds; ++b) {
+    birds.push_back(std::make_unique<Bird>(world, b + 1));
+    birds[b]->attach(random_floats(kFloats, b + 1), kChunk);
+  }
+  const auto before = sum_of(birds);
+  Flight flight(world, birds);
+  flight.until([&] { return flight.completed() >= 200; });
+  flight.land();
+  const auto after = sum_of(birds);
+  double worst = 0, spread = 0;
+  for (std::size_t i = 0; i < kFloats; ++i) worst = std::max(worst, std::abs(after[i] - before[i]));
+  const auto x = birds[0]->values(), y = birds[1]->values();
+  for (std::size_t i = 0; i < kFloats; ++i) spread = std::max(spread, std::abs(double{x[i]} - double{y[i]}));
+  REQUIRE(worst < 400 * std::ldexp(2.0, -24));
+  REQUIRE(spread < 1e-4);
+  REQUIRE(birds[0]->counters().distance.has_value());
+  REQUIRE(*birds[0]->counters().distance < 1e-3);
+}
+
+TEST_CASE("with plain adds and a step's arithmetic between them next to no update is lost") {
+  constexpr std::size_t kBirds = 3, kFloats = 4 * training::kDefaultChunkFloats;  // about LeNet's
+  constexpr int kAdds = 50;
+  World world(Kind::tcp);
+  std::vector<std::unique_ptr<Bird>> birds;
+  for (std::size_t b = 0; b < kBirds; ++b) {
+    birds.push_back(std::make_unique<Bird>(world, b + 1));
+    birds[b]->attach(kFloats, training::kDefaultChunkFloats);
+  }
+  const std::vector<float> ones(kFloats, 1.0f);
+  std::atomic<std::size_t> working{kBirds};
+  std::atomic<float> result{0};
+  std::vector<std::jthread> workers;
+  for (std::size_t b = 0; b < kBirds; ++b) {
+    workers.emplace_back([&, b] {
+      std::vector<float> scratch(8192, 0.5f);
+      for (int i = 0; i < kAdds; ++i) {
+        birds[b]->arena->add(0, ones);
+        result += compute(scratch);
+      }
+      --working;
+    });
+  }
+  Flight flight(world, birds);
+  flight.until([&] { return working == 0; });
+  flight.land();
+  for (auto& worker : workers) worker.join();
+  REQUIRE(std::isfinite(result.load()));
+
+  const auto sum = sum_of(birds);
+  constexpr double kRight = static_cast<double>(kBirds) * kAdds;
+  std::size_t wrong = 0;
+  for (const double element : sum) wrong += std::abs(element - kRight) > 0.05;
+  const double fraction = static_cast<double>(wrong) / (static_cast<double>(kFloats) * kRight);
+  WARN("element updates lost: " << fraction << " (" << kBirds * kAdds << " adds, " << flight.completed()
+                                << " exchanges)");
+  REQUIRE(flight.completed() > 0);
+  REQUIRE(fraction < 1e-4);
+}
+
+}  // namespace starling::node

@@ -1,0 +1,230 @@
+// What the exchanger tests stand on: peers reduced to their data plane (a link table, an arena, an exchanger)
+// in one process and on one event loop, over TCP or in memory, and hand-made remotes that may say anything.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "models/arena.h"
+#include "node/exchanger.h"
+#include "tests/catch.h"
+#include "tests/transport/world.h"
+#include "transport/link_table.h"
+#include "transport/message_io.h"
+
+namespace starling::node::testing {
+
+using transport::LinkPtr;
+using transport::testing::Kind;
+using Loss = training::PairwiseMixer::Loss;
+using Decision = std::pair<bool, wire::RefusalReason>;
+
+inline constexpr std::uint64_t kFingerprint = 7;
+
+// Transports outlive everything that runs on the loop.
+struct World : transport::testing::World {
+  explicit World(Kind k) : transport::testing::World(k) {}
+  transport::Transport& transport() {
+    transports.push_back(make_transport());
+    return *transports.back();
+  }
+  std::vector<std::unique_ptr<transport::Transport>> transports;
+};
+
+inline std::vector<float> random_floats(std::size_t n, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(n);
+  for (float& value : values) value = static_cast<float>(random.uniform(-1, 1));
+  return values;
+}
+
+// One peer. Answers every offer as `decide` says.
+class Bird {
+ public:
+  struct Ended {
+    std::uint64_t exchange;
+    gossip::Outcome outcome;
+  };
+
+  Bird(World& world, std::uint64_t number, ExchangerOptions options = {},
+       const Address& at = transport::testing::anywhere()) {
+    wire::Hello self;
+    self.swarm = "flock";
+    self.id = id = PeerId{number};
+    self.name = "bird";
+    transport::LinkTableEvents link_events;
+    link_events.on_bulk = [this](LinkPtr link, wire::Hello remote) {
+      exchanger->serve(std::move(link), std::move(remote));
+    };
+    links = std::make_unique<transport::LinkTable>(world.executor(), world.transport(), self,
+                                                   std::move(link_events));
+    auto listening = links->listen(at);
+    REQUIRE(listening.ok());
+    address = *listening;
+    self.address = address;
+    links->set_hello(self);
+
+    ExchangerEvents events;
+    events.on_ended = [this](std::uint64_t exchange, gossip::Outcome outcome) {
+      ended.push_back({exchange, outcome});
+      if (on_ended) on_ended();
+    };
+    events.on_offered = [this](PeerId from, std::uint64_t exchange) {
+      ++offered;
+      const auto [accept, reason] = decide ? decide() : Decision{true, {}};
+      accepted += accept;
+      exchanger->answer(from, exchange, accept, reason);
+    };
+    events.on_answer_ended = [this](PeerId, std::uint64_t) { ++answers_ended; };
+    events.on_state_arrived = [this] { ++states_arrived; };
+    events.on_state_lost = [this](std::string why) { states_lost.push_back(std::move(why)); };
+    exchanger = std::make_unique<Exchanger>(world.executor(), *links, std::move(events), options);
+  }
+
+  void attach(std::size_t floats, std::size_t chunk, Loss loss = Loss::tolerated,
+              std::uint64_t fingerprint = kFingerprint) {
+    arena = std::make_unique<models::Arena>(floats);
+    exchanger->attach(*arena, fingerprint, chunk, loss);
+  }
+  void attach(const std::vector<float>& values, std::size_t chunk, std::uint64_t fingerprint = kFingerprint) {
+    attach(values.size(), chunk, Loss::tolerated, fingerprint);
+    arena->write(0, values);
+  }
+
+  std::vector<float> values() const {
+    std::vector<float> x(arena->size());
+    arena->read(0, x);
+    return x;
+  }
+  void begin(const Bird& partner) { exchanger->begin(++last_exchange, partner.id, partner.address); }
+  const ExchangerCounters& counters() const { return exchanger->counters(); }
+
+  // The peer's process ends.
+  void die() {
+    exchanger->close();
+    links->close();
+  }
+
+  PeerId id;
+  Address address;
+  std::unique_ptr<transport::LinkTable> links;
+  std::unique_ptr<models::Arena> arena;
+  std::unique_ptr<Exchanger> exchanger;
+
+  std::function<Decision()> decide;
+  std::function<void()> on_ended;
+  std::uint64_t last_exchange = 0;
+  std::vector<Ended> ended;
+  int offered = 0, accepted = 0, answers_ended = 0, states_arrived = 0;
+  std::vector<std::string> states_lost;
+};
+
+// One exchange from its beginning to its event.
+inline gossip::Outcome exchange(World& world, Bird& a, const Bird& b) {
+  const std::size_t before = a.ended.size();
+  a.begin(b);
+  REQUIRE(world.until([&] { return a.ended.size() > before; }));
+  REQUIRE(a.ended.size() == before + 1);
+  REQUIRE(a.ended.back().exchange == a.last_exchange);
+  return a.ended.back().outcome;
+}
+
+// A remote made by hand: introduces itself properly, and then says what a test makes it say.
+class Stranger {
+ public:
+  Stranger(World& w, std::uint64_t number) : world(w) {
+    wire::Hello self;
+    self.swarm = "flock";
+    self.id = id = PeerId{number};
+    self.name = "stranger";
+    transport::LinkTableEvents events;
+    events.on_bulk = [this](LinkPtr arrived, const wire::Hello&) { link = std::move(arrived); };
+    links = std::make_unique<transport::LinkTable>(w.executor(), w.transport(), self, std::move(events));
+    auto listening = links->listen(transport::testing::anywhere());
+    REQUIRE(listening.ok());
+    address = *listening;
+    self.address = address;
+    links->set_hello(self);
+  }
+
+  void dial(const Bird& bird) {
+    auto dialled = world.run(links->dial_bulk(bird.address));
+    REQUIRE(dialled.ok());
+    link = dialled->link;
+  }
+  void await_dial() {
+    REQUIRE(world.until([&] { return link != nullptr; }));
+  }
+
+  bool say(wire::Message message) {
+    return world.run(transport::write_message(*link, std::move(message))).ok();
+  }
+  bool say(wire::ChunkHead head, const std::vector<float>& values) {
+    head.floats = static_cast<std::uint32_t>(values.size());
+    return world.run(transport::write_chunk(*link, head, std::as_bytes(std::span(values)))).ok();
+  }
+  bool say_bytes(const std::vector<std::byte>& bytes) { return world.run(link->write(bytes)).ok(); }
+
+  // nullopt: the link has ended.
+  std::optional<transport::Frame> hear() {
+    auto frame = world.run(link->read());
+    if (!frame.ok()) return std::nullopt;
+    return *frame;
+  }
+  template <class T>
+  T hear_message() {
+    auto message = world.run(transport::read_message(*link));
+    REQUIRE(message.ok());
+    REQUIRE(std::holds_alternative<T>(*message));
+    return std::get<T>(*message);
+  }
+  // Whatever still comes, until the remote closes.
+  void hear_the_end() {
+    while (hear()) {
+    }
+  }
+
+  wire::ExchangeOffer offer(const Bird& bird, std::size_t chunk, std::uint64_t exchange = 1) const {
+    return {exchange, kFingerprint, bird.arena->size(), static_cast<std::uint32_t>(chunk)};
+  }
+
+  World& world;
+  PeerId id;
+  Address address;
+  std::unique_ptr<transport::LinkTable> links;
+  LinkPtr link;
+};
+
+inline std::vector<float> floats_of(const transport::Frame& frame) {
+  std::vector<float> values(frame.body.size() / sizeof(float));
+  std::memcpy(values.data(), frame.body.data(), frame.body.size());
+  return values;
+}
+
+// A transfer that came without its counterpart shifts the sum of two replicas, element by element, by at most
+// w |a - b|. Returns how many chunks were shifted; REQUIREs the bound.
+inline std::size_t shifted_chunks(const std::vector<float>& a, const std::vector<float>& b,
+                                  const std::vector<float>& a_after, const std::vector<float>& b_after,
+                                  std::size_t chunk) {
+  constexpr double kRounding = 1e-6;  // of values below 2: some units in the last place
+  std::vector<bool> shifted((a.size() + chunk - 1) / chunk);
+  bool bounded = true;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double shift = std::abs(double{a_after[i]} + double{b_after[i]} - double{a[i]} - double{b[i]});
+    if (shift > kRounding) shifted[i / chunk] = true;
+    if (shift > 0.5 * std::abs(double{a[i]} - double{b[i]}) + kRounding) bounded = false;
+  }
+  REQUIRE(bounded);
+  return static_cast<std::size_t>(std::count(shifted.begin(), shifted.end(), true));
+}
+
+}  // namespace starling::node::testing
