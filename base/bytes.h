@@ -10,7 +10,8 @@
 
 namespace starling {
 
-static_assert(std::endian::native == std::endian::little, "Starling's formats are little-endian, like its hosts");
+static_assert(std::endian::native == std::endian::little,
+              "Starling's formats are little-endian, like its hosts");
 
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;

@@ -27,7 +27,8 @@ Result<Address> Address::parse(std::string_view text) {
   if (host.empty()) return bad("no host");
   if (host.size() > 253) return bad("the host is longer than 253 characters");
   for (const char c : host) {
-    if (c <= ' ' || c == 127 || c == '[' || c == ']') return bad("the host holds a character no host name has");
+    if (c <= ' ' || c == 127 || c == '[' || c == ']')
+      return bad("the host holds a character no host name has");
   }
   const auto port = parse_number<std::uint16_t>(text.substr(colon + 1));
   if (!port) return bad("the port is not a number from 0 to 65535");

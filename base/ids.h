@@ -1,5 +1,5 @@
-// Who is who: a peer is known by a random 64-bit instance id that it draws at every start, so a restarted peer is
-// a new one; its name is for people. An Address is where it listens.
+// Who is who: a peer is known by a random 64-bit instance id that it draws at every start, so a restarted
+// peer is a new one; its name is for people. An Address is where it listens.
 #pragma once
 
 #include <compare>
@@ -27,7 +27,8 @@ struct Address {
 
   friend auto operator<=>(const Address&, const Address&) = default;
 
-  // "HOST:PORT"; an IPv6 literal stands in brackets: "[::1]:7100". Port 0 is accepted: a listener then takes any.
+  // "HOST:PORT"; an IPv6 literal stands in brackets: "[::1]:7100". Port 0 is accepted: a listener then takes
+  // any.
   static Result<Address> parse(std::string_view text);
 };
 

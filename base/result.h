@@ -1,9 +1,10 @@
 // Errors as values. Whatever comes from outside (a peer, a file, a flag, the environment) can be wrong, and a
-// function that meets it returns a Result; its Error is one clear sentence that says what is wrong, where, and
-// what would be right. Mistakes of our own code are assertions (base/check.h), never Errors.
+// function that meets it returns a Result; its Error is one clear sentence that says what is wrong, where,
+// and what would be right. Mistakes of our own code are assertions (base/check.h), never Errors.
 #pragma once
 
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -15,11 +16,15 @@ struct [[nodiscard]] Error {
   std::string message;
 };
 
-template <class T>
+// `E` is an Error, or one that also says which kind it is, so that refusals can be counted by reason and
+// acted on; such a one turns into a plain Error by itself.
+template <class T, class E = Error>
 class [[nodiscard]] Result {
+  static_assert(std::is_base_of_v<Error, E>, "the error carries a sentence");
+
  public:
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+  Result(E error) : state_(std::in_place_index<1>, std::move(error)) {}
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -35,7 +40,7 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &value(); }
 
   // REQUIRES: !ok().
-  const Error& error() const {
+  const E& error() const {
     STARLING_CHECK(!ok());
     return *std::get_if<1>(&state_);
   }
@@ -45,7 +50,7 @@ class [[nodiscard]] Result {
     STARLING_CHECK(ok());
     return *std::get_if<0>(&state_);
   }
-  std::variant<T, Error> state_;
+  std::variant<T, E> state_;
 };
 
 // The result of something that yields nothing but success.

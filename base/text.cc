@@ -21,7 +21,8 @@ std::optional<std::pair<double, std::string_view>> split_quantity(std::string_vi
   return std::pair{*number, suffix};
 }
 
-constexpr std::array<Unit, 6> kTimes{{{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
+constexpr std::array<Unit, 6> kTimes{
+    {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}}};
 constexpr std::array<Unit, 4> kRates{{{"bit/s", 1}, {"kbit/s", 1e3}, {"Mbit/s", 1e6}, {"Gbit/s", 1e9}}};
 
 }  // namespace
@@ -38,7 +39,8 @@ Result<Duration> parse_duration(std::string_view text) {
       return Duration{static_cast<std::int64_t>(ns + 0.5)};
     }
   }
-  return Error{"'" + std::string(text) + "' is not a time; expected a number and ns, us, ms, s, m or h, for example 20ms"};
+  return Error{"'" + std::string(text) +
+               "' is not a time; expected a number and ns, us, ms, s, m or h, for example 20ms"};
 }
 
 std::string format_duration(Duration d) {
@@ -60,7 +62,8 @@ Result<double> parse_bandwidth(std::string_view text) {
     }
   }
   return Error{"'" + std::string(text) +
-               "' is not a bandwidth; expected a number above 0 and bit/s, kbit/s, Mbit/s or Gbit/s, for example 1Gbit/s"};
+               "' is not a bandwidth; expected a number above 0 and bit/s, kbit/s, Mbit/s or Gbit/s, for "
+               "example 1Gbit/s"};
 }
 
 std::string format_bandwidth(double bits_per_second) {

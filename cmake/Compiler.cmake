@@ -10,6 +10,9 @@ endif()
 if(STARLING_SANITIZE)
   add_compile_options(-fsanitize=${STARLING_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -O1 -g1)
   add_link_options(-fsanitize=${STARLING_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    add_compile_options(-Wno-mismatched-new-delete)  # false alarms on coroutine frames
+  endif()
   if(STARLING_SANITIZE MATCHES "thread")
     # TSan does not understand fences; Asio uses them only around handlers.
     add_compile_definitions(ASIO_DISABLE_FENCED_BLOCK)

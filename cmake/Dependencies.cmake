@@ -22,7 +22,8 @@ endif()
 find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
 add_library(starling_asio INTERFACE)
 target_include_directories(starling_asio SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})
-target_compile_definitions(starling_asio INTERFACE ASIO_STANDALONE ASIO_SEPARATE_COMPILATION ASIO_NO_DEPRECATED)
+target_compile_definitions(starling_asio INTERFACE ASIO_STANDALONE ASIO_SEPARATE_COMPILATION ASIO_NO_DEPRECATED
+  ASIO_DISABLE_STD_ALIGNED_ALLOC)  # Asio 1.22 decides this by what was included before it: every file must agree
 target_link_libraries(starling_asio INTERFACE Threads::Threads)
 
 # The control messages' schema. Generated code asserts the exact version of its library, so it is made at build time.

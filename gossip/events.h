@@ -84,6 +84,7 @@ struct ExchangeOffered {  // another peer begins one with us
 struct AnswerEnded {  // an offer that was accepted has been served, or broke off
   PeerId from;
   std::uint64_t exchange = 0;
+  bool completed = true;  // every chunk was answered
 };
 
 struct EndRequested {};    // end the run here: settle, finish

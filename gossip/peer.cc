@@ -259,16 +259,14 @@ void Peer::handle(const ExchangeOffered& offered, std::vector<Action>& out) {
     answer.accept = false;
     answer.reason = wire::RefusalReason::busy;
   }
-  if (answer.accept) {
-    ++answers_;
-    ++exchanges_.answered;
-  }
+  if (answer.accept) ++answers_;
   out.push_back(answer);
 }
 
-void Peer::handle(const AnswerEnded&, std::vector<Action>&) {
+void Peer::handle(const AnswerEnded& ended, std::vector<Action>&) {
   STARLING_CHECK(answers_ > 0);
   --answers_;
+  exchanges_.answered += ended.completed;
 }
 
 // ---- ending ----

@@ -14,7 +14,8 @@ namespace starling::lab {
 
 namespace {
 
-constexpr std::size_t kFrameBytes = 24;       // wire/frame.h: header of every frame
+constexpr std::size_t kFrameBytes = 24;  // wire/frame.h: header of every frame
+constexpr std::size_t kJoinAddresses = 8;
 constexpr std::size_t kChunkFrameBytes = 64;  // header and chunk head
 
 std::size_t message_bytes(const wire::Message& message) {
@@ -102,8 +103,11 @@ World::World(WorldOptions options, MakeLearner make_learner, std::vector<float> 
     by_id_[machine->id] = i;
     machines_.push_back(std::move(machine));
   }
-  machines_[0]->arena.write(0, first_parameters);
-  machines_[0]->has_parameters = true;
+  for (std::uint32_t i = 1; i < machines_.size(); ++i) {
+    if (machines_[i]->options.start < machines_[beginner_]->options.start) beginner_ = i;
+  }
+  machines_[beginner_]->arena.write(0, first_parameters);
+  machines_[beginner_]->has_parameters = true;
   for (std::uint32_t i = 0; i < machines_.size(); ++i) {
     queue_.schedule(machines_[i]->options.start, [this, i] { start_machine(i); });
   }
@@ -121,10 +125,16 @@ void World::start_machine(std::uint32_t i) {
   peer.address = m.address;
   peer.seed = random_.split(1000 + i).bits();
   peer.membership = options_.membership;
-  if (i == 0) {
+  if (i == beginner_) {
     peer.manifest = options_.manifest;
   } else {
-    peer.join = {machines_[0]->address};
+    // As somebody would who starts a peer by hand: an address of whoever is there; the beginner's, if nobody
+    // is yet.
+    for (const auto& other : machines_) {
+      if (other->up() && other.get() != &m && peer.join.size() < kJoinAddresses)
+        peer.join.push_back(other->address);
+    }
+    if (peer.join.empty()) peer.join.push_back(machines_[beginner_]->address);
   }
   m.peer.emplace(std::move(peer));
   if (m.options.crash)
@@ -457,9 +467,10 @@ void World::act(std::uint32_t i, const gossip::AbortExchange& abort) {
 
 void World::end_answer(std::uint32_t i, std::uint32_t from, std::uint64_t exchange) {
   Machine& m = *machines_[i];
+  const bool completed = m.answered[{from, exchange}] == m.mixer.grid().count();
   m.answered.erase({from, exchange});
   if (m.answering.erase({from, exchange}) == 0) return;
-  step(i, gossip::AnswerEnded{machines_[from]->id, exchange});
+  step(i, gossip::AnswerEnded{machines_[from]->id, exchange, completed});
 }
 
 // ---- ending ----

@@ -48,15 +48,14 @@ struct WorldOptions {
   wire::Manifest manifest;
   std::optional<gossip::RunRules> rules;  // of the manifest; must be set
   gossip::MembershipOptions membership;
-  std::vector<MachineOptions> machines;  // the first one begins the run, the others join through it
+  std::vector<MachineOptions> machines;  // the first to start begins the run, the others join through it
 };
 
 enum class MachineState : std::uint8_t { waiting, running, finished, left, failed, crashed };
 
 class World {
  public:
-  // A learner and the first parameters for machine i. Only the first machine's parameters are used: the
-  // others copy.
+  // A learner and the first parameters for machine i. Only the beginner starts from those; the others copy.
   using MakeLearner = std::function<std::unique_ptr<Learner>(std::uint32_t machine)>;
   World(WorldOptions options, MakeLearner make_learner, std::vector<float> first_parameters);
   ~World();
@@ -147,6 +146,7 @@ class World {
   std::vector<std::unique_ptr<Machine>> machines_;
   std::map<Address, std::uint32_t> by_address_;
   std::map<PeerId, std::uint32_t> by_id_;
+  std::uint32_t beginner_ = 0;
   std::uint64_t samples_ = 0;
   std::uint64_t trace_ = 0;
   std::optional<Instant> training_began_;

@@ -39,6 +39,9 @@ constexpr Duration kReportInterval = std::chrono::milliseconds(250);
 constexpr Duration kLogInterval = std::chrono::seconds(5);
 constexpr Duration kFlushLimit = std::chrono::seconds(1);
 constexpr std::uint64_t kSnapshotsPerEpoch = 20;
+constexpr int kSilentDialsMax = 3;
+constexpr Duration kHandshakeLimit = std::chrono::seconds(3);
+constexpr std::size_t kWaitingTextsMax = 64;
 
 // Chance that is not repeatable: instance ids must never be.
 std::uint64_t entropy() {
@@ -82,6 +85,8 @@ class Daemon {
   // ---- setting up ----
   std::optional<PeerOutcome> set_up();
   Result<std::unique_ptr<Replica>> build(const wire::Manifest& manifest);
+
+  bool is_hopeless(const Address& address, transport::LinkErrorKind kind);
 
   // ---- the core's driver ----
   Instant now() const { return Instant{std::chrono::duration_cast<Duration>(Clock::now() - origin_)}; }
@@ -138,6 +143,7 @@ class Daemon {
   Clock::time_point last_log_ = Clock::now();
   std::map<std::string, Clock::time_point>
       waiting_since_;  // waiting notices: each said now and then, not in a storm
+  std::map<Address, int> silent_dials_;
   bool leaving_ = false;
   bool launcher_gone_ = false;
   std::string state_;
@@ -156,10 +162,9 @@ std::optional<PeerOutcome> Daemon::set_up() {
     drive(gossip::Received{from, at, std::move(message)});
   };
   events.on_unreachable = [this](const Address& address, transport::LinkErrorKind kind, std::string why) {
-    using Kind = transport::LinkErrorKind;
-    const bool final = kind == Kind::bad_magic || kind == Kind::bad_version || kind == Kind::wrong_swarm ||
-                       kind == Kind::refused || kind == Kind::same_peer;
-    drive(gossip::Unreachable{address, final, std::move(why)});
+    const bool hopeless = is_hopeless(address, kind);
+    if (hopeless && silent_dials_.contains(address)) why += "; it does not seem to be a Starling peer";
+    drive(gossip::Unreachable{address, hopeless, std::move(why)});
   };
   events.on_bulk = [this](transport::LinkPtr link, wire::Hello remote) {
     exchanger_->serve(std::move(link), std::move(remote));
@@ -167,8 +172,16 @@ std::optional<PeerOutcome> Daemon::set_up() {
   events.on_refused = [](transport::LinkErrorKind, const std::string& why) {
     spdlog::warn("refused a connection: {}", why);
   };
-  links_ = std::make_unique<transport::LinkTable>(io_.get_executor(), transport_, self, std::move(events));
+  transport::LinkTableOptions limits;
+  limits.handshake_limit = kHandshakeLimit;
+  links_ =
+      std::make_unique<transport::LinkTable>(io_.get_executor(), transport_, self, std::move(events), limits);
 
+  const bool anywhere = options_.listen.host == "0.0.0.0" || options_.listen.host == "::";
+  if (anywhere && !options_.advertise) {
+    return PeerOutcome{2, "--listen " + to_string(options_.listen) +
+                              " names no address that others could dial; add --advertise HOST:PORT"};
+  }
   const auto listening = links_->listen(options_.listen);
   if (!listening) return PeerOutcome{2, listening.error().message};
   self.address = options_.advertise.value_or(*listening);
@@ -223,6 +236,26 @@ std::optional<PeerOutcome> Daemon::set_up() {
   spdlog::info("{} listens at {}, swarm '{}'", self.name, to_string(self.address), self.swarm);
   peer_.emplace(std::move(peer));
   return std::nullopt;
+}
+
+// Whether whoever listens there will never let us join: no Starling peer, another version or swarm, or, time
+// and again, somebody who takes the connection and stays silent.
+bool Daemon::is_hopeless(const Address& address, transport::LinkErrorKind kind) {
+  using Kind = transport::LinkErrorKind;
+  switch (kind) {
+    case Kind::bad_magic:
+    case Kind::bad_version:
+    case Kind::wrong_swarm:
+    case Kind::refused:
+    case Kind::same_peer:
+      return true;
+    case Kind::timed_out:
+    case Kind::closed_by_peer:
+    case Kind::broken:
+      return ++silent_dials_[address] >= kSilentDialsMax;
+    default:
+      return false;
+  }
 }
 
 // A joiner's replica: the shared settings are the swarm's, the rest its own.
@@ -374,6 +407,7 @@ void Daemon::act(const gossip::Notice& notice) {
       spdlog::info("member {} has left", notice.text);
       return;
     case What::waiting: {
+      if (waiting_since_.size() > kWaitingTextsMax) waiting_since_.clear();
       auto& since = waiting_since_[notice.text];
       if (since != Clock::time_point{} && Clock::now() - since < kLogInterval) return;
       since = Clock::now();
@@ -421,6 +455,7 @@ training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const 
     if (report.seconds > 0) report.samples_per_second = static_cast<double>(report.samples) / report.seconds;
   }
   report.distance = exchanger_->counters().distance;
+  report.answered = view.exchanges.answered;
   report.exchanges = {view.exchanges.completed, view.exchanges.aborted, view.exchanges.rejected,
                       exchanger_->counters().half_applied_chunks};
   return report;
@@ -432,9 +467,10 @@ void Daemon::report_and_log() {
   if (launcher_) launcher_->report(report);
   if (training_start_ && Clock::now() - last_log_ >= kLogInterval) {
     last_log_ = Clock::now();
-    spdlog::info("{}: {} steps, {:.0f} samples/s, loss {:.4f}, {} members, {} exchanges begun, {} answered",
-                 report.state, report.steps, report.samples_per_second, report.loss.value_or(0),
-                 report.members, peer_->view().exchanges.completed, peer_->view().exchanges.answered);
+    spdlog::info(
+        "{}: {} steps, {:.0f} samples/s, loss {:.4f}, {} members, {} exchanges begun and {} answered",
+        report.state, report.steps, report.samples_per_second, report.loss.value_or(0), report.members,
+        peer_->view().exchanges.completed, peer_->view().exchanges.answered);
   }
   report_timer_.expires_after(kReportInterval);
   report_timer_.async_wait([this](const asio::error_code& error) {

@@ -522,10 +522,14 @@ asio::awaitable<void> Exchanger::write_replies(std::shared_ptr<Server> server) {
     }
     server->link->expires_after(stall);
     Server::Outgoing item = std::move(server->outgoing.front());
-    transport::LinkStatus status =
-        item.message ? co_await transport::write_message(*server->link, std::move(*item.message))
-                     : co_await transport::write_chunk(*server->link, item.head,
-                                                       std::as_bytes(std::span(item.values)));
+    // Not as a conditional expression: GCC 12 destroys what its co_await yields twice.
+    transport::LinkStatus status = Done{};
+    if (item.message) {
+      status = co_await transport::write_message(*server->link, std::move(*item.message));
+    } else {
+      status =
+          co_await transport::write_chunk(*server->link, item.head, std::as_bytes(std::span(item.values)));
+    }
     if (server->closed) co_return;
     server->outgoing.pop_front();
     if (!item.values.empty()) server->spare.push_back(std::move(item.values));

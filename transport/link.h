@@ -23,9 +23,9 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "base/result.h"
 #include "base/time.h"
 #include "wire/frame.h"
-#include "wire/outcome.h"
 
 namespace starling::transport {
 
@@ -33,8 +33,8 @@ enum class LinkErrorKind : std::uint8_t {
   closed,          // by this end
   closed_by_peer,  // between two frames: the remote was done, or died
   broken,          // reset, or cut in the middle of a frame
-  unreachable,     // nobody listens there, no such host, no way to it
-  timed_out,
+  unreachable,     // nobody listens there, no such host, no way to it, no answer to the dial
+  timed_out,       // connected, but silent for too long
   bad_magic,  // not Starling
   bad_version,
   bad_checksum,
@@ -52,7 +52,7 @@ struct LinkError : Error {
   LinkErrorKind kind = LinkErrorKind::broken;
 };
 template <class T>
-using LinkResult = wire::Outcome<T, LinkError>;
+using LinkResult = Result<T, LinkError>;
 using LinkStatus = LinkResult<Done>;
 
 // What a read yields; its bytes lie in the link's buffer and are valid (and the reader's to scribble on)

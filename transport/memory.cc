@@ -209,7 +209,7 @@ asio::awaitable<LinkResult<LinkPtr>> MemoryTransport::dial(Address to, Duration 
   asio::error_code ignored;
   co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   if (swallowed) {
-    co_return LinkError{{"cannot reach " + to_string(to) + ": no answer in time"}, LinkErrorKind::timed_out};
+    co_return LinkError{{"cannot reach " + to_string(to) + ": no answer in time"}, LinkErrorKind::unreachable};
   }
   MemoryListener* listener = network_.places_[to].listener;
   if (listener == nullptr) {

@@ -250,7 +250,7 @@ asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_
           dial->report(error);
         });
     if (!co_await dial->wait())
-      co_return give_up(LinkErrorKind::timed_out, "its name was not resolved in time");
+      co_return give_up(LinkErrorKind::unreachable, "its name was not resolved in time");
     if (dial->error) co_return give_up(LinkErrorKind::unreachable, dial->error.message());
     for (const auto& entry : dial->found) endpoints.push_back(entry.endpoint());
   }
@@ -262,7 +262,7 @@ asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_
     asio::error_code ignored;
     if (!answered) {
       dial->socket.close(ignored);
-      co_return give_up(LinkErrorKind::timed_out, "no answer in time");
+      co_return give_up(LinkErrorKind::unreachable, "no answer in time");
     }
     if (!dial->error) {
       LinkPtr link = std::make_shared<TcpLink>(std::move(dial->socket), endpoint, options_, traffic_);

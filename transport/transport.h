@@ -41,7 +41,7 @@ class Transport {
   // such as a port in use.
   virtual Result<std::unique_ptr<Listener>> listen(const Address& at, Accept accept) = 0;
 
-  // A connected link, before any handshake; or unreachable, or timed_out. Host names are resolved without
+  // A connected link, before any handshake; or unreachable. Host names are resolved without
   // blocking.
   virtual asio::awaitable<LinkResult<LinkPtr>> dial(Address to, Duration at_most) = 0;
 

@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "base/result.h"
 #include "wire/messages.h"
-#include "wire/outcome.h"
 
 namespace starling::wire {
 
@@ -37,7 +37,7 @@ struct FrameError : Error {
   FrameFault fault = FrameFault::malformed;
 };
 template <class T>
-using FrameResult = Outcome<T, FrameError>;
+using FrameResult = Result<T, FrameError>;
 
 struct FrameHeader {
   FrameKind kind = FrameKind::control;

@@ -2,6 +2,7 @@
 // made-up snippets first.
 
 #include <algorithm>
+#include <fstream>
 #include <iterator>
 #include <string>
 
@@ -52,6 +53,21 @@ TEST_CASE("the pure rooms have no clock, thread, lock, socket, log, foreign chan
 
 TEST_CASE("each library is used in its one place") {
   REQUIRE(violations(check_libraries) == "");
+}
+
+TEST_CASE("docs/ARCHITECTURE.md shows the table that is enforced") {
+  std::ifstream file(std::string(STARLING_SOURCE_DIR) + "/docs/ARCHITECTURE.md");
+  const std::string document{std::istreambuf_iterator<char>(file), {}};
+  auto enforced = rooms();
+  enforced.erase("tests");  // these two may include everything, and nobody needs telling
+  enforced.erase("bench");
+  auto shown = rooms_in(document);
+  shown.erase("tests");
+  shown.erase("bench");
+  REQUIRE(shown == enforced);
+  // A table that differs is seen to differ.
+  REQUIRE(rooms_in("| `wire` | words | base |\n").at("wire") == rooms().at("wire"));
+  REQUIRE(rooms_in("| `wire` | words | gossip, base |\n").at("wire") != rooms().at("wire"));
 }
 
 TEST_CASE("the table of rooms has no cycle") {

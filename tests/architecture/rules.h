@@ -16,6 +16,10 @@ namespace starling::architecture {
 // Each room with all the rooms it may include, itself not named.
 const std::map<std::string, std::set<std::string>>& rooms();
 
+// The same table as docs/ARCHITECTURE.md shows it: the rows of the form "| `room` | what | may include |",
+// "and below" resolved to all that the named rooms may include themselves.
+std::map<std::string, std::set<std::string>> rooms_in(std::string_view document);
+
 // "gossip" of "gossip/peer.cc"; empty for a file that lies in no folder.
 std::string room_of(std::string_view path);
 

@@ -108,7 +108,9 @@ TEST_CASE("offers are accepted up to a bound, more are refused as busy") {
   REQUIRE(fourth[0].reason == wire::RefusalReason::busy);
   life.happens(AnswerEnded{PeerId{12}, 2});
   REQUIRE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{14}, 5}))[0].accept);
-  REQUIRE(life.peer.view().exchanges.answered == 4);
+  REQUIRE(life.peer.view().exchanges.answered == 1);
+  life.happens(AnswerEnded{PeerId{11}, 1, false});
+  REQUIRE(life.peer.view().exchanges.answered == 1);  // broke off
 }
 
 TEST_CASE("a peer answers while its own exchange is in flight: nobody ever waits for anybody") {

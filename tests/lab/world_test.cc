@@ -288,7 +288,7 @@ TEST_CASE("a run's last exchanges bring the replicas closer together") {
 
 TEST_CASE("what is scheduled stays bounded, however long a world lasts") {
   for (const gossip::Pace pace : {kAlways, kEveryTwoSteps, gossip::Pace{gossip::Pace::Kind::time, 0, 2ms}}) {
-    Scene scene = story(6, 6, pace, 40s);
+    Scene scene = story(6, 6, pace, 20s);
     scene.options.network.latency = 200us;
     scene.options.network.latency_jitter = 500us;
     scene.options.machines[4].crash = at_instant(5s);

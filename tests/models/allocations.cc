@@ -28,6 +28,12 @@ void* operator new(std::size_t bytes) {
 void* operator new[](std::size_t bytes) {
   return counted(bytes, 16);
 }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes, 16);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes, 16);
+}
 void* operator new(std::size_t bytes, std::align_val_t to) {
   return counted(bytes, static_cast<std::size_t>(to));
 }

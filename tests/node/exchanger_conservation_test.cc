@@ -123,7 +123,7 @@ void conserves(Kind kind) {
   // What may be missing is rounding alone. A worker's add rounds once. Both ends of an exchange add the same
   // product with opposite signs, and each rounds its own addition once. A rounding is at most 2^-24 |x|, and
   // no replica gets beyond its first values plus all increments (twice that with a free half on its way).
-  const double largest = 2 * (1 + kBirds * kAdds * 2 * kLeastIncrement / kBirds);
+  const double largest = 2 * (1 + kBirds * kAdds * 2 * kLeastIncrement);
   const double roundings = static_cast<double>(kBirds * kAdds) + 2 * static_cast<double>(flight.completed());
   const double bound = roundings * std::ldexp(largest, -24);
   const auto sum = sum_of(birds);

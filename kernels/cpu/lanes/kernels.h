@@ -81,7 +81,7 @@ struct Kernels {
 
   void (*product)(const Product&);
 
-  // `count` vectors. Pools take planes of height x width, of which whole windows are read.
+  // `count` vectors; dx = 0 where y is not positive, and may be dy.
   void (*relu)(std::size_t count, const float* x, float* y);
   void (*relu_backward)(std::size_t count, const float* y, const float* dy, float* dx);
 };

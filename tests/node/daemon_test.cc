@@ -1,0 +1,210 @@
+// What the daemon is made of besides the exchanger and the trainer: the line to its launcher, and the
+// replica. The daemon as a whole is tested as processes (tests/cli).
+#include "node/daemon.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "node/launcher_link.h"
+#include "node/replica.h"
+#include "tests/catch.h"
+#include "tests/transport/world.h"
+
+namespace starling::node {
+namespace {
+
+using training::PeerReport;
+using transport::testing::World;
+
+// The launcher's end of the line, by hand.
+struct Launcher {
+  explicit Launcher(World& w) : world(w) {
+    int ends[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    mine = ends[0];
+    REQUIRE(::fcntl(mine, F_SETFL, O_NONBLOCK) == 0);
+    link = std::make_unique<LauncherLink>(
+        w.executor(), ends[1], [this](std::string command) { commands.push_back(std::move(command)); },
+        [this] { ++gone; });
+  }
+  ~Launcher() { hang_up(); }
+
+  void hang_up() {
+    if (mine >= 0) ::close(mine);
+    mine = -1;
+  }
+  void say(const std::string& text) {
+    REQUIRE(::send(mine, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
+  }
+  // What has arrived so far.
+  std::string hear() {
+    std::string text;
+    char piece[4096];
+    for (;;) {
+      const auto n = ::recv(mine, piece, sizeof piece, 0);
+      if (n <= 0) return text;
+      text.append(piece, static_cast<std::size_t>(n));
+    }
+  }
+
+  World& world;
+  int mine = -1;
+  std::unique_ptr<LauncherLink> link;
+  std::vector<std::string> commands;
+  int gone = 0;
+};
+
+std::vector<PeerReport> reports_in(const std::string& text) {
+  std::vector<PeerReport> reports;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    REQUIRE(end != std::string::npos);
+    auto report = training::parse_report(std::string_view(text).substr(begin, end - begin));
+    REQUIRE(report.ok());
+    reports.push_back(std::move(*report));
+    begin = end + 1;
+  }
+  return reports;
+}
+
+PeerReport numbered(std::uint64_t steps) {
+  PeerReport report;
+  report.state = "training";
+  report.steps = steps;
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("reports reach the launcher at once, each as one line that reads back") {
+  World world;
+  Launcher launcher(world);
+  launcher.link->report(numbered(1));
+  launcher.link->report(numbered(2));
+  auto last = numbered(3);
+  last.kind = PeerReport::Kind::finished;
+  last.path = "p0.safetensors";
+  launcher.link->report_last(last, std::chrono::seconds(20));
+  const auto reports = reports_in(launcher.hear());
+  REQUIRE(reports.size() == 3);
+  REQUIRE(reports[0].steps == 1);
+  REQUIRE(reports[1].steps == 2);
+  REQUIRE(reports[2].kind == PeerReport::Kind::finished);
+  REQUIRE(reports[2].path == "p0.safetensors");
+}
+
+TEST_CASE("the launcher's commands come in line by line, in pieces or several at once") {
+  World world;
+  Launcher launcher(world);
+  launcher.say("end\nleave\nen");
+  REQUIRE(world.until([&] { return launcher.commands.size() == 2; }));
+  launcher.say("d\n");
+  REQUIRE(world.until([&] { return launcher.commands.size() == 3; }));
+  REQUIRE(launcher.commands == std::vector<std::string>{"end", "leave", "end"});
+  REQUIRE(launcher.gone == 0);
+}
+
+TEST_CASE("the end of the launcher is noticed, and reports to nobody are harmless") {
+  World world;
+  Launcher launcher(world);
+  launcher.say("end\n");
+  launcher.hang_up();
+  REQUIRE(world.until([&] { return launcher.gone == 1; }));
+  REQUIRE(launcher.commands == std::vector<std::string>{"end"});
+  launcher.link->report(numbered(1));
+  launcher.link->report_last(numbered(2), std::chrono::hours(1));  // does not wait: nobody will read
+  REQUIRE(launcher.gone == 1);
+}
+
+TEST_CASE("a launcher that talks without end is as good as gone, and fills no memory") {
+  World world;
+  Launcher launcher(world);
+  launcher.say(std::string(5000, 'x'));
+  REQUIRE(world.until([&] { return launcher.gone == 1; }));
+  REQUIRE(launcher.commands.empty());
+}
+
+TEST_CASE("a launcher that does not read never blocks the peer, and later hears whole lines in order") {
+  World world;
+  Launcher launcher(world);
+  const std::string line = training::to_json(numbered(1'000'000)) + "\n";
+  const std::uint64_t count = (std::size_t{8} << 20) / line.size();  // far more than socket and queue hold
+  for (std::uint64_t i = 0; i < count; ++i) launcher.link->report(numbered(i));
+
+  auto last = numbered(count);
+  last.kind = PeerReport::Kind::finished;
+  launcher.link->report_last(last,
+                             std::chrono::milliseconds(1));  // gives up: the launcher still does not read
+  std::string heard = launcher.hear();
+  for (std::size_t before = 0; before != heard.size();) {
+    before = heard.size();
+    launcher.link->report_last(last, std::chrono::milliseconds(1));
+    heard += launcher.hear();
+    if (heard.size() > (std::size_t{4} << 20)) break;
+    if (reports_in(heard.substr(0, heard.rfind('\n') + 1)).back().kind == PeerReport::Kind::finished) break;
+  }
+  const auto reports = reports_in(heard.substr(0, heard.rfind('\n') + 1));
+  REQUIRE(reports.size() < count);  // some were dropped
+  REQUIRE(reports.size() > 10);
+  for (std::size_t i = 1; i < reports.size(); ++i) REQUIRE(reports[i].steps >= reports[i - 1].steps);
+  REQUIRE(reports.back().kind == PeerReport::Kind::finished);
+}
+
+TEST_CASE("a line to the launcher may be destroyed while the loop goes on") {
+  World world;
+  Launcher launcher(world);
+  launcher.say("end\n");
+  launcher.link.reset();
+  launcher.hang_up();
+  bool passed = false;
+  asio::post(world.executor(), [&] { passed = true; });
+  REQUIRE(world.until([&] { return passed; }));
+  while (world.io.poll() > 0) {
+  }
+  REQUIRE(launcher.commands.empty());
+  REQUIRE(launcher.gone == 0);
+}
+
+TEST_CASE("a replica that cannot be made is an error that names what is wrong") {
+  training::Experiment experiment;
+  const auto why = [&](std::optional<std::pair<std::uint32_t, std::uint32_t>> slot = std::nullopt) {
+    const auto replica = make_replica(experiment, "", slot, 1);
+    REQUIRE_FALSE(replica.ok());
+    return replica.error().message;
+  };
+  SECTION("data") {
+    experiment.data = "nowhere";
+    REQUIRE(why().find("'nowhere'") != std::string::npos);
+  }
+  SECTION("a folder without data") {
+    experiment.data = ".";
+    REQUIRE(why().find("IDX") != std::string::npos);
+  }
+  SECTION("model") {
+    experiment.model = "nothing";
+    REQUIRE(why().find("nothing") != std::string::npos);
+  }
+  SECTION("partition") {
+    experiment.partition = "sideways";
+    REQUIRE(why(std::pair<std::uint32_t, std::uint32_t>{0, 2}).find("sideways") != std::string::npos);
+  }
+}
+
+TEST_CASE("a replica holds its data, its model, a zero arena that fits and the workers asked for") {
+  training::Experiment experiment;
+  experiment.model = "softmax";
+  experiment.workers = 2;
+  const auto replica = make_replica(experiment, "", std::pair<std::uint32_t, std::uint32_t>{1, 4}, 1);
+  REQUIRE(replica.ok());
+  const Replica& made = **replica;
+  REQUIRE(made.data.train.size() == 60'000);
+  REQUIRE(made.workers.size() == 2);
+  REQUIRE(made.arena.size() == made.plan.layout.arena_size());
+  for (std::size_t i = 0; i < made.arena.size(); i += 97) REQUIRE(made.arena.data()[i] == 0.0f);
+}
+
+}  // namespace starling::node

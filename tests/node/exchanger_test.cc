@@ -1,0 +1,774 @@
+// One exchange at a time, and everything that can go wrong with it.
+#include "node/exchanger.h"
+
+#include <limits>
+#include <utility>
+
+#include "tests/node/flock.h"
+
+namespace starling::node {
+namespace {
+
+using namespace testing;
+using gossip::Outcome;
+using wire::ChunkKind;
+using wire::RefusalReason;
+
+constexpr std::size_t kFloats = 1'050, kChunk = 100;  // eleven chunks, the last one shorter
+constexpr std::size_t kChunks = 11;
+constexpr std::size_t kWindow = training::kDefaultWindow;
+
+const std::vector<float> kA = random_floats(kFloats, 1), kB = random_floats(kFloats, 2);
+
+std::vector<float> chunk_of(const std::vector<float>& values, std::size_t chunk) {
+  const std::size_t begin = chunk * kChunk, end = std::min(values.size(), begin + kChunk);
+  return {values.begin() + static_cast<std::ptrdiff_t>(begin),
+          values.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+wire::ChunkHead head_of(ChunkKind kind, std::size_t chunk, std::uint64_t exchange = 1, float weight = 0) {
+  wire::ChunkHead head;
+  head.kind = kind;
+  head.exchange = exchange;
+  head.offset = chunk * kChunk;
+  head.weight = weight;
+  return head;
+}
+
+bool near(const std::vector<float>& x, const std::vector<float>& y) {
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (std::abs(x[i] - y[i]) > 1e-6f) return false;
+  }
+  return x.size() == y.size();
+}
+
+// Two peers with different parameters.
+struct Two {
+  explicit Two(Kind kind, ExchangerOptions options = {})
+      : world(kind), a(world, 1, options), b(world, 2, options) {
+    a.attach(kA, kChunk);
+    b.attach(kB, kChunk);
+  }
+  World world;
+  Bird a, b;
+};
+
+// `bird` exchanges properly with a newcomer, both ways: it is unharmed, and nothing of it is lent.
+void require_well(World& world, Bird& bird) {
+  Bird other(world, 99);
+  other.attach(random_floats(kFloats, 9), kChunk);
+  const auto overlapped = bird.counters().chunks_overlapped;
+  REQUIRE(exchange(world, other, bird) == Outcome::completed);
+  REQUIRE(near(bird.values(), other.values()));
+  REQUIRE(bird.counters().chunks_overlapped == overlapped);
+  other.arena->write(0, kA);
+  REQUIRE(exchange(world, bird, other) == Outcome::completed);
+  REQUIRE(near(bird.values(), other.values()));
+}
+
+}  // namespace
+
+TEST_CASE("an exchange leaves both replicas at their mean, and the next one takes the same connection") {
+  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+    Two two(kind);
+    REQUIRE(exchange(two.world, two.a, two.b) == Outcome::completed);
+    auto mean = kA;
+    for (std::size_t i = 0; i < kFloats; ++i) mean[i] = 0.5f * (kA[i] + kB[i]);
+    REQUIRE(near(two.a.values(), mean));
+    REQUIRE(near(two.b.values(), mean));
+    REQUIRE(two.a.counters().distance.value() > 0.5);
+    for (int i = 0; i < 5; ++i) REQUIRE(exchange(two.world, two.a, two.b) == Outcome::completed);
+    REQUIRE(two.a.links->counters().bulk_dialled == 1);
+    REQUIRE(two.a.counters().half_applied_chunks == 0);
+    REQUIRE(two.world.until([&] { return two.b.answers_ended == 6; }));
+    REQUIRE(two.b.counters().chunks_answered == 6 * kChunks);
+  }
+}
+
+// ---- refusals ----
+
+TEST_CASE(
+    "an offer to a peer without parameters is rejected, and the same connection serves once it has some") {
+  World world(Kind::tcp);
+  Bird a(world, 1), b(world, 2);
+  a.attach(kA, kChunk);
+  REQUIRE(exchange(world, a, b) == Outcome::rejected);
+  REQUIRE(a.values() == kA);
+  REQUIRE(b.offered == 0);
+  b.attach(kB, kChunk);
+  REQUIRE(exchange(world, a, b) == Outcome::completed);
+  REQUIRE(a.links->counters().bulk_dialled == 1);
+  REQUIRE(a.counters().half_applied_chunks == 0);
+}
+
+TEST_CASE("an offer for another model is rejected and nothing is mixed or lent") {
+  World world(Kind::tcp);
+  Bird a(world, 1), other_names(world, 2), other_length(world, 3), other_chunks(world, 4);
+  a.attach(kA, kChunk);
+  other_names.attach(kB, kChunk, kFingerprint + 1);
+  other_length.attach(std::vector<float>(kFloats + 1, 1.0f), kChunk);
+  other_chunks.attach(kB, kChunk + 1);
+  for (Bird* b : {&other_names, &other_length, &other_chunks}) {
+    const auto before = b->values();
+    REQUIRE(exchange(world, a, *b) == Outcome::rejected);
+    REQUIRE(exchange(world, a, *b) == Outcome::rejected);
+    REQUIRE(a.values() == kA);
+    REQUIRE(b->values() == before);
+    REQUIRE(b->offered == 0);
+  }
+  REQUIRE(a.links->counters().bulk_dialled == 3);
+  REQUIRE(a.counters().half_applied_chunks == 0);
+  require_well(world, a);
+}
+
+TEST_CASE("an offer that the core declines is rejected, and the connection is used again") {
+  Two two(Kind::tcp);
+  two.b.decide = [] { return Decision{false, RefusalReason::busy}; };
+  for (int i = 0; i < 3; ++i) REQUIRE(exchange(two.world, two.a, two.b) == Outcome::rejected);
+  REQUIRE(two.a.values() == kA);
+  REQUIRE(two.b.values() == kB);
+  REQUIRE(two.b.offered == 3);
+  REQUIRE(two.b.answers_ended == 0);
+  two.b.decide = nullptr;
+  REQUIRE(exchange(two.world, two.a, two.b) == Outcome::completed);
+  REQUIRE(two.a.links->counters().bulk_dialled == 1);
+  REQUIRE(two.a.counters().half_applied_chunks == 0);
+}
+
+TEST_CASE("an exchange with nobody, or with another instance than the one meant, is aborted and harmless") {
+  Two two(Kind::tcp);
+  two.a.exchanger->begin(1, PeerId{77}, two.b.address);
+  REQUIRE(two.world.until([&] { return two.a.ended.size() == 1; }));
+  const Address gone = Bird(two.world, 3).address;
+  two.a.exchanger->begin(2, PeerId{3}, gone);
+  REQUIRE(two.world.until([&] { return two.a.ended.size() == 2; }));
+  for (const auto& ended : two.a.ended) REQUIRE(ended.outcome == Outcome::aborted);
+  REQUIRE(two.a.values() == kA);
+  REQUIRE(two.b.values() == kB);
+  REQUIRE(two.a.counters().half_applied_chunks == 0);
+  require_well(two.world, two.a);
+}
+
+// ---- giving up ----
+
+TEST_CASE("an aborted exchange ends its loans, counts a window of chunks and tells nobody") {
+  World world(Kind::memory);
+  Bird a(world, 1);
+  a.attach(kA, kChunk);
+  Stranger silent(world, 2);
+  a.exchanger->begin(1, silent.id, silent.address);
+  silent.await_dial();
+  REQUIRE(silent.hear_message<wire::ExchangeOffer>().exchange == 1);
+  for (std::size_t chunk = 0; chunk < kWindow; ++chunk) {
+    const auto frame = silent.hear();
+    REQUIRE(frame);
+    REQUIRE(frame->chunk.offset == chunk * kChunk);
+    REQUIRE(floats_of(*frame) == chunk_of(kA, chunk));
+  }
+  SECTION("by the core") {
+    a.exchanger->abort(2);  // another one: nothing happens
+    REQUIRE(a.counters().half_applied_chunks == 0);
+    a.exchanger->abort(1);
+    REQUIRE(a.counters().half_applied_chunks == kWindow);
+    REQUIRE_FALSE(silent.hear());  // beyond the window nothing was sent
+    require_well(world, a);
+    REQUIRE(a.ended.size() == 1);  // that of require_well
+  }
+  SECTION("by closing") {
+    a.exchanger->close();
+    REQUIRE(a.counters().half_applied_chunks == kWindow);
+    REQUIRE_FALSE(silent.hear());
+    REQUIRE(a.ended.empty());
+  }
+  SECTION("by destruction, while the loop goes on") {
+    a.exchanger.reset();
+    a.arena.reset();
+    REQUIRE_FALSE(silent.hear());
+    REQUIRE(a.ended.empty());
+  }
+}
+
+TEST_CASE("an exchange that is aborted while it is dialled never begins") {
+  Two two(Kind::tcp);
+  two.a.begin(two.b);
+  two.a.exchanger->abort(1);
+  REQUIRE(exchange(two.world, two.a, two.b) == Outcome::completed);
+  REQUIRE(two.a.ended.size() == 1);
+  REQUIRE(two.b.offered == 1);
+}
+
+TEST_CASE("a partner that falls silent is given up after the stall limit, on either side") {
+  ExchangerOptions options;
+  options.stall = std::chrono::milliseconds(30);
+  World world(Kind::tcp);
+  Bird a(world, 1, options);
+  a.attach(kA, kChunk);
+  Stranger silent(world, 2);
+  SECTION("a responder") {
+    a.exchanger->begin(1, silent.id, silent.address);
+    REQUIRE(world.until([&] { return !a.ended.empty(); }));
+    REQUIRE(a.ended.back().outcome == Outcome::aborted);
+    REQUIRE(a.counters().half_applied_chunks == kWindow);
+    REQUIRE(a.links->counters()[transport::LinkErrorKind::timed_out] == 1);
+  }
+  SECTION("an initiator") {
+    silent.dial(a);
+    REQUIRE(silent.say(silent.offer(a, kChunk)));
+    REQUIRE(world.until([&] { return a.answers_ended == 1; }));
+    REQUIRE(world.until([&] { return a.exchanger->servers() == 0; }));
+  }
+  SECTION("a donor") {
+    a.exchanger->fetch_state(silent.id, silent.address);
+    REQUIRE(world.until([&] { return !a.states_lost.empty(); }));
+  }
+  require_well(world, a);
+}
+
+// ---- a partner that dies ----
+
+TEST_CASE(
+    "wherever a connection breaks at most a window of chunks is half applied, and each by no more than "
+    "w|a-b|") {
+  World world(Kind::memory);
+  Bird a(world, 1), b(world, 2);
+  a.attach(kA, kChunk);
+  b.attach(kB, kChunk);
+  constexpr std::size_t kFrame = wire::kChunkPrefixBytes + kChunk * sizeof(float);
+
+  // What precedes the chunks: found out by counting.
+  REQUIRE(exchange(world, a, b) == Outcome::completed);
+  const std::size_t all = a.links->counters().traffic.sent;
+  const std::size_t chunks = kChunks * wire::kChunkPrefixBytes + kFloats * sizeof(float);
+  const std::size_t start = all - chunks;
+  std::vector<std::size_t> places;
+  for (std::size_t chunk = 0; chunk < kChunks; ++chunk) {
+    for (const std::size_t around : {0, 1, 63, 64, 65}) places.push_back(start + chunk * kFrame + around);
+  }
+  Random random(8);
+  for (int i = 0; i < 60; ++i) places.push_back(1 + random.below(all - 1));
+
+  std::uint64_t half_applied = 0;
+  for (const std::size_t place : places) {
+    CAPTURE(place, start, all);
+    b.die();  // the pool's connection would be used otherwise
+    REQUIRE(world.until([&] { return a.exchanger->idle() == 0; }));
+    Bird fresh(world, 2);
+    fresh.attach(kB, kChunk);
+    a.arena->write(0, kA);
+    const auto counted = a.counters().half_applied_chunks;
+    world.network.cut_next_after(fresh.address, place);
+    REQUIRE(exchange(world, a, fresh) == Outcome::aborted);
+    REQUIRE(world.until([&] { return fresh.exchanger->servers() == 0; }));
+    REQUIRE(fresh.answers_ended == fresh.accepted);
+    const auto half = a.counters().half_applied_chunks - counted;
+    const auto shifted = shifted_chunks(kA, kB, a.values(), fresh.values(), kChunk);
+    REQUIRE(half <= kWindow);
+    REQUIRE(shifted <= half);
+    half_applied += half;
+
+    // The next one works on a new connection, and keeps the sum as it is now.
+    const auto x = a.values(), y = fresh.values();
+    REQUIRE(exchange(world, a, fresh) == Outcome::completed);
+    REQUIRE(shifted_chunks(x, y, a.values(), fresh.values(), kChunk) == 0);
+    REQUIRE(near(a.values(), fresh.values()));
+    fresh.die();
+  }
+  REQUIRE(half_applied > 0);
+}
+
+TEST_CASE("at whatever moment a connection breaks the shifted chunks are among the half-applied ones") {
+  constexpr std::size_t kMany = 40'000, kLarge = 5'000;
+  const auto x = random_floats(kMany, 3), y = random_floats(kMany, 4);
+  World world(Kind::memory);
+  Bird a(world, 1);
+  a.attach(x, kLarge);
+  std::size_t shifted_most = 0;
+  bool aborted = true;
+  for (std::size_t turns = 0; aborted; ++turns) {
+    CAPTURE(turns);
+    Bird b(world, 2);
+    b.attach(y, kLarge);
+    a.arena->write(0, x);
+    const auto counted = a.counters().half_applied_chunks;
+    const std::size_t ended = a.ended.size();
+    a.begin(b);
+    for (std::size_t i = 0; i < turns && a.ended.size() == ended; ++i) {
+      REQUIRE(world.until([met = false]() mutable { return std::exchange(met, true); }));  // one event
+    }
+    world.network.cut(b.address);
+    world.network.cut_next_after(b.address, 1);  // where it had not been dialled yet
+    REQUIRE(world.until([&] { return a.ended.size() > ended; }));
+    aborted = a.ended.back().outcome == Outcome::aborted;
+    REQUIRE(world.until([&] { return b.exchanger->servers() == 0; }));
+    const auto half = a.counters().half_applied_chunks - counted;
+    const auto shifted = shifted_chunks(x, y, a.values(), b.values(), kLarge);
+    REQUIRE(half <= (aborted ? kWindow : 0));
+    REQUIRE(shifted <= half);
+    shifted_most = std::max(shifted_most, shifted);
+    b.die();
+    REQUIRE(world.until([&] { return a.exchanger->idle() == 0; }));
+  }
+  REQUIRE(shifted_most > 0);
+}
+
+TEST_CASE(
+    "when either process ends in the middle of an exchange the other goes on, at most a window shifted") {
+  constexpr std::size_t kMany = 600'000, kLarge = 10'000;  // more than the sockets hold
+  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+    for (const bool initiator_dies : {false, true}) {
+      for (const std::uint64_t after : {1, 7, 30}) {
+        CAPTURE(initiator_dies, after);
+        World world(kind);
+        Bird a(world, 1), b(world, 2);
+        const auto x = random_floats(kMany, 3), y = random_floats(kMany, 4);
+        a.attach(x, kLarge);
+        b.attach(y, kLarge);
+        a.begin(b);
+        REQUIRE(world.until([&] { return b.counters().chunks_answered >= after; }));
+        Bird& survivor = initiator_dies ? b : a;
+        (initiator_dies ? a : b).die();
+        if (initiator_dies) {
+          REQUIRE(world.until([&] { return b.answers_ended == 1; }));
+        } else {
+          REQUIRE(world.until([&] { return a.ended.size() == 1; }));
+          REQUIRE(a.ended.back().outcome == Outcome::aborted);
+        }
+        const std::size_t shifted = shifted_chunks(x, y, a.values(), b.values(), kLarge);
+        REQUIRE(shifted <= a.counters().half_applied_chunks);
+        REQUIRE(a.counters().half_applied_chunks <= kWindow);
+
+        Bird c(world, 3);
+        c.attach(y, kLarge);
+        REQUIRE(exchange(world, survivor, c) == Outcome::completed);
+        REQUIRE(near(survivor.values(), c.values()));
+        REQUIRE(exchange(world, c, survivor) == Outcome::completed);
+      }
+    }
+  }
+}
+
+TEST_CASE("a connection that the remote closed while it was idle is replaced, not blamed on the exchange") {
+  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+    World world(kind);
+    Bird a(world, 1);
+    a.attach(kA, kChunk);
+    auto b = std::make_unique<Bird>(world, 2);
+    b->attach(kB, kChunk);
+    const Address at = b->address;
+    REQUIRE(exchange(world, a, *b) == Outcome::completed);
+    REQUIRE(a.exchanger->idle() == 1);
+
+    // The news comes before the next exchange: the connection leaves the pool at once.
+    b->die();
+    REQUIRE(world.until([&] { return a.exchanger->idle() == 0; }));
+    b = std::make_unique<Bird>(world, 2, ExchangerOptions{}, at);
+    b->attach(kB, kChunk);
+    REQUIRE(exchange(world, a, *b) == Outcome::completed);
+    REQUIRE(a.counters().redials == 0);
+    REQUIRE(a.counters().half_applied_chunks == 0);
+
+    // The news comes when the exchange has begun: it begins again on a new connection.
+    const auto x = a.values();
+    a.begin(*b);
+    REQUIRE(world.until([&] { return a.exchanger->idle() == 0; }));
+    b->die();
+    b = std::make_unique<Bird>(world, 2, ExchangerOptions{}, at);
+    b->attach(kB, kChunk);
+    REQUIRE(world.until([&] { return a.ended.size() == 3; }));
+    REQUIRE(a.ended.back().outcome == Outcome::completed);
+    REQUIRE(a.counters().redials == 1);
+    REQUIRE(shifted_chunks(x, kB, a.values(), b->values(), kChunk) == 0);
+    REQUIRE(a.links->counters().bulk_dialled == 3);
+
+    // And where nobody is there any more, it is aborted.
+    a.begin(*b);
+    b->die();
+    REQUIRE(world.until([&] { return a.ended.size() == 4; }));
+    REQUIRE(a.ended.back().outcome == Outcome::aborted);
+  }
+}
+
+// ---- remotes that talk nonsense ----
+
+TEST_CASE(
+    "a poisoned chunk never touches the arena of a responder, is counted, and ends only that connection") {
+  const float poison =
+      GENERATE(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+               -std::numeric_limits<float>::infinity(), 1e38f);
+  World world(Kind::tcp);
+  Bird b(world, 2);
+  b.attach(kB, kChunk);
+  Stranger evil(world, 66);
+  evil.dial(b);
+  REQUIRE(evil.say(evil.offer(b, kChunk)));
+  auto values = chunk_of(kA, 0);
+  values.back() = poison;
+  REQUIRE(evil.say(head_of(ChunkKind::offer, 0), values));
+  evil.hear_the_end();
+  REQUIRE(world.until([&] { return b.exchanger->servers() == 0; }));
+  REQUIRE(b.values() == kB);
+  REQUIRE(b.counters().chunks_refused == 1);
+  REQUIRE(b.answers_ended == 1);
+  require_well(world, b);
+}
+
+TEST_CASE("a poisoned reply never touches the arena of an initiator, and the exchange is aborted") {
+  const float poison =
+      GENERATE(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+               -std::numeric_limits<float>::infinity(), 1e38f);
+  World world(Kind::tcp);
+  Bird a(world, 1);
+  a.attach(kA, kChunk);
+  Stranger evil(world, 66);
+  a.exchanger->begin(1, evil.id, evil.address);
+  evil.await_dial();
+  REQUIRE(evil.hear_message<wire::ExchangeOffer>().arena_floats == kFloats);
+  REQUIRE(evil.hear());
+  auto values = chunk_of(kB, 0);
+  values.front() = poison;
+  REQUIRE(evil.say(head_of(ChunkKind::reply, 0, 1, 0.5f), values));
+  REQUIRE(world.until([&] { return a.ended.size() == 1; }));
+  REQUIRE(a.ended.back().outcome == Outcome::aborted);
+  REQUIRE(a.values() == kA);
+  REQUIRE(a.counters().chunks_refused == 1);
+  REQUIRE(a.counters().half_applied_chunks <= kWindow);
+  require_well(world, a);
+}
+
+TEST_CASE(
+    "a chunk out of order, of another length or of none of the two kinds in place ends the connection") {
+  World world(Kind::tcp);
+  Bird b(world, 2);
+  b.attach(kB, kChunk);
+  Stranger evil(world, 66);
+  evil.dial(b);
+  REQUIRE(evil.say(evil.offer(b, kChunk)));
+  std::uint64_t refused = 1;
+  SECTION("the second chunk first") {
+    REQUIRE(evil.say(head_of(ChunkKind::offer, 1), chunk_of(kA, 1)));
+  }
+  SECTION("an offset between chunks") {
+    auto head = head_of(ChunkKind::offer, 0);
+    head.offset = 1;
+    REQUIRE(evil.say(head, chunk_of(kA, 0)));
+  }
+  SECTION("an offset behind the arena") {
+    REQUIRE(evil.say(head_of(ChunkKind::offer, 1'000'000), chunk_of(kA, 0)));
+  }
+  SECTION("too short") {
+    REQUIRE(evil.say(head_of(ChunkKind::offer, 0), {1.0f}));
+  }
+  SECTION("too long") {
+    REQUIRE(evil.say(head_of(ChunkKind::offer, 0), std::vector<float>(kChunk + 1, 1.0f)));
+  }
+  SECTION("a message that does not belong here") {
+    REQUIRE(evil.say(wire::Ping{}));
+    refused = 0;
+  }
+  SECTION("bytes that are no frame") {
+    REQUIRE(evil.say_bytes(std::vector<std::byte>(100, std::byte{7})));
+    refused = 0;
+  }
+  evil.hear_the_end();
+  REQUIRE(world.until([&] { return b.exchanger->servers() == 0; }));
+  REQUIRE(b.values() == kB);
+  REQUIRE(b.counters().chunks_refused == refused);
+  REQUIRE(b.answers_ended == 1);
+  require_well(world, b);
+}
+
+TEST_CASE("chunks of no exchange, of an ended one and of another kind are read and dropped") {
+  World world(Kind::tcp);
+  Bird b(world, 2);
+  b.attach(kB, kChunk);
+  Stranger evil(world, 66);
+  evil.dial(b);
+  REQUIRE(evil.say(head_of(ChunkKind::offer, 0), chunk_of(kA, 0)));  // before any offer
+  REQUIRE(evil.say(evil.offer(b, kChunk, 1)));
+  REQUIRE(evil.say(head_of(ChunkKind::offer, 0, 5), chunk_of(kA, 0)));
+  REQUIRE(evil.say(head_of(ChunkKind::state, 0, 1), chunk_of(kA, 0)));
+  REQUIRE(evil.say(head_of(ChunkKind::reply, 0, 1, 0.5f), chunk_of(kA, 0)));
+  REQUIRE(evil.say(evil.offer(b, kChunk, 2)));  // gives up the first one
+  REQUIRE(evil.say(head_of(ChunkKind::offer, 0, 1), chunk_of(kA, 0)));
+  REQUIRE(evil.say(head_of(ChunkKind::offer, 0, 2), chunk_of(kA, 0)));
+  const auto reply = evil.hear();
+  REQUIRE(reply);
+  REQUIRE(reply->chunk.kind == ChunkKind::reply);
+  REQUIRE(reply->chunk.exchange == 2);
+  REQUIRE(reply->chunk.weight == 0.5f);
+  REQUIRE(floats_of(*reply) == chunk_of(kB, 0));
+  REQUIRE(b.answers_ended == 1);
+  REQUIRE(b.counters().chunks_answered == 1);
+}
+
+TEST_CASE("a responder that answers what was not asked is aborted without a trace in the arena") {
+  World world(Kind::tcp);
+  Bird a(world, 1);
+  a.attach(kA, kChunk);
+  Stranger evil(world, 66);
+  a.exchanger->begin(1, evil.id, evil.address);
+  evil.await_dial();
+  REQUIRE(evil.hear_message<wire::ExchangeOffer>().exchange == 1);
+  REQUIRE(evil.hear());
+  SECTION("the second chunk first") {
+    REQUIRE(evil.say(head_of(ChunkKind::reply, 1, 1, 0.5f), chunk_of(kB, 1)));
+  }
+  SECTION("another exchange") {
+    REQUIRE(evil.say(head_of(ChunkKind::reply, 0, 2, 0.5f), chunk_of(kB, 0)));
+  }
+  SECTION("too short") {
+    REQUIRE(evil.say(head_of(ChunkKind::reply, 0, 1, 0.5f), {1.0f}));
+  }
+  SECTION("another kind") {
+    REQUIRE(evil.say(head_of(ChunkKind::offer, 0), chunk_of(kB, 0)));
+  }
+  SECTION("a refusal of another exchange") {
+    REQUIRE(evil.say(wire::ExchangeRefusal{7, RefusalReason::busy}));
+  }
+  SECTION("a message that does not belong here") {
+    REQUIRE(evil.say(wire::Ping{}));
+  }
+  SECTION("a half exchange, then a refusal") {
+    REQUIRE(evil.say(head_of(ChunkKind::reply, 0, 1, 0.0f), chunk_of(kB, 0)));
+    REQUIRE(evil.say(wire::ExchangeRefusal{1, RefusalReason::busy}));
+  }
+  REQUIRE(world.until([&] { return a.ended.size() == 1; }));
+  REQUIRE(a.ended.back().outcome == Outcome::aborted);
+  REQUIRE(a.values() == kA);
+  require_well(world, a);
+}
+
+TEST_CASE("replies of weight 0 complete an exchange in which nobody mixes") {
+  World world(Kind::tcp);
+  Bird a(world, 1);
+  a.attach(kA, kChunk);
+  Stranger poor(world, 2);
+  a.exchanger->begin(1, poor.id, poor.address);
+  poor.await_dial();
+  REQUIRE(poor.hear_message<wire::ExchangeOffer>().exchange == 1);
+  for (std::size_t chunk = 0; chunk < kChunks; ++chunk) {
+    REQUIRE(poor.hear());
+    REQUIRE(poor.say(head_of(ChunkKind::reply, chunk, 1, 0.0f), chunk_of(kB, chunk)));
+  }
+  REQUIRE(world.until([&] { return a.ended.size() == 1; }));
+  REQUIRE(a.ended.back().outcome == Outcome::completed);
+  REQUIRE(a.values() == kA);
+}
+
+TEST_CASE("a frame that claims more bytes than the protocol allows is refused before its body comes") {
+  World world(Kind::tcp);
+  Bird b(world, 2);
+  b.attach(kB, kChunk);
+  Stranger evil(world, 66);
+  evil.dial(b);
+  REQUIRE(evil.say(evil.offer(b, kChunk)));
+  auto frame = transport::testing::chunk_frame(4);
+  frame.at(11) = std::byte{0x7f};  // the most significant byte of the body's length
+  frame.resize(wire::kFrameHeaderBytes);
+  REQUIRE(evil.say_bytes(frame));
+  evil.hear_the_end();
+  REQUIRE(world.until([&] { return b.answers_ended == 1; }));
+  REQUIRE(b.links->counters()[transport::LinkErrorKind::oversize] == 1);
+  REQUIRE(b.values() == kB);
+  require_well(world, b);
+}
+
+TEST_CASE("a remote that asks without end and reads nothing is cut off, and little was kept for it") {
+  ExchangerOptions options;
+  options.stall = std::chrono::milliseconds(50);
+  World world(Kind::memory);
+  Bird b(world, 2, options);
+  b.attach(kB, kChunk);
+  Stranger evil(world, 66);
+  evil.dial(b);
+  wire::Message question;
+  SECTION("offers that are declined") {
+    b.decide = [] { return Decision{false, RefusalReason::busy}; };
+    question = evil.offer(b, kChunk);
+  }
+  SECTION("offers of another model") {
+    auto offer = evil.offer(b, kChunk);
+    ++offer.fingerprint;
+    question = offer;
+  }
+  SECTION("parameters") {
+    question = wire::StateRequest{kFingerprint, kChunk, 0};
+  }
+  SECTION("parameters of another model") {
+    question = wire::StateRequest{kFingerprint + 1, kChunk, 0};
+  }
+  // In memory a connection holds 256 KiB in each direction; a million questions are far more.
+  int asked = 0;
+  constexpr int kQuestions = 1'000'000;
+  world.run([](LinkPtr link, wire::Message what, int& count) -> asio::awaitable<void> {
+    const auto frame = transport::testing::message_frame(what);
+    while (count < kQuestions && (co_await link->write(frame)).ok()) ++count;
+  }(evil.link, question, asked));
+  REQUIRE(asked < kQuestions / 10);
+  REQUIRE(world.until([&] { return b.exchanger->servers() == 0; }));
+  b.decide = nullptr;
+  require_well(world, b);
+}
+
+TEST_CASE("of too many inbound connections the oldest idle ones go, and busy ones stay") {
+  ExchangerOptions options;
+  options.servers_max = 4;
+  World world(Kind::tcp);
+  Bird b(world, 2, options);
+  b.attach(kB, kChunk);
+  std::vector<std::unique_ptr<Stranger>> crowd;
+  const auto come = [&] {
+    crowd.push_back(std::make_unique<Stranger>(world, 100 + crowd.size()));
+    crowd.back()->dial(b);
+  };
+  come();
+  REQUIRE(crowd[0]->say(crowd[0]->offer(b, kChunk)));
+  REQUIRE(world.until([&] { return b.offered == 1; }));
+  for (int i = 0; i < 8; ++i) come();
+  for (std::size_t i = 1; i <= 5; ++i) crowd[i]->hear_the_end();
+  REQUIRE(world.until([&] { return b.exchanger->servers() == 4; }));
+  for (const std::size_t i : {6, 7, 8}) {
+    REQUIRE(crowd[i]->say(crowd[i]->offer(b, kChunk)));
+  }
+  REQUIRE(world.until([&] { return b.offered == 4; }));
+  come();  // now all are busy
+  crowd.back()->hear_the_end();
+  for (const std::size_t i : {0, 6, 7, 8}) {
+    REQUIRE(crowd[i]->say(head_of(ChunkKind::offer, 0), chunk_of(kA, 0)));
+    REQUIRE(crowd[i]->hear());
+  }
+}
+
+// ---- a joiner's first copy ----
+
+TEST_CASE("a joiner's copy equals its donor's parameters bit by bit") {
+  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+    World world(kind);
+    Bird joiner(world, 1), donor(world, 2);
+    joiner.attach(std::vector<float>(kFloats, 0.0f), kChunk);
+    auto values = kB;
+    values[0] = -0.0f;
+    values[1] = std::numeric_limits<float>::denorm_min();
+    donor.attach(values, 64);  // the joiner's own grid is what counts
+    joiner.exchanger->fetch_state(donor.id, donor.address);
+    REQUIRE(world.until([&] { return joiner.states_arrived == 1; }));
+    const auto copy = joiner.values();
+    REQUIRE(std::memcmp(copy.data(), values.data(), kFloats * sizeof(float)) == 0);
+    REQUIRE(joiner.states_lost.empty());
+    REQUIRE(world.until([&] { return donor.exchanger->servers() == 0; }));
+  }
+}
+
+TEST_CASE("a copy from a peer that has nothing to give, or nobody, is lost with a sentence") {
+  World world(Kind::tcp);
+  Bird joiner(world, 1), empty(world, 2), other(world, 3);
+  joiner.attach(kA, kChunk);
+  other.attach(kB, kChunk, kFingerprint + 1);
+  const Address gone = Bird(world, 4).address;
+  const auto lost = [&](PeerId id, const Address& address) {
+    const std::size_t before = joiner.states_lost.size();
+    joiner.exchanger->fetch_state(id, address);
+    REQUIRE(world.until([&] { return joiner.states_lost.size() > before; }));
+    const std::string why = joiner.states_lost.back();
+    CAPTURE(why);
+    REQUIRE(why.find(to_string(address)) != std::string::npos);
+    return why;
+  };
+  REQUIRE(lost(empty.id, empty.address).find("no parameters yet") != std::string::npos);
+  REQUIRE(lost(other.id, other.address).find("another layout") != std::string::npos);
+  REQUIRE(lost(PeerId{55}, empty.address).find("another peer") != std::string::npos);
+  REQUIRE(lost(PeerId{4}, gone).find("cannot reach") != std::string::npos);
+  REQUIRE(joiner.values() == kA);
+  REQUIRE(joiner.states_arrived == 0);
+}
+
+TEST_CASE("when the donor dies in the middle the copy is lost, and another donor can be asked") {
+  World world(Kind::memory);
+  Bird joiner(world, 1), donor(world, 2), other(world, 3);
+  joiner.attach(kA, kChunk);
+  donor.attach(kB, kChunk);
+  other.attach(kB, kChunk);
+  for (const std::size_t place : {100, 900, 1500, 4000}) {
+    const std::size_t before = joiner.states_lost.size();
+    world.network.cut_next_after(donor.address, place);
+    joiner.exchanger->fetch_state(donor.id, donor.address);
+    REQUIRE(world.until([&] { return joiner.states_lost.size() > before; }));
+    REQUIRE(world.until([&] { return donor.exchanger->servers() == 0; }));
+  }
+  REQUIRE(joiner.states_arrived == 0);
+  joiner.exchanger->fetch_state(other.id, other.address);
+  REQUIRE(world.until([&] { return joiner.states_arrived == 1; }));
+  REQUIRE(joiner.values() == kB);
+}
+
+TEST_CASE("a first copy takes no poison, no chunk out of order and no other length") {
+  World world(Kind::tcp);
+  Bird joiner(world, 1);
+  joiner.attach(kA, kChunk);
+  Stranger donor(world, 2);
+  joiner.exchanger->fetch_state(donor.id, donor.address);
+  donor.await_dial();
+  REQUIRE(donor.hear_message<wire::StateRequest>().chunk_floats == kChunk);
+  std::uint64_t refused = 0;
+  const float poison = GENERATE(std::numeric_limits<float>::quiet_NaN(), 1e38f);
+  SECTION("poison") {
+    REQUIRE(donor.say(wire::StateHead{kFloats, kChunks}));
+    auto values = chunk_of(kB, 0);
+    values[50] = poison;
+    REQUIRE(donor.say(head_of(ChunkKind::state, 0, 0), values));
+    refused = 1;
+  }
+  SECTION("out of order") {
+    REQUIRE(donor.say(wire::StateHead{kFloats, kChunks}));
+    REQUIRE(donor.say(head_of(ChunkKind::state, 1, 0), chunk_of(kB, 1)));
+  }
+  SECTION("another length") {
+    REQUIRE(donor.say(wire::StateHead{kFloats + 1, kChunks}));
+  }
+  SECTION("fewer chunks") {
+    REQUIRE(donor.say(wire::StateHead{kFloats, kChunks - 1}));
+  }
+  SECTION("something else") {
+    REQUIRE(donor.say(wire::Ping{}));
+  }
+  REQUIRE(world.until([&] { return joiner.states_lost.size() == 1; }));
+  REQUIRE(joiner.values() == kA);
+  REQUIRE(joiner.counters().chunks_refused == refused);
+  REQUIRE(joiner.states_arrived == 0);
+}
+
+TEST_CASE("an exchanger that is destroyed while it serves, fetches and dials lets the loop go on in peace") {
+  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+    for (std::size_t turns = 0; turns < 60; ++turns) {
+      World world(kind);
+      Bird a(world, 1), b(world, 2), c(world, 3);
+      a.attach(random_floats(20'000, 1), 1'000);
+      b.attach(random_floats(20'000, 2), 1'000);
+      c.attach(random_floats(20'000, 3), 1'000);
+      b.begin(a);
+      a.begin(c);
+      c.begin(a);
+      a.exchanger->fetch_state(b.id, b.address);
+      for (std::size_t i = 0; i < turns * 3; ++i) world.io.poll_one();
+      a.exchanger->close();
+      a.exchanger.reset();
+      a.arena.reset();
+      a.links.reset();
+      REQUIRE(world.until([&] { return b.ended.size() == 1 && c.ended.size() == 1; }));
+      REQUIRE(a.answers_ended <= a.accepted);
+    }
+  }
+}
+
+TEST_CASE("an exchanger that is closed answers nothing and takes nothing up") {
+  Two two(Kind::tcp);
+  REQUIRE(exchange(two.world, two.a, two.b) == Outcome::completed);
+  const auto x = two.b.values();
+  two.b.exchanger->close();
+  two.b.exchanger->close();
+  REQUIRE(exchange(two.world, two.a, two.b) == Outcome::aborted);
+  REQUIRE(two.b.values() == x);
+  REQUIRE(two.b.offered == 1);
+}
+
+}  // namespace starling::node
