@@ -256,6 +256,13 @@ void Membership::send_gossip(std::vector<Action>& out) {
   out.push_back(Send{to.address, wire::Gossip{news(to.id), true}});
 }
 
+void Membership::spread(std::vector<Action>& out) {
+  auto live = live_others();
+  random_.shuffle(std::span(live));
+  if (live.size() > kUrgentFanout) live.resize(kUrgentFanout);
+  for (const PeerId id : live) out.push_back(Send{others_.at(id).address, wire::Gossip{news(id), false}});
+}
+
 void Membership::retry_failed(Instant now, std::vector<Action>& out) {
   std::vector<const Member*> failed;
   for (const auto& [id, member] : others_) {

@@ -22,7 +22,7 @@ struct MembershipOptions {
   Duration probe_interval = std::chrono::seconds(1);
   Duration probe_timeout = std::chrono::seconds(1);  // from a probe to the suspicion
   double suspicion_multiplier = 4;                   // window = multiplier x max(1, log10 n) x probe_interval
-  Duration gossip_interval = std::chrono::milliseconds(100);
+  Duration gossip_interval = std::chrono::milliseconds(50);
   Duration retry_min = std::chrono::seconds(1);   // failed members are tried again for ever, this often ...
   Duration retry_max = std::chrono::seconds(30);  // ... down to this often, with jitter
   std::size_t news_max = 64;                      // members told in one message
@@ -62,6 +62,10 @@ class Membership {
 
   // What to tell `to`: itself, the receiver, and as many others as fit, drawn at random.
   std::vector<wire::Member> news(PeerId to);
+  // Tells what it knows to live members now, rather than at the next turn: all of them, or kUrgentFanout
+  // drawn at random.
+  static constexpr std::size_t kUrgentFanout = 16;
+  void spread(std::vector<Action>& out);
   // Says goodbye to every live member.
   void say_goodbye(std::vector<Action>& out) const;
 

@@ -284,6 +284,9 @@ void Peer::maybe_end_training(std::vector<Action>& out) {
   out.push_back(StopTraining{});
   out.push_back(TrainingEnded{});
   membership_.set_phase(Phase::settling);
+  // Whoever reaches the swarm's end first lets the others know what it knows, so that they do not train far
+  // beyond it.
+  membership_.spread(out);
   std::uint64_t live = 1;
   for (const auto& [id, member] : membership_.others()) live += Membership::is_live(member);
   // 2 + log2 n exchanges bring the replicas together (rounded up); alone there is nothing to settle.

@@ -50,7 +50,7 @@ struct PeerOptions {
 
 struct ExchangeCounts {
   std::uint64_t begun = 0, completed = 0, aborted = 0, rejected = 0;  // this peer's own
-  std::uint64_t answered = 0;                                         // offers of others that were served to the end
+  std::uint64_t answered = 0;  // offers of others that were served to the end
 };
 
 class Peer {

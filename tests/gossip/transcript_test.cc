@@ -140,6 +140,7 @@ exchange 1 completed
 step 4
   stop training
   training ended
+  send p2 Gossip
   begin exchange 2 with p2
   (settling)
 exchange 2 completed

@@ -18,11 +18,21 @@ class Flight {
       bird->on_ended = [this, b = bird.get()] {
         all_completed_ = all_completed_ && b->ended.back().outcome == gossip::Outcome::completed;
         ++completed_;
+        completed_.notify_all();
         if (!landing_) begin(*b);
       };
       begin(*bird);
     }
   }
+
+  // Lets go whoever waits for exchanges that will not come.
+  struct Release {
+    Flight& flight;
+    ~Release() {
+      flight.completed_ += kNeverMind;
+      flight.completed_.notify_all();
+    }
+  };
 
   // REQUIREs that nothing but completed exchanges happened.
   template <class Condition>
@@ -45,6 +55,10 @@ class Flight {
   }
 
   std::uint64_t completed() const { return completed_; }
+  // On any thread: waits until so many exchanges are completed, or the flight is over.
+  void await(std::uint64_t exchanges) const {
+    for (auto seen = completed_.load(); seen < exchanges; seen = completed_.load()) completed_.wait(seen);
+  }
   std::uint64_t overlapped() const {
     std::uint64_t sum = 0;
     for (const auto& bird : birds_) sum += bird->counters().chunks_overlapped;
@@ -52,6 +66,8 @@ class Flight {
   }
 
  private:
+  static constexpr std::uint64_t kNeverMind = std::uint64_t{1} << 62;
+
   void begin(Bird& bird) {
     const Bird* partner = &bird;
     while (partner == &bird) partner = birds_[random_.below(birds_.size())].get();
@@ -61,7 +77,7 @@ class Flight {
   World& world_;
   std::vector<std::unique_ptr<Bird>>& birds_;
   Random random_{5};
-  std::uint64_t completed_ = 0;
+  std::atomic<std::uint64_t> completed_{0};
   bool landing_ = false, all_completed_ = true;
 };
 
@@ -88,7 +104,7 @@ float compute(std::vector<float>& scratch) {
 
 void conserves(Kind kind) {
   constexpr std::size_t kBirds = 4, kFloats = 9'700, kChunk = 1'000;  // ten chunks, the last one shorter
-  constexpr int kAdds = 200;
+  constexpr std::uint64_t kAdds = 200, kExchanges = 300;
   constexpr double kLeastIncrement = 0.1;
   World world(kind);
   std::vector<std::unique_ptr<Bird>> birds;
@@ -103,20 +119,25 @@ void conserves(Kind kind) {
     increments.emplace_back(kFloats);
     for (std::size_t i = 0; i < kFloats; ++i) {
       increments[b][i] = static_cast<float>(random.uniform(kLeastIncrement, 2 * kLeastIncrement));
-      expected[i] += double{first[i]} + kAdds * double{increments[b][i]};
+      expected[i] += double{first[i]} + static_cast<double>(kAdds) * double{increments[b][i]};
     }
   }
 
   std::atomic<std::size_t> working{kBirds};
+  Flight flight(world, birds);
   std::vector<std::jthread> workers;
+  const Flight::Release release{flight};
   for (std::size_t b = 0; b < kBirds; ++b) {
     workers.emplace_back([&, b] {
-      for (int i = 0; i < kAdds; ++i) birds[b]->arena->atomic_add(0, increments[b]);
+      for (std::uint64_t i = 0; i < kAdds; ++i) {
+        flight.await(i * kExchanges / kAdds);  // spread over the flight
+        birds[b]->arena->atomic_add(0, increments[b]);
+      }
       --working;
     });
   }
-  Flight flight(world, birds);
-  flight.until([&] { return working == 0 && flight.completed() >= 300 && flight.overlapped() >= 100; });
+  flight.until(
+      [&] { return working == 0 && flight.completed() >= kExchanges && flight.overlapped() >= 100; });
   flight.land();
   for (auto& worker : workers) worker.join();
 
