@@ -389,7 +389,7 @@ void Exchanger::serve(LinkPtr link, wire::Hello remote) {
   auto server = std::make_shared<Server>(executor_, std::move(link), std::move(remote));
   const std::uint64_t key = next_server_++;
   servers_[key] = server;
-  transport::spawn(executor_, write_replies(server));
+  transport::spawn(executor_, write_replies(server, options_.stall));
   transport::spawn(executor_,
                    [](Exchanger* self, std::shared_ptr<Server> s, std::uint64_t k) -> asio::awaitable<void> {
                      co_await self->run_server(s);
@@ -512,8 +512,7 @@ void Exchanger::take_chunk(Server& server, const Frame& frame) {
   if (++server.next_chunk == grid.count()) end_answer(server);
 }
 
-asio::awaitable<void> Exchanger::write_replies(std::shared_ptr<Server> server) {
-  const Duration stall = options_.stall;
+asio::awaitable<void> Exchanger::write_replies(std::shared_ptr<Server> server, Duration stall) {
   while (!server->closed) {
     if (server->outgoing.empty()) {
       if (!server->answering) server->link->expires_never();

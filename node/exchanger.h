@@ -96,7 +96,7 @@ class Exchanger {
   asio::awaitable<gossip::Outcome> read_own(std::shared_ptr<Own> own);
   void end_loans(Own& own, bool refused);
   asio::awaitable<void> run_server(std::shared_ptr<Server> server);
-  asio::awaitable<void> write_replies(std::shared_ptr<Server> server);
+  static asio::awaitable<void> write_replies(std::shared_ptr<Server> server, Duration stall);
   asio::awaitable<void> take_offer(std::shared_ptr<Server> server, wire::ExchangeOffer offer);
   void take_chunk(Server& server, const transport::Frame& frame);
   asio::awaitable<void> give_state(std::shared_ptr<Server> server, wire::StateRequest request);

@@ -1,0 +1,145 @@
+#include "lab/simulate.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/catch.h"
+
+namespace starling::lab {
+namespace {
+
+// A folder that is gone when the test is over.
+struct Scratch {
+  std::string path;
+  Scratch() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "starling-simulate-XXXXXX").string();
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    path = pattern;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+};
+
+training::Experiment small() {
+  training::Experiment experiment;
+  experiment.model = "softmax";
+  experiment.data = "glyphs";
+  experiment.peers = 4;
+  experiment.workers = 2;
+  experiment.epochs = 0.1;
+  return experiment;
+}
+
+training::Summary run(const training::Experiment& experiment, unsigned threads = 2) {
+  const Scratch scratch;
+  auto folder = training::RunFolder::create(scratch.path + "/run", false);
+  REQUIRE(folder.ok());
+  SimulateOptions options;
+  options.threads = threads;
+  auto summary = simulate(experiment, options, *folder);
+  if (!summary) FAIL(summary.error().message);
+  for (const char* name : {"summary.json", "metrics.jsonl", "experiment.toml", "model.safetensors"}) {
+    REQUIRE(std::filesystem::file_size(folder->file(name)) > 0);
+  }
+  return *summary;
+}
+
+}  // namespace
+
+TEST_CASE("the same seed gives the same result to the last digit, on any number of threads") {
+  const auto first = run(small(), 1);
+  const auto again = run(small(), 1);
+  const auto threaded = run(small(), 3);
+  REQUIRE(first.trace_hash.has_value());
+  for (const auto& other : {again, threaded}) {
+    REQUIRE(other.trace_hash == first.trace_hash);
+    REQUIRE(other.accuracy == first.accuracy);
+    REQUIRE(other.loss == first.loss);
+    REQUIRE(other.consensus_distance == first.consensus_distance);
+  }
+  auto other_seed = small();
+  other_seed.seed = 2;
+  REQUIRE(run(other_seed).trace_hash != first.trace_hash);
+}
+
+TEST_CASE("peers that exchange agree far better than peers that learn alone") {
+  auto experiment = small();
+  experiment.every = *training::parse_every("2 steps");
+  const auto together = run(experiment);
+  experiment.rule = "none";
+  const auto alone = run(experiment);
+  REQUIRE(alone.exchanges.completed == 0);
+  REQUIRE(together.exchanges.completed > 0);
+  REQUIRE(*alone.consensus_distance > 5 * *together.consensus_distance);
+  REQUIRE(*together.consensus_distance <= *together.consensus_distance_before_settling);
+}
+
+TEST_CASE("an epoch counts what the dead and the departed have consumed") {
+  auto experiment = small();
+  experiment.epochs = 0.3;
+  training::Fault crash;
+  crash.peer = 0;
+  crash.kind = training::Fault::Kind::crash;
+  crash.from = std::chrono::milliseconds(300);
+  training::Fault leave;
+  leave.peer = 2;
+  leave.kind = training::Fault::Kind::leave;
+  leave.from = std::chrono::milliseconds(400);
+  training::Fault join;
+  join.peer = 3;
+  join.kind = training::Fault::Kind::join;
+  join.from = std::chrono::milliseconds(200);
+  experiment.faults = {crash, leave, join};
+  const auto summary = run(experiment);
+  REQUIRE(summary.per_peer[0].state == "crashed");
+  REQUIRE(summary.per_peer[1].state == "finished");
+  REQUIRE(summary.per_peer[2].state == "left");
+  REQUIRE(summary.per_peer[3].state == "finished");
+  REQUIRE(summary.per_peer[0].samples > 0);
+  REQUIRE(summary.per_peer[3].samples > 0);
+  REQUIRE(!summary.per_peer[0].accuracy.has_value());
+  const double goal = 0.3 * 60000;
+  REQUIRE(static_cast<double>(summary.samples) >= goal);
+  REQUIRE(static_cast<double>(summary.samples) < 1.25 * goal);
+}
+
+TEST_CASE("reaching the target accuracy ends a simulated run") {
+  auto experiment = small();
+  experiment.epochs = 5;
+  experiment.target_accuracy = 0.6;
+  const auto summary = run(experiment);
+  REQUIRE(summary.seconds_to_target.has_value());
+  REQUIRE(*summary.seconds_to_target > 0);
+  REQUIRE(summary.samples < 60000);
+}
+
+TEST_CASE("a slow peer does its share more slowly and holds up nobody") {
+  auto experiment = small();
+  experiment.workers = 1;
+  training::Fault slow;
+  slow.peer = 1;
+  slow.factor = 10;
+  experiment.faults = {slow};
+  const auto summary = run(experiment);
+  REQUIRE(summary.per_peer[1].slow == 10);
+  REQUIRE(summary.per_peer[1].steps * 5 < summary.per_peer[0].steps);
+  REQUIRE(summary.per_peer[1].state == "finished");
+}
+
+TEST_CASE("a simulation of what does not exist is refused with a sentence") {
+  const Scratch scratch;
+  auto experiment = small();
+  experiment.model = "nonesuch";
+  auto folder = training::RunFolder::create(scratch.path + "/run", false);
+  const auto summary = simulate(experiment, {}, *folder);
+  REQUIRE(!summary);
+  REQUIRE(summary.error().message.find("nonesuch") != std::string::npos);
+}
+
+}  // namespace starling::lab
