@@ -483,7 +483,7 @@ Status Swarm::watch() {
       reap(member);
     }
     if (!begun_ && !anyone_running()) break;
-    if (begun_ && !had_begun && !interrupts_.requested()) {
+    if (begun_ && !had_begun && anyone_running() && !interrupts_.requested()) {
       if (Status started = start_joiners(); !started) return started;
     }
     inflict_due_faults();

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <deque>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <memory>
 #include <random>
@@ -130,7 +131,8 @@ class Daemon {
   std::unique_ptr<LauncherLink> launcher_;
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<Trainer> trainer_;
-  std::thread builder_;  // prepares a joiner's replica
+  std::future<Result<datasets::DataPair>> own_data_;  // a joiner's copy, read while it looks for the swarm
+  std::thread builder_;                               // prepares a joiner's replica
   PeerId self_id_;
   std::optional<gossip::Peer> peer_;  // of the daemon's thread alone, builder_ must not touch it
 
@@ -270,7 +272,9 @@ Result<std::unique_ptr<Replica>> Daemon::build(const wire::Manifest& manifest) {
   experiment_.model = manifest.model;
   experiment_.seed = manifest.seed;
   experiment_.data = options_.data.value_or(manifest.data);
-  auto replica = make_replica(experiment_, options_.data_root, options_.slot, self_id_.value);
+  auto data = own_data_.valid() ? own_data_.get() : datasets::load(experiment_.data, options_.data_root);
+  if (!data) return data.error();
+  auto replica = make_replica(experiment_, std::move(*data), options_.slot, self_id_.value);
   if (!replica) return replica;
   if ((*replica)->plan.layout.fingerprint() != manifest.fingerprint) {
     return Error{"the model '" + manifest.model + "' for the data '" + (*replica)->data.name +
@@ -282,6 +286,9 @@ Result<std::unique_ptr<Replica>> Daemon::build(const wire::Manifest& manifest) {
 
 PeerOutcome Daemon::run() {
   if (auto bad = set_up()) return *bad;
+  if (!options_.join.empty() && options_.data) {
+    own_data_ = std::async(std::launch::async, datasets::load, *options_.data, options_.data_root);
+  }
   signals_.add(SIGINT);
   signals_.add(SIGTERM);
   std::function<void(const asio::error_code&, int)> on_signal = [&](const asio::error_code& error, int) {

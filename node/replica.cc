@@ -1,5 +1,7 @@
 #include "node/replica.h"
 
+#include <utility>
+
 #include "training/recipe.h"
 
 namespace starling::node {
@@ -10,11 +12,17 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experi
                                               std::uint64_t own_order) {
   auto data = datasets::load(experiment.data, data_root);
   if (!data) return data.error();
-  auto plan = training::make_plan(experiment, data->train);
+  return make_replica(experiment, std::move(*data), slot, own_order);
+}
+
+Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment, datasets::DataPair data,
+                                              std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
+                                              std::uint64_t own_order) {
+  auto plan = training::make_plan(experiment, data.train);
   if (!plan) return plan.error();
   auto backend = kernels::make_backend("cpu");
   if (!backend) return backend.error();
-  auto replica = std::make_unique<Replica>(std::move(*data), std::move(*plan), std::move(*backend));
+  auto replica = std::make_unique<Replica>(std::move(data), std::move(*plan), std::move(*backend));
   auto workers = training::make_workers(experiment, replica->plan, *replica->backend, replica->data.train,
                                         slot ? slot->first : own_order, slot ? slot->second : 0);
   if (!workers) return workers.error();

@@ -35,5 +35,9 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experi
                                               const std::string& data_root,
                                               std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                               std::uint64_t own_order);
+// The same, of data that is there already.
+Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment, datasets::DataPair data,
+                                              std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
+                                              std::uint64_t own_order);
 
 }  // namespace starling::node

@@ -17,6 +17,7 @@ using wire::RefusalReason;
 constexpr std::size_t kFloats = 1'050, kChunk = 100;  // eleven chunks, the last one shorter
 constexpr std::size_t kChunks = 11;
 constexpr std::size_t kWindow = training::kDefaultWindow;
+constexpr int kTries = 200;
 
 const std::vector<float> kA = random_floats(kFloats, 1), kB = random_floats(kFloats, 2);
 
@@ -53,16 +54,23 @@ struct Two {
   Bird a, b;
 };
 
-// `bird` exchanges properly with a newcomer, both ways: it is unharmed, and nothing of it is lent.
-void require_well(World& world, Bird& bird) {
+// `bird` exchanges properly with a newcomer, both ways: it is unharmed, and nothing of it is lent. A bird
+// with a short stall limit may need several tries on a machine that has other things to do.
+void require_well(World& world, Bird& bird, int tries = 1) {
   Bird other(world, 99);
   other.attach(random_floats(kFloats, 9), kChunk);
   const auto overlapped = bird.counters().chunks_overlapped;
-  REQUIRE(exchange(world, other, bird) == Outcome::completed);
+  const auto completes = [&](Bird& from, Bird& to) {
+    for (int i = 0; i < tries; ++i) {
+      if (exchange(world, from, to) == Outcome::completed) return true;
+    }
+    return false;
+  };
+  REQUIRE(completes(other, bird));
   REQUIRE(near(bird.values(), other.values()));
   REQUIRE(bird.counters().chunks_overlapped == overlapped);
   other.arena->write(0, kA);
-  REQUIRE(exchange(world, bird, other) == Outcome::completed);
+  REQUIRE(completes(bird, other));
   REQUIRE(near(bird.values(), other.values()));
 }
 
@@ -221,7 +229,7 @@ TEST_CASE("a partner that falls silent is given up after the stall limit, on eit
     a.exchanger->fetch_state(silent.id, silent.address);
     REQUIRE(world.until([&] { return !a.states_lost.empty(); }));
   }
-  require_well(world, a);
+  require_well(world, a, kTries);
 }
 
 // ---- a partner that dies ----
@@ -607,7 +615,7 @@ TEST_CASE("a remote that asks without end and reads nothing is cut off, and litt
   REQUIRE(asked < kQuestions / 10);
   REQUIRE(world.until([&] { return b.exchanger->servers() == 0; }));
   b.decide = nullptr;
-  require_well(world, b);
+  require_well(world, b, kTries);
 }
 
 TEST_CASE("of too many inbound connections the oldest idle ones go, and busy ones stay") {
