@@ -215,8 +215,8 @@ std::optional<PeerOutcome> Daemon::set_up() {
   exchanges.on_offered = [this](PeerId from, std::uint64_t exchange) {
     drive(gossip::ExchangeOffered{from, exchange});
   };
-  exchanges.on_answer_ended = [this](PeerId from, std::uint64_t exchange) {
-    drive(gossip::AnswerEnded{from, exchange});
+  exchanges.on_answer_ended = [this](PeerId from, std::uint64_t exchange, bool completed) {
+    drive(gossip::AnswerEnded{from, exchange, completed});
   };
   exchanges.on_state_arrived = [this] { drive(gossip::StateArrived{}); };
   exchanges.on_state_lost = [this](std::string why) { drive(gossip::StateLost{std::move(why)}); };

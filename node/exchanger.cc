@@ -416,7 +416,7 @@ void Exchanger::end_answer(Server& server) {
   if (!server.answering) return;
   const std::uint64_t exchange = *server.answering;
   server.answering.reset();
-  events_.on_answer_ended(server.remote.id, exchange);
+  events_.on_answer_ended(server.remote.id, exchange, server.next_chunk == mixer_->grid().count());
 }
 
 asio::awaitable<void> Exchanger::run_server(std::shared_ptr<Server> server) {

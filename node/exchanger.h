@@ -30,7 +30,7 @@ struct ExchangerEvents {
   std::function<void(std::uint64_t exchange, gossip::Outcome)> on_ended;
   // Asks the core; its answer comes back through answer().
   std::function<void(PeerId from, std::uint64_t exchange)> on_offered;
-  std::function<void(PeerId from, std::uint64_t exchange)> on_answer_ended;
+  std::function<void(PeerId from, std::uint64_t exchange, bool completed)> on_answer_ended;
   std::function<void()> on_state_arrived;
   std::function<void(std::string why)> on_state_lost;
 };

@@ -89,6 +89,7 @@ TEST_CASE("an exchange leaves both replicas at their mean, and the next one take
     REQUIRE(two.a.links->counters().bulk_dialled == 1);
     REQUIRE(two.a.counters().half_applied_chunks == 0);
     REQUIRE(two.world.until([&] { return two.b.answers_ended == 6; }));
+    REQUIRE(two.b.answers_completed == 6);
     REQUIRE(two.b.counters().chunks_answered == 6 * kChunks);
   }
 }
@@ -417,6 +418,7 @@ TEST_CASE(
   REQUIRE(b.values() == kB);
   REQUIRE(b.counters().chunks_refused == 1);
   REQUIRE(b.answers_ended == 1);
+  REQUIRE(b.answers_completed == 0);
   require_well(world, b);
 }
 

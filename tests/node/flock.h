@@ -84,7 +84,10 @@ class Bird {
       accepted += accept;
       exchanger->answer(from, exchange, accept, reason);
     };
-    events.on_answer_ended = [this](PeerId, std::uint64_t) { ++answers_ended; };
+    events.on_answer_ended = [this](PeerId, std::uint64_t, bool completed) {
+      ++answers_ended;
+      answers_completed += completed;
+    };
     events.on_state_arrived = [this] { ++states_arrived; };
     events.on_state_lost = [this](std::string why) { states_lost.push_back(std::move(why)); };
     exchanger = std::make_unique<Exchanger>(world.executor(), *links, std::move(events), options);
@@ -124,7 +127,7 @@ class Bird {
   std::function<void()> on_ended;
   std::uint64_t last_exchange = 0;
   std::vector<Ended> ended;
-  int offered = 0, accepted = 0, answers_ended = 0, states_arrived = 0;
+  int offered = 0, accepted = 0, answers_ended = 0, answers_completed = 0, states_arrived = 0;
   std::vector<std::string> states_lost;
 };
 
