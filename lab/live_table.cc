@@ -60,10 +60,8 @@ std::string line_text(const std::vector<LiveRow>& rows, const LiveTotal& total) 
   std::map<std::string, std::size_t> states;
   double loss = 0;
   std::size_t with_loss = 0;
-  std::uint64_t exchanges = 0;
   for (const LiveRow& row : rows) {
     ++states[row.state];
-    exchanges += row.exchanges;
     if (row.loss) {
       loss += *row.loss;
       ++with_loss;
@@ -74,7 +72,7 @@ std::string line_text(const std::vector<LiveRow>& rows, const LiveTotal& total) 
   for (const auto& [state, count] : states) fmt::format_to(out, ", {} {}", count, state);
   fmt::format_to(out, ", {:.0f} samples/s", total_rate(rows));
   if (with_loss > 0) fmt::format_to(out, ", loss {:.4f}", loss / static_cast<double>(with_loss));
-  fmt::format_to(out, ", {} exchanges{}\n", exchanges, tail(total));
+  fmt::format_to(out, ", {} exchanges{}\n", total.exchanges, tail(total));
   return text;
 }
 

@@ -14,13 +14,14 @@ struct LiveRow {
   std::uint64_t steps = 0;
   double samples_per_second = 0;
   std::optional<double> loss;
-  std::uint64_t exchanges = 0;
+  std::uint64_t exchanges = 0;  // it took part in
   std::optional<double> distance;  // to its last partner, relative
 };
 
 struct LiveTotal {
   double seconds = 0;  // since the launch
   double epochs = 0;   // passed
+  std::uint64_t exchanges = 0;  // completed; two peers take part in each
   std::optional<double> epochs_end = {};
   std::optional<double> seconds_left = {};
   std::optional<double> accuracy = {};  // of the mean model, where it is looked at

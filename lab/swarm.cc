@@ -432,6 +432,7 @@ LiveTotal Swarm::total() const {
   total.epochs =
       static_cast<double>(samples()) / static_cast<double>(std::max<std::size_t>(data_.train.size(), 1));
   total.epochs_end = experiment_.epochs;
+  for (const Member& member : members_) total.exchanges += member.report.exchanges.completed;
   total.accuracy = mean_accuracy_;
 
   if (!run_start_) return total;

@@ -42,11 +42,11 @@ TEST_CASE("a table that does not fit its lines counts the peers it leaves out") 
 TEST_CASE("the compact line counts peers by state") {
   auto list = rows(4);
   list[0].state = "settling";
-  const std::string text = line_text(list, {.seconds = 4, .epochs = 0.25, .accuracy = 0.9});
+  const std::string text = line_text(list, {.seconds = 4, .epochs = 0.25, .exchanges = 4, .accuracy = 0.9});
   CHECK(std::count(text.begin(), text.end(), '\n') == 1);
   CHECK(text.find("1 settling, 3 training") != std::string::npos);
   CHECK(text.find("loss 0.5000") != std::string::npos);
-  CHECK(text.find("8 exchanges") != std::string::npos);
+  CHECK(text.find("4 exchanges") != std::string::npos);
   CHECK(text.find("accuracy 90.00 %") != std::string::npos);
 }
 
