@@ -51,14 +51,14 @@ void check_pass(const std::function<void(Arena&, std::size_t, std::size_t)>& pas
 
 }  // namespace
 
-TEST_CASE("An arena begins at zero and on a cache line") {
+TEST_CASE("An arena begins at zero and on a cache line", "[arena]") {
   const Arena arena(1000);
   REQUIRE(arena.size() == 1000);
   CHECK(reinterpret_cast<std::uintptr_t>(arena.data()) % 64 == 0);
   for (const float value : contents(arena)) REQUIRE(value == 0.0F);
 }
 
-TEST_CASE("What is written to an arena is read back, from any place") {
+TEST_CASE("What is written to an arena is read back, from any place", "[arena]") {
   Random random(30);
   const std::vector<float> values = draw(random, 100);
   check_pass(
@@ -71,7 +71,7 @@ TEST_CASE("What is written to an arena is read back, from any place") {
   CHECK(part == std::vector<float>(values.begin() + 3, values.begin() + 23));
 }
 
-TEST_CASE("Both additions add") {
+TEST_CASE("Both additions add", "[arena]") {
   Random random(32);
   const std::vector<float> delta = draw(random, 100);
   const auto sum = [&](std::size_t i, float x) { return static_cast<double>(x) + delta[i]; };
@@ -82,7 +82,7 @@ TEST_CASE("Both additions add") {
       sum);
 }
 
-TEST_CASE("Mixing moves by the weighted difference of the two vectors that travelled") {
+TEST_CASE("Mixing moves by the weighted difference of the two vectors that travelled", "[arena]") {
   Random random(33);
   const std::vector<float> theirs = draw(random, 100), mine = draw(random, 100);
   check_pass(
@@ -92,7 +92,7 @@ TEST_CASE("Mixing moves by the weighted difference of the two vectors that trave
       [&](std::size_t i, float x) { return x + 0.3 * (theirs[i] - mine[i]); });
 }
 
-TEST_CASE("Swap-and-mix lends out what it mixed with") {
+TEST_CASE("Swap-and-mix lends out what it mixed with", "[arena]") {
   Random random(34);
   const std::vector<float> theirs = draw(random, 100);
   std::vector<float> own(100);
@@ -106,7 +106,7 @@ TEST_CASE("Swap-and-mix lends out what it mixed with") {
       [&](std::size_t i, float x) { return x + 0.3 * (theirs[i] - x); });
 }
 
-TEST_CASE("Two arenas that mix with each other's answer keep their sum") {
+TEST_CASE("Two arenas that mix with each other's answer keep their sum", "[arena]") {
   Random random(35);
   const std::vector<float> a0 = draw(random, 77), b0 = draw(random, 77);
   Arena a(77), b(77);
@@ -122,7 +122,7 @@ TEST_CASE("Two arenas that mix with each other's answer keep their sum") {
   }
 }
 
-TEST_CASE("A peer that has lent half answers with twice what it has, less what it lent") {
+TEST_CASE("A peer that has lent half answers with twice what it has, less what it lent", "[arena]") {
   Random random(36);
   const std::vector<float> theirs = draw(random, 100), lent = draw(random, 100);
   std::vector<float> own(100);
@@ -137,7 +137,8 @@ TEST_CASE("A peer that has lent half answers with twice what it has, less what i
       [&](std::size_t i, float x) { return x + 0.25 * (theirs[i] - (2.0 * x - lent[i])); });
 }
 
-TEST_CASE("The fused SGD pass is momentum, weight decay and Nesterov's look-ahead by their formulas") {
+TEST_CASE("The fused SGD pass is momentum, weight decay and Nesterov's look-ahead by their formulas",
+          "[arena]") {
   Random random(37);
   for (const bool nesterov : {false, true}) {
     for (const std::size_t size : {1U, 7U, 16U, 33U, 100U}) {
@@ -163,7 +164,7 @@ TEST_CASE("The fused SGD pass is momentum, weight decay and Nesterov's look-ahea
   }
 }
 
-TEST_CASE("Atomic additions of many threads lose nothing") {
+TEST_CASE("Atomic additions of many threads lose nothing", "[arena]") {
   constexpr int kThreads = 4, kRounds = 500;
   constexpr std::size_t kSize = 67;
   Arena arena(kSize);
@@ -180,7 +181,7 @@ TEST_CASE("Atomic additions of many threads lose nothing") {
 
 // Under ThreadSanitizer this is also the test that the wanted races are confined: it must report none of
 // them.
-TEST_CASE("Every pass may race with every other, and a float is never torn") {
+TEST_CASE("Every pass may race with every other, and a float is never torn", "[arena]") {
   constexpr std::size_t kSize = 1000;
   constexpr int kRounds = 300;
   Arena arena(kSize);

@@ -115,7 +115,8 @@ double report(const char* name, Pacing pacing) {
 
 }  // namespace
 
-TEST_CASE("with atomic adds and an exact mixer the sum over replicas is kept while workers go on") {
+TEST_CASE("with atomic adds and an exact mixer the sum over replicas is kept while workers go on",
+          "[arena]") {
   constexpr std::size_t kFloats = 3000, kChunk = 700;
   constexpr int kAdds = 150;
   models::Arena a(kFloats), b(kFloats);
@@ -155,7 +156,7 @@ TEST_CASE("with atomic adds and an exact mixer the sum over replicas is kept whi
   REQUIRE(worst < 0.02);  // a lost update is at least 0.1; the rest is rounding of sums of about 35
 }
 
-TEST_CASE("plain adds lose next to nothing to the exchange at the pace of training") {
+TEST_CASE("plain adds lose next to nothing to the exchange at the pace of training", "[arena]") {
   constexpr std::uint64_t kStep = 130;  // passes: some milliseconds
   const double back_to_back = report("back to back", {.adds = 1000});
   const double busy =
