@@ -116,6 +116,7 @@ class Daemon {
   void leave_snapshot_if_due();
   std::string save(const std::string& name);
   void judge_own_replica();
+  void log_faults() const;
   asio::awaitable<void> stop();
 
   const PeerOptions& options_;
@@ -542,7 +543,24 @@ void Daemon::act(const gossip::Finish& finish) {
                    [](Daemon* self) -> asio::awaitable<void> { co_await self->stop(); }(this));
 }
 
+// What was refused or broke on this peer's connections, by reason.
+void Daemon::log_faults() const {
+  const auto counters = links_->counters();
+  std::string text;
+  for (std::size_t i = 0; i < transport::kLinkErrorKinds; ++i) {
+    if (counters.faults[i] == 0) continue;
+    if (!text.empty()) text += ", ";
+    text += std::string(name(static_cast<transport::LinkErrorKind>(i))) + " " +
+            std::to_string(counters.faults[i]);
+  }
+  const auto refused = exchanger_->counters().chunks_refused;
+  if (refused > 0)
+    text += (text.empty() ? "" : ", ") + std::string("unusable chunks ") + std::to_string(refused);
+  if (!text.empty()) spdlog::info("connections refused or broken: {}", text);
+}
+
 asio::awaitable<void> Daemon::stop() {
+  log_faults();
   exchanger_->close();
   co_await links_->shut_down(kFlushLimit);
   const bool trained = training_start_.has_value() || training_end_.has_value();
