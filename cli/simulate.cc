@@ -1,5 +1,6 @@
 // starling simulate: an experiment in virtual time.
 #include "lab/simulate.h"
+#include "lab/interrupts.h"
 
 #include <unistd.h>
 
@@ -57,6 +58,8 @@ int run(const Arguments& arguments) {
   Result<training::RunFolder> folder = training::RunFolder::create(*out, arguments.has("--force"));
   if (!folder) return refuse(arguments, folder.error().message);
 
+  const lab::Interrupts interrupts;
+  options.interrupted = [&interrupts] { return interrupts.requested(); };
   Progress progress;
   options.progress = [&progress](double seconds, double fraction) { progress.show(seconds, fraction); };
   Result<training::Summary> summary = lab::simulate(experiment, options, *folder);

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash.h"
 #include "datasets/dataset.h"
 #include "gossip/rules.h"
 #include "kernels/backend.h"
 #include "lab/thread_pool.h"
 #include "lab/world.h"
-#include "base/hash.h"
 #include "topologies/analysis.h"
 #include "training/checkpoint.h"
 #include "training/recipe.h"
@@ -260,10 +260,15 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     return false;
   };
   std::uint64_t seen = 0;
+  bool ending = false;
   std::uint64_t happenings = 0;
   while ((++happenings % 64 != 0 || running()) && world.run_one()) {
     if (failure) return *failure;
     if (world.samples() == seen) continue;
+    if (!ending && options.interrupted && options.interrupted()) {
+      ending = true;
+      world.end_all();
+    }
     seen = world.samples();
     last_step = world.now();
     const std::uint64_t due = seen * 20 / epoch_samples;

@@ -1,5 +1,6 @@
-// An experiment in virtual time: the same core, the same exchange arithmetic, the same mathematics as the daemon's, driven
-// by one event queue. The same seed gives the same result to the last digit, on any number of threads.
+// An experiment in virtual time: the same core, the same exchange arithmetic, the same mathematics as the
+// daemon's, driven by one event queue. The same seed gives the same result to the last digit, on any number
+// of threads.
 #pragma once
 
 #include <functional>
@@ -16,6 +17,8 @@ struct SimulateOptions {
   std::string data_root;
   // Told now and then, for a progress line: virtual seconds and the fraction done (0..1).
   std::function<void(double seconds, double fraction)> progress;
+  // Asked between steps: true ends the run early and in order; results are written.
+  std::function<bool()> interrupted;
 };
 
 // Writes metrics.jsonl, experiment.toml, model.safetensors and summary.json into `folder`.

@@ -119,6 +119,22 @@ TEST_CASE("reaching the target accuracy ends a simulated run") {
   REQUIRE(summary.samples < 60000);
 }
 
+TEST_CASE("an interrupted simulation ends in order and leaves its results") {
+  const Scratch scratch;
+  auto folder = training::RunFolder::create(scratch.path + "/run", false);
+  REQUIRE(folder.ok());
+  auto experiment = small();
+  experiment.epochs = 1000;
+  SimulateOptions options;
+  int asked = 0;
+  options.interrupted = [&asked] { return ++asked > 20; };
+  const auto summary = simulate(experiment, options, *folder);
+  REQUIRE(summary.ok());
+  REQUIRE(summary->samples < 60000);
+  for (const auto& peer : summary->per_peer) REQUIRE(peer.state == "finished");
+  REQUIRE(std::filesystem::exists(folder->file("summary.json")));
+}
+
 TEST_CASE("a slow peer does its share more slowly and holds up nobody") {
   auto experiment = small();
   experiment.workers = 1;
