@@ -36,7 +36,7 @@ Result<Duration> parse_duration(std::string_view text) {
       if (suffix != unit.suffix) continue;
       const double ns = number * unit.factor;
       if (ns > 3.2e18) return Error{"'" + std::string(text) + "' is longer than 100 years"};
-      return Duration{static_cast<std::int64_t>(ns + 0.5)};
+      return Duration{std::llround(ns)};
     }
   }
   return Error{"'" + std::string(text) +

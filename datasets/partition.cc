@@ -103,7 +103,7 @@ std::vector<Indices> split_dirichlet(const Indices& order, const Dataset& train,
     std::size_t begin = 0;
     for (std::size_t s = 0; s < slots; ++s) {
       sum += share[s];
-      const auto rounded = static_cast<std::size_t>(sum * static_cast<double>(members.size()) + 0.5);
+      const auto rounded = static_cast<std::size_t>(std::llround(sum * static_cast<double>(members.size())));
       const std::size_t end = s + 1 == slots ? members.size() : std::clamp(rounded, begin, members.size());
       parts[s].insert(parts[s].end(), members.begin() + static_cast<std::ptrdiff_t>(begin),
                       members.begin() + static_cast<std::ptrdiff_t>(end));

@@ -106,7 +106,6 @@ const char* state_name(MachineState state) {
     case MachineState::left:
       return "left";
     case MachineState::crashed:
-      return "crashed";
     case MachineState::failed:
       return "crashed";
     case MachineState::waiting:

@@ -155,7 +155,7 @@ Result<std::string> parse_name(std::string_view text) {
 }
 
 Result<Duration> parse_run_time(std::string_view text) {
-  const auto d = parse_seconds(text);
+  auto d = parse_seconds(text);
   if (d.ok() && *d == Duration{0})
     return Error{"a run of no time trains nothing; expected more than 0 seconds"};
   return d;
