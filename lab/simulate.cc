@@ -13,6 +13,7 @@
 #include "datasets/dataset.h"
 #include "gossip/rules.h"
 #include "kernels/backend.h"
+#include "lab/process_faults.h"
 #include "lab/thread_pool.h"
 #include "lab/world.h"
 #include "topologies/analysis.h"
@@ -296,10 +297,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     record.steps = machine.steps;
     record.samples = machine.samples;
     record.exchanges = machine.exchanges.completed + machine.exchanges.answered;
-    for (const auto& fault : experiment.faults) {
-      if (fault.peer == i && fault.kind == training::Fault::Kind::slow)
-        record.slow = std::max(record.slow, fault.factor);
-    }
+    record.slow = slowness(experiment, i);
     record.state = state_name(machine.state);
     summary.per_peer.push_back(record);
     summary.exchanges.completed += machine.exchanges.completed;

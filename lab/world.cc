@@ -9,17 +9,16 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "wire/codec.h"
+#include "wire/frame.h"
 
 namespace starling::lab {
 
 namespace {
 
-constexpr std::size_t kFrameBytes = 24;  // wire/frame.h: header of every frame
 constexpr std::size_t kJoinAddresses = 8;
-constexpr std::size_t kChunkFrameBytes = 64;  // header and chunk head
 
 std::size_t message_bytes(const wire::Message& message) {
-  return kFrameBytes + wire::encode(message).size();
+  return wire::kFrameHeaderBytes + wire::encode(message).size();
 }
 
 }  // namespace
@@ -290,7 +289,7 @@ void World::send_state(std::uint32_t donor, std::uint32_t to, std::size_t chunk,
   auto values = std::make_shared<std::vector<float>>(grid.floats(chunk));
   d.arena.read(grid.offset(chunk), *values);
   const auto passage = transmit(
-      donor, to, wire::Purpose::bulk, kChunkFrameBytes + 4 * values->size(),
+      donor, to, wire::Purpose::bulk, wire::kChunkPrefixBytes + 4 * values->size(),
       [this, to, chunk, values, attempt] {
         Machine& m = *machines_[to];
         if (!m.fetching || m.fetch_attempt != attempt) return;
@@ -376,7 +375,7 @@ void World::send_chunks(std::uint32_t i) {
     m.mixer.lend(chunk, *a);
     own.flights[chunk].a = a;
     transmit(
-        i, own.partner, wire::Purpose::bulk, kChunkFrameBytes + 4 * a->size(),
+        i, own.partner, wire::Purpose::bulk, wire::kChunkPrefixBytes + 4 * a->size(),
         [this, i, to = own.partner, exchange = own.exchange, chunk, a] {
           answer_chunk(to, i, exchange, chunk, a);
         },
@@ -417,7 +416,7 @@ void World::answer_chunk(std::uint32_t i, std::uint32_t from, std::uint64_t exch
     flight.w = *w;
   }
   transmit(
-      i, from, wire::Purpose::bulk, kChunkFrameBytes + 4 * b->size(),
+      i, from, wire::Purpose::bulk, wire::kChunkPrefixBytes + 4 * b->size(),
       [this, from, exchange, chunk, b, weight = *w] { take_reply(from, exchange, chunk, b, weight); }, [] {});
   if (++m.answered[{from, exchange}] == m.mixer.grid().count()) end_answer(i, from, exchange);
 }

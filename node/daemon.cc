@@ -254,8 +254,11 @@ bool Daemon::is_hopeless(const Address& address, transport::LinkErrorKind kind) 
       return true;
     case Kind::timed_out:
     case Kind::closed_by_peer:
-    case Kind::broken:
-      return ++silent_dials_[address] >= kSilentDialsMax;
+    case Kind::broken: {
+      // Of the addresses this peer was told to join alone: what others claim must not fill the map.
+      const bool ours = std::find(options_.join.begin(), options_.join.end(), address) != options_.join.end();
+      return ours && ++silent_dials_[address] >= kSilentDialsMax;
+    }
     default:
       return false;
   }
