@@ -20,10 +20,13 @@ struct Prepare {  // build the model, load the data -> Prepared | PrepareFailed
   wire::Manifest manifest;
 };
 
-struct FetchState {  // copy the donor's parameters, chunk by chunk -> StateArrived | StateLost
+// Copy the donor's parameters, chunk by chunk, from the first chunk that is not in place yet
+// -> StateAdvanced ..., then StateArrived | StateLost
+struct FetchState {
   PeerId donor;
   Address address;
 };
+struct AbortFetch {};  // give this donor up; what is in place stays. Its StateLost is no longer wanted
 
 struct StartTraining {};  // once; -> Stepped after every step (several may be reported as one)
 struct StopTraining {};   // begin no further step; a step under way is thrown away
@@ -54,13 +57,22 @@ struct Finish {
 
 // For logs and traces only.
 struct Notice {
-  enum class What : std::uint8_t { joined, suspected, recovered, failed, left, waiting };
+  enum class What : std::uint8_t {
+    joined,
+    suspected,
+    recovered,
+    failed,
+    left,
+    quarantined,  // no exchange with it for a while: it sent what may not touch a replica, several times
+    refuted,      // this peer itself was said to be suspect or failed
+    waiting,
+  };
   What what = What::joined;
   PeerId peer;       // 0 for waiting
   std::string text;  // name and address; of waiting: for what
 };
 
-using Action = std::variant<Send, Prepare, FetchState, StartTraining, StopTraining, BeginExchange,
+using Action = std::variant<Send, Prepare, FetchState, AbortFetch, StartTraining, StopTraining, BeginExchange,
                             AbortExchange, AnswerOffer, TrainingEnded, Finish, Notice>;
 
 }  // namespace starling::gossip

@@ -62,9 +62,14 @@ struct PrepareFailed {
   std::string why;
 };
 
-struct StateArrived {};  // FetchState is done: the arena is a copy of the donor's
-struct StateLost {       // FetchState failed: the donor is gone, slow, or sent what is unusable
+struct StateAdvanced {  // FetchState goes on; told at least once for every sixteenth of the arena
+  std::uint64_t chunks = 0;  // in place now, of whatever donor
+  std::uint64_t total = 0;
+};
+struct StateArrived {};  // FetchState is done: every chunk is in place
+struct StateLost {       // FetchState failed: the donor is gone, refuses, or sent what is unusable
   std::string why;
+  bool poisoned = false;  // it sent what may not touch a replica
 };
 
 struct Stepped {  // the workers' totals since the peer started
@@ -72,7 +77,12 @@ struct Stepped {  // the workers' totals since the peer started
   std::uint64_t samples = 0;
 };
 
-enum class Outcome : std::uint8_t { completed, aborted, rejected };
+enum class Outcome : std::uint8_t {
+  completed,
+  aborted,   // the connection broke, or the partner broke the rules of an exchange
+  rejected,  // the partner would not take part
+  poisoned,  // the partner sent values that may not touch a replica
+};
 struct ExchangeEnded {  // one that this peer began
   std::uint64_t exchange = 0;
   Outcome outcome = Outcome::completed;
@@ -85,14 +95,19 @@ struct AnswerEnded {  // an offer that was accepted has been served, or broke of
   PeerId from;
   std::uint64_t exchange = 0;
   bool completed = true;  // every chunk was answered
+  bool poisoned = false;  // it broke off because a chunk's values may not touch a replica
 };
 
 struct EndRequested {};    // end the run here: settle, finish
-struct LeaveRequested {};  // leave at once
+struct LeaveRequested {};  // leave: one last exchange, within PeerOptions::leave_limit, then goodbye
+struct Introduced {        // somebody may listen there: a member of this swarm that is to be met
+  Address address;
+};
 struct Tick {};            // next_deadline() has come
 
 using Event =
-    std::variant<Start, Received, Unreachable, Prepared, PrepareFailed, StateArrived, StateLost, Stepped,
-                 ExchangeEnded, ExchangeOffered, AnswerEnded, EndRequested, LeaveRequested, Tick>;
+    std::variant<Start, Received, Unreachable, Prepared, PrepareFailed, StateAdvanced, StateArrived, StateLost,
+                 Stepped, ExchangeEnded, ExchangeOffered, AnswerEnded, EndRequested, LeaveRequested, Introduced,
+                 Tick>;
 
 }  // namespace starling::gossip

@@ -194,6 +194,8 @@ void Peer::handle(const StateLost& lost, std::vector<Action>& out) {
   out.push_back(Notice{Notice::What::waiting, {}, lost.why});
 }
 
+void Peer::handle(const StateAdvanced&, std::vector<Action>&) {}
+
 void Peer::handle(const StateArrived&, std::vector<Action>& out) {
   if (phase() != Phase::joining) return;
   donor_.reset();
@@ -241,6 +243,7 @@ void Peer::handle(const ExchangeEnded& ended, std::vector<Action>&) {
       ++exchanges_.completed;
       return;
     case Outcome::aborted:
+    case Outcome::poisoned:
       ++exchanges_.aborted;
       break;
     case Outcome::rejected:
@@ -328,6 +331,8 @@ void Peer::finish(Finish::How how, std::string why, std::vector<Action>& out) {
   over_ = true;
   out.push_back(Finish{how, std::move(why)});
 }
+
+void Peer::handle(const Introduced&, std::vector<Action>&) {}
 
 void Peer::handle(const Tick&, std::vector<Action>&) {}
 

@@ -35,8 +35,14 @@ struct PeerOptions {
   std::string name;
   Address address;  // where this peer listens, as others should dial it
   std::uint64_t seed = 1;
-  std::vector<Address> join;  // empty: this peer begins the run that `manifest` describes
-  wire::Manifest manifest;    // of a beginner; a joiner is told one
+  // Joins the swarm through whoever of these answers; empty: this peer begins the run that `manifest`
+  // describes.
+  std::vector<Address> join;
+  // Of a joiner: if nobody has welcomed it by then, it begins the run of `manifest` itself, and goes on trying
+  // to meet the others. For swarms that come back from a blackout, where nobody is left to join.
+  std::optional<Duration> begin_after;
+  wire::Manifest manifest;        // of whoever begins; a joiner is told one
+  std::vector<Address> contacts;  // where other members may be: they are tried for ever
   MembershipOptions membership;
 
   Duration join_retry_min = std::chrono::milliseconds(250);  // doubled up to the maximum, with jitter
@@ -44,6 +50,8 @@ struct PeerOptions {
   Duration state_retry = std::chrono::milliseconds(200);       // pause before another donor is asked
   Duration exchange_timeout = std::chrono::seconds(10);        // then an exchange of one's own is given up
   Duration exchange_hold_off = std::chrono::milliseconds(20);  // after one that failed
+  Duration state_stall = std::chrono::seconds(3);  // a donor without progress for so long is given up
+  Duration leave_limit = std::chrono::milliseconds(1500);  // from LeaveRequested to the goodbye
   std::uint32_t answers_max = 16;              // offers served at once; more are refused as busy
   Duration linger = std::chrono::seconds(10);  // a finished peer answers at most this long those who are not
 };
@@ -83,6 +91,7 @@ class Peer {
   void handle(const Unreachable&, std::vector<Action>& out);
   void handle(const Prepared&, std::vector<Action>& out);
   void handle(const PrepareFailed&, std::vector<Action>& out);
+  void handle(const StateAdvanced&, std::vector<Action>& out);
   void handle(const StateArrived&, std::vector<Action>& out);
   void handle(const StateLost&, std::vector<Action>& out);
   void handle(const Stepped&, std::vector<Action>& out);
@@ -91,6 +100,7 @@ class Peer {
   void handle(const AnswerEnded&, std::vector<Action>& out);
   void handle(const EndRequested&, std::vector<Action>& out);
   void handle(const LeaveRequested&, std::vector<Action>& out);
+  void handle(const Introduced&, std::vector<Action>& out);
   void handle(const Tick&, std::vector<Action>& out);
 
   void on(const Received& from, const wire::Join& join, std::vector<Action>& out);

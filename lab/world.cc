@@ -283,6 +283,10 @@ void World::act(std::uint32_t i, const gossip::FetchState& fetch) {
       [this, i, donor = m.donor, attempt] { send_state(donor, i, 0, attempt); }, lost);
 }
 
+void World::act(std::uint32_t i, const gossip::AbortFetch&) {
+  machines_[i]->fetching = false;
+}
+
 void World::send_state(std::uint32_t donor, std::uint32_t to, std::size_t chunk, std::uint64_t attempt) {
   Machine& d = *machines_[donor];
   const auto& grid = d.mixer.grid();

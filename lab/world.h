@@ -109,6 +109,7 @@ class World {
   void act(std::uint32_t i, const gossip::Send& send);
   void act(std::uint32_t i, const gossip::Prepare& prepare);
   void act(std::uint32_t i, const gossip::FetchState& fetch);
+  void act(std::uint32_t i, const gossip::AbortFetch&);
   void act(std::uint32_t i, const gossip::StartTraining&);
   void act(std::uint32_t i, const gossip::StopTraining&);
   void act(std::uint32_t i, const gossip::TrainingEnded&);

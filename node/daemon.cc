@@ -97,6 +97,7 @@ class Daemon {
   void act(const gossip::Send& send) { links_->send(send.to, send.message); }
   void act(const gossip::Prepare& prepare);
   void act(const gossip::FetchState& fetch) { exchanger_->fetch_state(fetch.donor, fetch.address); }
+  void act(const gossip::AbortFetch&) { exchanger_->abort_fetch(); }
   void act(const gossip::StartTraining&);
   void act(const gossip::StopTraining&) { trainer_->stop(); }
   void act(const gossip::TrainingEnded&);
@@ -416,6 +417,12 @@ void Daemon::act(const gossip::Notice& notice) {
       return;
     case What::left:
       spdlog::info("member {} has left", notice.text);
+      return;
+    case What::quarantined:
+      spdlog::warn("member {} sends unusable parameters; no exchange with it for a while", notice.text);
+      return;
+    case What::refuted:
+      spdlog::warn("{} said that this peer is down; it has been told otherwise", notice.text);
       return;
     case What::waiting: {
       if (waiting_since_.size() > kWaitingTextsMax) waiting_since_.clear();

@@ -175,11 +175,7 @@ void Exchanger::close() {
     }
   }
   servers_.clear();
-  if (fetch_) {
-    fetch_->abandoned = true;
-    if (fetch_->link) fetch_->link->close();
-    fetch_.reset();
-  }
+  abort_fetch();
 }
 
 // ---- the pool of connections ----
@@ -576,6 +572,13 @@ void Exchanger::fetch_state(PeerId donor, const Address& address) {
   fetch_ = std::make_shared<Fetch>();
   fetch_->donor = donor;
   transport::spawn(executor_, run_fetch(fetch_, address));
+}
+
+void Exchanger::abort_fetch() {
+  if (!fetch_) return;
+  fetch_->abandoned = true;
+  if (fetch_->link) fetch_->link->close();
+  fetch_.reset();
 }
 
 asio::awaitable<void> Exchanger::run_fetch(std::shared_ptr<Fetch> fetch, Address address) {

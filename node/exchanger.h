@@ -70,6 +70,7 @@ class Exchanger {
   void begin(std::uint64_t exchange, PeerId partner, const Address& address);
   void abort(std::uint64_t exchange);  // ends the loans; the connection is closed
   void fetch_state(PeerId donor, const Address& address);
+  void abort_fetch();  // of the state, if one is under way; what is in place stays
   void answer(PeerId from, std::uint64_t exchange, bool accept, wire::RefusalReason reason);
 
   // An inbound bulk connection: serves offers and state requests until it closes.

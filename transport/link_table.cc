@@ -24,9 +24,10 @@ using SteadyClock = std::chrono::steady_clock;
 
 bool travels_on_control(const wire::Message& m) {
   return std::holds_alternative<wire::Refusal>(m) || std::holds_alternative<wire::Ping>(m) ||
-         std::holds_alternative<wire::Ack>(m) || std::holds_alternative<wire::Gossip>(m) ||
-         std::holds_alternative<wire::Join>(m) || std::holds_alternative<wire::Welcome>(m) ||
-         std::holds_alternative<wire::Leave>(m);
+         std::holds_alternative<wire::PingRequest>(m) || std::holds_alternative<wire::Ack>(m) ||
+         std::holds_alternative<wire::Gossip>(m) || std::holds_alternative<wire::Digest>(m) ||
+         std::holds_alternative<wire::View>(m) || std::holds_alternative<wire::Join>(m) ||
+         std::holds_alternative<wire::Welcome>(m) || std::holds_alternative<wire::Leave>(m);
 }
 
 // Where the remote can be dialled. One that listens on all its interfaces and says only that is taken at the

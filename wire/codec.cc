@@ -22,7 +22,7 @@ Offset<fb::Member> put(FlatBufferBuilder& b, const Member& m) {
   const auto host = b.CreateString(m.address.host);
   return fb::CreateMember(b, m.id.value, name, host, m.address.port, m.incarnation,
                           static_cast<std::uint8_t>(m.liveness), static_cast<std::uint8_t>(m.phase),
-                          m.samples, m.steps);
+                          m.samples, m.steps, m.accuser.value);
 }
 
 Offset<flatbuffers::Vector<Offset<fb::Member>>> put(FlatBufferBuilder& b,
@@ -59,11 +59,25 @@ Offset<fb::Refusal> put(FlatBufferBuilder& b, const Refusal& m) {
 Offset<fb::Ping> put(FlatBufferBuilder& b, const Ping& m) {
   return fb::CreatePing(b, m.sequence, m.target.value, put(b, m.members));
 }
+Offset<fb::PingRequest> put(FlatBufferBuilder& b, const PingRequest& m) {
+  const auto host = b.CreateString(m.address.host);
+  return fb::CreatePingRequest(b, m.sequence, m.target.value, host, m.address.port, put(b, m.members));
+}
 Offset<fb::Ack> put(FlatBufferBuilder& b, const Ack& m) {
-  return fb::CreateAck(b, m.sequence, put(b, m.members));
+  return fb::CreateAck(b, m.sequence, put(b, m.members), m.on_behalf.value);
 }
 Offset<fb::Gossip> put(FlatBufferBuilder& b, const Gossip& m) {
-  return fb::CreateGossip(b, put(b, m.members), m.reply_wanted);
+  const auto members = put(b, m.members);
+  std::vector<fb::Progress> progress;
+  progress.reserve(m.progress.size());
+  for (const Progress& p : m.progress) progress.emplace_back(p.id.value, p.samples);
+  return fb::CreateGossip(b, members, m.reply_wanted, b.CreateVectorOfStructs(progress));
+}
+Offset<fb::Digest> put(FlatBufferBuilder& b, const Digest& m) {
+  return fb::CreateDigest(b, b.CreateVector(m.buckets));
+}
+Offset<fb::View> put(FlatBufferBuilder& b, const View& m) {
+  return fb::CreateView(b, m.buckets, m.reply_wanted, put(b, m.members));
 }
 Offset<fb::Join> put(FlatBufferBuilder& b, const Join& m) {
   return fb::CreateJoin(b, put(b, m.self));
@@ -73,7 +87,7 @@ Offset<fb::Leave> put(FlatBufferBuilder& b, const Leave& m) {
 }
 Offset<fb::Welcome> put(FlatBufferBuilder& b, const Welcome& m) {
   const auto manifest = put(b, m.manifest);
-  return fb::CreateWelcome(b, manifest, m.elapsed.count(), put(b, m.members));
+  return fb::CreateWelcome(b, manifest, m.elapsed.count(), put(b, m.members), m.retired_samples);
 }
 Offset<fb::ExchangeOffer> put(FlatBufferBuilder& b, const ExchangeOffer& m) {
   return fb::CreateExchangeOffer(b, m.exchange, m.fingerprint, m.arena_floats, m.chunk_floats);
@@ -161,6 +175,7 @@ class Reader {
     out.phase = enumerator(m->phase(), Phase::finished, "phase");
     out.samples = m->samples();
     out.steps = m->steps();
+    out.accuser = PeerId{m->accuser()};
     return out;
   }
 
@@ -229,17 +244,41 @@ Hello get(Reader& r, const fb::Hello& m) {
   return out;
 }
 Refusal get(Reader& r, const fb::Refusal& m) {
-  const auto reason = r.enumerator(m.reason(), RefusalReason::malformed, "reason");
+  const auto reason = r.enumerator(m.reason(), RefusalReason::quarantined, "reason");
   return {reason, r.text(m.text(), kTextBytesMax, "text")};
 }
 Ping get(Reader& r, const fb::Ping& m) {
   return {m.sequence(), PeerId{m.target()}, r.members(m.members())};
 }
+PingRequest get(Reader& r, const fb::PingRequest& m) {
+  return {m.sequence(), r.id(m.target(), "target"), r.address(m.host(), m.port()), r.members(m.members())};
+}
 Ack get(Reader& r, const fb::Ack& m) {
-  return {m.sequence(), r.members(m.members())};
+  return {m.sequence(), r.members(m.members()), PeerId{m.on_behalf()}};
 }
 Gossip get(Reader& r, const fb::Gossip& m) {
-  return {r.members(m.members()), m.reply_wanted()};
+  Gossip out{r.members(m.members()), m.reply_wanted(), {}};
+  if (const auto* progress = m.progress()) {
+    if (progress->size() > kMembersMax) {
+      r.wrong("progress", "has more than " + std::to_string(kMembersMax) + " entries");
+      return out;
+    }
+    out.progress.reserve(progress->size());
+    for (const fb::Progress* p : *progress) out.progress.push_back({r.id(p->id(), "progress id"), p->samples()});
+  }
+  return out;
+}
+Digest get(Reader& r, const fb::Digest& m) {
+  Digest out;
+  if (m.buckets() == nullptr || m.buckets()->size() != kDigestBuckets) {
+    r.wrong("buckets", "are not " + std::to_string(kDigestBuckets));
+    return out;
+  }
+  out.buckets.assign(m.buckets()->begin(), m.buckets()->end());
+  return out;
+}
+View get(Reader& r, const fb::View& m) {
+  return {m.buckets(), m.reply_wanted(), r.members(m.members())};
 }
 Join get(Reader& r, const fb::Join& m) {
   return {r.member(m.self())};
@@ -248,14 +287,15 @@ Leave get(Reader& r, const fb::Leave& m) {
   return {r.member(m.self())};
 }
 Welcome get(Reader& r, const fb::Welcome& m) {
-  return {r.manifest(m.manifest()), r.elapsed(m.elapsed_nanoseconds()), r.members(m.members())};
+  return {r.manifest(m.manifest()), r.elapsed(m.elapsed_nanoseconds()), r.members(m.members()),
+          m.retired_samples()};
 }
 ExchangeOffer get(Reader& r, const fb::ExchangeOffer& m) {
   return {m.exchange(), m.fingerprint(), r.at_most(m.arena_floats(), kArenaFloatsMax, "arena_floats"),
           r.chunk_floats(m.chunk_floats())};
 }
 ExchangeRefusal get(Reader& r, const fb::ExchangeRefusal& m) {
-  return {m.exchange(), r.enumerator(m.reason(), RefusalReason::malformed, "reason")};
+  return {m.exchange(), r.enumerator(m.reason(), RefusalReason::quarantined, "reason")};
 }
 StateRequest get(Reader& r, const fb::StateRequest& m) {
   return {m.fingerprint(), r.chunk_floats(m.chunk_floats()),
@@ -267,8 +307,8 @@ StateHead get(Reader& r, const fb::StateHead& m) {
 }
 
 constexpr std::array<std::string_view, std::variant_size_v<Message>> kNames = {
-    "Hello",         "Refusal",         "Ping",         "Ack",      "Gossip", "Join", "Welcome", "Leave",
-    "ExchangeOffer", "ExchangeRefusal", "StateRequest", "StateHead"};
+    "Hello",   "Refusal", "Ping",          "PingRequest",     "Ack",          "Gossip",   "Digest", "View", "Join",
+    "Welcome", "Leave",   "ExchangeOffer", "ExchangeRefusal", "StateRequest", "StateHead"};
 
 // The alternatives of Message stand in the order of the schema's union.
 template <std::size_t I = 0>
@@ -284,8 +324,11 @@ Result<Message> get_body(const fb::Envelope& envelope) {
     if constexpr (std::is_same_v<Wanted, Hello>) read(envelope.body_as_Hello());
     if constexpr (std::is_same_v<Wanted, Refusal>) read(envelope.body_as_Refusal());
     if constexpr (std::is_same_v<Wanted, Ping>) read(envelope.body_as_Ping());
+    if constexpr (std::is_same_v<Wanted, PingRequest>) read(envelope.body_as_PingRequest());
     if constexpr (std::is_same_v<Wanted, Ack>) read(envelope.body_as_Ack());
     if constexpr (std::is_same_v<Wanted, Gossip>) read(envelope.body_as_Gossip());
+    if constexpr (std::is_same_v<Wanted, Digest>) read(envelope.body_as_Digest());
+    if constexpr (std::is_same_v<Wanted, View>) read(envelope.body_as_View());
     if constexpr (std::is_same_v<Wanted, Join>) read(envelope.body_as_Join());
     if constexpr (std::is_same_v<Wanted, Welcome>) read(envelope.body_as_Welcome());
     if constexpr (std::is_same_v<Wanted, Leave>) read(envelope.body_as_Leave());

@@ -38,8 +38,16 @@ struct Member {
   std::uint64_t samples =
       0;  // consumed so far; never decreases. The swarm's progress is the sum over all members ever known
   std::uint64_t steps = 0;  // made so far; never decreases
+  PeerId accuser;           // of a suspect: one of those whose own probes it left unanswered; else 0
 
   friend bool operator==(const Member&, const Member&) = default;
+};
+
+// How far a member is: what changes with every step, told apart from the rest because it is told so often.
+struct Progress {
+  PeerId id;
+  std::uint64_t samples = 0;  // as Member::samples
+  friend bool operator==(const Progress&, const Progress&) = default;
 };
 
 // ---- what a joiner is told ----
@@ -80,7 +88,8 @@ enum class RefusalReason : std::uint8_t {
   not_ready,
   busy,
   same_peer,
-  malformed
+  malformed,
+  quarantined,  // the sender has time and again sent what may not touch a replica
 };
 
 // The last message on a connection that is refused, or the answer to a Join or an offer that is.
@@ -94,21 +103,46 @@ struct Refusal {
 
 struct Ping {  // "are you alive?"; answered by an Ack with the same sequence
   std::uint64_t sequence = 0;
-  PeerId target;  // whom the sender believes to listen there; another instance does not answer
-  std::vector<Member> members;
+  PeerId target;  // whom the sender believes to listen there, 0: whoever does; another instance says so instead
+  std::vector<Member> members{};
   friend bool operator==(const Ping&, const Ping&) = default;
+};
+
+struct PingRequest {  // "I hear nothing from `target`: ask it for me"; answered by an Ack on its behalf, or not
+  std::uint64_t sequence = 0;
+  PeerId target;
+  Address address;  // where the target listens
+  std::vector<Member> members{};
+  friend bool operator==(const PingRequest&, const PingRequest&) = default;
 };
 
 struct Ack {
   std::uint64_t sequence = 0;
-  std::vector<Member> members;
+  std::vector<Member> members{};
+  PeerId on_behalf{};  // of the target of a PingRequest; 0: the sender speaks for itself
   friend bool operator==(const Ack&, const Ack&) = default;
 };
 
-struct Gossip {  // members and their progress, pushed to a random member
-  std::vector<Member> members;
+struct Gossip {  // news of members and of their progress
+  std::vector<Member> members{};
   bool reply_wanted = false;  // the receiver answers with a Gossip of its own
+  std::vector<Progress> progress{};
   friend bool operator==(const Gossip&, const Gossip&) = default;
+};
+
+// The sender's view in short: bucket k holds a hash of all members whose id falls into it (gossip/members.h).
+// Answered by a View of the buckets in which the receiver's differs.
+struct Digest {
+  std::vector<std::uint64_t> buckets{};  // kDigestBuckets of them
+  friend bool operator==(const Digest&, const Digest&) = default;
+};
+inline constexpr std::size_t kDigestBuckets = 64;
+
+struct View {  // all members the sender knows in some buckets
+  std::uint64_t buckets = 0;  // bit k: bucket k is told here; 0: the views are equal
+  bool reply_wanted = false;  // the receiver answers with its own of the same buckets
+  std::vector<Member> members{};
+  friend bool operator==(const View&, const View&) = default;
 };
 
 struct Join {  // asks for a Welcome
@@ -119,7 +153,8 @@ struct Join {  // asks for a Welcome
 struct Welcome {
   Manifest manifest;
   Duration elapsed{0};  // since the run began
-  std::vector<Member> members;
+  std::vector<Member> members{};  // some of them; a Digest gets the rest
+  std::uint64_t retired_samples = 0;  // consumed by members that are no longer remembered
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 
@@ -157,8 +192,8 @@ struct StateHead {  // the chunks follow
   friend bool operator==(const StateHead&, const StateHead&) = default;
 };
 
-using Message = std::variant<Hello, Refusal, Ping, Ack, Gossip, Join, Welcome, Leave, ExchangeOffer,
-                             ExchangeRefusal, StateRequest, StateHead>;
+using Message = std::variant<Hello, Refusal, Ping, PingRequest, Ack, Gossip, Digest, View, Join, Welcome, Leave,
+                             ExchangeOffer, ExchangeRefusal, StateRequest, StateHead>;
 
 // ---- chunks: raw bodies, described by a fixed header on the wire ----
 

@@ -37,6 +37,7 @@ struct ActionText {
   }
   std::string operator()(const Prepare& a) const { return "prepare " + a.manifest.model; }
   std::string operator()(const FetchState& a) const { return "fetch state from " + a.address.host; }
+  std::string operator()(const AbortFetch&) const { return "abort fetch"; }
   std::string operator()(const StartTraining&) const { return "start training"; }
   std::string operator()(const StopTraining&) const { return "stop training"; }
   std::string operator()(const BeginExchange& a) const {
@@ -52,7 +53,8 @@ struct ActionText {
     return std::string("finish: ") + kHow[static_cast<std::size_t>(a.how)];
   }
   std::string operator()(const Notice& a) const {
-    static const char* const kWhat[] = {"joined", "suspected", "recovered", "failed", "left", "waiting"};
+    static const char* const kWhat[] = {"joined", "suspected",   "recovered", "failed",
+                                         "left",   "quarantined", "refuted",   "waiting"};
     return std::string("notice: ") + a.text + " " + kWhat[static_cast<std::size_t>(a.what)];
   }
 };

@@ -561,7 +561,7 @@ TEST_CASE("a remote that does not read is given up after the limit for one messa
   REQUIRE(world.run(introduce(*deaf, hello(5, claimed), kLong)).ok());
   REQUIRE(world.until([&] { return a.table->links() == 1; }));
   wire::Ack large;
-  large.members.assign(2000, {PeerId{1}, "name", {"127.0.0.1", 1}, 0, {}, {}, 0, 0});
+  large.members.assign(2000, {PeerId{1}, "name", {"127.0.0.1", 1}, 0, {}, {}, 0, 0, {}});
   for (std::uint64_t i = 0; i < 100; ++i) a.table->send(claimed, large);
   REQUIRE(world.until([&] { return !a.failures.empty(); }));
   CHECK(a.failures[0].kind == LinkErrorKind::timed_out);

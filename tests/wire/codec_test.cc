@@ -14,7 +14,7 @@ namespace starling::wire {
 namespace {
 
 Member good_member() {
-  return {PeerId{7}, "p0", {"127.0.0.1", 7100}, 3, Liveness::alive, Phase::training, 640, 10};
+  return {PeerId{7}, "p0", {"127.0.0.1", 7100}, 3, Liveness::alive, Phase::training, 640, 10, {}};
 }
 
 bool comes_back(const Message& message) {
@@ -111,8 +111,10 @@ TEST_CASE("values that no enumeration has are refused") {
   m = good_member();
   m.phase = static_cast<Phase>(200);
   CHECK(refusal_of(Gossip{{good_member(), m}, true}) == "a Gossip whose phase is unknown (200)");
-  CHECK_FALSE(comes_back(Refusal{static_cast<RefusalReason>(7), "no"}));
-  CHECK_FALSE(comes_back(ExchangeRefusal{1, static_cast<RefusalReason>(7)}));
+  CHECK_FALSE(comes_back(Refusal{static_cast<RefusalReason>(8), "no"}));
+  CHECK_FALSE(comes_back(ExchangeRefusal{1, static_cast<RefusalReason>(8)}));
+  CHECK_FALSE(comes_back(Digest{std::vector<std::uint64_t>(kDigestBuckets - 1)}));
+  CHECK_FALSE(comes_back(Digest{std::vector<std::uint64_t>(kDigestBuckets + 1)}));
   CHECK_FALSE(comes_back(Hello{"s", PeerId{1}, "n", {"h", 1}, static_cast<Purpose>(2)}));
 }
 
@@ -130,6 +132,9 @@ TEST_CASE("a peer that is nobody or listens nowhere is refused") {
   CHECK_FALSE(with([](Member& m) { m.name.assign(kNameBytesMax + 1, 'n'); }));
   CHECK_FALSE(with([](Member& m) { m.name = "two\nlines"; }));
   CHECK_FALSE(comes_back(Hello{"swarm", PeerId{}, "n", {"h", 1}, Purpose::control}));
+  CHECK_FALSE(comes_back(PingRequest{1, PeerId{}, {"h", 1}, {}}));
+  CHECK_FALSE(comes_back(PingRequest{1, PeerId{3}, {"h", 0}, {}}));
+  CHECK_FALSE(comes_back(Gossip{{}, false, {{PeerId{}, 5}}}));
   CHECK_FALSE(comes_back(Hello{"swarm", PeerId{5}, "n", {"", 1}, Purpose::control}));
 }
 
@@ -141,6 +146,7 @@ TEST_CASE("texts and lists have bounds") {
 
   CHECK(comes_back(Ack{1, std::vector<Member>(kMembersMax, good_member())}));
   CHECK_FALSE(comes_back(Ack{1, std::vector<Member>(kMembersMax + 1, good_member())}));
+  CHECK_FALSE(comes_back(Gossip{{}, false, std::vector<Progress>(kMembersMax + 1, Progress{PeerId{1}, 2})}));
 
   Welcome welcome{{"lenet", "mnist", 1, 2, 3, std::vector<Setting>(kSettingsMax, Setting{"k", "v"})},
                   Duration{5},

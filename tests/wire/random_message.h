@@ -37,6 +37,7 @@ inline Member random_member(Random& r) {
   m.phase = static_cast<Phase>(r.below(4));
   m.samples = r.bits();
   m.steps = r.bits();
+  m.accuser = PeerId{r.bits()};
   return m;
 }
 
@@ -69,25 +70,38 @@ inline Message random_message(Random& r, std::size_t index) {
       return Hello{random_text(r, kNameBytesMax), random_id(r), random_text(r, kNameBytesMax),
                    random_address(r), static_cast<Purpose>(r.below(2))};
     case 1:
-      return Refusal{static_cast<RefusalReason>(r.below(7)), random_text(r, kTextBytesMax)};
+      return Refusal{static_cast<RefusalReason>(r.below(8)), random_text(r, kTextBytesMax)};
     case 2:
       return Ping{r.bits(), PeerId{r.bits()}, random_members(r)};
     case 3:
-      return Ack{r.bits(), random_members(r)};
+      return PingRequest{r.bits(), random_id(r), random_address(r), random_members(r)};
     case 4:
-      return Gossip{random_members(r), r.chance(0.5)};
-    case 5:
-      return Join{random_member(r)};
-    case 6:
-      return Welcome{random_manifest(r), Duration{static_cast<std::int64_t>(r.bits() >> 2)} / 2,
-                     random_members(r)};
+      return Ack{r.bits(), random_members(r), PeerId{r.bits()}};
+    case 5: {
+      Gossip gossip{random_members(r), r.chance(0.5), {}};
+      gossip.progress.resize(r.below(6));
+      for (Progress& p : gossip.progress) p = {random_id(r), r.bits()};
+      return gossip;
+    }
+    case 6: {
+      Digest digest;
+      for (std::size_t k = 0; k < kDigestBuckets; ++k) digest.buckets.push_back(r.bits());
+      return digest;
+    }
     case 7:
-      return Leave{random_member(r)};
+      return View{r.bits(), r.chance(0.5), random_members(r)};
     case 8:
-      return ExchangeOffer{r.bits(), r.bits(), r.below(kArenaFloatsMax + 1), random_chunk_floats(r)};
+      return Join{random_member(r)};
     case 9:
-      return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(7))};
+      return Welcome{random_manifest(r), Duration{static_cast<std::int64_t>(r.bits() >> 2)} / 2,
+                     random_members(r), r.bits()};
     case 10:
+      return Leave{random_member(r)};
+    case 11:
+      return ExchangeOffer{r.bits(), r.bits(), r.below(kArenaFloatsMax + 1), random_chunk_floats(r)};
+    case 12:
+      return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(8))};
+    case 13:
       return StateRequest{r.bits(), random_chunk_floats(r), r.below(kArenaFloatsMax + 1)};
     default:
       return StateHead{r.below(kArenaFloatsMax + 1), r.below(kArenaFloatsMax + 1)};
