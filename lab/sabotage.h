@@ -24,14 +24,14 @@ class Sabotage {
   virtual Instant deadline(Instant /*now*/, Instant wanted) { return wanted; }
   // Whether an initiator takes a reply for mixed without mixing it.
   virtual bool swallows_mix() { return false; }
-  // How many more times a control message that arrived arrives again.
-  virtual int repeats() { return 0; }
+  // How many messages it keeps, as if a queue of the driver's held them.
+  virtual std::size_t held() const { return 0; }
 };
 
 enum class PlantedBug : std::uint8_t {
   lost_mass,             // now and then a chunk is mixed on one side only
   resurrected_peer,      // now and then a telling of a failed or departed member says that it lives
-  unbounded_queue,       // what arrives is queued again, without end
+  unbounded_queue,       // what arrives is queued, and nobody empties that queue
   idle_deadline,         // now and then next_deadline() is now
   forgotten_refutation,  // nobody ever hears that it is suspected or called failed
 };

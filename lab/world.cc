@@ -16,7 +16,6 @@ namespace starling::lab {
 namespace {
 
 constexpr std::size_t kJoinAddresses = 8;
-constexpr Duration kRepeatAfter = std::chrono::milliseconds(5);
 
 enum Stream : std::uint64_t { kNetworkStream = 1, kIdStream, kSpoilingStream, kPeerStreams = 1000 };
 
@@ -300,6 +299,11 @@ std::optional<std::uint32_t> World::machine_of(PeerId id) const {
   return found == by_id_.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::size_t World::longest_queue() const {
+  const std::size_t held = options_.sabotage != nullptr ? options_.sabotage->held() : 0;
+  return std::max(network_.longest_queue(), held);
+}
+
 // ---- the driver's loop ----
 
 void World::step(std::uint32_t i, gossip::Event event) {
@@ -401,17 +405,6 @@ void World::arrived(Connection& connection, std::uint32_t from, std::uint32_t to
       if (!mutations_.empty() && mutated(from, to, packet.message)) {
         network_.reset(connection);
         return;
-      }
-      if (options_.sabotage != nullptr) {
-        for (int k = options_.sabotage->repeats(); k > 0; --k) {
-          auto again = std::make_unique<Packet>();
-          again->sender = packet.sender;
-          again->bytes = packet.bytes;
-          again->message = packet.message;
-          later(now() + kRepeatAfter, from, [this, &connection, from, p = std::move(again)]() mutable {
-            network_.send(connection, from, std::move(p));
-          });
-        }
       }
       return step(to, gossip::Received{packet.sender, machines_[from]->address, std::move(packet.message)});
     }

@@ -99,6 +99,8 @@ class World final : private NetworkHost {
   // When the first step of any machine began; nullopt before that.
   std::optional<Instant> training_began() const { return training_began_; }
   const VirtualNetwork& network() const { return network_; }
+  // The longest that any queue of messages ever was.
+  std::size_t longest_queue() const;
   const WorldOptions& options() const { return options_; }
 
   // The energy of «Overlap»: sum of m |v - mean|^2 over the parts of every machine that has parameters, in
