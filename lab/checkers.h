@@ -87,11 +87,13 @@ class Checkers : public Watcher {
   };
   struct Instance {
     PeerId id;
-    std::uint32_t machine;
+    std::uint32_t machine = 0;
     std::uint32_t incarnation = 0;  // the highest it ever chose
     std::optional<Instant> ended{};
     bool leaving = false;
-    std::uint64_t exchange = 0;          // the last of its own
+    std::uint64_t exchange = 0;  // the last of its own
+    Instant exchange_began;
+    Duration patience{0};  // it gives an exchange up after so long: longer after each that took too long
     std::uint64_t exchanges_before = 0;  // its completed and answered ones when the faults ended
   };
   struct Seen {

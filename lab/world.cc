@@ -206,9 +206,8 @@ void World::restart(std::uint32_t i, Instant at, bool cached) {
 void World::write_cache(std::uint32_t i) {
   Machine& m = *machines_[i];
   std::vector<Address> addresses;
-  for (const auto& [id, member] : m.peer->view().membership.others()) {
-    if (gossip::Membership::is_live(member) && addresses.size() < kJoinAddresses)
-      addresses.push_back(member.address);
+  for (const gossip::Record& record : m.peer->view().membership.others()) {
+    if (record.is_live() && addresses.size() < kJoinAddresses) addresses.push_back(record.member.address);
   }
   const Duration access = m.disk_access(now());
   later(now() + access, i, [this, i, written = std::move(addresses)]() mutable {

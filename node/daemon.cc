@@ -464,9 +464,7 @@ training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const 
   }
   report.swarm_samples = view.swarm_samples;
   report.bytes_sent = links_->counters().traffic.sent;
-  report.members = 1;
-  for (const auto& [id, member] : view.membership.others())
-    report.members += gossip::Membership::is_live(member);
+  report.members = static_cast<std::uint32_t>(1 + view.membership.live_others());
   if (training_start_) {
     report.seconds =
         std::chrono::duration<double>(training_end_.value_or(Clock::now()) - *training_start_).count();
