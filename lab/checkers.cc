@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kUlp = 0x1p-23;
 constexpr double kClockSlack = 1.03;  // clocks drift by a hundredth, each
+constexpr std::uint64_t kSumEveryLooks = 5;
 constexpr Duration kEnergyEvery = std::chrono::seconds(4);
 
 std::uint64_t hash_of(std::span<const float> values) {
@@ -30,10 +31,31 @@ std::string seconds(Duration d) {
   return text;
 }
 
+// Sums in double with eight partial sums, which the compiler may keep in one register.
+template <std::size_t Count, class Terms>
+std::array<double, Count> sums(std::size_t n, Terms terms) {
+  constexpr std::size_t kLanes = 8;
+  std::array<std::array<double, kLanes>, Count> partial{};
+  std::size_t f = 0;
+  for (; f + kLanes <= n; f += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const std::array<double, Count> term = terms(f + lane);
+      for (std::size_t k = 0; k < Count; ++k) partial[k][lane] += term[k];
+    }
+  }
+  std::array<double, Count> total{};
+  for (; f < n; ++f) {
+    const std::array<double, Count> term = terms(f);
+    for (std::size_t k = 0; k < Count; ++k) total[k] += term[k];
+  }
+  for (std::size_t k = 0; k < Count; ++k) {
+    for (const double p : partial[k]) total[k] += p;
+  }
+  return total;
+}
+
 double sum_of(std::span<const float> values) {
-  double sum = 0;
-  for (const float v : values) sum += v;
-  return sum;
+  return sums<1>(values.size(), [&](std::size_t f) { return std::array<double, 1>{values[f]}; })[0];
 }
 
 std::span<const float> arena_of(const World::MachineView& view) {
@@ -181,11 +203,9 @@ void Checkers::step_ended(std::uint32_t machine) {
     violate(5, name(machine) + " adds a gradient that is older than its step");
   const auto now = arena_of(world_->machine(machine));
   if (std::memcmp(now.data(), shadow.values.data(), now.size_bytes()) == 0) return;
-  double added = 0, magnitude = 0;
-  for (std::size_t f = 0; f < now.size(); ++f) {
-    added += static_cast<double>(now[f]) - shadow.values[f];
-    magnitude += std::abs(now[f]);
-  }
+  const auto [added, magnitude] = sums<2>(now.size(), [&](std::size_t f) {
+    return std::array<double, 2>{static_cast<double>(now[f]) - shadow.values[f], std::abs(now[f])};
+  });
   ledger_ += added;
   rounding_ += kUlp * kUlp * magnitude;
   std::copy(now.begin(), now.end(), shadow.values.begin());
@@ -202,36 +222,40 @@ void Checkers::check_mix(const Mix& mix, std::span<const float> own, std::span<c
   const std::size_t offset = mix.chunk * options.chunk_floats;
   const auto now = arena_of(world_->machine(mix.machine)).subspan(offset, own.size());
   const std::span<float> before = std::span(shadow.values).subspan(offset, own.size());
-  const bool loan = !mix.lent.empty();
+  // Without a loan the free half is worth x itself, and its mass is 1.
   const double w = mix.w;
-  double shift = 0, square = 0, energy_before = 0, energy_after = 0, magnitude = 0;
-  double worst = 0;
-  for (std::size_t f = 0; f < own.size(); ++f) {
+  const float* const lent = mix.lent.empty() ? nullptr : mix.lent.data();
+  const double mass = lent != nullptr ? 0.5 : 1;
+  // How far a value is from what it must be, beyond its rounding: not more than 0.
+  const auto beyond = [](double value, double wanted, double size) {
+    return std::max(std::abs(value - wanted) - 4 * kUlp * size, 0.0);
+  };
+  const auto responder_terms = [&](std::size_t f) {
+    const double o = own[f], t = theirs[f], x0 = before[f], x1 = now[f], l = lent != nullptr ? lent[f] : 0;
+    const double delta = w * (t - o), size = std::abs(o) + std::abs(t) + std::abs(x0);
+    const double free = lent != nullptr ? 2 * x0 - l : x0, y = lent != nullptr ? 2 * x1 - l : x1;
+    const double off = beyond(x1, x0 + delta, size) + beyond(o, free, size + std::abs(free));
+    const double d = (o - t) * (o - t);
+    return std::array<double, 6>{delta, size, size * size, off, mass * d, mass * (y - t) * (y - t) + w * d};
+  };
+  const auto initiator_terms = [&](std::size_t f) {
     const double o = own[f], t = theirs[f], x0 = before[f], x1 = now[f];
-    const double delta = w * (t - o);
-    shift += delta;
-    const double size = std::abs(o) + std::abs(t) + std::abs(x0);
-    magnitude += size;
-    square += size * size;
-    worst = std::max(worst, std::abs(x1 - (x0 + delta)) - 4 * kUlp * size);
-    if (responder) {
-      const double free = loan ? 2 * x0 - mix.lent[f] : x0;
-      worst = std::max(worst, std::abs(o - free) - 4 * kUlp * (size + std::abs(free)));
-      const double y = loan ? 2 * x1 - mix.lent[f] : x1;
-      const double mass = loan ? 0.5 : 1;
-      energy_before += mass * (o - t) * (o - t);
-      energy_after += mass * (y - t) * (y - t) + w * (o - t) * (o - t);
-    } else {
-      const double free = 2 * x0 - o;
-      energy_before += 0.5 * (free - t) * (free - t) + (0.5 - w) * (o - t) * (o - t);
-      energy_after += (x1 - t) * (x1 - t);
-    }
-  }
+    const double delta = w * (t - o), size = std::abs(o) + std::abs(t) + std::abs(x0);
+    const double free = 2 * x0 - o, d = (o - t) * (o - t);
+    return std::array<double, 6>{delta,
+                                 size,
+                                 size * size,
+                                 beyond(x1, x0 + delta, size),
+                                 0.5 * (free - t) * (free - t) + (0.5 - w) * d,
+                                 (x1 - t) * (x1 - t)};
+  };
+  const auto [shift, magnitude, square, off, energy_before, energy_after] =
+      responder ? sums<6>(own.size(), responder_terms) : sums<6>(own.size(), initiator_terms);
   // A float's rounding on either side of the mix is one unit in the last place of what was added.
   rounding_ += kUlp * magnitude;
   ledger_ += shift;
   std::copy(now.begin(), now.end(), before.begin());
-  if (!(worst <= 0)) {
+  if (!(off <= 0)) {
     violate(2, "chunk " + std::to_string(mix.chunk) + " of " + name(mix.machine) + " in exchange " +
                    std::to_string(mix.exchange) + " with " + name(mix.partner) +
                    " is not what the mix of its two values makes it");
@@ -298,8 +322,11 @@ void Checkers::check_sum() {
       violate(2, "parameters of " + name(i) + " changed and neither a step nor a mix did it");
       return;
     }
-    sum += sum_of(now);
-    for (const float v : now) magnitude += std::abs(v);
+    const auto [values, sizes] = sums<2>(now.size(), [&](std::size_t f) {
+      return std::array<double, 2>{now[f], std::abs(now[f])};
+    });
+    sum += values;
+    magnitude += sizes;
   }
   if (!(std::abs(sum - ledger_) <= rounding_ + 1e-9 * magnitude)) {
     violate(
@@ -363,7 +390,7 @@ void Checkers::look() {
     if (waiting > 2 * known + 1000)
       violate(9, name(i) + " has " + std::to_string(waiting) + " things waiting in its core");
   }
-  check_sum();
+  if (++looks_ % kSumEveryLooks == 0) check_sum();
   check_energy();
 }
 
@@ -406,6 +433,7 @@ void Checkers::look_at(std::uint32_t viewer, Instance& instance, const wire::Mem
 
 void Checkers::finish() {
   look();
+  check_sum();
   std::vector<PeerId> alive;
   for (const Instance& instance : instances_) {
     if (!instance.ended) alive.push_back(instance.id);

@@ -130,6 +130,7 @@ class Checkers : public Watcher {
   std::vector<std::size_t> current_;     // per machine: its latest instance
   std::vector<std::vector<Seen>> seen_;  // per machine: what its instance last believed of each
   bool faults_over_ = false;
+  std::uint64_t looks_ = 0;
 };
 
 }  // namespace starling::lab
