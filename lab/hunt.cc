@@ -138,6 +138,7 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   world.incidents = std::move(drawn.incidents);
   world.network.tail_chance = faults.tail_chance;
   world.network.tail_factor = 100;
+  world.network.tail_until = kFaultsEnd;
   for (std::uint32_t i = 1; i < n; ++i) {
     if (drawn.late[i]) world.machines[i].start = *drawn.late[i];
   }

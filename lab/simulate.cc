@@ -214,7 +214,11 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   std::uint64_t looks = 0;
   Instant last_step;
 
-  // Everything that is looked at every twentieth of an epoch, off the clock.
+  // A look comes every twentieth of an epoch; in a large swarm, once everyone could have made a step since.
+  const std::uint64_t look_samples = std::max<std::uint64_t>(
+      std::max<std::uint64_t>(1, epoch_samples / 20),
+      std::uint64_t{experiment.peers} * experiment.workers * experiment.batch_size);
+  // Everything that is looked at then, off the clock.
   const auto look = [&] {
     std::vector<std::vector<float>> replicas;
     for (std::uint32_t i = 0; i < world.machines(); ++i) {
@@ -264,7 +268,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     }
     seen = world.samples();
     last_step = world.now();
-    const std::uint64_t due = seen * 20 / epoch_samples;
+    const std::uint64_t due = seen / look_samples;
     if (due > looks) {
       looks = due;
       look();

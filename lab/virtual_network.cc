@@ -182,7 +182,8 @@ Duration VirtualNetwork::travel() {
   double seconds = to_seconds(options_.latency);
   if (options_.latency_jitter.count() > 0)
     seconds += random_.exponential() * to_seconds(options_.latency_jitter);
-  if (options_.tail_chance > 0 && random_.chance(options_.tail_chance)) seconds *= options_.tail_factor;
+  if (options_.tail_chance > 0 && queue_.now() < options_.tail_until && random_.chance(options_.tail_chance))
+    seconds *= options_.tail_factor;
   return from_seconds(seconds);
 }
 

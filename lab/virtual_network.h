@@ -26,6 +26,7 @@ struct NetworkOptions {
   Duration latency_jitter{0};  // mean of an exponentially distributed addition, drawn per packet
   double tail_chance = 0;      // of a packet whose travel takes tail_factor times as long
   double tail_factor = 1;
+  Instant tail_until = kNever;
   Duration dial_limit = std::chrono::seconds(5);    // for what needs a new connection
   Duration write_limit = std::chrono::seconds(10);  // for a packet on one that stands
   Duration stall_limit = std::chrono::seconds(15);  // for whoever only listens on a bulk connection
