@@ -214,10 +214,12 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   std::uint64_t looks = 0;
   Instant last_step;
 
-  // A look comes every twentieth of an epoch; in a large swarm, once everyone could have made a step since.
-  const std::uint64_t look_samples = std::max<std::uint64_t>(
-      std::max<std::uint64_t>(1, epoch_samples / 20),
-      std::uint64_t{experiment.peers} * experiment.workers * experiment.batch_size);
+  // A look comes every twentieth of an epoch. It costs as much as there are peers, so in a large swarm it
+  // waits until everyone could have made a step since, of a thousand peers ten.
+  const std::uint64_t steps_between = std::max<std::uint64_t>(1, experiment.peers / 100);
+  const std::uint64_t look_samples =
+      std::max<std::uint64_t>(std::max<std::uint64_t>(1, epoch_samples / 20),
+                              steps_between * experiment.peers * experiment.workers * experiment.batch_size);
   // Everything that is looked at then, off the clock.
   const auto look = [&] {
     std::vector<std::vector<float>> replicas;
