@@ -16,7 +16,7 @@ Instant at(Duration since_start) {
 }
 
 // Machines that note what arrives and what they learn.
-class Net : public NetworkHost {
+class Net final : public NetworkHost {
  public:
   explicit Net(NetworkOptions options = calm()) : network(options, Random(3), queue_, *this) {}
 
