@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -60,6 +61,25 @@ Status check(const CachedSwarm& cached) {
 }
 
 }  // namespace
+
+std::vector<CachedPeer> peers_to_cache(const gossip::Membership& membership,
+                                       const std::vector<CachedPeer>& before) {
+  std::vector<CachedPeer> peers;
+  std::set<Address> seen = {membership.self().address};
+  const auto add = [&](const std::string& name, const Address& address) {
+    if (peers.size() < CachedSwarm::kMembersMax && seen.insert(address).second)
+      peers.push_back({name, address});
+  };
+  for (const auto& [id, member] : membership.others()) {
+    if (gossip::Membership::is_live(member)) add(member.name, member.address);
+  }
+  for (const auto& [id, member] : membership.others()) {
+    if (member.liveness == wire::Liveness::failed) add(member.name, member.address);
+    if (member.liveness == wire::Liveness::left) seen.insert(member.address);
+  }
+  for (const CachedPeer& peer : before) add(peer.name, peer.address);
+  return peers;
+}
 
 std::string to_json(const CachedSwarm& cached) {
   STARLING_CHECK(cached.members.size() <= CachedSwarm::kMembersMax);
