@@ -581,7 +581,6 @@ training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const 
     report.loss = trainer_->loss();
   }
   report.bytes_sent = links_->counters().traffic.sent;
-  report.members = 1;
   if (training_start_) {
     report.seconds =
         std::chrono::duration<double>(training_end_.value_or(Clock::now()) - *training_start_).count();
@@ -592,8 +591,7 @@ training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const 
   const auto view = peer_->view();
   if (state_.empty()) report.state = phase_name(view.membership.self().phase);
   report.swarm_samples = view.swarm_samples;
-  for (const auto& [id, member] : view.membership.others())
-    report.members += gossip::Membership::is_live(member);
+  report.members = static_cast<std::uint32_t>(1 + view.membership.live_others());
   report.answered = view.exchanges.answered;
   report.exchanges = {view.exchanges.completed, view.exchanges.aborted, view.exchanges.rejected,
                       exchanger_->counters().half_applied_chunks};

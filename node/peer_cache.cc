@@ -70,12 +70,12 @@ std::vector<CachedPeer> peers_to_cache(const gossip::Membership& membership,
     if (peers.size() < CachedSwarm::kMembersMax && seen.insert(address).second)
       peers.push_back({name, address});
   };
-  for (const auto& [id, member] : membership.others()) {
-    if (gossip::Membership::is_live(member)) add(member.name, member.address);
+  for (const gossip::Record& record : membership.others()) {
+    if (record.is_live()) add(record.member.name, record.member.address);
   }
-  for (const auto& [id, member] : membership.others()) {
-    if (member.liveness == wire::Liveness::failed) add(member.name, member.address);
-    if (member.liveness == wire::Liveness::left) seen.insert(member.address);
+  for (const gossip::Record& record : membership.others()) {
+    if (record.member.liveness == wire::Liveness::failed) add(record.member.name, record.member.address);
+    if (record.member.liveness == wire::Liveness::left) seen.insert(record.member.address);
   }
   for (const CachedPeer& peer : before) add(peer.name, peer.address);
   return peers;

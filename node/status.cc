@@ -77,10 +77,15 @@ const char* phase_name(wire::Phase phase) {
   return "";
 }
 
-std::vector<MemberStatus> list_members(const gossip::Membership& membership, Instant) {
+std::vector<MemberStatus> list_members(const gossip::Membership& membership, Instant now) {
   std::vector<MemberStatus> members = {status_of(membership.self())};
   members.front().this_peer = true;
-  for (const auto& [id, member] : membership.others()) members.push_back(status_of(member));
+  for (const gossip::Record& record : membership.others()) {
+    MemberStatus& status = members.emplace_back(status_of(record.member));
+    if (record.is_live() && record.quarantined_until > now) status.state = "quarantined";
+    if (record.last_heard) status.last_heard_seconds = to_seconds(now - *record.last_heard);
+    if (record.round_trip > Duration{0}) status.round_trip_seconds = to_seconds(record.round_trip);
+  }
   std::stable_sort(members.begin(), members.end(),
                    [](const MemberStatus& a, const MemberStatus& b) { return a.name < b.name; });
   return members;
