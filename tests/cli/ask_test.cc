@@ -1,6 +1,8 @@
 // members, status and leave, asked of a peer that really runs.
 #include <nlohmann/json.hpp>
 
+#include "base/ids.h"
+#include "node/http.h"
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 
@@ -96,7 +98,8 @@ TEST_CASE("a running peer tells how it fares, who is in the swarm, and leaves wh
   CHECK(second.ask("leave").at("leaving") == true);
   CHECK(second.program.finish().exit_code == 0);
   CHECK(first.program.wait_for_error_text("has left"));
-  for (const json& member : first.ask("members").at("members"))
+  const json left = first.ask("members");
+  for (const json& member : left.at("members"))
     CHECK(member.at("state") == (member.at("name") == "first" ? "alive" : "left"));
 }
 
@@ -109,6 +112,32 @@ TEST_CASE("what cannot be asked is one line that says so, with exit code 1; a wr
     check_fails({command, "--at", "127.0.0.1:1"}, 1, {"nobody answers at 127.0.0.1:1", "--http"});
     // It talks Starling's own protocol there, and no HTTP.
     check_fails({command, "--at", asked.address}, 1, {asked.address, "--http"});
+  }
+}
+
+TEST_CASE("two islands that learn one address of each other become one swarm") {
+  Asked left({"--model", "softmax", "--name", "left", "--pace", "5ms"});
+  Asked right({"--model", "softmax", "--name", "right", "--pace", "5ms"});
+  Asked far({"--join", right.address, "--name", "far", "--pace", "5ms"});
+  CHECK(left.ask("members").at("members").size() == 1);
+
+  const auto at = Address::parse(left.http);
+  REQUIRE(at.ok());
+  const auto introduce = [&](const std::string& body) {
+    const auto answer = node::http_request(*at, "POST", "/api/v1/introduce", body);
+    REQUIRE(answer.ok());
+    return answer->status;
+  };
+  CHECK(introduce("{}") == 400);
+  CHECK(introduce("{\"address\":\"there\"}") == 400);
+  CHECK(introduce("{\"address\":\"" + left.address + "\"}") == 400);
+  CHECK(introduce("{\"address\":\"" + right.address + "\"}") == 200);
+  for (Asked* asked : {&left, &right, &far}) {
+    for (const Asked* other : {&left, &right, &far}) {
+      if (asked != other)
+        REQUIRE(asked->program.wait_for_error_text(" at " + other->address + " has joined"));
+    }
+    CHECK(asked->ask("members").at("members").size() == 3);
   }
 }
 

@@ -22,8 +22,8 @@ Words peer(const std::string& state, Words more) {
   return words;
 }
 
-Words beginner(const std::string& state, Words more = {}) {
-  Words words = peer(state, {"--listen", "127.0.0.1:0", "--model", "softmax", "--pace", "5ms"});
+Words beginner(const std::string& state, Words more = {}, const char* model = "softmax") {
+  Words words = peer(state, {"--listen", "127.0.0.1:0", "--model", model, "--pace", "5ms"});
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -96,6 +96,36 @@ TEST_CASE("a peer that ends in order remembers who lives, not who left") {
   Program again(beginner(folder.file("stays")));
   CHECK(again.wait_for_error_text("training begins"));
   CHECK(again.error_text().find("remembers") == std::string::npos);
+}
+
+TEST_CASE("after a blackout whoever comes back first begins the run anew, and the next one joins it") {
+  const TemporaryFolder folder;
+  Program first(beginner(folder.file("first"), {}, "mlp"));
+  const std::string here = first.wait_for_error_word(" listens at ");
+  Program second(peer(folder.file("second"), {"--listen", "127.0.0.1:0", "--join", here}));
+  const std::string there = second.wait_for_error_word(" listens at ");
+  REQUIRE(comes_to_remember(folder.file("first"), there));
+  REQUIRE(comes_to_remember(folder.file("second"), here));
+  kill_at_once(first);
+  kill_at_once(second);
+
+  Program back(peer(folder.file("second"),
+                    {"--listen", there, "--pace", "5ms", "--out", folder.file("out"), "--name", "back"}));
+  REQUIRE(back.wait_for_error_text("the swarm trains mlp on glyphs"));
+  REQUIRE(back.wait_for_error_text("training begins"));
+  // Whom nobody has heard of since is remembered still.
+  CHECK(remembered(folder.file("second")) == std::set<std::string>{here});
+  Program next(peer(folder.file("first"), {"--listen", here, "--pace", "10ms"}));
+  REQUIRE(next.wait_for_error_text("training begins"));
+  REQUIRE(back.wait_for_error_text("has joined"));
+  back.signal(SIGTERM);
+  CHECK(back.finish().exit_code == 0);
+  // Hidden layers that begin with zeros never learn.
+  const Outcome judged =
+      run({"evaluate", "--checkpoint", folder.file("out/back.safetensors"), "--data", "glyphs", "--json"});
+  INFO(judged.err);
+  REQUIRE(judged.exit_code == 0);
+  CHECK(json::parse(judged.out).at("accuracy").get<double>() > 0.3);
 }
 
 TEST_CASE("a folder that a running peer uses is refused to another one") {
