@@ -197,7 +197,7 @@ class Daemon {
   std::optional<Clock::time_point> training_start_, training_end_;
   std::string before_settling_path_, final_path_;
   std::uint64_t snapshots_ = 0;
-  std::size_t saves_ = 0;  // under way
+  std::size_t saves_ = 0, cache_writes_ = 0;  // under way
   Clock::time_point last_log_ = Clock::now();
   Duration loop_lag_{0};
   NoticeLog notices_;
@@ -716,6 +716,7 @@ void Daemon::judge_own_replica() const {
 // What a peer has not been able to build it does not remember either.
 void Daemon::write_cache() {
   if (!cache_ || !trainer_) return;
+  ++cache_writes_;
   const CachedSwarm swarm{self_.swarm, *manifest_, peers_to_cache(peer_->view().membership, remembered_)};
   const auto problem = std::make_shared<std::string>();
   disk_.run(
@@ -723,6 +724,7 @@ void Daemon::write_cache() {
         if (const Status written = cache_->write(text); !written) *problem = written.error().message;
       },
       [this, problem] {
+        --cache_writes_;
         if (!problem->empty() && !cache_warned_) spdlog::warn("{}", *problem);
         cache_warned_ = !problem->empty();
       });
@@ -730,7 +732,7 @@ void Daemon::write_cache() {
 
 void Daemon::write_cache_now_and_then() {
   if (!cache_ || ending_) return;
-  write_cache();
+  if (cache_writes_ == 0) write_cache();  // else the disk is slower than that
   cache_timer_.expires_after(options_.cache_interval);
   cache_timer_.async_wait([this](const asio::error_code& error) {
     if (!error) write_cache_now_and_then();
@@ -740,10 +742,12 @@ void Daemon::write_cache_now_and_then() {
 // ---- ending ----
 
 void Daemon::leave() {
-  give_up_at_ = Clock::now() + kWriteLimit;
-  wrapping_up_.raise();
-  if (leaving_ || ending_) return;
+  if (leaving_) return;
   leaving_ = true;
+  if (ending_) {  // by itself; now it has to hurry
+    give_up_at_ = Clock::now() + kWriteLimit;
+    return wrapping_up_.raise();
+  }
   spdlog::info("leaving the swarm");
   if (peer_) return drive(gossip::LeaveRequested{});
   state_ = "left";
