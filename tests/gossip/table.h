@@ -1,6 +1,7 @@
 // The Membership of one peer (number 1) that a test tells things and lets time pass for.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -18,7 +19,12 @@ struct Table {
       : membership(member(1), options, Random(seed)) {
     membership.start(at(0s));
   }
-  void tell(Instant now, const wire::Member& m) { membership.merge(now, PeerId{99}, {&m, 1}, out); }
+  // Of another number.
+  explicit Table(std::uint64_t number, std::uint64_t seed = 1)
+      : membership(member(number), {}, Random(seed + number)) {
+    membership.start(at(0s));
+  }
+  void tell(Instant when, const wire::Member& m) { membership.merge(when, PeerId{99}, {&m, 1}, out); }
   void learn(std::uint64_t first, std::uint64_t last, wire::Phase phase = wire::Phase::training) {
     for (std::uint64_t k = first; k <= last; ++k) tell(at(0s), member(k, phase));
   }
@@ -26,7 +32,7 @@ struct Table {
   // Ticks at every deadline up to `until`; everyone in `answers` acknowledges its pings at once.
   void run(Instant until, const std::set<std::uint64_t>& answers = {}) {
     while (membership.next_deadline() <= until) {
-      const Instant now = membership.next_deadline();
+      now = std::max(now, membership.next_deadline());
       const std::size_t before = out.size();
       membership.tick(now, out);
       const std::vector<Action> fresh(out.begin() + static_cast<std::ptrdiff_t>(before), out.end());
@@ -41,6 +47,7 @@ struct Table {
 
   Membership membership;
   std::vector<Action> out;
+  Instant now = at(0s);  // of the last tick
   std::map<std::uint64_t, std::vector<Instant>> pinged;
 };
 
