@@ -56,9 +56,7 @@ class TcpLink final : public Link {
       socket_.set_option(asio::socket_base::send_buffer_size(options.socket_buffer_bytes), ignored);
       socket_.set_option(asio::socket_base::receive_buffer_size(options.socket_buffer_bytes), ignored);
     }
-    const auto silence_ms = static_cast<unsigned>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(options.silence_limit).count());
-    ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof silence_ms);
+    notice_silence(options.silence_limit);
   }
 
  protected:
@@ -95,6 +93,20 @@ class TcpLink final : public Link {
   }
 
  private:
+  // Unacknowledged bytes break the connection after `limit`, and so do keep-alive probes on one that rests.
+  void notice_silence(Duration limit) {
+    const auto set = [&](int level, int option, int value) {
+      ::setsockopt(socket_.native_handle(), level, option, &value, sizeof value);
+    };
+    const auto whole_seconds = std::chrono::duration_cast<std::chrono::seconds>(limit / 3).count();
+    const int probe_s = std::max(1, static_cast<int>(whole_seconds));
+    set(IPPROTO_TCP, TCP_USER_TIMEOUT,
+        static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count()));
+    set(SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(IPPROTO_TCP, TCP_KEEPIDLE, probe_s);
+    set(IPPROTO_TCP, TCP_KEEPINTVL, probe_s);
+  }
+
   tcp::socket socket_;
   std::size_t bytes_per_call_;
 };
