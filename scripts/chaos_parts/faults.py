@@ -1,8 +1,9 @@
-"""Which fault happens when, and to whom: Poisson processes by a seed, bounded so that a majority stays healthy."""
+"""Which fault happens when, and to whom: Poisson processes by a seed, bounded so that half of them stay healthy."""
 import heapq
 import time
 
 MOST_IN_ISLAND = 3
+RETRY_S = 1  # where nobody could be spared
 
 
 class Faults:
@@ -25,9 +26,11 @@ class Faults:
 
     def schedule_next(self, now, kind):
         def happen(at):
-            self.schedule_next(at, kind)
             if getattr(self, kind)(at):
                 self.counts[kind] += 1
+                self.schedule_next(at, kind)
+            else:
+                self.schedule(at + RETRY_S, happen)
         self.schedule(now + self.rng.expovariate(1 / self.mean_s[kind]), happen)
 
     def work(self, now):
@@ -36,9 +39,9 @@ class Faults:
             heapq.heappop(self.queue)[2](now)
 
     def victims(self, most=1):
-        """Some healthy peers that train, so that a majority is left."""
+        """Some healthy peers that train, so that half of all are left."""
         healthy = [p for p in self.peers if p.life.healthy and p.life.phase == "training"]
-        most = min(most, len(healthy) - max(2, len(self.peers) // 2 + 1))
+        most = min(most, len(healthy) - max(2, len(self.peers) // 2))
         return self.rng.sample(healthy, self.rng.randint(1, most)) if most > 0 else []
 
     # ---- the faults; each says whether it happened ----
@@ -48,7 +51,7 @@ class Faults:
             peer.life.kill(time.monotonic())
             self.statements.died(peer.life)
             # Mostly back at once, sometimes only when all must have noticed.
-            away = self.statements.bound * 1.1 if self.rng.random() < 0.2 else self.rng.uniform(0.5, 4)
+            away = self.statements.bound * 1.1 if self.rng.random() < 0.1 else self.rng.uniform(0.5, 4)
             self.schedule(now + away, lambda at: self.restart(peer))
             return True
         return False
