@@ -341,14 +341,19 @@ void Daemon::make_exchanger() {
   exchanges.on_offered = [this](PeerId from, std::uint64_t exchange) {
     drive(gossip::ExchangeOffered{from, exchange});
   };
-  exchanges.on_answer_ended = [this](PeerId from, std::uint64_t exchange, bool completed) {
-    drive(gossip::AnswerEnded{from, exchange, completed});
+  exchanges.on_answer_ended = [this](PeerId from, std::uint64_t exchange, bool completed, bool poisoned) {
+    drive(gossip::AnswerEnded{from, exchange, completed, poisoned});
+  };
+  exchanges.on_state_advanced = [this](std::uint64_t chunks, std::uint64_t total) {
+    drive(gossip::StateAdvanced{chunks, total});
   };
   exchanges.on_state_arrived = [this] {
     state_copied_ = true;
     drive(gossip::StateArrived{});
   };
-  exchanges.on_state_lost = [this](std::string why) { drive(gossip::StateLost{std::move(why)}); };
+  exchanges.on_state_lost = [this](std::string why, bool poisoned) {
+    drive(gossip::StateLost{std::move(why), poisoned});
+  };
   exchanger_ = std::make_unique<Exchanger>(io_.get_executor(), *links_, std::move(exchanges));
 }
 
