@@ -1,0 +1,67 @@
+#include "lab/hunt.h"
+
+#include "tests/catch.h"
+
+namespace starling::lab {
+namespace {
+
+// A sanitizer makes a world ten times slower.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kSeeds = 4;
+#else
+constexpr std::uint64_t kSeeds = 40;
+#endif
+
+}  // namespace
+
+TEST_CASE("no kind of fault makes a swarm break its promises") {
+  for (const std::string& faults : Faults::names()) {
+    HuntOptions options;
+    options.faults = faults;
+    options.to = kSeeds;
+    options.threads = 2;
+    const HuntOutcome outcome = hunt(options);
+    CAPTURE(faults);
+    if (outcome.failure) FAIL(summary_text(options, outcome));
+    REQUIRE(outcome.totals.seeds == kSeeds);
+    REQUIRE(outcome.totals.exchanges_completed > 100 * kSeeds);
+  }
+}
+
+TEST_CASE("a seed replays to the same run, with or without its story, and another seed is another run") {
+  const HuntOptions options;
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    std::string story, again;
+    const auto told = hunt_seed(options, seed, &story);
+    REQUIRE(told.trace_hash == hunt_seed(options, seed).trace_hash);
+    REQUIRE(told.trace_hash == hunt_seed(options, seed, &again).trace_hash);
+    REQUIRE(told.trace_hash != hunt_seed(options, seed + 1).trace_hash);
+    REQUIRE(story == again);
+  }
+}
+
+TEST_CASE("a story tells the faults, what came of them, and what everybody believes in the end") {
+  HuntOptions options;
+  options.faults = "crash";
+  options.peers = 5;
+  std::string story;
+  hunt_seed(options, 3, &story);
+  for (const char* part : {"What will befall them:", "What happens:", "p0 trains", " knows of p", "asks p",
+                           "begins exchange 1 with", "is completed", "suspects p", "takes for failed p",
+                           "What they believe at"}) {
+    CAPTURE(part);
+    CHECK(story.find(part) != std::string::npos);
+  }
+}
+
+TEST_CASE("the line that replays a seed names what it needs, and no more") {
+  HuntOptions options;
+  options.from = 5;
+  options.to = 100;
+  CHECK(replay_line(options, 17) == "starling hunt --seeds 17..18 --faults all");
+  options.peers = 5;
+  options.faults = "links";
+  CHECK(replay_line(options, 17) == "starling hunt --seeds 17..18 --faults links --peers 5");
+}
+
+}  // namespace starling::lab
