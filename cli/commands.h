@@ -9,6 +9,7 @@ namespace starling::cli {
 Command peer_command();
 Command swarm_command();
 Command simulate_command();
+Command hunt_command();
 Command topology_list_command();
 Command topology_show_command();
 Command model_list_command();

@@ -713,9 +713,11 @@ Duration Membership::longest_suspicion() const {
 }
 
 Duration Membership::suspicion_window(const Record& record) const {
-  const double shortest = options_.suspicion_multiplier * to_seconds(options_.probe_interval);
   const double longest = to_seconds(longest_suspicion());
   if (record.accuser_count < 2) return from_seconds(longest);
+  // Even with many accusers there is time for the news to reach the suspect, and for its answer to come back.
+  const double shortest =
+      std::max(longest / 2, options_.suspicion_multiplier * to_seconds(options_.probe_interval));
   // Lifeguard, section IV.B: each independent accuser is worth less than the one before.
   const double share = std::log(static_cast<double>(record.accuser_count)) / std::log(kConfirmations + 1.0);
   return from_seconds(longest - (longest - shortest) * std::min(1.0, share));

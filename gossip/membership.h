@@ -34,8 +34,8 @@ namespace starling::gossip {
 struct MembershipOptions {
   Duration probe_interval = std::chrono::seconds(1);  // a member is probed every so often
   std::size_t helpers = 3;                            // asked to probe whom one hears nothing from
-  // A suspect has multiplier x max(1, log10 n) x probe_interval to refute, and with three further accusers
-  // multiplier x probe_interval.
+  // A suspect has multiplier x max(1, log10 n) x probe_interval to refute, and with three further accusers half
+  // of that, at least multiplier x probe_interval.
   double suspicion_multiplier = 4;
   // Between two Gossips, and longer by so much for every member told of: what a peer sends is bounded,
   // however large the swarm.

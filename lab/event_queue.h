@@ -1,24 +1,48 @@
 // Virtual time: what is to happen, ordered by (instant, order of scheduling). Nothing else decides what comes
-// first, so the same schedule replays the same run.
+// first, so the same schedule replays the same run. A happening is any callable of at most kHappeningBytes;
+// it lies in a slot of the queue's own, so scheduling one costs no allocation.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <memory>
+#include <new>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/time.h"
 
 namespace starling::lab {
 
 class EventQueue {
  public:
-  using Happening = std::function<void()>;
+  static constexpr std::size_t kHappeningBytes = 80;
+
+  EventQueue() = default;
+  EventQueue(const EventQueue&) = delete;
+  EventQueue& operator=(const EventQueue&) = delete;
+  ~EventQueue() {
+    for (const Entry& entry : entries_) finish(slot(entry.slot), false);
+  }
 
   // REQUIRES: at is not before now().
+  template <class Happening>
   void schedule(Instant at, Happening happening) {
-    entries_.push_back({at, next_sequence_++, std::move(happening)});
+    static_assert(sizeof(Happening) <= kHappeningBytes, "a happening holds little: a pointer, some indices");
+    static_assert(alignof(Happening) <= alignof(std::max_align_t));
+    STARLING_CHECK(at >= now_);
+    const std::uint32_t index = free_slot();
+    Slot& s = slot(index);
+    new (s.bytes) Happening(std::move(happening));
+    s.end = [](void* bytes, bool happens) {
+      auto* h = std::launder(static_cast<Happening*>(bytes));
+      if (happens) (*h)();
+      h->~Happening();
+    };
+    entries_.push_back({at, next_sequence_++, index});
     std::push_heap(entries_.begin(), entries_.end(), later);
   }
 
@@ -31,23 +55,45 @@ class EventQueue {
   // Advances to the next happening and lets it happen. REQUIRES: !empty().
   void run_one() {
     std::pop_heap(entries_.begin(), entries_.end(), later);
-    Entry entry = std::move(entries_.back());
+    const Entry entry = entries_.back();
     entries_.pop_back();
     now_ = entry.at;
-    entry.happening();
+    finish(slot(entry.slot), true);
+    free_.push_back(entry.slot);
   }
 
  private:
+  static constexpr std::size_t kBlock = 256;  // slots; a slot never moves, so a happening may schedule others
+
   struct Entry {
     Instant at;
     std::uint64_t sequence;
-    Happening happening;
+    std::uint32_t slot;
+  };
+  struct Slot {
+    alignas(std::max_align_t) std::byte bytes[kHappeningBytes];
+    void (*end)(void*, bool happens);
   };
   static bool later(const Entry& a, const Entry& b) {
-    return std::pair(a.at, a.sequence) > std::pair(b.at, b.sequence);
+    return a.at != b.at ? a.at > b.at : a.sequence > b.sequence;
+  }
+  static void finish(Slot& s, bool happens) { s.end(s.bytes, happens); }
+
+  Slot& slot(std::uint32_t index) { return blocks_[index / kBlock][index % kBlock]; }
+  std::uint32_t free_slot() {
+    if (free_.empty()) {
+      const auto first = static_cast<std::uint32_t>(blocks_.size() * kBlock);
+      blocks_.push_back(std::make_unique<Slot[]>(kBlock));
+      for (std::uint32_t i = kBlock; i > 0; --i) free_.push_back(first + i - 1);
+    }
+    const std::uint32_t index = free_.back();
+    free_.pop_back();
+    return index;
   }
 
   std::vector<Entry> entries_;  // a heap, the earliest first
+  std::vector<std::unique_ptr<Slot[]>> blocks_;
+  std::vector<std::uint32_t> free_;
   std::uint64_t next_sequence_ = 0;
   Instant now_;
 };

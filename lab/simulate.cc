@@ -67,37 +67,37 @@ class TrainingLearner : public Learner {
   std::uint64_t steps_ = 0;
 };
 
-std::vector<MachineOptions> make_machines(const training::Experiment& experiment) {
+// The experiment's machines, and what befalls them.
+void make_machines(const training::Experiment& experiment, WorldOptions& options) {
   const Duration step = experiment.pace.count() > 0 ? experiment.pace : std::chrono::milliseconds(20);
-  std::vector<MachineOptions> machines(experiment.peers);
   for (std::uint32_t i = 0; i < experiment.peers; ++i) {
-    machines[i].name = "p" + std::to_string(i);
-    machines[i].workers = experiment.workers;
-    machines[i].step = step;
+    MachineOptions machine;
+    machine.name = "p" + std::to_string(i);
+    machine.workers = experiment.workers;
+    machine.step = step;
+    options.machines.push_back(std::move(machine));
   }
   for (const auto& fault : experiment.faults) {
-    MachineOptions& machine = machines.at(fault.peer);
     const Instant from{fault.from};
     const Instant to = fault.to ? Instant{*fault.to} : kNever;
     switch (fault.kind) {
       case training::Fault::Kind::slow:
-        machine.slow.push_back({fault.factor, from, to});
+        options.incidents.emplace_back(Slow{fault.peer, fault.factor, from, to});
         break;
       case training::Fault::Kind::pause:
-        machine.pauses.push_back({from, to});
+        options.incidents.emplace_back(Pause{fault.peer, from, to});
         break;
       case training::Fault::Kind::crash:
-        machine.crash = from;
+        options.incidents.emplace_back(Crash{fault.peer, from});
         break;
       case training::Fault::Kind::leave:
-        machine.leave = from;
+        options.incidents.emplace_back(Leave{fault.peer, from});
         break;
       case training::Fault::Kind::join:
-        machine.start = from;
+        options.machines.at(fault.peer).start = from;
         break;
     }
   }
-  return machines;
 }
 
 const char* state_name(MachineState state) {
@@ -168,9 +168,10 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
 
   WorldOptions world_options;
   world_options.seed = experiment.seed;
-  world_options.network = {experiment.latency, experiment.bandwidth, Duration{0}};
+  world_options.network.latency = experiment.latency;
+  world_options.network.bandwidth = experiment.bandwidth;
   world_options.arena_floats = plan->layout.arena_size();
-  world_options.machines = make_machines(experiment);
+  make_machines(experiment, world_options);
   auto& manifest = world_options.manifest;
   manifest.model = experiment.model;
   manifest.data = data->name;
@@ -252,17 +253,9 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     metrics << training::to_json(line) << '\n';
   };
 
-  const auto running = [&] {
-    for (std::uint32_t i = 0; i < world.machines(); ++i) {
-      const auto state = world.machine(i).state;
-      if (state == MachineState::running || state == MachineState::waiting) return true;
-    }
-    return false;
-  };
   std::uint64_t seen = 0;
   bool ending = false;
-  std::uint64_t happenings = 0;
-  while ((++happenings % 64 != 0 || running()) && world.run_one()) {
+  while (!world.over() && world.run_one()) {
     if (failure) return *failure;
     if (world.samples() == seen) continue;
     if (!ending && options.interrupted && options.interrupted()) {

@@ -1,54 +1,154 @@
-// Links of the virtual world: each ordered pair of machines has a control and a bulk link, a
-// first-in-first-out pipe with a bandwidth and a latency. A message occupies its link for its length, then
-// travels.
+// Connections of the virtual world. Two machines share one control connection, and each dials a bulk
+// connection of its own to the other. A connection is two first-in-first-out ways with a bandwidth and a
+// latency: order holds within one while it lasts, never between two. Whatever TCP and transport::LinkTable
+// would do under a fault is played here: what is cut off waits and is sent again, a dial or a write that
+// takes too long breaks the connection, a broken connection loses all that is under way in it, and a link's
+// queue is bounded.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <map>
-#include <tuple>
+#include <optional>
+#include <unordered_map>
+#include <vector>
 
 #include "base/random.h"
 #include "base/time.h"
-#include "wire/messages.h"
+#include "lab/event_queue.h"
+#include "lab/packet.h"
 
 namespace starling::lab {
 
 struct NetworkOptions {
   Duration latency = std::chrono::microseconds(100);
-  double bandwidth = 1e9;      // bits per second, of each link
-  Duration latency_jitter{0};  // mean of an exponentially distributed addition, drawn per message
+  double bandwidth = 1e9;      // bits per second, of each way
+  Duration latency_jitter{0};  // mean of an exponentially distributed addition, drawn per packet
+  double tail_chance = 0;      // of a packet whose travel takes tail_factor times as long
+  double tail_factor = 1;
+  Duration dial_limit = std::chrono::seconds(5);    // for what needs a new connection
+  Duration write_limit = std::chrono::seconds(10);  // for a packet on one that stands
+  Duration stall_limit = std::chrono::seconds(15);  // for whoever only listens on a bulk connection
+  std::size_t waiting_max = 256;    // packets that wait at a way's beginning; the oldest goes first
+  std::size_t travelling_max = 64;  // packets on the way, the receiver's buffers included
+};
+
+struct Connection {
+  std::uint32_t dialer, acceptor;  // of a control connection: the lower index, the higher
+  wire::Purpose purpose;
+  std::uint32_t epoch = 0;  // counts the times it broke
+
+  std::uint32_t other(std::uint32_t end) const { return end == dialer ? acceptor : dialer; }
+
+ private:
+  friend class VirtualNetwork;
+  struct Way {
+    Instant free_at, last_arrival;
+    std::uint32_t travelling = 0;
+    bool stalled = false, armed = false;
+    std::vector<PacketPtr> waiting;
+  };
+  bool stands = false;                // its handshake is made
+  bool hole_written = false;          // the deaf end has sent something
+  std::optional<std::uint32_t> deaf;  // the end that does not know the connection is gone
+  std::array<Way, 2> ways{};          // from the dialer, from the acceptor
+
+  Way& way_from(std::uint32_t end) { return ways[end == dialer ? 0 : 1]; }
+};
+
+// What the network needs to know of machines, and tells them.
+class NetworkHost {
+ public:
+  enum class Reach : std::uint8_t {
+    up,
+    refuses,  // nobody listens there
+    silent,   // not even that is said
+  };
+  virtual Reach reach(std::uint32_t machine) const = 0;
+  // When what arrives there now is looked at: now, or the end of a pause.
+  virtual Instant awake(std::uint32_t machine) const = 0;
+  virtual void arrived(Connection& connection, std::uint32_t from, std::uint32_t to, Packet& packet) = 0;
+  // `end` learns that the connection of this epoch is no more; `undelivered` if something it sent was lost.
+  virtual void broken(Connection& connection, std::uint32_t end, std::uint32_t epoch, bool undelivered) = 0;
+
+ protected:
+  ~NetworkHost() = default;
+};
+
+struct Interval {
+  Instant from, to;
+  bool covers(Instant at) const { return from <= at && at < to; }
 };
 
 class VirtualNetwork {
  public:
-  VirtualNetwork(NetworkOptions options, Random random) : options_(options), random_(random) {}
+  VirtualNetwork(NetworkOptions options, Random random, EventQueue& queue, NetworkHost& host)
+      : options_(options), random_(random), queue_(queue), host_(host) {}
+  VirtualNetwork(const VirtualNetwork&) = delete;
+  VirtualNetwork& operator=(const VirtualNetwork&) = delete;
 
-  struct Passage {
-    Instant departure;  // the last byte has left; the link is free again
-    Instant arrival;    // never earlier than that of what was sent before on the same link
-  };
-  Passage send(Instant now, std::uint32_t from, std::uint32_t to, wire::Purpose purpose, std::size_t bytes) {
-    Link& link = links_[{from, to, purpose}];
-    const double seconds = static_cast<double>(bytes) * 8 / options_.bandwidth;
-    const Instant departure = std::max(now, link.free_at) + from_seconds(seconds);
-    Duration travel = options_.latency;
-    if (options_.latency_jitter.count() > 0) {
-      travel += from_seconds(random_.exponential() * to_seconds(options_.latency_jitter));
-    }
-    link.free_at = departure;
-    link.last_arrival = std::max(link.last_arrival, departure + travel);
-    return {departure, link.last_arrival};
-  }
+  // They live as long as the network.
+  Connection& control(std::uint32_t a, std::uint32_t b);
+  Connection& bulk(std::uint32_t dialer, std::uint32_t acceptor);
+
+  // REQUIRES: `from` is an end of the connection.
+  void send(Connection& connection, std::uint32_t from, PacketPtr packet);
+
+  // ---- faults ----
+  // Nothing gets from one machine to the other meanwhile; what was under way already arrives.
+  void cut(std::uint32_t from, std::uint32_t to, Interval interval);
+  // The bandwidth between two machines, both ways, is divided by `factor` meanwhile.
+  void clog(std::uint32_t a, std::uint32_t b, Interval interval, double factor);
+  // All connections between two machines break; both ends learn it.
+  void reset(std::uint32_t a, std::uint32_t b);
+  void reset(Connection& connection);
+  // All connections between two machines break; one end learns it, the other talks into a hole.
+  void half_open(std::uint32_t knows, std::uint32_t deaf);
+  // A machine's process is gone. Its last words are still sent where it ended in order.
+  enum class Ending : std::uint8_t { orderly, crash, power_loss };
+  void down(std::uint32_t machine, Ending ending);
+  // A machine is back after a power loss: whatever others still send to its former self is refused.
+  void up_again(std::uint32_t machine);
 
   Duration latency() const { return options_.latency; }
+  // The longest that any way's queue ever was, packets that travel included.
+  std::size_t longest_queue() const { return longest_queue_; }
+  std::uint64_t dropped() const { return dropped_; }  // from full queues
+  std::uint64_t broken() const { return broken_; }    // connections
 
  private:
-  struct Link {
-    Instant free_at, last_arrival;
+  using Way = Connection::Way;
+  struct Clog {
+    Interval interval;
+    double factor;
   };
+
+  Connection& connection(std::uint32_t dialer, std::uint32_t acceptor, wire::Purpose purpose);
+  template <class Do>
+  void for_pair(std::uint32_t a, std::uint32_t b, Do act);
+  void into_hole(Connection& c, std::uint32_t from);
+  void transmit(Connection& c, std::uint32_t from, PacketPtr packet);
+  void pump(Connection& c, std::uint32_t from);
+  void stall(Connection& c, std::uint32_t from, PacketPtr packet, Instant clear);
+  void arrive(Connection& c, std::uint32_t epoch, std::uint32_t from, PacketPtr packet);
+  void sever(Connection& c, std::optional<Duration> dialer_learns, std::optional<Duration> acceptor_learns);
+  void tell(Connection& c, std::uint32_t end, std::uint32_t epoch, bool undelivered, Instant at);
+  void make_half_open(Connection& c, std::uint32_t knows);
+  Instant clear_of_cuts(std::uint32_t from, std::uint32_t to) const;
+  Instant sent_by(std::uint32_t from, std::uint32_t to, std::size_t bytes) const;
+  Duration travel();
+  void note_length(const Way& way);
+
   NetworkOptions options_;
   Random random_;
-  std::map<std::tuple<std::uint32_t, std::uint32_t, wire::Purpose>, Link> links_;
+  EventQueue& queue_;
+  NetworkHost& host_;
+  std::unordered_map<std::uint64_t, Connection> connections_;  // found by their ends, never walked through
+  std::vector<std::vector<Connection*>> of_machine_;           // in the order they were first used
+  std::unordered_map<std::uint64_t, std::vector<Interval>> cuts_;
+  std::unordered_map<std::uint64_t, std::vector<Clog>> clogs_;
+  std::size_t longest_queue_ = 0;
+  std::uint64_t dropped_ = 0, broken_ = 0;
 };
 
 }  // namespace starling::lab

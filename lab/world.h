@@ -1,22 +1,25 @@
 // The virtual driver of the core: machines with a gossip::Peer, an arena and a learner each, on virtual
-// links, in one event queue. The protocol decisions are the product's (gossip), the exchange arithmetic is
-// the product's (training/exchange); only sockets, clocks and threads are played. docs/ARCHITECTURE.md sets
-// the two drivers side by side.
+// links, in one event queue, under a schedule of incidents (lab/faults.h). The protocol decisions are the
+// product's (gossip), the exchange arithmetic is the product's (training/exchange); only sockets, clocks,
+// disks and threads are played. docs/ARCHITECTURE.md sets the two drivers side by side.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/random.h"
 #include "gossip/peer.h"
 #include "lab/event_queue.h"
+#include "lab/faults.h"
 #include "lab/learner.h"
+#include "lab/sabotage.h"
 #include "lab/virtual_network.h"
+#include "lab/watcher.h"
 #include "models/arena.h"
 #include "training/exchange.h"
 
@@ -24,19 +27,10 @@ namespace starling::lab {
 
 struct MachineOptions {
   std::string name;
-  Instant start;              // when its process starts
+  Instant start{};            // when its process starts
   std::uint32_t workers = 1;  // Hogwild workers
-  Duration step{0};           // time of one step of one worker, unslowed
-  struct Slow {
-    double factor;
-    Instant from, to;
-  };
-  std::vector<Slow> slow;
-  struct Pause {
-    Instant from, to;
-  };
-  std::vector<Pause> pauses;  // nothing happens on the machine meanwhile; what arrives waits
-  std::optional<Instant> crash, leave;
+  Duration step{0};           // mean time of one step of one worker, unslowed
+  double step_spread = 0;     // 0: steps take equally long; 1: exponentially distributed
 };
 
 struct WorldOptions {
@@ -47,13 +41,18 @@ struct WorldOptions {
   std::size_t window = training::kDefaultWindow;
   wire::Manifest manifest;
   std::optional<gossip::RunRules> rules;  // of the manifest; must be set
-  gossip::MembershipOptions membership;
-  std::vector<MachineOptions> machines;  // the first to start begins the run, the others join through it
+  gossip::PeerOptions peer;               // what is the same for all: limits and intervals
+  std::vector<MachineOptions> machines;   // the first to start begins the run, the others join through it
+  std::vector<Incident> incidents;
+  // How often a machine writes the addresses of the members it knows; 0: never. A new instance that finds
+  // them joins through these, and begins the run anew if nobody has answered after so long.
+  Duration cache_interval{0};
+  Duration begin_after = std::chrono::seconds(20);
+  Watcher* watcher = nullptr;  // outlives the world, as does:
+  Sabotage* sabotage = nullptr;
 };
 
-enum class MachineState : std::uint8_t { waiting, running, finished, left, failed, crashed };
-
-class World {
+class World final : private NetworkHost {
  public:
   // A learner and the first parameters for machine i. Only the beginner starts from those; the others copy.
   using MakeLearner = std::function<std::unique_ptr<Learner>(std::uint32_t machine)>;
@@ -66,6 +65,8 @@ class World {
   void run();
   // Asks every machine to end its run now.
   void end_all();
+  // No machine runs or waits for its first start.
+  bool over() const { return open_ == 0; }
 
   Instant now() const { return queue_.now(); }
   std::size_t pending() const { return queue_.size(); }  // happenings that are scheduled
@@ -75,7 +76,7 @@ class World {
     const std::string& name;
     MachineState state;
     const models::Arena& arena;
-    std::uint64_t steps, samples;
+    std::uint64_t steps, samples;  // of all its instances
     const gossip::ExchangeCounts& exchanges;
     std::uint64_t half_applied_chunks, bytes_sent;
     double loss;
@@ -83,30 +84,68 @@ class World {
     const std::vector<float>& before_settling;  // empty until its training ended
     bool has_parameters;                        // began the run or has copied them
     wire::Phase phase;
-    PeerId id;
+    PeerId id;                             // of the latest instance
     const gossip::Membership* membership;  // what it knows of the others; null before its start
+    std::optional<Instant> training_since;
   };
   MachineView machine(std::uint32_t i) const;
+  // The machine whose instance, present or past, has this id.
+  std::optional<std::uint32_t> machine_of(PeerId id) const;
+  // For how long a machine was paused within an interval.
+  Duration paused_within(std::uint32_t i, Instant from, Instant to) const;
 
   std::uint64_t samples() const { return samples_; }  // of all machines
   std::uint64_t trace_hash() const { return trace_; }
   // When the first step of any machine began; nullopt before that.
   std::optional<Instant> training_began() const { return training_began_; }
+  const VirtualNetwork& network() const { return network_; }
+  // The longest that any queue of messages ever was.
+  std::size_t longest_queue() const;
+  const WorldOptions& options() const { return options_; }
 
   // The energy of «Overlap»: sum of m |v - mean|^2 over the parts of every machine that has parameters, in
   // double, with the loans that are out. Equals sum |x - mean|^2 when nothing is in flight.
   double energy() const;
   // True if no exchange is under way. (What a crashed machine had lent stays lent.)
-  bool quiet() const;
+  bool quiet() const { return exchanges_under_way_ == 0; }
 
  private:
   struct Machine;
   struct Own;
+  struct Answer;
 
+  // NetworkHost.
+  Reach reach(std::uint32_t machine) const override;
+  Instant awake(std::uint32_t machine) const override;
+  void arrived(Connection& connection, std::uint32_t from, std::uint32_t to, Packet& packet) override;
+  void broken(Connection& connection, std::uint32_t end, std::uint32_t epoch, bool undelivered) override;
+
+  // A machine's life (world.cc).
+  void play(const Incident& incident);
+  void play_one(const Crash& crash);
+  void play_one(const Leave& leave);
+  void play_one(const Pause& pause);
+  void play_one(const Slow& slow);
+  void play_one(const SlowDisk& disk);
+  void play_one(const Drift& drift);
+  void play_one(const Poison& poison);
+  void play_one(const Cut& cut);
+  void play_one(const Partition& partition);
+  void play_one(const Clog& clog);
+  void play_one(const Reset& reset);
+  void play_one(const HalfOpen& half_open);
+  void play_one(const Mutation& mutation);
   void start_machine(std::uint32_t i);
-  void step(std::uint32_t i, const gossip::Event& event);
+  void restart(std::uint32_t i, Instant at, bool cached);
+  void introduce(std::uint32_t i, gossip::PeerOptions& peer, bool cached) const;
+  void write_cache(std::uint32_t i);
+  void take_down(std::uint32_t i, MachineState state, bool silent = false);
+
+  // The driver's loop.
+  void step(std::uint32_t i, gossip::Event event);
+  void wake(std::uint32_t i);
   void carry_out(std::uint32_t i, std::vector<gossip::Action>& actions);
-  void act(std::uint32_t i, const gossip::Send& send);
+  void act(std::uint32_t i, gossip::Send& send);
   void act(std::uint32_t i, const gossip::Prepare& prepare);
   void act(std::uint32_t i, const gossip::FetchState& fetch);
   void act(std::uint32_t i, const gossip::AbortFetch&);
@@ -117,37 +156,49 @@ class World {
   void act(std::uint32_t i, const gossip::AbortExchange& abort);
   void act(std::uint32_t i, const gossip::AnswerOffer& answer);
   void act(std::uint32_t i, const gossip::Finish& finish);
-  void act(std::uint32_t i, const gossip::Notice&);
+  void act(std::uint32_t i, const gossip::Notice&) { static_cast<void>(i); }
+  // Schedules something for a machine: dropped if that instance is down by then, put off while it is paused.
+  template <class Happening>
+  void later(Instant at, std::uint32_t i, Happening happening);
 
-  // Schedules something for a machine: dropped if it is down by then, put off while it is paused.
-  void later(Instant at, std::uint32_t i, std::function<void()> happening);
-  // Sends `bytes` and lets `arrive` happen at the other end; `lost` happens here if nobody is up there.
-  VirtualNetwork::Passage transmit(std::uint32_t from, std::uint32_t to, wire::Purpose purpose,
-                                   std::size_t bytes, std::function<void()> arrive,
-                                   std::function<void()> lost);
   void begin_step(std::uint32_t i, std::uint32_t worker);
+  void end_step(std::uint32_t i, std::uint32_t worker);
+  bool mutated(std::uint32_t from, std::uint32_t to, const wire::Message& message);
+
+  // Bulk (world_bulk.cc).
+  PacketPtr packet(std::uint32_t from, Packet::Kind kind, std::uint64_t exchange, std::size_t bytes) const;
+  void send_values(Connection& connection, std::uint32_t from, PacketPtr packet, Values values);
   void send_chunks(std::uint32_t i);
-  void answer_chunk(std::uint32_t i, std::uint32_t from, std::uint64_t exchange, std::size_t chunk,
-                    const std::shared_ptr<std::vector<float>>& a);
-  void take_reply(std::uint32_t i, std::uint64_t exchange, std::size_t chunk,
-                  const std::shared_ptr<std::vector<float>>& b, float w);
-  void give_up(std::uint32_t i);  // the own exchange in flight
+  void answer_chunk(std::uint32_t i, std::uint32_t from, Connection& connection, const Packet& packet);
+  void take_reply(std::uint32_t i, const Packet& packet);
   void end_own(std::uint32_t i, gossip::Outcome outcome);
-  void end_answer(std::uint32_t i, std::uint32_t from, std::uint64_t exchange);
-  void send_state(std::uint32_t donor, std::uint32_t to, std::size_t chunk, std::uint64_t attempt);
-  void take_down(std::uint32_t i, MachineState state);
+  void end_loans(std::uint32_t i, bool counted);
+  void end_answer(std::uint32_t i, PeerId from, std::uint64_t exchange, bool poisoned);
+  void end_answers(std::uint32_t i, const Connection& connection, std::uint32_t epoch);
+  void give_state(std::uint32_t donor, std::uint32_t to, Connection& connection, const Packet& request);
+  void send_state(std::uint32_t donor, std::uint32_t to, std::uint32_t epoch, std::size_t chunk,
+                  std::uint64_t attempt);
+  void take_state(std::uint32_t i, Connection& connection, const Packet& packet);
+  void lose_state(std::uint32_t i, const char* why, bool poisoned);
+
   void trace(std::uint32_t i, std::uint64_t kind, std::uint64_t detail);
-  std::uint32_t index_of(PeerId id) const;
+  std::uint32_t index_of(PeerId id) const { return by_id_.at(id.value); }
+  PeerId new_id(std::uint32_t i);
 
   WorldOptions options_;
   MakeLearner make_learner_;
-  Random random_;
+  std::vector<float> first_parameters_;
+  Random random_, ids_, spoiling_;
   EventQueue queue_;
   VirtualNetwork network_;
   std::vector<std::unique_ptr<Machine>> machines_;
-  std::map<Address, std::uint32_t> by_address_;
-  std::map<PeerId, std::uint32_t> by_id_;
+  std::unordered_map<std::string, std::uint32_t> by_host_;
+  std::unordered_map<std::uint64_t, std::uint32_t> by_id_;
+  std::vector<Mutation> mutations_;
+  std::vector<gossip::Action> actions_;
   std::uint32_t beginner_ = 0;
+  std::size_t open_ = 0;
+  std::size_t exchanges_under_way_ = 0;
   std::uint64_t samples_ = 0;
   std::uint64_t trace_ = 0;
   std::optional<Instant> training_began_;

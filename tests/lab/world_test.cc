@@ -20,8 +20,14 @@ Scene story(std::uint64_t seed, std::uint32_t n, gossip::Pace pace, Duration len
   Scene scene = scene_of(seed, n, rules_of("complete", pace, {{}, {}, length}), 10ms);
   scene.options.network.latency = 1ms;
   scene.options.network.latency_jitter = 3ms;
+<<<<<<< HEAD
   scene.options.membership.probe_interval = 100ms;
   scene.options.membership.gossip_interval = 50ms;
+=======
+  scene.options.peer.membership.probe_interval = 100ms;
+  scene.options.peer.membership.probe_timeout = 100ms;
+  scene.options.peer.membership.gossip_interval = 50ms;
+>>>>>>> h-world
   return scene;
 }
 
@@ -38,7 +44,7 @@ TEST_CASE("when a machine crashes, the others know it, go on, and finish") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     for (const std::uint32_t victim : {0U, 2U}) {
       Scene scene = story(seed, 4, kAlways, 3s);
-      scene.options.machines[victim].crash = at_instant(1s);
+      scene.options.incidents.emplace_back(Crash{victim, at_instant(1s)});
       Watched watched(scene);
       watched.run(at_instant(2900ms));
       CAPTURE(seed, victim);
@@ -64,7 +70,7 @@ TEST_CASE(
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     Scene scene = story(seed, 4, kAlways, 2s);
     scene.adding_steps = 3;
-    scene.options.machines[1].crash = at_instant(500ms);
+    scene.options.incidents.emplace_back(Crash{1, at_instant(500ms)});
     Watched watched(scene);
     watched.run(at_instant(499ms));
     CAPTURE(seed);
@@ -94,7 +100,12 @@ TEST_CASE("an answerer is free again when the machine that asked it crashes or l
     for (std::uint32_t i = 2; i < 42; ++i) {
       auto& machine = scene.options.machines[i];
       machine.start = at_instant(100ms * i);
-      (crash ? machine.crash : machine.leave) = machine.start + 1501ms;
+      const Instant end = machine.start + 1501ms;
+      if (crash) {
+        scene.options.incidents.emplace_back(Crash{i, end});
+      } else {
+        scene.options.incidents.emplace_back(Leave{i, end});
+      }
     }
     Watched watched(scene);
     watched.run(at_instant(7s));
@@ -113,7 +124,7 @@ TEST_CASE("an answerer is free again when the machine that asked it crashes or l
 TEST_CASE("a machine that leaves is known to have left, not to have failed") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Scene scene = story(seed, 4, kEveryTwoSteps, 3s);
-    scene.options.machines[2].leave = at_instant(1s);
+    scene.options.incidents.emplace_back(Leave{2, at_instant(1s)});
     Watched watched(scene);
     watched.run(at_instant(2900ms));
     CAPTURE(seed);
@@ -154,7 +165,7 @@ TEST_CASE("when a donor crashes in the middle of a copy, the joiner copies from 
     scene.options.network.bandwidth = 1e6;  // a copy takes 40 ms
     scene.options.network.latency_jitter = 0ms;
     scene.options.machines[2].start = at_instant(1s);
-    scene.options.machines[1].crash = at_instant(1030ms);
+    scene.options.incidents.emplace_back(Crash{1, at_instant(1030ms)});
     Watched watched(scene);
     watched.run(at_instant(1029ms));
     CAPTURE(seed);
@@ -178,7 +189,7 @@ TEST_CASE("a paused machine stops no other, and goes on when it wakes") {
     Scene scene = story(seed, 4, kEveryTwoSteps, 4s);
     Watched undisturbed(scene);
     undisturbed.run();
-    scene.options.machines[1].pauses.push_back({at_instant(1s), at_instant(2s)});
+    scene.options.incidents.emplace_back(Pause{1, at_instant(1s), at_instant(2s)});
     Watched watched(scene);
     watched.run(at_instant(1900ms));
     CAPTURE(seed);
@@ -200,7 +211,7 @@ TEST_CASE("a paused machine stops no other, and goes on when it wakes") {
 
 TEST_CASE("a pause without end leaves one machine running for ever and ends the world all the same") {
   Scene scene = story(1, 3, kEveryTwoSteps, 2s);
-  scene.options.machines[1].pauses.push_back({at_instant(1s), kNever});
+  scene.options.incidents.emplace_back(Pause{1, at_instant(1s), kNever});
   Watched watched(scene);
   watched.run();
   REQUIRE_FALSE(watched.world.run_one());
@@ -214,7 +225,7 @@ TEST_CASE("a slow machine slows itself alone") {
   Scene scene = story(1, 4, kEveryTwoSteps, 4s);
   Watched undisturbed(scene);
   undisturbed.run();
-  scene.options.machines[2].slow.push_back({10, at_instant(0s), kNever});
+  scene.options.incidents.emplace_back(Slow{2, 10, at_instant(0s), kNever});
   Watched watched(scene);
   watched.run();
   const auto usual = steps_of(undisturbed), steps = steps_of(watched);
@@ -227,8 +238,8 @@ TEST_CASE("a slow machine slows itself alone") {
 
 TEST_CASE("slowness and pauses last only as long as they should") {
   Scene scene = story(1, 1, kEveryTwoSteps, 4s);
-  scene.options.machines[0].slow.push_back({10, at_instant(1s), at_instant(2s)});
-  scene.options.machines[0].pauses.push_back({at_instant(3s), at_instant(3500ms)});
+  scene.options.incidents.emplace_back(Slow{0, 10, at_instant(1s), at_instant(2s)});
+  scene.options.incidents.emplace_back(Pause{0, at_instant(3s), at_instant(3500ms)});
   Watched watched(scene);
   watched.run();
   // 1 s fast, 1 s slow, 1 s fast, half a second asleep, half a second fast.
@@ -241,7 +252,7 @@ TEST_CASE(
     "included") {
   Scene scene = story(3, 4, kEveryTwoSteps, 1h);
   scene.options.rules->end = {1000, {}, {}};  // one sample a step
-  scene.options.machines[3].crash = at_instant(1s);
+  scene.options.incidents.emplace_back(Crash{3, at_instant(1s)});
   Watched watched(scene);
   watched.run();
   REQUIRE(watched.over());
@@ -290,7 +301,7 @@ TEST_CASE("what is scheduled stays bounded, however long a world lasts") {
     Scene scene = story(6, 6, pace, 20s);
     scene.options.network.latency = 200us;
     scene.options.network.latency_jitter = 500us;
-    scene.options.machines[4].crash = at_instant(5s);
+    scene.options.incidents.emplace_back(Crash{4, at_instant(5s)});
     Watched watched(scene);
     std::size_t early = 0, late = 0;
     while (!watched.over()) {

@@ -1,0 +1,455 @@
+#include "lab/checkers.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "base/hash.h"
+#include "lab/shim.h"
+
+namespace starling::lab {
+
+namespace {
+
+constexpr double kUlp = 0x1p-23;
+constexpr Duration kEnergyEvery = std::chrono::seconds(4);
+
+std::uint64_t hash_of(std::span<const float> values) {
+  return hash64(std::as_bytes(values));
+}
+
+std::uint64_t key_of(PeerId initiator, std::uint64_t exchange, std::size_t chunk) {
+  const std::array<std::uint64_t, 3> words{initiator.value, exchange, chunk};
+  return hash64(std::as_bytes(std::span(words)));
+}
+
+std::string seconds(Duration d) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f s", to_seconds(d));
+  return text;
+}
+
+double sum_of(std::span<const float> values) {
+  double sum = 0;
+  for (const float v : values) sum += v;
+  return sum;
+}
+
+std::span<const float> arena_of(const World::MachineView& view) {
+  return {view.arena.data(), view.arena.size()};
+}
+
+const char* liveness_name(wire::Liveness liveness) {
+  static constexpr std::array<const char*, 4> kNames = {"alive", "suspect", "failed", "left"};
+  return kNames.at(static_cast<std::size_t>(liveness));
+}
+
+bool is_live(wire::Liveness liveness) {
+  return liveness <= wire::Liveness::suspect;
+}
+
+template <class Look>
+void for_members(const gossip::Membership& membership, Look look) {
+  for (const auto& entry : membership.others()) {
+    look(member_of(entry));
+  }
+}
+
+}  // namespace
+
+void Checkers::watch(const World& world) {
+  world_ = &world;
+  shadows_.resize(world.machines());
+  current_.resize(world.machines());
+  seen_.resize(world.machines());
+}
+
+void Checkers::violate(int statement, std::string text) {
+  if (!violation_) violation_ = Violation{statement, world_->now(), std::move(text)};
+}
+
+const std::string& Checkers::name(std::uint32_t machine) const {
+  return world_->options().machines[machine].name;
+}
+
+std::string Checkers::called(const Instance& instance) const {
+  return name(instance.machine) + " (" + to_string(instance.id) + ")";
+}
+
+Checkers::Open& Checkers::open(PeerId initiator, std::uint64_t exchange, std::size_t chunk) {
+  Open& open = open_[key_of(initiator, exchange, chunk)];
+  open.initiator = initiator;
+  open.exchange = exchange;
+  return open;
+}
+
+// ---- machines ----
+
+void Checkers::started(std::uint32_t machine) {
+  current_[machine] = instances_.size();
+  const PeerId id = world_->machine(machine).id;
+  by_id_[id.value] = instances_.size();
+  instances_.push_back({id, machine});
+  seen_[machine].clear();
+  shadows_[machine] = {};
+  energy_ = -1;
+}
+
+void Checkers::ended(std::uint32_t machine, MachineState) {
+  Instance& instance = instance_of(machine);
+  instance.ended = world_->now();
+  instance.incarnation =
+      std::max(instance.incarnation, world_->machine(machine).membership->self().incarnation);
+  Shadow& shadow = shadows_[machine];
+  if (shadow.live) ledger_ -= sum_of(shadow.values);
+  shadow.live = false;
+  energy_ = -1;
+}
+
+void Checkers::event(std::uint32_t machine, const gossip::Event& event) {
+  if (std::holds_alternative<gossip::LeaveRequested>(event)) instance_of(machine).leaving = true;
+  const auto* ended = std::get_if<gossip::ExchangeEnded>(&event);
+  if (ended == nullptr) return;
+  if (ended->outcome == gossip::Outcome::aborted) ++counts_.exchanges_aborted;
+  if (ended->outcome != gossip::Outcome::completed) return;
+  ++counts_.exchanges_completed;
+  const std::size_t chunks = (world_->options().arena_floats - 1) / world_->options().chunk_floats + 1;
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    if (open_.contains(key_of(instance_of(machine).id, ended->exchange, chunk))) {
+      violate(2, name(machine) + " takes exchange " + std::to_string(ended->exchange) +
+                     " for completed and never mixed chunk " + std::to_string(chunk));
+    }
+  }
+}
+
+void Checkers::action(std::uint32_t machine, const gossip::Action& action) {
+  if (std::holds_alternative<gossip::StopTraining>(action)) shadows_[machine].stopped = true;
+  if (std::holds_alternative<gossip::Finish>(action)) instance_of(machine).leaving = true;
+  if (std::holds_alternative<gossip::AbortExchange>(action)) ++counts_.exchanges_aborted;
+  if (const auto* begin = std::get_if<gossip::BeginExchange>(&action))
+    instance_of(machine).exchange = begin->exchange;
+}
+
+void Checkers::stood_still(std::uint32_t machine) {
+  violate(9,
+          "the core of " + name(machine) + " asks to be woken at an instant that is not later than its now");
+}
+
+void Checkers::poison_arrived(std::uint32_t machine, std::uint32_t from, bool refused) {
+  energy_ = -1;
+  ++counts_.poison_refused;
+  if (!refused) violate(4, name(machine) + " took a spoiled chunk of " + name(from) + " for good");
+}
+
+void Checkers::mutation_arrived(std::uint32_t machine, std::uint32_t from, bool refused) {
+  ++counts_.mutations_refused;
+  if (!refused) violate(1, name(machine) + " took a frame of " + name(from) + " with a flipped bit for good");
+}
+
+// ---- numbers ----
+
+void Checkers::has_parameters(std::uint32_t machine) {
+  Shadow& shadow = shadows_[machine];
+  const auto values = arena_of(world_->machine(machine));
+  shadow.live = true;
+  shadow.values.assign(values.begin(), values.end());
+  ledger_ += sum_of(values);
+  energy_ = -1;
+  if (!training::all_acceptable(values))
+    violate(4, name(machine) + " begins with parameters that are poisoned");
+}
+
+void Checkers::step_began(std::uint32_t machine, Duration takes) {
+  Shadow& shadow = shadows_[machine];
+  shadow.step_began = world_->now();
+  shadow.step_takes = takes;
+}
+
+void Checkers::step_ended(std::uint32_t machine) {
+  Shadow& shadow = shadows_[machine];
+  shadow.stepped += shadow.step_takes;
+  shadow.longest_step = std::max(shadow.longest_step, shadow.step_takes);
+  const Duration paused = world_->paused_within(machine, shadow.step_began, world_->now());
+  if (world_->now() - shadow.step_began > shadow.step_takes + paused)
+    violate(5, name(machine) + " adds a gradient that is older than its step");
+  const auto now = arena_of(world_->machine(machine));
+  if (std::memcmp(now.data(), shadow.values.data(), now.size_bytes()) == 0) return;
+  double added = 0, magnitude = 0;
+  for (std::size_t f = 0; f < now.size(); ++f) {
+    added += static_cast<double>(now[f]) - shadow.values[f];
+    magnitude += std::abs(now[f]);
+  }
+  ledger_ += added;
+  rounding_ += kUlp * kUlp * magnitude;
+  std::copy(now.begin(), now.end(), shadow.values.begin());
+  energy_ = -1;
+}
+
+// One side mixed: its chunk must be what it was, plus w (theirs - own), and nothing that was not acceptable
+// before. The energy of the parts that changed must not have risen: with the mean kept, distances may be
+// measured from any point, here from the other side's value.
+void Checkers::check_mix(const Mix& mix, std::span<const float> own, std::span<const float> theirs,
+                         bool responder) {
+  Shadow& shadow = shadows_[mix.machine];
+  const auto& options = world_->options();
+  const std::size_t offset = mix.chunk * options.chunk_floats;
+  const auto now = arena_of(world_->machine(mix.machine)).subspan(offset, own.size());
+  const std::span<float> before = std::span(shadow.values).subspan(offset, own.size());
+  const bool loan = !mix.lent.empty();
+  const double w = mix.w;
+  double shift = 0, square = 0, energy_before = 0, energy_after = 0, magnitude = 0;
+  double worst = 0;
+  for (std::size_t f = 0; f < own.size(); ++f) {
+    const double o = own[f], t = theirs[f], x0 = before[f], x1 = now[f];
+    const double delta = w * (t - o);
+    shift += delta;
+    const double size = std::abs(o) + std::abs(t) + std::abs(x0);
+    magnitude += size;
+    square += size * size;
+    worst = std::max(worst, std::abs(x1 - (x0 + delta)) - 4 * kUlp * size);
+    if (responder) {
+      const double free = loan ? 2 * x0 - mix.lent[f] : x0;
+      worst = std::max(worst, std::abs(o - free) - 4 * kUlp * (size + std::abs(free)));
+      const double y = loan ? 2 * x1 - mix.lent[f] : x1;
+      const double mass = loan ? 0.5 : 1;
+      energy_before += mass * (o - t) * (o - t);
+      energy_after += mass * (y - t) * (y - t) + w * (o - t) * (o - t);
+    } else {
+      const double free = 2 * x0 - o;
+      energy_before += 0.5 * (free - t) * (free - t) + (0.5 - w) * (o - t) * (o - t);
+      energy_after += (x1 - t) * (x1 - t);
+    }
+  }
+  // A float's rounding on either side of the mix is one unit in the last place of what was added.
+  rounding_ += kUlp * magnitude;
+  ledger_ += shift;
+  std::copy(now.begin(), now.end(), before.begin());
+  if (!(worst <= 0)) {
+    violate(2, "chunk " + std::to_string(mix.chunk) + " of " + name(mix.machine) + " in exchange " +
+                   std::to_string(mix.exchange) + " with " + name(mix.partner) +
+                   " is not what the mix of its two values makes it");
+  }
+  if (!training::all_acceptable(now))
+    violate(4, name(mix.machine) + " holds a value that is not finite or beyond 2^60");
+  const double norm = std::sqrt(square);
+  if (energy_after >
+      energy_before + std::ldexp(norm, -20) * std::sqrt(energy_before) + std::ldexp(square, -42)) {
+    violate(3, "the mix of chunk " + std::to_string(mix.chunk) + " at " + name(mix.machine) + " with " +
+                   name(mix.partner) + " raises the energy");
+  }
+}
+
+void Checkers::answered(const Mix& mix) {
+  const float wanted = mix.lent.empty() ? 0.5F : 0.25F;
+  if (mix.w != wanted)
+    violate(
+        2, name(mix.machine) + " answers " + name(mix.partner) + " with the weight " + std::to_string(mix.w));
+  check_mix(mix, mix.b, mix.a, true);
+  Open& it = open(mix.initiator, mix.exchange, mix.chunk);
+  if (it.answered) {
+    violate(2, name(mix.machine) + " answers chunk " + std::to_string(mix.chunk) + " of " +
+                   name(mix.partner) + " twice");
+  }
+  it.a = hash_of(mix.a);
+  it.b = hash_of(mix.b);
+  it.w = mix.w;
+  it.answered = true;
+  if (it.counted) energy_ = -1;  // half applied
+}
+
+void Checkers::completed(const Mix& mix) {
+  const auto found = open_.find(key_of(mix.initiator, mix.exchange, mix.chunk));
+  if (found == open_.end() || !found->second.answered || found->second.counted) {
+    violate(2, name(mix.machine) + " mixes a reply to chunk " + std::to_string(mix.chunk) +
+                   " that nobody gave, or that it had given up");
+    return;
+  }
+  const Open& it = found->second;
+  if (it.a != hash_of(mix.a) || it.b != hash_of(mix.b) || it.w != mix.w)
+    violate(2, name(mix.machine) + " and " + name(mix.partner) + " mix different values");
+  open_.erase(found);
+  check_mix(mix, mix.a, mix.b, false);
+  const Duration limit = world_->options().peer.exchange_timeout;
+  if (mix.age > limit && !mix.slept) {
+    violate(5, name(mix.machine) + " mixes a reply with a snapshot that is " + seconds(mix.age) +
+                   " old; exchanges are given up after " + seconds(limit));
+  }
+}
+
+void Checkers::half_applied(std::uint32_t machine, std::uint64_t exchange, std::size_t chunk) {
+  open(world_->machine(machine).id, exchange, chunk).counted = true;
+  ++counts_.half_applied;
+  energy_ = -1;
+}
+
+void Checkers::check_sum() {
+  double sum = 0, magnitude = 0;
+  for (std::uint32_t i = 0; i < shadows_.size(); ++i) {
+    if (!shadows_[i].live) continue;
+    const auto now = arena_of(world_->machine(i));
+    if (std::memcmp(now.data(), shadows_[i].values.data(), now.size_bytes()) != 0) {
+      violate(2, "parameters of " + name(i) + " changed and neither a step nor a mix did it");
+      return;
+    }
+    sum += sum_of(now);
+    for (const float v : now) magnitude += std::abs(v);
+  }
+  if (!(std::abs(sum - ledger_) <= rounding_ + 1e-9 * magnitude)) {
+    violate(
+        2, "the sum of all parameters is " + std::to_string(sum) + " and must be " + std::to_string(ledger_));
+  }
+}
+
+// The energy of the whole world, outside any one mix, while nothing but mixing goes on.
+void Checkers::check_energy() {
+  if (world_->now() - energy_looked_ < kEnergyEvery) return;
+  energy_looked_ = world_->now();
+  const double energy = world_->energy();
+  double square = 0;
+  for (const Shadow& shadow : shadows_) {
+    for (const float v : shadow.values) square += static_cast<double>(v) * v;
+  }
+  // Each of the many mixes since may have rounded upwards.
+  const double room = 256 * (std::ldexp(std::sqrt(square), -22) * std::sqrt(std::max(energy_, 0.0)) +
+                             std::ldexp(square, -44));
+  if (energy_ >= 0 && energy > energy_ + room)
+    violate(3, "the energy rose from " + std::to_string(energy_) + " to " + std::to_string(energy) +
+                   " while nothing was learned");
+  energy_ = energy;
+}
+
+// ---- beliefs ----
+
+void Checkers::look() {
+  if (!faults_over_ && world_->now() >= setting_.faults_end) {
+    faults_over_ = true;
+    for (Instance& instance : instances_) {
+      if (instance.ended) continue;
+      const auto& counts = world_->machine(instance.machine).exchanges;
+      instance.exchanges_before = counts.completed + counts.answered;
+    }
+  }
+  const auto& network = world_->options().network;
+  const std::size_t most = network.waiting_max + network.travelling_max;
+  if (world_->longest_queue() > most) {
+    violate(9, "a queue of messages between two machines grew to " + std::to_string(world_->longest_queue()) +
+                   "; at most " + std::to_string(most) + " may wait");
+  }
+  for (std::uint32_t i = 0; i < current_.size(); ++i) {
+    const auto view = world_->machine(i);
+    if (view.state != MachineState::running || view.membership == nullptr) continue;
+    Instance& self = instance_of(i);
+    self.incarnation = std::max(self.incarnation, view.membership->self().incarnation);
+    seen_[i].resize(instances_.size());
+    std::size_t known = 0;
+    for_members(*view.membership, [&](const wire::Member& member) {
+      ++known;
+      const auto found = by_id_.find(member.id.value);
+      if (found == by_id_.end()) {
+        violate(8, name(i) + " knows a peer that never was: " + to_string(member.id));
+        return;
+      }
+      look_at(i, instances_[found->second], member);
+    });
+    if (known >= instances_.size()) violate(9, name(i) + " remembers more peers than there ever were");
+    {
+      const std::size_t waiting = queued(*view.membership);
+      if (waiting > 2 * known + 1000)
+        violate(9, name(i) + " has " + std::to_string(waiting) + " things waiting in its core");
+    }
+  }
+  check_sum();
+  check_energy();
+}
+
+void Checkers::look_at(std::uint32_t viewer, Instance& instance, const wire::Member& member) {
+  const Instant now = world_->now();
+  const auto index = static_cast<std::size_t>(&instance - instances_.data());
+  if (!instance.ended) {
+    instance.incarnation =
+        std::max(instance.incarnation, world_->machine(instance.machine).membership->self().incarnation);
+  }
+  if (member.incarnation > instance.incarnation) {
+    violate(8, name(viewer) + " knows incarnation " + std::to_string(member.incarnation) + " of " +
+                   called(instance) + ", which never chose more than " +
+                   std::to_string(instance.incarnation));
+  }
+  Seen& seen = seen_[viewer][index];
+  if (seen.known && member.incarnation < seen.incarnation)
+    violate(8, name(viewer) + " sees the incarnation of " + called(instance) + " run backwards");
+  if (seen.known && seen.liveness == wire::Liveness::left && member.liveness != wire::Liveness::left)
+    violate(8, called(instance) + " has left and is " + liveness_name(member.liveness) + " again to " +
+                   name(viewer));
+  seen = {true, member.incarnation, member.liveness};
+
+  if (instance.ended) {
+    const Instant since = std::max(*instance.ended, setting_.faults_end);
+    if (is_live(member.liveness) && setting_.faults_end != kNever && now - since > setting_.detection) {
+      violate(8, called(instance) + " ended at " + seconds(instance.ended->since_start) + " and is still " +
+                     liveness_name(member.liveness) + " to " + name(viewer));
+    }
+    return;
+  }
+  if (member.liveness == wire::Liveness::left && !instance.leaving)
+    violate(8, called(instance) + " lives, never left, and has left to " + name(viewer));
+  if (!is_live(member.liveness) && !instance.leaving && setting_.faults_end != kNever &&
+      now - setting_.faults_end > setting_.recovery) {
+    violate(8,
+            called(instance) + " lives and stays " + liveness_name(member.liveness) + " to " + name(viewer));
+  }
+}
+
+void Checkers::finish() {
+  look();
+  std::vector<PeerId> alive;
+  for (const Instance& instance : instances_) {
+    if (!instance.ended) alive.push_back(instance.id);
+  }
+  std::sort(alive.begin(), alive.end());
+  std::optional<std::uint32_t> first;
+  for (std::uint32_t i = 0; i < current_.size(); ++i) {
+    const auto view = world_->machine(i);
+    if (view.state != MachineState::running) continue;
+    // 6: views.
+    std::vector<PeerId> seen{view.id};
+    for_members(*view.membership, [&](const wire::Member& member) {
+      if (is_live(member.liveness)) seen.push_back(member.id);
+    });
+    std::sort(seen.begin(), seen.end());
+    for (const PeerId id : alive) {
+      if (!std::binary_search(seen.begin(), seen.end(), id))
+        violate(6, "at the end " + name(i) + " does not know that " + called(instances_[by_id_[id.value]]) +
+                       " lives");
+    }
+    if (first && digest(*view.membership) != digest(*world_->machine(*first).membership))
+      violate(6, "at the end " + name(i) + " and " + name(*first) + " have different views");
+    if (!first) first = i;
+    // 6: exchanges.
+    const Instance& instance = instance_of(i);
+    if (alive.size() > 1 && view.exchanges.completed + view.exchanges.answered <= instance.exchanges_before) {
+      violate(6, name(i) + " has not exchanged since the faults ended at " +
+                     seconds(setting_.faults_end.since_start));
+    }
+    // 7: steps.
+    const Shadow& shadow = shadows_[i];
+    if (!view.training_since || shadow.stopped) continue;
+    const Duration allowed = world_->now() - *view.training_since -
+                             world_->paused_within(i, *view.training_since, world_->now()) -
+                             std::max(shadow.longest_step, shadow.step_takes);
+    if (to_seconds(shadow.stepped) < setting_.share * to_seconds(allowed)) {
+      violate(7, name(i) + " stepped for " + seconds(shadow.stepped) + " of the " + seconds(allowed) +
+                     " it could have");
+    }
+  }
+  // 2: what was answered and never mixed must have been counted, where there is somebody left to count.
+  for (const auto& [key, open] : open_) {
+    const Instance& initiator = instances_[by_id_[open.initiator.value]];
+    if (open.answered && !open.counted && !initiator.ended && open.exchange != initiator.exchange) {
+      violate(2, called(initiator) + " left exchange " + std::to_string(open.exchange) +
+                     " half applied and did not count it");
+    }
+  }
+}
+
+}  // namespace starling::lab

@@ -1,0 +1,163 @@
+// What the world keeps of one virtual machine; of no concern to anybody but the world's own files.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lab/world.h"
+
+namespace starling::lab {
+
+// An exchange this machine began: which chunks are under way, and what was sent for each.
+struct World::Own {
+  std::uint64_t exchange;
+  std::uint32_t partner;
+  Connection* connection;
+  std::uint32_t epoch;  // of the connection
+  std::size_t next_chunk = 0;
+  std::size_t completed = 0;
+  struct Flight {
+    std::size_t chunk;
+    Values a;
+    Instant lent_at;
+    // Once the responder has answered: what travels back. For energy() alone.
+    Values b{};
+    float w = 0;
+  };
+  std::vector<Flight> flights;  // a window of them at most
+
+  Flight* flight(std::size_t chunk) {
+    for (Flight& f : flights) {
+      if (f.chunk == chunk) return &f;
+    }
+    return nullptr;
+  }
+};
+
+// An exchange that another machine began with this one, and that it accepted.
+struct World::Answer {
+  PeerId from;
+  std::uint64_t exchange;
+  const Connection* connection;
+  std::uint32_t epoch;
+  std::size_t chunks = 0;  // answered
+};
+
+struct World::Machine {
+  MachineOptions options;
+  MachineState state = MachineState::waiting;
+  Address address;
+  Random random;
+  std::uint32_t life = 0;  // counts its instances
+  PeerId id;
+  std::optional<gossip::Peer> peer;
+  std::unique_ptr<models::Arena> arena;
+  std::optional<training::PairwiseMixer> mixer;
+  std::unique_ptr<Learner> learner;
+  Instant tick_at = kNever;  // of the tick that is scheduled and counts
+
+  // What befalls it.
+  double clock_rate = 0;  // its clock runs at 1 + rate
+  std::vector<Slow> slow;
+  std::vector<Interval> pauses;
+  std::vector<SlowDisk> disks;
+  std::vector<Poison> poisons;
+  bool silent = false;  // lost its power
+
+  bool has_parameters = false;
+  struct Fetch {
+    std::uint64_t attempt = 0;  // chunks of earlier ones are dropped
+    bool active = false;
+    Connection* connection = nullptr;
+    std::uint32_t epoch = 0;
+    std::size_t in_place = 0;  // chunks, of whatever donor
+  } fetch;
+
+  bool training = false;
+  std::optional<Instant> training_since;
+  std::uint64_t steps = 0, samples = 0;                  // of this instance
+  std::uint64_t earlier_steps = 0, earlier_samples = 0;  // of its former ones
+  std::optional<Own> own;
+  std::vector<Answer> answers;
+  std::uint64_t half_applied_chunks = 0, bytes_sent = 0;
+  std::vector<float> before_settling;
+  std::vector<Address> cache;  // as it lies on disk
+
+  Machine(MachineOptions o, Random r, std::size_t floats, std::size_t chunk_floats)
+      : options(std::move(o)), address{options.name, 7100}, random(r) {
+    renew_replica(floats, chunk_floats);
+  }
+
+  void renew_replica(std::size_t floats, std::size_t chunk_floats) {
+    mixer.reset();
+    arena = std::make_unique<models::Arena>(floats);
+    mixer.emplace(*arena, chunk_floats);
+  }
+
+  bool up() const { return state == MachineState::running; }
+  double slowness(Instant at) const {
+    double factor = 1;
+    for (const Slow& s : slow) {
+      if (s.from <= at && at < s.to) factor *= s.factor;
+    }
+    return factor;
+  }
+  Duration disk_access(Instant at) const {
+    Duration access{0};
+    for (const SlowDisk& d : disks) {
+      if (d.from <= at && at < d.to) access = std::max(access, d.access);
+    }
+    return access;
+  }
+  double poison_chance(Instant at) const {
+    double chance = 0;
+    for (const Poison& p : poisons) {
+      if (p.from <= at && at < p.to) chance = std::max(chance, p.chance);
+    }
+    return chance;
+  }
+  // The end of the pauses that cover `at`, or `at`. Pauses are in the order of their beginnings.
+  Instant awake(Instant at) const {
+    for (const Interval& pause : pauses) {
+      if (pause.covers(at)) at = pause.to;
+    }
+    return at;
+  }
+
+  // Its own clock, and back: the first instant of virtual time at which the clock shows `local`.
+  Instant local(Instant at) const {
+    if (clock_rate == 0 || at == kNever) return at;
+    return Instant{
+        Duration{static_cast<std::int64_t>(static_cast<double>(at.since_start.count()) * (1 + clock_rate))}};
+  }
+  Instant true_time(Instant at_local) const {
+    if (clock_rate == 0 || at_local == kNever) return at_local;
+    Instant at{Duration{
+        static_cast<std::int64_t>(static_cast<double>(at_local.since_start.count()) / (1 + clock_rate))}};
+    while (local(at) < at_local) at = at + Duration{1};
+    return at;
+  }
+};
+
+template <class Happening>
+void World::later(Instant at, std::uint32_t i, Happening happening) {
+  struct Late {
+    World* world;
+    std::uint32_t i, life;
+    Happening happening;
+    void operator()() {
+      const Machine& m = *world->machines_[i];
+      if (!m.up() || m.life != life) return;
+      if (const Instant awake = m.awake(world->now()); awake > world->now()) {
+        world->queue_.schedule(awake, std::move(*this));
+      } else {
+        happening();
+      }
+    }
+  };
+  queue_.schedule(at, Late{this, i, machines_[i]->life, std::move(happening)});
+}
+
+}  // namespace starling::lab
