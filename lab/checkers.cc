@@ -6,13 +6,14 @@
 #include <cstring>
 
 #include "base/hash.h"
-#include "lab/shim.h"
 
 namespace starling::lab {
 
 namespace {
 
 constexpr double kUlp = 0x1p-23;
+constexpr double kClockSlack = 1.03;  // clocks drift by a hundredth, each
+constexpr std::uint64_t kSumEveryLooks = 5;
 constexpr Duration kEnergyEvery = std::chrono::seconds(4);
 
 std::uint64_t hash_of(std::span<const float> values) {
@@ -30,10 +31,31 @@ std::string seconds(Duration d) {
   return text;
 }
 
+// Sums in double with eight partial sums, which the compiler may keep in one register.
+template <std::size_t Count, class Terms>
+std::array<double, Count> sums(std::size_t n, Terms terms) {
+  constexpr std::size_t kLanes = 8;
+  std::array<std::array<double, kLanes>, Count> partial{};
+  std::size_t f = 0;
+  for (; f + kLanes <= n; f += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const std::array<double, Count> term = terms(f + lane);
+      for (std::size_t k = 0; k < Count; ++k) partial[k][lane] += term[k];
+    }
+  }
+  std::array<double, Count> total{};
+  for (; f < n; ++f) {
+    const std::array<double, Count> term = terms(f);
+    for (std::size_t k = 0; k < Count; ++k) total[k] += term[k];
+  }
+  for (std::size_t k = 0; k < Count; ++k) {
+    for (const double p : partial[k]) total[k] += p;
+  }
+  return total;
+}
+
 double sum_of(std::span<const float> values) {
-  double sum = 0;
-  for (const float v : values) sum += v;
-  return sum;
+  return sums<1>(values.size(), [&](std::size_t f) { return std::array<double, 1>{values[f]}; })[0];
 }
 
 std::span<const float> arena_of(const World::MachineView& view) {
@@ -47,13 +69,6 @@ const char* liveness_name(wire::Liveness liveness) {
 
 bool is_live(wire::Liveness liveness) {
   return liveness <= wire::Liveness::suspect;
-}
-
-template <class Look>
-void for_members(const gossip::Membership& membership, Look look) {
-  for (const auto& entry : membership.others()) {
-    look(member_of(entry));
-  }
 }
 
 }  // namespace
@@ -90,7 +105,10 @@ void Checkers::started(std::uint32_t machine) {
   current_[machine] = instances_.size();
   const PeerId id = world_->machine(machine).id;
   by_id_[id.value] = instances_.size();
-  instances_.push_back({id, machine});
+  Instance& instance = instances_.emplace_back();
+  instance.id = id;
+  instance.machine = machine;
+  instance.patience = world_->options().peer.exchange_timeout;
   seen_[machine].clear();
   shadows_[machine] = {};
   energy_ = -1;
@@ -114,6 +132,9 @@ void Checkers::event(std::uint32_t machine, const gossip::Event& event) {
   if (ended->outcome == gossip::Outcome::aborted) ++counts_.exchanges_aborted;
   if (ended->outcome != gossip::Outcome::completed) return;
   ++counts_.exchanges_completed;
+  Instance& self = instance_of(machine);
+  self.patience =
+      std::max(world_->options().peer.exchange_timeout, 4 * (world_->now() - self.exchange_began));
   const std::size_t chunks = (world_->options().arena_floats - 1) / world_->options().chunk_floats + 1;
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
     if (open_.contains(key_of(instance_of(machine).id, ended->exchange, chunk))) {
@@ -126,9 +147,16 @@ void Checkers::event(std::uint32_t machine, const gossip::Event& event) {
 void Checkers::action(std::uint32_t machine, const gossip::Action& action) {
   if (std::holds_alternative<gossip::StopTraining>(action)) shadows_[machine].stopped = true;
   if (std::holds_alternative<gossip::Finish>(action)) instance_of(machine).leaving = true;
-  if (std::holds_alternative<gossip::AbortExchange>(action)) ++counts_.exchanges_aborted;
-  if (const auto* begin = std::get_if<gossip::BeginExchange>(&action))
-    instance_of(machine).exchange = begin->exchange;
+  Instance& self = instance_of(machine);
+  if (std::holds_alternative<gossip::AbortExchange>(action)) {
+    ++counts_.exchanges_aborted;
+    if (world_->now() - self.exchange_began >= from_seconds(to_seconds(self.patience) / kClockSlack))
+      self.patience *= 2;
+  }
+  if (const auto* begin = std::get_if<gossip::BeginExchange>(&action)) {
+    self.exchange = begin->exchange;
+    self.exchange_began = world_->now();
+  }
 }
 
 void Checkers::stood_still(std::uint32_t machine) {
@@ -175,11 +203,9 @@ void Checkers::step_ended(std::uint32_t machine) {
     violate(5, name(machine) + " adds a gradient that is older than its step");
   const auto now = arena_of(world_->machine(machine));
   if (std::memcmp(now.data(), shadow.values.data(), now.size_bytes()) == 0) return;
-  double added = 0, magnitude = 0;
-  for (std::size_t f = 0; f < now.size(); ++f) {
-    added += static_cast<double>(now[f]) - shadow.values[f];
-    magnitude += std::abs(now[f]);
-  }
+  const auto [added, magnitude] = sums<2>(now.size(), [&](std::size_t f) {
+    return std::array<double, 2>{static_cast<double>(now[f]) - shadow.values[f], std::abs(now[f])};
+  });
   ledger_ += added;
   rounding_ += kUlp * kUlp * magnitude;
   std::copy(now.begin(), now.end(), shadow.values.begin());
@@ -196,36 +222,40 @@ void Checkers::check_mix(const Mix& mix, std::span<const float> own, std::span<c
   const std::size_t offset = mix.chunk * options.chunk_floats;
   const auto now = arena_of(world_->machine(mix.machine)).subspan(offset, own.size());
   const std::span<float> before = std::span(shadow.values).subspan(offset, own.size());
-  const bool loan = !mix.lent.empty();
+  // Without a loan the free half is worth x itself, and its mass is 1.
   const double w = mix.w;
-  double shift = 0, square = 0, energy_before = 0, energy_after = 0, magnitude = 0;
-  double worst = 0;
-  for (std::size_t f = 0; f < own.size(); ++f) {
+  const float* const lent = mix.lent.empty() ? nullptr : mix.lent.data();
+  const double mass = lent != nullptr ? 0.5 : 1;
+  // How far a value is from what it must be, beyond its rounding: not more than 0.
+  const auto beyond = [](double value, double wanted, double size) {
+    return std::max(std::abs(value - wanted) - 4 * kUlp * size, 0.0);
+  };
+  const auto responder_terms = [&](std::size_t f) {
+    const double o = own[f], t = theirs[f], x0 = before[f], x1 = now[f], l = lent != nullptr ? lent[f] : 0;
+    const double delta = w * (t - o), size = std::abs(o) + std::abs(t) + std::abs(x0);
+    const double free = lent != nullptr ? 2 * x0 - l : x0, y = lent != nullptr ? 2 * x1 - l : x1;
+    const double off = beyond(x1, x0 + delta, size) + beyond(o, free, size + std::abs(free));
+    const double d = (o - t) * (o - t);
+    return std::array<double, 6>{delta, size, size * size, off, mass * d, mass * (y - t) * (y - t) + w * d};
+  };
+  const auto initiator_terms = [&](std::size_t f) {
     const double o = own[f], t = theirs[f], x0 = before[f], x1 = now[f];
-    const double delta = w * (t - o);
-    shift += delta;
-    const double size = std::abs(o) + std::abs(t) + std::abs(x0);
-    magnitude += size;
-    square += size * size;
-    worst = std::max(worst, std::abs(x1 - (x0 + delta)) - 4 * kUlp * size);
-    if (responder) {
-      const double free = loan ? 2 * x0 - mix.lent[f] : x0;
-      worst = std::max(worst, std::abs(o - free) - 4 * kUlp * (size + std::abs(free)));
-      const double y = loan ? 2 * x1 - mix.lent[f] : x1;
-      const double mass = loan ? 0.5 : 1;
-      energy_before += mass * (o - t) * (o - t);
-      energy_after += mass * (y - t) * (y - t) + w * (o - t) * (o - t);
-    } else {
-      const double free = 2 * x0 - o;
-      energy_before += 0.5 * (free - t) * (free - t) + (0.5 - w) * (o - t) * (o - t);
-      energy_after += (x1 - t) * (x1 - t);
-    }
-  }
+    const double delta = w * (t - o), size = std::abs(o) + std::abs(t) + std::abs(x0);
+    const double free = 2 * x0 - o, d = (o - t) * (o - t);
+    return std::array<double, 6>{delta,
+                                 size,
+                                 size * size,
+                                 beyond(x1, x0 + delta, size),
+                                 0.5 * (free - t) * (free - t) + (0.5 - w) * d,
+                                 (x1 - t) * (x1 - t)};
+  };
+  const auto [shift, magnitude, square, off, energy_before, energy_after] =
+      responder ? sums<6>(own.size(), responder_terms) : sums<6>(own.size(), initiator_terms);
   // A float's rounding on either side of the mix is one unit in the last place of what was added.
   rounding_ += kUlp * magnitude;
   ledger_ += shift;
   std::copy(now.begin(), now.end(), before.begin());
-  if (!(worst <= 0)) {
+  if (!(off <= 0)) {
     violate(2, "chunk " + std::to_string(mix.chunk) + " of " + name(mix.machine) + " in exchange " +
                    std::to_string(mix.exchange) + " with " + name(mix.partner) +
                    " is not what the mix of its two values makes it");
@@ -270,7 +300,7 @@ void Checkers::completed(const Mix& mix) {
     violate(2, name(mix.machine) + " and " + name(mix.partner) + " mix different values");
   open_.erase(found);
   check_mix(mix, mix.a, mix.b, false);
-  const Duration limit = world_->options().peer.exchange_timeout;
+  const Duration limit = from_seconds(to_seconds(instance_of(mix.machine).patience) * kClockSlack);
   if (mix.age > limit && !mix.slept) {
     violate(5, name(mix.machine) + " mixes a reply with a snapshot that is " + seconds(mix.age) +
                    " old; exchanges are given up after " + seconds(limit));
@@ -292,8 +322,11 @@ void Checkers::check_sum() {
       violate(2, "parameters of " + name(i) + " changed and neither a step nor a mix did it");
       return;
     }
-    sum += sum_of(now);
-    for (const float v : now) magnitude += std::abs(v);
+    const auto [values, sizes] = sums<2>(now.size(), [&](std::size_t f) {
+      return std::array<double, 2>{now[f], std::abs(now[f])};
+    });
+    sum += values;
+    magnitude += sizes;
   }
   if (!(std::abs(sum - ledger_) <= rounding_ + 1e-9 * magnitude)) {
     violate(
@@ -343,23 +376,21 @@ void Checkers::look() {
     self.incarnation = std::max(self.incarnation, view.membership->self().incarnation);
     seen_[i].resize(instances_.size());
     std::size_t known = 0;
-    for_members(*view.membership, [&](const wire::Member& member) {
+    for (const gossip::Record& record : view.membership->others()) {
       ++known;
-      const auto found = by_id_.find(member.id.value);
+      const auto found = by_id_.find(record.member.id.value);
       if (found == by_id_.end()) {
-        violate(8, name(i) + " knows a peer that never was: " + to_string(member.id));
-        return;
+        violate(8, name(i) + " knows a peer that never was: " + to_string(record.member.id));
+      } else {
+        look_at(i, instances_[found->second], record.member);
       }
-      look_at(i, instances_[found->second], member);
-    });
-    if (known >= instances_.size()) violate(9, name(i) + " remembers more peers than there ever were");
-    {
-      const std::size_t waiting = queued(*view.membership);
-      if (waiting > 2 * known + 1000)
-        violate(9, name(i) + " has " + std::to_string(waiting) + " things waiting in its core");
     }
+    if (known >= instances_.size()) violate(9, name(i) + " remembers more peers than there ever were");
+    const std::size_t waiting = view.membership->queued();
+    if (waiting > 2 * known + 1000)
+      violate(9, name(i) + " has " + std::to_string(waiting) + " things waiting in its core");
   }
-  check_sum();
+  if (++looks_ % kSumEveryLooks == 0) check_sum();
   check_energy();
 }
 
@@ -402,6 +433,7 @@ void Checkers::look_at(std::uint32_t viewer, Instance& instance, const wire::Mem
 
 void Checkers::finish() {
   look();
+  check_sum();
   std::vector<PeerId> alive;
   for (const Instance& instance : instances_) {
     if (!instance.ended) alive.push_back(instance.id);
@@ -413,16 +445,16 @@ void Checkers::finish() {
     if (view.state != MachineState::running) continue;
     // 6: views.
     std::vector<PeerId> seen{view.id};
-    for_members(*view.membership, [&](const wire::Member& member) {
-      if (is_live(member.liveness)) seen.push_back(member.id);
-    });
+    for (const gossip::Record& record : view.membership->others()) {
+      if (record.is_live()) seen.push_back(record.member.id);
+    }
     std::sort(seen.begin(), seen.end());
     for (const PeerId id : alive) {
       if (!std::binary_search(seen.begin(), seen.end(), id))
         violate(6, "at the end " + name(i) + " does not know that " + called(instances_[by_id_[id.value]]) +
                        " lives");
     }
-    if (first && digest(*view.membership) != digest(*world_->machine(*first).membership))
+    if (first && view.membership->digest() != world_->machine(*first).membership->digest())
       violate(6, "at the end " + name(i) + " and " + name(*first) + " have different views");
     if (!first) first = i;
     // 6: exchanges.

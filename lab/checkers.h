@@ -87,11 +87,13 @@ class Checkers : public Watcher {
   };
   struct Instance {
     PeerId id;
-    std::uint32_t machine;
+    std::uint32_t machine = 0;
     std::uint32_t incarnation = 0;  // the highest it ever chose
     std::optional<Instant> ended{};
     bool leaving = false;
-    std::uint64_t exchange = 0;          // the last of its own
+    std::uint64_t exchange = 0;  // the last of its own
+    Instant exchange_began;
+    Duration patience{0};  // it gives an exchange up after so long: longer after each that took too long
     std::uint64_t exchanges_before = 0;  // its completed and answered ones when the faults ended
   };
   struct Seen {
@@ -128,6 +130,7 @@ class Checkers : public Watcher {
   std::vector<std::size_t> current_;     // per machine: its latest instance
   std::vector<std::vector<Seen>> seen_;  // per machine: what its instance last believed of each
   bool faults_over_ = false;
+  std::uint64_t looks_ = 0;
 };
 
 }  // namespace starling::lab

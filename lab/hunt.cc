@@ -93,15 +93,12 @@ void draw_run(Random& random, WorldOptions& world) {
 
 // Shorter intervals than the usual ones, so that a virtual minute tells of many suspicions; now and then the
 // usual ones.
-template <class MembershipOptions>
-void draw_membership(Random& random, MembershipOptions& membership) {
+void draw_membership(Random& random, gossip::MembershipOptions& membership) {
   membership.probe_interval = random.chance(0.125) ? milliseconds(1000) : milliseconds(250);
-  if constexpr (requires { membership.probe_timeout; }) membership.probe_timeout = membership.probe_interval;
   membership.gossip_interval = milliseconds(50 + random.below(100));
   membership.retry_max = seconds(6);
-  if constexpr (requires { membership.sync_max; })
-    membership.sync_max = milliseconds(1000 + random.below(3000));
-  if constexpr (requires { membership.quarantine; }) membership.quarantine = seconds(5);
+  membership.sync_max = milliseconds(1000 + random.below(3000));
+  membership.quarantine = seconds(5);
 }
 
 CheckSetting bounds_of(const WorldOptions& world) {

@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdio>
 #include <utility>
-#include "lab/shim.h"
 
 namespace starling::lab {
 
@@ -157,8 +156,8 @@ void Story::finish() {
     const auto& self = view.membership->self();
     text_ += "  " + name(i) + " (incarnation " + std::to_string(self.incarnation) + ", " +
              kPhase.at(static_cast<std::size_t>(self.phase)) + "):";
-    for (const auto& entry : view.membership->others()) {
-      const wire::Member* member = &member_of(entry);
+    for (const gossip::Record& record : view.membership->others()) {
+      const wire::Member* member = &record.member;
       text_ += " " + name(member->id) + " " + kLiveness.at(static_cast<std::size_t>(member->liveness)) + " " +
                std::to_string(member->incarnation) + " " +
                kPhase.at(static_cast<std::size_t>(member->phase)) + ";";

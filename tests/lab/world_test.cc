@@ -20,14 +20,8 @@ Scene story(std::uint64_t seed, std::uint32_t n, gossip::Pace pace, Duration len
   Scene scene = scene_of(seed, n, rules_of("complete", pace, {{}, {}, length}), 10ms);
   scene.options.network.latency = 1ms;
   scene.options.network.latency_jitter = 3ms;
-<<<<<<< HEAD
-  scene.options.membership.probe_interval = 100ms;
-  scene.options.membership.gossip_interval = 50ms;
-=======
   scene.options.peer.membership.probe_interval = 100ms;
-  scene.options.peer.membership.probe_timeout = 100ms;
   scene.options.peer.membership.gossip_interval = 50ms;
->>>>>>> h-world
   return scene;
 }
 
