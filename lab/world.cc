@@ -206,11 +206,7 @@ void World::restart(std::uint32_t i, Instant at, bool cached) {
 void World::write_cache(std::uint32_t i) {
   Machine& m = *machines_[i];
   std::vector<Address> addresses;
-<<<<<<< HEAD
-  for (const auto& record : m.peer->view().membership.others()) {
-=======
   for (const gossip::Record& record : m.peer->view().membership.others()) {
->>>>>>> h-world
     if (record.is_live() && addresses.size() < kJoinAddresses) addresses.push_back(record.member.address);
   }
   const Duration access = m.disk_access(now());
