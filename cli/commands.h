@@ -7,6 +7,9 @@
 namespace starling::cli {
 
 Command peer_command();
+Command members_command();
+Command status_command();
+Command leave_command();
 Command swarm_command();
 Command simulate_command();
 Command hunt_command();

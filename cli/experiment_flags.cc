@@ -92,10 +92,14 @@ Result<std::string> output_folder(const Experiment& experiment, const Arguments&
   return "runs/" + experiment.name + "-" + std::to_string(experiment.seed);
 }
 
-Result<Materials> gather_materials(const Experiment& experiment) {
+Status check_experiment(const Experiment& experiment) {
   if (Status sound = training::check(experiment); !sound) return sound.error();
   if (auto topology = topologies::Topology::parse(experiment.topology); !topology) return topology.error();
-  if (Status named = datasets::check_partition_name(experiment.partition); !named) return named.error();
+  return datasets::check_partition_name(experiment.partition);
+}
+
+Result<Materials> gather_materials(const Experiment& experiment) {
+  if (Status sound = check_experiment(experiment); !sound) return sound.error();
   Result<datasets::DataPair> data = datasets::load(experiment.data, data_root());
   if (!data) return data.error();
   const datasets::ImageShape shape = data->train.shape;

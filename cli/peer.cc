@@ -103,6 +103,23 @@ Status read_own_flags(node::PeerOptions& options, const Arguments& arguments) {
     options.control_fd = *fd;
   }
   options.snapshots = arguments.has("--snapshots");
+  if (const auto text = arguments.get("--http")) {
+    Result<Address> http = read_address("--http", *text);
+    if (!http) return http.error();
+    options.http = *http;
+  }
+  if (const auto folder = arguments.get("--state")) {
+    if (folder->empty()) return Error{"--state: a folder's path is wanted, not nothing"};
+    options.state = *folder;
+  }
+  for (const auto& [flag, duration] : {std::pair("--cache-interval", &options.cache_interval),
+                                       std::pair("--begin-after", &options.begin_after)}) {
+    const auto text = arguments.get(flag);
+    if (!text) continue;
+    const Result<Duration> read = parse_duration(*text);
+    if (!read) return Error{std::string(flag) + ": " + read.error().message};
+    *duration = *read;
+  }
   return Done{};
 }
 
@@ -118,18 +135,18 @@ int run(const Arguments& arguments) {
 
   if (options.join.empty()) {
     options.experiment.target_accuracy.reset();  // a peer does not look at the test set
-    if (Result<Materials> materials = gather_materials(options.experiment); !materials) {
-      return refuse(arguments, materials.error().message);
-    }
+    if (Status sound = check_experiment(options.experiment); !sound)
+      return refuse(arguments, sound.error().message);
   } else {
     if (Status own = refuse_shared(arguments); !own) return refuse(arguments, own.error().message);
-    const std::vector<std::string> given = given_keys(arguments);
-    const auto is_given = [&](const char* key) {
-      return std::find(given.begin(), given.end(), key) != given.end();
-    };
-    if (is_given("model.name")) options.expected_model = options.experiment.model;
-    if (is_given("data.source")) options.data = options.experiment.data;
   }
+  // Of a joiner alone; a peer with a state folder may turn out to be one.
+  const std::vector<std::string> given = given_keys(arguments);
+  const auto is_given = [&](const char* key) {
+    return std::find(given.begin(), given.end(), key) != given.end();
+  };
+  if (is_given("model.name")) options.expected_model = options.experiment.model;
+  if (is_given("data.source")) options.data = options.experiment.data;
   if (const auto out = arguments.get("--out")) {
     std::error_code problem;
     std::filesystem::create_directories(*out, problem);
@@ -161,11 +178,15 @@ Command peer_command() {
       {"--device", "NAME", "auto or cpu"},
       {"--config", "FILE", "an experiment file with the training flags"},
       {"--out", "DIR", "folder for NAME.safetensors, the replica at the end"},
+      {"--http", "ADDR:PORT", "answer `starling members`, `status` and `leave` here (default: nowhere)"},
+      {"--state", "DIR", "remember the swarm in this folder, and find it again after a crash"},
   };
   for (Flag& flag : experiment_flags(Audience::peer)) command.flags.push_back(std::move(flag));
   command.flags.push_back({"--slot", "K/N", "the shard of the data", false, true});
   command.flags.push_back({"--control-fd", "FD", "socket to the launcher", false, true});
   command.flags.push_back({"--snapshots", "", "leave a snapshot every twentieth of an epoch", false, true});
+  command.flags.push_back({"--cache-interval", "TIME", "how often --state is written", false, true});
+  command.flags.push_back({"--begin-after", "TIME", "patience with a remembered swarm", false, true});
   command.run = run;
   return command;
 }

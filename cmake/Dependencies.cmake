@@ -14,6 +14,7 @@ if(NOT FlatBuffers_FOUND)
   find_package(Flatbuffers REQUIRED)  # the spelling of FlatBuffers before 23
 endif()
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
 if(TARGET dnnl::dnnl AND NOT TARGET DNNL::dnnl)
   add_library(DNNL::dnnl ALIAS dnnl::dnnl)
 endif()

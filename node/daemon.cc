@@ -6,7 +6,6 @@
 #include <chrono>
 #include <deque>
 #include <filesystem>
-#include <future>
 #include <map>
 #include <memory>
 #include <random>
@@ -20,14 +19,20 @@
 
 #include "gossip/peer.h"
 #include "gossip/rules.h"
+#include "node/background.h"
 #include "node/exchanger.h"
+#include "node/http.h"
 #include "node/launcher_link.h"
+#include "node/notice_log.h"
+#include "node/peer_cache.h"
 #include "node/replica.h"
+#include "node/status.h"
 #include "node/trainer.h"
 #include "training/checkpoint.h"
 #include "training/control.h"
 #include "training/recipe.h"
 #include "transport/link_table.h"
+#include "transport/signal.h"
 #include "transport/spawn.h"
 #include "transport/tcp.h"
 
@@ -38,11 +43,17 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Duration kReportInterval = std::chrono::milliseconds(250);
 constexpr Duration kLogInterval = std::chrono::seconds(5);
-constexpr Duration kFlushLimit = std::chrono::seconds(1);
+// From a signal to the process's end: the core's leave_limit, then the longest of the first three of these
+// (which go on side by side), then the others.
+constexpr Duration kFlushLimit = std::chrono::milliseconds(700);
+constexpr Duration kWriteLimit = std::chrono::milliseconds(700);  // of one that leaves
+constexpr Duration kLastReportLimit = std::chrono::milliseconds(300);
+constexpr Duration kThreadLimit = std::chrono::milliseconds(250);
 constexpr std::uint64_t kSnapshotsPerEpoch = 20;
 constexpr int kSilentDialsMax = 3;
 constexpr Duration kHandshakeLimit = std::chrono::seconds(3);
-constexpr std::size_t kWaitingTextsMax = 64;
+constexpr std::size_t kEarlyEventsMax = 256;  // kept for a core that does not live yet
+constexpr std::size_t kSavesMax = 4;          // copies of the parameters that wait for the disk
 
 // Chance that is not repeatable: instance ids must never be.
 std::uint64_t entropy() {
@@ -70,6 +81,19 @@ wire::Manifest make_manifest(const training::Experiment& experiment, const Repli
   return manifest;
 }
 
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+// Ends the process if its threads do not let it end by itself in a moment.
+void end_process_soon(const PeerOutcome& outcome) {
+  std::thread([outcome] {
+    std::this_thread::sleep_for(kThreadLimit);
+    if (!outcome.error.empty()) spdlog::error("{}", outcome.error);
+    std::_Exit(outcome.exit_code);
+  }).detach();
+}
+
 class Daemon {
  public:
   explicit Daemon(const PeerOptions& options)
@@ -78,20 +102,35 @@ class Daemon {
         transport_(io_.get_executor()),
         timer_(io_),
         report_timer_(io_),
-        signals_(io_) {}
+        cache_timer_(io_),
+        signals_(io_),
+        wrapping_up_(io_.get_executor()),
+        builder_(io_.get_executor()),
+        disk_(io_.get_executor()) {}
 
   PeerOutcome run();
 
  private:
   // ---- setting up ----
   std::optional<PeerOutcome> set_up();
+  std::optional<PeerOutcome> open_cache();
+  std::optional<PeerOutcome> listen();
+  std::optional<PeerOutcome> serve_http();
+  void connect_launcher();
+  void make_exchanger();
+  void watch_signals();
+  void begin_run();
+  void start_core(std::optional<wire::Manifest> begun);
   Result<std::unique_ptr<Replica>> build(const wire::Manifest& manifest);
+  void prepared(const wire::Manifest& manifest);
+  void initialize();
 
   bool is_hopeless(const Address& address, transport::LinkErrorKind kind);
 
   // ---- the core's driver ----
   Instant now() const { return Instant{std::chrono::duration_cast<Duration>(Clock::now() - origin_)}; }
   void drive(gossip::Event event);
+  void take_events();
   void arm_timer();
 
   void act(const gossip::Send& send) { links_->send(send.to, send.message); }
@@ -109,14 +148,24 @@ class Daemon {
     exchanger_->answer(answer.from, answer.exchange, answer.accept, answer.reason);
   }
   void act(const gossip::Finish& finish);
-  void act(const gossip::Notice& notice);
+  void act(const gossip::Notice& notice) { notices_.tell(notice); }
 
   // ---- telling ----
   training::PeerReport make_report(training::PeerReport::Kind kind) const;
+  PeerStatus status() const;
+  HttpAnswer introduce(const std::string& body);
   void report_and_log();
+
+  // ---- keeping ----
   void leave_snapshot_if_due();
-  std::string save(const std::string& name);
-  void judge_own_replica();
+  void save(const std::string& name, std::function<void(std::string path)> done);
+  void judge_own_replica() const;
+  void write_cache();
+  void write_cache_now_and_then();
+
+  // ---- ending ----
+  void leave();
+  void end();
   void log_faults() const;
   asio::awaitable<void> stop();
 
@@ -124,42 +173,79 @@ class Daemon {
   training::Experiment experiment_;  // of the run: a joiner's after the manifest
   asio::io_context io_{1};
   transport::TcpTransport transport_;
-  asio::steady_timer timer_, report_timer_;
+  asio::steady_timer timer_, report_timer_, cache_timer_;
   asio::signal_set signals_;
   Clock::time_point origin_ = Clock::now();
 
+  wire::Hello self_;
+  std::unique_ptr<PeerCache> cache_;
+  wire::Manifest cached_manifest_;
+  std::vector<CachedPeer> remembered_;  // found in the cache, without this peer itself
   std::unique_ptr<transport::LinkTable> links_;
   std::unique_ptr<Exchanger> exchanger_;
   std::unique_ptr<LauncherLink> launcher_;
+  std::optional<wire::Manifest> manifest_;  // of the run, from Prepare on
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<Trainer> trainer_;
-  std::future<Result<datasets::DataPair>> own_data_;  // a joiner's copy, read while it looks for the swarm
-  std::thread builder_;                               // prepares a joiner's replica
-  PeerId self_id_;
-  std::optional<gossip::Peer> peer_;  // of the daemon's thread alone, builder_ must not touch it
+  std::optional<Result<datasets::DataPair>> own_data_;  // a joiner's copy, read while it looks for the swarm
+  std::optional<gossip::Peer> peer_;                    // of the daemon's thread alone
+  bool state_copied_ = false;                           // of another member, all of it
 
   std::deque<gossip::Event> events_;
   bool driving_ = false;
   std::atomic<bool> step_posted_{false};
   std::optional<Clock::time_point> training_start_, training_end_;
-  std::string before_settling_path_;
+  std::string before_settling_path_, final_path_;
   std::uint64_t snapshots_ = 0;
+  std::size_t saves_ = 0, cache_writes_ = 0;  // under way
   Clock::time_point last_log_ = Clock::now();
-  std::map<std::string, Clock::time_point>
-      waiting_since_;  // waiting notices: each said now and then, not in a storm
+  Duration loop_lag_{0};
+  NoticeLog notices_;
   std::map<Address, int> silent_dials_;
-  bool leaving_ = false;
+  bool cache_warned_ = false;
+
+  bool signalled_ = false, leaving_ = false, ending_ = false;
   bool launcher_gone_ = false;
   std::string state_;
   PeerOutcome outcome_;
+  bool wrapped_up_ = false;  // everything is written
+  Clock::time_point give_up_at_ = Clock::time_point::max();
+  transport::Signal wrapping_up_;  // one of the two has changed
+
+  // Last, so that they end first: their threads use what stands above.
+  Background builder_;  // loads the data, builds the replica
+  Background disk_;     // writes; judges
+  std::unique_ptr<HttpServer> http_;
 };
 
 // ---- setting up ----
 
 std::optional<PeerOutcome> Daemon::set_up() {
-  wire::Hello self;
-  self.swarm = options_.swarm;
-  self.id = self_id_ = PeerId{entropy()};
+  if (auto bad = open_cache()) return bad;
+  if (auto bad = listen()) return bad;
+  if (auto bad = serve_http()) return bad;
+  connect_launcher();
+  make_exchanger();
+  return std::nullopt;
+}
+
+std::optional<PeerOutcome> Daemon::open_cache() {
+  if (options_.state.empty()) return std::nullopt;
+  auto cache = PeerCache::open(options_.state);
+  if (!cache) return PeerOutcome{2, "--state: " + cache.error().message};
+  cache_ = std::move(*cache);
+  auto loaded = cache_->load(options_.swarm);
+  if (!loaded.warning.empty()) spdlog::warn("{}", loaded.warning);
+  if (loaded.swarm) {
+    cached_manifest_ = std::move(loaded.swarm->manifest);
+    remembered_ = std::move(loaded.swarm->members);
+  }
+  return std::nullopt;
+}
+
+std::optional<PeerOutcome> Daemon::listen() {
+  self_.swarm = options_.swarm;
+  self_.id = PeerId{entropy()};
 
   transport::LinkTableEvents events;
   events.on_message = [this](PeerId from, const Address& at, wire::Message message) {
@@ -178,8 +264,8 @@ std::optional<PeerOutcome> Daemon::set_up() {
   };
   transport::LinkTableOptions limits;
   limits.handshake_limit = kHandshakeLimit;
-  links_ =
-      std::make_unique<transport::LinkTable>(io_.get_executor(), transport_, self, std::move(events), limits);
+  links_ = std::make_unique<transport::LinkTable>(io_.get_executor(), transport_, self_, std::move(events),
+                                                  limits);
 
   const bool anywhere = options_.listen.host == "0.0.0.0" || options_.listen.host == "::";
   if (anywhere && !options_.advertise) {
@@ -188,28 +274,66 @@ std::optional<PeerOutcome> Daemon::set_up() {
   }
   const auto listening = links_->listen(options_.listen);
   if (!listening) return PeerOutcome{2, listening.error().message};
-  self.address = options_.advertise.value_or(*listening);
-  if (self.address.port == 0) self.address.port = listening->port;
-  self.name = options_.name.empty() ? host_name() + "-" + std::to_string(self.address.port) : options_.name;
-  links_->set_hello(self);
+  self_.address = options_.advertise.value_or(*listening);
+  if (self_.address.port == 0) self_.address.port = listening->port;
+  self_.name = options_.name.empty() ? host_name() + "-" + std::to_string(self_.address.port) : options_.name;
+  links_->set_hello(self_);
 
-  if (options_.control_fd >= 0) {
-    launcher_ = std::make_unique<LauncherLink>(
-        io_.get_executor(), options_.control_fd,
-        [this](const std::string& command) {
-          if (command == training::kEndCommand) drive(gossip::EndRequested{});
-          if (command == training::kLeaveCommand) drive(gossip::LeaveRequested{});
-        },
-        [this] {
-          launcher_gone_ = true;
-          drive(gossip::LeaveRequested{});
-        });
-    training::PeerReport report;
-    report.kind = training::PeerReport::Kind::listening;
-    report.address = to_string(self.address);
-    launcher_->report(report);
+  std::erase_if(remembered_, [&](const CachedPeer& peer) { return peer.address == self_.address; });
+  return std::nullopt;
+}
+
+std::optional<PeerOutcome> Daemon::serve_http() {
+  if (!options_.http) return std::nullopt;
+  const auto when_ready = [this](std::function<HttpAnswer(const std::string&)> answer) {
+    return [this, answer = std::move(answer)](const std::string& body) {
+      return peer_ ? answer(body) : http_refusal(503, "the peer is still loading its data");
+    };
+  };
+  std::vector<HttpRoute> routes;
+  routes.push_back({"GET", "/api/v1/status", when_ready([this](const std::string&) {
+                      return HttpAnswer{200, to_json(status())};
+                    })});
+  routes.push_back({"GET", "/api/v1/members", when_ready([this](const std::string&) {
+                      return HttpAnswer{200, to_json(list_members(peer_->view().membership, now()))};
+                    })});
+  routes.push_back({"POST", "/api/v1/leave", [this](const std::string&) {
+                      asio::post(io_, [this] { leave(); });  // once it is answered
+                      return HttpAnswer{200, leaving_json()};
+                    }});
+  routes.push_back(
+      {"POST", "/api/v1/introduce", when_ready([this](const std::string& body) { return introduce(body); })});
+  auto server = HttpServer::start(*options_.http, std::move(routes),
+                                  [this](std::function<void()> work) { asio::post(io_, std::move(work)); });
+  if (!server) return PeerOutcome{2, "--http: " + server.error().message};
+  http_ = std::move(*server);
+  spdlog::info("HTTP at {}", to_string(http_->address()));
+  if (!is_loopback(options_.http->host)) {
+    spdlog::warn("--http {} is not protected: whoever reaches it can read this peer and make it leave",
+                 to_string(*options_.http));
   }
+  return std::nullopt;
+}
 
+void Daemon::connect_launcher() {
+  if (options_.control_fd < 0) return;
+  launcher_ = std::make_unique<LauncherLink>(
+      io_.get_executor(), options_.control_fd,
+      [this](const std::string& command) {
+        if (command == training::kEndCommand) drive(gossip::EndRequested{});
+        if (command == training::kLeaveCommand) leave();
+      },
+      [this] {
+        launcher_gone_ = true;
+        leave();
+      });
+  training::PeerReport report;
+  report.kind = training::PeerReport::Kind::listening;
+  report.address = to_string(self_.address);
+  launcher_->report(report);
+}
+
+void Daemon::make_exchanger() {
   ExchangerEvents exchanges;
   exchanges.on_ended = [this](std::uint64_t exchange, gossip::Outcome how) {
     drive(gossip::ExchangeEnded{exchange, how});
@@ -217,35 +341,81 @@ std::optional<PeerOutcome> Daemon::set_up() {
   exchanges.on_offered = [this](PeerId from, std::uint64_t exchange) {
     drive(gossip::ExchangeOffered{from, exchange});
   };
-  exchanges.on_answer_ended = [this](PeerId from, std::uint64_t exchange, bool completed) {
-    drive(gossip::AnswerEnded{from, exchange, completed});
+  exchanges.on_answer_ended = [this](PeerId from, std::uint64_t exchange, bool completed, bool poisoned) {
+    drive(gossip::AnswerEnded{from, exchange, completed, poisoned});
   };
-  exchanges.on_state_arrived = [this] { drive(gossip::StateArrived{}); };
-  exchanges.on_state_lost = [this](std::string why) { drive(gossip::StateLost{std::move(why)}); };
+  exchanges.on_state_advanced = [this](std::uint64_t chunks, std::uint64_t total) {
+    drive(gossip::StateAdvanced{chunks, total});
+  };
+  exchanges.on_state_arrived = [this] {
+    state_copied_ = true;
+    drive(gossip::StateArrived{});
+  };
+  exchanges.on_state_lost = [this](std::string why, bool poisoned) {
+    drive(gossip::StateLost{std::move(why), poisoned});
+  };
   exchanger_ = std::make_unique<Exchanger>(io_.get_executor(), *links_, std::move(exchanges));
+}
 
+void Daemon::watch_signals() {
+  signals_.async_wait([this](const asio::error_code& error, int) {
+    if (error) return;
+    if (signalled_) std::_Exit(130);  // asked twice: at once
+    signalled_ = true;
+    leave();
+    watch_signals();
+  });
+}
+
+// A beginner's: the core needs to know the manifest, and the manifest takes the data.
+void Daemon::begin_run() {
+  const auto made = std::make_shared<std::optional<Result<std::unique_ptr<Replica>>>>();
+  builder_.run(
+      [this, made, own_order = self_.id.value] {
+        made->emplace(make_replica(experiment_, options_.data_root, options_.slot, own_order));
+      },
+      [this, made] {
+        if (ending_) return;
+        if (!**made) {
+          outcome_ = {2, (*made)->error().message};
+          state_ = "failed";
+          return end();
+        }
+        replica_ = std::move(***made);
+        start_core(make_manifest(experiment_, *replica_));
+      });
+}
+
+void Daemon::start_core(std::optional<wire::Manifest> begun) {
   gossip::PeerOptions peer;
-  peer.id = self.id;
-  peer.name = self.name;
-  peer.address = self.address;
+  peer.id = self_.id;
+  peer.name = self_.name;
+  peer.address = self_.address;
   peer.seed = entropy();
   peer.join = options_.join;
-  if (options_.join.empty()) {
-    auto replica = make_replica(experiment_, options_.data_root, options_.slot, self.id.value);
-    if (!replica) return PeerOutcome{2, replica.error().message};
-    replica_ = std::move(*replica);
-    replica_->arena.write(0, training::first_parameters(replica_->plan, experiment_.seed));
-    peer.manifest = make_manifest(experiment_, *replica_);
+  peer.contacts = options_.join;
+  for (const CachedPeer& member : remembered_) peer.contacts.push_back(member.address);
+  if (begun) {
+    peer.manifest = std::move(*begun);
+  } else if (options_.join.empty()) {
+    peer.join = peer.contacts;
+    peer.manifest = cached_manifest_;
+    peer.begin_after = from_seconds(to_seconds(options_.begin_after) * Random(entropy()).uniform(1, 1.5));
+    spdlog::info("looking for the swarm that {} remembers: {} addresses", options_.state, remembered_.size());
   }
-  spdlog::info("{} listens at {}, swarm '{}'", self.name, to_string(self.address), self.swarm);
+  spdlog::info("{} listens at {}, swarm '{}'", self_.name, to_string(self_.address), self_.swarm);
   peer_.emplace(std::move(peer));
-  return std::nullopt;
+  events_.push_front(gossip::Start{});
+  take_events();
 }
 
 // Whether whoever listens there will never let us join: no Starling peer, another version or swarm, or, time
 // and again, somebody who takes the connection and stays silent.
 bool Daemon::is_hopeless(const Address& address, transport::LinkErrorKind kind) {
   using Kind = transport::LinkErrorKind;
+  // Among the addresses this peer was told to join alone: what others claim, or what was once true, is no
+  // reason to give up, and must not fill the map.
+  if (std::find(options_.join.begin(), options_.join.end(), address) == options_.join.end()) return false;
   switch (kind) {
     case Kind::bad_magic:
     case Kind::bad_version:
@@ -255,11 +425,8 @@ bool Daemon::is_hopeless(const Address& address, transport::LinkErrorKind kind) 
       return true;
     case Kind::timed_out:
     case Kind::closed_by_peer:
-    case Kind::broken: {
-      // Of the addresses this peer was told to join alone: what others claim must not fill the map.
-      const bool ours = std::find(options_.join.begin(), options_.join.end(), address) != options_.join.end();
-      return ours && ++silent_dials_[address] >= kSilentDialsMax;
-    }
+    case Kind::broken:
+      return ++silent_dials_[address] >= kSilentDialsMax;
     default:
       return false;
   }
@@ -277,9 +444,9 @@ Result<std::unique_ptr<Replica>> Daemon::build(const wire::Manifest& manifest) {
   experiment_.model = manifest.model;
   experiment_.seed = manifest.seed;
   experiment_.data = options_.data.value_or(manifest.data);
-  auto data = own_data_.valid() ? own_data_.get() : datasets::load(experiment_.data, options_.data_root);
+  auto data = own_data_ ? std::move(*own_data_) : datasets::load(experiment_.data, options_.data_root);
   if (!data) return data.error();
-  auto replica = make_replica(experiment_, std::move(*data), options_.slot, self_id_.value);
+  auto replica = make_replica(experiment_, std::move(*data), options_.slot, self_.id.value);
   if (!replica) return replica;
   if ((*replica)->plan.layout.fingerprint() != manifest.fingerprint) {
     return Error{"the model '" + manifest.model + "' for the data '" + (*replica)->data.name +
@@ -290,35 +457,34 @@ Result<std::unique_ptr<Replica>> Daemon::build(const wire::Manifest& manifest) {
 }
 
 PeerOutcome Daemon::run() {
-  if (auto bad = set_up()) return *bad;
-  if (!options_.join.empty() && options_.data) {
-    own_data_ = std::async(std::launch::async, datasets::load, *options_.data, options_.data_root);
-  }
   signals_.add(SIGINT);
   signals_.add(SIGTERM);
-  std::function<void(const asio::error_code&, int)> on_signal = [&](const asio::error_code& error, int) {
-    if (error) return;
-    if (leaving_) std::_Exit(130);  // asked twice: at once
-    leaving_ = true;
-    spdlog::info("leaving the swarm");
-    drive(gossip::LeaveRequested{});
-    signals_.async_wait(on_signal);
-  };
-  signals_.async_wait(on_signal);
+  if (auto bad = set_up()) return *bad;
+  watch_signals();
   report_and_log();
-  asio::post(io_, [this] { drive(gossip::Start{}); });
+  write_cache_now_and_then();
+  if (options_.join.empty() && remembered_.empty()) {
+    begin_run();
+  } else {
+    if (options_.data) {
+      builder_.run([this] { own_data_.emplace(datasets::load(*options_.data, options_.data_root)); });
+    }
+    asio::post(io_, [this] { start_core(std::nullopt); });
+  }
   io_.run();
-
-  trainer_.reset();
-  if (builder_.joinable()) builder_.join();
+  end_process_soon(outcome_);
   return outcome_;
 }
 
 // ---- the core's driver ----
 
 void Daemon::drive(gossip::Event event) {
+  if (!peer_ && events_.size() >= kEarlyEventsMax) return;
   events_.push_back(std::move(event));
-  if (driving_) return;  // called from inside an action: the loop below takes it up
+  if (peer_ && !driving_) take_events();  // else called from inside an action: take_events() goes on
+}
+
+void Daemon::take_events() {
   driving_ = true;
   std::vector<gossip::Action> actions;
   while (!events_.empty() && !peer_->view().over) {
@@ -344,49 +510,54 @@ void Daemon::arm_timer() {
 }
 
 void Daemon::act(const gossip::Prepare& prepare) {
-  const auto finish = [this, manifest = prepare.manifest] {
-    auto rules = gossip::rules_from(manifest, replica_->data.train.size());
-    if (!rules) {
-      return drive(gossip::PrepareFailed{rules.error().message});
-    }
-    std::vector<Slowdown> slowdowns;
-    const std::uint32_t number = options_.slot ? options_.slot->first : 0;
-    for (const auto& fault : options_.experiment.faults) {
-      if (fault.peer == number && fault.kind == training::Fault::Kind::slow) {
-        slowdowns.push_back({fault.factor, fault.from, fault.to});
-      }
-    }
-    trainer_ = std::make_unique<Trainer>(std::move(replica_->workers), replica_->arena,
-                                         TrainerOptions{experiment_.pace, std::move(slowdowns)}, [this] {
-                                           if (step_posted_.exchange(true)) return;
-                                           asio::post(io_, [this] {
-                                             step_posted_ = false;
-                                             drive(gossip::Stepped{trainer_->steps(), trainer_->samples()});
-                                             leave_snapshot_if_due();
-                                           });
-                                         });
-    exchanger_->attach(replica_->arena, manifest.fingerprint);
-    drive(gossip::Prepared{std::move(*rules)});
-  };
+  manifest_ = prepare.manifest;
   if (replica_) {
-    asio::post(io_, finish);
+    asio::post(io_, [this] { prepared(*manifest_); });
     return;
   }
-  spdlog::info("welcome: the swarm trains {} on {}", prepare.manifest.model, prepare.manifest.data);
-  builder_ = std::thread([this, manifest = prepare.manifest, finish] {
-    auto built = std::make_shared<Result<std::unique_ptr<Replica>>>(build(manifest));
-    asio::post(io_, [this, built, finish] {
-      if (peer_->view().over) return;
-      if (!*built) {
-        return drive(gossip::PrepareFailed{built->error().message});
-      }
-      replica_ = std::move(**built);
-      finish();
-    });
-  });
+  spdlog::info("the swarm trains {} on {}", prepare.manifest.model, prepare.manifest.data);
+  const auto built = std::make_shared<std::optional<Result<std::unique_ptr<Replica>>>>();
+  builder_.run([this, manifest = prepare.manifest, built] { built->emplace(build(manifest)); },
+               [this, built] {
+                 if (peer_->view().over) return;
+                 if (!**built) return drive(gossip::PrepareFailed{(*built)->error().message});
+                 replica_ = std::move(***built);
+                 prepared(*manifest_);
+               });
+}
+
+void Daemon::prepared(const wire::Manifest& manifest) {
+  if (peer_->view().over) return;
+  auto rules = gossip::rules_from(manifest, replica_->data.train.size());
+  if (!rules) return drive(gossip::PrepareFailed{rules.error().message});
+  std::vector<Slowdown> slowdowns;
+  const std::uint32_t number = options_.slot ? options_.slot->first : 0;
+  for (const auto& fault : options_.experiment.faults) {
+    if (fault.peer == number && fault.kind == training::Fault::Kind::slow) {
+      slowdowns.push_back({fault.factor, fault.from, fault.to});
+    }
+  }
+  trainer_ = std::make_unique<Trainer>(std::move(replica_->workers), replica_->arena,
+                                       TrainerOptions{experiment_.pace, std::move(slowdowns)}, [this] {
+                                         if (step_posted_.exchange(true)) return;
+                                         asio::post(io_, [this] {
+                                           step_posted_ = false;
+                                           drive(gossip::Stepped{trainer_->steps(), trainer_->samples()});
+                                           leave_snapshot_if_due();
+                                         });
+                                       });
+  exchanger_->attach(replica_->arena, manifest.fingerprint);
+  drive(gossip::Prepared{std::move(*rules)});
+}
+
+// Whoever begins a run, for the first time or after a blackout, has copied nothing.
+void Daemon::initialize() {
+  if (state_copied_ || training_start_) return;
+  replica_->arena.write(0, training::first_parameters(replica_->plan, experiment_.seed));
 }
 
 void Daemon::act(const gossip::StartTraining&) {
+  initialize();
   spdlog::info("training begins: {} parameters, {} workers, batches of {}",
                replica_->plan.layout.parameter_count(), experiment_.workers, experiment_.batch_size);
   training_start_ = Clock::now();
@@ -394,45 +565,12 @@ void Daemon::act(const gossip::StartTraining&) {
 }
 
 void Daemon::act(const gossip::TrainingEnded&) {
+  initialize();  // where the run was over before it began
   training_end_ = Clock::now();
   spdlog::info("training ends after {} steps; settling", trainer_->steps());
   if (launcher_ && !options_.out.empty())
-    before_settling_path_ = save(peer_->view().membership.self().name + ".before-settling");
-}
-
-void Daemon::act(const gossip::Notice& notice) {
-  using What = gossip::Notice::What;
-  switch (notice.what) {
-    case What::joined:
-      spdlog::info("member {} has joined", notice.text);
-      return;
-    case What::suspected:
-      spdlog::info("member {} is suspected to be down", notice.text);
-      return;
-    case What::recovered:
-      spdlog::info("member {} is alive", notice.text);
-      return;
-    case What::failed:
-      spdlog::warn("member {} has failed", notice.text);
-      return;
-    case What::left:
-      spdlog::info("member {} has left", notice.text);
-      return;
-    case What::quarantined:
-      spdlog::warn("member {} sends unusable parameters; no exchange with it for a while", notice.text);
-      return;
-    case What::refuted:
-      spdlog::warn("{} said that this peer is down; it has been told otherwise", notice.text);
-      return;
-    case What::waiting: {
-      if (waiting_since_.size() > kWaitingTextsMax) waiting_since_.clear();
-      auto& since = waiting_since_[notice.text];
-      if (since != Clock::time_point{} && Clock::now() - since < kLogInterval) return;
-      since = Clock::now();
-      spdlog::warn("{}; trying again", notice.text);
-      return;
-    }
-  }
+    save(self_.name + ".before-settling",
+         [this](std::string path) { before_settling_path_ = std::move(path); });
 }
 
 // ---- telling ----
@@ -440,45 +578,78 @@ void Daemon::act(const gossip::Notice& notice) {
 training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const {
   training::PeerReport report;
   report.kind = kind;
-  const auto view = peer_->view();
-  const auto& self = view.membership.self();
-  switch (self.phase) {
-    case wire::Phase::joining:
-      report.state = "joining";
-      break;
-    case wire::Phase::training:
-      report.state = "training";
-      break;
-    case wire::Phase::settling:
-      report.state = "settling";
-      break;
-    case wire::Phase::finished:
-      report.state = "finished";
-      break;
-  }
+  report.state = "joining";
   if (!state_.empty()) report.state = state_;
   if (trainer_) {
     report.steps = trainer_->steps();
     report.samples = trainer_->samples();
     report.loss = trainer_->loss();
   }
-  report.swarm_samples = view.swarm_samples;
   report.bytes_sent = links_->counters().traffic.sent;
-  report.members = static_cast<std::uint32_t>(1 + view.membership.live_others());
   if (training_start_) {
     report.seconds =
         std::chrono::duration<double>(training_end_.value_or(Clock::now()) - *training_start_).count();
     if (report.seconds > 0) report.samples_per_second = static_cast<double>(report.samples) / report.seconds;
   }
   report.distance = exchanger_->counters().distance;
+  if (!peer_) return report;
+  const auto view = peer_->view();
+  if (state_.empty()) report.state = phase_name(view.membership.self().phase);
+  report.swarm_samples = view.swarm_samples;
+  report.members = static_cast<std::uint32_t>(1 + view.membership.live_others());
   report.answered = view.exchanges.answered;
   report.exchanges = {view.exchanges.completed, view.exchanges.aborted, view.exchanges.rejected,
                       exchanger_->counters().half_applied_chunks};
   return report;
 }
 
+PeerStatus Daemon::status() const {
+  const auto report = make_report(training::PeerReport::Kind::status);
+  const auto view = peer_->view();
+  const auto links = links_->counters();
+  PeerStatus status;
+  status.name = self_.name;
+  status.id = to_string(self_.id);
+  status.swarm = self_.swarm;
+  status.address = to_string(self_.address);
+  status.version = STARLING_VERSION;
+  if (manifest_) {
+    status.model = manifest_->model;
+    status.data = manifest_->data;
+  }
+  status.phase = phase_name(view.membership.self().phase);
+  status.steps = report.steps;
+  status.samples = report.samples;
+  status.swarm_samples = report.swarm_samples;
+  status.samples_per_second = report.samples_per_second;
+  status.loss = report.loss;
+  status.uptime_seconds = to_seconds(now().since_start);
+  status.incarnation = view.membership.self().incarnation;
+  status.members_live = report.members;
+  status.members_known = 1 + view.membership.others().size();
+  status.exchanges = {view.exchanges.begun,    view.exchanges.completed,
+                      view.exchanges.aborted,  view.exchanges.rejected,
+                      view.exchanges.answered, exchanger_->counters().half_applied_chunks};
+  status.bytes_sent = links.traffic.sent;
+  status.bytes_received = links.traffic.received;
+  status.links_open = links_->links();
+  status.bulk_links_open = exchanger_->idle() + exchanger_->servers();
+  status.memory_bytes = resident_bytes();
+  status.loop_lag_seconds = to_seconds(loop_lag_);
+  return status;
+}
+
+HttpAnswer Daemon::introduce(const std::string& body) {
+  const auto address = parse_introduction(body);
+  if (!address) return http_refusal(400, address.error().message);
+  if (*address == self_.address)
+    return http_refusal(400, "this peer itself listens at " + to_string(*address));
+  drive(gossip::Introduced{*address});
+  return {200, introduction_json(*address)};
+}
+
 void Daemon::report_and_log() {
-  if (peer_->view().over) return;
+  if (ending_) return;
   const auto report = make_report(training::PeerReport::Kind::status);
   if (launcher_) launcher_->report(report);
   if (training_start_ && Clock::now() - last_log_ >= kLogInterval) {
@@ -490,39 +661,55 @@ void Daemon::report_and_log() {
   }
   report_timer_.expires_after(kReportInterval);
   report_timer_.async_wait([this](const asio::error_code& error) {
-    if (!error) report_and_log();
+    if (error) return;
+    loop_lag_ = Clock::now() - report_timer_.expiry();
+    report_and_log();
   });
 }
+
+// ---- keeping ----
 
 void Daemon::leave_snapshot_if_due() {
   if (!options_.snapshots || options_.out.empty() || peer_->view().over) return;
   const auto view = peer_->view();
   if (view.membership.self().phase != wire::Phase::training) return;
   const std::uint64_t due = view.swarm_samples * kSnapshotsPerEpoch / replica_->data.train.size();
-  if (due <= snapshots_) return;
+  if (due <= snapshots_ || saves_ >= kSavesMax) return;
   snapshots_ = due;
-  auto report = make_report(training::PeerReport::Kind::snapshot);
-  report.snapshot = due;
-  report.path = save(view.membership.self().name + ".snapshot-" + std::to_string(due));
-  if (launcher_ && !report.path.empty()) launcher_->report(report);
+  save(self_.name + ".snapshot-" + std::to_string(due),
+       [this, report = make_report(training::PeerReport::Kind::snapshot), due](std::string path) mutable {
+         if (!launcher_ || path.empty()) return;
+         report.snapshot = due;
+         report.path = std::move(path);
+         launcher_->report(report);
+       });
 }
 
-std::string Daemon::save(const std::string& name) {
-  std::error_code error;
-  std::filesystem::create_directories(options_.out, error);
-  const std::string path = options_.out + "/" + name + ".safetensors";
-  std::vector<float> parameters(replica_->arena.size());
-  replica_->arena.read(0, parameters);
-  const auto written = training::write_safetensors(path, replica_->plan.layout, parameters,
-                                                   {{"model", experiment_.model},
-                                                    {"data", replica_->data.name},
-                                                    {"seed", std::to_string(experiment_.seed)}});
-  if (written) return path;
-  spdlog::error("{}", written.error().message);
-  return "";
+// Writes the parameters as they are now; `done` gets the file's path, nothing where it could not be written.
+void Daemon::save(const std::string& name, std::function<void(std::string path)> done) {
+  auto parameters = std::make_shared<std::vector<float>>(replica_->arena.size());
+  replica_->arena.read(0, *parameters);
+  const auto path = std::make_shared<std::string>(options_.out + "/" + name + ".safetensors");
+  ++saves_;
+  disk_.run(
+      [this, parameters, path] {
+        std::error_code error;
+        std::filesystem::create_directories(options_.out, error);
+        const auto written = training::write_safetensors(*path, replica_->plan.layout, *parameters,
+                                                         {{"model", experiment_.model},
+                                                          {"data", replica_->data.name},
+                                                          {"seed", std::to_string(experiment_.seed)}});
+        if (written) return;
+        spdlog::error("{}", written.error().message);
+        path->clear();
+      },
+      [this, path, done = std::move(done)] {
+        --saves_;
+        done(std::move(*path));
+      });
 }
 
-void Daemon::judge_own_replica() {
+void Daemon::judge_own_replica() const {
   std::vector<float> parameters(replica_->arena.size());
   replica_->arena.read(0, parameters);
   const auto score = training::Evaluator(replica_->plan, *replica_->backend, replica_->data.test)
@@ -531,10 +718,48 @@ void Daemon::judge_own_replica() {
                replica_->data.test.size(), replica_->data.name);
 }
 
+// What a peer has not been able to build it does not remember either.
+void Daemon::write_cache() {
+  if (!cache_ || !trainer_) return;
+  ++cache_writes_;
+  const CachedSwarm swarm{self_.swarm, *manifest_, peers_to_cache(peer_->view().membership, remembered_)};
+  const auto problem = std::make_shared<std::string>();
+  disk_.run(
+      [this, problem, text = to_json(swarm)] {
+        if (const Status written = cache_->write(text); !written) *problem = written.error().message;
+      },
+      [this, problem] {
+        --cache_writes_;
+        if (!problem->empty() && !cache_warned_) spdlog::warn("{}", *problem);
+        cache_warned_ = !problem->empty();
+      });
+}
+
+void Daemon::write_cache_now_and_then() {
+  if (!cache_ || ending_) return;
+  if (cache_writes_ == 0) write_cache();  // else the disk is slower than that
+  cache_timer_.expires_after(options_.cache_interval);
+  cache_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) write_cache_now_and_then();
+  });
+}
+
+// ---- ending ----
+
+void Daemon::leave() {
+  if (leaving_) return;
+  leaving_ = true;
+  if (ending_) {  // by itself; now it has to hurry
+    give_up_at_ = Clock::now() + kWriteLimit;
+    return wrapping_up_.raise();
+  }
+  spdlog::info("leaving the swarm");
+  if (peer_) return drive(gossip::LeaveRequested{});
+  state_ = "left";
+  end();
+}
+
 void Daemon::act(const gossip::Finish& finish) {
-  timer_.cancel();
-  report_timer_.cancel();
-  if (trainer_) trainer_->stop();
   switch (finish.how) {
     case gossip::Finish::How::finished:
       state_ = "finished";
@@ -547,6 +772,15 @@ void Daemon::act(const gossip::Finish& finish) {
       outcome_ = {2, finish.why};
       break;
   }
+  end();
+}
+
+void Daemon::end() {
+  ending_ = true;
+  timer_.cancel();
+  report_timer_.cancel();
+  cache_timer_.cancel();
+  if (trainer_) trainer_->stop();
   transport::spawn(io_.get_executor(),
                    [](Daemon* self) -> asio::awaitable<void> { co_await self->stop(); }(this));
 }
@@ -570,22 +804,28 @@ void Daemon::log_faults() const {
 asio::awaitable<void> Daemon::stop() {
   log_faults();
   exchanger_->close();
+  const bool trained = (training_start_ || training_end_) && state_ != "failed";
+  const bool saves = trained && !options_.out.empty();
+  if (saves) save(self_.name, [this](std::string path) { final_path_ = std::move(path); });
+  write_cache();
+  if (trained && state_ == "finished" && !launcher_) disk_.run([this] { judge_own_replica(); });
+  disk_.run([] {},
+            [this] {
+              wrapped_up_ = true;
+              wrapping_up_.raise();
+            });
+  if (leaving_) give_up_at_ = Clock::now() + kWriteLimit;
   co_await links_->shut_down(kFlushLimit);
-  const bool trained = training_start_.has_value() || training_end_.has_value();
-  std::string path;
-  if (trained && state_ != "failed" && !options_.out.empty()) {
-    path = save(peer_->view().membership.self().name);
-    if (path.empty()) outcome_ = {1, "the final parameters could not be written to " + options_.out};
-  }
+  while (!wrapped_up_ && Clock::now() < give_up_at_) co_await wrapping_up_.wait_until(give_up_at_);
+  if (saves && final_path_.empty())
+    outcome_ = {1, "the final parameters could not be written to " + options_.out};
   if (launcher_) {
     auto report = make_report(training::PeerReport::Kind::finished);
-    report.path = path;
+    report.path = final_path_;
     report.path_before_settling = before_settling_path_;
-    if (!launcher_gone_) launcher_->report_last(report, kFlushLimit);
-  } else if (trained && state_ == "finished") {
-    judge_own_replica();
+    if (!launcher_gone_) launcher_->report_last(report, kLastReportLimit);
   }
-  if (!path.empty()) spdlog::info("parameters written to {}", path);
+  if (!final_path_.empty()) spdlog::info("parameters written to {}", final_path_);
   signals_.cancel();
   launcher_.reset();
   io_.stop();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/time.h"
 #include "training/experiment.h"
 
 namespace starling::node {
@@ -16,7 +17,7 @@ namespace starling::node {
 struct PeerOptions {
   Address listen{"127.0.0.1", 0};
   std::optional<Address> advertise;  // what others should dial; default: the listen address
-  std::vector<Address> join;         // empty: begin a run
+  std::vector<Address> join;         // empty: begin a run, or rejoin the one that `state` remembers
   std::string name;                  // default: the host's name and the port
   std::string swarm = "starling";    // peers of another swarm are refused
 
@@ -30,6 +31,17 @@ struct PeerOptions {
   // The shard of the data: slot mod slots. Without it the whole set, in the peer's own order.
   std::optional<std::pair<std::uint32_t, std::uint32_t>> slot;
 
+  // Where people ask this peer how it is (node/http.h); port 0 takes any.
+  std::optional<Address> http;
+
+  // The folder of the peer cache (node/peer_cache.h); empty: nothing is remembered. A peer without `join`
+  // whose cache names other addresses joins through them. If nobody has welcomed it after `begin_after`, or
+  // half as long again, it begins the cached run anew. The run is always the cached one, even where
+  // `experiment` says another: peers that come back from a blackout each at its own time must agree on it.
+  std::string state;
+  Duration cache_interval = std::chrono::seconds(3);  // the cache is written so often, where it changed
+  Duration begin_after = std::chrono::seconds(10);
+
   std::string out;      // folder for NAME.safetensors (the final replica); empty: none is written
   int control_fd = -1;  // a socket to the launcher (training/control.h); its end of file means: leave
   bool snapshots =
@@ -41,7 +53,10 @@ struct PeerOutcome {
   std::string error;  // one sentence where exit_code is not 0
 };
 
-// Runs until the run's end, a signal (SIGINT, SIGTERM: leave) or a failure. Blocks. One call per process.
+// Runs until the run's end, a signal (SIGINT, SIGTERM: leave) or a failure. Blocks. One call per process: a
+// thread that is in something that cannot be interrupted (a disk, a name being looked up, the step of a large
+// model) has a moment to end, and is then ended together with the process, by the outcome's exit code. So a
+// peer that is told to leave is gone within three seconds.
 PeerOutcome run_peer(const PeerOptions& options);
 
 }  // namespace starling::node

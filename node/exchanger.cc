@@ -20,8 +20,6 @@ using transport::LinkPtr;
 
 namespace {
 
-constexpr std::size_t kIdleLinksMax = 32;
-
 std::span<float> floats_in(const Frame& frame) {
   // A link's buffer is aligned for floats, and the wire is little-endian IEEE 754, like the host.
   return {reinterpret_cast<float*>(frame.body.data()), frame.body.size() / sizeof(float)};
@@ -96,6 +94,7 @@ struct Exchanger::Fetch {
   PeerId donor;
   LinkPtr link;
   bool abandoned = false;
+  bool poisoned = false;
 };
 
 // An inbound connection: at most one offer is answered on it at a time, in order.
@@ -107,6 +106,7 @@ struct Exchanger::Server {
   wire::Hello remote;
   std::optional<std::uint64_t> answering;
   std::size_t next_chunk = 0;
+  bool poisoned = false;  // by the offer that is answered
   std::optional<std::pair<bool, wire::RefusalReason>> decision;
   std::optional<std::uint64_t> asked;
 
@@ -131,7 +131,7 @@ struct Exchanger::Server {
     return values;
   }
   // Nothing is on its way in either direction.
-  bool resting() const { return !answering && !asked && outgoing.empty() && !giving && link->is_open(); }
+  bool resting() const { return !answering && !asked && outgoing.empty() && !giving; }
   void push(Outgoing item) {
     outgoing.push_back(std::move(item));
     queued.raise();
@@ -182,7 +182,7 @@ void Exchanger::close() {
 
 std::shared_ptr<Exchanger::Line> Exchanger::take_idle(PeerId partner) {
   for (auto it = idle_.begin(); it != idle_.end(); ++it) {
-    if ((*it)->remote != partner) continue;
+    if ((*it)->remote != partner || !(*it)->link->is_open()) continue;
     auto line = *it;
     idle_.erase(it);
     line->idle = false;
@@ -192,12 +192,12 @@ std::shared_ptr<Exchanger::Line> Exchanger::take_idle(PeerId partner) {
 }
 
 void Exchanger::rest(std::shared_ptr<Line> line) {
-  line->link->expires_never();
+  line->link->expires_after(options_.idle_limit);
   line->idle = true;
   line->watched = true;
   idle_.push_front(line);
   transport::spawn(executor_, watch(std::move(line)));
-  if (idle_.size() <= kIdleLinksMax) return;
+  if (idle_.size() <= options_.idle_max) return;
   idle_.back()->idle = false;
   idle_.back()->link->close();
   idle_.pop_back();
@@ -287,7 +287,8 @@ asio::awaitable<gossip::Outcome> Exchanger::attempt(std::shared_ptr<Own> own) {
   if (own->abandoned) co_return outcome;
   own->over = true;
   end_loans(*own, outcome == gossip::Outcome::rejected);
-  if (outcome == gossip::Outcome::aborted) own->line->link->close();
+  const bool usable = outcome == gossip::Outcome::completed || outcome == gossip::Outcome::rejected;
+  if (!usable) own->line->link->close();
   own->progress.raise();
   while (!own->writer_done && !own->abandoned) co_await own->written.wait();
   co_return outcome;
@@ -362,7 +363,7 @@ asio::awaitable<gossip::Outcome> Exchanger::read_own(std::shared_ptr<Own> own) {
     }
     if (const auto mixed = mixer_->complete(chunk, theirs, head.weight); !mixed) {
       ++counters_.chunks_refused;
-      co_return gossip::Outcome::aborted;
+      co_return mixed.error().poisoned ? gossip::Outcome::poisoned : gossip::Outcome::aborted;
     }
     own->answered = chunk + 1;
     own->progress.raise();
@@ -377,7 +378,7 @@ void Exchanger::serve(LinkPtr link, wire::Hello remote) {
   if (servers_.size() >= options_.servers_max) {
     const auto resting = std::find_if(servers_.begin(), servers_.end(), [](const auto& entry) {
       const auto server = entry.second.lock();
-      return server && server->resting();
+      return server && server->resting() && server->link->is_open();
     });
     if (resting == servers_.end()) return link->close();
     resting->second.lock()->link->close();  // its reader ends
@@ -385,7 +386,7 @@ void Exchanger::serve(LinkPtr link, wire::Hello remote) {
   auto server = std::make_shared<Server>(executor_, std::move(link), std::move(remote));
   const std::uint64_t key = next_server_++;
   servers_[key] = server;
-  transport::spawn(executor_, write_replies(server, options_.stall));
+  transport::spawn(executor_, write_replies(server, options_.stall, 2 * options_.idle_limit));
   transport::spawn(executor_,
                    [](Exchanger* self, std::shared_ptr<Server> s, std::uint64_t k) -> asio::awaitable<void> {
                      co_await self->run_server(s);
@@ -412,7 +413,8 @@ void Exchanger::end_answer(Server& server) {
   if (!server.answering) return;
   const std::uint64_t exchange = *server.answering;
   server.answering.reset();
-  events_.on_answer_ended(server.remote.id, exchange, server.next_chunk == mixer_->grid().count());
+  const bool completed = server.next_chunk == mixer_->grid().count();
+  events_.on_answer_ended(server.remote.id, exchange, completed, server.poisoned);
 }
 
 asio::awaitable<void> Exchanger::run_server(std::shared_ptr<Server> server) {
@@ -422,7 +424,8 @@ asio::awaitable<void> Exchanger::run_server(std::shared_ptr<Server> server) {
     if (!frame) {
       using Kind = transport::LinkErrorKind;
       const Kind kind = frame.error().kind;
-      if (kind != Kind::closed && kind != Kind::closed_by_peer) links_.note(frame.error());
+      const bool forgotten = kind == Kind::timed_out && server->resting();
+      if (kind != Kind::closed && kind != Kind::closed_by_peer && !forgotten) links_.note(frame.error());
       co_return;
     }
     // Whatever comes may need an answer; a remote that reads none gets no hearing.
@@ -440,9 +443,7 @@ asio::awaitable<void> Exchanger::run_server(std::shared_ptr<Server> server) {
     if (const auto* offer = std::get_if<wire::ExchangeOffer>(&*message)) {
       co_await take_offer(server, *offer);
     } else if (const auto* request = std::get_if<wire::StateRequest>(&*message)) {
-      server->giving = true;
       co_await give_state(server, *request);
-      server->giving = false;
     } else {
       co_return;  // nothing else belongs here
     }
@@ -478,6 +479,7 @@ asio::awaitable<void> Exchanger::take_offer(std::shared_ptr<Server> server, wire
   }
   server->answering = offer.exchange;
   server->next_chunk = 0;
+  server->poisoned = false;
   server->link->expires_after(options_.stall);
 }
 
@@ -490,9 +492,10 @@ void Exchanger::take_chunk(Server& server, const Frame& frame) {
   const std::size_t chunk = server.next_chunk;
   auto value = server.buffer(grid.floats(chunk));
   const auto weight = head.offset == grid.offset(chunk) ? mixer_->answer(chunk, floats_in(frame), value)
-                                                        : Result<float>(Error{"a chunk out of order"});
+                                                        : training::ChunkError{{"a chunk out of order"}};
   if (!weight) {
     ++counters_.chunks_refused;
+    server.poisoned = weight.error().poisoned;
     server.link->close();  // what follows would be as unusable; the reader ends
     return;
   }
@@ -508,10 +511,14 @@ void Exchanger::take_chunk(Server& server, const Frame& frame) {
   if (++server.next_chunk == grid.count()) end_answer(server);
 }
 
-asio::awaitable<void> Exchanger::write_replies(std::shared_ptr<Server> server, Duration stall) {
+asio::awaitable<void> Exchanger::write_replies(std::shared_ptr<Server> server, Duration stall,
+                                               Duration idle_limit) {
   while (!server->closed) {
     if (server->outgoing.empty()) {
-      if (!server->answering) server->link->expires_never();
+      if (server->resting()) {
+        server->link->expires_after(idle_limit);
+        server->spare.clear();
+      }
       co_await server->queued.wait();
       continue;
     }
@@ -538,25 +545,37 @@ asio::awaitable<void> Exchanger::write_replies(std::shared_ptr<Server> server, D
 
 // ---- a joiner's first copy ----
 
+// Why this peer gives no parameters now, if so.
+std::optional<wire::Refusal> Exchanger::refusal_of(const wire::StateRequest& request) const {
+  using Reason = wire::RefusalReason;
+  if (!mixer_) return wire::Refusal{Reason::not_ready, "this peer has no parameters yet"};
+  if (request.fingerprint != fingerprint_)
+    return wire::Refusal{Reason::wrong_model, "this peer's model has another layout"};
+  if (request.chunk_floats == 0 || request.chunk_floats > wire::kChunkFloatsMax)
+    return wire::Refusal{Reason::malformed, "a chunk holds 1 to 2^18 floats"};
+  if (donations_ >= options_.donations_max)
+    return wire::Refusal{Reason::busy, "this peer gives its parameters to enough others at the moment"};
+  return std::nullopt;
+}
+
 asio::awaitable<void> Exchanger::give_state(std::shared_ptr<Server> server, wire::StateRequest request) {
-  if (!mixer_ || request.fingerprint != fingerprint_ || request.chunk_floats == 0 ||
-      request.chunk_floats > wire::kChunkFloatsMax) {
-    const bool ready = mixer_.has_value();
-    server->push({wire::Message(wire::Refusal{
-                      ready ? wire::RefusalReason::wrong_model : wire::RefusalReason::not_ready,
-                      ready ? "this peer's model has another layout" : "this peer has no parameters yet"}),
-                  {},
-                  {}});
+  if (auto refusal = refusal_of(request)) {
+    server->push({wire::Message(std::move(*refusal)), {}, {}});
     co_return;
   }
+  server->giving = true;
+  ++donations_;
   const training::ChunkGrid grid{arena_->size(), request.chunk_floats};
   wire::StateHead state;
   state.arena_floats = grid.arena_floats;
   state.chunks = grid.count() - std::min<std::uint64_t>(request.first_chunk, grid.count());
   server->push({wire::Message(state), {}, {}});
   for (std::size_t chunk = grid.count() - state.chunks; chunk < grid.count(); ++chunk) {
-    while (server->outgoing.size() >= options_.window && !server->closed) co_await server->room.wait();
-    if (server->closed || !server->link->is_open()) co_return;
+    while (server->outgoing.size() >= options_.window && !server->closed && server->link->is_open()) {
+      co_await server->room.wait();
+    }
+    if (server->closed) co_return;  // by close(): the Exchanger may be gone
+    if (!server->link->is_open()) break;
     auto values = server->buffer(grid.floats(chunk));
     arena_->read(grid.offset(chunk), values);
     wire::ChunkHead head;
@@ -565,6 +584,8 @@ asio::awaitable<void> Exchanger::give_state(std::shared_ptr<Server> server, wire
     head.kind = wire::ChunkKind::state;
     server->push({std::nullopt, head, std::move(values)});
   }
+  server->giving = false;
+  --donations_;
 }
 
 void Exchanger::fetch_state(PeerId donor, const Address& address) {
@@ -583,58 +604,75 @@ void Exchanger::abort_fetch() {
 
 asio::awaitable<void> Exchanger::run_fetch(std::shared_ptr<Fetch> fetch, Address address) {
   if (fetch->abandoned) co_return;
-  const std::string trouble = co_await copy_state(fetch, address);
+  const Status copied = co_await copy_state(fetch, address);
   if (fetch->link) fetch->link->close();
   if (fetch->abandoned) co_return;
   fetch_.reset();
-  if (trouble.empty()) {
+  if (copied) {
+    in_place_ = 0;  // should it ever be asked for again, it is a new copy
     events_.on_state_arrived();
   } else {
-    events_.on_state_lost("copying parameters from " + to_string(address) + ": " + trouble);
+    events_.on_state_lost("copying parameters from " + to_string(address) + ": " + copied.error().message,
+                          fetch->poisoned);
   }
 }
 
-// What went wrong, or nothing.
-asio::awaitable<std::string> Exchanger::copy_state(std::shared_ptr<Fetch> fetch, Address address) {
+asio::awaitable<Status> Exchanger::copy_state(std::shared_ptr<Fetch> fetch, Address address) {
+  const Error given_up{"given up"};  // nobody hears of it
   auto dialled = co_await links_.dial_bulk(address);
-  if (!dialled) co_return dialled.error().message;
+  if (!dialled) co_return dialled.error();
   const LinkPtr link = fetch->link = dialled->link;
-  if (fetch->abandoned) co_return "given up";
-  if (dialled->remote.id != fetch->donor) co_return "another peer listens there now";
+  if (fetch->abandoned) co_return given_up;
+  if (dialled->remote.id != fetch->donor) co_return Error{"another peer listens there now"};
   const auto grid = mixer_->grid();
+  const std::size_t first = in_place_;
   wire::StateRequest request;
   request.fingerprint = fingerprint_;
   request.chunk_floats = static_cast<std::uint32_t>(grid.chunk_floats);
+  request.first_chunk = first;
   link->expires_after(options_.stall);
   if (const auto written = co_await transport::write_message(*link, request); !written)
-    co_return written.error().message;
+    co_return written.error();
   const auto answer = co_await transport::read_message(*link);
-  if (!answer) co_return answer.error().message;
-  if (const auto* refusal = std::get_if<wire::Refusal>(&*answer)) co_return refusal->text;
+  if (fetch->abandoned) co_return given_up;
+  if (!answer) co_return answer.error();
+  if (const auto* refusal = std::get_if<wire::Refusal>(&*answer)) co_return Error{refusal->text};
   const auto* head = std::get_if<wire::StateHead>(&*answer);
-  if (head == nullptr || head->arena_floats != grid.arena_floats || head->chunks != grid.count()) {
-    co_return "it offers parameters of another length";
+  if (head == nullptr || head->arena_floats != grid.arena_floats || head->chunks != grid.count() - first) {
+    co_return Error{"it offers parameters of another length"};
   }
-  for (std::size_t chunk = 0; chunk < grid.count(); ++chunk) {
-    auto frame = co_await link->read();
-    if (fetch->abandoned) co_return "given up";
+  for (std::size_t chunk = first; chunk < grid.count(); ++chunk) {
+    const auto frame = co_await link->read();
+    if (fetch->abandoned) co_return given_up;
     if (!frame) {
       links_.note(frame.error());
-      co_return frame.error().message;
+      co_return frame.error();
     }
     link->expires_after(options_.stall);
-    if (frame->kind != wire::FrameKind::chunk || frame->chunk.kind != wire::ChunkKind::state ||
-        frame->chunk.offset != grid.offset(chunk) || frame->chunk.floats != grid.floats(chunk)) {
-      co_return "a chunk came out of order";
-    }
-    const auto values = floats_in(*frame);
-    if (!training::all_acceptable(values)) {
-      ++counters_.chunks_refused;
-      co_return "its parameters are not finite, or beyond 2^60";
-    }
-    arena_->write(grid.offset(chunk), values);
+    if (Status placed = put_in_place(*fetch, *frame); !placed) co_return placed;
+    events_.on_state_advanced(in_place_, grid.count());
+    if (fetch->abandoned) co_return given_up;  // by whoever was told
   }
-  co_return "";
+  co_return Done{};
+}
+
+// The next chunk of the copy, if this frame is it.
+Status Exchanger::put_in_place(Fetch& fetch, const Frame& frame) {
+  const auto& grid = mixer_->grid();
+  const auto& head = frame.chunk;
+  if (frame.kind != wire::FrameKind::chunk || head.kind != wire::ChunkKind::state ||
+      head.offset != grid.offset(in_place_) || head.floats != grid.floats(in_place_)) {
+    return Error{"a chunk came out of order"};
+  }
+  const auto values = floats_in(frame);
+  if (!training::all_acceptable(values)) {
+    ++counters_.chunks_refused;
+    fetch.poisoned = true;
+    return Error{"its parameters are not finite, or beyond 2^60"};
+  }
+  arena_->write(head.offset, values);
+  ++in_place_;
+  return Done{};
 }
 
 }  // namespace starling::node

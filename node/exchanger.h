@@ -30,15 +30,22 @@ struct ExchangerEvents {
   std::function<void(std::uint64_t exchange, gossip::Outcome)> on_ended;
   // Asks the core; its answer comes back through answer().
   std::function<void(PeerId from, std::uint64_t exchange)> on_offered;
-  std::function<void(PeerId from, std::uint64_t exchange, bool completed)> on_answer_ended;
+  std::function<void(PeerId from, std::uint64_t exchange, bool completed, bool poisoned)> on_answer_ended;
+  // After every chunk of a first copy: how many are in place, whoever they came from.
+  std::function<void(std::uint64_t chunks, std::uint64_t total)> on_state_advanced;
   std::function<void()> on_state_arrived;
-  std::function<void(std::string why)> on_state_lost;
+  std::function<void(std::string why, bool poisoned)> on_state_lost;
 };
 
 struct ExchangerOptions {
   std::size_t window = training::kDefaultWindow;  // chunks on their way in one direction of a connection
   Duration stall = std::chrono::seconds(15);      // a busy connection without progress for so long is closed
-  std::size_t servers_max = 256;                  // inbound connections kept; the oldest idle one goes first
+  // A connection that this peer dialled is closed after so long without an exchange, one that it accepted
+  // after twice that: then the dialler is gone without a word.
+  Duration idle_limit = std::chrono::seconds(30);
+  std::size_t idle_max = 8;       // connections that it dialled, kept for the next exchange
+  std::size_t servers_max = 64;   // inbound connections kept; the oldest idle one goes first
+  std::size_t donations_max = 8;  // joiners that copy at once; others are told to ask another peer
 };
 
 struct ExchangerCounters {
@@ -69,8 +76,9 @@ class Exchanger {
   // Each ends in its event, unless close() or abort() comes first.
   void begin(std::uint64_t exchange, PeerId partner, const Address& address);
   void abort(std::uint64_t exchange);  // ends the loans; the connection is closed
+  // Goes on at the first chunk that no donor has sent yet. REQUIRES: none is under way.
   void fetch_state(PeerId donor, const Address& address);
-  void abort_fetch();  // of the state, if one is under way; what is in place stays
+  void abort_fetch();  // if one is under way; what is in place stays, and another donor may be asked at once
   void answer(PeerId from, std::uint64_t exchange, bool accept, wire::RefusalReason reason);
 
   // An inbound bulk connection: serves offers and state requests until it closes.
@@ -97,12 +105,15 @@ class Exchanger {
   asio::awaitable<gossip::Outcome> read_own(std::shared_ptr<Own> own);
   void end_loans(Own& own, bool refused);
   asio::awaitable<void> run_server(std::shared_ptr<Server> server);
-  static asio::awaitable<void> write_replies(std::shared_ptr<Server> server, Duration stall);
+  static asio::awaitable<void> write_replies(std::shared_ptr<Server> server, Duration stall,
+                                             Duration idle_limit);
   asio::awaitable<void> take_offer(std::shared_ptr<Server> server, wire::ExchangeOffer offer);
   void take_chunk(Server& server, const transport::Frame& frame);
   asio::awaitable<void> give_state(std::shared_ptr<Server> server, wire::StateRequest request);
   asio::awaitable<void> run_fetch(std::shared_ptr<Fetch> fetch, Address address);
-  asio::awaitable<std::string> copy_state(std::shared_ptr<Fetch> fetch, Address address);
+  asio::awaitable<Status> copy_state(std::shared_ptr<Fetch> fetch, Address address);
+  Status put_in_place(Fetch& fetch, const transport::Frame& frame);
+  std::optional<wire::Refusal> refusal_of(const wire::StateRequest& request) const;
   void end_answer(Server& server);
 
   asio::any_io_executor executor_;
@@ -119,7 +130,9 @@ class Exchanger {
   std::list<std::shared_ptr<Line>> idle_;  // the most recently used first
   std::map<std::uint64_t, std::weak_ptr<Server>> servers_;
   std::uint64_t next_server_ = 0;
+  std::size_t donations_ = 0;  // under way
   std::shared_ptr<Fetch> fetch_;
+  std::size_t in_place_ = 0;  // chunks of the first copy
 };
 
 }  // namespace starling::node

@@ -59,15 +59,16 @@ void PairwiseMixer::lend(std::size_t chunk, std::span<float> snapshot) {
   loans_[chunk] = snapshot;
 }
 
-Status PairwiseMixer::complete(std::size_t chunk, std::span<const float> theirs, float w) {
-  if (!lent(chunk)) return Error{"chunk " + std::to_string(chunk) + " is not lent: the reply comes too late"};
+Result<Done, ChunkError> PairwiseMixer::complete(std::size_t chunk, std::span<const float> theirs, float w) {
+  if (!lent(chunk))
+    return ChunkError{{"chunk " + std::to_string(chunk) + " is not lent: the reply comes too late"}};
   const std::span<const float> own = std::exchange(loans_[chunk], {});
   if (w == 0) return Done{};
   if (w != 0.25f && w != 0.5f) {
-    return Error{"chunk " + std::to_string(chunk) + " came with the weight " + std::to_string(w) +
-                 "; accepted are 0, 0.25 and 0.5"};
+    return ChunkError{{"chunk " + std::to_string(chunk) + " came with the weight " + std::to_string(w) +
+                       "; accepted are 0, 0.25 and 0.5"}};
   }
-  if (Status status = inspect(chunk, theirs); !status) return status;
+  if (auto fit = inspect(chunk, theirs); !fit) return fit;
   mix(chunk, theirs, own, w);
   return Done{};
 }
@@ -76,9 +77,9 @@ void PairwiseMixer::give_up(std::size_t chunk) {
   if (chunk < loans_.size()) loans_[chunk] = {};
 }
 
-Result<float> PairwiseMixer::answer(std::size_t chunk, std::span<const float> theirs,
-                                    std::span<float> value) {
-  if (Status status = inspect(chunk, theirs); !status) return status.error();
+Result<float, ChunkError> PairwiseMixer::answer(std::size_t chunk, std::span<const float> theirs,
+                                                std::span<float> value) {
+  if (auto fit = inspect(chunk, theirs); !fit) return fit.error();
   STARLING_CHECK(value.size() == theirs.size());
   const std::size_t offset = grid_.offset(chunk);
   const std::span<const float> loan = loans_[chunk];
@@ -101,18 +102,20 @@ Result<float> PairwiseMixer::answer(std::size_t chunk, std::span<const float> th
 }
 
 // What a peer sent, before it touches the arena.
-Status PairwiseMixer::inspect(std::size_t chunk, std::span<const float> theirs) const {
+Result<Done, ChunkError> PairwiseMixer::inspect(std::size_t chunk, std::span<const float> theirs) const {
   if (chunk >= grid_.count()) {
-    return Error{"there is no chunk " + std::to_string(chunk) + "; the arena has " +
-                 std::to_string(grid_.count())};
+    return ChunkError{
+        {"there is no chunk " + std::to_string(chunk) + "; the arena has " + std::to_string(grid_.count())}};
   }
   if (theirs.size() != grid_.floats(chunk)) {
-    return Error{"chunk " + std::to_string(chunk) + " came with " + std::to_string(theirs.size()) +
-                 " floats, expected " + std::to_string(grid_.floats(chunk))};
+    return ChunkError{{"chunk " + std::to_string(chunk) + " came with " + std::to_string(theirs.size()) +
+                       " floats, expected " + std::to_string(grid_.floats(chunk))}};
   }
   if (!all_acceptable(theirs)) {
-    return Error{"chunk " + std::to_string(chunk) +
-                 (all_finite(theirs) ? " holds a value beyond 2^60" : " holds a value that is not finite")};
+    return ChunkError{
+        {"chunk " + std::to_string(chunk) +
+         (all_finite(theirs) ? " holds a value beyond 2^60" : " holds a value that is not finite")},
+        true};
   }
   return Done{};
 }

@@ -39,6 +39,11 @@ inline constexpr float kLargestMagnitude = 0x1p60f;
 // True if every value is within kLargestMagnitude, NaN excluded. One vectorised pass.
 bool all_acceptable(std::span<const float> values);
 
+// Why a partner's chunk was not mixed.
+struct ChunkError : Error {
+  bool poisoned = false;  // its values may not touch a replica; else order, length or weight break the rules
+};
+
 // One per replica; used by one thread at a time, while any number of workers change the arena. Passes over
 // one chunk are ordered because that thread makes them.
 class PairwiseMixer {
@@ -59,7 +64,7 @@ class PairwiseMixer {
   // Ends the loan with the reply (theirs, w): x += w (theirs - snapshot). w = 0 mixes nothing and looks at no
   // value. An Error, and the loan given up, where w is none of 0, 1/4, 1/2, a value is not acceptable, or the
   // length is wrong; an Error where the chunk is not lent (a late reply).
-  Status complete(std::size_t chunk, std::span<const float> theirs, float w);
+  Result<Done, ChunkError> complete(std::size_t chunk, std::span<const float> theirs, float w);
   // Ends the loan, if there is one, without mixing: the reply will be dropped if it comes.
   void give_up(std::size_t chunk);
 
@@ -67,10 +72,10 @@ class PairwiseMixer {
   // at once. Returns the weight to answer with: 1/2, or 1/4 where half of this chunk is lent. An Error
   // (nothing mixed) where there is no such chunk, a value is not acceptable or the length is wrong. REQUIRES:
   // value.size() == grid().floats(chunk) where the chunk exists; it does not overlap `theirs`.
-  Result<float> answer(std::size_t chunk, std::span<const float> theirs, std::span<float> value);
+  Result<float, ChunkError> answer(std::size_t chunk, std::span<const float> theirs, std::span<float> value);
 
  private:
-  Status inspect(std::size_t chunk, std::span<const float> theirs) const;
+  Result<Done, ChunkError> inspect(std::size_t chunk, std::span<const float> theirs) const;
   void mix(std::size_t chunk, std::span<const float> theirs, std::span<const float> own, float w);
 
   models::Arena& arena_;

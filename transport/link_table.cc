@@ -63,6 +63,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
         events_(std::move(events)),
         options_(options),
         sweep_(executor_),
+        dial_ended_(executor_),
         changed_(executor_) {}
 
   Result<Address> listen(const Address& at) {
@@ -135,6 +136,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     routes_.clear();
     by_id_.clear();
     open_.clear();
+    dial_ended_.raise();
     changed_.raise();
   }
 
@@ -161,7 +163,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     bool dialled;                 // by this end
     std::set<Address> addresses;  // whose routes lead here
     SteadyClock::time_point since = SteadyClock::now();
-    SteadyClock::time_point used = since;
+    SteadyClock::time_point used = since, heard = since;
     bool writing = false;
     bool retired = false;
     bool lost = false;
@@ -227,13 +229,21 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       }
     }
     route->busy = false;
-    if (!self->closed_) self->forget_if_unused(route->to);
+    if (!self->closed_) {
+      self->forget_if_unused(route->to);
+      self->trim(nullptr);
+    }
     self->changed_.raise();
   }
 
   // Gives the route a connection, or empties its queue.
   asio::awaitable<void> dial_for(RoutePtr route) {
+    while (dialling_ >= options_.dials_max && !closed_) co_await dial_ended_.wait();
+    if (closed_ || route->connection) co_return;
+    ++dialling_;
     auto dialled = co_await connect(route->to, wire::Purpose::control);
+    --dialling_;
+    dial_ended_.raise();
     if (closed_) co_return;
     if (dialled.ok()) {
       ++counters_.links_dialled;
@@ -367,8 +377,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     }
     by_id_[fresh->remote.id] = fresh;
     lead_routes_to(fresh);
-    if (by_id_.size() > options_.links_max) retire_least_recently_used(*fresh);
-    if (open_.size() > 2 * options_.links_max) cut_off_retired();
+    trim(fresh.get());
     arm_sweep();
   }
 
@@ -433,7 +442,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
         self->lose(connection, message.error());
         co_return;
       }
-      connection->used = SteadyClock::now();
+      connection->used = connection->heard = SteadyClock::now();
       ++self->counters_.messages_received;
       if (self->events_.on_message) {
         self->events_.on_message(connection->remote.id, connection->listens_at, std::move(*message));
@@ -444,20 +453,43 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
 
   // ---- bounds ----
 
-  void retire_least_recently_used(const Connection& spared) {
-    ConnectionPtr victim;
-    for (const auto& [id, connection] : by_id_) {
-      if (connection.get() != &spared && (!victim || connection->used < victim->used)) victim = connection;
-    }
-    if (victim) retire(victim);
+  // Something is written on it, or waits to be.
+  bool is_wanted(const Connection& connection) const {
+    return connection.writing ||
+           std::any_of(connection.addresses.begin(), connection.addresses.end(), [&](const Address& address) {
+             const auto route = routes_.find(address);
+             return route != routes_.end() && !route->second->queue.empty();
+           });
   }
 
-  // More links are being given up than are kept: nobody gets time for last words.
-  void cut_off_retired() {
-    const auto open = open_;
-    for (const ConnectionPtr& connection : open) {
-      if (connection->retired) connection->link->close();
+  static bool used_before(const ConnectionPtr& a, const ConnectionPtr& b) { return a->used < b->used; }
+
+  // Back to as many links as are allowed. Where too many have something to write, they go when that is done.
+  void trim(const Connection* spared) {
+    while (by_id_.size() > options_.links_max) {
+      ConnectionPtr victim;
+      for (const auto& [id, connection] : by_id_) {
+        if (connection.get() == spared || is_wanted(*connection)) continue;
+        if (!victim || used_before(connection, victim)) victim = connection;
+      }
+      if (!victim) return;
+      retire(victim);
     }
+    cut_off_retired();
+  }
+
+  // If more links are on their way out than may come in, those longest unused get no more time for last
+  // words.
+  void cut_off_retired() {
+    if (open_.size() <= by_id_.size() + options_.handshakes_max) return;
+    std::vector<ConnectionPtr> retired;
+    for (const ConnectionPtr& connection : open_) {
+      if (connection->retired && connection->link->is_open()) retired.push_back(connection);
+    }
+    if (retired.size() <= options_.handshakes_max) return;
+    std::sort(retired.begin(), retired.end(), used_before);
+    retired.resize(retired.size() - options_.handshakes_max);
+    for (const ConnectionPtr& connection : retired) connection->link->close();
   }
 
   void arm_sweep() {
@@ -474,7 +506,9 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     const auto now = SteadyClock::now();
     const auto current = by_id_;
     for (const auto& [id, connection] : current) {
-      if (now - connection->used >= options_.idle_limit && !connection->writing) retire(connection);
+      const bool idle = now - connection->used >= options_.idle_limit;
+      const bool silent = now - connection->heard >= 2 * options_.idle_limit;
+      if (silent || (idle && !is_wanted(*connection))) retire(connection);
     }
     if (!by_id_.empty()) arm_sweep();
   }
@@ -492,9 +526,11 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
   std::set<ConnectionPtr> open_;  // those of by_id_, and the retired that are still read
   std::set<LinkPtr> handshaking_;
   std::size_t inbound_handshakes_ = 0;
+  std::size_t dialling_ = 0;  // control links
 
   asio::steady_timer sweep_;
   bool sweeping_ = false;
+  Signal dial_ended_;
   Signal changed_;  // a route has drained, or a connection has gone
   bool closed_ = false;
 };

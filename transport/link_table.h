@@ -33,10 +33,15 @@ struct LinkTableOptions {
   Duration handshake_limit =
       std::chrono::seconds(5);  // also: how long a link that is given up may still deliver
   Duration write_limit = std::chrono::seconds(10);  // one message, into a remote that does not read
-  Duration idle_limit =
-      std::chrono::seconds(60);          // a link unused for so long is closed (by half as much again)
-  std::size_t links_max = 256;           // control links kept; the least recently used goes first
-  std::size_t handshakes_max = 64;       // inbound connections that have not introduced themselves
+  // A link unused for so long is closed (by half as much again); also one on which nothing has come in for
+  // twice as long, whatever was written: the remote may have vanished without a word.
+  Duration idle_limit = std::chrono::seconds(15);
+  // Control links kept, inbound ones included: beyond that the least recently used goes first, never one that
+  // has something to write.
+  std::size_t links_max = 64;
+  std::size_t dials_max = 128;       // under way; further ones wait their turn
+  std::size_t handshakes_max = 256;  // inbound connections that have not introduced themselves; as many links
+                                     // may be on their way out
   std::size_t queue_messages_max = 256;  // waiting per remote; the oldest is dropped first
   std::size_t queue_bytes_max = std::size_t{4} << 20;
 };

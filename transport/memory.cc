@@ -52,6 +52,7 @@ struct Pipe {
   std::size_t allowance = SIZE_MAX;  // bytes until the link breaks
   bool ended = false;                // nothing more will be written
   bool broken = false;
+  bool swallows = false;  // nothing that is written arrives any more
 };
 
 LinkError cut_error() {
@@ -76,6 +77,13 @@ class MemoryLink final : public Link {
     }
   }
 
+  void swallow() {
+    for (Pipe* pipe : {in_.get(), out_.get()}) {
+      pipe->swallows = true;
+      pipe->changed.raise();
+    }
+  }
+
  protected:
   asio::awaitable<LinkResult<std::size_t>> receive(MutableBytes wanted, MutableBytes spare) override {
     const std::shared_ptr<Pipe> pipe = in_;
@@ -94,6 +102,7 @@ class MemoryLink final : public Link {
     const std::shared_ptr<Pipe> pipe = out_;
     for (Bytes rest : {head, body}) {
       while (!rest.empty()) {
+        if (pipe->swallows) co_return Done{};
         if (pipe->broken || pipe->ended) co_return cut_error();
         const std::size_t n = pipe->put(rest.first(std::min(rest.size(), pipe->allowance)));
         pipe->allowance -= n;
@@ -110,6 +119,7 @@ class MemoryLink final : public Link {
   }
 
   void shut_write() override {
+    if (out_->swallows) return;
     out_->ended = true;
     out_->changed.raise();
   }
@@ -118,8 +128,7 @@ class MemoryLink final : public Link {
  private:
   // What was written can still be read at the other end; what it writes from now on breaks.
   void hang_up() {
-    out_->ended = true;
-    out_->changed.raise();
+    shut_write();
     in_->ended = true;
     in_->changed.raise();
   }
@@ -178,6 +187,12 @@ void MemoryNetwork::cut(const Address& listener) {
   }
 }
 
+void MemoryNetwork::swallow(const Address& listener) {
+  for (const auto& weak : std::exchange(places_[listener].links, {})) {
+    if (const auto link = weak.lock()) link->swallow();
+  }
+}
+
 void MemoryNetwork::cut_next_after(const Address& listener, std::size_t bytes) {
   places_[listener].cut_after = bytes;
 }
@@ -209,7 +224,8 @@ asio::awaitable<LinkResult<LinkPtr>> MemoryTransport::dial(Address to, Duration 
   asio::error_code ignored;
   co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   if (swallowed) {
-    co_return LinkError{{"cannot reach " + to_string(to) + ": no answer in time"}, LinkErrorKind::unreachable};
+    co_return LinkError{{"cannot reach " + to_string(to) + ": no answer in time"},
+                        LinkErrorKind::unreachable};
   }
   MemoryListener* listener = network_.places_[to].listener;
   if (listener == nullptr) {

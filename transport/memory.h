@@ -27,6 +27,9 @@ class MemoryNetwork {
   void cut(const Address& listener);
   // The next link dialled to `listener` breaks by itself after so many bytes in either direction.
   void cut_next_after(const Address& listener, std::size_t bytes);
+  // Whatever is written on the links dialled to `listener` so far arrives nowhere, their ends included: one
+  // of the hosts has vanished without a word.
+  void swallow(const Address& listener);
   // Dials to `listener` hang until their time-out.
   void swallow_dials(const Address& listener, bool swallow);
 

@@ -56,9 +56,7 @@ class TcpLink final : public Link {
       socket_.set_option(asio::socket_base::send_buffer_size(options.socket_buffer_bytes), ignored);
       socket_.set_option(asio::socket_base::receive_buffer_size(options.socket_buffer_bytes), ignored);
     }
-    const auto silence_ms = static_cast<unsigned>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(options.silence_limit).count());
-    ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof silence_ms);
+    notice_silence(options.silence_limit);
   }
 
  protected:
@@ -95,6 +93,20 @@ class TcpLink final : public Link {
   }
 
  private:
+  // Unacknowledged bytes break the connection after `limit`, and so do keep-alive probes on one that rests.
+  void notice_silence(Duration limit) {
+    const auto set = [&](int level, int option, int value) {
+      ::setsockopt(socket_.native_handle(), level, option, &value, sizeof value);
+    };
+    const auto whole_seconds = std::chrono::duration_cast<std::chrono::seconds>(limit / 3).count();
+    const int probe_s = std::max(1, static_cast<int>(whole_seconds));
+    set(IPPROTO_TCP, TCP_USER_TIMEOUT,
+        static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count()));
+    set(SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(IPPROTO_TCP, TCP_KEEPIDLE, probe_s);
+    set(IPPROTO_TCP, TCP_KEEPINTVL, probe_s);
+  }
+
   tcp::socket socket_;
   std::size_t bytes_per_call_;
 };
@@ -164,9 +176,9 @@ class TcpListener final : public Listener {
   std::shared_ptr<State> state_;
 };
 
-// One dial. Resolver and connect report here, and wake the coroutine by cancelling the timer that it waits
-// on; one that gave up at the deadline is not there any more when they do (getaddrinfo cannot be
-// interrupted).
+// One look-up of a name, or one connection attempt. Resolver and connect report here, and wake the coroutine
+// by cancelling the timer that it waits on; one that gave up at the deadline is not there any more when they
+// do (getaddrinfo cannot be interrupted).
 struct Dial {
   explicit Dial(const asio::any_io_executor& executor)
       : resolver(executor), socket(executor), timer(executor) {}
@@ -231,8 +243,7 @@ Result<std::unique_ptr<Listener>> TcpTransport::listen(const Address& at, Accept
 }
 
 asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_most) {
-  const auto dial = std::make_shared<Dial>(executor_);
-  dial->timer.expires_after(at_most);
+  const auto deadline = asio::steady_timer::clock_type::now() + at_most;
   const auto give_up = [&](LinkErrorKind kind, const std::string& why) {
     return LinkError{{"cannot reach " + to_string(to) + ": " + why}, kind};
   };
@@ -243,6 +254,8 @@ asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_
   if (!not_literal) {
     endpoints.emplace_back(literal, to.port);
   } else {
+    const auto dial = std::make_shared<Dial>(executor_);
+    dial->timer.expires_at(deadline);
     dial->resolver.async_resolve(
         to.host, std::to_string(to.port),
         [dial](const asio::error_code& error, const tcp::resolver::results_type& found) {
@@ -256,19 +269,20 @@ asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_
   }
 
   std::string why = "its name has no address";
-  for (const tcp::endpoint& endpoint : endpoints) {
+  for (std::size_t i = 0; i < endpoints.size(); ++i) {
+    const tcp::endpoint& endpoint = endpoints[i];
+    const auto dial = std::make_shared<Dial>(executor_);
+    // A share of the time: an address that swallows dials leaves the next ones theirs.
+    const auto left = std::max(Duration{0}, deadline - asio::steady_timer::clock_type::now());
+    dial->timer.expires_after(left / static_cast<int>(endpoints.size() - i));
     dial->socket.async_connect(endpoint, [dial](const asio::error_code& error) { dial->report(error); });
     const bool answered = co_await dial->wait();
-    asio::error_code ignored;
-    if (!answered) {
-      dial->socket.close(ignored);
-      co_return give_up(LinkErrorKind::unreachable, "no answer in time");
-    }
-    if (!dial->error) {
+    if (answered && !dial->error) {
       LinkPtr link = std::make_shared<TcpLink>(std::move(dial->socket), endpoint, options_, traffic_);
       co_return link;
     }
-    why = dial->error.message();
+    why = answered ? dial->error.message() : "no answer in time";
+    asio::error_code ignored;
     dial->socket.close(ignored);
   }
   co_return give_up(LinkErrorKind::unreachable, why);

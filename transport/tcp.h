@@ -1,6 +1,6 @@
 // The transport over TCP. Frames leave at once (TCP_NODELAY); bulk moves in large system calls; a remote that
 // stops acknowledging breaks the link after `silence_limit` rather than after the kernel's quarter of an
-// hour.
+// hour, also where nothing is on its way (the kernel asks now and then).
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,8 @@ struct TcpOptions {
   // Most bytes moved per system call. Asio's own choice is 64 KiB, which costs twice the time on one core for
   // sender and receiver each; where both ends share a core, small may win.
   std::size_t bytes_per_call = std::size_t{1} << 20;
-  int socket_buffer_bytes = 0;  // 0: the kernel tunes it
-  Duration silence_limit =
-      std::chrono::seconds(20);  // unacknowledged bytes for so long: broken (TCP_USER_TIMEOUT)
+  int socket_buffer_bytes = 0;                        // 0: the kernel tunes it
+  Duration silence_limit = std::chrono::seconds(10);  // the remote's kernel is silent for so long: broken
 };
 
 class TcpTransport final : public Transport {

@@ -114,6 +114,7 @@ const std::vector<Library>& libraries() {
        {"kernels/cpu/"}},
       {"toml++", std::regex(R"re(include\s*[<"]toml|\btoml::)re"), {"training/"}},
       {"Asio", std::regex(R"re(include\s*[<"](boost/)?asio|\basio::)re"), {"transport/", "node/"}},
+      {"cpp-httplib", std::regex(R"re(include\s*[<"]httplib|\bhttplib::)re"), {"node/http.cc"}},
       {"CLI11", std::regex(R"re(include\s*[<"]CLI/|\bCLI::)re"), {"cli/"}},
   };
   return kLibraries;

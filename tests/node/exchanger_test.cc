@@ -397,6 +397,51 @@ TEST_CASE("a connection that the remote closed while it was idle is replaced, no
   }
 }
 
+TEST_CASE("the pool keeps a few connections, each for a while") {
+  ExchangerOptions options;
+  options.idle_max = 3;
+  World world(Kind::tcp);
+  SECTION("the least recently used one goes first") {
+    Bird a(world, 1, options);
+    a.attach(kA, kChunk);
+    std::vector<std::unique_ptr<Bird>> others;
+    for (std::uint64_t i = 0; i < 6; ++i) {
+      others.push_back(std::make_unique<Bird>(world, 10 + i));
+      others.back()->attach(kB, kChunk);
+      REQUIRE(exchange(world, a, *others.back()) == Outcome::completed);
+      REQUIRE(a.exchanger->idle() <= 3);
+    }
+    for (const std::size_t gone : {0, 1, 2}) {
+      REQUIRE(world.until([&] { return others[gone]->exchanger->servers() == 0; }));
+    }
+    for (const std::size_t kept : {3, 4, 5}) {
+      REQUIRE(exchange(world, a, *others[kept]) == Outcome::completed);
+    }
+    REQUIRE(a.links->counters().bulk_dialled == 6);
+  }
+  SECTION("and one that nobody used for so long is closed") {
+    options.idle_limit = std::chrono::milliseconds(20);
+    Bird a(world, 1, options), b(world, 2);
+    a.attach(kA, kChunk);
+    b.attach(kB, kChunk);
+    REQUIRE(exchange(world, a, b) == Outcome::completed);
+    REQUIRE(world.until([&] { return a.exchanger->idle() == 0 && b.exchanger->servers() == 0; }));
+    REQUIRE(exchange(world, a, b) == Outcome::completed);
+    REQUIRE(a.counters().redials == 0);
+    REQUIRE(a.links->counters()[transport::LinkErrorKind::timed_out] == 0);
+  }
+  SECTION("also by the one who accepted it, where the dialler is gone without a word") {
+    options.idle_limit = std::chrono::milliseconds(20);
+    Bird b(world, 2, options);
+    b.attach(kB, kChunk);
+    Stranger gone(world, 66);
+    gone.dial(b);
+    REQUIRE(world.until([&] { return b.exchanger->servers() == 1; }));
+    REQUIRE(world.until([&] { return b.exchanger->servers() == 0; }));
+    REQUIRE(b.links->counters()[transport::LinkErrorKind::timed_out] == 0);
+  }
+}
+
 // ---- remotes that talk nonsense ----
 
 TEST_CASE(
@@ -419,10 +464,20 @@ TEST_CASE(
   REQUIRE(b.counters().chunks_refused == 1);
   REQUIRE(b.answers_ended == 1);
   REQUIRE(b.answers_completed == 0);
+  REQUIRE(b.answers_poisoned == 1);
+  // What the same remote does well later is not held against it.
+  evil.dial(b);
+  REQUIRE(evil.say(evil.offer(b, kChunk, 2)));
+  for (std::size_t chunk = 0; chunk < kChunks; ++chunk) {
+    REQUIRE(evil.say(head_of(ChunkKind::offer, chunk, 2), chunk_of(kB, chunk)));
+    REQUIRE(evil.hear());
+  }
+  REQUIRE(b.answers_completed == 1);
+  REQUIRE(b.answers_poisoned == 1);
   require_well(world, b);
 }
 
-TEST_CASE("a poisoned reply never touches the arena of an initiator, and the exchange is aborted") {
+TEST_CASE("a poisoned reply never touches the arena of an initiator, and ends the exchange as what it is") {
   const float poison =
       GENERATE(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                -std::numeric_limits<float>::infinity(), 1e38f);
@@ -438,7 +493,8 @@ TEST_CASE("a poisoned reply never touches the arena of an initiator, and the exc
   values.front() = poison;
   REQUIRE(evil.say(head_of(ChunkKind::reply, 0, 1, 0.5f), values));
   REQUIRE(world.until([&] { return a.ended.size() == 1; }));
-  REQUIRE(a.ended.back().outcome == Outcome::aborted);
+  REQUIRE(a.ended.back().outcome == Outcome::poisoned);
+  REQUIRE(a.exchanger->idle() == 0);
   REQUIRE(a.values() == kA);
   REQUIRE(a.counters().chunks_refused == 1);
   REQUIRE(a.counters().half_applied_chunks <= kWindow);
@@ -484,6 +540,7 @@ TEST_CASE(
   REQUIRE(b.values() == kB);
   REQUIRE(b.counters().chunks_refused == refused);
   REQUIRE(b.answers_ended == 1);
+  REQUIRE(b.answers_poisoned == 0);
   require_well(world, b);
 }
 
@@ -528,6 +585,9 @@ TEST_CASE("a responder that answers what was not asked is aborted without a trac
   }
   SECTION("too short") {
     REQUIRE(evil.say(head_of(ChunkKind::reply, 0, 1, 0.5f), {1.0f}));
+  }
+  SECTION("too short, and not finite") {
+    REQUIRE(evil.say(head_of(ChunkKind::reply, 0, 1, 0.5f), {std::numeric_limits<float>::infinity()}));
   }
   SECTION("another kind") {
     REQUIRE(evil.say(head_of(ChunkKind::offer, 0), chunk_of(kB, 0)));
@@ -711,6 +771,191 @@ TEST_CASE("when the donor dies in the middle the copy is lost, and another donor
   REQUIRE(joiner.values() == kB);
 }
 
+TEST_CASE("a first copy tells how far it is after every chunk") {
+  World world(Kind::tcp);
+  Bird joiner(world, 1), donor(world, 2);
+  joiner.attach(kA, kChunk);
+  donor.attach(kB, kChunk);
+  joiner.exchanger->fetch_state(donor.id, donor.address);
+  REQUIRE(world.until([&] { return joiner.states_arrived == 1; }));
+  REQUIRE(joiner.advances.size() == kChunks);
+  for (std::size_t i = 0; i < kChunks; ++i) {
+    REQUIRE(joiner.advances[i] == std::pair<std::uint64_t, std::uint64_t>(i + 1, kChunks));
+  }
+}
+
+TEST_CASE("a first copy goes on where the last donor stopped, and keeps what is in place") {
+  World world(Kind::tcp);
+  Bird joiner(world, 1);
+  joiner.attach(kA, kChunk);
+  constexpr std::size_t kFirst = 4;
+  Stranger first(world, 2), second(world, 3);
+  joiner.exchanger->fetch_state(first.id, first.address);
+  first.await_dial();
+  REQUIRE(first.hear_message<wire::StateRequest>().first_chunk == 0);
+  REQUIRE(first.say(wire::StateHead{kFloats, kChunks}));
+  for (std::size_t chunk = 0; chunk < kFirst; ++chunk) {
+    REQUIRE(first.say(head_of(ChunkKind::state, chunk, 0), chunk_of(kB, chunk)));
+  }
+  REQUIRE(world.until([&] { return joiner.advances.size() == kFirst; }));
+  bool poisoned = false, aborted = false;
+  SECTION("it died") {
+    first.link->close();
+  }
+  SECTION("it sent poison") {
+    auto values = chunk_of(kB, kFirst);
+    values.back() = std::numeric_limits<float>::quiet_NaN();
+    REQUIRE(first.say(head_of(ChunkKind::state, kFirst, 0), values));
+    poisoned = true;
+  }
+  SECTION("it began again") {
+    REQUIRE(first.say(head_of(ChunkKind::state, 0, 0), chunk_of(kA, 0)));
+  }
+  SECTION("it was given up") {
+    joiner.exchanger->abort_fetch();
+    joiner.exchanger->abort_fetch();
+    aborted = true;
+  }
+  if (!aborted) {
+    REQUIRE(world.until([&] { return joiner.states_lost.size() == 1; }));
+  }
+  REQUIRE(joiner.states_poisoned == (poisoned ? 1 : 0));
+  auto expected = kA;
+  std::copy_n(kB.begin(), kFirst * kChunk, expected.begin());
+  REQUIRE(joiner.values() == expected);
+
+  joiner.exchanger->fetch_state(second.id, second.address);
+  second.await_dial();
+  REQUIRE(second.hear_message<wire::StateRequest>().first_chunk == kFirst);
+  REQUIRE(second.say(wire::StateHead{kFloats, kChunks - kFirst}));
+  const auto other = random_floats(kFloats, 5);
+  for (std::size_t chunk = kFirst; chunk < kChunks; ++chunk) {
+    REQUIRE(second.say(head_of(ChunkKind::state, chunk, 0), chunk_of(other, chunk)));
+  }
+  REQUIRE(world.until([&] { return joiner.states_arrived == 1; }));
+  std::copy(other.begin() + kFirst * kChunk, other.end(), expected.begin() + kFirst * kChunk);
+  REQUIRE(joiner.values() == expected);
+  REQUIRE(joiner.states_lost.size() == (aborted ? 0 : 1));
+  REQUIRE(joiner.advances.back().first == kChunks);
+}
+
+TEST_CASE("a copy that goes on takes only as many chunks as are missing, of an arena of its own length") {
+  World world(Kind::tcp);
+  Bird joiner(world, 1), donor(world, 2), other(world, 3);
+  joiner.attach(kA, kChunk);
+  donor.attach(kB, kChunk);
+  other.attach(kB, kChunk, kFingerprint + 1);
+  joiner.on_advance = [&] {
+    if (joiner.advances.size() == 3) joiner.exchanger->abort_fetch();  // from inside the event
+  };
+  joiner.exchanger->fetch_state(donor.id, donor.address);
+  REQUIRE(world.until([&] { return joiner.advances.size() == 3; }));
+  const auto before = joiner.values();
+  const auto lose = [&](const wire::StateHead& head) {
+    Stranger liar(world, 50);
+    const auto lost = joiner.states_lost.size();
+    joiner.exchanger->fetch_state(liar.id, liar.address);
+    liar.await_dial();
+    REQUIRE(liar.hear_message<wire::StateRequest>().first_chunk == 3);
+    REQUIRE(liar.say(head));
+    REQUIRE(world.until([&] { return joiner.states_lost.size() > lost; }));
+    REQUIRE(joiner.values() == before);
+  };
+  lose({kFloats, kChunks});
+  lose({kFloats, kChunks - 4});
+  lose({kFloats + 1, kChunks - 3});
+  joiner.exchanger->fetch_state(other.id, other.address);
+  REQUIRE(world.until([&] { return joiner.states_lost.size() == 4; }));
+  REQUIRE(joiner.values() == before);
+  REQUIRE(joiner.states_poisoned == 0);
+  REQUIRE(joiner.advances.size() == 3);
+  joiner.exchanger->fetch_state(donor.id, donor.address);
+  REQUIRE(world.until([&] { return joiner.states_arrived == 1; }));
+  REQUIRE(joiner.values() == kB);
+  REQUIRE(joiner.advances.size() == kChunks);
+}
+
+TEST_CASE("a donor given up at whatever moment leaves the next one a clean field") {
+  for (std::size_t turns = 0; turns < 40; ++turns) {
+    CAPTURE(turns);
+    World world(Kind::memory);
+    Bird joiner(world, 1), donor(world, 2), other(world, 3);
+    joiner.attach(kA, kChunk);
+    donor.attach(kB, kChunk);
+    other.attach(kB, kChunk);
+    joiner.exchanger->fetch_state(donor.id, donor.address);
+    for (std::size_t i = 0; i < turns; ++i) world.io.poll_one();
+    if (joiner.states_arrived == 1) break;
+    joiner.exchanger->abort_fetch();
+    joiner.exchanger->fetch_state(other.id, other.address);
+    REQUIRE(world.until([&] { return joiner.states_arrived == 1; }));
+    REQUIRE(joiner.values() == kB);
+    REQUIRE(joiner.states_lost.empty());
+    REQUIRE(joiner.advances.size() == kChunks);
+    REQUIRE(world.until([&] { return donor.exchanger->servers() == 0; }));
+  }
+}
+
+TEST_CASE("a donor serves a few joiners at once, sends the others on, and exchanges meanwhile") {
+  constexpr std::size_t kMany = 600'000, kLarge = 10'000;  // more than a connection holds
+  ExchangerOptions options;
+  options.donations_max = 3;
+  World world(Kind::memory);
+  Bird donor(world, 1, options), partner(world, 2);
+  const auto values = random_floats(kMany, 3);
+  donor.attach(values, kLarge);
+  partner.attach(random_floats(kMany, 4), kLarge);
+  const wire::StateRequest request{kFingerprint, kLarge, 0};
+  std::vector<std::unique_ptr<Stranger>> joiners;
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    joiners.push_back(std::make_unique<Stranger>(world, 10 + i));
+    joiners.back()->dial(donor);
+    REQUIRE(joiners.back()->say(request));
+    if (i < options.donations_max) {
+      REQUIRE(joiners.back()->hear_message<wire::StateHead>().chunks == kMany / kLarge);
+    } else {
+      REQUIRE(joiners.back()->hear_message<wire::Refusal>().reason == RefusalReason::busy);
+    }
+  }
+  REQUIRE(exchange(world, partner, donor) == Outcome::completed);
+
+  joiners[0]->link->close();  // a place is free as soon as a joiner is gone
+  REQUIRE(world.until([&] { return donor.exchanger->servers() == 5; }));
+  REQUIRE(joiners[4]->say(request));
+  REQUIRE(joiners[4]->hear_message<wire::StateHead>().chunks == kMany / kLarge);
+  for (std::size_t chunk = 0; chunk < kMany / kLarge; ++chunk) REQUIRE(joiners[4]->hear());
+  REQUIRE(joiners[3]->say(request));  // or has its copy
+  REQUIRE(joiners[3]->hear_message<wire::StateHead>().chunks == kMany / kLarge);
+}
+
+TEST_CASE("two hundred joiners at once all get their copy, of the first member and of one another") {
+  World world(Kind::memory);
+  Bird donor(world, 1);
+  donor.attach(kB, kChunk);
+  std::vector<std::unique_ptr<Bird>> joiners;
+  std::size_t asked = 0;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    joiners.push_back(std::make_unique<Bird>(world, 10 + i));
+    Bird& joiner = *joiners.back();
+    joiner.attach(kA, kChunk);
+    joiner.on_state_lost = [&] {
+      // As the core does it: another member, one that has its copy.
+      std::vector<const Bird*> ready = {&donor};
+      for (const auto& other : joiners) {
+        if (other->states_arrived == 1) ready.push_back(other.get());
+      }
+      const Bird& next = *ready[++asked % ready.size()];
+      joiner.exchanger->fetch_state(next.id, next.address);
+    };
+    joiner.exchanger->fetch_state(donor.id, donor.address);
+  }
+  REQUIRE(world.until([&] {
+    return std::all_of(joiners.begin(), joiners.end(), [](const auto& j) { return j->states_arrived == 1; });
+  }));
+  for (const auto& joiner : joiners) REQUIRE(joiner->values() == kB);
+  REQUIRE(donor.exchanger->servers() <= ExchangerOptions{}.servers_max);
+}
+
 TEST_CASE("a first copy takes no poison, no chunk out of order and no other length") {
   World world(Kind::tcp);
   Bird joiner(world, 1);
@@ -744,6 +989,8 @@ TEST_CASE("a first copy takes no poison, no chunk out of order and no other leng
   REQUIRE(world.until([&] { return joiner.states_lost.size() == 1; }));
   REQUIRE(joiner.values() == kA);
   REQUIRE(joiner.counters().chunks_refused == refused);
+  REQUIRE(joiner.states_poisoned == static_cast<int>(refused));
+  REQUIRE(joiner.advances.empty());
   REQUIRE(joiner.states_arrived == 0);
 }
 

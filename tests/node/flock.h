@@ -84,12 +84,21 @@ class Bird {
       accepted += accept;
       exchanger->answer(from, exchange, accept, reason);
     };
-    events.on_answer_ended = [this](PeerId, std::uint64_t, bool completed) {
+    events.on_answer_ended = [this](PeerId, std::uint64_t, bool completed, bool poisoned) {
       ++answers_ended;
       answers_completed += completed;
+      answers_poisoned += poisoned;
+    };
+    events.on_state_advanced = [this](std::uint64_t chunks, std::uint64_t total) {
+      advances.push_back({chunks, total});
+      if (on_advance) on_advance();
     };
     events.on_state_arrived = [this] { ++states_arrived; };
-    events.on_state_lost = [this](std::string why) { states_lost.push_back(std::move(why)); };
+    events.on_state_lost = [this](std::string why, bool poisoned) {
+      states_lost.push_back(std::move(why));
+      states_poisoned += poisoned;
+      if (on_state_lost) on_state_lost();
+    };
     exchanger = std::make_unique<Exchanger>(world.executor(), *links, std::move(events), options);
   }
 
@@ -124,11 +133,13 @@ class Bird {
   std::unique_ptr<Exchanger> exchanger;
 
   std::function<Decision()> decide;
-  std::function<void()> on_ended;
+  std::function<void()> on_ended, on_advance, on_state_lost;
   std::uint64_t last_exchange = 0;
   std::vector<Ended> ended;
-  int offered = 0, accepted = 0, answers_ended = 0, answers_completed = 0, states_arrived = 0;
+  int offered = 0, accepted = 0, answers_ended = 0, answers_completed = 0, answers_poisoned = 0;
+  int states_arrived = 0, states_poisoned = 0;
   std::vector<std::string> states_lost;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> advances;
 };
 
 // One exchange from its beginning to its event.

@@ -424,21 +424,27 @@ TEST_CASE("what a peer may not send is refused with a sentence and leaves the ar
   bad.emplace_back(17, 1.0f);
   std::vector<float> value(16, 7.0f), snapshot(16);
   for (const auto& theirs : bad) {
+    const bool poisoned = theirs.size() == 16;  // a wrong length breaks a rule, whatever the values
     for (const bool lent : {false, true}) {
       if (lent) mixer.lend(0, snapshot);
-      REQUIRE(!mixer.answer(0, theirs, value).ok());
+      const auto answered = mixer.answer(0, theirs, value);
+      REQUIRE(!answered.ok());
+      REQUIRE(answered.error().poisoned == poisoned);
       REQUIRE(mixer.lent(0) == lent);
       mixer.give_up(0);
     }
     mixer.lend(0, snapshot);
-    REQUIRE(!mixer.complete(0, theirs, 0.5f).ok());
+    const auto completed = mixer.complete(0, theirs, 0.5f);
+    REQUIRE(!completed.ok());
+    REQUIRE(completed.error().poisoned == poisoned);
     REQUIRE(!mixer.lent(0));
   }
   for (const float w : {-0.5f, 0.125f, 0.3f, 0.75f, 1.0f, 1e30f, kNan, kInfinity}) {
     mixer.lend(0, snapshot);
-    const Status status = mixer.complete(0, good, w);
+    const auto status = mixer.complete(0, good, w);
     REQUIRE(!status.ok());
     REQUIRE(status.error().message.find("accepted are 0, 0.25 and 0.5") != std::string::npos);
+    REQUIRE_FALSE(status.error().poisoned);
     REQUIRE(!mixer.lent(0));
   }
   for (const std::size_t chunk : {std::size_t{3}, SIZE_MAX}) {

@@ -471,6 +471,146 @@ TEST_CASE("no more links than allowed are kept, and the least recently used goes
   CHECK(hub.failures.empty());
 }
 
+TEST_CASE("a hub that talks with hundreds keeps few links, loses no message and calls nobody unreachable") {
+  const bool memory = GENERATE(true, false);
+  World world(memory ? Kind::memory : Kind::tcp);
+  LinkTableOptions options;
+  options.links_max = 16;
+  Peer hub(world, 500, options);
+  hub.answers = true;
+  std::vector<std::unique_ptr<Peer>> others;
+  for (std::uint64_t i = 0; i < (memory ? 250 : 120); ++i) {
+    others.push_back(std::make_unique<Peer>(world, i < 60 ? i + 1 : i + 1000));  // lower and higher ids
+    others.back()->answers = true;
+  }
+  const auto all = [&](auto done) {
+    std::size_t most = 0;
+    REQUIRE(world.until([&] {
+      most = std::max(most, hub.table->links());
+      return std::all_of(others.begin(), others.end(), [&](const auto& o) { return done(*o); });
+    }));
+    REQUIRE(world.until([&] { return hub.table->links() <= options.links_max; }));
+    return most;
+  };
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    const std::size_t n = round;
+    // They all come at once: every link that has said its word goes for the next one.
+    for (auto& o : others) o->table->send(hub.address, ping(round));
+    CHECK(all([&](const Peer& o) { return o.acks.size() == n; }) <= 2 * options.links_max);
+    // The hub goes to them, a dozen at a time.
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      hub.table->send(others[i]->address, ping(round));
+      if (i % 12 == 11) REQUIRE(world.until([&] { return others[i]->pings.size() == n; }));
+      REQUIRE(hub.table->links() <= options.links_max);
+    }
+    all([&](const Peer& o) { return o.pings.size() == n; });
+    // And both at once, to all.
+    if (round == 3) {
+      for (auto& o : others) o->table->send(hub.address, ping(9));
+      for (auto& o : others) hub.table->send(o->address, ping(9));
+      all([&](const Peer& o) { return o.acks.size() == 4 && o.pings.size() == 4; });
+    }
+  }
+  REQUIRE(world.until([&] { return hub.acks.size() == 4 * others.size(); }));
+  CHECK(hub.pings.size() == 4 * others.size());
+  CHECK(hub.failures.empty());
+  CHECK(hub.table->counters().messages_dropped == 0);
+  for (const auto& o : others) {
+    CHECK(o->failures.empty());
+    CHECK(o->table->counters().messages_dropped == 0);
+  }
+}
+
+TEST_CASE("a link that still has something to write is not the one that goes") {
+  World world(Kind::memory);
+  LinkTableOptions options;
+  options.links_max = 1;
+  Peer hub(world, 1, options), y(world, 3);
+  const auto stranger = world.make_transport();
+  const LinkPtr slow = raw_dial(world, *stranger, hub.address);
+  const Address claimed{"127.0.0.1", 1};
+  REQUIRE(world.run(introduce(*slow, hello(5, claimed), kLong)).ok());
+  REQUIRE(world.until([&] { return hub.table->links() == 1; }));
+  wire::Ack large;  // a few fill the connection
+  large.members.assign(2000, {PeerId{1}, "name", {"127.0.0.1", 1}, 0, {}, {}, 0, 0, {}});
+  constexpr std::size_t kMessages = 10;
+  for (std::size_t i = 0; i < kMessages; ++i) hub.table->send(claimed, large);
+  hub.table->send(y.address, ping(1));
+  REQUIRE(world.until([&] { return y.pings.size() == 1; }));
+  CHECK(hub.table->counters().messages_sent < kMessages);
+  for (std::size_t i = 0; i < kMessages; ++i) REQUIRE(world.run(read_message(*slow)).ok());
+  hub.table->send(claimed, ping(2));
+  const auto heard = world.run(read_message(*slow));
+  REQUIRE(heard.ok());
+  CHECK(*heard == ping(2));
+  CHECK(hub.table->links() == 1);
+  CHECK(hub.table->counters().links_dialled == 1);
+  CHECK(hub.failures.empty());
+}
+
+TEST_CASE("a link whose remote has vanished without a word is not used for ever") {
+  World world(Kind::memory);
+  LinkTableOptions options;
+  options.idle_limit = std::chrono::milliseconds(20);
+  Peer a(world, 1, options);
+  Peer b(world, 2);  // the other end keeps its dead link
+  b.answers = true;
+  a.table->send(b.address, ping(1));
+  REQUIRE(world.until([&] { return a.acks.size() == 1; }));
+  world.network.swallow(b.address);
+  // Words that are never answered go on being written.
+  SECTION("the remote is there again: it is reached over a new link") {
+    REQUIRE(world.until([&] {
+      a.table->send(b.address, ping(2));
+      return a.acks.size() > 1;
+    }));
+    CHECK(a.failures.empty());
+    CHECK(a.table->counters().links_dialled == 2);
+    CHECK(b.failures.empty());
+  }
+  SECTION("the remote is gone: it is called unreachable") {
+    b.table->close();
+    REQUIRE(world.until([&] {
+      a.table->send(b.address, ping(2));
+      return !a.failures.empty();
+    }));
+    CHECK(a.failures[0].at == b.address);
+    CHECK(a.failures[0].kind == LinkErrorKind::unreachable);
+  }
+}
+
+TEST_CASE("dials that hang hold nobody up, and are bounded") {
+  World world(Kind::memory);
+  LinkTableOptions options;
+  options.dial_limit = std::chrono::milliseconds(100);
+  Peer b(world, 2);
+  const auto hang = [&](Peer& peer, std::uint16_t n) {
+    for (std::uint16_t i = 1; i <= n; ++i) {
+      const Address nobody{"far", i};
+      world.network.swallow_dials(nobody, true);
+      peer.table->send(nobody, ping(i));
+    }
+  };
+  SECTION("a hundred at once") {
+    options.dial_limit = std::chrono::seconds(30);
+    Peer a(world, 1, options);
+    hang(a, 100);
+    a.table->send(b.address, ping(1));
+    REQUIRE(world.until([&] { return b.pings.size() == 1; }));
+    CHECK(a.failures.empty());
+  }
+  SECTION("more than may be under way: the others wait for their turn") {
+    options.dials_max = 4;
+    Peer a(world, 1, options);
+    hang(a, 10);
+    a.table->send(b.address, ping(1));
+    REQUIRE(world.until([&] { return b.pings.size() == 1; }));
+    CHECK(a.failures.size() >= 8);
+    REQUIRE(world.until([&] { return a.failures.size() == 10; }));
+    CHECK(a.table->counters().messages_dropped == 10);
+  }
+}
+
 TEST_CASE("one peer reached under two addresses keeps one link, and answers arrive") {
   World world(Kind::tcp);
   Peer a(world, 1), b(world, 2);

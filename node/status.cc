@@ -1,0 +1,240 @@
+#include "node/status.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace starling::node {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+std::string line(const json& object) {
+  return object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+template <class T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
+std::optional<double> number_or_null(const json& value) {
+  return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+}
+
+// What `read` makes of the text; an Error where it is no JSON or has not the fields that are read.
+template <class Read>
+auto parse(const std::string& text, const char* what, Read read) -> Result<decltype(read(json()))> {
+  try {
+    return read(json::parse(text));
+  } catch (const json::exception&) {
+    return Error{std::string("this is not ") + what};
+  }
+}
+
+const char* name(wire::Liveness liveness) {
+  switch (liveness) {
+    case wire::Liveness::alive:
+      return "alive";
+    case wire::Liveness::suspect:
+      return "suspect";
+    case wire::Liveness::failed:
+      return "failed";
+    case wire::Liveness::left:
+      return "left";
+  }
+  return "";
+}
+
+MemberStatus status_of(const wire::Member& member) {
+  MemberStatus status;
+  status.name = member.name;
+  status.id = to_string(member.id);
+  status.address = to_string(member.address);
+  status.state = name(member.liveness);
+  status.phase = phase_name(member.phase);
+  status.incarnation = member.incarnation;
+  status.samples = member.samples;
+  status.steps = member.steps;
+  return status;
+}
+
+}  // namespace
+
+const char* phase_name(wire::Phase phase) {
+  switch (phase) {
+    case wire::Phase::joining:
+      return "joining";
+    case wire::Phase::training:
+      return "training";
+    case wire::Phase::settling:
+      return "settling";
+    case wire::Phase::finished:
+      return "finished";
+  }
+  return "";
+}
+
+std::vector<MemberStatus> list_members(const gossip::Membership& membership, Instant now) {
+  std::vector<MemberStatus> members = {status_of(membership.self())};
+  members.front().this_peer = true;
+  for (const gossip::Record& record : membership.others()) {
+    MemberStatus& status = members.emplace_back(status_of(record.member));
+    if (record.is_live() && record.quarantined_until > now) status.state = "quarantined";
+    if (record.last_heard) status.last_heard_seconds = to_seconds(now - *record.last_heard);
+    if (record.round_trip > Duration{0}) status.round_trip_seconds = to_seconds(record.round_trip);
+  }
+  std::stable_sort(members.begin(), members.end(),
+                   [](const MemberStatus& a, const MemberStatus& b) { return a.name < b.name; });
+  return members;
+}
+
+std::string to_json(const PeerStatus& status) {
+  return line({{"name", status.name},
+               {"id", status.id},
+               {"swarm", status.swarm},
+               {"address", status.address},
+               {"version", status.version},
+               {"model", status.model},
+               {"data", status.data},
+               {"phase", status.phase},
+               {"steps", status.steps},
+               {"samples", status.samples},
+               {"swarm_samples", status.swarm_samples},
+               {"samples_per_second", status.samples_per_second},
+               {"loss", or_null(status.loss)},
+               {"uptime_seconds", status.uptime_seconds},
+               {"incarnation", status.incarnation},
+               {"members_live", status.members_live},
+               {"members_known", status.members_known},
+               {"exchanges",
+                {{"begun", status.exchanges.begun},
+                 {"completed", status.exchanges.completed},
+                 {"aborted", status.exchanges.aborted},
+                 {"rejected", status.exchanges.rejected},
+                 {"answered", status.exchanges.answered},
+                 {"half_applied_chunks", status.exchanges.half_applied_chunks}}},
+               {"bytes_sent", status.bytes_sent},
+               {"bytes_received", status.bytes_received},
+               {"links_open", status.links_open},
+               {"bulk_links_open", status.bulk_links_open},
+               {"memory_bytes", status.memory_bytes},
+               {"loop_lag_seconds", status.loop_lag_seconds}});
+}
+
+Result<PeerStatus> parse_status(const std::string& text) {
+  return parse(text, "a peer's status", [](const json& object) {
+    PeerStatus status;
+    object.at("name").get_to(status.name);
+    object.at("id").get_to(status.id);
+    object.at("swarm").get_to(status.swarm);
+    object.at("address").get_to(status.address);
+    object.at("version").get_to(status.version);
+    object.at("model").get_to(status.model);
+    object.at("data").get_to(status.data);
+    object.at("phase").get_to(status.phase);
+    object.at("steps").get_to(status.steps);
+    object.at("samples").get_to(status.samples);
+    object.at("swarm_samples").get_to(status.swarm_samples);
+    object.at("samples_per_second").get_to(status.samples_per_second);
+    status.loss = number_or_null(object.at("loss"));
+    object.at("uptime_seconds").get_to(status.uptime_seconds);
+    object.at("incarnation").get_to(status.incarnation);
+    object.at("members_live").get_to(status.members_live);
+    object.at("members_known").get_to(status.members_known);
+    const json& exchanges = object.at("exchanges");
+    exchanges.at("begun").get_to(status.exchanges.begun);
+    exchanges.at("completed").get_to(status.exchanges.completed);
+    exchanges.at("aborted").get_to(status.exchanges.aborted);
+    exchanges.at("rejected").get_to(status.exchanges.rejected);
+    exchanges.at("answered").get_to(status.exchanges.answered);
+    exchanges.at("half_applied_chunks").get_to(status.exchanges.half_applied_chunks);
+    object.at("bytes_sent").get_to(status.bytes_sent);
+    object.at("bytes_received").get_to(status.bytes_received);
+    object.at("links_open").get_to(status.links_open);
+    object.at("bulk_links_open").get_to(status.bulk_links_open);
+    object.at("memory_bytes").get_to(status.memory_bytes);
+    object.at("loop_lag_seconds").get_to(status.loop_lag_seconds);
+    return status;
+  });
+}
+
+std::string to_json(const std::vector<MemberStatus>& members) {
+  json list = json::array();
+  for (const MemberStatus& member : members) {
+    list.push_back({{"name", member.name},
+                    {"id", member.id},
+                    {"address", member.address},
+                    {"state", member.state},
+                    {"phase", member.phase},
+                    {"incarnation", member.incarnation},
+                    {"samples", member.samples},
+                    {"steps", member.steps},
+                    {"last_heard_seconds", or_null(member.last_heard_seconds)},
+                    {"round_trip_seconds", or_null(member.round_trip_seconds)},
+                    {"this_peer", member.this_peer}});
+  }
+  return line({{"members", list}});
+}
+
+Result<std::vector<MemberStatus>> parse_members(const std::string& text) {
+  return parse(text, "a list of members", [](const json& object) {
+    std::vector<MemberStatus> members;
+    for (const json& entry : object.at("members")) {
+      MemberStatus& member = members.emplace_back();
+      entry.at("name").get_to(member.name);
+      entry.at("id").get_to(member.id);
+      entry.at("address").get_to(member.address);
+      entry.at("state").get_to(member.state);
+      entry.at("phase").get_to(member.phase);
+      entry.at("incarnation").get_to(member.incarnation);
+      entry.at("samples").get_to(member.samples);
+      entry.at("steps").get_to(member.steps);
+      member.last_heard_seconds = number_or_null(entry.at("last_heard_seconds"));
+      member.round_trip_seconds = number_or_null(entry.at("round_trip_seconds"));
+      entry.at("this_peer").get_to(member.this_peer);
+    }
+    return members;
+  });
+}
+
+std::string leaving_json() {
+  return line({{"leaving", true}});
+}
+
+bool is_leaving(const std::string& text) {
+  const auto leaving =
+      parse(text, "an answer", [](const json& object) { return object.at("leaving").get<bool>(); });
+  return leaving && *leaving;
+}
+
+std::string parse_error(const std::string& text) {
+  const auto sentence =
+      parse(text, "an error", [](const json& object) { return object.at("error").get<std::string>(); });
+  return sentence ? *sentence : "";
+}
+
+std::string introduction_json(const Address& address) {
+  return line({{"address", to_string(address)}});
+}
+
+Result<Address> parse_introduction(const std::string& text) {
+  const auto address = parse(text, "{\"address\": \"HOST:PORT\"}",
+                             [](const json& object) { return object.at("address").get<std::string>(); });
+  if (!address) return Error{"the body must be {\"address\": \"HOST:PORT\"}"};
+  auto parsed = Address::parse(*address);
+  if (parsed && parsed->port == 0)
+    return Error{"port 0 cannot be dialed; give the port that the peer listens on"};
+  return parsed;
+}
+
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t pages = 0, resident = 0;
+  if (!(file >> pages >> resident)) return 0;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace starling::node

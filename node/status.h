@@ -1,0 +1,79 @@
+// What a running peer tells about itself and its swarm over HTTP, as values and as JSON both ways: the daemon
+// writes, `starling status` and `starling members` read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "gossip/membership.h"
+#include "wire/messages.h"
+
+namespace starling::node {
+
+struct PeerStatus {
+  std::string name, id, swarm, address, version;
+  std::string model, data;               // empty while it joins
+  std::string phase;                     // joining, training, settling, finished
+  std::uint64_t steps = 0, samples = 0;  // its own
+  std::uint64_t swarm_samples = 0;       // of all that ever took part
+  double samples_per_second = 0;         // since its first step
+  std::optional<double> loss;            // of late batches, smoothed
+  double uptime_seconds = 0;
+  std::uint32_t incarnation = 0;
+  std::uint64_t members_live = 1, members_known = 1;  // itself included
+  struct Exchanges {
+    std::uint64_t begun = 0, completed = 0, aborted = 0, rejected = 0;  // its own
+    std::uint64_t answered = 0;                                         // of others
+    std::uint64_t half_applied_chunks = 0;
+  } exchanges;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+  std::uint64_t links_open = 0, bulk_links_open = 0;
+  std::uint64_t memory_bytes = 0;  // resident
+  double loop_lag_seconds = 0;     // how late its thread came to its latest timer
+};
+
+struct MemberStatus {
+  std::string name, id, address;
+  std::string
+      state;  // alive, suspect, failed, left, quarantined (it lives, and no exchange is begun with it)
+  std::string phase;
+  std::uint32_t incarnation = 0;
+  std::uint64_t samples = 0, steps = 0;
+  std::optional<double> last_heard_seconds;  // ago; nothing: never heard directly
+  std::optional<double> round_trip_seconds;  // of probes; nothing: none was answered yet
+  bool this_peer = false;
+};
+
+const char* phase_name(wire::Phase phase);
+
+// All that this peer knows of, itself included, by name.
+std::vector<MemberStatus> list_members(const gossip::Membership& membership, Instant now);
+
+// One line each, its newline included: an object, and {"members": [...]}.
+std::string to_json(const PeerStatus& status);
+std::string to_json(const std::vector<MemberStatus>& members);
+
+// An Error where the text is not what to_json() writes.
+Result<PeerStatus> parse_status(const std::string& text);
+Result<std::vector<MemberStatus>> parse_members(const std::string& text);
+
+// {"leaving": true}: the answer of a peer that was asked to leave.
+std::string leaving_json();
+bool is_leaving(const std::string& text);
+
+// The sentence of {"error": ...}; empty where there is none.
+std::string parse_error(const std::string& text);
+
+// {"address": "HOST:PORT"}: whom a peer is to meet.
+std::string introduction_json(const Address& address);
+Result<Address> parse_introduction(const std::string& text);
+
+// Memory of this process that is resident; 0 where the system does not say.
+std::uint64_t resident_bytes();
+
+}  // namespace starling::node

@@ -1,0 +1,135 @@
+"""Where peers run, and how they are cut off.
+
+Namespaces: the script restarts itself inside a network namespace of its own, with two bridges in it, and every peer
+has another namespace with two cables: one to the others, which can be cut, and one for questions, which stays. All
+of it vanishes with the processes that hold it, so there is nothing to clean up on the machine. Loopback: no cuts.
+"""
+import ctypes
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+INSIDE = "STARLING_CHAOS_INSIDE"  # set in the restarted script
+WAYS_IN = (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"])
+
+
+def die_with_parent():
+    """Between fork and exec: whatever becomes of the script, its processes go with it."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def run(*command):
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+class Loopback:
+    cuts = False
+    name = "loopback, without cuts"
+
+    def __init__(self, count):
+        # Below the ports that the kernel gives to connections, so a peer finds its own again after a restart.
+        rng = random.Random(os.getpid())
+        self.ports = []
+        while len(self.ports) < 2 * count:
+            port = rng.randrange(15000, 32000)
+            with socket.socket() as probe:
+                try:
+                    probe.bind(("127.0.0.1", port))
+                except OSError:
+                    continue
+            if port not in self.ports:
+                self.ports.append(port)
+
+    def address(self, i):
+        return f"127.0.0.1:{self.ports[2 * i]}"
+
+    def http(self, i):
+        return f"127.0.0.1:{self.ports[2 * i + 1]}"
+
+    def prefix(self, i):
+        return []
+
+    def close(self):
+        pass
+
+
+class Namespaces:
+    cuts = True
+    name = "network namespaces"
+
+    def __init__(self, count):
+        self.holders = []
+        run("ip", "link", "set", "lo", "up")
+        for bridge in ("main", "island", "questions"):
+            run("ip", "link", "add", bridge, "type", "bridge")
+            run("ip", "link", "set", bridge, "up")
+        run("ip", "addr", "add", "10.78.255.254/16", "dev", "questions")
+        for i in range(count):
+            self.add(i)
+
+    def add(self, i):
+        holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"], preexec_fn=die_with_parent,
+                                  start_new_session=True)
+        self.holders.append(holder)
+        own = os.readlink("/proc/self/ns/net")
+        deadline = time.monotonic() + 10
+        while os.readlink(f"/proc/{holder.pid}/ns/net") == own:
+            if time.monotonic() > deadline or holder.poll() is not None:
+                raise OSError("no network namespace can be made for a peer")
+            time.sleep(0.01)
+        inside = ["nsenter", f"--net=/proc/{holder.pid}/ns/net"]
+        run(*inside, "ip", "link", "set", "lo", "up")
+        for port, bridge, device, address in ((f"d{i}", "main", "eth0", self.host(77, i)),
+                                              (f"q{i}", "questions", "eth1", self.host(78, i))):
+            run("ip", "link", "add", port, "type", "veth", "peer", "name", device, "netns", str(holder.pid))
+            run("ip", "link", "set", port, "master", bridge, "up")
+            run(*inside, "ip", "addr", "add", f"{address}/16", "dev", device)
+            run(*inside, "ip", "link", "set", device, "up")
+
+    @staticmethod
+    def host(net, i):
+        return f"10.{net}.{i // 250}.{i % 250 + 1}"
+
+    def address(self, i):
+        return f"{self.host(77, i)}:7100"
+
+    def http(self, i):
+        return f"{self.host(78, i)}:7180"
+
+    def prefix(self, i):
+        return ["nsenter", f"--net=/proc/{self.holders[i].pid}/ns/net"]
+
+    def cut(self, i, how):
+        """how: `silent` (what is sent vanishes), `cable` (the peer's own system notices), or `island` (others who
+        are cut so are still reached)."""
+        if how == "silent":
+            run("ip", "link", "set", f"d{i}", "nomaster")
+        elif how == "cable":
+            run("ip", "link", "set", f"d{i}", "down")
+        else:
+            run("ip", "link", "set", f"d{i}", "master", "island")
+
+    def heal(self, i):
+        run("ip", "link", "set", f"d{i}", "master", "main", "up")
+
+    def close(self):
+        for holder in self.holders:
+            holder.kill()
+            holder.wait()
+
+
+def enter_namespace():
+    """Restarts the script inside a network namespace; returns where none can be had."""
+    for way in WAYS_IN:
+        can = ["sh", "-c", "ip link add probe type bridge && ip link del probe && unshare --net true"]
+        try:
+            if subprocess.run(way + can, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
+                continue
+        except FileNotFoundError:
+            return
+        sys.stdout.flush()
+        os.execvpe(way[0], way + [sys.executable] + sys.argv, {**os.environ, INSIDE: "1"})

@@ -1,0 +1,217 @@
+#include "node/peer_cache.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/catch.h"
+#include "tests/training/temporary_folder.h"
+
+namespace starling::node {
+namespace {
+
+using training::contents;
+using training::TemporaryFolder;
+
+CachedSwarm small_swarm(std::uint16_t members = 3) {
+  CachedSwarm cached;
+  cached.swarm = "starling";
+  cached.manifest = {"lenet", "glyphs", 0xfedcba9876543210,
+                     129'068, 7,        {{"seed", "7"}, {"gossip.rule", "pairwise"}}};
+  for (std::uint16_t i = 0; i < members; ++i) {
+    const auto port = static_cast<std::uint16_t>(7100 + i);
+    cached.members.push_back({"p" + std::to_string(i), {i % 2 == 0 ? "10.0.0.1" : "::1", port}});
+  }
+  return cached;
+}
+
+std::unique_ptr<PeerCache> open(const TemporaryFolder& folder) {
+  auto cache = PeerCache::open(folder.path());
+  REQUIRE(cache.ok());
+  return std::move(*cache);
+}
+
+bool holds(const TemporaryFolder& folder, const std::string& name) {
+  return std::filesystem::exists(folder.file(name));
+}
+
+wire::Member member(std::uint64_t id, std::uint16_t port, wire::Liveness liveness) {
+  wire::Member member;
+  member.id = PeerId{id};
+  member.name = "p" + std::to_string(id);
+  member.address = {"127.0.0.1", port};
+  member.liveness = liveness;
+  return member;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "those who live are remembered first, then the failed, then the old acquaintances; never who left") {
+  using wire::Liveness;
+  gossip::Membership membership(member(1, 7100, Liveness::alive), {}, Random(1));
+  std::vector<gossip::Action> actions;
+  membership.start(Instant{});
+  // The last one listens where this peer itself does: an earlier life of it.
+  const std::vector<wire::Member> alive = {member(2, 7102, Liveness::alive), member(3, 7103, Liveness::alive),
+                                           member(4, 7104, Liveness::alive), member(5, 7105, Liveness::alive),
+                                           member(6, 7100, Liveness::alive)};
+  membership.merge(Instant{}, PeerId{3}, alive, actions);
+  membership.on_leave(Instant{}, PeerId{4}, {member(4, 7104, Liveness::left)}, actions);
+  for (Instant now{}; now < Instant{std::chrono::seconds(60)}; now = now + std::chrono::milliseconds(100)) {
+    for (const std::uint16_t id : {3, 5})
+      membership.heard(now, PeerId{id}, {"127.0.0.1", static_cast<std::uint16_t>(7100 + id)}, actions);
+    membership.tick(now, actions);
+    actions.clear();
+  }
+  REQUIRE(membership.find(PeerId{2})->member.liveness == Liveness::failed);
+  const std::vector<CachedPeer> before = {
+      {"p3", {"127.0.0.1", 7103}}, {"p4", {"127.0.0.1", 7104}}, {"old", {"127.0.0.1", 7109}}};
+  std::vector<std::uint16_t> ports;
+  for (const CachedPeer& peer : peers_to_cache(membership, before)) ports.push_back(peer.address.port);
+  CHECK(ports == std::vector<std::uint16_t>{7103, 7105, 7102, 7109});
+}
+
+TEST_CASE("no more members are remembered than there is room for") {
+  gossip::Membership membership(member(1, 7100, wire::Liveness::alive), {}, Random(1));
+  std::vector<CachedPeer> before;
+  for (std::uint16_t i = 0; i < 2000; ++i)
+    before.push_back({"p", {"127.0.0.1", static_cast<std::uint16_t>(8000 + i)}});
+  CHECK(peers_to_cache(membership, before).size() == CachedSwarm::kMembersMax);
+}
+
+TEST_CASE("a cache that was written is read again, in the same and in a later life") {
+  const TemporaryFolder folder;
+  auto cache = open(folder);
+  CHECK_FALSE(cache->load("starling").swarm.has_value());
+  CHECK(cache->load("starling").warning.empty());
+  REQUIRE(cache->write(to_json(small_swarm())).ok());
+  CHECK(cache->load("starling").swarm == small_swarm());
+  cache.reset();
+  CHECK(open(folder)->load("starling").swarm == small_swarm());
+}
+
+TEST_CASE("the largest swarm that is remembered reads back") {
+  const TemporaryFolder folder;
+  const auto cache = open(folder);
+  const auto swarm = small_swarm(CachedSwarm::kMembersMax);
+  REQUIRE(cache->write(to_json(swarm)).ok());
+  CHECK(cache->load("starling").swarm == swarm);
+}
+
+TEST_CASE("a folder belongs to one running peer at a time") {
+  const TemporaryFolder folder;
+  auto cache = open(folder);
+  const auto second = PeerCache::open(folder.path());
+  REQUIRE_FALSE(second.ok());
+  CHECK(second.error().message.find("another running peer uses the folder " + folder.path()) !=
+        std::string::npos);
+  cache.reset();
+  CHECK(PeerCache::open(folder.path()).ok());
+}
+
+TEST_CASE("a folder that cannot be made is an error that names it") {
+  const TemporaryFolder folder;
+  folder.write("file", "");
+  const auto cache = PeerCache::open(folder.file("file/state"));
+  REQUIRE_FALSE(cache.ok());
+  CHECK(cache.error().message.find(folder.file("file/state")) != std::string::npos);
+}
+
+TEST_CASE("a cache that cannot be used is kept aside, with one sentence") {
+  const TemporaryFolder folder;
+  const std::string sound = to_json(small_swarm());
+  const auto replaced = [&](const std::string& what, const std::string& by) {
+    std::string text = sound;
+    text.replace(text.find(what), what.size(), by);
+    return text;
+  };
+  CachedSwarm foreign = small_swarm();
+  foreign.swarm = "murmuration";
+  CachedSwarm crowd = small_swarm(CachedSwarm::kMembersMax);
+  std::string too_many = to_json(crowd);
+  too_many.insert(too_many.rfind("\n ]"), ",{\"name\":\"one\",\"address\":\"a:1\"}");
+  for (const std::string& text : std::vector<std::string>{
+           "",
+           "\0\0\0\0",
+           "[]",
+           sound.substr(0, sound.size() / 2),
+           replaced("\"format\": 1", "\"format\": 2"),
+           replaced("10.0.0.1:7100", "10.0.0.1"),
+           replaced("10.0.0.1:7100", "10.0.0.1:0"),
+           replaced("\"p0\"", "\"" + std::string(65, 'p') + "\""),
+           replaced("\"p0\"", "7"),
+           replaced("lenet", "le\\u0007net"),
+           replaced("129068", "-1"),
+           std::string(std::size_t{5} << 20, ' '),
+           to_json(foreign),
+           too_many,
+       }) {
+    INFO(text.substr(0, 200));
+    const auto cache = open(folder);
+    folder.write("peers.json", text);
+    const auto loaded = cache->load("starling");
+    CHECK_FALSE(loaded.swarm.has_value());
+    CHECK(loaded.warning.find(folder.file("peers.json")) == 0);
+    CHECK(loaded.warning.find('\n') == std::string::npos);
+    CHECK_FALSE(holds(folder, "peers.json"));
+    CHECK(contents(folder.file("peers.json.damaged")) == text);
+  }
+}
+
+TEST_CASE("a disk that takes nothing is an error, and the cache is as it was") {
+  const TemporaryFolder folder;
+  const auto cache = open(folder);
+  std::filesystem::create_directory(folder.file("peers.json"));
+  const Status written = cache->write(to_json(small_swarm()));
+  REQUIRE_FALSE(written.ok());
+  CHECK(written.error().message.find("peers.json") != std::string::npos);
+  std::filesystem::remove(folder.file("peers.json"));
+  CHECK(cache->write(to_json(small_swarm())).ok());  // it is tried again, though the text is the same
+}
+
+TEST_CASE("a writer that is killed at any moment leaves a cache that can be read, and no rubbish for long") {
+  const TemporaryFolder folder;
+  { REQUIRE(open(folder)->write(to_json(small_swarm(1))).ok()); }
+  for (int life = 0; life < 40; ++life) {
+    int told[2];
+    REQUIRE(::pipe(told) == 0);
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      auto cache = PeerCache::open(folder.path());
+      if (!cache) ::_exit(1);
+      for (std::uint16_t i = 0;; ++i) {
+        // Small and large in turn, so that an old end would show behind a new beginning.
+        if (!(*cache)->write(to_json(small_swarm(i % 2 == 0 ? 1000 : 2)))) ::_exit(2);
+        if (::write(told[1], "x", 1) != 1) ::_exit(3);
+      }
+    }
+    ::close(told[1]);
+    char told_text;
+    for (int i = 0; i < 1 + life % 4; ++i) REQUIRE(::read(told[0], &told_text, 1) == 1);
+    ::usleep(static_cast<useconds_t>(life * 53 % 1000));  // somewhere in the next write
+    REQUIRE(::kill(child, SIGKILL) == 0);
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    REQUIRE(WIFSIGNALED(status));
+    ::close(told[0]);
+
+    const auto cache = open(folder);
+    const auto loaded = cache->load("starling");
+    INFO(loaded.warning);
+    REQUIRE(loaded.swarm.has_value());
+    REQUIRE((loaded.swarm->members.size() == 1000 || loaded.swarm->members.size() == 2));
+    std::size_t files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+      INFO(entry.path());
+      ++files;
+    }
+    REQUIRE(files == 2);  // the cache and the lock
+  }
+}
+
+}  // namespace starling::node

@@ -1,0 +1,108 @@
+#include "node/status.h"
+
+#include "tests/catch.h"
+
+namespace starling::node {
+
+TEST_CASE("a peer's status reads back from its JSON, which is one line") {
+  PeerStatus status;
+  status.name = "p0";
+  status.id = "00000000000000ff";
+  status.phase = "training";
+  status.samples = std::uint64_t{1} << 60;
+  status.loss = 0.25;
+  status.exchanges.half_applied_chunks = 7;
+  const std::string text = to_json(status);
+  CHECK(text.find('\n') == text.size() - 1);
+  const auto read = parse_status(text);
+  REQUIRE(read.ok());
+  CHECK(read->name == "p0");
+  CHECK(read->samples == status.samples);
+  CHECK(read->loss == 0.25);
+  CHECK(read->exchanges.half_applied_chunks == 7);
+  CHECK(to_json(*read) == text);
+
+  status.loss.reset();
+  CHECK(to_json(status).find("\"loss\":null") != std::string::npos);
+  CHECK_FALSE(parse_status(to_json(status))->loss.has_value());
+}
+
+TEST_CASE("members read back from their JSON, with null for what is not known") {
+  MemberStatus known;
+  known.name = "p1";
+  known.state = "quarantined";
+  known.last_heard_seconds = 0.5;
+  known.round_trip_seconds = 0.001;
+  MemberStatus self;
+  self.name = "p0";
+  self.this_peer = true;
+  const std::string text = to_json(std::vector{known, self});
+  const auto read = parse_members(text);
+  REQUIRE(read.ok());
+  REQUIRE(read->size() == 2);
+  CHECK((*read)[0].state == "quarantined");
+  CHECK((*read)[0].last_heard_seconds == 0.5);
+  CHECK_FALSE((*read)[1].last_heard_seconds.has_value());
+  CHECK((*read)[1].this_peer);
+  CHECK(to_json(*read) == text);
+}
+
+TEST_CASE("members are listed by name with what this peer knows of them, and a quarantine shows") {
+  const auto member = [](std::uint64_t id, const char* name) {
+    wire::Member made;
+    made.id = PeerId{id};
+    made.name = name;
+    made.address = {"127.0.0.1", static_cast<std::uint16_t>(7100 + id)};
+    return made;
+  };
+  gossip::Membership membership(member(1, "b"), {}, Random(1));
+  std::vector<gossip::Action> actions;
+  membership.start(Instant{});
+  const std::vector<wire::Member> news = {member(2, "c"), member(3, "a")};
+  membership.merge(Instant{}, PeerId{2}, news, actions);
+  membership.heard(Instant{}, PeerId{2}, {"127.0.0.1", 7102}, actions);
+  for (int i = 0; i < 10; ++i) membership.poisoned_by(Instant{}, PeerId{2}, actions);
+
+  auto members = list_members(membership, Instant{std::chrono::seconds(3)});
+  REQUIRE(members.size() == 3);
+  CHECK(members[0].name == "a");
+  CHECK(members[0].state == "alive");
+  CHECK_FALSE(members[0].last_heard_seconds.has_value());
+  CHECK_FALSE(members[0].round_trip_seconds.has_value());
+  CHECK(members[1].this_peer);
+  CHECK(members[2].state == "quarantined");
+  CHECK(members[2].last_heard_seconds == 3.0);
+  members = list_members(membership, Instant{std::chrono::hours(3)});
+  CHECK(members[2].state == "alive");
+}
+
+TEST_CASE("what is no answer of a peer is an error and no exception") {
+  for (const char* text : {"", "{", "[]", "{}", "null", "{\"members\":7}", "{\"members\":[7]}",
+                           "{\"name\":1}", "{\"members\":[{\"name\":\"x\"}]}"}) {
+    INFO(text);
+    CHECK_FALSE(parse_status(text).ok());
+    CHECK_FALSE(parse_members(text).ok());
+    CHECK_FALSE(is_leaving(text));
+    CHECK(parse_error(text).empty());
+    CHECK_FALSE(parse_introduction(text).ok());
+  }
+  CHECK(is_leaving(leaving_json()));
+  CHECK(parse_error("{\"error\":\"too busy\"}") == "too busy");
+}
+
+TEST_CASE("an introduction names an address that can be dialed") {
+  const auto read = parse_introduction(introduction_json({"::1", 7100}));
+  REQUIRE(read.ok());
+  CHECK(*read == Address{"::1", 7100});
+  for (const char* text : {"{\"address\":7100}", "{\"address\":\"here\"}", "{\"address\":\"127.0.0.1:0\"}"}) {
+    INFO(text);
+    CHECK_FALSE(parse_introduction(text).ok());
+  }
+}
+
+TEST_CASE("the memory of this process is more than a megabyte and less than a terabyte") {
+  CHECK(resident_bytes() > 1'000'000);
+  CHECK(resident_bytes() < 1'000'000'000'000);
+}
+
+}  // namespace starling::node
