@@ -73,7 +73,7 @@ class NetworkHost {
   virtual void broken(Connection& connection, std::uint32_t end, std::uint32_t epoch, bool undelivered) = 0;
 
  protected:
-  ~NetworkHost() = default;
+  virtual ~NetworkHost() = default;
 };
 
 struct Interval {
