@@ -62,7 +62,7 @@ struct PrepareFailed {
   std::string why;
 };
 
-struct StateAdvanced {  // FetchState goes on; told at least once for every sixteenth of the arena
+struct StateAdvanced {       // FetchState goes on; told at least once for every sixteenth of the arena
   std::uint64_t chunks = 0;  // in place now, of whatever donor
   std::uint64_t total = 0;
 };
@@ -103,11 +103,10 @@ struct LeaveRequested {};  // leave: one last exchange, within PeerOptions::leav
 struct Introduced {        // somebody may listen there: a member of this swarm that is to be met
   Address address;
 };
-struct Tick {};            // next_deadline() has come
+struct Tick {};  // next_deadline() has come
 
-using Event =
-    std::variant<Start, Received, Unreachable, Prepared, PrepareFailed, StateAdvanced, StateArrived, StateLost,
-                 Stepped, ExchangeEnded, ExchangeOffered, AnswerEnded, EndRequested, LeaveRequested, Introduced,
-                 Tick>;
+using Event = std::variant<Start, Received, Unreachable, Prepared, PrepareFailed, StateAdvanced, StateArrived,
+                           StateLost, Stepped, ExchangeEnded, ExchangeOffered, AnswerEnded, EndRequested,
+                           LeaveRequested, Introduced, Tick>;
 
 }  // namespace starling::gossip

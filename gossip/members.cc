@@ -1,6 +1,8 @@
 #include "gossip/members.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -24,7 +26,7 @@ Record& Members::insert(Record record) {
   const PeerId id = record.member.id;
   const std::size_t index = lower_bound(id);
   STARLING_CHECK(index == ids_.size() || ids_[index] != id);
-  digest_[bucket_of(id)] += hash_of(record);
+  digest_[bucket_of(id)] += hash_of(record.member);
   ids_.insert(ids_.begin() + static_cast<std::ptrdiff_t>(index), id);
   return *records_.insert(records_.begin() + static_cast<std::ptrdiff_t>(index), std::move(record));
 }
@@ -32,7 +34,7 @@ Record& Members::insert(Record record) {
 void Members::erase(PeerId id) {
   const std::size_t index = lower_bound(id);
   STARLING_CHECK(index < ids_.size() && ids_[index] == id);
-  digest_[bucket_of(id)] -= hash_of(records_[index]);
+  digest_[bucket_of(id)] -= hash_of(records_[index].member);
   ids_.erase(ids_.begin() + static_cast<std::ptrdiff_t>(index));
   records_.erase(records_.begin() + static_cast<std::ptrdiff_t>(index));
 }
@@ -41,13 +43,18 @@ std::size_t Members::bucket_of(PeerId id) {
   return id.value % wire::kDigestBuckets;  // ids are random
 }
 
-std::uint64_t Members::hash_of(const Record& record) {
-  if (record.forgotten) return 0;
-  const wire::Member& m = record.member;
-  const std::uint64_t state = record.is_live() ? 0 : static_cast<std::uint64_t>(m.liveness);
+std::uint64_t Members::hash_of(const wire::Member& m) {
+  if (m.liveness > wire::Liveness::suspect) return 0;
   const std::array<std::uint64_t, 2> words{
-      m.id.value, std::uint64_t{m.incarnation} << 16 | static_cast<std::uint64_t>(m.phase) << 8 | state};
+      m.id.value, std::uint64_t{m.incarnation} << 8 | static_cast<std::uint64_t>(m.phase)};
   return hash64(std::as_bytes(std::span(words)));
+}
+
+bool Record::accuse(PeerId accuser) {
+  const auto end = accusers.begin() + accuser_count;
+  if (accuser_count == kAccusersMax || std::find(accusers.begin(), end, accuser) != end) return false;
+  accusers[accuser_count++] = accuser;
+  return true;
 }
 
 }  // namespace starling::gossip

@@ -1,4 +1,4 @@
-// Everyone a peer has ever heard of but itself, sorted by id, with a digest of it all: a hash for each of 64
+// Everyone a peer knows but itself, sorted by id, with a digest of the live ones: a hash for each of 64
 // buckets of ids, kept up to date with every change, so that two peers can tell by 512 bytes whether, and
 // where, their views differ (anti-entropy; Demers et al., «Epidemic algorithms for replicated database
 // maintenance», PODC 1987).
@@ -36,10 +36,10 @@ struct Record {
   std::uint8_t poisonings = 0;         // since the last quarantine
   bool rumor_queued = false, progress_queued = false;
   bool superseded = false;             // another instance listens at its address now: never tried again
-  bool forgotten = false;              // a tombstone past its life span: not told any more, soon removed
   Instant warned_at{Duration::min()};  // when it was last told what is said about it
 
   bool is_live() const { return member.liveness <= wire::Liveness::suspect; }
+  bool accuse(PeerId accuser);  // false if it is known already, or there are accusers enough
 };
 
 class Members {
@@ -61,16 +61,16 @@ class Members {
   template <class Change>
   void change(Record& record, Change change) {
     std::uint64_t& bucket = digest_[bucket_of(record.member.id)];
-    bucket -= hash_of(record);
+    bucket -= hash_of(record.member);
     change(record);
-    bucket += hash_of(record);
+    bucket += hash_of(record.member);
   }
 
   const std::array<std::uint64_t, wire::kDigestBuckets>& digest() const { return digest_; }
   static std::size_t bucket_of(PeerId id);
-  // Of what all peers should agree on: id, incarnation, phase, and whether it lives, failed or left. Suspicion
-  // passes and progress flows, so they do not count; nor does what is forgotten (0).
-  static std::uint64_t hash_of(const Record& record);
+  // Of what all peers should agree on: that it lives, its incarnation and phase. Suspicion passes and
+  // progress flows, so they do not count; nor do the dead (0), whom a late joiner need not know.
+  static std::uint64_t hash_of(const wire::Member& member);
 
  private:
   std::vector<PeerId> ids_;  // of records_, close together: what find() searches

@@ -1,102 +1,212 @@
-// Who is in the swarm, and who is still alive: a small state machine of the core. It probes the others in
-// turn, suspects those that stay silent, declares suspects failed after a while, refutes what is wrongly said
-// about itself, and spreads what it knows (members and their progress) to random members. The shape is SWIM's
-// (Das et al., DSN 2002): round-robin probes, suspicion before failure, incarnations that only their owner
-// may raise, news piggybacked on every message. Only direct evidence (a verified message from the peer
-// itself) counts as a sign of life.
+// Who is in the swarm, and who is still alive: a small state machine of the core. SWIM (Das et al., «SWIM:
+// Scalable weakly-consistent infection-style process group membership protocol», DSN 2002) with what
+// Lifeguard adds (Dadgar et al., 2018): round-robin probes, indirect ones through helpers, suspicion before
+// failure, shortened by independent accusers, incarnations that only their owner may raise, news piggybacked
+// on every message and told a bounded number of times. To that come:
+//
+// - anti-entropy: now and then a digest goes to a random member, and where the views differ they are
+// exchanged;
+// - every failed member, and every address where one may be, is tried again for ever, so a partition of any
+//   length heals, and islands that started apart find each other;
+// - nobody goes from alive to failed in one step: hearsay makes a suspect, and a suspect has time to refute.
+// So
+//   when a partition heals, the dead of one side do not take the living of the other with them;
+// - time that this peer slept through (stopped, starved) does not count against the others, and how long it
+//   waits for an answer follows from measured round trips and its own lag.
+//
+// Only direct evidence (a verified message from the member itself) is a sign of life; a relayed Ack cancels
+// the probe it answers and nothing more.
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/random.h"
 #include "gossip/actions.h"
+#include "gossip/members.h"
 #include "wire/messages.h"
 
 namespace starling::gossip {
 
 struct MembershipOptions {
-  Duration probe_interval = std::chrono::seconds(1);
-  Duration probe_timeout = std::chrono::seconds(1);  // from a probe to the suspicion
-  double suspicion_multiplier = 4;                   // window = multiplier x max(1, log10 n) x probe_interval
-  Duration gossip_interval = std::chrono::milliseconds(50);
-  Duration retry_min = std::chrono::seconds(1);   // failed members are tried again for ever, this often ...
-  Duration retry_max = std::chrono::seconds(30);  // ... down to this often, with jitter
-  std::size_t news_max = 64;                      // members told in one message
-  std::size_t members_max = 65536;                // remembered at all
+  Duration probe_interval = std::chrono::seconds(1);  // a member is probed every so often
+  std::size_t helpers = 3;                            // asked to probe whom one hears nothing from
+  // A suspect has multiplier x max(1, log10 n) x probe_interval to refute, and with three further accusers
+  // multiplier x probe_interval.
+  double suspicion_multiplier = 4;
+  // Between two Gossips, and longer by so much for every member told of: what a peer sends is bounded,
+  // however large the swarm.
+  Duration gossip_interval = std::chrono::milliseconds(100);
+  Duration gossip_interval_per_entry = std::chrono::milliseconds(5);
+  Duration sync_min = std::chrono::milliseconds(500);  // between two Digests, while views differ ...
+  Duration sync_max = std::chrono::seconds(10);        // ... doubled while they agree
+  Duration retry_min = std::chrono::seconds(1);        // between tries of the failed, after a failure ...
+  Duration retry_max = std::chrono::seconds(30);       // ... doubled, with jitter
+  Duration tombstone_life = std::chrono::hours(2);     // who left or was superseded is remembered so long
+  Duration quarantine = std::chrono::seconds(60);
+  std::size_t members_max = 65536;  // remembered at all; the longest dead make room
 };
 
 class Membership {
  public:
+  static constexpr std::size_t kRumorsMax = 12;     // members told in one message
+  static constexpr std::size_t kProgressMax = 20;   // of whom progress is told in one message
+  static constexpr std::size_t kWelcomeMax = 64;    // members told to a joiner
+  static constexpr std::size_t kCircle = 8;         // members one gossips with at a time
+  static constexpr std::size_t kUrgentFanout = 16;  // members told at once where it matters
+  static constexpr std::size_t kContactsMax = 1024;
+  static constexpr std::uint8_t kPoisoningsMax = 3;  // then quarantine
+
   Membership(wire::Member self, MembershipOptions options, Random random);
 
   const wire::Member& self() const { return self_; }
   void set_phase(wire::Phase phase);
   void set_progress(std::uint64_t steps, std::uint64_t samples);
+  // What members consumed that this peer never knew, because they were gone before it joined.
+  void set_retired_samples(std::uint64_t samples);
 
-  // Everyone ever heard of but oneself, the dead and departed included.
-  const std::map<PeerId, wire::Member>& others() const { return others_; }
-  const wire::Member* find(PeerId id) const;
-  static bool is_live(const wire::Member& m) { return m.liveness <= wire::Liveness::suspect; }
-
+  // Everyone it knows but oneself, in the order of ids, the dead and departed included.
+  const std::vector<Record>& others() const { return members_.records(); }
+  const Record* find(PeerId id) const { return members_.find(id); }
+  std::size_t live_others() const { return live_count_; }
   std::uint64_t swarm_samples() const;
+  // Of the dead, departed and forgotten.
+  std::uint64_t retired_samples() const;
   // Changes whenever the set of live members, or a member's phase, does.
   std::uint64_t version() const { return version_; }
+  // Equal for equal views of who lives, in which incarnation and phase, oneself included.
+  std::vector<std::uint64_t> digest() const;
+  // How much waits in here to be told, answered or relayed; bounded whatever others do: by two for every
+  // member, and a thousand.
+  std::size_t queued() const;
+  Duration lag() const { return lag_; }  // smoothed: how late this peer is woken
 
   // From now on probes and gossips.
   void start(Instant now);
+  // A member of this swarm may listen there: it is tried for ever, until one is known that does.
+  void add_contact(const Address& address);
+  // This peer was woken `late` after its deadline: what others were to answer by now gets as much longer.
+  void slept(Duration late);
 
-  // Each of these appends what should be done to `out`.
-  void heard(Instant now, PeerId from, std::vector<Action>& out);  // any verified message from `from`
+  // Each of these appends what should be done to `out`. Of a message its members are merged first, then its
+  // sender is `heard`; the on_... do both.
+  void heard(Instant now, PeerId from, const Address& address, std::vector<Action>& out);
   void on_ping(Instant now, PeerId from, const Address& address, const wire::Ping& ping,
                std::vector<Action>& out);
+  void on_ping_request(Instant now, PeerId from, const Address& address, const wire::PingRequest& request,
+                       std::vector<Action>& out);
+  void on_ack(Instant now, PeerId from, const Address& address, const wire::Ack& ack,
+              std::vector<Action>& out);
   void on_gossip(Instant now, PeerId from, const Address& address, const wire::Gossip& gossip,
                  std::vector<Action>& out);
-  void merge(Instant now, std::span<const wire::Member> news, std::vector<Action>& out);
+  void on_digest(Instant now, PeerId from, const Address& address, const wire::Digest& digest,
+                 std::vector<Action>& out);
+  void on_view(Instant now, PeerId from, const Address& address, const wire::View& view,
+               std::vector<Action>& out);
+  void on_leave(Instant now, PeerId from, const wire::Leave& leave, std::vector<Action>& out);
+  void merge(Instant now, PeerId teller, std::span<const wire::Member> news, std::vector<Action>& out);
   void unreachable(Instant now, const Address& address, std::vector<Action>& out);
   void tick(Instant now, std::vector<Action>& out);
   Instant next_deadline() const;
 
-  // What to tell `to`: itself, the receiver, and as many others as fit, drawn at random.
-  std::vector<wire::Member> news(PeerId to);
-  // Tells what it knows to live members now, rather than at the next turn: all of them, or kUrgentFanout
-  // drawn at random.
-  static constexpr std::size_t kUrgentFanout = 16;
-  void spread(std::vector<Action>& out);
-  // Says goodbye to every live member.
-  void say_goodbye(std::vector<Action>& out) const;
+  // Asks whether this member lives, out of turn.
+  void doubt(Instant now, PeerId id, std::vector<Action>& out);
+  // Compares views with this member now.
+  void sync_with(const Address& address, std::vector<Action>& out);
+  // Some members, for a joiner.
+  std::vector<wire::Member> introduction(PeerId to);
+  // Tells what it knows to live members now, rather than at the next turn: to kUrgentFanout of them.
+  void spread(Instant now, std::vector<Action>& out);
+  // Says goodbye to kUrgentFanout live members, who tell the rest.
+  void say_goodbye(std::vector<Action>& out);
+
+  // How exchanges with a member go. One that came to nothing keeps others away from it for a moment, longer
+  // each time; values that may not touch a replica lead to quarantine.
+  void exchange_completed(PeerId id);
+  void exchange_aborted(Instant now, PeerId id);
+  void poisoned_by(Instant now, PeerId id, std::vector<Action>& out);
+  // Whether an exchange with it may begin now.
+  static bool is_partner(Instant now, const Record& record) {
+    return record.member.liveness == wire::Liveness::alive && record.quarantined_until <= now &&
+           record.avoided_until <= now;
+  }
 
  private:
   struct Probe {
     PeerId target;
-    Instant deadline;
+    std::uint64_t sequence;
+    Instant sent;
+    Instant ask_helpers;
+    Instant verdict;
+    bool asked = false;
+    bool over = false;  // answered or judged; kept a while to measure a late answer
   };
-  void merge_one(Instant now, const wire::Member& news, std::vector<Action>& out);
-  void set_liveness(Instant now, wire::Member& member, wire::Liveness liveness, std::vector<Action>& out);
+  struct Relay {  // a Ping sent for another
+    std::uint64_t sequence;
+    PeerId target;
+    Address requester;
+    std::uint64_t requested;  // the sequence it knows
+  };
+
+  bool merge_one(Instant now, PeerId teller, const wire::Member& news, std::vector<Action>& out);
+  void correct(PeerId teller, std::span<const wire::Member> news, std::vector<Action>& out);
+  void refute(const wire::Member& news, std::vector<Action>& out);
+  bool meet(Instant now, const wire::Member& news, std::vector<Action>& out);
+  bool accuse(Instant now, Record& record, PeerId accuser, std::vector<Action>& out);
+  bool believe_failed(Instant now, Record& record, PeerId teller, std::vector<Action>& out);
+  void set_liveness(Instant now, Record& record, wire::Liveness liveness, std::vector<Action>& out);
+  void warn(Instant now, Record& record, std::vector<Action>& out);
+  void supersede(Instant now, PeerId by, const Address& address, std::vector<Action>& out);
+  void start_rumor(Record& record);
+  void take_progress(Record& record, std::uint64_t samples);
+  bool make_room();
+
+  std::vector<wire::Member> rumors(Instant now, PeerId to, bool with_self);
+  std::vector<wire::Progress> progress();
+  std::vector<wire::Member> view_of(std::uint64_t buckets) const;
+
+  void begin_probe(Instant now, Record& record, std::vector<Action>& out);
   void probe_next(Instant now, std::vector<Action>& out);
-  void send_ping(const wire::Member& member, std::vector<Action>& out);
-  void send_gossip(std::vector<Action>& out);
-  void retry_failed(Instant now, std::vector<Action>& out);
-  Duration suspicion_window() const;
-  std::vector<PeerId> live_others() const;
+  void advance_probes(Instant now, std::vector<Action>& out);
+  void judge_suspects(Instant now, std::vector<Action>& out);
+  void send_gossip(Instant now, std::vector<Action>& out);
+  void retry_lost(std::vector<Action>& out);
+  void bury(Instant now);
+  Duration answer_limit(const Record& record) const;
+  Duration longest_suspicion() const;
+  Duration suspicion_window(const Record& record) const;
+  std::uint8_t tellings() const;
+  Record* random_live();
+  std::vector<PeerId> some_live(std::size_t most);
+  void refresh_circle();
 
   wire::Member self_;
   MembershipOptions options_;
   Random random_;
-  std::map<PeerId, wire::Member> others_;
-  std::map<PeerId, Instant> suspected_since_;
-  std::uint64_t others_samples_ = 0;
-  std::size_t live_count_ = 0;  // of others
+  Members members_;
+  std::size_t live_count_ = 0;        // of others
+  std::uint64_t others_samples_ = 0;  // of everyone who ever took part, the forgotten included
   std::uint64_t version_ = 0;
 
-  std::uint64_t ping_sequence_ = 0;
+  std::uint64_t sequence_ = 0;
   std::vector<PeerId> probe_order_;  // the rest of this round, taken from the back
-  std::optional<Probe> probe_;
-  Duration retry_delay_;
-  Instant next_probe_ = kNever, next_gossip_ = kNever, next_retry_ = kNever;
+  std::vector<Probe> probes_;
+  std::deque<Relay> relays_;
+  std::vector<PeerId> suspects_;
+  Duration lag_{0};
+
+  std::vector<PeerId> circle_;  // the longest in it first
+  std::deque<PeerId> rumors_;   // the least told first
+  std::deque<PeerId> recent_;   // whose progress was learned last comes first
+  std::uint8_t self_tellings_ = 0;
+
+  std::vector<Address> contacts_;
+  Duration retry_delay_, sync_delay_;
+  Instant next_probe_ = kNever, next_gossip_ = kNever, next_sync_ = kNever, next_retry_ = kNever,
+          next_burial_ = kNever;
 };
 
 }  // namespace starling::gossip

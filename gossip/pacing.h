@@ -41,6 +41,9 @@ class Pacer {
   // The last attempt came to nothing: leave the others alone for a moment. Without this `always` would spin.
   void hold_off(Instant now, Duration pause) { not_before_ = now + pause; }
 
+  // The end of the hold-off, or an instant that has passed.
+  Instant not_before() const { return not_before_; }
+
   // When due() may change by time alone. REQUIRES: !due(now, steps).
   Instant next_deadline(Instant now) const {
     switch (pace_.kind) {

@@ -13,8 +13,8 @@ void PartnerChooser::refresh(const Membership& membership) {
   if (version_ == membership.version()) return;
   version_ = membership.version();
   std::vector<const wire::Member*> vertices{&membership.self()};
-  for (const auto& [id, member] : membership.others()) {
-    if (Membership::is_live(member) && member.phase >= wire::Phase::training) vertices.push_back(&member);
+  for (const Record& record : membership.others()) {
+    if (record.is_live() && record.member.phase >= wire::Phase::training) vertices.push_back(&record.member);
   }
   // Shorter names first, so that p2 comes before p10.
   std::sort(vertices.begin(), vertices.end(), [](const wire::Member* a, const wire::Member* b) {
@@ -28,16 +28,18 @@ void PartnerChooser::refresh(const Membership& membership) {
   }
 }
 
-std::optional<PeerId> PartnerChooser::choose(const Membership& membership, std::uint64_t round) {
+std::optional<PeerId> PartnerChooser::choose(Instant now, const Membership& membership, std::uint64_t round) {
   refresh(membership);
   if (roster_.size() < 2) return std::nullopt;
   auto neighbors = topology_.neighbors(own_index_, static_cast<std::uint32_t>(roster_.size()), round);
-  // A suspect may well be dead: an exchange with it would only wait for its time-out.
-  std::erase_if(neighbors, [&](std::uint32_t v) {
-    return membership.find(roster_[v])->liveness != wire::Liveness::alive;
-  });
-  if (neighbors.empty()) return std::nullopt;
-  return roster_[neighbors[random_.below(neighbors.size())]];
+  while (!neighbors.empty()) {
+    const std::size_t drawn = random_.below(neighbors.size());
+    const PeerId id = roster_[neighbors[drawn]];
+    if (Membership::is_partner(now, *membership.find(id))) return id;
+    neighbors[drawn] = neighbors.back();
+    neighbors.pop_back();
+  }
+  return std::nullopt;
 }
 
 }  // namespace starling::gossip

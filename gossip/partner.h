@@ -1,6 +1,7 @@
 // With whom to exchange: the live members that train, sorted by name, are the vertices of the run's topology,
 // so every peer with the same view sees the same graph and the graph heals when members come and go. Of one's
-// neighbors one is drawn uniformly.
+// neighbors one is drawn uniformly, among those an exchange may begin with: not suspect, quarantined, or
+// avoided for a moment because the last exchange with it came to nothing.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ class PartnerChooser {
  public:
   PartnerChooser(topologies::Topology topology, Random random);
 
-  // A partner for exchange number `round`; nullopt where there is none (alone, or an isolated vertex).
-  std::optional<PeerId> choose(const Membership& membership, std::uint64_t round);
+  // A partner for exchange number `round`; nullopt where there is none now.
+  std::optional<PeerId> choose(Instant now, const Membership& membership, std::uint64_t round);
 
  private:
   void refresh(const Membership& membership);

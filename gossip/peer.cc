@@ -29,40 +29,50 @@ Peer::Peer(PeerOptions options)
       random_(Random(options_.seed).split(kOwnStream)),
       membership_(self_of(options_), options_.membership, Random(options_.seed).split(kMembershipStream)),
       join_hopeless_(options_.join.size()),
-      join_delay_(options_.join_retry_min) {}
+      join_delay_(options_.join_retry_min),
+      state_delay_(options_.state_retry_min),
+      exchange_limit_(options_.exchange_timeout) {}
 
 void Peer::step(Instant now, const Event& event, std::vector<Action>& out) {
   STARLING_CHECK(!over_);
   STARLING_CHECK(now >= now_);
   now_ = now;
+  if (deadline_ <= now) {
+    // Woken late (stopped, or starved of processor time): the others' answers may lie unread.
+    const Duration late = now - deadline_;
+    membership_.slept(late);
+    if (in_flight_) in_flight_->deadline = in_flight_->deadline + late;
+    if (copy_) copy_->deadline = copy_->deadline + late;
+  }
   std::visit([&](const auto& e) { handle(e, out); }, event);
   if (!over_) run_timers(out);
+  // Whatever was due has been done; anything that still claims to be is woken for at the next instant.
+  deadline_ = over_ ? kNever : std::max(earliest_deadline(), now_ + Duration{1});
 }
 
-Instant Peer::next_deadline() const {
-  Instant next = std::min({membership_.next_deadline(), next_join_, next_state_request_, linger_until_});
-  if (in_flight_) next = std::min(next, in_flight_->deadline);
-  if (phase() == Phase::training) {
-    if (rules_->end.time) next = std::min(next, run_start_ + *rules_->end.time);
-    if (!in_flight_ && rules_->rule != Rule::none) next = std::min(next, pacer_->next_deadline(now_));
-  }
-  // Whatever was due has been done; anything that still claims to be is woken for at the next instant.
-  return std::max(next, now_ + Duration{1});
+Instant Peer::earliest_deadline() const {
+  Instant next = std::min(
+      {membership_.next_deadline(), next_join_, begin_at_, next_state_request_, linger_until_, leave_by_});
+  if (copy_) next = std::min(next, copy_->deadline);
+  if (phase() == Phase::training && rules_->end.time) next = std::min(next, run_start_ + *rules_->end.time);
+  if (in_flight_) return std::min({next, in_flight_->deadline, in_flight_->doubt});
+  if (!rules_ || rules_->rule == Rule::none) return next;
+  if (phase() == Phase::training) next = std::min(next, pacer_->next_deadline(now_));
+  if (phase() == Phase::settling && pacer_->not_before() > now_) next = std::min(next, pacer_->not_before());
+  return next;
 }
 
 void Peer::run_timers(std::vector<Action>& out) {
   membership_.tick(now_, out);
+  if (begin_at_ <= now_) begin_run(out);
   if (next_join_ <= now_) send_joins(out);
   if (next_state_request_ <= now_) ask_for_state(out);
-  if (in_flight_ && in_flight_->deadline <= now_) {
-    out.push_back(AbortExchange{in_flight_->exchange});
-    ++exchanges_.aborted;
-    in_flight_.reset();
-    pacer_->hold_off(now_, options_.exchange_hold_off);
-  }
+  watch_copy(out);
+  watch_exchange(out);
   maybe_end_training(out);
   maybe_exchange(out);
-  maybe_finish(out);
+  maybe_leave(out);
+  if (!over_) maybe_finish(out);
 }
 
 // ---- joining ----
@@ -70,12 +80,18 @@ void Peer::run_timers(std::vector<Action>& out) {
 void Peer::handle(const Start&, std::vector<Action>& out) {
   run_start_ = now_;
   membership_.start(now_);
-  if (begins()) {
-    manifest_ = options_.manifest;
-    out.push_back(Prepare{*manifest_});
-  } else {
-    next_join_ = now_;
-  }
+  for (const auto& address : options_.contacts) membership_.add_contact(address);
+  if (options_.join.empty()) return begin_run(out);
+  for (const auto& address : options_.join) membership_.add_contact(address);
+  next_join_ = now_;
+  if (options_.begin_after) begin_at_ = now_ + *options_.begin_after;
+}
+
+void Peer::begin_run(std::vector<Action>& out) {
+  begin_at_ = next_join_ = kNever;
+  beginner_ = true;
+  manifest_ = options_.manifest;
+  out.push_back(Prepare{*manifest_});
 }
 
 void Peer::send_joins(std::vector<Action>& out) {
@@ -86,17 +102,28 @@ void Peer::send_joins(std::vector<Action>& out) {
   join_delay_ = std::min(2 * join_delay_, options_.join_retry_max);
 }
 
+void Peer::handle(const Introduced& introduced, std::vector<Action>& out) {
+  membership_.add_contact(introduced.address);
+  membership_.sync_with(introduced.address, out);
+}
+
 void Peer::handle(const Received& received, std::vector<Action>& out) {
-  membership_.heard(now_, received.from, out);
+  const PeerId from = received.from;
+  const Address& address = received.address;
   if (const auto* ping = std::get_if<wire::Ping>(&received.message)) {
-    membership_.on_ping(now_, received.from, received.address, *ping, out);
+    membership_.on_ping(now_, from, address, *ping, out);
+  } else if (const auto* request = std::get_if<wire::PingRequest>(&received.message)) {
+    membership_.on_ping_request(now_, from, address, *request, out);
   } else if (const auto* ack = std::get_if<wire::Ack>(&received.message)) {
-    membership_.merge(now_, ack->members, out);
+    membership_.on_ack(now_, from, address, *ack, out);
   } else if (const auto* gossip = std::get_if<wire::Gossip>(&received.message)) {
-    membership_.on_gossip(now_, received.from, received.address, *gossip, out);
+    membership_.on_gossip(now_, from, address, *gossip, out);
+  } else if (const auto* digest = std::get_if<wire::Digest>(&received.message)) {
+    membership_.on_digest(now_, from, address, *digest, out);
+  } else if (const auto* view = std::get_if<wire::View>(&received.message)) {
+    membership_.on_view(now_, from, address, *view, out);
   } else if (const auto* leave = std::get_if<wire::Leave>(&received.message)) {
-    // Only the member itself may say this.
-    if (leave->self.id == received.from) membership_.merge(now_, {&leave->self, 1}, out);
+    membership_.on_leave(now_, from, *leave, out);
   } else if (const auto* join = std::get_if<wire::Join>(&received.message)) {
     on(received, *join, out);
   } else if (const auto* welcome = std::get_if<wire::Welcome>(&received.message)) {
@@ -108,34 +135,40 @@ void Peer::handle(const Received& received, std::vector<Action>& out) {
 
 void Peer::on(const Received& from, const wire::Join& join, std::vector<Action>& out) {
   if (join.self.id != from.from) return;
-  membership_.merge(now_, {&join.self, 1}, out);
+  membership_.merge(now_, from.from, {&join.self, 1}, out);
+  membership_.heard(now_, from.from, from.address, out);
   if (!manifest_) {
     out.push_back(Send{from.address,
                        wire::Refusal{wire::RefusalReason::not_ready, "this peer is still joining itself"}});
     return;
   }
   out.push_back(
-      Send{from.address, wire::Welcome{*manifest_, now_ - run_start_, membership_.news(from.from)}});
+      Send{from.address, wire::Welcome{*manifest_, now_ - run_start_, membership_.introduction(from.from),
+                                       membership_.retired_samples()}});
 }
 
-void Peer::on(const Received&, const wire::Welcome& welcome, std::vector<Action>& out) {
-  membership_.merge(now_, welcome.members, out);
+void Peer::on(const Received& from, const wire::Welcome& welcome, std::vector<Action>& out) {
+  membership_.merge(now_, from.from, welcome.members, out);
+  membership_.heard(now_, from.from, from.address, out);
   if (manifest_) return;  // another address of the same swarm was quicker
   manifest_ = welcome.manifest;
+  membership_.set_retired_samples(welcome.retired_samples);
+  membership_.sync_with(from.address, out);  // the members that the Welcome left out
   run_start_ = now_ - welcome.elapsed;
-  next_join_ = kNever;
+  next_join_ = begin_at_ = kNever;
   out.push_back(Prepare{*manifest_});
 }
 
 void Peer::on(const Received& from, const wire::Refusal& refusal, std::vector<Action>& out) {
+  membership_.heard(now_, from.from, from.address, out);
   if (manifest_) return;
   out.push_back(Notice{Notice::What::waiting, from.from, to_string(from.address) + " says: " + refusal.text});
 }
 
 void Peer::handle(const Unreachable& unreachable, std::vector<Action>& out) {
   membership_.unreachable(now_, unreachable.address, out);
-  if (manifest_ || begins()) return;
-  bool hope = false;
+  if (manifest_) return;
+  bool hope = options_.begin_after.has_value();
   bool ours = false;
   for (std::size_t i = 0; i < options_.join.size(); ++i) {
     if (options_.join[i] == unreachable.address) {
@@ -154,10 +187,9 @@ void Peer::handle(const Unreachable& unreachable, std::vector<Action>& out) {
 
 void Peer::handle(const Prepared& prepared, std::vector<Action>& out) {
   rules_ = prepared.rules;
-  prepared_ = true;
   partners_.emplace(rules_->topology, Random(options_.seed).split(kPartnerStream));
   pacer_.emplace(rules_->pace);
-  if (begins()) {
+  if (beginner_) {
     run_start_ = now_;
     start_training(out);
   } else {
@@ -172,33 +204,68 @@ void Peer::handle(const PrepareFailed& failed, std::vector<Action>& out) {
 
 void Peer::ask_for_state(std::vector<Action>& out) {
   std::vector<const wire::Member*> donors;
-  for (const auto& [id, member] : membership_.others()) {
-    if (member.liveness == wire::Liveness::alive && member.phase >= Phase::training)
-      donors.push_back(&member);
+  for (const Record& record : membership_.others()) {
+    if (Membership::is_partner(now_, record) && record.member.phase >= Phase::training)
+      donors.push_back(&record.member);
   }
+  if (donors.size() > 1) std::erase_if(donors, [&](const wire::Member* m) { return m->id == last_donor_; });
   if (donors.empty()) {
     out.push_back(Notice{Notice::What::waiting, {}, "no member of the swarm has parameters to copy yet"});
-    next_state_request_ = now_ + options_.state_retry;
+    next_state_request_ = now_ + options_.state_retry_min;
     return;
   }
   const auto& donor = *donors[random_.below(donors.size())];
   next_state_request_ = kNever;
-  donor_ = donor.id;
+  copy_ = Copy{donor.id, now_ + options_.state_stall, 0, now_, 0};
   out.push_back(FetchState{donor.id, donor.address});
 }
 
+void Peer::handle(const StateAdvanced& advanced, std::vector<Action>& out) {
+  if (!copy_) return;
+  state_delay_ = options_.state_retry_min;
+  copy_->deadline = now_ + options_.state_stall;
+  if (copy_->window_chunks == 0) copy_->window_chunks = copy_->chunks = advanced.chunks;
+  copy_->chunks = advanced.chunks;
+  const double seconds = to_seconds(now_ - copy_->window_began);
+  if (seconds < to_seconds(options_.state_stall)) return;
+  // A donor that has become much slower than one that was seen is given up for another.
+  const double rate = static_cast<double>(copy_->chunks - copy_->window_chunks) / seconds;
+  if (rate < best_copy_rate_ / 4) {
+    best_copy_rate_ = rate;  // once: if all are slow now, slow is what there is
+    return drop_donor(out);
+  }
+  best_copy_rate_ = std::max(best_copy_rate_, rate);
+  copy_->window_began = now_;
+  copy_->window_chunks = copy_->chunks;
+}
+
+void Peer::watch_copy(std::vector<Action>& out) {
+  if (!copy_) return;
+  const Record* const donor = membership_.find(copy_->donor);
+  const bool trusted = donor != nullptr && donor->member.liveness == wire::Liveness::alive;
+  if (!trusted || copy_->deadline <= now_) drop_donor(out);
+}
+
+void Peer::drop_donor(std::vector<Action>& out) {
+  last_donor_ = copy_->donor;
+  copy_.reset();
+  out.push_back(AbortFetch{});
+  next_state_request_ = now_ + options_.state_retry_min;
+}
+
 void Peer::handle(const StateLost& lost, std::vector<Action>& out) {
-  if (phase() != Phase::joining) return;
-  donor_.reset();
-  next_state_request_ = now_ + options_.state_retry;
+  if (!copy_) return;
+  last_donor_ = copy_->donor;
+  if (lost.poisoned) membership_.poisoned_by(now_, copy_->donor, out);
+  copy_.reset();
+  next_state_request_ = now_ + from_seconds(to_seconds(state_delay_) * random_.uniform(0.75, 1.25));
+  state_delay_ = std::min(2 * state_delay_, options_.state_retry_max);
   out.push_back(Notice{Notice::What::waiting, {}, lost.why});
 }
 
-void Peer::handle(const StateAdvanced&, std::vector<Action>&) {}
-
 void Peer::handle(const StateArrived&, std::vector<Action>& out) {
-  if (phase() != Phase::joining) return;
-  donor_.reset();
+  if (!copy_) return;
+  copy_.reset();
   start_training(out);
 }
 
@@ -214,50 +281,94 @@ void Peer::handle(const Stepped& stepped, std::vector<Action>&) {
   membership_.set_progress(stepped.steps, stepped.samples);
 }
 
+bool Peer::exchange_due() const {
+  if (in_flight_ || !rules_ || rules_->rule == Rule::none) return false;
+  if (leave_by_ != kNever) return phase() >= Phase::training && !last_exchange_begun_;
+  if (phase() == Phase::training) return pacer_->due(now_, membership_.self().steps);
+  return phase() == Phase::settling && settling_left_ > 0 && pacer_->not_before() <= now_;
+}
+
 void Peer::maybe_exchange(std::vector<Action>& out) {
-  if (in_flight_ || !rules_ || rules_->rule == Rule::none) return;
-  const std::uint64_t steps = membership_.self().steps;
-  if (phase() == Phase::training) {
-    if (!pacer_->due(now_, steps)) return;
-  } else if (phase() != Phase::settling || settling_left_ == 0) {
-    return;
+  if (!exchange_due()) return;
+  if (phase() == Phase::settling && leave_by_ == kNever) {
+    if (settling_tries_ == 0) {
+      settling_left_ = 0;  // nobody is left to settle with
+      return;
+    }
+    --settling_tries_;
   }
-  const auto partner = partners_->choose(membership_, last_exchange_ + 1);
-  pacer_->taken(now_, steps);
+  const auto partner = partners_->choose(now_, membership_, last_exchange_ + 1);
+  pacer_->taken(now_, membership_.self().steps);
+  if (leave_by_ != kNever) last_exchange_begun_ = true;
   if (!partner) {
-    settling_left_ = 0;  // nobody is left to settle with
     pacer_->hold_off(now_, options_.exchange_hold_off);
     return;
   }
-  if (phase() == Phase::settling) --settling_left_;
   ++exchanges_.begun;
-  in_flight_ = InFlight{++last_exchange_, *partner, now_ + options_.exchange_timeout};
-  out.push_back(BeginExchange{last_exchange_, *partner, membership_.find(*partner)->address});
+  in_flight_ = in_flight_ = InFlight{
+      ++last_exchange_,          *partner, now_, now_ + exchange_limit_, now_ + options_.exchange_doubt,
+      phase() == Phase::settling};
+  out.push_back(BeginExchange{last_exchange_, *partner, membership_.find(*partner)->member.address});
 }
 
-void Peer::handle(const ExchangeEnded& ended, std::vector<Action>&) {
+// A partner that seems to be gone is probed, and once it is suspect it is not waited for any longer.
+void Peer::watch_exchange(std::vector<Action>& out) {
+  if (!in_flight_) return;
+  if (in_flight_->doubt <= now_) {
+    in_flight_->doubt = kNever;
+    membership_.doubt(now_, in_flight_->partner, out);
+  }
+  const Record* const partner = membership_.find(in_flight_->partner);
+  const bool gone = partner == nullptr || partner->member.liveness != wire::Liveness::alive;
+  const bool late = in_flight_->deadline <= now_;
+  if (!gone && !late) return;
+  if (late) exchange_limit_ = 2 * exchange_limit_;
+  abort_exchange(out);
+}
+
+void Peer::abort_exchange(std::vector<Action>& out) {
+  out.push_back(AbortExchange{in_flight_->exchange});
+  ++exchanges_.aborted;
+  membership_.exchange_aborted(now_, in_flight_->partner);
+  in_flight_.reset();
+  pacer_->hold_off(now_, options_.exchange_hold_off);
+}
+
+void Peer::handle(const ExchangeEnded& ended, std::vector<Action>& out) {
   if (!in_flight_ || in_flight_->exchange != ended.exchange) return;  // already given up
+  const InFlight exchange = *in_flight_;
   in_flight_.reset();
   switch (ended.outcome) {
     case Outcome::completed:
       ++exchanges_.completed;
+      membership_.exchange_completed(exchange.partner);
+      exchange_limit_ = std::max(options_.exchange_timeout, 4 * (now_ - exchange.begun));
+      if (exchange.settles && settling_left_ > 0) --settling_left_;
       return;
-    case Outcome::aborted:
-    case Outcome::poisoned:
-      ++exchanges_.aborted;
-      break;
     case Outcome::rejected:
       ++exchanges_.rejected;
       break;
+    case Outcome::poisoned:
+      membership_.poisoned_by(now_, exchange.partner, out);
+      [[fallthrough]];
+    case Outcome::aborted:
+      ++exchanges_.aborted;
+      break;
   }
+  last_exchange_begun_ = false;  // a leaver tries another neighbor
+  membership_.exchange_aborted(now_, exchange.partner);
   pacer_->hold_off(now_, options_.exchange_hold_off);
 }
 
 void Peer::handle(const ExchangeOffered& offered, std::vector<Action>& out) {
   AnswerOffer answer{offered.from, offered.exchange, true, {}};
+  const Record* const initiator = membership_.find(offered.from);
   if (phase() == Phase::joining || rules_->rule == Rule::none) {
     answer.accept = false;
     answer.reason = wire::RefusalReason::not_ready;
+  } else if (initiator != nullptr && initiator->quarantined_until > now_) {
+    answer.accept = false;
+    answer.reason = wire::RefusalReason::quarantined;
   } else if (answers_ >= options_.answers_max) {
     answer.accept = false;
     answer.reason = wire::RefusalReason::busy;
@@ -266,10 +377,11 @@ void Peer::handle(const ExchangeOffered& offered, std::vector<Action>& out) {
   out.push_back(answer);
 }
 
-void Peer::handle(const AnswerEnded& ended, std::vector<Action>&) {
+void Peer::handle(const AnswerEnded& ended, std::vector<Action>& out) {
   STARLING_CHECK(answers_ > 0);
   --answers_;
   exchanges_.answered += ended.completed;
+  if (ended.poisoned) membership_.poisoned_by(now_, ended.from, out);
 }
 
 // ---- ending ----
@@ -283,17 +395,17 @@ bool Peer::end_reached() const {
 }
 
 void Peer::maybe_end_training(std::vector<Action>& out) {
-  if (phase() != Phase::training || !end_reached()) return;
+  if (phase() != Phase::training || leave_by_ != kNever || !end_reached()) return;
   out.push_back(StopTraining{});
   out.push_back(TrainingEnded{});
   membership_.set_phase(Phase::settling);
   // Whoever reaches the swarm's end first lets the others know what it knows, so that they do not train far
   // beyond it.
-  membership_.spread(out);
-  std::uint64_t live = 1;
-  for (const auto& [id, member] : membership_.others()) live += Membership::is_live(member);
+  membership_.spread(now_, out);
+  const std::uint64_t live = 1 + membership_.live_others();
   // 2 + log2 n exchanges bring the replicas together (rounded up); alone there is nothing to settle.
   settling_left_ = rules_->rule == Rule::none || live < 2 ? 0 : 2 + std::bit_width(live - 1);
+  settling_tries_ = 4 * settling_left_;
 }
 
 void Peer::maybe_finish(std::vector<Action>& out) {
@@ -302,11 +414,12 @@ void Peer::maybe_finish(std::vector<Action>& out) {
     linger_until_ = now_ + options_.linger;
   }
   if (phase() != Phase::finished) return;
-  bool all_settled = answers_ == 0;
-  for (const auto& [id, member] : membership_.others()) {
-    if (Membership::is_live(member) && member.phase != Phase::finished) all_settled = false;
+  if (now_ < linger_until_) {
+    if (answers_ != 0) return;
+    for (const Record& record : membership_.others()) {
+      if (record.is_live() && record.member.phase != Phase::finished) return;
+    }
   }
-  if (!all_settled && now_ < linger_until_) return;
   membership_.say_goodbye(out);
   finish(Finish::How::finished, "", out);
 }
@@ -316,12 +429,24 @@ void Peer::handle(const EndRequested&, std::vector<Action>& out) {
   if (phase() == Phase::joining) handle(LeaveRequested{}, out);  // there is nothing to settle yet
 }
 
+// What this peer learned since its last exchange goes to a neighbor before it leaves.
 void Peer::handle(const LeaveRequested&, std::vector<Action>& out) {
+  if (leave_by_ != kNever) return;
+  leave_by_ = now_ + options_.leave_limit;
   if (phase() == Phase::training) out.push_back(StopTraining{});
-  if (in_flight_) {
-    out.push_back(AbortExchange{in_flight_->exchange});
-    ++exchanges_.aborted;
-    in_flight_.reset();
+  if (copy_) {
+    out.push_back(AbortFetch{});
+    copy_.reset();
+  }
+  next_state_request_ = next_join_ = begin_at_ = kNever;
+}
+
+void Peer::maybe_leave(std::vector<Action>& out) {
+  if (leave_by_ == kNever) return;
+  if (leave_by_ <= now_) {
+    if (in_flight_) abort_exchange(out);
+  } else if (in_flight_ || exchange_due()) {
+    return;
   }
   membership_.say_goodbye(out);
   finish(Finish::How::left, "", out);
@@ -331,8 +456,6 @@ void Peer::finish(Finish::How how, std::string why, std::vector<Action>& out) {
   over_ = true;
   out.push_back(Finish{how, std::move(why)});
 }
-
-void Peer::handle(const Introduced&, std::vector<Action>&) {}
 
 void Peer::handle(const Tick&, std::vector<Action>&) {}
 

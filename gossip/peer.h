@@ -38,8 +38,8 @@ struct PeerOptions {
   // Joins the swarm through whoever of these answers; empty: this peer begins the run that `manifest`
   // describes.
   std::vector<Address> join;
-  // Of a joiner: if nobody has welcomed it by then, it begins the run of `manifest` itself, and goes on trying
-  // to meet the others. For swarms that come back from a blackout, where nobody is left to join.
+  // Of a joiner: if nobody has welcomed it by then, it begins the run of `manifest` itself, and goes on
+  // trying to meet the others. For swarms that come back from a blackout, where nobody is left to join.
   std::optional<Duration> begin_after;
   wire::Manifest manifest;        // of whoever begins; a joiner is told one
   std::vector<Address> contacts;  // where other members may be: they are tried for ever
@@ -47,11 +47,15 @@ struct PeerOptions {
 
   Duration join_retry_min = std::chrono::milliseconds(250);  // doubled up to the maximum, with jitter
   Duration join_retry_max = std::chrono::seconds(30);
-  Duration state_retry = std::chrono::milliseconds(200);       // pause before another donor is asked
-  Duration exchange_timeout = std::chrono::seconds(10);        // then an exchange of one's own is given up
-  Duration exchange_hold_off = std::chrono::milliseconds(20);  // after one that failed
+  Duration state_retry_min = std::chrono::milliseconds(200);  // pause before another donor is asked, likewise
+  Duration state_retry_max = std::chrono::seconds(5);
   Duration state_stall = std::chrono::seconds(3);  // a donor without progress for so long is given up
-  Duration leave_limit = std::chrono::milliseconds(1500);  // from LeaveRequested to the goodbye
+  // An exchange of one's own is given up after this at the earliest, and after four times what late ones
+  // took; after a time-out the next is given twice as long.
+  Duration exchange_timeout = std::chrono::seconds(10);
+  Duration exchange_doubt = std::chrono::seconds(1);  // then its partner is probed; once suspect, given up
+  Duration exchange_hold_off = std::chrono::milliseconds(20);  // after one that failed
+  Duration leave_limit = std::chrono::milliseconds(1500);      // from LeaveRequested to the goodbye
   std::uint32_t answers_max = 16;              // offers served at once; more are refused as busy
   Duration linger = std::chrono::seconds(10);  // a finished peer answers at most this long those who are not
 };
@@ -68,7 +72,7 @@ class Peer {
   // Appends what should be done to `out`. REQUIRES: the first event is Start; nothing follows a Finish.
   void step(Instant now, const Event& event, std::vector<Action>& out);
   // When to step with a Tick at the latest; always later than the last `now`.
-  Instant next_deadline() const;
+  Instant next_deadline() const { return deadline_; }
 
   // What telemetry shows; valid until the next step.
   struct View {
@@ -83,7 +87,16 @@ class Peer {
   struct InFlight {
     std::uint64_t exchange;
     PeerId partner;
-    Instant deadline;
+    Instant begun, deadline;
+    Instant doubt;  // when its partner is probed; kNever afterwards
+    bool settles;   // begun after training ended
+  };
+  struct Copy {  // of a donor's parameters
+    PeerId donor;
+    Instant deadline;  // put off by every chunk
+    std::uint64_t chunks = 0;
+    Instant window_began;  // over which the rate is taken
+    std::uint64_t window_chunks = 0;
   };
 
   void handle(const Start&, std::vector<Action>& out);
@@ -108,46 +121,62 @@ class Peer {
   void on(const Received& from, const wire::Refusal& refusal, std::vector<Action>& out);
 
   void run_timers(std::vector<Action>& out);
+  void begin_run(std::vector<Action>& out);
   void send_joins(std::vector<Action>& out);
   void ask_for_state(std::vector<Action>& out);
+  void drop_donor(std::vector<Action>& out);
+  void watch_copy(std::vector<Action>& out);
   void start_training(std::vector<Action>& out);
   bool end_reached() const;
   void maybe_end_training(std::vector<Action>& out);
+  bool exchange_due() const;
   void maybe_exchange(std::vector<Action>& out);
+  void watch_exchange(std::vector<Action>& out);
+  void abort_exchange(std::vector<Action>& out);
+  void maybe_leave(std::vector<Action>& out);
   void maybe_finish(std::vector<Action>& out);
   void finish(Finish::How how, std::string why, std::vector<Action>& out);
 
   wire::Phase phase() const { return membership_.self().phase; }
-  bool begins() const { return options_.join.empty(); }
+  Instant earliest_deadline() const;
 
   PeerOptions options_;
   Random random_;
   Membership membership_;
   Instant now_;
+  Instant deadline_ = kNever;  // the one that was last promised
   Instant run_start_;
 
   // Joining.
+  bool beginner_ = false;            // it has begun the run itself: there is nothing to copy
   std::vector<bool> join_hopeless_;  // per address: whoever listens there is no peer of this swarm
   Duration join_delay_;
   Instant next_join_ = kNever;              // next round of Joins, until welcomed
+  Instant begin_at_ = kNever;               // when a joiner that is not welcomed begins the run itself
   std::optional<wire::Manifest> manifest_;  // once begun or welcomed
-  std::optional<PeerId> donor_;             // whom the parameters are being copied from
+  std::optional<Copy> copy_;                // of the parameters, under way
+  double best_copy_rate_ = 0;               // chunks a second, of whatever donor
+  PeerId last_donor_;                       // given up: another one is asked if there is one
+  Duration state_delay_;
   Instant next_state_request_ = kNever;
-  bool prepared_ = false;
 
   // Training and exchanging.
   std::optional<RunRules> rules_;
   std::optional<PartnerChooser> partners_;
   std::optional<Pacer> pacer_;
   std::optional<InFlight> in_flight_;
+  Duration exchange_limit_;
   std::uint64_t last_exchange_ = 0;
   std::uint32_t answers_ = 0;
   ExchangeCounts exchanges_;
 
   // Ending.
   bool end_requested_ = false;
-  std::uint64_t settling_left_ = 0;
+  std::uint64_t settling_left_ = 0;   // exchanges to be completed
+  std::uint64_t settling_tries_ = 0;  // and to be tried at most
   Instant linger_until_ = kNever;
+  Instant leave_by_ = kNever;  // it is leaving
+  bool last_exchange_begun_ = false;
   bool over_ = false;
 };
 

@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <random>
-#include <set>
 #include <thread>
 
 #include <spdlog/spdlog.h>
@@ -24,6 +23,7 @@
 #include "node/exchanger.h"
 #include "node/http.h"
 #include "node/launcher_link.h"
+#include "node/notice_log.h"
 #include "node/peer_cache.h"
 #include "node/replica.h"
 #include "node/status.h"
@@ -52,7 +52,6 @@ constexpr Duration kThreadLimit = std::chrono::milliseconds(250);
 constexpr std::uint64_t kSnapshotsPerEpoch = 20;
 constexpr int kSilentDialsMax = 3;
 constexpr Duration kHandshakeLimit = std::chrono::seconds(3);
-constexpr std::size_t kWaitingTextsMax = 64;
 constexpr std::size_t kEarlyEventsMax = 256;  // kept for a core that does not live yet
 constexpr std::size_t kSavesMax = 4;          // copies of the parameters that wait for the disk
 
@@ -80,34 +79,6 @@ wire::Manifest make_manifest(const training::Experiment& experiment, const Repli
   for (const auto& [key, value] : training::shared_settings(experiment))
     manifest.settings.push_back({key, value});
   return manifest;
-}
-
-const char* name(wire::Phase phase) {
-  switch (phase) {
-    case wire::Phase::joining:
-      return "joining";
-    case wire::Phase::training:
-      return "training";
-    case wire::Phase::settling:
-      return "settling";
-    case wire::Phase::finished:
-      return "finished";
-  }
-  return "";
-}
-
-const char* name(wire::Liveness liveness) {
-  switch (liveness) {
-    case wire::Liveness::alive:
-      return "alive";
-    case wire::Liveness::suspect:
-      return "suspect";
-    case wire::Liveness::failed:
-      return "failed";
-    case wire::Liveness::left:
-      return "left";
-  }
-  return "";
 }
 
 bool is_loopback(const std::string& host) {
@@ -177,12 +148,11 @@ class Daemon {
     exchanger_->answer(answer.from, answer.exchange, answer.accept, answer.reason);
   }
   void act(const gossip::Finish& finish);
-  void act(const gossip::Notice& notice);
+  void act(const gossip::Notice& notice) { notices_.tell(notice); }
 
   // ---- telling ----
   training::PeerReport make_report(training::PeerReport::Kind kind) const;
   PeerStatus status() const;
-  std::vector<MemberStatus> members() const;
   HttpAnswer introduce(const std::string& body);
   void report_and_log();
 
@@ -190,7 +160,6 @@ class Daemon {
   void leave_snapshot_if_due();
   void save(const std::string& name, std::function<void(std::string path)> done);
   void judge_own_replica() const;
-  CachedSwarm swarm_to_cache() const;
   void write_cache();
   void write_cache_now_and_then();
 
@@ -210,8 +179,8 @@ class Daemon {
 
   wire::Hello self_;
   std::unique_ptr<PeerCache> cache_;
-  std::optional<CachedSwarm> cached_;  // as it was found
-  std::vector<Address> contacts_;      // the addresses in it
+  wire::Manifest cached_manifest_;
+  std::vector<CachedPeer> remembered_;  // found in the cache, without this peer itself
   std::unique_ptr<transport::LinkTable> links_;
   std::unique_ptr<Exchanger> exchanger_;
   std::unique_ptr<LauncherLink> launcher_;
@@ -228,11 +197,10 @@ class Daemon {
   std::optional<Clock::time_point> training_start_, training_end_;
   std::string before_settling_path_, final_path_;
   std::uint64_t snapshots_ = 0;
-  std::size_t saves_ = 0;  // under way
+  std::size_t saves_ = 0, cache_writes_ = 0;  // under way
   Clock::time_point last_log_ = Clock::now();
   Duration loop_lag_{0};
-  std::map<std::string, Clock::time_point>
-      waiting_since_;  // waiting notices: each said now and then, not in a storm
+  NoticeLog notices_;
   std::map<Address, int> silent_dials_;
   bool cache_warned_ = false;
 
@@ -268,7 +236,10 @@ std::optional<PeerOutcome> Daemon::open_cache() {
   cache_ = std::move(*cache);
   auto loaded = cache_->load(options_.swarm);
   if (!loaded.warning.empty()) spdlog::warn("{}", loaded.warning);
-  cached_ = std::move(loaded.swarm);
+  if (loaded.swarm) {
+    cached_manifest_ = std::move(loaded.swarm->manifest);
+    remembered_ = std::move(loaded.swarm->members);
+  }
   return std::nullopt;
 }
 
@@ -308,11 +279,7 @@ std::optional<PeerOutcome> Daemon::listen() {
   self_.name = options_.name.empty() ? host_name() + "-" + std::to_string(self_.address.port) : options_.name;
   links_->set_hello(self_);
 
-  if (cached_) {
-    for (const CachedPeer& member : cached_->members) {
-      if (member.address != self_.address) contacts_.push_back(member.address);
-    }
-  }
+  std::erase_if(remembered_, [&](const CachedPeer& peer) { return peer.address == self_.address; });
   return std::nullopt;
 }
 
@@ -328,7 +295,7 @@ std::optional<PeerOutcome> Daemon::serve_http() {
                       return HttpAnswer{200, to_json(status())};
                     })});
   routes.push_back({"GET", "/api/v1/members", when_ready([this](const std::string&) {
-                      return HttpAnswer{200, to_json(members())};
+                      return HttpAnswer{200, to_json(list_members(peer_->view().membership, now()))};
                     })});
   routes.push_back({"POST", "/api/v1/leave", [this](const std::string&) {
                       asio::post(io_, [this] { leave(); });  // once it is answered
@@ -427,14 +394,14 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   peer.seed = entropy();
   peer.join = options_.join;
   peer.contacts = options_.join;
-  peer.contacts.insert(peer.contacts.end(), contacts_.begin(), contacts_.end());
+  for (const CachedPeer& member : remembered_) peer.contacts.push_back(member.address);
   if (begun) {
     peer.manifest = std::move(*begun);
   } else if (options_.join.empty()) {
-    peer.join = contacts_;
-    peer.manifest = cached_->manifest;
+    peer.join = peer.contacts;
+    peer.manifest = cached_manifest_;
     peer.begin_after = from_seconds(to_seconds(options_.begin_after) * Random(entropy()).uniform(1, 1.5));
-    spdlog::info("looking for the swarm that {} remembers: {} addresses", options_.state, contacts_.size());
+    spdlog::info("looking for the swarm that {} remembers: {} addresses", options_.state, remembered_.size());
   }
   spdlog::info("{} listens at {}, swarm '{}'", self_.name, to_string(self_.address), self_.swarm);
   peer_.emplace(std::move(peer));
@@ -496,7 +463,7 @@ PeerOutcome Daemon::run() {
   watch_signals();
   report_and_log();
   write_cache_now_and_then();
-  if (options_.join.empty() && contacts_.empty()) {
+  if (options_.join.empty() && remembered_.empty()) {
     begin_run();
   } else {
     if (options_.data) {
@@ -606,41 +573,6 @@ void Daemon::act(const gossip::TrainingEnded&) {
          [this](std::string path) { before_settling_path_ = std::move(path); });
 }
 
-void Daemon::act(const gossip::Notice& notice) {
-  using What = gossip::Notice::What;
-  switch (notice.what) {
-    case What::joined:
-      spdlog::info("member {} has joined", notice.text);
-      return;
-    case What::suspected:
-      spdlog::info("member {} is suspected to be down", notice.text);
-      return;
-    case What::recovered:
-      spdlog::info("member {} is alive", notice.text);
-      return;
-    case What::failed:
-      spdlog::warn("member {} has failed", notice.text);
-      return;
-    case What::left:
-      spdlog::info("member {} has left", notice.text);
-      return;
-    case What::quarantined:
-      spdlog::warn("member {} sends unusable parameters; no exchange with it for a while", notice.text);
-      return;
-    case What::refuted:
-      spdlog::warn("{} said that this peer is down; it has been told otherwise", notice.text);
-      return;
-    case What::waiting: {
-      if (waiting_since_.size() > kWaitingTextsMax) waiting_since_.clear();
-      auto& since = waiting_since_[notice.text];
-      if (since != Clock::time_point{} && Clock::now() - since < kLogInterval) return;
-      since = Clock::now();
-      spdlog::warn("{}; trying again", notice.text);
-      return;
-    }
-  }
-}
-
 // ---- telling ----
 
 training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const {
@@ -654,7 +586,6 @@ training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const 
     report.loss = trainer_->loss();
   }
   report.bytes_sent = links_->counters().traffic.sent;
-  report.members = 1;
   if (training_start_) {
     report.seconds =
         std::chrono::duration<double>(training_end_.value_or(Clock::now()) - *training_start_).count();
@@ -663,10 +594,9 @@ training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const 
   report.distance = exchanger_->counters().distance;
   if (!peer_) return report;
   const auto view = peer_->view();
-  if (state_.empty()) report.state = name(view.membership.self().phase);
+  if (state_.empty()) report.state = phase_name(view.membership.self().phase);
   report.swarm_samples = view.swarm_samples;
-  for (const auto& [id, member] : view.membership.others())
-    report.members += gossip::Membership::is_live(member);
+  report.members = static_cast<std::uint32_t>(1 + view.membership.live_others());
   report.answered = view.exchanges.answered;
   report.exchanges = {view.exchanges.completed, view.exchanges.aborted, view.exchanges.rejected,
                       exchanger_->counters().half_applied_chunks};
@@ -687,7 +617,7 @@ PeerStatus Daemon::status() const {
     status.model = manifest_->model;
     status.data = manifest_->data;
   }
-  status.phase = name(view.membership.self().phase);
+  status.phase = phase_name(view.membership.self().phase);
   status.steps = report.steps;
   status.samples = report.samples;
   status.swarm_samples = report.swarm_samples;
@@ -707,28 +637,6 @@ PeerStatus Daemon::status() const {
   status.memory_bytes = resident_bytes();
   status.loop_lag_seconds = to_seconds(loop_lag_);
   return status;
-}
-
-std::vector<MemberStatus> Daemon::members() const {
-  const auto status_of = [](const wire::Member& member) {
-    MemberStatus status;
-    status.name = member.name;
-    status.id = to_string(member.id);
-    status.address = to_string(member.address);
-    status.state = name(member.liveness);
-    status.phase = name(member.phase);
-    status.incarnation = member.incarnation;
-    status.samples = member.samples;
-    status.steps = member.steps;
-    return status;
-  };
-  const gossip::Membership& membership = peer_->view().membership;
-  std::vector<MemberStatus> members = {status_of(membership.self())};
-  members.front().this_peer = true;
-  for (const auto& [id, member] : membership.others()) members.push_back(status_of(member));
-  std::stable_sort(members.begin(), members.end(),
-                   [](const MemberStatus& a, const MemberStatus& b) { return a.name < b.name; });
-  return members;
 }
 
 HttpAnswer Daemon::introduce(const std::string& body) {
@@ -810,38 +718,18 @@ void Daemon::judge_own_replica() const {
                replica_->data.test.size(), replica_->data.name);
 }
 
-// Members by their chance to be met again: those that live, those that failed, those of the old cache that
-// nobody has heard of since. Not those that left, and nobody twice.
-CachedSwarm Daemon::swarm_to_cache() const {
-  CachedSwarm cached{self_.swarm, *manifest_, {}};
-  std::set<Address> seen = {self_.address};
-  const auto add = [&](const std::string& name, const Address& address) {
-    if (cached.members.size() < CachedSwarm::kMembersMax && seen.insert(address).second)
-      cached.members.push_back({name, address});
-  };
-  const auto& others = peer_->view().membership.others();
-  for (const auto& [id, member] : others) {
-    if (gossip::Membership::is_live(member)) add(member.name, member.address);
-  }
-  for (const auto& [id, member] : others) {
-    if (member.liveness == wire::Liveness::failed) add(member.name, member.address);
-    if (member.liveness == wire::Liveness::left) seen.insert(member.address);
-  }
-  if (cached_) {
-    for (const CachedPeer& member : cached_->members) add(member.name, member.address);
-  }
-  return cached;
-}
-
 // What a peer has not been able to build it does not remember either.
 void Daemon::write_cache() {
   if (!cache_ || !trainer_) return;
+  ++cache_writes_;
+  const CachedSwarm swarm{self_.swarm, *manifest_, peers_to_cache(peer_->view().membership, remembered_)};
   const auto problem = std::make_shared<std::string>();
   disk_.run(
-      [this, problem, text = to_json(swarm_to_cache())] {
+      [this, problem, text = to_json(swarm)] {
         if (const Status written = cache_->write(text); !written) *problem = written.error().message;
       },
       [this, problem] {
+        --cache_writes_;
         if (!problem->empty() && !cache_warned_) spdlog::warn("{}", *problem);
         cache_warned_ = !problem->empty();
       });
@@ -849,7 +737,7 @@ void Daemon::write_cache() {
 
 void Daemon::write_cache_now_and_then() {
   if (!cache_ || ending_) return;
-  write_cache();
+  if (cache_writes_ == 0) write_cache();  // else the disk is slower than that
   cache_timer_.expires_after(options_.cache_interval);
   cache_timer_.async_wait([this](const asio::error_code& error) {
     if (!error) write_cache_now_and_then();
@@ -859,10 +747,12 @@ void Daemon::write_cache_now_and_then() {
 // ---- ending ----
 
 void Daemon::leave() {
-  give_up_at_ = Clock::now() + kWriteLimit;
-  wrapping_up_.raise();
-  if (leaving_ || ending_) return;
+  if (leaving_) return;
   leaving_ = true;
+  if (ending_) {  // by itself; now it has to hurry
+    give_up_at_ = Clock::now() + kWriteLimit;
+    return wrapping_up_.raise();
+  }
   spdlog::info("leaving the swarm");
   if (peer_) return drive(gossip::LeaveRequested{});
   state_ = "left";

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -60,6 +61,25 @@ Status check(const CachedSwarm& cached) {
 }
 
 }  // namespace
+
+std::vector<CachedPeer> peers_to_cache(const gossip::Membership& membership,
+                                       const std::vector<CachedPeer>& before) {
+  std::vector<CachedPeer> peers;
+  std::set<Address> seen = {membership.self().address};
+  const auto add = [&](const std::string& name, const Address& address) {
+    if (peers.size() < CachedSwarm::kMembersMax && seen.insert(address).second)
+      peers.push_back({name, address});
+  };
+  for (const gossip::Record& record : membership.others()) {
+    if (record.is_live()) add(record.member.name, record.member.address);
+  }
+  for (const gossip::Record& record : membership.others()) {
+    if (record.member.liveness == wire::Liveness::failed) add(record.member.name, record.member.address);
+    if (record.member.liveness == wire::Liveness::left) seen.insert(record.member.address);
+  }
+  for (const CachedPeer& peer : before) add(peer.name, peer.address);
+  return peers;
+}
 
 std::string to_json(const CachedSwarm& cached) {
   STARLING_CHECK(cached.members.size() <= CachedSwarm::kMembersMax);

@@ -14,6 +14,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "gossip/membership.h"
 #include "wire/messages.h"
 
 namespace starling::node {
@@ -32,6 +33,11 @@ struct CachedSwarm {
   std::vector<CachedPeer> members;  // of others; the likeliest to be there first
   friend bool operator==(const CachedSwarm&, const CachedSwarm&) = default;
 };
+
+// Whom to remember: by their chance to be met again those that live, those that failed, and those remembered
+// `before` that nobody has heard of since; none that left, nobody twice, not the peer itself.
+std::vector<CachedPeer> peers_to_cache(const gossip::Membership& membership,
+                                       const std::vector<CachedPeer>& before);
 
 // The file's text. REQUIRES: at most kMembersMax members.
 std::string to_json(const CachedSwarm& cached);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -33,7 +34,62 @@ auto parse(const std::string& text, const char* what, Read read) -> Result<declt
   }
 }
 
+const char* name(wire::Liveness liveness) {
+  switch (liveness) {
+    case wire::Liveness::alive:
+      return "alive";
+    case wire::Liveness::suspect:
+      return "suspect";
+    case wire::Liveness::failed:
+      return "failed";
+    case wire::Liveness::left:
+      return "left";
+  }
+  return "";
+}
+
+MemberStatus status_of(const wire::Member& member) {
+  MemberStatus status;
+  status.name = member.name;
+  status.id = to_string(member.id);
+  status.address = to_string(member.address);
+  status.state = name(member.liveness);
+  status.phase = phase_name(member.phase);
+  status.incarnation = member.incarnation;
+  status.samples = member.samples;
+  status.steps = member.steps;
+  return status;
+}
+
 }  // namespace
+
+const char* phase_name(wire::Phase phase) {
+  switch (phase) {
+    case wire::Phase::joining:
+      return "joining";
+    case wire::Phase::training:
+      return "training";
+    case wire::Phase::settling:
+      return "settling";
+    case wire::Phase::finished:
+      return "finished";
+  }
+  return "";
+}
+
+std::vector<MemberStatus> list_members(const gossip::Membership& membership, Instant now) {
+  std::vector<MemberStatus> members = {status_of(membership.self())};
+  members.front().this_peer = true;
+  for (const gossip::Record& record : membership.others()) {
+    MemberStatus& status = members.emplace_back(status_of(record.member));
+    if (record.is_live() && record.quarantined_until > now) status.state = "quarantined";
+    if (record.last_heard) status.last_heard_seconds = to_seconds(now - *record.last_heard);
+    if (record.round_trip > Duration{0}) status.round_trip_seconds = to_seconds(record.round_trip);
+  }
+  std::stable_sort(members.begin(), members.end(),
+                   [](const MemberStatus& a, const MemberStatus& b) { return a.name < b.name; });
+  return members;
+}
 
 std::string to_json(const PeerStatus& status) {
   return line({{"name", status.name},

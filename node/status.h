@@ -9,6 +9,9 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "base/time.h"
+#include "gossip/membership.h"
+#include "wire/messages.h"
 
 namespace starling::node {
 
@@ -45,6 +48,11 @@ struct MemberStatus {
   std::optional<double> round_trip_seconds;  // of probes; nothing: none was answered yet
   bool this_peer = false;
 };
+
+const char* phase_name(wire::Phase phase);
+
+// All that this peer knows of, itself included, by name.
+std::vector<MemberStatus> list_members(const gossip::Membership& membership, Instant now);
 
 // One line each, its newline included: an object, and {"members": [...]}.
 std::string to_json(const PeerStatus& status);

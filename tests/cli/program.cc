@@ -59,10 +59,10 @@ Program::~Program() {
   }
 }
 
-bool Program::read_some() {
+bool Program::read_some(int limit_milliseconds) {
   std::array<pollfd, 2> waiting = {pollfd{out_, POLLIN, 0}, pollfd{err_, POLLIN, 0}};
   if (out_ < 0 && err_ < 0) return false;
-  poll(waiting.data(), waiting.size(), -1);
+  poll(waiting.data(), waiting.size(), limit_milliseconds);
   std::array<char, 4096> buffer;
   for (std::size_t i = 0; i < waiting.size(); ++i) {
     if (waiting[i].fd < 0 || waiting[i].revents == 0) continue;
@@ -84,6 +84,17 @@ bool Program::wait_for_error_text(const std::string& text) {
   return true;
 }
 
+std::string Program::wait_for_error_word(const std::string& text) {
+  for (;;) {
+    const std::size_t begin = outcome_.err.find(text);
+    if (begin != std::string::npos && outcome_.err.find('\n', begin) != std::string::npos) {
+      const std::size_t word = begin + text.size();
+      return outcome_.err.substr(word, outcome_.err.find_first_of(", \n", word) - word);
+    }
+    if (!read_some()) return "";
+  }
+}
+
 void Program::signal(int number) {
   kill(pid_, number);
 }
@@ -96,6 +107,16 @@ Outcome Program::finish() {
   pid_ = -1;
   if (WIFEXITED(status)) outcome_.exit_code = WEXITSTATUS(status);
   return outcome_;
+}
+
+std::optional<Outcome> Program::finish_within(std::chrono::milliseconds limit) {
+  const auto until = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return std::nullopt;
+    if (!read_some(static_cast<int>(left.count()))) return finish();
+  }
 }
 
 Outcome run(const Words& arguments, const Environment& environment) {

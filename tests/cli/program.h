@@ -3,7 +3,9 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,11 +29,17 @@ class Program {
 
   // Reads until standard error holds `text`; false where the program ended before.
   bool wait_for_error_text(const std::string& text);
+  // Reads until standard error holds `text` with a whole line behind it, and returns the first word of that;
+  // empty where the program ended before.
+  std::string wait_for_error_word(const std::string& text);
   void signal(int number);
   Outcome finish();
+  // The same, where the program ends within this time; nothing where it does not.
+  std::optional<Outcome> finish_within(std::chrono::milliseconds limit);
+  const std::string& error_text() const { return outcome_.err; }  // so far
 
  private:
-  bool read_some();  // false at the end of both streams
+  bool read_some(int limit_milliseconds = -1);  // false at the end of both streams
 
   pid_t pid_ = -1;
   int out_ = -1, err_ = -1;

@@ -146,7 +146,8 @@ TEST_CASE("a finished peer answers the others until they have settled, then says
 TEST_CASE("a finished peer does not wait for the dead and the departed, nor for ever for anybody") {
   Life life;
   life.trains(rules_of(), {2, 3});
-  life.meets(said_to_be(member(2), Liveness::failed));
+  life.waits(at(30s), {3});
+  REQUIRE(life.peer.view().membership.find(PeerId{2})->member.liveness == Liveness::failed);
   life.meets(said_to_be(member(3), Liveness::left));
   completes_all(life, life.happens(EndRequested{}));
   REQUIRE(life.peer.view().over);
@@ -166,21 +167,75 @@ TEST_CASE("who settles and finds nobody left finishes") {
   REQUIRE(begun.size() == 1);
   life.happens(Unreachable{address_of(2), false, "gone"});
   life.happens(ExchangeEnded{begun[0].exchange, Outcome::aborted});
+  life.waits(at(1s));
   REQUIRE(life.phase() == Phase::finished);
 }
 
+TEST_CASE("settling counts the exchanges that were completed, and tries a bounded number of times") {
+  Life life;
+  life.trains(rules_of(), {2, 3});
+  auto begun = all<BeginExchange>(life.happens(EndRequested{}));
+  std::size_t tries = 0;
+  while (!begun.empty()) {
+    ++tries;
+    life.happens(ExchangeEnded{begun[0].exchange, Outcome::rejected});
+    begun = all<BeginExchange>(life.waits(life.now + 10s, {2, 3}));
+    if (begun.size() > 1) begun.resize(1);
+  }
+  REQUIRE(tries > 4);
+  REQUIRE(tries <= 16);
+}
+
 TEST_CASE(
-    "a peer that leaves stops training, gives up its exchange, says goodbye, and that is its last word") {
+    "a peer that leaves stops training, makes one last exchange, says goodbye, and that is its last word") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 8, {}}), {2, 3});
+  const auto leaving = life.happens(LeaveRequested{});
+  REQUIRE(all<StopTraining>(leaving).size() == 1);
+  const auto last = all<BeginExchange>(leaving);
+  REQUIRE(last.size() == 1);
+  REQUIRE(sent<wire::Leave>(leaving).empty());
+  REQUIRE(life.happens(LeaveRequested{}).empty());  // asking again changes nothing
+  const auto end = life.happens(ExchangeEnded{last[0].exchange, Outcome::completed});
+  REQUIRE(sent<wire::Leave>(end).size() == 2);
+  REQUIRE(std::get<Finish>(end.back()).how == Finish::How::left);
+  REQUIRE(life.peer.view().over);
+}
+
+TEST_CASE("a leaver lets the exchange in flight end, and then makes its last one") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2, 3});
   const auto begun = all<BeginExchange>(life.happens(Stepped{1, 1}));
   REQUIRE(begun.size() == 1);
-  const auto end = life.happens(LeaveRequested{});
-  REQUIRE(all<StopTraining>(end).size() == 1);
-  REQUIRE(all<AbortExchange>(end).size() == 1);
-  REQUIRE(sent<wire::Leave>(end).size() == 2);
+  REQUIRE(all<BeginExchange>(life.happens(LeaveRequested{})).empty());
+  const auto last = all<BeginExchange>(life.happens(ExchangeEnded{begun[0].exchange, Outcome::completed}));
+  REQUIRE(last.size() == 1);
+  REQUIRE(all<Finish>(life.happens(ExchangeEnded{last[0].exchange, Outcome::completed})).size() == 1);
+}
+
+TEST_CASE("a leaver whose neighbor refuses asks another one, and goes when there is none") {
+  Life life;
+  life.trains(rules_of(), {2, 3});
+  const auto first = all<BeginExchange>(life.happens(LeaveRequested{}));
+  const auto second =
+      all<BeginExchange>(life.happens(ExchangeEnded{first.at(0).exchange, Outcome::rejected}));
+  REQUIRE(second.size() == 1);
+  REQUIRE(second[0].partner != first[0].partner);
+  REQUIRE(all<Finish>(life.happens(ExchangeEnded{second[0].exchange, Outcome::aborted})).size() == 1);
+}
+
+TEST_CASE("a leaver waits for its last exchange no longer than the limit, and alone not at all") {
+  Life life;
+  life.trains(rules_of(), {2});
+  const auto begun = all<BeginExchange>(life.happens(LeaveRequested{}));
+  REQUIRE(all<Finish>(life.waits(at(1499ms), {2})).empty());
+  const auto end = life.waits(at(1500ms), {2});
+  REQUIRE(all<AbortExchange>(end).at(0).exchange == begun.at(0).exchange);
   REQUIRE(std::get<Finish>(end.back()).how == Finish::How::left);
-  REQUIRE(life.peer.view().over);
+
+  Life alone;
+  alone.trains(rules_of());
+  REQUIRE(std::get<Finish>(alone.happens(LeaveRequested{}).back()).how == Finish::How::left);
 }
 
 TEST_CASE("a Finish is the last action of its step and of the peer's life") {
@@ -192,9 +247,9 @@ TEST_CASE("a Finish is the last action of its step and of the peer's life") {
     life.trains(rules_of({Pace::Kind::steps, 1, {}}, {{}, 3, {}}), {2, 3});
     if (random.chance(0.3)) life.happens(LeaveRequested{});
     for (std::uint64_t k = 1; k <= 3 && !life.peer.view().over; ++k) life.happens(Stepped{k, k});
-    while (!life.peer.view().over) {
+    for (int k = 0; k < 100 && !life.peer.view().over; ++k) {
       const auto begun = all<BeginExchange>(life.out);
-      if (life.phase() == Phase::settling) {
+      if (life.phase() < Phase::finished) {  // settling, or leaving
         life.happens(ExchangeEnded{begun.back().exchange, Outcome::completed});
       } else {
         everyone_is(life, Phase::finished, {2, 3});

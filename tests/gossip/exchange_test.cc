@@ -47,11 +47,55 @@ TEST_CASE("after an exchange that was rejected or broke off the others are left 
     life.meets(member(2));
     const auto begun = all<BeginExchange>(life.happens(Prepared{rules_of({Pace::Kind::always, 0, {}})}));
     REQUIRE(all<BeginExchange>(life.happens(ExchangeEnded{begun[0].exchange, outcome})).empty());
-    REQUIRE(all<BeginExchange>(life.waits(at(19ms), {2})).empty());
-    REQUIRE(all<BeginExchange>(life.waits(at(20ms), {2})).size() == 1);
+    life.meets(member(3));
+    REQUIRE(all<BeginExchange>(life.waits(at(19ms), {2, 3})).empty());
+    const auto next = all<BeginExchange>(life.waits(at(20ms), {2, 3}));
+    REQUIRE(next.size() == 1);
+    REQUIRE(next[0].partner == PeerId{3});  // p2 for a little longer
     REQUIRE(life.peer.view().exchanges.rejected == (outcome == Outcome::rejected));
     REQUIRE(life.peer.view().exchanges.aborted == (outcome == Outcome::aborted));
   }
+}
+
+TEST_CASE("who poisons an exchange three times, as either side, is refused for a while") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
+  const auto begun = all<BeginExchange>(life.happens(Stepped{1, 1}));
+  life.happens(ExchangeEnded{begun.at(0).exchange, Outcome::poisoned});
+  for (std::uint64_t k = 1; k <= 2; ++k) {
+    REQUIRE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, k}))[0].accept);
+    life.happens(AnswerEnded{PeerId{2}, k, false, true});
+  }
+  REQUIRE(noticed(life.out, Notice::What::quarantined) == std::vector{PeerId{2}});
+  const auto refused = all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 3}));
+  REQUIRE_FALSE(refused[0].accept);
+  REQUIRE(refused[0].reason == wire::RefusalReason::quarantined);
+  REQUIRE(all<BeginExchange>(life.waits(at(30s), {2})).empty());
+}
+
+TEST_CASE("a partner that does not answer is probed, and as soon as it is suspect it is not waited for") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2, 3, 4, 5, 6, 7, 8, 9});
+  const auto begun = all<BeginExchange>(life.happens(Stepped{1, 1}));
+  const std::uint64_t partner = begun.at(0).partner.value;
+  std::vector<std::uint64_t> alive;
+  for (std::uint64_t k = 2; k <= 9; ++k) {
+    if (k != partner) alive.push_back(k);
+  }
+  const auto passed = life.waits(at(3s), alive);
+  REQUIRE(noticed(passed, Notice::What::suspected) == std::vector{PeerId{partner}});
+  REQUIRE(all<AbortExchange>(passed).at(0).exchange == begun[0].exchange);
+}
+
+TEST_CASE("an exchange that was not in time gives the next one twice as long") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
+  REQUIRE(all<BeginExchange>(life.happens(Stepped{1, 1})).size() == 1);
+  REQUIRE(all<AbortExchange>(life.waits(at(10s), {2})).size() == 1);
+  life.waits(at(11s), {2});
+  REQUIRE(all<BeginExchange>(life.happens(Stepped{2, 2})).size() == 1);
+  REQUIRE(all<AbortExchange>(life.waits(at(30'999ms), {2})).empty());
+  REQUIRE(all<AbortExchange>(life.waits(at(31s), {2})).size() == 1);
 }
 
 TEST_CASE("an exchange that does not end in time is given up, and its late end is of no interest") {

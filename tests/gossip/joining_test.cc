@@ -174,8 +174,73 @@ TEST_CASE("a member welcomes a joiner with the run's manifest, its age and its m
   REQUIRE(welcomes[0].first == address_of(2));
   REQUIRE(welcomes[0].second.manifest == manifest());
   REQUIRE(welcomes[0].second.elapsed == 7s);
-  REQUIRE(welcomes[0].second.members.size() == 3);
+  REQUIRE(welcomes[0].second.members.size() == 2);  // p1 and p3
   REQUIRE(life.peer.view().membership.find(PeerId{2}) != nullptr);
+}
+
+TEST_CASE(
+    "a joiner that nobody welcomes begins the run itself in the end, and goes on looking for the others") {
+  PeerOptions options = joining({2});
+  options.begin_after = 10s;
+  options.manifest = manifest();
+  Life life(options);
+  life.happens(Start{});
+  REQUIRE(all<Prepare>(life.waits(at(9999ms))).empty());
+  const auto begins = life.waits(at(10s));
+  REQUIRE(all<Prepare>(begins).size() == 1);
+  const auto ready = life.happens(Prepared{rules_of()});
+  REQUIRE(all<FetchState>(ready).empty());
+  REQUIRE(all<StartTraining>(ready).size() == 1);
+  REQUIRE(sent<wire::Join>(life.waits(at(300s))).empty());
+  const auto pings = sent<wire::Ping>(life.waits(at(400s)));
+  REQUIRE(pings.size() >= 2);
+  for (const auto& [to, ping] : pings) REQUIRE(to == address_of(2));
+  // Once somebody is known to listen there, the address is left alone.
+  life.hears(2, wire::Ack{pings.back().second.sequence, {member(2)}, {}});
+  for (const auto& [to, ping] : sent<wire::Ping>(life.waits(at(500s), {2})))
+    REQUIRE(ping.target == PeerId{2});
+}
+
+TEST_CASE("a donor that sends nothing for a while, or is suspect, is given up for another one") {
+  for (const bool stalls : {true, false}) {
+    Life life(joining({2}));
+    life.happens(Start{});
+    life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3)}, 0});
+    const auto first = all<FetchState>(life.happens(Prepared{rules_of()}));
+    REQUIRE(first.size() == 1);
+    life.happens(StateAdvanced{10, 100});
+    const auto passed = stalls ? life.waits(at(4s), {2, 3})
+                               : life.happens(Unreachable{first[0].address, false, "it is gone"});
+    REQUIRE(all<AbortFetch>(passed).size() == 1);
+    const auto later = life.waits(life.now + 300ms, {2, 3});
+    const auto second = all<FetchState>(stalls ? passed : later);
+    REQUIRE(second.size() == 1);
+    REQUIRE(second[0].donor != first[0].donor);
+    REQUIRE(all<StartTraining>(life.happens(StateArrived{})).size() == 1);
+  }
+}
+
+TEST_CASE("a donor that becomes much slower than it was is given up once") {
+  Life life(joining({2}));
+  life.happens(Start{});
+  life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3)}, 0});
+  life.happens(Prepared{rules_of()});
+  std::uint64_t chunks = 0;
+  const auto advances = [&](Duration length, std::uint64_t each) {
+    std::vector<Action> wanted;
+    for (const Instant until = life.now + length; life.now < until;) {
+      const auto passed = life.waits(life.now + 500ms, {2, 3});
+      const auto fresh = life.happens(StateAdvanced{chunks += each, 10'000});
+      wanted.insert(wanted.end(), passed.begin(), passed.end());
+      wanted.insert(wanted.end(), fresh.begin(), fresh.end());
+    }
+    return wanted;
+  };
+  REQUIRE(all<AbortFetch>(advances(10s, 100)).empty());
+  const auto slow = advances(10s, 10);
+  REQUIRE(all<AbortFetch>(slow).size() == 1);
+  REQUIRE(all<FetchState>(slow).size() == 1);
+  REQUIRE(all<AbortFetch>(advances(20s, 10)).empty());  // all are slow: that is what there is
 }
 
 TEST_CASE("who is still joining itself cannot welcome anybody, but remembers who asked") {
@@ -203,9 +268,9 @@ TEST_CASE("nobody speaks for another: a Join or a Leave in somebody else's name 
   REQUIRE(life.hears(3, wire::Join{member(4)}).empty());
   REQUIRE(life.peer.view().membership.find(PeerId{4}) == nullptr);
   life.hears(3, wire::Leave{said_to_be(member(2), wire::Liveness::left)});
-  REQUIRE(life.peer.view().membership.find(PeerId{2})->liveness == wire::Liveness::alive);
+  REQUIRE(life.peer.view().membership.find(PeerId{2})->member.liveness == wire::Liveness::alive);
   life.hears(2, wire::Leave{said_to_be(member(2), wire::Liveness::left)});
-  REQUIRE(life.peer.view().membership.find(PeerId{2})->liveness == wire::Liveness::left);
+  REQUIRE(life.peer.view().membership.find(PeerId{2})->member.liveness == wire::Liveness::left);
 }
 
 TEST_CASE("an offer is refused while one has no parameters") {

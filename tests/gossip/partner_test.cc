@@ -18,11 +18,11 @@ struct Swarm {
     membership.start(at(0s));
     membership.set_phase(Phase::training);
   }
-  void tell(const wire::Member& m) { membership.merge(at(0s), {&m, 1}, out); }
+  void tell(const wire::Member& m) { membership.merge(at(0s), PeerId{99}, {&m, 1}, out); }
   std::map<std::uint64_t, int> draw(int times) {
     std::map<std::uint64_t, int> drawn;
     for (int k = 0; k < times; ++k) {
-      const auto partner = chooser.choose(membership, static_cast<std::uint64_t>(k));
+      const auto partner = chooser.choose(at(0s), membership, static_cast<std::uint64_t>(k));
       ++drawn[partner ? partner->value : 0];
     }
     return drawn;
@@ -64,8 +64,7 @@ TEST_CASE("members that do not train yet or are gone are no vertices: the graph 
   REQUIRE(drawn.contains(2));
   REQUIRE(drawn.contains(5));  // p6 has no parameters yet
   REQUIRE(drawn.size() == 2);
-  swarm.tell(said_to_be(member(2), Liveness::failed));
-  swarm.tell(said_to_be(member(5), Liveness::left));
+  for (const std::uint64_t k : {2, 5}) swarm.tell(said_to_be(member(k), Liveness::left));
   drawn = swarm.draw(200);
   REQUIRE(drawn.contains(3));
   REQUIRE(drawn.contains(4));
@@ -86,6 +85,38 @@ TEST_CASE("a suspect keeps its place in the graph but is not chosen") {
   REQUIRE(drawn.at(4) == 200);
 }
 
+TEST_CASE("an exchange that came to nothing keeps others away from that partner for a moment, then longer") {
+  Swarm swarm("complete");
+  swarm.tell(member(2));
+  Duration before{0};
+  for (int k = 0; k < 5; ++k) {
+    swarm.membership.exchange_aborted(at(0s), PeerId{2});
+    const Duration pause = swarm.membership.find(PeerId{2})->avoided_until - at(0s);
+    REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership, 1));
+    REQUIRE(swarm.chooser.choose(at(pause), swarm.membership, 1) == PeerId{2});
+    REQUIRE(pause > before);
+    before = pause;
+  }
+  for (int k = 0; k < 100; ++k) swarm.membership.exchange_aborted(at(0s), PeerId{2});
+  REQUIRE(swarm.membership.find(PeerId{2})->avoided_until <= at(6250ms));
+  swarm.membership.exchange_completed(PeerId{2});
+  swarm.membership.exchange_aborted(at(0s), PeerId{2});
+  REQUIRE(swarm.membership.find(PeerId{2})->avoided_until <= at(313ms));
+}
+
+TEST_CASE("who poisons three times is quarantined for a while, and still alive") {
+  Swarm swarm("complete");
+  swarm.tell(member(2));
+  for (int k = 0; k < 3; ++k) {
+    REQUIRE(swarm.chooser.choose(at(0s), swarm.membership, 1));
+    swarm.membership.poisoned_by(at(0s), PeerId{2}, swarm.out);
+  }
+  REQUIRE(noticed(swarm.out, Notice::What::quarantined) == std::vector{PeerId{2}});
+  REQUIRE_FALSE(swarm.chooser.choose(at(59s), swarm.membership, 1));
+  REQUIRE(swarm.membership.find(PeerId{2})->is_live());
+  REQUIRE(swarm.chooser.choose(at(60s), swarm.membership, 1));
+}
+
 TEST_CASE("settling and finished members are still partners") {
   Swarm swarm("complete");
   swarm.tell(member(2, Phase::settling));
@@ -97,9 +128,9 @@ TEST_CASE("settling and finished members are still partners") {
 
 TEST_CASE("there is nobody to choose alone, or when all the others are suspect") {
   Swarm swarm("exponential");
-  REQUIRE_FALSE(swarm.chooser.choose(swarm.membership, 1));
+  REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership, 1));
   swarm.tell(said_to_be(member(2), Liveness::suspect));
-  REQUIRE_FALSE(swarm.chooser.choose(swarm.membership, 2));
+  REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership, 2));
 }
 
 }  // namespace starling::gossip

@@ -25,6 +25,7 @@ struct MessageText {
   }
   std::string operator()(const wire::Ping&) const { return "Ping"; }
   std::string operator()(const wire::Ack&) const { return "Ack"; }
+  std::string operator()(const wire::Digest&) const { return "Digest"; }
   template <class Other>
   std::string operator()(const Other&) const {
     return "something else";
@@ -54,7 +55,7 @@ struct ActionText {
   }
   std::string operator()(const Notice& a) const {
     static const char* const kWhat[] = {"joined", "suspected",   "recovered", "failed",
-                                         "left",   "quarantined", "refuted",   "waiting"};
+                                        "left",   "quarantined", "refuted",   "waiting"};
     return std::string("notice: ") + a.text + " " + kWhat[static_cast<std::size_t>(a.what)];
   }
 };
@@ -106,7 +107,7 @@ TEST_CASE("the story of a peer that joins, trains, exchanges, settles and finish
   story.step(life, "step 4", Stepped{4, 32});
   story.step(life, "exchange 2 completed", ExchangeEnded{2, Outcome::completed});
   story.step(life, "exchange 3 completed", ExchangeEnded{3, Outcome::completed});
-  story.step(life, "exchange 4 rejected", ExchangeEnded{4, Outcome::rejected});
+  story.step(life, "exchange 4 completed", ExchangeEnded{4, Outcome::completed});
   story.step(life, "p3 appears in p2's news", from2(wire::Gossip{{member(2), member(3)}, false}));
   story.step(life, "p3 leaves",
              Received{PeerId{3}, address_of(3), wire::Leave{said_to_be(member(3), wire::Liveness::left)}});
@@ -116,6 +117,7 @@ TEST_CASE("the story of a peer that joins, trains, exchanges, settles and finish
   (joining)
 p2 welcomes
   notice: p2 at p2:7100 joined
+  send p2 Digest
   prepare lenet
   (joining)
 prepared, to exchange every 2 steps and end after 4
@@ -151,7 +153,7 @@ exchange 2 completed
 exchange 3 completed
   begin exchange 4 with p2
   (settling)
-exchange 4 rejected
+exchange 4 completed
   (finished)
 p3 appears in p2's news
   notice: p3 at p3:7100 joined

@@ -198,7 +198,7 @@ class Watched {
   }
   // How machine `i` sees machine `of`.
   wire::Liveness seen(std::uint32_t i, std::uint32_t of) const {
-    return world.machine(i).membership->find(world.machine(of).id)->liveness;
+    return world.machine(i).membership->find(world.machine(of).id)->member.liveness;
   }
   // What machine i copied, or began with; empty before.
   const std::vector<float>& first_copy(std::uint32_t i) const { return first_copies_[i]; }

@@ -21,7 +21,6 @@ Scene story(std::uint64_t seed, std::uint32_t n, gossip::Pace pace, Duration len
   scene.options.network.latency = 1ms;
   scene.options.network.latency_jitter = 3ms;
   scene.options.membership.probe_interval = 100ms;
-  scene.options.membership.probe_timeout = 100ms;
   scene.options.membership.gossip_interval = 50ms;
   return scene;
 }

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/catch.h"
@@ -37,7 +38,50 @@ bool holds(const TemporaryFolder& folder, const std::string& name) {
   return std::filesystem::exists(folder.file(name));
 }
 
+wire::Member member(std::uint64_t id, std::uint16_t port, wire::Liveness liveness) {
+  wire::Member member;
+  member.id = PeerId{id};
+  member.name = "p" + std::to_string(id);
+  member.address = {"127.0.0.1", port};
+  member.liveness = liveness;
+  return member;
+}
+
 }  // namespace
+
+TEST_CASE(
+    "those who live are remembered first, then the failed, then the old acquaintances; never who left") {
+  using wire::Liveness;
+  gossip::Membership membership(member(1, 7100, Liveness::alive), {}, Random(1));
+  std::vector<gossip::Action> actions;
+  membership.start(Instant{});
+  // The last one listens where this peer itself does: an earlier life of it.
+  const std::vector<wire::Member> alive = {member(2, 7102, Liveness::alive), member(3, 7103, Liveness::alive),
+                                           member(4, 7104, Liveness::alive), member(5, 7105, Liveness::alive),
+                                           member(6, 7100, Liveness::alive)};
+  membership.merge(Instant{}, PeerId{3}, alive, actions);
+  membership.on_leave(Instant{}, PeerId{4}, {member(4, 7104, Liveness::left)}, actions);
+  for (Instant now{}; now < Instant{std::chrono::seconds(60)}; now = now + std::chrono::milliseconds(100)) {
+    for (const std::uint16_t id : {3, 5})
+      membership.heard(now, PeerId{id}, {"127.0.0.1", static_cast<std::uint16_t>(7100 + id)}, actions);
+    membership.tick(now, actions);
+    actions.clear();
+  }
+  REQUIRE(membership.find(PeerId{2})->member.liveness == Liveness::failed);
+  const std::vector<CachedPeer> before = {
+      {"p3", {"127.0.0.1", 7103}}, {"p4", {"127.0.0.1", 7104}}, {"old", {"127.0.0.1", 7109}}};
+  std::vector<std::uint16_t> ports;
+  for (const CachedPeer& peer : peers_to_cache(membership, before)) ports.push_back(peer.address.port);
+  CHECK(ports == std::vector<std::uint16_t>{7103, 7105, 7102, 7109});
+}
+
+TEST_CASE("no more members are remembered than there is room for") {
+  gossip::Membership membership(member(1, 7100, wire::Liveness::alive), {}, Random(1));
+  std::vector<CachedPeer> before;
+  for (std::uint16_t i = 0; i < 2000; ++i)
+    before.push_back({"p", {"127.0.0.1", static_cast<std::uint16_t>(8000 + i)}});
+  CHECK(peers_to_cache(membership, before).size() == CachedSwarm::kMembersMax);
+}
 
 TEST_CASE("a cache that was written is read again, in the same and in a later life") {
   const TemporaryFolder folder;

@@ -47,6 +47,35 @@ TEST_CASE("members read back from their JSON, with null for what is not known") 
   CHECK(to_json(*read) == text);
 }
 
+TEST_CASE("members are listed by name with what this peer knows of them, and a quarantine shows") {
+  const auto member = [](std::uint64_t id, const char* name) {
+    wire::Member made;
+    made.id = PeerId{id};
+    made.name = name;
+    made.address = {"127.0.0.1", static_cast<std::uint16_t>(7100 + id)};
+    return made;
+  };
+  gossip::Membership membership(member(1, "b"), {}, Random(1));
+  std::vector<gossip::Action> actions;
+  membership.start(Instant{});
+  const std::vector<wire::Member> news = {member(2, "c"), member(3, "a")};
+  membership.merge(Instant{}, PeerId{2}, news, actions);
+  membership.heard(Instant{}, PeerId{2}, {"127.0.0.1", 7102}, actions);
+  for (int i = 0; i < 10; ++i) membership.poisoned_by(Instant{}, PeerId{2}, actions);
+
+  auto members = list_members(membership, Instant{std::chrono::seconds(3)});
+  REQUIRE(members.size() == 3);
+  CHECK(members[0].name == "a");
+  CHECK(members[0].state == "alive");
+  CHECK_FALSE(members[0].last_heard_seconds.has_value());
+  CHECK_FALSE(members[0].round_trip_seconds.has_value());
+  CHECK(members[1].this_peer);
+  CHECK(members[2].state == "quarantined");
+  CHECK(members[2].last_heard_seconds == 3.0);
+  members = list_members(membership, Instant{std::chrono::hours(3)});
+  CHECK(members[2].state == "alive");
+}
+
 TEST_CASE("what is no answer of a peer is an error and no exception") {
   for (const char* text : {"", "{", "[]", "{}", "null", "{\"members\":7}", "{\"members\":[7]}",
                            "{\"name\":1}", "{\"members\":[{\"name\":\"x\"}]}"}) {

@@ -1,0 +1,156 @@
+// members, status and leave, asked of a peer that really runs.
+#include <nlohmann/json.hpp>
+
+#include "base/ids.h"
+#include "node/http.h"
+#include "tests/catch.h"
+#include "tests/cli/program.h"
+
+namespace starling::cli_tests {
+namespace {
+
+using nlohmann::json;
+
+Words peer(Words more) {
+  Words words = {"peer", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// A peer that trains and can be asked.
+struct Asked {
+  explicit Asked(Words more) : program(peer(std::move(more))) {
+    http = program.wait_for_error_word("HTTP at ");
+    address = program.wait_for_error_word(" listens at ");
+    REQUIRE(program.wait_for_error_text("training begins"));
+  }
+  json ask(const std::string& command) const {
+    const Outcome outcome = run({command, "--at", http, "--json"});
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    CHECK(outcome.err.empty());
+    CHECK(is_one_line(outcome.out));
+    return json::parse(outcome.out);
+  }
+  Program program;
+  std::string http, address;
+};
+
+void check_fails(const Words& words, int exit_code, const Words& said) {
+  const Outcome outcome = run(words);
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == exit_code);
+  CHECK(outcome.out.empty());
+  CHECK(is_one_line(outcome.err));
+  for (const std::string& text : said) CHECK(outcome.err.find(text) != std::string::npos);
+}
+
+TEST_CASE("a running peer tells how it fares, who is in the swarm, and leaves when it is asked to") {
+  Asked first({"--model", "softmax", "--name", "first", "--pace", "5ms"});
+  Asked second({"--join", first.address, "--name", "second", "--pace", "5ms"});
+
+  const json status = second.ask("status");
+  CHECK(status.at("name") == "second");
+  CHECK(status.at("id").get<std::string>().size() == 16);
+  CHECK(status.at("swarm") == "starling");
+  CHECK(status.at("address") == second.address);
+  CHECK(status.at("model") == "softmax");
+  CHECK(status.at("data") == "glyphs");
+  CHECK(status.at("phase") == "training");
+  CHECK(status.at("members_live") == 2);
+  CHECK(status.at("members_known") == 2);
+  CHECK(status.at("memory_bytes").get<std::uint64_t>() > 1'000'000);
+  CHECK(status.at("bytes_received").get<std::uint64_t>() > 0);
+  CHECK(status.at("uptime_seconds").get<double>() > 0);
+  for (const char* field : {"version", "steps", "samples", "swarm_samples", "samples_per_second", "loss",
+                            "incarnation", "exchanges", "bytes_sent", "links_open"}) {
+    INFO(field);
+    CHECK(status.contains(field));
+  }
+  for (const char* field : {"begun", "completed", "aborted", "rejected", "answered", "half_applied_chunks"}) {
+    INFO(field);
+    CHECK(status.at("exchanges").contains(field));
+  }
+
+  const json members = second.ask("members").at("members");
+  REQUIRE(members.size() == 2);
+  CHECK(members[0].at("name") == "first");
+  CHECK(members[0].at("address") == first.address);
+  CHECK(members[0].at("state") == "alive");
+  CHECK(members[0].at("phase") == "training");
+  CHECK(members[0].at("this_peer") == false);
+  CHECK(members[1].at("name") == "second");
+  CHECK(members[1].at("this_peer") == true);
+  CHECK(members[1].at("round_trip_seconds").is_null());
+
+  // For people.
+  const Outcome table = run({"members", "--at", second.http});
+  REQUIRE(table.exit_code == 0);
+  CHECK(table.out.starts_with("member"));
+  CHECK(table.out.find("\nfirst ") != std::string::npos);
+  CHECK(table.out.find("\nsecond ") != std::string::npos);
+  CHECK(table.out.find("itself") != std::string::npos);
+  const Outcome lines = run({"status", "--at", second.http});
+  REQUIRE(lines.exit_code == 0);
+  CHECK(lines.out.starts_with("second at " + second.address));
+  CHECK(lines.out.find("softmax on glyphs") != std::string::npos);
+
+  CHECK(second.ask("leave").at("leaving") == true);
+  CHECK(second.program.finish().exit_code == 0);
+  CHECK(first.program.wait_for_error_text("has left"));
+  const json left = first.ask("members");
+  for (const json& member : left.at("members"))
+    CHECK(member.at("state") == (member.at("name") == "first" ? "alive" : "left"));
+}
+
+TEST_CASE("what cannot be asked is one line that says so, with exit code 1; a wrong flag is exit code 2") {
+  Asked asked({"--model", "softmax", "--pace", "5ms"});
+  for (const char* command : {"members", "status", "leave"}) {
+    check_fails({command}, 2, {"--at is missing", "--help"});
+    check_fails({command, "--at", "here"}, 2, {"--at", "'here'"});
+    check_fails({command, "--at", "127.0.0.1:0"}, 2, {"--at", "port 0"});
+    check_fails({command, "--at", "127.0.0.1:1"}, 1, {"nobody answers at 127.0.0.1:1", "--http"});
+    // It talks Starling's own protocol there, and no HTTP.
+    check_fails({command, "--at", asked.address}, 1, {asked.address, "--http"});
+  }
+}
+
+TEST_CASE("two islands that learn one address of each other become one swarm") {
+  Asked left({"--model", "softmax", "--name", "left", "--pace", "5ms"});
+  Asked right({"--model", "softmax", "--name", "right", "--pace", "5ms"});
+  Asked far({"--join", right.address, "--name", "far", "--pace", "5ms"});
+  CHECK(left.ask("members").at("members").size() == 1);
+
+  const auto at = Address::parse(left.http);
+  REQUIRE(at.ok());
+  const auto introduce = [&](const std::string& body) {
+    const auto answer = node::http_request(*at, "POST", "/api/v1/introduce", body);
+    REQUIRE(answer.ok());
+    return answer->status;
+  };
+  CHECK(introduce("{}") == 400);
+  CHECK(introduce("{\"address\":\"there\"}") == 400);
+  CHECK(introduce("{\"address\":\"" + left.address + "\"}") == 400);
+  CHECK(introduce("{\"address\":\"" + right.address + "\"}") == 200);
+  for (Asked* asked : {&left, &right, &far}) {
+    for (const Asked* other : {&left, &right, &far}) {
+      if (asked != other)
+        REQUIRE(asked->program.wait_for_error_text(" at " + other->address + " has joined"));
+    }
+    CHECK(asked->ask("members").at("members").size() == 3);
+  }
+}
+
+TEST_CASE("an --http address that is taken, or is none of this machine's, is refused") {
+  Asked asked({"--model", "softmax", "--pace", "5ms"});
+  check_fails({"peer", "--listen", "127.0.0.1:0", "--http", asked.http}, 2, {"--http", asked.http, "taken"});
+  check_fails({"peer", "--http", "here"}, 2, {"--http", "'here'"});
+}
+
+TEST_CASE("an --http address that others can reach is warned of") {
+  Program program({"peer", "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0", "--model", "softmax"});
+  CHECK(program.wait_for_error_text("is not protected"));
+}
+
+}  // namespace
+}  // namespace starling::cli_tests

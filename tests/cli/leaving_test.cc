@@ -1,0 +1,169 @@
+// A peer that is told to leave is gone within three seconds, in order, whatever it is doing. The statement is
+// about time, so these tests have a clock.
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "base/check.h"
+#include "tests/catch.h"
+#include "tests/cli/program.h"
+
+namespace starling::cli_tests {
+namespace {
+
+constexpr std::chrono::seconds kLimit{3};
+
+void check_leaves(Program& program, int number = SIGTERM) {
+  program.signal(number);
+  const auto outcome = program.finish_within(kLimit);
+  INFO(program.error_text());
+  REQUIRE(outcome.has_value());
+  CHECK(outcome->exit_code == 0);
+}
+
+Words peer(Words more) {
+  Words words = {"peer", "--listen", "127.0.0.1:0", "--model", "softmax"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// A port where connections are taken and nothing is ever said.
+class SilentPort {
+ public:
+  SilentPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in here{};
+    here.sin_family = AF_INET;
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof here;
+    STARLING_CHECK(::bind(fd_, reinterpret_cast<sockaddr*>(&here), sizeof here) == 0);
+    STARLING_CHECK(::listen(fd_, 16) == 0);
+    STARLING_CHECK(::getsockname(fd_, reinterpret_cast<sockaddr*>(&here), &size) == 0);
+    address_ = "127.0.0.1:" + std::to_string(ntohs(here.sin_port));
+  }
+  ~SilentPort() { ::close(fd_); }
+  SilentPort(const SilentPort&) = delete;
+  SilentPort& operator=(const SilentPort&) = delete;
+  const std::string& address() const { return address_; }
+
+ private:
+  int fd_;
+  std::string address_;
+};
+
+TEST_CASE("a peer leaves within three seconds while it looks for its swarm") {
+  Program alone(peer({"--join", "127.0.0.1:1"}));
+  REQUIRE(alone.wait_for_error_text("listens at"));
+  check_leaves(alone);
+  const SilentPort silent;
+  Program waiting({"peer", "--listen", "127.0.0.1:0", "--join", silent.address()});
+  REQUIRE(waiting.wait_for_error_text("listens at"));
+  check_leaves(waiting, SIGINT);
+}
+
+TEST_CASE("a peer leaves within three seconds while it reads its data") {
+  Program beginner(peer({"--http", "127.0.0.1:0"}));
+  REQUIRE(beginner.wait_for_error_text("HTTP at"));  // said before the data is read
+  check_leaves(beginner);
+
+  Program swarm(peer({"--pace", "5ms"}));
+  const std::string address = swarm.wait_for_error_word(" listens at ");
+  REQUIRE(swarm.wait_for_error_text("training begins"));
+  Program joiner({"peer", "--listen", "127.0.0.1:0", "--join", address});
+  REQUIRE(joiner.wait_for_error_text("the swarm trains"));  // said before the data is read
+  check_leaves(joiner);
+  check_leaves(swarm);
+}
+
+TEST_CASE(
+    "a peer leaves within three seconds while it trains, alone and among others, and keeps what it has") {
+  const TemporaryFolder folder;
+  Program alone(peer({"--out", folder.file("out"), "--name", "alone"}));
+  REQUIRE(alone.wait_for_error_text("training begins"));
+  check_leaves(alone);
+  CHECK(std::filesystem::exists(folder.file("out/alone.safetensors")));
+
+  Program first(peer({"--every", "always", "--out", folder.file("out"), "--name", "first", "--state",
+                      folder.file("first")}));
+  const std::string address = first.wait_for_error_word(" listens at ");
+  Program second({"peer", "--listen", "127.0.0.1:0", "--join", address, "--name", "second"});
+  REQUIRE(second.wait_for_error_text("training begins"));
+  REQUIRE(first.wait_for_error_text("has joined"));
+  check_leaves(first);
+  CHECK(std::filesystem::exists(folder.file("out/first.safetensors")));
+  CHECK(read_whole(folder.file("first/peers.json")).find("\"second\"") != std::string::npos);
+  CHECK(second.wait_for_error_text("has left"));
+  check_leaves(second, SIGINT);
+}
+
+TEST_CASE("a peer leaves within three seconds while its only neighbor is frozen in the middle of exchanges") {
+  Program first(peer({"--every", "always"}));
+  const std::string address = first.wait_for_error_word(" listens at ");
+  Program second({"peer", "--listen", "127.0.0.1:0", "--join", address});
+  REQUIRE(second.wait_for_error_text("training begins"));
+  second.signal(SIGSTOP);
+  check_leaves(first);
+  second.signal(SIGCONT);
+  check_leaves(second);
+}
+
+TEST_CASE("a peer leaves within three seconds in a step that takes an hour") {
+  Program slow(peer({"--pace", "1h"}));
+  REQUIRE(slow.wait_for_error_text("training begins"));
+  check_leaves(slow);
+}
+
+TEST_CASE("a peer leaves within three seconds while it settles") {
+  // The first has its steps soon; the second is frozen, so nobody settles with the first.
+  Program first(peer({"--every", "always", "--steps", "50", "--pace", "20ms"}));
+  const std::string address = first.wait_for_error_word(" listens at ");
+  Program second({"peer", "--listen", "127.0.0.1:0", "--join", address});
+  REQUIRE(second.wait_for_error_text("training begins"));
+  second.signal(SIGSTOP);
+  REQUIRE(first.wait_for_error_text("settling"));
+  check_leaves(first);
+  second.signal(SIGCONT);
+  check_leaves(second);
+}
+
+TEST_CASE("a peer leaves within three seconds though a client of its HTTP server goes on and on") {
+  Program program(peer({"--http", "127.0.0.1:0"}));
+  const std::string http = program.wait_for_error_word("HTTP at ");
+  REQUIRE(program.wait_for_error_text("training begins"));
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(static_cast<std::uint16_t>(std::stoi(http.substr(http.find(':') + 1))));
+  REQUIRE(::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
+  const std::string begun = "GET /api/v1/status HTTP/1.1\r\nX-Half: ";
+  REQUIRE(::send(fd, begun.data(), begun.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(begun.size()));
+  program.signal(SIGTERM);
+  const auto until = std::chrono::steady_clock::now() + kLimit;
+  std::optional<Outcome> outcome;
+  while (!outcome && std::chrono::steady_clock::now() < until) {
+    (void)!::send(fd, "x", 1, MSG_NOSIGNAL);
+    outcome = program.finish_within(std::chrono::milliseconds(50));
+  }
+  ::close(fd);
+  REQUIRE(outcome.has_value());
+  CHECK(outcome->exit_code == 0);
+}
+
+TEST_CASE("a second signal ends a peer at once") {
+  const SilentPort silent;
+  Program program({"peer", "--listen", "127.0.0.1:0", "--join", silent.address()});
+  REQUIRE(program.wait_for_error_text("listens at"));
+  program.signal(SIGTERM);
+  REQUIRE(program.wait_for_error_text("leaving"));
+  program.signal(SIGTERM);
+  const Outcome outcome = program.finish();
+  CHECK((outcome.exit_code == 130 || outcome.exit_code == 0));  // 0: it had ended before
+}
+
+}  // namespace
+}  // namespace starling::cli_tests

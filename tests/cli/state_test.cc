@@ -1,0 +1,191 @@
+// What a peer remembers of its swarm in its --state folder, with peers that are really killed.
+#include <signal.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "tests/catch.h"
+#include "tests/cli/program.h"
+
+namespace starling::cli_tests {
+namespace {
+
+using nlohmann::json;
+
+// Listens where it is told, or anywhere; remembers in `state`, often.
+Words peer(const std::string& state, Words more) {
+  Words words = {"peer", "--state", state, "--cache-interval", "5ms", "--begin-after", "500ms"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Words beginner(const std::string& state, Words more = {}, const char* model = "softmax") {
+  Words words = peer(state, {"--listen", "127.0.0.1:0", "--model", model, "--pace", "5ms"});
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+void kill_at_once(Program& program) {
+  program.signal(SIGKILL);
+  CHECK(program.finish().exit_code == -1);
+}
+
+// The addresses in the file; nothing where there is none that can be read.
+std::optional<std::set<std::string>> look_at(const std::string& state) {
+  const json object = json::parse(read_whole(state + "/peers.json"), nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  std::set<std::string> addresses;
+  for (const json& member : object.at("members")) addresses.insert(member.at("address").get<std::string>());
+  return addresses;
+}
+
+std::set<std::string> remembered(const std::string& state) {
+  const auto addresses = look_at(state);
+  REQUIRE(addresses.has_value());
+  return *addresses;
+}
+
+// Whether the file comes to name this address, within a time that is ample.
+bool comes_to_remember(const std::string& state, const std::string& address) {
+  for (int turn = 0; turn < 2000; ++turn) {
+    if (look_at(state).value_or(std::set<std::string>()).contains(address)) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+TEST_CASE("a peer that was killed finds its swarm again, time and again, and never by its own address") {
+  const TemporaryFolder folder;
+  Program stays(beginner(folder.file("stays"), {"--name", "stays"}));
+  const std::string there = stays.wait_for_error_word(" listens at ");
+  REQUIRE(stays.wait_for_error_text("training begins"));
+  Program first(peer(folder.file("dies"), {"--join", there, "--listen", "127.0.0.1:0", "--name", "dies"}));
+  const std::string here = first.wait_for_error_word(" listens at ");
+  REQUIRE(first.wait_for_error_text("training begins"));
+  REQUIRE(comes_to_remember(folder.file("dies"), there));
+  REQUIRE(comes_to_remember(folder.file("stays"), here));
+  kill_at_once(first);
+  for (int life = 0; life < 5; ++life) {
+    CHECK(remembered(folder.file("dies")) == std::set<std::string>{there});
+    Program again(peer(folder.file("dies"), {"--listen", here, "--name", "dies"}));
+    REQUIRE(again.wait_for_error_text("1 addresses"));
+    REQUIRE(again.wait_for_error_text(life % 2 == 0 ? "the swarm trains" : "training begins"));
+    kill_at_once(again);
+  }
+}
+
+TEST_CASE("a peer that ends in order remembers who lives, not who left") {
+  const TemporaryFolder folder;
+  Program stays(beginner(folder.file("stays")));
+  const std::string there = stays.wait_for_error_word(" listens at ");
+  REQUIRE(stays.wait_for_error_text("training begins"));
+  Program leaves({"peer", "--join", there, "--listen", "127.0.0.1:0"});
+  REQUIRE(leaves.wait_for_error_text("training begins"));
+  REQUIRE(stays.wait_for_error_text("has joined"));
+  leaves.signal(SIGTERM);
+  CHECK(leaves.finish().exit_code == 0);
+  REQUIRE(stays.wait_for_error_text("has left"));
+  stays.signal(SIGTERM);
+  CHECK(stays.finish().exit_code == 0);
+  CHECK(remembered(folder.file("stays")).empty());
+
+  // Nobody is left to be found, so the same command begins a run anew.
+  Program again(beginner(folder.file("stays")));
+  CHECK(again.wait_for_error_text("training begins"));
+  CHECK(again.error_text().find("remembers") == std::string::npos);
+}
+
+TEST_CASE("after a blackout whoever comes back first begins the run anew, and the next one joins it") {
+  const TemporaryFolder folder;
+  Program first(beginner(folder.file("first"), {}, "mlp"));
+  const std::string here = first.wait_for_error_word(" listens at ");
+  Program second(peer(folder.file("second"), {"--listen", "127.0.0.1:0", "--join", here}));
+  const std::string there = second.wait_for_error_word(" listens at ");
+  REQUIRE(comes_to_remember(folder.file("first"), there));
+  REQUIRE(comes_to_remember(folder.file("second"), here));
+  kill_at_once(first);
+  kill_at_once(second);
+
+  Program back(peer(folder.file("second"),
+                    {"--listen", there, "--pace", "5ms", "--out", folder.file("out"), "--name", "back"}));
+  REQUIRE(back.wait_for_error_text("the swarm trains mlp on glyphs"));
+  REQUIRE(back.wait_for_error_text("training begins"));
+  // Whom nobody has heard of since is remembered still.
+  CHECK(remembered(folder.file("second")) == std::set<std::string>{here});
+  Program next(peer(folder.file("first"), {"--listen", here, "--pace", "10ms"}));
+  REQUIRE(next.wait_for_error_text("training begins"));
+  REQUIRE(back.wait_for_error_text("has joined"));
+  back.signal(SIGTERM);
+  CHECK(back.finish().exit_code == 0);
+  // Hidden layers that begin with zeros never learn.
+  const Outcome judged =
+      run({"evaluate", "--checkpoint", folder.file("out/back.safetensors"), "--data", "glyphs", "--json"});
+  INFO(judged.err);
+  REQUIRE(judged.exit_code == 0);
+  CHECK(json::parse(judged.out).at("accuracy").get<double>() > 0.3);
+}
+
+TEST_CASE("a folder that a running peer uses is refused to another one") {
+  const TemporaryFolder folder;
+  Program first(beginner(folder.file("state")));
+  REQUIRE(first.wait_for_error_text("listens at"));
+  const Outcome second = run(beginner(folder.file("state")));
+  CHECK(second.exit_code == 2);
+  CHECK(is_one_line(second.err));
+  CHECK(second.err.find("another running peer uses the folder " + folder.file("state")) != std::string::npos);
+  kill_at_once(first);
+  Program third(beginner(folder.file("state")));  // no lock outlives its peer
+  CHECK(third.wait_for_error_text("listens at"));
+}
+
+TEST_CASE("a damaged cache is warned of, kept aside, and not needed") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.file("state"));
+  folder.write("state/peers.json", "{\"format\": 1, \"swa");
+  Program program(beginner(folder.file("state")));
+  CHECK(program.wait_for_error_text("peers.json cannot be used"));
+  CHECK(program.wait_for_error_text("training begins"));
+  CHECK(read_whole(folder.file("state/peers.json.damaged")) == "{\"format\": 1, \"swa");
+}
+
+TEST_CASE("the cache of another swarm is warned of and not used") {
+  const TemporaryFolder folder;
+  Program first(beginner(folder.file("state"), {"--swarm", "blue"}));
+  REQUIRE(first.wait_for_error_text("training begins"));
+  first.signal(SIGTERM);
+  REQUIRE(first.finish().exit_code == 0);
+  Program second(beginner(folder.file("state"), {"--swarm", "green"}));
+  CHECK(second.wait_for_error_text("it is of the swarm 'blue', not 'green'"));
+  CHECK(second.wait_for_error_text("training begins"));
+}
+
+TEST_CASE("a model that the remembered swarm does not train is refused") {
+  const TemporaryFolder folder;
+  Program stays(beginner(folder.file("stays")));
+  const std::string there = stays.wait_for_error_word(" listens at ");
+  Program other(peer(folder.file("other"), {"--join", there, "--listen", "127.0.0.1:0"}));
+  REQUIRE(other.wait_for_error_text("training begins"));
+  REQUIRE(comes_to_remember(folder.file("other"), there));
+  kill_at_once(other);
+  const Outcome again = run(peer(folder.file("other"), {"--listen", "127.0.0.1:0", "--model", "mlp"}));
+  CHECK(again.exit_code == 2);
+  CHECK(again.err.find("softmax") != std::string::npos);
+}
+
+TEST_CASE("a --state folder that cannot be is refused") {
+  const TemporaryFolder folder;
+  folder.write("file", "");
+  for (const std::string& state : {folder.file("file/state"), std::string()}) {
+    const Outcome outcome = run(beginner(state));
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK(is_one_line(outcome.err));
+    CHECK(outcome.err.find("--state") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace starling::cli_tests

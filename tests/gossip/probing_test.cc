@@ -1,0 +1,270 @@
+// Probes, helpers, suspicion and its accusers, refutation, and what one's own lag and measured round trips
+// do.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/catch.h"
+#include "tests/gossip/table.h"
+
+namespace starling::gossip {
+
+using wire::Liveness;
+
+namespace {
+
+// Lets time pass until the next Ping to anybody, and returns that.
+std::pair<Address, wire::Ping> next_ping(Table& table, const std::set<std::uint64_t>& answers = {}) {
+  for (int k = 0; k < 1000; ++k) {
+    table.out.clear();
+    table.run(table.membership.next_deadline(), answers);
+    const auto pings = sent<wire::Ping>(table.out);
+    if (!pings.empty()) return pings.front();
+  }
+  FAIL("nobody is pinged");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a silent member is suspected when the probe's interval is over, and failed after the window") {
+  Table table;
+  table.learn(2, 2);
+  const auto ping = next_ping(table);
+  const Instant probed = table.now;
+  REQUIRE(ping.second.target == PeerId{2});
+  REQUIRE(probed <= at(1s));
+  table.run(probed + 999ms);
+  REQUIRE(table.liveness(2) == Liveness::alive);
+  table.run(probed + 1s);
+  REQUIRE(table.liveness(2) == Liveness::suspect);
+  table.run(probed + 4999ms);
+  REQUIRE(table.liveness(2) == Liveness::suspect);
+  table.run(probed + 5s);
+  REQUIRE(table.liveness(2) == Liveness::failed);
+}
+
+TEST_CASE("helpers are asked when a member does not answer, and what they relay cancels the probe alone") {
+  Table table;
+  table.learn(2, 9);
+  const auto ping = next_ping(table, {});
+  const PeerId target = ping.second.target;
+  const Instant probed = table.now;
+  table.out.clear();
+  table.run(probed + 500ms);
+  const auto requests = sent<wire::PingRequest>(table.out);
+  REQUIRE(requests.size() == 3);
+  std::set<Address> helpers;
+  for (const auto& [to, request] : requests) {
+    helpers.insert(to);
+    REQUIRE(to != ping.first);
+    REQUIRE(request.target == target);
+    REQUIRE(request.address == ping.first);
+    REQUIRE(request.sequence == ping.second.sequence);
+  }
+  REQUIRE(helpers.size() == 3);
+  const std::uint64_t helper = std::stoull(requests[0].first.host.substr(1));
+  table.membership.on_ack(probed + 600ms, PeerId{helper}, requests[0].first,
+                          wire::Ack{ping.second.sequence, {}, target}, table.out);
+  table.run(probed + 1s);
+  REQUIRE(table.liveness(target.value) == Liveness::alive);
+  REQUIRE_FALSE(table.membership.find(target)->last_heard);  // not a sign of life
+}
+
+TEST_CASE("an Ack on behalf of another, or of another sequence, cancels nothing") {
+  Table table;
+  table.learn(2, 3);
+  const auto ping = next_ping(table);
+  const PeerId target = ping.second.target;
+  const std::uint64_t other = 5 - target.value;
+  const Instant probed = table.now;
+  table.membership.on_ack(probed, PeerId{other}, address_of(other),
+                          wire::Ack{ping.second.sequence + 1, {}, target}, table.out);
+  table.membership.on_ack(probed, PeerId{other}, address_of(other),
+                          wire::Ack{ping.second.sequence, {}, PeerId{77}}, table.out);
+  table.membership.on_ack(probed, PeerId{other}, address_of(other), wire::Ack{ping.second.sequence, {}, {}},
+                          table.out);
+  table.run(probed + 1s, {other});
+  REQUIRE(table.liveness(target.value) == Liveness::suspect);
+}
+
+TEST_CASE("a helper asks the target and relays its answer once") {
+  Table table;
+  table.learn(2, 3);
+  table.membership.on_ping_request(at(1s), PeerId{2}, address_of(2),
+                                   wire::PingRequest{42, PeerId{3}, address_of(3), {member(2)}}, table.out);
+  const auto pings = sent<wire::Ping>(table.out);
+  REQUIRE(pings.size() == 1);
+  REQUIRE(pings[0].first == address_of(3));
+  REQUIRE(pings[0].second.target == PeerId{3});
+  table.out.clear();
+  const wire::Ack answer{pings[0].second.sequence, {}, {}};
+  table.membership.on_ack(at(1s), PeerId{2}, address_of(2), answer, table.out);  // by somebody else
+  REQUIRE(sent<wire::Ack>(table.out).empty());
+  table.membership.on_ack(at(1s), PeerId{3}, address_of(3), answer, table.out);
+  const auto relayed = sent<wire::Ack>(table.out);
+  REQUIRE(relayed.size() == 1);
+  REQUIRE(relayed[0].first == address_of(2));
+  REQUIRE(relayed[0].second.sequence == 42);
+  REQUIRE(relayed[0].second.on_behalf == PeerId{3});
+  table.out.clear();
+  table.membership.on_ack(at(1s), PeerId{3}, address_of(3), answer, table.out);
+  REQUIRE(sent<wire::Ack>(table.out).empty());
+}
+
+TEST_CASE("however many ask for help, what a helper remembers is bounded") {
+  Table table;
+  table.learn(2, 3);
+  for (std::uint64_t k = 0; k < 10'000; ++k) {
+    table.membership.on_ping_request(at(1s), PeerId{2}, address_of(2),
+                                     wire::PingRequest{k, PeerId{3}, address_of(3), {}}, table.out);
+  }
+  REQUIRE(table.membership.queued() < 1000);
+}
+
+TEST_CASE("the suspicion window grows with the logarithm of the swarm, and shrinks with every accuser") {
+  const auto failed_after = [](std::uint64_t accusers) {
+    Table table;
+    table.learn(2, 1000);
+    for (std::uint64_t k = 0; k < accusers; ++k) {
+      auto suspect = said_to_be(member(2), Liveness::suspect);
+      suspect.accuser = PeerId{100 + k};
+      table.tell(at(0s), suspect);
+      table.tell(at(0s), suspect);  // told again it counts no more
+    }
+    Duration after{0};
+    while (table.liveness(2) == Liveness::suspect) {
+      after += 10ms;
+      table.membership.tick(at(after), table.out);
+    }
+    return to_seconds(after);
+  };
+  // 4 x log10(1000) x 1 s alone, 4 s with three further accusers, and between them as their logarithm goes.
+  CHECK(failed_after(1) == Approx(12).margin(0.02));
+  CHECK(failed_after(2) == Approx(8).margin(0.02));
+  CHECK(failed_after(3) == Approx(12 - 8 * std::log(3.0) / std::log(4.0)).margin(0.02));
+  CHECK(failed_after(4) == Approx(4).margin(0.02));
+  CHECK(failed_after(9) == Approx(4).margin(0.02));
+}
+
+TEST_CASE("hearsay of a failure makes a suspect; only of one suspected for a while is it believed") {
+  Table table;
+  table.learn(2, 2);
+  table.tell(at(10s), said_to_be(member(2), Liveness::failed));
+  REQUIRE(table.liveness(2) == Liveness::suspect);
+  table.tell(at(11'900ms), said_to_be(member(2), Liveness::failed));
+  REQUIRE(table.liveness(2) == Liveness::suspect);
+  table.tell(at(12s), said_to_be(member(2), Liveness::failed));
+  REQUIRE(table.liveness(2) == Liveness::failed);
+}
+
+TEST_CASE("who has just been heard is not suspected on hearsay, but told of it, and not in a storm") {
+  Table table;
+  table.learn(2, 2);
+  table.membership.heard(at(10s), PeerId{2}, address_of(2), table.out);
+  table.out.clear();
+  for (const Duration later : {100ms, 200ms, 300ms}) {
+    table.tell(at(10s + later), said_to_be(member(2), Liveness::suspect));
+    REQUIRE(table.liveness(2) == Liveness::alive);
+  }
+  const auto warnings = sent<wire::Gossip>(table.out);
+  REQUIRE(warnings.size() == 1);
+  REQUIRE(warnings[0].first == address_of(2));
+  table.tell(at(11'500ms), said_to_be(member(2), Liveness::suspect));
+  REQUIRE(table.liveness(2) == Liveness::suspect);
+}
+
+TEST_CASE("who speaks while it is suspected is alive here, and is told, so that it can refute everywhere") {
+  Table table;
+  table.learn(2, 2);
+  table.membership.unreachable(at(10s), address_of(2), table.out);
+  table.out.clear();
+  table.membership.heard(at(10'100ms), PeerId{2}, address_of(2), table.out);
+  REQUIRE(table.liveness(2) == Liveness::alive);
+  const auto warnings = sent<wire::Gossip>(table.out);
+  REQUIRE(warnings.size() == 1);
+  const auto& told = warnings[0].second.members;
+  REQUIRE(std::any_of(told.begin(), told.end(), [](const wire::Member& m) {
+    return m.id == PeerId{2} && m.liveness == Liveness::suspect;
+  }));
+}
+
+TEST_CASE("a cleared suspicion starts its window anew the next time") {
+  Table table;
+  table.learn(2, 2);
+  table.membership.unreachable(at(0s), address_of(2), table.out);
+  table.membership.heard(at(3s), PeerId{2}, address_of(2), table.out);
+  table.membership.unreachable(at(3s), address_of(2), table.out);
+  table.membership.tick(at(6900ms), table.out);
+  REQUIRE(table.liveness(2) == Liveness::suspect);
+  table.membership.tick(at(7s), table.out);
+  REQUIRE(table.liveness(2) == Liveness::failed);
+}
+
+TEST_CASE("what this peer slept through does not count against the others") {
+  Table table;
+  table.learn(2, 3);
+  const auto ping = next_ping(table);
+  const std::uint64_t probed = ping.second.target.value, suspected = 5 - probed;
+  table.membership.unreachable(table.now, address_of(suspected), table.out);
+  // It is stopped for a minute, and wakes with all deadlines past and the answers unread.
+  const Instant woken = table.now + 60s;
+  table.membership.slept(woken - table.membership.next_deadline());
+  table.membership.tick(woken, table.out);
+  REQUIRE(table.liveness(probed) == Liveness::alive);
+  REQUIRE(table.liveness(suspected) == Liveness::suspect);
+  table.membership.tick(woken + 6s, table.out);
+  REQUIRE(table.liveness(suspected) == Liveness::failed);
+}
+
+TEST_CASE("helpers are asked sooner where answers come quickly, and later where they come slowly") {
+  const auto asked_after = [](Duration round_trip, Duration lag) {
+    Table table;
+    table.learn(2, 3);
+    for (int k = 0; k < 40; ++k) {
+      const auto [to, ping] = next_ping(table);
+      table.membership.on_ack(table.now + round_trip, ping.target, to, wire::Ack{ping.sequence, {}, {}},
+                              table.out);
+    }
+    for (int k = 0; k < 40; ++k) table.membership.slept(lag);
+    next_ping(table);
+    const Instant probed = table.now;
+    while (sent<wire::PingRequest>(table.out).empty()) table.run(table.membership.next_deadline());
+    return table.now - probed;
+  };
+  REQUIRE(asked_after(1ms, 0ms) == 100ms);  // a tenth of the interval at least
+  REQUIRE(asked_after(200ms, 0ms) > 200ms);
+  REQUIRE(asked_after(200ms, 0ms) < 300ms);
+  REQUIRE(asked_after(1ms, 100ms) > 250ms);
+  REQUIRE(asked_after(1ms, 5s) == 1s);  // the interval at most
+}
+
+TEST_CASE("a peer that hears it is suspected says at once that it lives") {
+  Table table;
+  table.learn(2, 4);
+  table.run(at(1s), {2, 3, 4});
+  table.out.clear();
+  table.tell(at(1s), said_to_be(member(1), Liveness::suspect));
+  REQUIRE(table.membership.self().incarnation == 1);
+  REQUIRE(noticed(table.out, Notice::What::refuted).size() == 1);
+  const auto told = sent<wire::Gossip>(table.out);
+  REQUIRE(told.size() == 3);
+  for (const auto& [to, gossip] : told) REQUIRE(gossip.members == std::vector{table.membership.self()});
+}
+
+TEST_CASE("another instance at a member's address takes that member's place") {
+  Table table;
+  table.learn(2, 2);
+  auto successor = member(9);
+  successor.address = address_of(2);
+  table.tell(at(1s), successor);
+  REQUIRE(table.liveness(2) == Liveness::alive);  // hearsay decides nothing
+  table.membership.heard(at(2s), PeerId{9}, address_of(2), table.out);
+  REQUIRE(table.liveness(2) == Liveness::failed);
+  REQUIRE(table.liveness(9) == Liveness::alive);
+  // Nobody listens there as number 2 any more, so it is not tried again.
+  table.pinged.clear();
+  table.run(at(300s), {9});
+  REQUIRE(table.pinged[2].empty());
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,54 @@
+// The Membership of one peer (number 1) that a test tells things and lets time pass for.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gossip/membership.h"
+#include "tests/gossip/story.h"
+
+namespace starling::gossip {
+
+// Membership of peer 1, and what it wanted done so far. What is told comes from number 99, whom it does not
+// know.
+struct Table {
+  explicit Table(MembershipOptions options = {}, std::uint64_t seed = 1)
+      : membership(member(1), options, Random(seed)) {
+    membership.start(at(0s));
+  }
+  // Of another number.
+  explicit Table(std::uint64_t number, std::uint64_t seed = 1)
+      : membership(member(number), {}, Random(seed + number)) {
+    membership.start(at(0s));
+  }
+  void tell(Instant when, const wire::Member& m) { membership.merge(when, PeerId{99}, {&m, 1}, out); }
+  void learn(std::uint64_t first, std::uint64_t last, wire::Phase phase = wire::Phase::training) {
+    for (std::uint64_t k = first; k <= last; ++k) tell(at(0s), member(k, phase));
+  }
+  wire::Liveness liveness(std::uint64_t k) const { return membership.find(PeerId{k})->member.liveness; }
+  // Ticks at every deadline up to `until`; everyone in `answers` acknowledges its pings at once.
+  void run(Instant until, const std::set<std::uint64_t>& answers = {}) {
+    while (membership.next_deadline() <= until) {
+      now = std::max(now, membership.next_deadline());
+      const std::size_t before = out.size();
+      membership.tick(now, out);
+      const std::vector<Action> fresh(out.begin() + static_cast<std::ptrdiff_t>(before), out.end());
+      for (const auto& [to, ping] : sent<wire::Ping>(fresh)) {
+        // A retry is addressed to whoever listens there.
+        const std::uint64_t k = ping.target ? ping.target.value : std::stoull(to.host.substr(1));
+        pinged[k].push_back(now);
+        if (answers.contains(k)) membership.on_ack(now, PeerId{k}, to, wire::Ack{ping.sequence, {}, {}}, out);
+      }
+    }
+  }
+
+  Membership membership;
+  std::vector<Action> out;
+  Instant now = at(0s);  // of the last tick
+  std::map<std::uint64_t, std::vector<Instant>> pinged;
+};
+
+}  // namespace starling::gossip

@@ -1,0 +1,303 @@
+// How news gets around: rumors told a bounded number of times, progress, digests and views, corrections,
+// tombstones and their end.
+#include <algorithm>
+#include <utility>
+
+#include "tests/catch.h"
+#include "tests/gossip/table.h"
+
+namespace starling::gossip {
+
+using wire::Liveness;
+
+namespace {
+
+// Carries messages between a few tables until there are none left; returns how many there were.
+int converse(std::map<std::uint64_t, Table*> tables, Instant now) {
+  int carried = 0;
+  for (bool busy = true; busy;) {
+    busy = false;
+    for (auto& [k, table] : tables) {
+      const auto actions = std::exchange(table->out, {});
+      for (const auto& send : all<Send>(actions)) {
+        const auto to = tables.find(std::stoull(send.to.host.substr(1)));
+        if (to == tables.end()) continue;
+        Table& there = *to->second;
+        const PeerId from{k};
+        const Address& address = address_of(k);
+        busy = true;
+        REQUIRE(++carried < 10'000);
+        if (const auto* m = std::get_if<wire::Ping>(&send.message)) {
+          there.membership.on_ping(now, from, address, *m, there.out);
+        } else if (const auto* ack = std::get_if<wire::Ack>(&send.message)) {
+          there.membership.on_ack(now, from, address, *ack, there.out);
+        } else if (const auto* gossip = std::get_if<wire::Gossip>(&send.message)) {
+          there.membership.on_gossip(now, from, address, *gossip, there.out);
+        } else if (const auto* digest = std::get_if<wire::Digest>(&send.message)) {
+          there.membership.on_digest(now, from, address, *digest, there.out);
+        } else if (const auto* view = std::get_if<wire::View>(&send.message)) {
+          there.membership.on_view(now, from, address, *view, there.out);
+        }
+      }
+    }
+  }
+  return carried;
+}
+
+std::size_t bytes_told(const Table& table) {
+  std::size_t members = 0;
+  for (const auto& [to, view] : sent<wire::View>(table.out)) members += view.members.size();
+  return members;
+}
+
+}  // namespace
+
+TEST_CASE("a rumor is told a bounded number of times, and the newest first") {
+  Table table;
+  table.learn(2, 9);
+  table.run(at(60s), {2, 3, 4, 5, 6, 7, 8, 9});
+  std::map<PeerId, int> told;
+  for (const auto& [to, gossip] : sent<wire::Gossip>(table.out)) {
+    REQUIRE(gossip.members.size() <= Membership::kRumorsMax);
+    for (const auto& m : gossip.members) ++told[m.id];
+  }
+  for (const auto& [to, ping] : sent<wire::Ping>(table.out)) {
+    for (const auto& m : ping.members) ++told[m.id];
+  }
+  told.erase(PeerId{1});  // every Ping says who sends it
+  REQUIRE(told.size() == 8);
+  // At most twice the bits of n; the first were met when the swarm was smaller.
+  for (const auto& [id, times] : told) REQUIRE((times >= 2 && times <= 8));
+  table.out.clear();
+  table.tell(at(60s), member(10));
+  table.run(at(61s), {2, 3, 4, 5, 6, 7, 8, 9, 10});
+  const auto gossips = sent<wire::Gossip>(table.out);
+  REQUIRE_FALSE(gossips.empty());
+  REQUIRE(gossips.front().second.members == std::vector{member(10)});
+}
+
+TEST_CASE("progress travels apart from members, the latest first, a bounded number in one message") {
+  Table table;
+  table.learn(2, 200);
+  table.membership.set_progress(3, 30);
+  wire::Gossip told;
+  for (std::uint64_t k = 2; k <= 200; ++k) told.progress.push_back({PeerId{k}, 100 + k});
+  told.progress.push_back({PeerId{999}, 5});  // nobody knows it
+  told.reply_wanted = true;
+  table.out.clear();
+  table.membership.on_gossip(at(1s), PeerId{2}, address_of(2), told, table.out);
+  std::uint64_t sum = 30;
+  for (std::uint64_t k = 2; k <= 200; ++k) sum += 100 + k;
+  REQUIRE(table.membership.swarm_samples() == sum);
+  const auto replies = sent<wire::Gossip>(table.out);
+  REQUIRE(replies.size() == 1);
+  const auto& progress = replies[0].second.progress;
+  REQUIRE(progress.size() == Membership::kProgressMax);
+  REQUIRE(progress[0] == wire::Progress{PeerId{1}, 30});
+  REQUIRE(progress[1] == wire::Progress{PeerId{200}, 300});
+  // Progress never decreases.
+  table.membership.on_gossip(at(1s), PeerId{2}, address_of(2), wire::Gossip{{}, false, {{PeerId{2}, 1}}},
+                             table.out);
+  REQUIRE(table.membership.swarm_samples() == sum);
+}
+
+TEST_CASE("the digest tells equal views from different ones, and not by suspicion or progress") {
+  Table a, b(1, 2);
+  a.learn(2, 50);
+  for (std::uint64_t k = 50; k >= 2; --k) b.tell(at(0s), member(k));  // in another order
+  REQUIRE(a.membership.digest() == b.membership.digest());
+  auto further = member(7);
+  further.samples = 1000;
+  a.tell(at(0s), further);
+  a.tell(at(0s), said_to_be(member(8), Liveness::suspect));
+  REQUIRE(a.membership.digest() == b.membership.digest());
+  a.tell(at(0s), said_to_be(member(9), Liveness::alive, 1));
+  REQUIRE(a.membership.digest() != b.membership.digest());
+  b.tell(at(0s), said_to_be(member(9), Liveness::alive, 1));
+  REQUIRE(a.membership.digest() == b.membership.digest());
+  a.tell(at(0s), said_to_be(member(10), Liveness::left));
+  REQUIRE(a.membership.digest() != b.membership.digest());
+  b.tell(at(0s), said_to_be(member(10), Liveness::left));
+  b.tell(at(0s), member(11, wire::Phase::finished));
+  REQUIRE(a.membership.digest() != b.membership.digest());
+}
+
+TEST_CASE("two peers that compare views know the same afterwards, and tell only what differs") {
+  Table a(1), b(2);
+  const auto at_first = [](std::uint64_t k) { return member(k); };
+  for (std::uint64_t k = 3; k <= 1000; ++k) {
+    a.tell(at(0s), at_first(k));
+    b.tell(at(0s), at_first(k));
+  }
+  a.tell(at(0s), b.membership.self());
+  b.tell(at(0s), a.membership.self());
+  a.tell(at(0s), member(2000));
+  b.tell(at(0s), member(3001));
+  b.tell(at(0s), said_to_be(member(500), Liveness::alive, 3));
+  a.out.clear();
+  b.out.clear();
+  REQUIRE(a.membership.digest() != b.membership.digest());
+  a.membership.sync_with(address_of(2), a.out);
+  const auto digests = sent<wire::Digest>(a.out);
+  b.membership.on_digest(at(1s), PeerId{1}, address_of(1), digests.at(0).second, b.out);
+  REQUIRE(bytes_told(b) <= 3 * (1000 / wire::kDigestBuckets + 2));
+  a.out.clear();
+  converse({{1, &a}, {2, &b}}, at(1s));
+  REQUIRE(a.membership.digest() == b.membership.digest());
+  REQUIRE(b.membership.find(PeerId{2000}) != nullptr);
+  REQUIRE(a.membership.find(PeerId{3001}) != nullptr);
+  REQUIRE(a.membership.find(PeerId{500})->member.incarnation == 3);
+}
+
+TEST_CASE("comparing equal views costs two small messages, and is done ever less often") {
+  Table a(1), b(2);
+  a.tell(at(0s), b.membership.self());
+  b.tell(at(0s), a.membership.self());
+  a.out.clear();
+  a.membership.sync_with(address_of(2), a.out);
+  REQUIRE(converse({{1, &a}, {2, &b}}, at(1s)) == 2);
+  int digests = 0;
+  for (Instant now = at(1s); now < at(301s); now = now + 1s) {
+    a.run(now, {});
+    digests += static_cast<int>(sent<wire::Digest>(a.out).size());
+    converse({{1, &a}, {2, &b}}, now);
+  }
+  REQUIRE(digests >= 300 / 13);
+  REQUIRE(digests <= 300 / 7 + 8);
+}
+
+TEST_CASE("whoever tells of the dead as alive is corrected") {
+  Table table;
+  table.learn(2, 3);
+  table.tell(at(0s), said_to_be(member(3), Liveness::left));
+  table.out.clear();
+  table.membership.on_gossip(at(5s), PeerId{2}, address_of(2), wire::Gossip{{member(3)}, false, {}},
+                             table.out);
+  REQUIRE(table.liveness(3) == Liveness::left);
+  const auto told = sent<wire::Gossip>(table.out);
+  REQUIRE(told.size() == 1);
+  REQUIRE(told[0].first == address_of(2));
+  REQUIRE(told[0].second.members.at(0).liveness == Liveness::left);
+}
+
+TEST_CASE("when two sides of a partition meet, nobody's living are taken for dead") {
+  // 1 and 2 on one side, 3 and 4 on the other; each side has declared the other failed.
+  std::map<std::uint64_t, Table*> all_four;
+  std::vector<Table> tables;
+  tables.reserve(4);
+  for (std::uint64_t k = 1; k <= 4; ++k) tables.emplace_back(k);
+  for (std::uint64_t k = 1; k <= 4; ++k) all_four[k] = &tables[k - 1];
+  for (auto& [k, table] : all_four) {
+    for (std::uint64_t other = 1; other <= 4; ++other) {
+      if (other == k) continue;
+      table->tell(at(0s), member(other));
+      if ((other <= 2) == (k <= 2)) continue;
+      table->tell(at(0s), said_to_be(member(other), Liveness::suspect));
+      table->tell(at(3s), said_to_be(member(other), Liveness::failed));
+      REQUIRE(table->liveness(other) == Liveness::failed);
+    }
+    table->out.clear();
+  }
+  // The network is whole again.
+  std::set<std::uint64_t> seen_dead;
+  for (Instant now = at(3s); now < at(63s); now = now + 10ms) {
+    for (auto& [k, table] : all_four) table->run(now, {});
+    converse(all_four, now);
+    for (auto& [k, table] : all_four) {
+      for (std::uint64_t other = 1; other <= 4; ++other) {
+        if (other != k && (other <= 2) == (k <= 2) && table->liveness(other) > Liveness::suspect)
+          seen_dead.insert(other);
+      }
+    }
+  }
+  REQUIRE(seen_dead.empty());
+  for (auto& [k, table] : all_four) {
+    for (std::uint64_t other = 1; other <= 4; ++other) {
+      if (other != k) REQUIRE(table->liveness(other) == Liveness::alive);
+    }
+    REQUIRE(table->membership.digest() == tables[0].membership.digest());
+  }
+}
+
+TEST_CASE("who left is remembered for a while and then forgotten; who failed is not") {
+  Table table;
+  table.learn(2, 4);
+  auto gone = said_to_be(member(2), Liveness::left);
+  gone.samples = 500;
+  table.tell(at(0s), gone);
+  table.tell(at(10s), said_to_be(member(3), Liveness::suspect));
+  table.tell(at(13s), said_to_be(member(3), Liveness::failed));
+  for (Instant now = at(14s); now < at(3h); now = now + 30s) {
+    table.membership.heard(now, PeerId{4}, address_of(4), table.out);
+    table.membership.tick(now, table.out);
+    REQUIRE((table.membership.find(PeerId{2}) != nullptr) == (now < at(2h)));
+    table.out.clear();
+  }
+  REQUIRE(table.liveness(3) == Liveness::failed);
+  REQUIRE(table.membership.swarm_samples() == 500);  // what it consumed still counts
+  REQUIRE(table.membership.retired_samples() == 500);
+}
+
+TEST_CASE("the unknown dead are no news") {
+  Table table;
+  table.tell(at(0s), said_to_be(member(2), Liveness::failed));
+  table.tell(at(0s), said_to_be(member(3), Liveness::left));
+  REQUIRE(table.membership.others().empty());
+  REQUIRE(table.out.empty());
+}
+
+TEST_CASE("a peer gossips with a few members at a time, and in time with all of them") {
+  Table table;
+  table.learn(2, 101);
+  std::set<std::uint64_t> everyone;
+  for (std::uint64_t k = 2; k <= 101; ++k) everyone.insert(k);
+  std::set<Address> all_told;
+  std::size_t most = 0;
+  for (int second = 1; second <= 600; ++second) {
+    table.membership.set_progress(1, static_cast<std::uint64_t>(second));
+    table.out.clear();
+    table.run(at(std::chrono::seconds(second)), everyone);
+    std::set<Address> told;
+    for (const auto& [to, gossip] : sent<wire::Gossip>(table.out)) told.insert(to);
+    most = std::max(most, told.size());
+    all_told.insert(told.begin(), told.end());
+  }
+  REQUIRE(most <= Membership::kCircle + 1);
+  REQUIRE(all_told.size() > 60);
+}
+
+TEST_CASE("an introduction is bounded, tells of the living alone, and in time of everyone") {
+  Table table;
+  Random ids(3);
+  std::set<PeerId> living;
+  for (int k = 0; k < 200; ++k) {
+    auto m = member(2);
+    m.id = PeerId{ids.bits()};
+    table.tell(at(0s), m);
+    if (k % 4 == 0) {
+      m.liveness = Liveness::left;
+      table.tell(at(0s), m);
+    } else {
+      living.insert(m.id);
+    }
+  }
+  std::set<PeerId> told;
+  for (int k = 0; k < 100; ++k) {
+    const auto some = table.membership.introduction(PeerId{77});
+    REQUIRE(some.size() == Membership::kWelcomeMax);
+    REQUIRE(some[0].id == PeerId{1});
+    for (std::size_t i = 1; i < some.size(); ++i) told.insert(some[i].id);
+  }
+  REQUIRE(told == living);
+}
+
+TEST_CASE("whoever is heard and not known is asked who it is") {
+  Table table;
+  table.membership.on_gossip(at(1s), PeerId{2}, address_of(2), wire::Gossip{}, table.out);
+  const auto pings = sent<wire::Ping>(table.out);
+  REQUIRE(pings.size() == 1);
+  REQUIRE(pings[0].first == address_of(2));
+  REQUIRE(pings[0].second.members == std::vector{table.membership.self()});
+}
+
+}  // namespace starling::gossip
