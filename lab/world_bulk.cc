@@ -88,10 +88,12 @@ void World::take_reply(std::uint32_t i, const Packet& p) {
   if (swallowed) {
     m.mixer->give_up(p.chunk);
   } else {
-    const Status mixed = m.mixer->complete(p.chunk, *p.values, p.weight);
+    const auto mixed = m.mixer->complete(p.chunk, *p.values, p.weight);
     if (p.poisoned && options_.watcher != nullptr)
       options_.watcher->poison_arrived(i, own.partner, !mixed.ok());
-    if (!mixed) return end_own(i, gossip::Outcome::poisoned);
+    if (!mixed) {
+      return end_own(i, mixed.error().poisoned ? gossip::Outcome::poisoned : gossip::Outcome::aborted);
+    }
   }
   if (options_.watcher != nullptr) {
     const Instant lent_at = m.true_time(flight->lent_at);
@@ -166,7 +168,7 @@ void World::answer_chunk(std::uint32_t i, std::uint32_t from, Connection& connec
   const auto w = m.mixer->answer(p.chunk, *p.values, *b);
   if (p.poisoned && options_.watcher != nullptr) options_.watcher->poison_arrived(i, from, !w.ok());
   if (!w) {
-    end_answer(i, p.sender, p.exchange, true);
+    end_answer(i, p.sender, p.exchange, w.error().poisoned);
     network_.reset(connection);
     return;
   }
