@@ -6,12 +6,12 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "lab/mix_sums.h"
 
 namespace starling::lab {
 
 namespace {
 
-constexpr double kUlp = 0x1p-23;
 constexpr double kClockSlack = 1.03;  // clocks drift by a hundredth, each
 constexpr std::uint64_t kSumEveryLooks = 5;
 constexpr Duration kEnergyEvery = std::chrono::seconds(4);
@@ -29,33 +29,6 @@ std::string seconds(Duration d) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f s", to_seconds(d));
   return text;
-}
-
-// Sums in double with eight partial sums, which the compiler may keep in one register.
-template <std::size_t Count, class Terms>
-std::array<double, Count> sums(std::size_t n, Terms terms) {
-  constexpr std::size_t kLanes = 8;
-  std::array<std::array<double, kLanes>, Count> partial{};
-  std::size_t f = 0;
-  for (; f + kLanes <= n; f += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const std::array<double, Count> term = terms(f + lane);
-      for (std::size_t k = 0; k < Count; ++k) partial[k][lane] += term[k];
-    }
-  }
-  std::array<double, Count> total{};
-  for (; f < n; ++f) {
-    const std::array<double, Count> term = terms(f);
-    for (std::size_t k = 0; k < Count; ++k) total[k] += term[k];
-  }
-  for (std::size_t k = 0; k < Count; ++k) {
-    for (const double p : partial[k]) total[k] += p;
-  }
-  return total;
-}
-
-double sum_of(std::span<const float> values) {
-  return sums<1>(values.size(), [&](std::size_t f) { return std::array<double, 1>{values[f]}; })[0];
 }
 
 std::span<const float> arena_of(const World::MachineView& view) {
@@ -120,7 +93,7 @@ void Checkers::ended(std::uint32_t machine, MachineState) {
   instance.incarnation =
       std::max(instance.incarnation, world_->machine(machine).membership->self().incarnation);
   Shadow& shadow = shadows_[machine];
-  if (shadow.live) ledger_ -= sum_of(shadow.values);
+  if (shadow.live) ledger_ -= total_of(shadow.values).sum;
   shadow.live = false;
   energy_ = -1;
 }
@@ -182,7 +155,7 @@ void Checkers::has_parameters(std::uint32_t machine) {
   const auto values = arena_of(world_->machine(machine));
   shadow.live = true;
   shadow.values.assign(values.begin(), values.end());
-  ledger_ += sum_of(values);
+  ledger_ += total_of(values).sum;
   energy_ = -1;
   if (!training::all_acceptable(values))
     violate(4, name(machine) + " begins with parameters that are poisoned");
@@ -203,68 +176,34 @@ void Checkers::step_ended(std::uint32_t machine) {
     violate(5, name(machine) + " adds a gradient that is older than its step");
   const auto now = arena_of(world_->machine(machine));
   if (std::memcmp(now.data(), shadow.values.data(), now.size_bytes()) == 0) return;
-  const auto [added, magnitude] = sums<2>(now.size(), [&](std::size_t f) {
-    return std::array<double, 2>{static_cast<double>(now[f]) - shadow.values[f], std::abs(now[f])};
-  });
-  ledger_ += added;
-  rounding_ += kUlp * kUlp * magnitude;
+  const Total before = total_of(shadow.values), after = total_of(now);
+  ledger_ += after.sum - before.sum;
+  rounding_ += kFloatUlp * kFloatUlp * after.magnitude;
   std::copy(now.begin(), now.end(), shadow.values.begin());
   energy_ = -1;
 }
 
-// One side mixed: its chunk must be what it was, plus w (theirs - own), and nothing that was not acceptable
-// before. The energy of the parts that changed must not have risen: with the mean kept, distances may be
-// measured from any point, here from the other side's value.
-void Checkers::check_mix(const Mix& mix, std::span<const float> own, std::span<const float> theirs,
-                         bool responder) {
+// One side mixed: its chunk must be what it was, plus w (theirs - own), hold nothing that was not acceptable
+// before, and the energy of the parts that changed must not have risen.
+void Checkers::check_mix(const Mix& mix, bool responder) {
   Shadow& shadow = shadows_[mix.machine];
-  const auto& options = world_->options();
-  const std::size_t offset = mix.chunk * options.chunk_floats;
-  const auto now = arena_of(world_->machine(mix.machine)).subspan(offset, own.size());
-  const std::span<float> before = std::span(shadow.values).subspan(offset, own.size());
-  // Without a loan the free half is worth x itself, and its mass is 1.
-  const double w = mix.w;
-  const float* const lent = mix.lent.empty() ? nullptr : mix.lent.data();
-  const double mass = lent != nullptr ? 0.5 : 1;
-  // How far a value is from what it must be, beyond its rounding: not more than 0.
-  const auto beyond = [](double value, double wanted, double size) {
-    return std::max(std::abs(value - wanted) - 4 * kUlp * size, 0.0);
-  };
-  const auto responder_terms = [&](std::size_t f) {
-    const double o = own[f], t = theirs[f], x0 = before[f], x1 = now[f], l = lent != nullptr ? lent[f] : 0;
-    const double delta = w * (t - o), size = std::abs(o) + std::abs(t) + std::abs(x0);
-    const double free = lent != nullptr ? 2 * x0 - l : x0, y = lent != nullptr ? 2 * x1 - l : x1;
-    const double off = beyond(x1, x0 + delta, size) + beyond(o, free, size + std::abs(free));
-    const double d = (o - t) * (o - t);
-    return std::array<double, 6>{delta, size, size * size, off, mass * d, mass * (y - t) * (y - t) + w * d};
-  };
-  const auto initiator_terms = [&](std::size_t f) {
-    const double o = own[f], t = theirs[f], x0 = before[f], x1 = now[f];
-    const double delta = w * (t - o), size = std::abs(o) + std::abs(t) + std::abs(x0);
-    const double free = 2 * x0 - o, d = (o - t) * (o - t);
-    return std::array<double, 6>{delta,
-                                 size,
-                                 size * size,
-                                 beyond(x1, x0 + delta, size),
-                                 0.5 * (free - t) * (free - t) + (0.5 - w) * d,
-                                 (x1 - t) * (x1 - t)};
-  };
-  const auto [shift, magnitude, square, off, energy_before, energy_after] =
-      responder ? sums<6>(own.size(), responder_terms) : sums<6>(own.size(), initiator_terms);
-  // A float's rounding on either side of the mix is one unit in the last place of what was added.
-  rounding_ += kUlp * magnitude;
-  ledger_ += shift;
+  const std::size_t offset = mix.chunk * world_->options().chunk_floats;
+  const auto now = arena_of(world_->machine(mix.machine)).subspan(offset, mix.a.size());
+  const std::span<float> before = std::span(shadow.values).subspan(offset, now.size());
+  const MixSums sums = responder ? sums_of_answer(mix.b, mix.a, mix.lent, before, now, mix.w)
+                                 : sums_of_completion(mix.a, mix.b, before, now, mix.w);
+  rounding_ += kFloatUlp * sums.magnitude;
+  ledger_ += sums.shift;
   std::copy(now.begin(), now.end(), before.begin());
-  if (!(off <= 0)) {
+  if (!(sums.off <= 0)) {
     violate(2, "chunk " + std::to_string(mix.chunk) + " of " + name(mix.machine) + " in exchange " +
                    std::to_string(mix.exchange) + " with " + name(mix.partner) +
                    " is not what the mix of its two values makes it");
   }
   if (!training::all_acceptable(now))
     violate(4, name(mix.machine) + " holds a value that is not finite or beyond 2^60");
-  const double norm = std::sqrt(square);
-  if (energy_after >
-      energy_before + std::ldexp(norm, -20) * std::sqrt(energy_before) + std::ldexp(square, -42)) {
+  const double room = 0x1p-20 * std::sqrt(sums.square * sums.energy_before) + 0x1p-42 * sums.square;
+  if (sums.energy_after > sums.energy_before + room) {
     violate(3, "the mix of chunk " + std::to_string(mix.chunk) + " at " + name(mix.machine) + " with " +
                    name(mix.partner) + " raises the energy");
   }
@@ -275,7 +214,7 @@ void Checkers::answered(const Mix& mix) {
   if (mix.w != wanted)
     violate(
         2, name(mix.machine) + " answers " + name(mix.partner) + " with the weight " + std::to_string(mix.w));
-  check_mix(mix, mix.b, mix.a, true);
+  check_mix(mix, true);
   Open& it = open(mix.initiator, mix.exchange, mix.chunk);
   if (it.answered) {
     violate(2, name(mix.machine) + " answers chunk " + std::to_string(mix.chunk) + " of " +
@@ -299,7 +238,7 @@ void Checkers::completed(const Mix& mix) {
   if (it.a != hash_of(mix.a) || it.b != hash_of(mix.b) || it.w != mix.w)
     violate(2, name(mix.machine) + " and " + name(mix.partner) + " mix different values");
   open_.erase(found);
-  check_mix(mix, mix.a, mix.b, false);
+  check_mix(mix, false);
   const Duration limit = from_seconds(to_seconds(instance_of(mix.machine).patience) * kClockSlack);
   if (mix.age > limit && !mix.slept) {
     violate(5, name(mix.machine) + " mixes a reply with a snapshot that is " + seconds(mix.age) +
@@ -322,11 +261,9 @@ void Checkers::check_sum() {
       violate(2, "parameters of " + name(i) + " changed and neither a step nor a mix did it");
       return;
     }
-    const auto [values, sizes] = sums<2>(now.size(), [&](std::size_t f) {
-      return std::array<double, 2>{now[f], std::abs(now[f])};
-    });
-    sum += values;
-    magnitude += sizes;
+    const Total total = total_of(now);
+    sum += total.sum;
+    magnitude += total.magnitude;
   }
   if (!(std::abs(sum - ledger_) <= rounding_ + 1e-9 * magnitude)) {
     violate(

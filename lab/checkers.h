@@ -106,7 +106,7 @@ class Checkers : public Watcher {
   const std::string& name(std::uint32_t machine) const;
   std::string called(const Instance& instance) const;
   Open& open(PeerId initiator, std::uint64_t exchange, std::size_t chunk);
-  void check_mix(const Mix& mix, std::span<const float> own, std::span<const float> theirs, bool responder);
+  void check_mix(const Mix& mix, bool responder);
   void check_sum();
   void check_energy();
   void look_at(std::uint32_t viewer, Instance& instance, const wire::Member& member);

@@ -49,6 +49,7 @@ class EventQueue {
   Instant now() const { return now_; }
   bool empty() const { return entries_.empty(); }
   std::size_t size() const { return entries_.size(); }
+  std::uint64_t scheduled() const { return next_sequence_; }  // ever
   // When the next one is due. REQUIRES: !empty().
   Instant next() const { return entries_.front().at; }
 

@@ -178,6 +178,7 @@ HuntTotals totals_of(const World& world, const Checkers& checkers) {
   HuntTotals totals;
   totals.seeds = 1;
   totals.virtual_seconds = to_seconds(world.now().since_start);
+  totals.happenings = world.happenings();
   for (const Incident& incident : world.options().incidents) std::visit(Counter{totals}, incident);
   totals.poison_refused = checkers.counts().poison_refused;
   totals.mutations_refused = checkers.counts().mutations_refused;
@@ -193,6 +194,7 @@ HuntTotals totals_of(const World& world, const Checkers& checkers) {
 HuntTotals& HuntTotals::operator+=(const HuntTotals& other) {
   seeds += other.seeds;
   virtual_seconds += other.virtual_seconds;
+  happenings += other.happenings;
   crashes += other.crashes;
   leaves += other.leaves;
   restarts += other.restarts;

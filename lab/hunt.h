@@ -30,6 +30,7 @@ struct HuntOptions {
 struct HuntTotals {
   std::uint64_t seeds = 0;
   double virtual_seconds = 0;
+  std::uint64_t happenings = 0;  // of the event queue
   std::uint64_t crashes = 0, leaves = 0, restarts = 0, pauses = 0, slownesses = 0, partitions = 0, cuts = 0,
                 clogs = 0, resets = 0, half_opens = 0;
   std::uint64_t poison_refused = 0, mutations_refused = 0;  // chunks, frames

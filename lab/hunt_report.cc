@@ -57,6 +57,7 @@ std::string to_json(const HuntOptions& options, const HuntOutcome& outcome) {
   const nlohmann::ordered_json object = {{"faults", options.faults},
                                          {"seeds", t.seeds},
                                          {"virtual_seconds", t.virtual_seconds},
+                                         {"happenings", t.happenings},
                                          {"crashes", t.crashes},
                                          {"leaves", t.leaves},
                                          {"restarts", t.restarts},

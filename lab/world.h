@@ -70,6 +70,7 @@ class World final : private NetworkHost {
 
   Instant now() const { return queue_.now(); }
   std::size_t pending() const { return queue_.size(); }  // happenings that are scheduled
+  std::uint64_t happenings() const { return queue_.scheduled() - queue_.size(); }
   std::size_t machines() const { return machines_.size(); }
 
   struct MachineView {
