@@ -61,20 +61,39 @@ void Membership::set_progress(std::uint64_t steps, std::uint64_t samples) {
   self_.samples = std::max(self_.samples, samples);
 }
 
-void Membership::set_retired_samples(std::uint64_t samples) {
-  others_samples_ = add_saturated(others_samples_, samples);
+void Membership::welcomed(Instant now, PeerId by, std::span<const Member> members,
+                          std::uint64_t retired_samples, std::vector<Action>& out) {
+  others_samples_ = add_saturated(others_samples_, retired_samples);
+  for (const Member& member : members) {
+    if (member.liveness > Liveness::suspect) mourn(now, member);
+  }
+  merge(now, by, members, out);
+}
+
+// Somebody who was gone before this peer came.
+void Membership::mourn(Instant now, const Member& dead) {
+  if (!dead.id || dead.id == self_.id || find(dead.id) != nullptr || members_.size() >= options_.members_max)
+    return;
+  Record record;
+  record.member = dead;
+  record.member.accuser = {};
+  record.changed = now;
+  members_.insert(std::move(record));
+  others_samples_ = add_saturated(others_samples_, dead.samples);
 }
 
 std::uint64_t Membership::swarm_samples() const {
   return add_saturated(self_.samples, others_samples_);
 }
 
-std::uint64_t Membership::retired_samples() const {
-  std::uint64_t live = 0;
+std::uint64_t Membership::retired_samples(std::span<const Member> told) const {
+  std::uint64_t known = 0;
   for (const Record& record : members_.records()) {
-    if (record.is_live()) live = add_saturated(live, record.member.samples);
+    const bool is_told = std::any_of(told.begin(), told.end(),
+                                     [&](const Member& member) { return member.id == record.member.id; });
+    if (record.is_live() || is_told) known = add_saturated(known, record.member.samples);
   }
-  return others_samples_ - std::min(live, others_samples_);
+  return others_samples_ - std::min(known, others_samples_);
 }
 
 std::vector<std::uint64_t> Membership::digest() const {
@@ -311,6 +330,14 @@ std::vector<Member> Membership::introduction(PeerId to) {
     const Record& record = members_.at((first + i) % n);
     if (record.is_live() && record.member.id != to) told.push_back(record.member);
   }
+  std::vector<const Record*> dead;
+  for (const Record& record : members_.records()) {
+    if (!record.is_live() && !record.superseded) dead.push_back(&record);
+  }
+  std::stable_sort(dead.begin(), dead.end(),
+                   [](const Record* a, const Record* b) { return a->changed > b->changed; });
+  if (dead.size() > kMournedMax) dead.resize(kMournedMax);
+  for (const Record* record : dead) told.push_back(record->member);
   return told;
 }
 

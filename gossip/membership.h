@@ -34,8 +34,8 @@ namespace starling::gossip {
 struct MembershipOptions {
   Duration probe_interval = std::chrono::seconds(1);  // a member is probed every so often
   std::size_t helpers = 3;                            // asked to probe whom one hears nothing from
-  // A suspect has multiplier x max(1, log10 n) x probe_interval to refute, and with three further accusers half
-  // of that, at least multiplier x probe_interval.
+  // A suspect has multiplier x max(1, log10 n) x probe_interval to refute, and with three further accusers
+  // half of that, at least multiplier x probe_interval.
   double suspicion_multiplier = 4;
   // Between two Gossips, and longer by so much for every member told of: what a peer sends is bounded,
   // however large the swarm.
@@ -54,7 +54,8 @@ class Membership {
  public:
   static constexpr std::size_t kRumorsMax = 12;     // members told in one message
   static constexpr std::size_t kProgressMax = 20;   // of whom progress is told in one message
-  static constexpr std::size_t kWelcomeMax = 64;    // members told to a joiner
+  static constexpr std::size_t kWelcomeMax = 64;    // live members told to a joiner
+  static constexpr std::size_t kMournedMax = 32;    // dead ones, the latest
   static constexpr std::size_t kCircle = 8;         // members one gossips with at a time
   static constexpr std::size_t kUrgentFanout = 16;  // members told at once where it matters
   static constexpr std::size_t kContactsMax = 1024;
@@ -65,16 +66,17 @@ class Membership {
   const wire::Member& self() const { return self_; }
   void set_phase(wire::Phase phase);
   void set_progress(std::uint64_t steps, std::uint64_t samples);
-  // What members consumed that this peer never knew, because they were gone before it joined.
-  void set_retired_samples(std::uint64_t samples);
+  // A joiner's first sight of the swarm: what introduction() and retired_samples() of a member say.
+  void welcomed(Instant now, PeerId by, std::span<const wire::Member> members, std::uint64_t retired_samples,
+                std::vector<Action>& out);
 
   // Everyone it knows but oneself, in the order of ids, the dead and departed included.
   const std::vector<Record>& others() const { return members_.records(); }
   const Record* find(PeerId id) const { return members_.find(id); }
   std::size_t live_others() const { return live_count_; }
   std::uint64_t swarm_samples() const;
-  // Of the dead, departed and forgotten.
-  std::uint64_t retired_samples() const;
+  // Of the dead, departed and forgotten, without those who are `told`.
+  std::uint64_t retired_samples(std::span<const wire::Member> told) const;
   // Changes whenever the set of live members, or a member's phase, does.
   std::uint64_t version() const { return version_; }
   // Equal for equal views of who lives, in which incarnation and phase, oneself included.
@@ -116,7 +118,7 @@ class Membership {
   void doubt(Instant now, PeerId id, std::vector<Action>& out);
   // Compares views with this member now.
   void sync_with(const Address& address, std::vector<Action>& out);
-  // Some members, for a joiner.
+  // Some members, for a joiner: of the dead too, so that one that comes back after all is not counted twice.
   std::vector<wire::Member> introduction(PeerId to);
   // Tells what it knows to live members now, rather than at the next turn: to kUrgentFanout of them.
   void spread(Instant now, std::vector<Action>& out);
@@ -154,6 +156,7 @@ class Membership {
   bool merge_one(Instant now, PeerId teller, const wire::Member& news, std::vector<Action>& out);
   void correct(PeerId teller, std::span<const wire::Member> news, std::vector<Action>& out);
   void refute(const wire::Member& news, std::vector<Action>& out);
+  void mourn(Instant now, const wire::Member& dead);
   bool meet(Instant now, const wire::Member& news, std::vector<Action>& out);
   bool accuse(Instant now, Record& record, PeerId accuser, std::vector<Action>& out);
   bool believe_failed(Instant now, Record& record, PeerId teller, std::vector<Action>& out);

@@ -142,17 +142,20 @@ void Peer::on(const Received& from, const wire::Join& join, std::vector<Action>&
                        wire::Refusal{wire::RefusalReason::not_ready, "this peer is still joining itself"}});
     return;
   }
+  auto members = membership_.introduction(from.from);
+  const std::uint64_t retired = membership_.retired_samples(members);
   out.push_back(
-      Send{from.address, wire::Welcome{*manifest_, now_ - run_start_, membership_.introduction(from.from),
-                                       membership_.retired_samples()}});
+      Send{from.address, wire::Welcome{*manifest_, now_ - run_start_, std::move(members), retired}});
 }
 
 void Peer::on(const Received& from, const wire::Welcome& welcome, std::vector<Action>& out) {
-  membership_.merge(now_, from.from, welcome.members, out);
-  membership_.heard(now_, from.from, from.address, out);
-  if (manifest_) return;  // another address of the same swarm was quicker
+  if (manifest_) {  // another address of the same swarm was quicker
+    membership_.merge(now_, from.from, welcome.members, out);
+    return membership_.heard(now_, from.from, from.address, out);
+  }
   manifest_ = welcome.manifest;
-  membership_.set_retired_samples(welcome.retired_samples);
+  membership_.welcomed(now_, from.from, welcome.members, welcome.retired_samples, out);
+  membership_.heard(now_, from.from, from.address, out);
   membership_.sync_with(from.address, out);  // the members that the Welcome left out
   run_start_ = now_ - welcome.elapsed;
   next_join_ = begin_at_ = kNever;

@@ -138,7 +138,8 @@ TEST_CASE("the suspicion window grows with the logarithm of the swarm, and shrin
     }
     return to_seconds(after);
   };
-  // 4 x log10(1000) x 1 s alone, half of it with three further accusers, and between them as their logarithm goes.
+  // 4 x log10(1000) x 1 s alone, half of it with three further accusers, and between them as their logarithm
+  // goes.
   CHECK(failed_after(1) == Approx(12).margin(0.02));
   CHECK(failed_after(2) == Approx(9).margin(0.02));
   CHECK(failed_after(3) == Approx(12 - 6 * std::log(3.0) / std::log(4.0)).margin(0.02));

@@ -235,7 +235,7 @@ TEST_CASE("who left is remembered for a while and then forgotten; who failed is 
   }
   REQUIRE(table.liveness(3) == Liveness::failed);
   REQUIRE(table.membership.swarm_samples() == 500);  // what it consumed still counts
-  REQUIRE(table.membership.retired_samples() == 500);
+  REQUIRE(table.membership.retired_samples({}) == 500);
 }
 
 TEST_CASE("the unknown dead are no news") {
@@ -266,7 +266,38 @@ TEST_CASE("a peer gossips with a few members at a time, and in time with all of 
   REQUIRE(all_told.size() > 60);
 }
 
-TEST_CASE("an introduction is bounded, tells of the living alone, and in time of everyone") {
+TEST_CASE("a joiner counts what everyone consumed once, also of those who are dead and come back after all") {
+  Table member_table;
+  std::uint64_t sum = 0;
+  for (std::uint64_t k = 2; k <= 101; ++k) {
+    auto m = member(k);
+    m.samples = 1000 + k;
+    sum += m.samples;
+    member_table.tell(at(0s), m);
+    if (k <= 11) continue;
+    m.liveness = k % 2 == 0 ? Liveness::left : Liveness::suspect;
+    member_table.tell(at(0s), m);
+    m.liveness = Liveness::failed;
+    if (k % 2 != 0) member_table.tell(at(20s + std::chrono::milliseconds(k)), m);
+  }
+  REQUIRE(member_table.membership.live_others() == 10);
+  const auto told = member_table.membership.introduction(PeerId{500});
+  REQUIRE(told.size() == 1 + 10 + Membership::kMournedMax);
+  Table joiner(500);
+  joiner.membership.welcomed(at(30s), PeerId{1}, told, member_table.membership.retired_samples(told),
+                             joiner.out);
+  REQUIRE(joiner.membership.swarm_samples() == sum);
+  REQUIRE(joiner.membership.live_others() == 11);
+  // 101 failed last: it lives after all, and goes on.
+  REQUIRE(joiner.liveness(101) == Liveness::failed);
+  auto back = said_to_be(member(101), Liveness::alive, 1);
+  back.samples = 1101 + 7;
+  joiner.tell(at(31s), back);
+  REQUIRE(joiner.liveness(101) == Liveness::alive);
+  REQUIRE(joiner.membership.swarm_samples() == sum + 7);
+}
+
+TEST_CASE("an introduction is bounded, and in time tells of all the living") {
   Table table;
   Random ids(3);
   std::set<PeerId> living;
@@ -284,9 +315,11 @@ TEST_CASE("an introduction is bounded, tells of the living alone, and in time of
   std::set<PeerId> told;
   for (int k = 0; k < 100; ++k) {
     const auto some = table.membership.introduction(PeerId{77});
-    REQUIRE(some.size() == Membership::kWelcomeMax);
+    REQUIRE(some.size() == Membership::kWelcomeMax + Membership::kMournedMax);
     REQUIRE(some[0].id == PeerId{1});
-    for (std::size_t i = 1; i < some.size(); ++i) told.insert(some[i].id);
+    for (std::size_t i = 1; i < some.size(); ++i) {
+      if (some[i].liveness == Liveness::alive) told.insert(some[i].id);
+    }
   }
   REQUIRE(told == living);
 }
