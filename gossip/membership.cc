@@ -440,6 +440,14 @@ void Membership::refute(const Member& news, std::vector<Action>& out) {
 
 bool Membership::meet(Instant now, const Member& news, std::vector<Action>& out) {
   if (news.liveness > Liveness::suspect) return false;  // the unknown dead are no news
+  if (news.address == self_.address) {
+    // An earlier instance of this very peer, whose death others have not noticed yet.
+    Member dead = news;
+    dead.liveness = Liveness::failed;
+    mourn(now, dead);
+    if (Record* const record = members_.find(news.id)) record->superseded = true;
+    return false;
+  }
   if (members_.size() >= options_.members_max && !make_room()) return false;
   Record fresh;
   fresh.member = news;

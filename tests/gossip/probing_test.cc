@@ -268,4 +268,22 @@ TEST_CASE("another instance at a member's address takes that member's place") {
   REQUIRE(table.pinged[2].empty());
 }
 
+TEST_CASE("a peer that was restarted knows its former self for dead, counts what it did, and says so") {
+  Table table;
+  table.learn(2, 2);
+  auto former = member(9);
+  former.address = address_of(1);
+  former.samples = 70;
+  table.membership.on_gossip(at(1s), PeerId{2}, address_of(2), wire::Gossip{{former}, false, {}}, table.out);
+  REQUIRE(table.liveness(9) == Liveness::failed);
+  REQUIRE(table.membership.live_others() == 1);
+  REQUIRE(table.membership.swarm_samples() == 70);
+  const auto told = sent<wire::Gossip>(table.out);
+  REQUIRE(told.size() == 1);
+  REQUIRE(told[0].second.members.at(0).liveness == Liveness::failed);
+  table.run(at(300s), {2});
+  REQUIRE(table.pinged[9].empty());
+  for (const auto& [to, ping] : sent<wire::Ping>(table.out)) REQUIRE(to != address_of(1));
+}
+
 }  // namespace starling::gossip
