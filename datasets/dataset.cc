@@ -3,9 +3,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/processor.h"
 #include "datasets/statistics.h"
 
 namespace starling::datasets {
+namespace {
+
+STARLING_FOR_PROCESSORS void normalize(const std::uint8_t* from, std::size_t pixels, float scale,
+                                       float offset, float* to) {
+  for (std::size_t p = 0; p < pixels; ++p) to[p] = static_cast<float>(from[p]) * scale + offset;
+}
+
+}  // namespace
 
 void Dataset::gather(std::span<const std::uint32_t> indices, float* images_out,
                      std::int32_t* labels_out) const {
@@ -15,9 +24,7 @@ void Dataset::gather(std::span<const std::uint32_t> indices, float* images_out,
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const std::size_t index = indices[i];
     STARLING_CHECK(index < size());
-    const std::uint8_t* from = images.data() + index * pixels;
-    float* to = images_out + i * pixels;
-    for (std::size_t p = 0; p < pixels; ++p) to[p] = static_cast<float>(from[p]) * scale + offset;
+    normalize(images.data() + index * pixels, pixels, scale, offset, images_out + i * pixels);
     labels_out[i] = labels[index];
   }
 }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "kernels/cpu/processor.h"
+#include "base/processor.h"
 
 namespace starling::lab {
 namespace {

@@ -134,15 +134,23 @@ class Judge {
     return evaluator_->evaluate(parameters.data(), limit);
   }
   std::vector<training::Evaluator::Score> scores(const std::vector<std::vector<float>>& replicas) {
-    std::vector<std::future<training::Evaluator::Score>> pending;
-    pending.reserve(replicas.size());
-    for (const auto& replica : replicas) {
-      pending.push_back(pool_.submit(
-          [this, &replica] { return training::Evaluator(plan_, backend_, test_).evaluate(replica.data()); }));
+    // Of many, some at a time: enough tasks for all threads, and yet samples are read for several replicas at
+    // once.
+    const std::size_t together = std::max<std::size_t>(1, replicas.size() / 64);
+    std::vector<std::future<std::vector<training::Evaluator::Score>>> pending;
+    for (std::size_t first = 0; first < replicas.size(); first += together) {
+      const std::size_t count = std::min(together, replicas.size() - first);
+      pending.push_back(pool_.submit([this, some = std::span(replicas).subspan(first, count)] {
+        std::vector<const float*> parameters;
+        for (const auto& replica : some) parameters.push_back(replica.data());
+        return training::Evaluator(plan_, backend_, test_).evaluate(parameters);
+      }));
     }
     std::vector<training::Evaluator::Score> scores;
-    scores.reserve(pending.size());
-    for (auto& p : pending) scores.push_back(p.get());
+    scores.reserve(replicas.size());
+    for (auto& p : pending) {
+      for (const auto& score : p.get()) scores.push_back(score);
+    }
     return scores;
   }
 

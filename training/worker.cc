@@ -57,22 +57,32 @@ Evaluator::Evaluator(const models::Plan& plan, const kernels::Backend& backend, 
 }
 
 Evaluator::Score Evaluator::evaluate(const float* parameters, std::size_t limit) {
+  return evaluate(std::span(&parameters, 1), limit).front();
+}
+
+std::vector<Evaluator::Score> Evaluator::evaluate(std::span<const float* const> replicas, std::size_t limit) {
   const std::size_t total = std::min(limit, data_.size());
-  double loss_sum = 0;
-  std::int64_t correct = 0;
+  std::vector<double> loss_sums(replicas.size());
+  std::vector<std::int64_t> correct(replicas.size());
   for (std::size_t start = 0; start < total; start += indices_.size()) {
     const auto count = std::min(indices_.size(), total - start);
     const auto batch = std::span(indices_).first(count);
     std::iota(batch.begin(), batch.end(), static_cast<std::uint32_t>(start));
     data_.gather(batch, inputs_.data(), labels_.data());
-    const auto result =
-        network_.evaluate(parameters, inputs_.data(), labels_.data(), static_cast<int>(count));
-    loss_sum += result.loss_sum;
-    correct += result.correct;
+    for (std::size_t r = 0; r < replicas.size(); ++r) {
+      const auto result =
+          network_.evaluate(replicas[r], inputs_.data(), labels_.data(), static_cast<int>(count));
+      loss_sums[r] += result.loss_sum;
+      correct[r] += result.correct;
+    }
   }
-  if (total == 0) return {};
+  std::vector<Score> scores(replicas.size());
+  if (total == 0) return scores;
   const auto n = static_cast<double>(total);
-  return {.accuracy = static_cast<double>(correct) / n, .loss = loss_sum / n};
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    scores[r] = {.accuracy = static_cast<double>(correct[r]) / n, .loss = loss_sums[r] / n};
+  }
+  return scores;
 }
 
 }  // namespace starling::training

@@ -66,6 +66,8 @@ class Evaluator {
     double loss = 0;
   };
   Score evaluate(const float* parameters, std::size_t limit = SIZE_MAX);
+  // The same for several replicas at once: each sample is read once for all.
+  std::vector<Score> evaluate(std::span<const float* const> replicas, std::size_t limit = SIZE_MAX);
 
  private:
   models::Network network_;

@@ -1,6 +1,6 @@
 #include "kernels/cpu/vector_loops.h"
 
-#include "kernels/cpu/processor.h"
+#include "base/processor.h"
 
 namespace starling::kernels::cpu {
 
