@@ -197,12 +197,20 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
   ThreadPool pool(threads);
 
+  // Workers take long to make (each shuffles the data for its share), so they are made ahead, by all threads.
+  using Workers = Result<std::vector<std::unique_ptr<training::Worker>>>;
+  std::vector<std::future<Workers>> made;
+  for (std::uint32_t machine = 0; machine < experiment.peers; ++machine) {
+    made.push_back(pool.submit([&, machine] {
+      return training::make_workers(experiment, *plan, **backend, data->train, machine, experiment.peers);
+    }));
+  }
+
   std::optional<Error> failure;
   World world(
       std::move(world_options),
       [&](std::uint32_t machine) -> std::unique_ptr<Learner> {
-        auto workers =
-            training::make_workers(experiment, *plan, **backend, data->train, machine, experiment.peers);
+        Workers workers = made.at(machine).get();  // a machine starts once
         if (!workers) {
           failure = workers.error();
           workers = std::vector<std::unique_ptr<training::Worker>>{};
