@@ -106,6 +106,7 @@ TEST_CASE("A network's gradient is the derivative of its loss") {
 TEST_CASE("Back ends agree on a network's loss, gradient and evaluation") {
   Random random(43);
   std::vector<Plan> plans = assorted_plans();
+  const std::size_t tiny = plans.size();
   for (const std::string& name : model_names())
     plans.push_back(std::move(make_model(name, {1, 28, 28}, 10)).value());
   for (std::size_t round = 0; round < 2 * plans.size(); ++round) {
@@ -143,7 +144,8 @@ TEST_CASE("Back ends agree on a network's loss, gradient and evaluation") {
       CHECK(a.correct == b.correct);
       CHECK(b.samples == count);
     }
-    CHECK(forward.memory_bytes() < actual.memory_bytes());
+    // Of a tiny one, the operation chosen to evaluate may pad the batch to a wide processor's lanes.
+    if (round / 2 >= tiny) CHECK(forward.memory_bytes() < actual.memory_bytes());
   }
 }
 
