@@ -94,7 +94,9 @@ Result<std::string> output_folder(const Experiment& experiment, const Arguments&
 
 Status check_experiment(const Experiment& experiment) {
   if (Status sound = training::check(experiment); !sound) return sound.error();
-  if (auto topology = topologies::Topology::parse(experiment.topology); !topology) return topology.error();
+  const auto topology = topologies::Topology::parse(experiment.topology);
+  if (!topology) return topology.error();
+  if (Status exists = topology->exists(experiment.peers); !exists) return exists.error();
   return datasets::check_partition_name(experiment.partition);
 }
 

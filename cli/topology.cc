@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "topologies/analysis.h"
 #include "topologies/drawing.h"
 #include "topologies/topology.h"
 
@@ -82,7 +83,9 @@ int show(const Arguments& arguments) {
     return refuse(arguments, "--format: a drawing of more than " + std::to_string(kMostPeersDrawn) +
                                  " peers shows nothing; use text or json");
   }
-  const auto graph = topologies::Graph::of(*topology, *peers);
+  if (const Status exists = topology->exists(*peers); !exists) return refuse(arguments, exists.error().message);
+  const topologies::Schedule schedule = topology->among(*peers);
+  const auto graph = topologies::Graph::of_period(schedule);
   if (!graph) return refuse(arguments, graph.error().message);
 
   std::string text;
@@ -91,7 +94,7 @@ int show(const Arguments& arguments) {
   } else if (format == "svg") {
     text = topologies::to_svg(*graph, name);
   } else {
-    const auto analysis = topologies::analyze(*topology, *peers);
+    const auto analysis = topologies::analyze(schedule);
     if (!analysis) return refuse(arguments, analysis.error().message);
     text = format == "json" ? topology_json(name, *analysis) : analysis_text(name, *graph, *analysis);
   }

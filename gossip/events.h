@@ -17,9 +17,14 @@ enum class Rule : std::uint8_t { none, pairwise };
 
 // When a peer begins an exchange of its own.
 struct Pace {
-  enum class Kind : std::uint8_t { steps, time, always };
+  enum class Kind : std::uint8_t {
+    steps,    // after so many steps of its own
+    time,     // so long after the last
+    poisson,  // at random moments, so far apart in the mean: the clock of asynchronous gossip in the literature
+    always,
+  };
   Kind kind = Kind::steps;
-  std::uint64_t steps = 8;  // of its own, since the last one was due
+  std::uint64_t steps = 8;
   Duration time{0};
 };
 

@@ -1,22 +1,23 @@
-// When the next exchange of one's own is due: every N steps, every T, or always. At most one is in flight;
-// what falls due meanwhile waits for its end and is not made up for.
+// When the next exchange of one's own is due: every N steps, every T, at random moments T apart in the mean
+// (the Poisson clocks of Boyd et al., "Randomized gossip algorithms", IEEE Trans. Information Theory 52, 2006),
+// or always. At most one is in flight; what falls due meanwhile waits for its end and is not made up for.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
+#include "base/random.h"
 #include "gossip/events.h"
 
 namespace starling::gossip {
 
 class Pacer {
  public:
-  explicit Pacer(Pace pace) : pace_(pace) {}
+  Pacer(Pace pace, Random random) : pace_(pace), random_(random), interval_(pace.time) {}
 
   // Counting begins here.
   void start(Instant now, std::uint64_t steps) {
-    last_steps_ = steps;
-    last_time_ = now;
+    taken(now, steps);
   }
 
   bool due(Instant now, std::uint64_t steps) const {
@@ -25,7 +26,8 @@ class Pacer {
       case Pace::Kind::steps:
         return steps - last_steps_ >= pace_.steps;
       case Pace::Kind::time:
-        return now - last_time_ >= pace_.time;
+      case Pace::Kind::poisson:
+        return now - last_time_ >= interval_;
       case Pace::Kind::always:
         return true;
     }
@@ -36,6 +38,8 @@ class Pacer {
   void taken(Instant now, std::uint64_t steps) {
     last_steps_ = steps;
     last_time_ = now;
+    if (pace_.kind == Pace::Kind::poisson)
+      interval_ = from_seconds(to_seconds(pace_.time) * random_.exponential());
   }
 
   // The last attempt came to nothing: leave the others alone for a moment. Without this `always` would spin.
@@ -51,13 +55,16 @@ class Pacer {
       case Pace::Kind::always:
         return now < not_before_ ? not_before_ : kNever;
       case Pace::Kind::time:
-        return std::max(last_time_ + pace_.time, not_before_);
+      case Pace::Kind::poisson:
+        return std::max(last_time_ + interval_, not_before_);
     }
     return kNever;
   }
 
  private:
   Pace pace_;
+  Random random_;
+  Duration interval_;  // until the next one, where time decides
   std::uint64_t last_steps_ = 0;
   Instant last_time_;
   Instant not_before_;

@@ -22,22 +22,26 @@ void PartnerChooser::refresh(const Membership& membership) {
     return std::tie(a->name, a->id) < std::tie(b->name, b->id);
   });
   roster_.clear();
+  std::vector<topologies::VertexKey> keys;
   for (const auto* member : vertices) {
     if (member->id == membership.self().id) own_index_ = static_cast<std::uint32_t>(roster_.size());
     roster_.push_back(member->id);
+    keys.push_back(topologies::vertex_key(member->name));
   }
+  schedule_ = topology_.among(keys);
 }
 
-std::optional<PeerId> PartnerChooser::choose(Instant now, const Membership& membership, std::uint64_t round) {
+std::optional<PeerId> PartnerChooser::choose(Instant now, const Membership& membership) {
   refresh(membership);
-  if (roster_.size() < 2) return std::nullopt;
-  auto neighbors = topology_.neighbors(own_index_, static_cast<std::uint32_t>(roster_.size()), round);
-  while (!neighbors.empty()) {
-    const std::size_t drawn = random_.below(neighbors.size());
-    const PeerId id = roster_[neighbors[drawn]];
+  topologies::Links links;
+  for (std::uint64_t skipped = 0; links.empty() && skipped < schedule_->period(); ++skipped)
+    links = schedule_->links(own_index_, ++round_);
+  while (!links.empty()) {
+    const std::size_t drawn = random_.below(links.size());
+    const PeerId id = roster_[links[drawn].peer];
     if (Membership::is_partner(now, *membership.find(id))) return id;
-    neighbors[drawn] = neighbors.back();
-    neighbors.pop_back();
+    links[drawn] = links.back();
+    links.pop_back();
   }
   return std::nullopt;
 }

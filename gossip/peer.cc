@@ -12,7 +12,7 @@ using wire::Phase;
 
 namespace {
 
-enum Stream : std::uint64_t { kMembershipStream = 1, kPartnerStream, kOwnStream };
+enum Stream : std::uint64_t { kMembershipStream = 1, kPartnerStream, kOwnStream, kPaceStream };
 
 wire::Member self_of(const PeerOptions& options) {
   wire::Member self;
@@ -191,7 +191,7 @@ void Peer::handle(const Unreachable& unreachable, std::vector<Action>& out) {
 void Peer::handle(const Prepared& prepared, std::vector<Action>& out) {
   rules_ = prepared.rules;
   partners_.emplace(rules_->topology, Random(options_.seed).split(kPartnerStream));
-  pacer_.emplace(rules_->pace);
+  pacer_.emplace(rules_->pace, Random(options_.seed).split(kPaceStream));
   if (beginner_) {
     run_start_ = now_;
     start_training(out);
@@ -300,7 +300,7 @@ void Peer::maybe_exchange(std::vector<Action>& out) {
     }
     --settling_tries_;
   }
-  const auto partner = partners_->choose(now_, membership_, last_exchange_ + 1);
+  const auto partner = partners_->choose(now_, membership_);
   pacer_->taken(now_, membership_.self().steps);
   if (leave_by_ != kNever) last_exchange_begun_ = true;
   if (!partner) {
@@ -308,7 +308,7 @@ void Peer::maybe_exchange(std::vector<Action>& out) {
     return;
   }
   ++exchanges_.begun;
-  in_flight_ = in_flight_ = InFlight{
+  in_flight_ = InFlight{
       ++last_exchange_,          *partner, now_, now_ + exchange_limit_, now_ + options_.exchange_doubt,
       phase() == Phase::settling};
   out.push_back(BeginExchange{last_exchange_, *partner, membership_.find(*partner)->member.address});

@@ -23,9 +23,11 @@ std::optional<Pace> parse_pace(std::string_view text) {
     pace.steps = *steps;
     return pace;
   }
+  constexpr std::string_view kPoisson = "poisson ";
+  pace.kind = text.starts_with(kPoisson) ? Pace::Kind::poisson : Pace::Kind::time;
+  if (pace.kind == Pace::Kind::poisson) text.remove_prefix(kPoisson.size());
   const auto time = parse_duration(text);
   if (!time || time->count() == 0) return std::nullopt;
-  pace.kind = Pace::Kind::time;
   pace.time = *time;
   return pace;
 }
@@ -54,7 +56,7 @@ Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_
       }
     } else if (key == "gossip.every") {
       const auto parsed = parse_pace(value);
-      if (!parsed) return bad("'8 steps', '200ms' or 'always'");
+      if (!parsed) return bad("'8 steps', '200ms', 'poisson 200ms' or 'always'");
       pace = *parsed;
     } else if (key == "training.epochs") {
       const auto epochs = parse_number<double>(value);

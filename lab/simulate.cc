@@ -344,9 +344,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   summary.data = data->name;
   summary.peers = experiment.peers;
   summary.topology = experiment.topology;
-  if (const auto analysis = topologies::analyze(rules->topology, experiment.peers)) {
-    summary.spectral_gap = analysis->spectral_gap;
-  }
+  summary.spectral_gap = topologies::spectral_gap(rules->topology.among(experiment.peers));
   summary.rule = experiment.rule;
   summary.samples = world.samples();
   summary.seconds = seen > 0 ? to_seconds(last_step - *world.training_began()) : 0;

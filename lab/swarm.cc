@@ -21,6 +21,7 @@
 #include "lab/replica_judge.h"
 #include "lab/target_watch.h"
 #include "topologies/analysis.h"
+#include "topologies/topology.h"
 #include "training/checkpoint.h"
 #include "training/control.h"
 
@@ -511,12 +512,8 @@ training::Summary Swarm::summarize(const Judgement& judgement) {
   summary.peers = experiment_.peers;
   summary.topology = experiment_.topology;
   summary.rule = experiment_.rule;
-  if (const auto topology = topologies::Topology::parse(experiment_.topology);
-      topology.ok() && topology->period(experiment_.peers) == 1) {
-    if (const auto graph = topologies::Graph::of(*topology, experiment_.peers); graph.ok()) {
-      summary.spectral_gap = topologies::spectral_gap(*graph);
-    }
-  }
+  if (const auto topology = topologies::Topology::parse(experiment_.topology))
+    summary.spectral_gap = topologies::spectral_gap(topology->among(experiment_.peers));
 
   const SteadyTime start = run_start_.value_or(launched_);
   SteadyTime end = start;

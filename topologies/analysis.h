@@ -7,30 +7,49 @@
 #include <optional>
 
 #include "topologies/graph.h"
+#include "topologies/mixing.h"
 
 namespace starling::topologies {
 
 struct Analysis {
+  // The graph of all links of a period.
   std::uint32_t nodes = 0;
-  std::size_t edges = 0;
-  std::uint32_t degree_min = 0, degree_max = 0;
+  std::size_t edges = 0;  // arcs, where it is directed
+  bool directed = false;
+  std::uint32_t degree_min = 0, degree_max = 0;  // of links out of a node
   double degree_mean = 0;
-  bool connected = true;
+  bool connected = true;                  // every node reaches every other, along the arcs
   bool bipartite = false;                 // two colors suffice (a graph without edges is bipartite)
   std::optional<std::uint32_t> diameter;  // none where it is not connected, or too large to search
-  std::optional<double> spectral_gap;     // none where it did not converge, or the topology varies in time
-  std::optional<double>
-      consensus_factor;  // of V = sum |x_i - mean|^2, per exchange, in the mean; up to 256 nodes
-  std::optional<double> consensus_bound;  // consensus_factor is at most this; any size
+
+  // Lock-step rounds of x <- W x with the matrix of `mixing`.
+  std::uint64_t period = 1;
+  double sends_per_round = 0;  // of one peer to others, in the mean over peers and the period
+  Mixing mixing = Mixing::metropolis;
+  bool mean_preserved = true;          // W is doubly stochastic: the peers meet at their mean
+  std::optional<double> spectral_gap;  // 1 - second-largest modulus; none where it varies in time, or did not
+                                       // converge
+  std::optional<double> round_factor;  // of V = sum |x_i - mean|^2, per round, in the long run; 0 where the
+                                       // average is exact after a period
+  std::optional<double> rounds_to_tenth;     // that shrink the disagreement sqrt(V) tenfold
+  std::optional<std::uint64_t> exact_after;  // rounds (a period) after which every peer holds the mean
+
+  // Asynchronous pairwise gossip: initiators at random, partners drawn among their links.
+  std::optional<double> consensus_factor;    // of V, per exchange, in the mean; up to 256 nodes
+  std::optional<double> consensus_bound;     // consensus_factor is at most this; any size
+  std::optional<double> exchanges_to_tenth;  // begun by one peer, that shrink sqrt(V) tenfold
 };
 
+// Of a graph that does not vary, with its default mixing.
 Analysis analyze(const Graph& graph);
-// The same, of the topology among `peers` peers in round 0; the figures of mixing only where it is static.
-Result<Analysis> analyze(const Topology& topology, std::uint32_t peers);
+// Of a schedule. `mixing` without a value: the schedule's default. An Error where the schedule is too large to
+// be looked at, or where `mixing` has no matrix for it.
+Result<Analysis> analyze(const Schedule& schedule, std::optional<Mixing> mixing = std::nullopt);
 
-// 1 - the second-largest modulus of the eigenvalues of the Metropolis-Hastings matrix; 1 for a single node.
-// Dense up to 512 nodes, Lanczos beyond; nullopt where that does not converge.
-std::optional<double> spectral_gap(const Graph& graph);
+// 1 - the second-largest modulus of the eigenvalues of the schedule's default mixing matrix; 1 for a single
+// node. nullopt where the schedule varies in time, is too large, or the iteration does not converge.
+std::optional<double> spectral_gap(const Schedule& schedule);
+std::optional<double> spectral_gap(const Graph& graph);  // undirected, with metropolis weights
 
 // Gossip by edge clocks: an initiator is drawn uniformly, its partner uniformly among its neighbors, and both
 // take their mean (Boyd et al., "Randomized gossip algorithms", IEEE Trans. Information Theory 52, 2006,

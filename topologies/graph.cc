@@ -1,6 +1,7 @@
 #include "topologies/graph.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 namespace starling::topologies {
@@ -8,18 +9,47 @@ namespace {
 
 constexpr std::size_t kLinksMax = std::size_t{1} << 26;
 
+Error too_many(const Schedule& schedule) {
+  return Error{"a graph of " + std::to_string(schedule.peers()) +
+               " peers with so many links is too large to be looked at as a whole; up to " +
+               std::to_string(kLinksMax) + " links are right"};
+}
+
 }  // namespace
 
-Result<Graph> Graph::of(const Topology& topology, std::uint32_t peers, std::uint64_t round) {
-  if (peers == 0) return Error{"a graph of 0 peers does not exist; at least 1 is right"};
+Result<Graph> Graph::of(const Schedule& schedule, std::uint64_t round) {
   Graph graph;
-  graph.begin_.reserve(std::size_t{peers} + 1);
-  for (std::uint32_t i = 0; i < peers; ++i) {
-    const auto list = topology.neighbors(i, peers, round);
-    if (graph.adjacent_.size() + list.size() > 2 * kLinksMax)
-      return Error{"topology '" + topology.name() + "' has too many links among " + std::to_string(peers) +
-                   " peers to be looked at as a whole; up to " + std::to_string(kLinksMax) + " links are"};
-    graph.adjacent_.insert(graph.adjacent_.end(), list.begin(), list.end());
+  graph.directed_ = schedule.directed();
+  graph.kind_ = schedule.weights();
+  graph.begin_.reserve(std::size_t{schedule.peers()} + 1);
+  for (std::uint32_t i = 0; i < schedule.peers(); ++i) {
+    const Links links = schedule.links(i, round);
+    if (graph.adjacent_.size() + links.size() > kLinksMax) return too_many(schedule);
+    for (const Link& link : links) {
+      graph.adjacent_.push_back(link.peer);
+      if (graph.kind_ != Weights::equal) graph.weight_.push_back(link.weight);
+    }
+    graph.begin_.push_back(graph.adjacent_.size());
+  }
+  return graph;
+}
+
+Result<Graph> Graph::of_period(const Schedule& schedule) {
+  if (schedule.period() == 1) return of(schedule);
+  Graph graph;
+  graph.directed_ = schedule.directed();
+  graph.kind_ = schedule.weights();
+  std::map<std::uint32_t, double> row;
+  for (std::uint32_t i = 0; i < schedule.peers(); ++i) {
+    row.clear();
+    for (std::uint64_t round = 0; round < schedule.period(); ++round)
+      for (const Link& link : schedule.links(i, round)) row[link.peer] += link.weight;
+    if (graph.adjacent_.size() + row.size() > kLinksMax) return too_many(schedule);
+    for (const auto& [peer, weight] : row) {
+      graph.adjacent_.push_back(peer);
+      if (graph.kind_ != Weights::equal)
+        graph.weight_.push_back(weight / static_cast<double>(schedule.period()));
+    }
     graph.begin_.push_back(graph.adjacent_.size());
   }
   return graph;
@@ -45,9 +75,9 @@ Graph Graph::from_edges(std::uint32_t nodes, std::vector<std::pair<std::uint32_t
   return graph;
 }
 
-bool Graph::has_edge(std::uint32_t a, std::uint32_t b) const {
-  const auto list = neighbors(a);
-  return std::binary_search(list.begin(), list.end(), b);
+bool Graph::has_edge(std::uint32_t from, std::uint32_t to) const {
+  const auto list = neighbors(from);
+  return std::binary_search(list.begin(), list.end(), to);
 }
 
 }  // namespace starling::topologies

@@ -30,10 +30,10 @@ void subtract_mean(std::span<double> x) {
 
 // The ends of a symmetric, doubly stochastic matrix's spectrum, without the eigenvalue 1 of the vector of
 // ones.
-std::optional<Extremes> disagreement_spectrum(const Graph& graph, const MixingMatrix& w) {
-  const std::size_t n = graph.nodes();
+std::optional<Extremes> disagreement_spectrum(const MixingMatrix& w) {
+  const std::size_t n = w.nodes();
   if (n <= kDenseNodesMax) {
-    const auto matrix = dense(graph, w);
+    const auto matrix = dense(w);
     const auto size = static_cast<Eigen::Index>(n);
     Eigen::MatrixXd m = Eigen::Map<const Eigen::MatrixXd>(matrix.data(), size, size);
     // Moves the vector of ones from eigenvalue 1 to -2, out of the way: all others lie in [-1, 1].
@@ -47,10 +47,10 @@ std::optional<Extremes> disagreement_spectrum(const Graph& graph, const MixingMa
   for (double& v : start) v = random.normal();
   subtract_mean(start);
   const auto apply = [&](std::span<const double> x, std::span<double> out) {
-    multiply(graph, w, x, out);
+    multiply(w, x, out);
     subtract_mean(out);
   };
-  const double work = static_cast<double>(2 * graph.edge_count() + 10 * n);
+  const double work = static_cast<double>(w.from.size() + 10 * n);
   return extreme_eigenvalues(apply, std::move(start), steps_within_budget(work));
 }
 
@@ -77,9 +77,15 @@ void project(std::span<double> m, std::size_t n) {
 
 std::optional<double> spectral_gap(const Graph& graph) {
   if (graph.nodes() <= 1) return 1;
-  const auto ends = disagreement_spectrum(graph, metropolis(graph));
+  const auto ends = disagreement_spectrum(*mixing_matrix(graph, Mixing::metropolis));
   if (!ends) return std::nullopt;
   return std::clamp(1 - std::max(std::abs(ends->least), std::abs(ends->greatest)), 0.0, 1.0);
+}
+
+std::optional<double> spectral_gap(const Schedule& schedule) {
+  if (schedule.period() != 1 || schedule.directed()) return std::nullopt;
+  const auto graph = Graph::of(schedule);
+  return graph ? spectral_gap(*graph) : std::nullopt;
 }
 
 std::optional<double> consensus_factor(const Graph& graph) {
@@ -144,17 +150,32 @@ std::optional<double> consensus_bound(const Graph& graph) {
   if (n <= 1) return 0;
   // I - L_p / 2, which is E[W]: symmetric and doubly stochastic.
   MixingMatrix w;
-  w.own.assign(n, 1.0);
-  w.offered.resize(2 * graph.edge_count());
   for (std::uint32_t i = 0; i < n; ++i) {
-    const auto list = graph.neighbors(i);
-    for (std::size_t k = 0; k < list.size(); ++k) {
-      const double half = edge_probability(graph, i, list[k]) / 2;
-      w.offered[graph.offset(i) + k] = half;
-      w.own[i] -= half;
+    std::size_t own = 0;
+    double kept = 1;
+    const auto push = [&](std::uint32_t from, double weight) {
+      w.from.push_back(from);
+      w.weight.push_back(weight);
+    };
+    bool placed = false;
+    for (const std::uint32_t j : graph.neighbors(i)) {
+      if (!placed && j > i) {
+        own = w.from.size();
+        push(i, 0);
+        placed = true;
+      }
+      const double half = edge_probability(graph, i, j) / 2;
+      push(j, half);
+      kept -= half;
     }
+    if (!placed) {
+      own = w.from.size();
+      push(i, 0);
+    }
+    w.weight[own] = kept;
+    w.begin.push_back(w.from.size());
   }
-  const auto ends = disagreement_spectrum(graph, w);
+  const auto ends = disagreement_spectrum(w);
   if (!ends) return std::nullopt;
   return std::clamp(ends->greatest, 0.0, 1.0);
 }

@@ -17,12 +17,15 @@ Result<Every> parse_every(std::string_view text) {
   if (const auto steps = parse_number<std::uint64_t>(count); steps && *steps > 0 && *steps <= 1'000'000'000) {
     return Every{.steps = *steps};
   }
-  if (const auto time = parse_time(text); time.ok() && *time > Duration{0}) {
-    return Every{.kind = Every::Kind::time, .time = *time};
+  constexpr std::string_view kPoisson = "poisson ";
+  const bool poisson = text.starts_with(kPoisson);
+  const auto time = parse_time(poisson ? text.substr(kPoisson.size()) : text);
+  if (time.ok() && *time > Duration{0}) {
+    return Every{.kind = poisson ? Every::Kind::poisson : Every::Kind::time, .time = *time};
   }
   return Error{"'" + std::string(text.substr(0, 80)) +
                "' does not say how often; expected at least '1 steps' (8 steps), a time above zero (200ms), "
-               "or always"};
+               "random moments so far apart in the mean (poisson 200ms), or always"};
 }
 
 std::string format_every(const Every& every) {
@@ -31,6 +34,8 @@ std::string format_every(const Every& every) {
       return std::to_string(every.steps) + " steps";
     case Every::Kind::time:
       return format_duration(every.time);
+    case Every::Kind::poisson:
+      return "poisson " + format_duration(every.time);
     case Every::Kind::always:
       break;
   }

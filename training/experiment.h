@@ -20,13 +20,13 @@ namespace starling::training {
 // How often a peer begins an exchange: after so many of its own steps, after so much time, or as soon as the
 // last one ended.
 struct Every {
-  enum class Kind : std::uint8_t { steps, time, always };
+  enum class Kind : std::uint8_t { steps, time, poisson, always };
   Kind kind = Kind::steps;
   std::uint64_t steps = 8;  // of Kind::steps, else the default
-  Duration time{0};         // of Kind::time, else zero
+  Duration time{0};         // of Kind::time; the mean of Kind::poisson; else zero
   friend bool operator==(const Every&, const Every&) = default;
 };
-Result<Every> parse_every(std::string_view text);  // "8 steps", "200ms", "always"; a bare number is steps
+Result<Every> parse_every(std::string_view text);  // "8 steps", "200ms", "poisson 200ms", "always"; a bare number is steps
 std::string format_every(const Every& every);
 
 // Something that befalls one peer. Times count from the run's start (virtual or wall).

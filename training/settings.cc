@@ -213,7 +213,7 @@ std::vector<Setting> make_settings() {
              text, of_run},
             &E::topology, 4096),
       make({"gossip.every", "--every", "WHEN",
-            "how often a peer begins an exchange: '8 steps', '200ms', 'always'", text, of_run},
+            "how often a peer begins an exchange: '8 steps', '200ms', 'poisson 200ms' (random moments), 'always'", text, of_run},
            &E::every, parse_every, format_every),
       choice({"gossip.payload", "--payload", "NAME", "what travels: f32", text, of_run}, &E::payload,
              {"f32"}),

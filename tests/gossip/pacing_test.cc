@@ -1,12 +1,14 @@
 #include "gossip/pacing.h"
 
+#include <cmath>
+
 #include "tests/catch.h"
 #include "tests/gossip/story.h"
 
 namespace starling::gossip {
 
 TEST_CASE("by steps, an exchange is due every so many steps of one's own since the last") {
-  Pacer pacer(Pace{Pace::Kind::steps, 8, {}});
+  Pacer pacer(Pace{Pace::Kind::steps, 8, {}}, Random(1));
   pacer.start(at(0s), 100);
   REQUIRE_FALSE(pacer.due(at(99s), 107));
   REQUIRE(pacer.due(at(99s), 108));
@@ -17,7 +19,7 @@ TEST_CASE("by steps, an exchange is due every so many steps of one's own since t
 }
 
 TEST_CASE("by time, an exchange is due that long after the last") {
-  Pacer pacer(Pace{Pace::Kind::time, 0, 200ms});
+  Pacer pacer(Pace{Pace::Kind::time, 0, 200ms}, Random(1));
   pacer.start(at(1s), 0);
   REQUIRE_FALSE(pacer.due(at(1199ms), 1000));
   REQUIRE(pacer.next_deadline(at(1s)) == at(1200ms));
@@ -27,8 +29,30 @@ TEST_CASE("by time, an exchange is due that long after the last") {
   REQUIRE(pacer.next_deadline(at(2s)) == at(2100ms));
 }
 
+TEST_CASE("by a Poisson clock, exchanges are due at random moments, so far apart in the mean and in the deviation") {
+  Pacer pacer(Pace{Pace::Kind::poisson, 0, 200ms}, Random(1));
+  pacer.start(at(0s), 0);
+  Instant now = at(0s);
+  double sum = 0, squares = 0;
+  constexpr int kTimes = 20'000;
+  for (int k = 0; k < kTimes; ++k) {
+    const Instant next = pacer.next_deadline(now);
+    REQUIRE(next >= now);
+    REQUIRE((next == now || !pacer.due(next - Duration{1}, 0)));
+    REQUIRE(pacer.due(next, 0));
+    const double gap = to_seconds(next - now);
+    sum += gap;
+    squares += gap * gap;
+    now = next;
+    pacer.taken(now, 0);
+  }
+  const double mean = sum / kTimes;
+  REQUIRE(std::abs(mean - 0.2) < 0.005);
+  REQUIRE(std::abs(std::sqrt(squares / kTimes - mean * mean) - 0.2) < 0.008);
+}
+
 TEST_CASE("always is always due") {
-  Pacer pacer(Pace{Pace::Kind::always, 0, {}});
+  Pacer pacer(Pace{Pace::Kind::always, 0, {}}, Random(1));
   pacer.start(at(0s), 0);
   REQUIRE(pacer.due(at(0s), 0));
   pacer.taken(at(0s), 0);
@@ -38,7 +62,7 @@ TEST_CASE("always is always due") {
 TEST_CASE("after an exchange that failed, none is due for a moment, and the pacer says until when") {
   for (const Pace pace :
        {Pace{Pace::Kind::always, 0, {}}, Pace{Pace::Kind::steps, 1, {}}, Pace{Pace::Kind::time, 0, 1ms}}) {
-    Pacer pacer(pace);
+    Pacer pacer(pace, Random(1));
     pacer.start(at(0s), 0);
     pacer.hold_off(at(1s), 20ms);
     REQUIRE_FALSE(pacer.due(at(1019ms), 50));

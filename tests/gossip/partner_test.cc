@@ -22,7 +22,7 @@ struct Swarm {
   std::map<std::uint64_t, int> draw(int times) {
     std::map<std::uint64_t, int> drawn;
     for (int k = 0; k < times; ++k) {
-      const auto partner = chooser.choose(at(0s), membership, static_cast<std::uint64_t>(k));
+      const auto partner = chooser.choose(at(0s), membership);
       ++drawn[partner ? partner->value : 0];
     }
     return drawn;
@@ -92,8 +92,8 @@ TEST_CASE("an exchange that came to nothing keeps others away from that partner 
   for (int k = 0; k < 5; ++k) {
     swarm.membership.exchange_aborted(at(0s), PeerId{2});
     const Duration pause = swarm.membership.find(PeerId{2})->avoided_until - at(0s);
-    REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership, 1));
-    REQUIRE(swarm.chooser.choose(at(pause), swarm.membership, 1) == PeerId{2});
+    REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership));
+    REQUIRE(swarm.chooser.choose(at(pause), swarm.membership) == PeerId{2});
     REQUIRE(pause > before);
     before = pause;
   }
@@ -108,13 +108,13 @@ TEST_CASE("who poisons three times is quarantined for a while, and still alive")
   Swarm swarm("complete");
   swarm.tell(member(2));
   for (int k = 0; k < 3; ++k) {
-    REQUIRE(swarm.chooser.choose(at(0s), swarm.membership, 1));
+    REQUIRE(swarm.chooser.choose(at(0s), swarm.membership));
     swarm.membership.poisoned_by(at(0s), PeerId{2}, swarm.out);
   }
   REQUIRE(noticed(swarm.out, Notice::What::quarantined) == std::vector{PeerId{2}});
-  REQUIRE_FALSE(swarm.chooser.choose(at(59s), swarm.membership, 1));
+  REQUIRE_FALSE(swarm.chooser.choose(at(59s), swarm.membership));
   REQUIRE(swarm.membership.find(PeerId{2})->is_live());
-  REQUIRE(swarm.chooser.choose(at(60s), swarm.membership, 1));
+  REQUIRE(swarm.chooser.choose(at(60s), swarm.membership));
 }
 
 TEST_CASE("settling and finished members are still partners") {
@@ -128,9 +128,9 @@ TEST_CASE("settling and finished members are still partners") {
 
 TEST_CASE("there is nobody to choose alone, or when all the others are suspect") {
   Swarm swarm("exponential");
-  REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership, 1));
+  REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership));
   swarm.tell(said_to_be(member(2), Liveness::suspect));
-  REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership, 2));
+  REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership));
 }
 
 }  // namespace starling::gossip

@@ -11,6 +11,7 @@
 #include "tests/catch.h"
 #include "topologies/lanczos.h"
 #include "topologies/mixing.h"
+#include "topologies/topology.h"
 
 namespace starling::topologies {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 using Edges = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
 Graph graph_of(const std::string& name, std::uint32_t n) {
-  auto graph = Graph::of(*Topology::parse(name), n);
+  auto graph = Graph::of(Topology::parse(name)->among(n));
   REQUIRE(graph.ok());
   return *graph;
 }
@@ -117,26 +118,26 @@ TEST_CASE("simulated exchanges shrink the disagreement at the predicted factor, 
 TEST_CASE("one node, two nodes and three nodes are ordinary") {
   for (const auto& entry : names()) {
     CAPTURE(entry.name);
-    const auto one = analyze(*Topology::parse(entry.name), 1);
+    const auto one = analyze(Topology::parse(entry.name)->among(1));
     REQUIRE(one.ok());
     REQUIRE(one->edges == 0);
     REQUIRE(one->connected);
     REQUIRE(one->diameter == 0u);
     REQUIRE(near(one->spectral_gap, 1, 0));
     REQUIRE(near(one->consensus_factor, 0, 0));
-    const auto two = analyze(*Topology::parse(entry.name), 2);
+    const auto two = analyze(Topology::parse(entry.name)->among(2));
     REQUIRE(two->edges == 1);
     REQUIRE(two->bipartite);
     REQUIRE(two->diameter == 1u);
     REQUIRE(near(two->spectral_gap, 1, 1e-12));
     REQUIRE(near(two->consensus_factor, 0, 1e-12));
-    const auto three = analyze(*Topology::parse(entry.name), 3);
+    const auto three = analyze(Topology::parse(entry.name)->among(3));
     REQUIRE(three->edges == 3);
     REQUIRE_FALSE(three->bipartite);
     REQUIRE(near(three->spectral_gap, 1, 1e-12));
     REQUIRE(near(three->consensus_factor, 0.5, 1e-9));
   }
-  REQUIRE_FALSE(analyze(*Topology::parse("ring"), 0).ok());
+  REQUIRE_FALSE(Topology::parse("ring")->exists(0).ok());
 }
 
 TEST_CASE("degrees, edges, diameter and colors of known graphs") {
@@ -178,7 +179,7 @@ TEST_CASE("Metropolis-Hastings weights are symmetric, doubly stochastic and neve
   for (const auto& graph : {graph_of("ring", 2), graph_of("ring", 7), graph_of("exponential", 20),
                             graph_of("complete", 9), star(8), line(5), graph_of("uniform", 1)}) {
     const std::size_t n = graph.nodes();
-    const auto w = dense(graph, metropolis(graph));
+    const auto w = dense(*mixing_matrix(graph, Mixing::metropolis));
     for (std::size_t i = 0; i < n; ++i) {
       double row = 0;
       for (std::size_t j = 0; j < n; ++j) {
@@ -189,19 +190,19 @@ TEST_CASE("Metropolis-Hastings weights are symmetric, doubly stochastic and neve
       REQUIRE(std::abs(row - 1) < 1e-12);
     }
   }
-  const auto w = dense(star(4), metropolis(star(4)));
+  const auto w = dense(*mixing_matrix(star(4), Mixing::metropolis));
   REQUIRE(w[1] == 0.25);  // 1 / (1 + max(3, 1))
   REQUIRE(std::abs(w[5] - 0.75) < 1e-12);
 }
 
 TEST_CASE("the sparse product is the dense one") {
   const auto graph = graph_of("exponential", 13);
-  const auto w = metropolis(graph);
-  const auto whole = dense(graph, w);
+  const auto w = *mixing_matrix(graph, Mixing::metropolis);
+  const auto whole = dense(w);
   Random random(2);
   std::vector<double> x(13), y(13);
   for (double& v : x) v = random.normal();
-  multiply(graph, w, x, y);
+  multiply(w, x, y);
   for (std::size_t i = 0; i < 13; ++i) {
     double sum = 0;
     for (std::size_t j = 0; j < 13; ++j) sum += whole[i * 13 + j] * x[j];
@@ -223,7 +224,7 @@ TEST_CASE("Lanczos finds both ends of a known spectrum, and says so when it cann
 }
 
 TEST_CASE("ten thousand peers are analyzed, as far as figures of that size can be had") {
-  const auto a = analyze(*Topology::parse("exponential"), 10000);
+  const auto a = analyze(Topology::parse("exponential")->among(10000));
   REQUIRE(a.ok());
   REQUIRE(a->degree_max == 28);
   REQUIRE(a->edges == 140000);
@@ -235,7 +236,7 @@ TEST_CASE("ten thousand peers are analyzed, as far as figures of that size can b
   REQUIRE_FALSE(a->consensus_factor.has_value());
   REQUIRE(a->consensus_bound.has_value());
   REQUIRE(*a->consensus_bound < 1);
-  REQUIRE_FALSE(Graph::of(*Topology::parse("complete"), 20000).ok());
+  REQUIRE_FALSE(Graph::of(Topology::parse("complete")->among(20000)).ok());
 }
 
 }  // namespace starling::topologies

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tests/catch.h"
+#include "topologies/topology.h"
 
 namespace starling::topologies {
 namespace {
