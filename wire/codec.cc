@@ -212,7 +212,7 @@ class Reader {
       }
       for (const fb::Setting* s : *settings) {
         auto key = text(s->key(), kNameBytesMax, "setting key");
-        out.settings.push_back({std::move(key), text(s->value(), kTextBytesMax, "setting value")});
+        out.settings.push_back({std::move(key), text(s->value(), kSettingValueBytesMax, "setting value")});
         if (error_) break;
       }
     }
