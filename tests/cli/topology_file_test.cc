@@ -37,10 +37,12 @@ TEST_CASE("a graph from a file is shown as any other, whichever of the two forma
   CHECK(star.at("diameter") == 2);
   const std::string ring =
       "<graphml><graph edgedefault='undirected'><node id='a'/><node id='b'/><node id='c'/>"
-      "<edge source='a' target='b'/><edge source='b' target='c'/><edge source='c' target='a'/></graph></graphml>";
+      "<edge source='a' target='b'/><edge source='b' target='c'/><edge source='c' "
+      "target='a'/></graph></graphml>";
   folder.write("ring.graphml", ring);
   folder.write("ring", "\n" + ring);  // known by what it holds
-  for (const char* file : {"ring.graphml", "ring"}) CHECK(shown("file:" + folder.file(file), "3").at("edges") == 3);
+  for (const char* file : {"ring.graphml", "ring"})
+    CHECK(shown("file:" + folder.file(file), "3").at("edges") == 3);
 }
 
 TEST_CASE("a graph's file that is no such thing is refused with its path and what would be right") {
@@ -51,12 +53,16 @@ TEST_CASE("a graph's file that is no such thing is refused with its path and wha
   folder.write("star.txt", kStar);
   for (const char* command : {"swarm", "simulate", "peer"}) {
     check_refused({command, "--topology", named("none")}, {named("none"), "no such file"});
-    check_refused({command, "--topology", named("loop.txt")}, {named("loop.txt"), "line 2", "linked to itself"});
+    check_refused({command, "--topology", named("loop.txt")},
+                  {named("loop.txt"), "line 2", "linked to itself"});
   }
-  check_refused({"topology", "show", named("broken.graphml"), "--peers", "4"}, {"broken.graphml", "is not XML"});
-  check_refused({"topology", "show", "file:" + folder.file(""), "--peers", "4"}, {"no file but something else"});
+  check_refused({"topology", "show", named("broken.graphml"), "--peers", "4"},
+                {"broken.graphml", "is not XML"});
+  check_refused({"topology", "show", "file:" + folder.file(""), "--peers", "4"},
+                {"no file but something else"});
   check_refused({"topology", "show", "file:", "--peers", "4"}, {"file:PATH is right"});
-  check_refused({"simulate", "--peers", "5", "--topology", named("star.txt")}, {"4 nodes", "4 peers are right"});
+  check_refused({"simulate", "--peers", "5", "--topology", named("star.txt")},
+                {"4 nodes", "4 peers are right"});
   check_refused({"topology", "show", "edges:2;0:0", "--peers", "2"}, {"edges:2;0:0", "linked to itself"});
 }
 
@@ -64,13 +70,14 @@ TEST_CASE("a run on a graph from a file leaves a record that needs no file") {
   const TemporaryFolder folder;
   folder.write("star.txt", kStar);
   folder.write("star.toml", "peers = 4\n[gossip]\ntopology = \"file:" + folder.file("star.txt") + "\"\n");
-  const Outcome outcome = run({"simulate", folder.file("star.toml"), "--model", "softmax", "--data", "glyphs", "--steps",
-                               "5", "--out", folder.file("run"), "--json"});
+  const Outcome outcome = run({"simulate", folder.file("star.toml"), "--model", "softmax", "--data", "glyphs",
+                               "--steps", "5", "--out", folder.file("run"), "--json"});
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   const std::string name = "edges:hub,a,b,c;0:1,2,3*2";
   CHECK(json::parse(outcome.out).at("topology") == name);
-  CHECK(read_whole(folder.file("run/experiment.toml")).find("topology = \"" + name + "\"") != std::string::npos);
+  CHECK(read_whole(folder.file("run/experiment.toml")).find("topology = \"" + name + "\"") !=
+        std::string::npos);
 }
 
 }  // namespace
