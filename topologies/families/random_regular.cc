@@ -141,8 +141,9 @@ Result<Family> make_random_regular(Name& name) {
     const std::string what =
         "topology '" + text + "' among " + std::to_string(peers) + " peers does not exist, since ";
     if (k >= peers)
-      return Error{what + "none has " + std::to_string(k) + " others to link to; more than " +
-                   std::to_string(k) + " peers are right"};
+      return Error{what + "none has " + std::to_string(k) + " others to link to; " +
+                   (peers > 2 ? "k=" + std::to_string(peers - 1) + ", or more than " : "more than ") +
+                   std::to_string(k) + " peers, are right"};
     if (k % 2 == 1 && peers % 2 == 1)
       return Error{what +
                    "an odd number of peers with an odd number of links each does not come out even; k=" +
