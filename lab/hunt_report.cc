@@ -1,9 +1,10 @@
 // How a hunt's outcome is told.
 #include <cstdio>
-#include <nlohmann/json.hpp>
+
 #include <string>
 
 #include "lab/hunt.h"
+#include "training/json.h"
 
 namespace starling::lab {
 namespace {
@@ -32,7 +33,8 @@ std::string summary_text(const HuntOptions& options, const HuntOutcome& outcome)
       counted(t.pauses, "pause", "pauses") + ", " + counted(t.slownesses, "slowness", "slownesses") + ", " +
       counted(t.partitions, "partition", "partitions") + ", " + counted(t.cuts, "cut", "cuts") + ", " +
       counted(t.clogs, "clog", "clogs") + ", " + counted(t.resets, "reset", "resets") + ", " +
-      counted(t.half_opens, "half-open link", "half-open links") + "\n";
+      counted(t.half_opens, "half-open link", "half-open links") + ", " +
+      counted(t.rewirings, "change of topology", "changes of topology") + "\n";
   text += counted(t.connections_broken, "connection", "connections") + " broke; " +
           counted(t.poison_refused, "poisoned chunk", "poisoned chunks") + " and " +
           counted(t.mutations_refused, "mutated frame", "mutated frames") + " were refused; " +
@@ -46,7 +48,7 @@ std::string summary_text(const HuntOptions& options, const HuntOutcome& outcome)
 
 std::string to_json(const HuntOptions& options, const HuntOutcome& outcome) {
   const HuntTotals& t = outcome.totals;
-  nlohmann::ordered_json failure;
+  training::Json failure;
   if (outcome.failure) {
     failure = {{"seed", outcome.failure->seed},
                {"statement", outcome.failure->violation.statement},
@@ -54,7 +56,7 @@ std::string to_json(const HuntOptions& options, const HuntOutcome& outcome) {
                {"text", outcome.failure->violation.text},
                {"replay", replay_line(options, outcome.failure->seed)}};
   }
-  const nlohmann::ordered_json object = {{"faults", options.faults},
+  const training::Json object = {{"faults", options.faults},
                                          {"seeds", t.seeds},
                                          {"virtual_seconds", t.virtual_seconds},
                                          {"happenings", t.happenings},
@@ -68,6 +70,7 @@ std::string to_json(const HuntOptions& options, const HuntOutcome& outcome) {
                                          {"clogs", t.clogs},
                                          {"resets", t.resets},
                                          {"half_opens", t.half_opens},
+                                         {"rewirings", t.rewirings},
                                          {"connections_broken", t.connections_broken},
                                          {"poisoned_chunks_refused", t.poison_refused},
                                          {"mutated_frames_refused", t.mutations_refused},
@@ -76,7 +79,7 @@ std::string to_json(const HuntOptions& options, const HuntOutcome& outcome) {
                                            {"aborted", t.exchanges_aborted},
                                            {"half_applied_chunks", t.half_applied_chunks}}},
                                          {"failure", failure}};
-  return object.dump();
+  return training::to_text(object);
 }
 
 }  // namespace starling::lab
