@@ -38,7 +38,8 @@ struct End {
 
 // How one of the neighbors is chosen for an exchange.
 enum class Partners : std::uint8_t {
-  uniform,  // each equally often, or as often as the topology's weights say
+  uniform,  // at random, each equally often, or as often as the topology's weights say
+  turns,    // one after the other; of a topology that varies in time, round after round
   aware,    // quick ones, and those that have learned since the last meeting, more often
 };
 

@@ -1,6 +1,7 @@
 #include "gossip/partner.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <tuple>
 
@@ -33,19 +34,40 @@ void PartnerChooser::refresh(const Membership& membership) {
     roster_.push_back(member->id);
     keys.push_back(topologies::vertex_key(member->name));
   }
-  schedule_ = topology_.among(keys);
-  static_links_ = schedule_->period() == 1 ? schedule_->links(own_index_, 0) : topologies::Links();
+  learn_links(topology_.among(keys));
   std::erase_if(acquaintances_, [&](const auto& entry) {
     const Record* const record = membership.find(entry.first);
     return record == nullptr || !record->is_live();
   });
 }
 
+void PartnerChooser::learn_links(const topologies::Schedule& schedule) {
+  links_.clear();
+  turns_.clear();
+  const bool relative = schedule.weights() == topologies::Weights::relative;
+  std::map<std::uint32_t, double> often;
+  for (std::uint64_t round = 0; round < schedule.period(); ++round) {
+    topologies::Links links = schedule.links(own_index_, round);
+    if (links.empty()) continue;
+    double sum = 0;
+    for (topologies::Link& link : links) sum += link.weight = relative ? link.weight : 1;
+    for (const topologies::Link& link : links) often[link.peer] += link.weight / sum;
+    turns_.push_back(std::move(links));
+  }
+  for (const auto& [peer, weight] : often) links_.push_back({peer, weight});
+  if (policy_ != Partners::turns) {
+    turns_.clear();
+  } else if (schedule.period() == 1) {  // the neighbors one by one, in an order of one's own
+    turns_.clear();
+    for (const topologies::Link& link : links_) turns_.push_back({link});
+    random_.shuffle(std::span(turns_));
+  }
+}
+
 std::optional<PeerId> PartnerChooser::choose(Instant now, const Membership& membership) {
   refresh(membership);
-  topologies::Links links = static_links_;
-  for (std::uint64_t skipped = 0; links.empty() && skipped < schedule_->period(); ++skipped)
-    links = schedule_->links(own_index_, round_++);
+  if (policy_ == Partners::turns) return take_turn(now, membership);
+  topologies::Links links = links_;
   std::erase_if(links, [&](const topologies::Link& link) {
     return !Membership::is_partner(now, *membership.find(roster_[link.peer]));
   });
@@ -59,12 +81,26 @@ std::optional<PeerId> PartnerChooser::choose(Instant now, const Membership& memb
   return roster_[links[k].peer];
 }
 
+// One of the next turn's partners at random; a turn in which nobody can be met is passed over.
+std::optional<PeerId> PartnerChooser::take_turn(Instant now, const Membership& membership) {
+  for (std::size_t passed = 0; passed < turns_.size(); ++passed) {
+    topologies::Links links = turns_[turn_++ % turns_.size()];
+    while (!links.empty()) {
+      const std::size_t drawn = random_.below(links.size());
+      const PeerId id = roster_[links[drawn].peer];
+      if (Membership::is_partner(now, *membership.find(id))) return id;
+      links[drawn] = links.back();
+      links.pop_back();
+    }
+  }
+  return std::nullopt;
+}
+
 // How much each link is preferred, in any unit.
 std::vector<double> PartnerChooser::preferences(const Membership& membership,
                                                 const topologies::Links& links) const {
-  std::vector<double> plain(links.size(), 1);
-  if (schedule_->weights() == topologies::Weights::relative)
-    for (std::size_t k = 0; k < links.size(); ++k) plain[k] = links[k].weight;
+  std::vector<double> plain(links.size());
+  for (std::size_t k = 0; k < links.size(); ++k) plain[k] = links[k].weight;
   if (policy_ == Partners::uniform) return plain;
 
   std::vector<Acquaintance> known(links.size());

@@ -3,6 +3,11 @@
 // neighbors one is drawn, among those an exchange may begin with: not suspect, quarantined, or avoided for a
 // moment because the last exchange with it came to nothing.
 //
+// Asynchronous peers have no round in common. At random, each non-empty round of a topology that varies in time
+// counts the same, and each link in a round: these are the independent draws that randomized gossip is
+// analyzed with (topologies/analysis.h). In turns, no exchange is wasted on the partner of just before, which
+// mixes faster than that (docs/TOPOLOGIES.md).
+//
 // Aware of machines, the draw prefers neighbors with whom an exchange is quick (as NetMax does: Zhou et al.,
 // "Communication-efficient decentralized machine learning over heterogeneous networks", ICDE 2021) and those
 // that have consumed many samples since the last meeting. A quarter of the draws stay as they would be without
@@ -31,8 +36,7 @@ class PartnerChooser {
   // Another topology from now on.
   void follow(topologies::Topology topology);
 
-  // A partner for the next exchange; nullopt where there is none now. Each call is a round of a topology that
-  // varies in time; rounds in which this peer has no link are skipped.
+  // A partner for the next exchange; nullopt where there is none now.
   std::optional<PeerId> choose(Instant now, const Membership& membership);
 
   // An exchange with this member was completed or given up: one of one's own, which took so long, or one of the
@@ -46,17 +50,19 @@ class PartnerChooser {
   };
 
   void refresh(const Membership& membership);
+  void learn_links(const topologies::Schedule& schedule);
+  std::optional<PeerId> take_turn(Instant now, const Membership& membership);
   std::vector<double> preferences(const Membership& membership, const topologies::Links& links) const;
 
   topologies::Topology topology_;
   Partners policy_;
   Random random_;
-  std::uint64_t version_ = UINT64_MAX;            // of the membership that roster_ shows
-  std::vector<PeerId> roster_;                    // vertices in order, this peer included
-  std::optional<topologies::Schedule> schedule_;  // among them
-  topologies::Links static_links_;                // of a schedule that does not vary
+  std::uint64_t version_ = UINT64_MAX;   // of the membership that roster_ shows
+  std::vector<PeerId> roster_;           // vertices in order, this peer included
   std::uint32_t own_index_ = 0;
-  std::uint64_t round_ = 0;
+  topologies::Links links_;              // of all rounds, weighted by how often each is to be drawn
+  std::vector<topologies::Links> turns_;  // of a chooser in turns: whom it may take, turn by turn
+  std::size_t turn_ = 0;
   std::map<PeerId, Acquaintance> acquaintances_;  // of an aware chooser
 };
 

@@ -58,8 +58,10 @@ Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_
     } else if (key == "gossip.partners") {
       if (value == "aware") {
         partners = Partners::aware;
+      } else if (value == "turns") {
+        partners = Partners::turns;
       } else if (value != "uniform") {
-        return bad("uniform or aware");
+        return bad("uniform, turns or aware");
       }
     } else if (key == "gossip.every") {
       const auto parsed = parse_pace(value);

@@ -79,7 +79,7 @@ void draw_run(Random& random, WorldOptions& world) {
                                  gossip::Rule::pairwise,
                                  pace,
                                  {},
-                                 random.chance(0.3) ? gossip::Partners::aware : gossip::Partners::uniform};
+                                 static_cast<gossip::Partners>(random.below(3))};
   world.arena_floats = 16 + random.below(1009);
   const std::size_t chunks = 1 + random.below(8);
   world.chunk_floats = (world.arena_floats + chunks - 1) / chunks;

@@ -133,6 +133,45 @@ TEST_CASE("there is nobody to choose alone, or when all the others are suspect")
   REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership));
 }
 
+TEST_CASE("of a topology that varies in time each round is drawn equally often, and rounds without a link never") {
+  constexpr std::uint32_t kPeers = 7;  // p1 has no link in some rounds
+  Swarm swarm("base:k=1");
+  for (std::uint64_t k = 2; k <= kPeers; ++k) swarm.tell(member(k));
+  const auto schedule = topologies::Topology::parse("base:k=1")->among(kPeers);
+  std::map<std::uint64_t, double> expected;
+  double rounds = 0;
+  for (std::uint64_t round = 0; round < schedule.period(); ++round) {
+    const auto links = schedule.links(0, round);
+    rounds += links.empty() ? 0 : 1;
+    for (const auto& link : links) expected[link.peer + 1] += 1.0 / static_cast<double>(links.size());
+  }
+  REQUIRE(rounds < static_cast<double>(schedule.period()));
+  const auto drawn = swarm.draw(20000);
+  REQUIRE(drawn.size() == expected.size());
+  for (const auto& [id, share] : expected) REQUIRE(std::abs(drawn.at(id) - 20000 * share / rounds) < 400);
+}
+
+TEST_CASE("in turns, everyone is taken once before anyone is taken again; a suspect's turn passes") {
+  Swarm swarm("complete", Partners::turns);
+  for (std::uint64_t k = 2; k <= 6; ++k) swarm.tell(member(k));
+  for (const auto& [id, times] : swarm.draw(500)) REQUIRE(times == 100);
+  for (int k = 0; k < 20; ++k) REQUIRE(swarm.draw(5).size() == 5);
+  swarm.tell(said_to_be(member(4), Liveness::suspect));
+  const auto drawn = swarm.draw(400);
+  REQUIRE(drawn.size() == 4);
+  for (const auto& [id, times] : drawn) REQUIRE(std::abs(times - 100) <= 100);
+  for (std::uint64_t k : {2, 3, 5, 6}) swarm.tell(said_to_be(member(k), Liveness::suspect));
+  REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership));
+}
+
+TEST_CASE("in turns, the rounds of a topology that varies in time follow one another") {
+  Swarm swarm("one-peer-exponential", Partners::turns);
+  for (std::uint64_t k = 2; k <= 8; ++k) swarm.tell(member(k));
+  for (int period = 0; period < 5; ++period)
+    for (const std::uint64_t hop : {1, 2, 4})
+      REQUIRE(swarm.chooser.choose(at(0s), swarm.membership) == PeerId{1 + hop});
+}
+
 TEST_CASE("aware of machines, quick neighbors are drawn more often, and no link less than a quarter as often") {
   Swarm swarm("complete", Partners::aware);
   for (std::uint64_t k = 2; k <= 5; ++k) swarm.tell(member(k));
