@@ -28,6 +28,7 @@ Record& Members::insert(Record record) {
   STARLING_CHECK(index == ids_.size() || ids_[index] != id);
   digest_[bucket_of(id)] += hash_of(record.member);
   ids_.insert(ids_.begin() + static_cast<std::ptrdiff_t>(index), id);
+  homes_.insert(homes_.begin() + static_cast<std::ptrdiff_t>(index), hash_of(record.member.address));
   return *records_.insert(records_.begin() + static_cast<std::ptrdiff_t>(index), std::move(record));
 }
 
@@ -36,6 +37,7 @@ void Members::erase(PeerId id) {
   STARLING_CHECK(index < ids_.size() && ids_[index] == id);
   digest_[bucket_of(id)] -= hash_of(records_[index].member);
   ids_.erase(ids_.begin() + static_cast<std::ptrdiff_t>(index));
+  homes_.erase(homes_.begin() + static_cast<std::ptrdiff_t>(index));
   records_.erase(records_.begin() + static_cast<std::ptrdiff_t>(index));
 }
 
@@ -48,6 +50,10 @@ std::uint64_t Members::hash_of(const wire::Member& m) {
   const std::array<std::uint64_t, 2> words{
       m.id.value, std::uint64_t{m.incarnation} << 8 | static_cast<std::uint64_t>(m.phase)};
   return hash64(std::as_bytes(std::span(words)));
+}
+
+std::uint32_t Members::hash_of(const Address& address) {
+  return static_cast<std::uint32_t>(hash64(address.host, address.port));
 }
 
 bool Record::accuse(PeerId accuser) {

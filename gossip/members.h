@@ -52,6 +52,13 @@ class Members {
   // The first record whose id is not less than `id`; its index, size() if there is none.
   std::size_t lower_bound(PeerId id) const;
   Record& at(std::size_t index) { return records_[index]; }
+  // f(record) for every record whose member listens there, in the order of ids. f may change() it.
+  template <class F>
+  void for_each_at(const Address& address, F f) {
+    const std::uint32_t hash = hash_of(address);
+    for (std::size_t i = 0; i < records_.size(); ++i)
+      if (homes_[i] == hash && records_[i].member.address == address) f(records_[i]);
+  }
 
   // REQUIRES: no record has this id.
   Record& insert(Record record);
@@ -64,6 +71,7 @@ class Members {
     bucket -= hash_of(record.member);
     change(record);
     bucket += hash_of(record.member);
+    homes_[static_cast<std::size_t>(&record - records_.data())] = hash_of(record.member.address);
   }
 
   const std::array<std::uint64_t, wire::kDigestBuckets>& digest() const { return digest_; }
@@ -73,7 +81,11 @@ class Members {
   static std::uint64_t hash_of(const wire::Member& member);
 
  private:
-  std::vector<PeerId> ids_;  // of records_, close together: what find() searches
+  static std::uint32_t hash_of(const Address& address);
+
+  // Of records_, close together: what is searched.
+  std::vector<PeerId> ids_;
+  std::vector<std::uint32_t> homes_;  // hashes of addresses
   std::vector<Record> records_;
   std::array<std::uint64_t, wire::kDigestBuckets> digest_{};
 };

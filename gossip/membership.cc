@@ -175,15 +175,11 @@ void Membership::warn(Instant now, Record& record, std::vector<Action>& out) {
 
 // Whoever listens at this address, nobody else does: earlier instances there are gone.
 void Membership::supersede(Instant now, PeerId by, const Address& address, std::vector<Action>& out) {
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    Record& record = members_.at(i);
-    if (record.member.id == by || record.superseded || record.member.address.port != address.port ||
-        record.member.address.host != address.host) {
-      continue;
-    }
+  members_.for_each_at(address, [&](Record& record) {
+    if (record.member.id == by || record.superseded) return;
     record.superseded = true;
     if (record.is_live()) set_liveness(now, record, Liveness::failed, out);
-  }
+  });
 }
 
 void Membership::on_ping(Instant now, PeerId from, const Address& address, const wire::Ping& ping,
@@ -550,15 +546,11 @@ void Membership::take_progress(Record& record, std::uint64_t samples) {
 }
 
 void Membership::unreachable(Instant now, const Address& address, std::vector<Action>& out) {
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    Record& record = members_.at(i);
-    if (record.member.address.port != address.port || record.member.liveness != Liveness::alive ||
-        record.member.address.host != address.host) {
-      continue;
-    }
+  members_.for_each_at(address, [&](Record& record) {
+    if (record.member.liveness != Liveness::alive) return;
     record.last_heard.reset();
     accuse(now, record, self_.id, out);
-  }
+  });
 }
 
 // ---- what is told ----

@@ -15,13 +15,15 @@ namespace {
 constexpr std::size_t kLabelBytesMax = 64;  // as peers' names
 constexpr std::uint32_t kNodesMax = 65'536;
 
-// For sentences: at most 80 bytes, without control characters.
-std::string quoted(std::string_view text) {
-  constexpr std::size_t kShown = 80;
-  std::string shown(text.substr(0, kShown));
+// For sentences: at most so many bytes, without control characters.
+std::string printable(std::string_view text, std::size_t most) {
+  std::string shown(text.substr(0, most));
   std::replace_if(
       shown.begin(), shown.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, '?');
-  return "'" + shown + (text.size() > kShown ? "...'" : "'");
+  return shown + (text.size() > most ? "..." : "");
+}
+std::string quoted(std::string_view text) {
+  return "'" + printable(text, 80) + "'";
 }
 
 std::string at_line(std::size_t line) {
@@ -359,8 +361,7 @@ Result<GraphFile> read_graph_name(std::string_view name) {
     for (bool more = true; more;) {
       more = group.find(',') != std::string_view::npos;
       std::string_view target = take(group, ',');
-      const std::string place =
-          "link " + std::string(first.substr(0, 10)) + ":" + std::string(target.substr(0, 40));
+      const std::string place = "link " + printable(first, 10) + ":" + printable(target, 40);
       const std::size_t star = target.find('*');
       double weight = 1;
       if (star != std::string_view::npos) {
