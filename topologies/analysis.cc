@@ -121,7 +121,7 @@ Result<Analysis> analyze(const Schedule& schedule, std::optional<Mixing> mixing)
       rounds.push_back(std::move(*w));
     }
     describe_rounds(rounds, a);
-  }
+  }  // each of these goes before the next comes: they are as large as the graph
   const auto clocks = edge_clocks(schedule);
   if (!clocks) return clocks.error();
   describe_gossip(*clocks, a);

@@ -1,6 +1,7 @@
 // Asynchronous pairwise gossip, as topologies/analysis.h describes it: who meets whom how often, and how fast that
 // makes all agree.
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -136,6 +137,11 @@ class SecondMoments {
 }  // namespace
 
 Result<std::vector<EdgeClock>> edge_clocks(const Schedule& schedule) {
+  if (schedule.period() == 1) {
+    const auto graph = Graph::of(schedule);
+    if (!graph) return graph.error();
+    return edge_clocks(*graph);
+  }
   const bool relative = schedule.weights() == Weights::relative;
   std::vector<EdgeClock> clocks;
   std::vector<Links> rounds;
@@ -158,15 +164,31 @@ Result<std::vector<EdgeClock>> edge_clocks(const Schedule& schedule) {
 std::vector<EdgeClock> edge_clocks(const Graph& graph) {
   const bool relative = graph.weights_kind() == Weights::relative;
   std::vector<EdgeClock> clocks;
-  clocks.reserve(graph.link_count());
-  Links links;
-  for (std::uint32_t i = 0; i < graph.nodes(); ++i) {
-    links.clear();
-    for (std::size_t k = 0; k < graph.degree(i); ++k)
-      links.push_back({graph.neighbors(i)[k], relative ? graph.weights(i)[k] : 1});
-    add_clocks(i, links, relative, 1.0 / graph.nodes(), clocks);
+  clocks.reserve(graph.edge_count());
+  if (graph.directed()) {
+    Links links;
+    for (std::uint32_t i = 0; i < graph.nodes(); ++i) {
+      links.clear();
+      for (std::size_t k = 0; k < graph.degree(i); ++k)
+        links.push_back({graph.neighbors(i)[k], relative ? graph.weights(i)[k] : 1});
+      add_clocks(i, links, relative, 1.0 / graph.nodes(), clocks);
+    }
+    return merged(std::move(clocks));
   }
-  return merged(std::move(clocks));
+  // Without directions every edge is met once in order, and its two ends' strengths say the rest.
+  std::vector<double> strength(graph.nodes());
+  for (std::uint32_t i = 0; i < graph.nodes(); ++i) {
+    const auto weights = graph.weights(i);
+    strength[i] = relative ? std::accumulate(weights.begin(), weights.end(), 0.0) : graph.degree(i);
+  }
+  for (std::uint32_t i = 0; i < graph.nodes(); ++i) {
+    for (std::size_t k = 0; k < graph.degree(i); ++k) {
+      const std::uint32_t j = graph.neighbors(i)[k];
+      const double weight = relative ? graph.weights(i)[k] : 1;
+      if (i < j) clocks.push_back({i, j, weight * (1 / strength[i] + 1 / strength[j]) / graph.nodes()});
+    }
+  }
+  return clocks;
 }
 
 std::optional<double> consensus_factor(std::uint32_t nodes, std::span<const EdgeClock> clocks) {
