@@ -36,30 +36,30 @@ std::string model_json(const models::Plan& plan, const ModelMemory& memory) {
                       {"flops_forward", layer.flops_forward}});
   }
   return to_line({{"name", plan.spec.name},
-               {"input", shape_json(plan.spec.input)},
-               {"classes", plan.classes},
-               {"parameters", plan.layout.parameter_count()},
-               {"flops_forward", flops},
-               {"batch_size", memory.batch_size},
-               {"weights_bytes", memory.weights_bytes},
-               {"gradients_bytes", memory.gradients_bytes},
-               {"optimizer_bytes", memory.optimizer_bytes},
-               {"activations_bytes", memory.activations_bytes},
-               {"memory_bytes", memory.total()},
-               {"layers", layers}});
+                  {"input", shape_json(plan.spec.input)},
+                  {"classes", plan.classes},
+                  {"parameters", plan.layout.parameter_count()},
+                  {"flops_forward", flops},
+                  {"batch_size", memory.batch_size},
+                  {"weights_bytes", memory.weights_bytes},
+                  {"gradients_bytes", memory.gradients_bytes},
+                  {"optimizer_bytes", memory.optimizer_bytes},
+                  {"activations_bytes", memory.activations_bytes},
+                  {"memory_bytes", memory.total()},
+                  {"layers", layers}});
 }
 
 std::string data_json(const datasets::Info& info) {
   return to_line({{"name", info.name},
-               {"shape", json::array({info.shape.channels, info.shape.height, info.shape.width})},
-               {"classes", info.classes},
-               {"train_samples", info.train_samples},
-               {"test_samples", info.test_samples},
-               {"train_per_class", info.train_per_class},
-               {"test_per_class", info.test_per_class},
-               {"mean", info.mean},
-               {"deviation", info.deviation},
-               {"memory_bytes", info.memory_bytes}});
+                  {"shape", json::array({info.shape.channels, info.shape.height, info.shape.width})},
+                  {"classes", info.classes},
+                  {"train_samples", info.train_samples},
+                  {"test_samples", info.test_samples},
+                  {"train_per_class", info.train_per_class},
+                  {"test_per_class", info.test_per_class},
+                  {"mean", info.mean},
+                  {"deviation", info.deviation},
+                  {"memory_bytes", info.memory_bytes}});
 }
 
 std::string topology_json(const std::string& name, const topologies::Analysis& analysis,
@@ -96,12 +96,12 @@ std::string topology_json(const std::string& name, const topologies::Analysis& a
 
 std::string evaluation_json(const Evaluated& evaluated) {
   return to_line({{"checkpoint", evaluated.checkpoint},
-               {"model", evaluated.model},
-               {"data", evaluated.data},
-               {"parameters", evaluated.parameters},
-               {"samples", evaluated.samples},
-               {"accuracy", evaluated.score.accuracy},
-               {"loss", evaluated.score.loss}});
+                  {"model", evaluated.model},
+                  {"data", evaluated.data},
+                  {"parameters", evaluated.parameters},
+                  {"samples", evaluated.samples},
+                  {"accuracy", evaluated.score.accuracy},
+                  {"loss", evaluated.score.loss}});
 }
 
 }  // namespace starling::cli

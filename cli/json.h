@@ -33,7 +33,7 @@ std::string data_json(const datasets::Info& info);
 struct Traffic {
   std::string model;
   std::size_t parameters = 0;
-  double bytes_per_round = 0;     // that a peer sends in a lock-step round, in the mean
+  double bytes_per_round = 0;          // that a peer sends in a lock-step round, in the mean
   std::size_t bytes_per_exchange = 0;  // of a pairwise exchange, each way
 };
 std::string topology_json(const std::string& name, const topologies::Analysis& analysis,

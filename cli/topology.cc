@@ -61,7 +61,10 @@ void describe_shape(const topologies::Analysis& a, std::string& text) {
       a.degree_min == a.degree_max ? std::to_string(a.degree_min)
                                    : fmt::format("{} to {}", a.degree_min, a.degree_max),
       fmt::format("{:.4g} in the mean", a.degree_mean));
-  row(text, "diameter", a.diameter ? std::to_string(*a.diameter) : a.connected ? "not known" : "none",
+  row(text, "diameter",
+      a.diameter    ? std::to_string(*a.diameter)
+      : a.connected ? "not known"
+                    : "none",
       a.connected ? "hops between the two that are farthest apart" : "not everyone reaches everyone");
   if (a.period > 1) row(text, "period", std::to_string(a.period), "rounds, after which the links repeat");
 }
@@ -97,8 +100,8 @@ void describe_traffic(const Traffic& traffic, std::string& text) {
   row(text, "an exchange", format_bytes(static_cast<double>(traffic.bytes_per_exchange)), "each way");
 }
 
-std::string analysis_text(const std::string& name, const topologies::Graph& graph, const topologies::Analysis& a,
-                          const std::optional<Traffic>& traffic) {
+std::string analysis_text(const std::string& name, const topologies::Graph& graph,
+                          const topologies::Analysis& a, const std::optional<Traffic>& traffic) {
   std::string text =
       fmt::format("{} among {} {}: {} {}{}, {}{}\n", name, a.nodes, a.nodes == 1 ? "peer" : "peers", a.edges,
                   a.directed ? "directed link" : "link", a.edges == 1 ? "" : "s",
@@ -116,7 +119,8 @@ std::string analysis_text(const std::string& name, const topologies::Graph& grap
 
 // The figures beneath a drawing.
 std::string caption(const topologies::Analysis& a) {
-  std::string text = fmt::format("{} peers, {} {}", a.nodes, a.edges, a.directed ? "directed links" : "links");
+  std::string text =
+      fmt::format("{} peers, {} {}", a.nodes, a.edges, a.directed ? "directed links" : "links");
   if (a.period > 1) text += fmt::format(" over {} rounds", a.period);
   if (a.exact_after && a.period > 1)
     text += ", exact average after them";
@@ -128,7 +132,8 @@ std::string caption(const topologies::Analysis& a) {
 }
 
 // What lock-step rounds and exchanges of that model would send.
-Result<std::optional<Traffic>> read_traffic(const Arguments& arguments, const topologies::Analysis& analysis) {
+Result<std::optional<Traffic>> read_traffic(const Arguments& arguments,
+                                            const topologies::Analysis& analysis) {
   const auto model = arguments.get("--model");
   if (!model) {
     if (arguments.has("--data")) return Error{"--data says what --model is for, which is missing"};
@@ -170,7 +175,8 @@ Result<std::string> document(const Arguments& arguments, const Request& request)
   if (request.format == "svg") {
     const auto panels = topologies::panels(request.schedule);
     if (!panels) return panels.error();
-    return topologies::to_svg(*panels, topologies::layout(*graph, request.name), request.name, caption(*analysis));
+    return topologies::to_svg(*panels, topologies::layout(*graph, request.name), request.name,
+                              caption(*analysis));
   }
   const auto traffic = read_traffic(arguments, *analysis);
   if (!traffic) return traffic.error();
@@ -217,7 +223,9 @@ int show(const Arguments& arguments) {
     return kExitDone;
   }
   std::ofstream file(*path, std::ios::binary | std::ios::trunc);
-  if (!file) return refuse(arguments, "--out: '" + *path + "' cannot be written; a file in a folder that exists is right");
+  if (!file)
+    return refuse(arguments,
+                  "--out: '" + *path + "' cannot be written; a file in a folder that exists is right");
   file << *text << std::flush;
   if (!file) return fail(arguments, "'" + *path + "' could not be written to its end; is the disk full?");
   return kExitDone;
@@ -230,18 +238,20 @@ Command topology_list_command() {
 }
 
 Command topology_show_command() {
-  return {"topology show",
-          "degree, diameter, spectral gap, predicted consensus rate; drawings",
-          {{"NAME", "a name of `topology list`"}},
-          {{"--peers", "N", "how many peers"},
-           {"--format", "NAME", "text, json, dot, svg or edges (default text)"},
-           {"--mixing", "NAME", "weights of lock-step rounds: metropolis, uniform, lazy or push-sum (default: "
-                                "the topology's own, or push-sum where it is directed, or metropolis)"},
-           {"--model", "NAME", "also what exchanging this network costs"},
-           {"--data", "NAME-OR-PATH", "whose images and classes the model is for (default 1x28x28, 10 classes)"},
-           {"--out", "FILE", "write there instead of to standard output"},
-           {"--json", "", "the same as --format json"}},
-          show};
+  return {
+      "topology show",
+      "degree, diameter, spectral gap, predicted consensus rate; drawings",
+      {{"NAME", "a name of `topology list`"}},
+      {{"--peers", "N", "how many peers"},
+       {"--format", "NAME", "text, json, dot, svg or edges (default text)"},
+       {"--mixing", "NAME",
+        "weights of lock-step rounds: metropolis, uniform, lazy or push-sum (default: "
+        "the topology's own, or push-sum where it is directed, or metropolis)"},
+       {"--model", "NAME", "also what exchanging this network costs"},
+       {"--data", "NAME-OR-PATH", "whose images and classes the model is for (default 1x28x28, 10 classes)"},
+       {"--out", "FILE", "write there instead of to standard output"},
+       {"--json", "", "the same as --format json"}},
+      show};
 }
 
 }  // namespace starling::cli

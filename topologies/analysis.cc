@@ -13,7 +13,7 @@ namespace starling::topologies {
 namespace {
 
 constexpr std::size_t kEntriesMax = std::size_t{1} << 27;  // of a period's matrices together
-constexpr double kExact = 1e-9;                            // as in spectrum.cc: a modulus that is 0 but for rounding
+constexpr double kExact = 1e-9;  // as in spectrum.cc: a modulus that is 0 but for rounding
 
 Mixing default_mixing(const Graph& graph) {
   if (graph.weights_kind() == Weights::mixing) return Mixing::given;
@@ -52,7 +52,8 @@ std::optional<double> gap(const MixingMatrix& w, Mixing mixing) {
 }
 
 void describe_rounds(std::span<const MixingMatrix> rounds, Analysis& a) {
-  a.mean_preserved = a.mixing == Mixing::push_sum || std::all_of(rounds.begin(), rounds.end(), is_doubly_stochastic);
+  a.mean_preserved =
+      a.mixing == Mixing::push_sum || std::all_of(rounds.begin(), rounds.end(), is_doubly_stochastic);
   double entries = 0;
   for (const MixingMatrix& w : rounds) entries += static_cast<double>(w.from.size() - w.nodes());
   a.period = rounds.size();
@@ -116,8 +117,9 @@ Result<Analysis> analyze(const Schedule& schedule, std::optional<Mixing> mixing)
       entries += w->from.size();
       if (entries > kEntriesMax)
         return Error{"a schedule of " + std::to_string(schedule.period()) + " rounds among " +
-                     std::to_string(schedule.peers()) + " peers is too large to be looked at as a whole; up to " +
-                     std::to_string(kEntriesMax) + " links over all rounds are right"};
+                     std::to_string(schedule.peers()) +
+                     " peers is too large to be looked at as a whole; up to " + std::to_string(kEntriesMax) +
+                     " links over all rounds are right"};
       rounds.push_back(std::move(*w));
     }
     describe_rounds(rounds, a);

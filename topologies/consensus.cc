@@ -1,5 +1,5 @@
-// Asynchronous pairwise gossip, as topologies/analysis.h describes it: who meets whom how often, and how fast that
-// makes all agree.
+// Asynchronous pairwise gossip, as topologies/analysis.h describes it: who meets whom how often, and how fast
+// that makes all agree.
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -16,12 +16,13 @@ constexpr std::size_t kClocksMax = std::size_t{1} << 26;
 constexpr double kWorkMax = 3e9;  // multiplications that the iteration may cost in all
 
 // Adds what a peer's links of one round contribute, if it begins with probability `begins`.
-void add_clocks(std::uint32_t peer, const Links& links, bool relative, double begins, std::vector<EdgeClock>& to) {
+void add_clocks(std::uint32_t peer, const Links& links, bool relative, double begins,
+                std::vector<EdgeClock>& to) {
   double sum = 0;
   for (const Link& link : links) sum += relative ? link.weight : 1;
   for (const Link& link : links)
-    to.push_back({std::min(peer, link.peer), std::max(peer, link.peer),
-                  begins * (relative ? link.weight : 1) / sum});
+    to.push_back(
+        {std::min(peer, link.peer), std::max(peer, link.peer), begins * (relative ? link.weight : 1) / sum});
 }
 
 // Sorted, with equal pairs added up.
@@ -40,8 +41,8 @@ std::vector<EdgeClock> merged(std::vector<EdgeClock> clocks) {
   return clocks;
 }
 
-// E[W] = I - L_p / 2: symmetric and doubly stochastic. The clocks are sorted by (i, j), so each row is filled in
-// order: first from those below, then itself, then from those above.
+// E[W] = I - L_p / 2: symmetric and doubly stochastic. The clocks are sorted by (i, j), so each row is filled
+// in order: first from those below, then itself, then from those above.
 MixingMatrix expected_mixing(std::uint32_t nodes, std::span<const EdgeClock> clocks) {
   MixingMatrix w;
   w.begin.assign(std::size_t{nodes} + 1, 0);
@@ -71,15 +72,16 @@ MixingMatrix expected_mixing(std::uint32_t nodes, std::span<const EdgeClock> clo
   return w;
 }
 
-// The map T: M -> sum_e p_e W_e M W_e (and M stays where no edge is drawn), on symmetric matrices of [n, n] as
-// vectors. It is close to the identity, so what is iterated is I - (I - T) / scale, with the scale that makes its
-// eigenvalues fill [0, 1]: those of I - T are at most those of M -> (L_p M + M L_p) / 2, so twice the greatest
-// rate of a node. Results are symmetric to the last bit: Lanczos would blow an antisymmetric part up, since the map
-// of it is none of the symmetric map that the recurrence counts on. Matrices along the vector of ones are projected
-// out: P . P with P = I - 11'/n.
+// The map T: M -> sum_e p_e W_e M W_e (and M stays where no edge is drawn), on symmetric matrices of [n, n]
+// as vectors. It is close to the identity, so what is iterated is I - (I - T) / scale, with the scale that
+// makes its eigenvalues fill [0, 1]: those of I - T are at most those of M -> (L_p M + M L_p) / 2, so twice
+// the greatest rate of a node. Results are symmetric to the last bit: Lanczos would blow an antisymmetric
+// part up, since the map of it is none of the symmetric map that the recurrence counts on. Matrices along the
+// vector of ones are projected out: P . P with P = I - 11'/n.
 class SecondMoments {
  public:
-  SecondMoments(std::size_t n, std::span<const EdgeClock> clocks) : n_(n), clocks_(clocks), rows_(n * n), means_(n) {
+  SecondMoments(std::size_t n, std::span<const EdgeClock> clocks)
+      : n_(n), clocks_(clocks), rows_(n * n), means_(n) {
     std::vector<double> rate(n);
     for (const EdgeClock& e : clocks) {
       rate[e.i] += e.probability;
@@ -90,8 +92,8 @@ class SecondMoments {
 
   double scale() const { return scale_; }
 
-  // W = I - u u'/2 with u = e_i - e_j, so W m W = m - (u v' + v u')/2 + (u'v) u u'/4 with v = m u: two rows and
-  // two columns change. Collecting u v' alone and adding its transpose in the end halves the work.
+  // W = I - u u'/2 with u = e_i - e_j, so W m W = m - (u v' + v u')/2 + (u'v) u u'/4 with v = m u: two rows
+  // and two columns change. Collecting u v' alone and adding its transpose in the end halves the work.
   void apply(const double* m, double* out) {
     std::fill(rows_.begin(), rows_.end(), 0.0);
     for (const EdgeClock& e : clocks_) {
@@ -202,8 +204,9 @@ std::optional<double> consensus_factor(std::uint32_t nodes, std::span<const Edge
   std::vector<double> start(n * n, -1.0 / static_cast<double>(n));
   for (std::size_t i = 0; i < n; ++i) start[i * n + i] += 1;
   const double work = static_cast<double>(5 * clocks.size() * n + 12 * n * n);
-  const auto greatest = greatest_eigenvalue([&](auto m, auto out) { map.apply(m.data(), out.data()); }, std::move(start),
-                                          static_cast<int>(std::clamp(kWorkMax / work, 16.0, 30'000.0)));
+  const auto greatest =
+      greatest_eigenvalue([&](auto m, auto out) { map.apply(m.data(), out.data()); }, std::move(start),
+                          static_cast<int>(std::clamp(kWorkMax / work, 16.0, 30'000.0)));
   if (!greatest) return std::nullopt;
   return std::clamp(1 - map.scale() * (1 - *greatest), 0.0, 1.0);
 }

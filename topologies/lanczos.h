@@ -1,7 +1,8 @@
-// The greatest eigenvalue of a symmetric operator that is known only by what it does to a vector (Lanczos 1950;
-// Paige 1972 on why it works without reorthogonalization when, as here, only an extreme eigenvalue is wanted and
-// copies of it do no harm). For the second-moment map of consensus.cc: an iteration that never restarts stays
-// among the few dimensions that the graph's symmetries leave to its start, where restarted ones wander off.
+// The greatest eigenvalue of a symmetric operator that is known only by what it does to a vector (Lanczos
+// 1950; Paige 1972 on why it works without reorthogonalization when, as here, only an extreme eigenvalue is
+// wanted and copies of it do no harm). For the second-moment map of consensus.cc: an iteration that never
+// restarts stays among the few dimensions that the graph's symmetries leave to its start, where restarted
+// ones wander off.
 #pragma once
 
 #include <functional>

@@ -48,19 +48,19 @@ Layout torus(const Graph& graph) {
   return points;
 }
 
-// A step along each bit: two for a square, one askew for a cube; then cubes beside cubes, slightly askew too, so that
-// no two lines coincide.
+// A step along each bit: two for a square, one askew for a cube; then cubes beside cubes, slightly askew too,
+// so that no two lines coincide.
 Layout hypercube(std::uint32_t n) {
   Layout points(n);
   for (std::uint32_t i = 0; i < n; ++i) {
     for (std::uint32_t bits = i; bits != 0; bits &= bits - 1) {
       const int bit = std::countr_zero(bits);
-      const double far = 2.0 * std::exp2((bit - 3) / 2);
+      const double far = 2.0 * std::exp2((bit - 3) / 2), skew = (bit - 3) / 2 % 2 == 0 ? 0.14 : -0.22;
       const Point step = bit == 0   ? Point{1, 0}
                          : bit == 1 ? Point{0, 1}
                          : bit == 2 ? Point{0.42, -0.36}
-                         : bit % 2 ? Point{far, -0.14 * far}
-                                    : Point{0.14 * far, far};
+                         : bit % 2  ? Point{far, -skew * far}
+                                    : Point{skew * far, far};
       points[i].x += step.x;
       points[i].y += step.y;
     }
@@ -93,8 +93,8 @@ Layout dumbbell(std::uint32_t n) {
   return points;
 }
 
-// The two vectors that repeated mixing forgets last: near in the graph is near in them (Hall, "An r-dimensional
-// quadratic placement algorithm", Management Science 17, 1970).
+// The two vectors that repeated mixing forgets last: near in the graph is near in them (Hall, "An
+// r-dimensional quadratic placement algorithm", Management Science 17, 1970).
 Layout spectral(const Graph& graph) {
   const std::size_t n = graph.nodes();
   const MixingMatrix w = *mixing_matrix(graph, Mixing::lazy);
@@ -131,8 +131,9 @@ Layout spectral(const Graph& graph) {
   return points;
 }
 
-// Nodes as far apart as they are in hops, near ones above all: each in turn moves to where those around it would have
-// it (Gansner, Koren & North, "Graph drawing by stress majorization", GD 2004, section 2, weights 1/d^2).
+// Nodes as far apart as they are in hops, near ones above all: each in turn moves to where those around it
+// would have it (Gansner, Koren & North, "Graph drawing by stress majorization", GD 2004, section 2, weights
+// 1/d^2).
 Layout stress(const Graph& directed) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> links;
   directed.for_each_edge([&](std::uint32_t i, std::uint32_t j) { links.emplace_back(i, j); });

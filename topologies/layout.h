@@ -13,10 +13,11 @@ struct Point {
 };
 using Layout = std::vector<Point>;  // [nodes]
 
-// For the graph of the topology that is called so. A line is a line, a star has its hub in the middle, a torus is a
-// grid, a hypercube cubes beside cubes, a tree has levels, a dumbbell two circles; families that are drawn at random
-// and graphs from files are laid out by their distances; all others lie on a circle, number 0 at the top, clockwise.
-// Fills [-1, 1] in its longer direction, around 0. The same for the same graph, always. No two nodes coincide.
+// For the graph of the topology that is called so. A line is a line, a star has its hub in the middle, a
+// torus is a grid, a hypercube cubes beside cubes, a tree has levels, a dumbbell two circles; families that
+// are drawn at random and graphs from files are laid out by their distances; all others lie on a circle,
+// number 0 at the top, clockwise. Fills [-1, 1] in its longer direction, around 0. The same for the same
+// graph, always. No two nodes coincide.
 Layout layout(const Graph& graph, std::string_view topology_name);
 
 // Beyond so many nodes distances are too many, and a graph lies on a circle instead.

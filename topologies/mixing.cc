@@ -24,8 +24,8 @@ std::vector<double> strengths(const Graph& graph) {
   return sums;
 }
 
-// How many entries each row has, as running sums: the links that end in it (begin in it, where `by_sender`), and
-// its own.
+// How many entries each row has, as running sums: the links that end in it (begin in it, where `by_sender`),
+// and its own.
 std::vector<std::size_t> row_begins(const Graph& graph, bool by_sender) {
   std::vector<std::size_t> begin(std::size_t{graph.nodes()} + 1);
   for (std::uint32_t i = 0; i < graph.nodes(); ++i) {
@@ -62,7 +62,8 @@ Result<MixingMatrix> mixing_matrix(const Graph& graph, Mixing mixing) {
     return Error{"mixing '" + std::string(to_string(mixing)) +
                  "' asks for an undirected topology; push-sum and uniform serve directed ones"};
   if (mixing == Mixing::given && graph.weights_kind() != Weights::mixing)
-    return Error{"this topology brings no mixing matrix of its own; metropolis, uniform, lazy and push-sum are right"};
+    return Error{
+        "this topology brings no mixing matrix of its own; metropolis, uniform, lazy and push-sum are right"};
   const std::vector<double> strength = strengths(graph);
   const auto link_weight = [&](std::uint32_t i, std::size_t k) {
     const double a = graph.weights_kind() == Weights::equal ? 1 : graph.weights(i)[k];
@@ -73,8 +74,8 @@ Result<MixingMatrix> mixing_matrix(const Graph& graph, Mixing mixing) {
     return mixing == Mixing::lazy ? share / 2 : share;
   };
 
-  // What i sends, its receivers take: an entry of their rows. Only in the mean of one's own neighborhood does the
-  // link from i to j say what i takes of j.
+  // What i sends, its receivers take: an entry of their rows. Only in the mean of one's own neighborhood does
+  // the link from i to j say what i takes of j.
   const bool by_sender = mixing == Mixing::uniform;
   MixingMatrix w;
   w.begin = row_begins(graph, by_sender);

@@ -26,8 +26,8 @@ std::size_t search(const Graph& graph, std::uint32_t from, std::vector<std::uint
   return queue.size();
 }
 
-// The diameter of a connected graph by rumors that spread a hop a round (from the receivers' side: against the
-// arcs), 64 origins to a word: quick where the diameter is small, as large graphs' mostly is.
+// The diameter of a connected graph by rumors that spread a hop a round (from the receivers' side: against
+// the arcs), 64 origins to a word: quick where the diameter is small, as large graphs' mostly is.
 std::uint32_t spread(const Graph& graph) {
   const std::uint32_t n = graph.nodes();
   std::vector<std::uint64_t> known(n), next(n);
@@ -118,7 +118,8 @@ std::optional<std::uint32_t> diameter(const Graph& graph) {
   std::vector<std::uint32_t> hops, queue;
   search(graph, 0, hops, queue);
   const std::uint32_t farthest = queue.back(), radius = hops[farthest];
-  if (!graph.directed() && links == 2 * (n - 1)) {  // a tree: from a farthest node it is as far as it ever gets
+  if (!graph.directed() &&
+      links == 2 * (n - 1)) {  // a tree: from a farthest node it is as far as it ever gets
     search(graph, farthest, hops, queue);
     return hops[queue.back()];
   }

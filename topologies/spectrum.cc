@@ -4,11 +4,11 @@
 #pragma GCC diagnostic ignored "-Wuse-after-free"  // a false alarm of GCC 12 on a vector inside Spectra
 #endif
 
-#include <Eigen/Eigenvalues>
-#include <Eigen/SparseCholesky>
 #include <Spectra/GenEigsSolver.h>
 #include <Spectra/SymEigsShiftSolver.h>
 #include <Spectra/SymEigsSolver.h>
+#include <Eigen/Eigenvalues>
+#include <Eigen/SparseCholesky>
 
 #include <algorithm>
 #include <cmath>
@@ -25,12 +25,13 @@ using Vector = Eigen::VectorXd;
 using Map = Eigen::Map<const Vector>;
 
 constexpr Index kDenseSymmetricMax = 512, kDenseGeneralMax = 300;
-constexpr double kMultiplicationsMax = 2e9;   // of an iteration
-constexpr double kFactorFlopsMax = 3e9;       // of a sparse factorization
-constexpr double kTolerance = 1e-11;          // of shift-invert and Arnoldi, relative
-constexpr double kLanczosTolerance = 1e-9;    // of its residual; a symmetric matrix's eigenvalue errs by its square
-constexpr double kExact = 1e-9;               // what an exact average may leave, to rounding
-constexpr double kShift = 1e-9;               // how far outside the spectrum the shifts lie
+constexpr double kMultiplicationsMax = 2e9;  // of an iteration
+constexpr double kFactorFlopsMax = 3e9;      // of a sparse factorization
+constexpr double kTolerance = 1e-11;         // of shift-invert and Arnoldi, relative
+constexpr double kLanczosTolerance =
+    1e-9;                        // of its residual; a symmetric matrix's eigenvalue errs by its square
+constexpr double kExact = 1e-9;  // what an exact average may leave, to rounding
+constexpr double kShift = 1e-9;  // how far outside the spectrum the shifts lie
 
 Vector random_disagreement(Index n) {
   Random random(1);
@@ -57,7 +58,8 @@ class Laplacian {
   double scale() const { return scale_; }
   std::size_t entries() const { return w_.from.size(); }
 
-  // What Lanczos asks for: y = (I - L) x, with the vector of ones moved from eigenvalue 1 to 0, into the midst.
+  // What Lanczos asks for: y = (I - L) x, with the vector of ones moved from eigenvalue 1 to 0, into the
+  // midst.
   using Scalar = double;
   Index rows() const { return diagonal_.size(); }
   Index cols() const { return rows(); }
@@ -109,23 +111,26 @@ Index restarts(double work_per_step, Index steps) {
 Distances by_dense_solver(const Laplacian& laplacian) {
   Eigen::MatrixXd m = laplacian.dense();
   m.array() += 3.0 / static_cast<double>(m.rows());  // the vector of ones goes to 3, beyond all others
-  const Vector values = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(m, Eigen::EigenvaluesOnly).eigenvalues();
+  const Vector values =
+      Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(m, Eigen::EigenvaluesOnly).eigenvalues();
   return Distances{values[0], values[values.size() - 2]};
 }
 
-// One end of the spectrum of L on the disagreement space, by Lanczos with restarts: quick where it stands apart from
-// the rest.
+// One end of the spectrum of L on the disagreement space, by Lanczos with restarts: quick where it stands
+// apart from the rest.
 std::optional<double> by_lanczos(Laplacian& laplacian, End end) {
   const Index n = laplacian.rows(), steps = 40;
   const Vector start = random_disagreement(n);
   Vector image(n);
   laplacian.perform_op(start.data(), image.data());
   const double middle = start.dot(image) / start.squaredNorm();
-  if ((image - middle * start).norm() < kTolerance * start.norm()) return 1 - middle;  // all are one: complete
+  if ((image - middle * start).norm() < kTolerance * start.norm())
+    return 1 - middle;  // all are one: complete
   Spectra::SymEigsSolver<Laplacian> solver(laplacian, 1, steps);
   solver.init(start.data());
   const double work = static_cast<double>(laplacian.entries()) + 2.0 * static_cast<double>(steps * n);
-  const auto rule = end == End::least ? Spectra::SortRule::LargestAlge : Spectra::SortRule::SmallestAlge;  // of I - L
+  const auto rule =
+      end == End::least ? Spectra::SortRule::LargestAlge : Spectra::SortRule::SmallestAlge;  // of I - L
   if (solver.compute(rule, restarts(work, steps), kLanczosTolerance) < 1) return std::nullopt;
   return 1 - solver.eigenvalues()[0];
 }
@@ -145,7 +150,9 @@ class Inverse {
     factor_.setShift(-shift);
     factor_.factorize(lower_);
   }
-  void perform_op(const double* x, double* y) const { Eigen::Map<Vector>(y, rows()) = factor_.solve(Map(x, rows())); }
+  void perform_op(const double* x, double* y) const {
+    Eigen::Map<Vector>(y, rows()) = factor_.solve(Map(x, rows()));
+  }
 
  private:
   struct Factor : Eigen::SimplicialLDLT<Eigen::SparseMatrix<double>> {
@@ -159,8 +166,8 @@ class Inverse {
   Factor factor_;
 };
 
-// The same by shift-invert: for graphs that mix slowly, whose spectrum crowds at 0. Those factor cheaply: they are
-// long or flat, or trees.
+// The same by shift-invert: for graphs that mix slowly, whose spectrum crowds at 0. Those factor cheaply:
+// they are long or flat, or trees.
 std::optional<double> by_factorization(const Laplacian& laplacian, End end) {
   Inverse inverse(laplacian);
   if (inverse.flops() > kFactorFlopsMax) return std::nullopt;
@@ -260,7 +267,8 @@ std::optional<double> period_modulus(std::span<const MixingMatrix> rounds) {
     Spectra::GenEigsSolver<Period> solver(period, 2, steps);
     solver.init(start.data());
     const double work = period.work() + 2.0 * static_cast<double>(steps * n);
-    if (solver.compute(Spectra::SortRule::LargestMagn, restarts(work, steps), kTolerance) < 1) return std::nullopt;
+    if (solver.compute(Spectra::SortRule::LargestMagn, restarts(work, steps), kTolerance) < 1)
+      return std::nullopt;
     return greatest_modulus(solver.eigenvalues());
   });
 }
@@ -268,7 +276,8 @@ std::optional<double> period_modulus(std::span<const MixingMatrix> rounds) {
 bool is_symmetric(const MixingMatrix& w) {
   for (std::uint32_t i = 0; i < w.nodes(); ++i) {
     for (std::size_t k = w.begin[i]; k < w.begin[i + 1]; ++k) {
-      const auto row = std::span(w.from).subspan(w.begin[w.from[k]], w.begin[w.from[k] + 1] - w.begin[w.from[k]]);
+      const auto row =
+          std::span(w.from).subspan(w.begin[w.from[k]], w.begin[w.from[k] + 1] - w.begin[w.from[k]]);
       const auto back = std::lower_bound(row.begin(), row.end(), i);
       if (back == row.end() || *back != i) return false;
       const double other = w.weight[w.begin[w.from[k]] + static_cast<std::size_t>(back - row.begin())];

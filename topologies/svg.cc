@@ -9,11 +9,12 @@
 namespace starling::topologies {
 namespace {
 
-constexpr double kDotMax = 14;         // radius
-constexpr double kLabelDotMin = 6.5;   // smaller dots have no number
+constexpr double kDotMax = 14;        // radius
+constexpr double kLabelDotMin = 6.5;  // smaller dots have no number
 constexpr double kTitleHeight = 34, kCaptionHeight = 30, kLabelHeight = 24;
-constexpr double kBend = 0.16;         // of a bent line's length: how far off its control point lies
-constexpr std::size_t kBendEdgesMax = 20'000;  // larger drawings are not looked through for lines across nodes
+constexpr double kBend = 0.16;  // of a bent line's length: how far off its control point lies
+constexpr std::size_t kBendEdgesMax =
+    20'000;  // larger drawings are not looked through for lines across nodes
 
 // Two decimals: hundredths of a pixel.
 std::string decimal(double value) {
@@ -92,12 +93,12 @@ class Picture {
       if (bend)
         lines += "<path d=\"M" + at(start) + " Q" + at(*bend) + " " + at(end) + "\"/>\n";
       else
-        lines += "<line x1=\"" + decimal(start.x) + "\" y1=\"" + decimal(start.y) + "\" x2=\"" + decimal(end.x) +
-                 "\" y2=\"" + decimal(end.y) + "\"/>\n";
+        lines += "<line x1=\"" + decimal(start.x) + "\" y1=\"" + decimal(start.y) + "\" x2=\"" +
+                 decimal(end.x) + "\" y2=\"" + decimal(end.y) + "\"/>\n";
       if (graph_.directed()) heads += head(bend.value_or(from), end);
     });
-    std::string out = "<g class=\"edges\" fill=\"none\" stroke=\"#5b7c99\" stroke-width=\"" + decimal(line_) + "\">\n" +
-                      lines + "</g>\n";
+    std::string out = "<g class=\"edges\" fill=\"none\" stroke=\"#5b7c99\" stroke-width=\"" + decimal(line_) +
+                      "\">\n" + lines + "</g>\n";
     if (!heads.empty()) out += "<g class=\"heads\" fill=\"#5b7c99\">\n" + heads + "</g>\n";
     return out;
   }
@@ -105,7 +106,8 @@ class Picture {
   std::string nodes() const {
     std::string out = "<g class=\"nodes\" fill=\"#1d3557\">\n";
     for (const Point& p : nodes_)
-      out += "<circle cx=\"" + decimal(p.x) + "\" cy=\"" + decimal(p.y) + "\" r=\"" + decimal(dot_) + "\"/>\n";
+      out +=
+          "<circle cx=\"" + decimal(p.x) + "\" cy=\"" + decimal(p.y) + "\" r=\"" + decimal(dot_) + "\"/>\n";
     out += "</g>\n";
     if (dot_ < kLabelDotMin) return out;
     const double size = dot_ * (nodes_.size() > 100 ? 0.8 : 0.95);
@@ -117,7 +119,8 @@ class Picture {
   }
 
  private:
-  // The control point of a line that must be bent: because it would run across another node, or along an arc back.
+  // The control point of a line that must be bent: because it would run across another node, or along an arc
+  // back.
   std::optional<Point> bend_of(std::uint32_t i, std::uint32_t j) const {
     const Point &a = nodes_[i], &b = nodes_[j];
     bool bent = graph_.directed() && graph_.has_edge(j, i);
@@ -132,8 +135,8 @@ class Picture {
     const double length = std::clamp(0.9 * dot_, 2.0, 9.0);
     const Point back = towards(tip, from, length);
     const double nx = (tip.y - back.y) * 0.38, ny = (back.x - tip.x) * 0.38;
-    return "<path d=\"M" + at(tip) + " L" + at({back.x + nx, back.y + ny}) + " L" + at({back.x - nx, back.y - ny}) +
-           " Z\"/>\n";
+    return "<path d=\"M" + at(tip) + " L" + at({back.x + nx, back.y + ny}) + " L" +
+           at({back.x - nx, back.y - ny}) + " Z\"/>\n";
   }
 
   const Graph& graph_;
@@ -163,7 +166,8 @@ std::string to_svg(std::span<const Panel> panels, const Layout& layout, std::str
   const double height = kTitleHeight + row_height * static_cast<double>(rows) + kCaptionHeight;
 
   std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + decimal(width) + " " +
-                    decimal(height) + "\" font-family=\"Helvetica, Arial, sans-serif\">\n<title>" + escape_xml(title) +
+                    decimal(height) + "\" font-family=\"Helvetica, Arial, sans-serif\">\n<title>" +
+                    escape_xml(title) +
                     "</title>\n"
                     "<style>\n@media (prefers-color-scheme: dark) {\n  .words { fill: #dfe7ef }\n"
                     "  .edges { stroke: #7f9bb5 }\n  .heads { fill: #7f9bb5 }\n  .nodes { fill: #a9cdf0 }\n"

@@ -1,5 +1,5 @@
-// to_terminal of topologies/drawing.h: a canvas of braille characters, each 2 dots wide and 4 high, with the nodes'
-// numbers written over it.
+// to_terminal of topologies/drawing.h: a canvas of braille characters, each 2 dots wide and 4 high, with the
+// nodes' numbers written over it.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -74,7 +74,8 @@ void draw_line(Canvas& canvas, Pixel a, Pixel b, double bend) {
 
 // The arrow that points from a to b.
 std::string arrow(Pixel a, Pixel b) {
-  constexpr unsigned arrows[8] = {0x2192, 0x2198, 0x2193, 0x2199, 0x2190, 0x2196, 0x2191, 0x2197};  // from the right
+  constexpr unsigned arrows[8] = {0x2192, 0x2198, 0x2193, 0x2199,
+                                  0x2190, 0x2196, 0x2191, 0x2197};  // from the right
   const double eighth = std::atan2(b.y - a.y, b.x - a.x) / (std::acos(-1.0) / 4);
   return utf8(arrows[static_cast<std::size_t>(std::lround(eighth) + 8) % 8]);
 }
@@ -86,7 +87,8 @@ std::string to_terminal(const Graph& graph, const Layout& layout) {
   STARLING_CHECK(n <= kTerminalNodesMax && layout.size() == n);
   double tall = 0;
   for (const Point& p : layout) tall = std::max(tall, std::abs(p.y));
-  const double reach = std::min(kWidth - 1 - 2.0 * kRimX, 2.0 * (kHeightMax - 1 - 2.0 * kRimY));  // dots each way
+  const double reach =
+      std::min(kWidth - 1 - 2.0 * kRimX, 2.0 * (kHeightMax - 1 - 2.0 * kRimY));  // dots each way
   const int height = std::max(3, static_cast<int>(std::lround(2 * tall * reach / 4)) + 1 + 2 * kRimY);
   Canvas canvas(height);
   std::vector<Pixel> nodes(n);
@@ -98,7 +100,8 @@ std::string to_terminal(const Graph& graph, const Layout& layout) {
     for (std::uint32_t k = 0; k < n; ++k) {
       const double px = nodes[k].x - nodes[i].x, py = nodes[k].y - nodes[i].y;
       const double along = (px * dx + py * dy) / length;
-      if (k != i && k != j && along > 0 && along < length && std::abs(px * dy - py * dx) < 3 * length) return true;
+      if (k != i && k != j && along > 0 && along < length && std::abs(px * dy - py * dx) < 3 * length)
+        return true;
     }
     return false;
   };
@@ -111,7 +114,8 @@ std::string to_terminal(const Graph& graph, const Layout& layout) {
       const double length = std::max(1.0, std::hypot(nodes[j].x - nodes[i].x, nodes[j].y - nodes[i].y));
       const double back = std::min(0.4 * length, 9.0) / length;  // behind the number
       canvas.write(static_cast<int>((nodes[j].x + back * (nodes[i].x - nodes[j].x)) / 2),
-                   static_cast<int>((nodes[j].y + back * (nodes[i].y - nodes[j].y)) / 4), arrow(nodes[i], nodes[j]));
+                   static_cast<int>((nodes[j].y + back * (nodes[i].y - nodes[j].y)) / 4),
+                   arrow(nodes[i], nodes[j]));
     });
   }
   double least = 1e9;

@@ -121,7 +121,8 @@ TEST_CASE("a topology's figures say how its rounds and its exchanges mix") {
   CHECK_FALSE(star.contains("parameters"));
   const json ring = run_json({"topology", "show", "ring", "--peers", "16", "--json"});
   CHECK(ring.at("consensus_factor").get<double>() == Approx(0.99058).margin(5e-6));
-  CHECK(ring.at("exchanges_to_tenth").get<double>() == Approx(-2 * std::log(10) / std::log(0.99058) / 16).epsilon(1e-3));
+  CHECK(ring.at("exchanges_to_tenth").get<double>() ==
+        Approx(-2 * std::log(10) / std::log(0.99058) / 16).epsilon(1e-3));
 }
 
 TEST_CASE("with a model, a topology's figures say what travels") {
@@ -137,7 +138,8 @@ TEST_CASE("a topology can be drawn") {
   const Outcome dot = run({"topology", "show", "ring", "--peers", "4", "--format", "dot"});
   CHECK(dot.exit_code == 0);
   CHECK(dot.out.starts_with("graph"));
-  CHECK(run({"topology", "show", "directed-exponential", "--peers", "4", "--format", "dot"}).out.starts_with("digraph"));
+  CHECK(run({"topology", "show", "directed-exponential", "--peers", "4", "--format", "dot"})
+            .out.starts_with("digraph"));
   const Outcome svg = run({"topology", "show", "ring", "--peers", "4", "--format", "svg"});
   CHECK(svg.exit_code == 0);
   CHECK(svg.out.starts_with("<svg"));
@@ -170,7 +172,8 @@ TEST_CASE("what is wrong with a request for a topology is one sentence") {
       {{"ring", "--peers", "4", "--format", "svg", "--json"}, "--json does not go with --format svg"},
       {{"ring", "--peers", "5000", "--format", "svg"}, "shows nothing"},
       {{"ring", "--peers", "4", "--mixing", "given"}, "metropolis, uniform, lazy or push-sum"},
-      {{"directed-exponential", "--peers", "8", "--mixing", "lazy"}, "push-sum and uniform serve directed ones"},
+      {{"directed-exponential", "--peers", "8", "--mixing", "lazy"},
+       "push-sum and uniform serve directed ones"},
       {{"ring", "--peers", "4", "--data", "glyphs"}, "--model"},
       {{"ring", "--peers", "4", "--model", "vgg"}, "lenet"},
       {{"ring", "--peers", "4", "--out", "/no/such/folder/x"}, "--out"},

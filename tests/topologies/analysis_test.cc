@@ -48,7 +48,8 @@ Graph hypercube(std::uint32_t dimensions) {
 }
 
 Schedule directed_ring(std::uint32_t n) {
-  return Schedule(n, {.directed = true}, [n](std::uint32_t i, std::uint64_t) { return Links{{(i + 1) % n}}; });
+  return Schedule(n, {.directed = true},
+                  [n](std::uint32_t i, std::uint64_t) { return Links{{(i + 1) % n}}; });
 }
 
 // 1 - the second-largest modulus of the whole matrix's eigenvalues, the first of which is 1.
@@ -122,16 +123,19 @@ TEST_CASE("the gaps of hypercubes, stars, tori and lines are the closed forms") 
   for (const std::uint32_t n : {3u, 16u, 100u, 600u, 10000u})
     REQUIRE(near(spectral_gap(graph_of("star", n)), 1.0 / n, 1e-9));
   using Sides = std::pair<std::uint32_t, std::uint32_t>;
-  for (const auto& [r, c] : {Sides(3, 3), Sides(4, 4), Sides(4, 5), Sides(8, 8), Sides(25, 25), Sides(100, 100)}) {
+  for (const auto& [r, c] :
+       {Sides(3, 3), Sides(4, 4), Sides(4, 5), Sides(8, 8), Sides(25, 25), Sides(100, 100)}) {
     CAPTURE(r, c);
     double modulus = 0;
     for (std::uint32_t i = 0; i < r; ++i)
       for (std::uint32_t j = i == 0 ? 1 : 0; j < c; ++j)
         modulus = std::max(modulus, std::abs(1 + 2 * std::cos(2 * std::numbers::pi * i / r) +
-                                             2 * std::cos(2 * std::numbers::pi * j / c)) / 5);
+                                             2 * std::cos(2 * std::numbers::pi * j / c)) /
+                                        5);
     REQUIRE(near(spectral_gap(graph_of("torus", r * c)), 1 - modulus, 1e-9));
   }
-  for (const std::uint32_t n : {3u, 40u, 513u, 5000u}) {  // its Laplacian has 2 - 2 cos(pi k / n), and W = I - L / 3
+  for (const std::uint32_t n :
+       {3u, 40u, 513u, 5000u}) {  // its Laplacian has 2 - 2 cos(pi k / n), and W = I - L / 3
     const double gap = 2.0 / 3 * (1 - std::cos(std::numbers::pi / n));
     REQUIRE(near(spectral_gap(graph_of("line", n)), gap, 1e-9));
   }
@@ -150,8 +154,7 @@ TEST_CASE("the exponential graphs' gaps are those of their circulants, with and 
       double greatest = 0;
       for (std::uint32_t k = 1; k < n; ++k) {
         std::complex<double> sum = 1;
-        for (const std::uint32_t hop : distances)
-          sum += std::polar(1.0, 2 * std::numbers::pi * k * hop / n);
+        for (const std::uint32_t hop : distances) sum += std::polar(1.0, 2 * std::numbers::pi * k * hop / n);
         greatest = std::max(greatest, std::abs(sum) / (1.0 + static_cast<double>(distances.size())));
       }
       return greatest;
@@ -163,9 +166,12 @@ TEST_CASE("the exponential graphs' gaps are those of their circulants, with and 
     REQUIRE(near(spectral_gap(Topology::parse("directed-exponential")->among(1u << d)), 2.0 / (1 + d), 1e-9));
 }
 
-TEST_CASE("every family's gap is what a dense solver finds, on both sides of the limit where ours stops being one") {
-  for (const char* name : {"complete", "ring", "line", "star", "torus", "exponential", "random-regular:k=4",
-                           "random-regular:k=3", "erdos-renyi", "small-world:k=4,p=0.1", "tree", "dumbbell"}) {
+TEST_CASE(
+    "every family's gap is what a dense solver finds, on both sides of the limit where ours stops being "
+    "one") {
+  for (const char* name :
+       {"complete", "ring", "line", "star", "torus", "exponential", "random-regular:k=4",
+        "random-regular:k=3", "erdos-renyi", "small-world:k=4,p=0.1", "tree", "dumbbell"}) {
     for (const std::uint32_t n : {2u, 7u, 60u, 515u}) {
       CAPTURE(name, n);
       const auto schedule = Topology::parse(name)->among(n);
@@ -200,9 +206,8 @@ TEST_CASE("a directed ring that keeps half has the modulus cos(pi / n)") {
 }
 
 TEST_CASE("arcs that nobody can return along leave a graph unconnected") {
-  const Schedule chain(4, {.directed = true}, [](std::uint32_t i, std::uint64_t) {
-    return i < 3 ? Links{{i + 1}} : Links{};
-  });
+  const Schedule chain(4, {.directed = true},
+                       [](std::uint32_t i, std::uint64_t) { return i < 3 ? Links{{i + 1}} : Links{}; });
   const auto a = analyze(chain);
   REQUIRE_FALSE(a->connected);
   REQUIRE_FALSE(a->diameter.has_value());
@@ -260,7 +265,8 @@ TEST_CASE("what a period leaves is the spectral radius of its product, spread ov
 }
 
 TEST_CASE("repeated rounds shrink the disagreement at the predicted factor") {
-  for (const char* name : {"ring", "tree", "directed-exponential", "one-peer-exponential", "small-world:k=4,p=0.1"}) {
+  for (const char* name :
+       {"ring", "tree", "directed-exponential", "one-peer-exponential", "small-world:k=4,p=0.1"}) {
     CAPTURE(name);
     const std::uint32_t n = 24;
     const auto schedule = Topology::parse(name)->among(n);
@@ -301,15 +307,17 @@ TEST_CASE("edge clocks follow rounds, weights and directions") {
   REQUIRE(line3.size() == 2);
   REQUIRE(near(probability(line3, 0, 1), 1.0 / 3 + 1.0 / 6, 1e-15));
   // Peer 0 has links in two rounds of three; in one of them two, drawn as 3 to 1.
-  const Schedule schedule(3, {.period = 3, .weights = Weights::relative}, [](std::uint32_t i, std::uint64_t round) {
-    if (round == 0 && i == 0) return Links{{1, 1.5}, {2, 0.5}};
-    if (round == 0) return Links{{0, i == 1 ? 1.5 : 0.5}};
-    if (round == 1 && i < 2) return Links{{1 - i, 1.0}};
-    return Links{};
-  });
+  const Schedule schedule(3, {.period = 3, .weights = Weights::relative},
+                          [](std::uint32_t i, std::uint64_t round) {
+                            if (round == 0 && i == 0) return Links{{1, 1.5}, {2, 0.5}};
+                            if (round == 0) return Links{{0, i == 1 ? 1.5 : 0.5}};
+                            if (round == 1 && i < 2) return Links{{1 - i, 1.0}};
+                            return Links{};
+                          });
   const auto clocks = *edge_clocks(schedule);
   REQUIRE(clocks.size() == 2);
-  REQUIRE(near(probability(clocks, 0, 1), (0.5 * 0.75 + 0.5 + 1) / 3, 1e-15));  // 0 in either round, and always 1
+  REQUIRE(
+      near(probability(clocks, 0, 1), (0.5 * 0.75 + 0.5 + 1) / 3, 1e-15));  // 0 in either round, and always 1
   REQUIRE(near(probability(clocks, 0, 2), (0.5 * 0.25 + 1) / 3, 1e-15));
   // Along arcs one end begins alone.
   const auto arcs = *edge_clocks(directed_ring(5));
@@ -318,8 +326,8 @@ TEST_CASE("edge clocks follow rounds, weights and directions") {
 }
 
 TEST_CASE("the consensus factor is the greatest eigenvalue of the second-moment map, written out whole") {
-  for (const char* name : {"ring", "line", "star", "tree", "dumbbell", "complete", "random-regular:k=3", "erdos-renyi",
-                           "one-peer-exponential", "base:k=1", "directed-exponential"}) {
+  for (const char* name : {"ring", "line", "star", "tree", "dumbbell", "complete", "random-regular:k=3",
+                           "erdos-renyi", "one-peer-exponential", "base:k=1", "directed-exponential"}) {
     for (const std::uint32_t n : {4u, 10u, 14u}) {
       CAPTURE(name, n);
       const auto clocks = *edge_clocks(Topology::parse(name)->among(n));
@@ -475,15 +483,17 @@ TEST_CASE("Lanczos finds the upper end of a known spectrum, and says so when it 
 }
 
 TEST_CASE("ten thousand peers of every sparse family have a gap") {
-  for (const char* name : {"random-regular:k=3", "random-regular:k=4", "random-regular:k=8", "erdos-renyi",
-                           "small-world:k=4,p=0.1", "small-world:k=4,p=0.01", "tree", "torus", "exponential"}) {
+  for (const char* name :
+       {"random-regular:k=3", "random-regular:k=4", "random-regular:k=8", "erdos-renyi",
+        "small-world:k=4,p=0.1", "small-world:k=4,p=0.01", "tree", "torus", "exponential"}) {
     CAPTURE(name);
     const auto a = analyze(Topology::parse(name)->among(10000));
     REQUIRE(a.ok());
     REQUIRE(a->diameter.has_value());
     REQUIRE(a->spectral_gap.has_value());
     REQUIRE(a->consensus_bound.has_value());
-    // The exchange bound and the gap are of one graph: where degrees are equal, W = I - L / (1 + d) and L_p = 2 L / n d.
+    // The exchange bound and the gap are of one graph: where degrees are equal, W = I - L / (1 + d) and L_p =
+    // 2 L / n d.
     if (a->degree_min == a->degree_max && *a->spectral_gap < 0.5) {
       const double d = a->degree_max;
       REQUIRE(near(1 - *a->consensus_bound, *a->spectral_gap * (1 + d) / d / 10000, 1e-12));

@@ -76,8 +76,9 @@ Schedule arcs() {  // 0 -> 1 -> 2 -> 0, and 1 -> 0
 TEST_CASE("the edge list has a line for every edge, once, and for every arc") {
   REQUIRE(to_edge_list(triangle_with_tail()) == "0 1\n0 2\n1 2\n2 3\n");
   REQUIRE(to_edge_list(*Graph::of(arcs())) == "0 1\n1 0\n1 2\n2 0\n");
-  const Schedule weighted(2, {.weights = Weights::relative},
-                          [](std::uint32_t i, std::uint64_t) { return Links{{1 - i, 2.5}}; });
+  const Schedule weighted(2, {.weights = Weights::relative}, [](std::uint32_t i, std::uint64_t) {
+    return Links{{1 - i, 2.5}};
+  });
   REQUIRE(to_edge_list(*Graph::of(weighted)) == "0 1 2.5\n");
 }
 
@@ -121,7 +122,8 @@ TEST_CASE("the SVG is well formed, and has a circle for every node and a line fo
 }
 
 TEST_CASE("nothing of an SVG lies outside its box") {
-  for (const char* name : {"torus", "hypercube", "tree", "random-regular:k=4", "one-peer-exponential", "dumbbell"}) {
+  for (const char* name :
+       {"torus", "hypercube", "tree", "random-regular:k=4", "one-peer-exponential", "dumbbell"}) {
     const std::string svg = svg_of(name, 32);
     const auto box = svg.find("viewBox=\"0 0 ");
     char* rest = nullptr;
@@ -183,7 +185,8 @@ TEST_CASE("the terminal drawing shows every number, once, and dots between") {
       REQUIRE(lines <= 25);
     }
   }
-  REQUIRE(contains(to_terminal(*Graph::of(arcs()), layout(*Graph::of(arcs()), "x")), "\xE2\x86"));  // an arrowhead
+  REQUIRE(contains(to_terminal(*Graph::of(arcs()), layout(*Graph::of(arcs()), "x")),
+                   "\xE2\x86"));  // an arrowhead
 }
 
 }  // namespace starling::topologies

@@ -67,8 +67,10 @@ TEST_CASE("shapes are what their families are named for") {
 
   const Layout tree = layout_of("tree", 7);
   REQUIRE(std::abs(tree[0].x) < 1e-9);
-  REQUIRE((tree[1].y == tree[2].y && tree[3].y == tree[6].y && tree[0].y < tree[1].y && tree[1].y < tree[3].y));
-  REQUIRE(std::abs(tree[3].x + tree[4].x - 2 * tree[1].x) < 1e-9);  // a parent above the middle of its children
+  REQUIRE(
+      (tree[1].y == tree[2].y && tree[3].y == tree[6].y && tree[0].y < tree[1].y && tree[1].y < tree[3].y));
+  REQUIRE(std::abs(tree[3].x + tree[4].x - 2 * tree[1].x) <
+          1e-9);  // a parent above the middle of its children
 
   const Layout dumbbell = layout_of("dumbbell", 12);
   for (std::size_t i = 0; i < 6; ++i) REQUIRE((dumbbell[i].x < 0 && dumbbell[i + 6].x > 0));
@@ -105,7 +107,8 @@ TEST_CASE("graphs without a shape of their own lie so that linked nodes are near
 }
 
 TEST_CASE("graphs in pieces and graphs without links have a layout too") {
-  for (const auto& graph : {Graph::from_edges(6, {{0, 1}, {2, 3}}), Graph::from_edges(5, {}), Graph::from_edges(0, {})}) {
+  for (const auto& graph :
+       {Graph::from_edges(6, {{0, 1}, {2, 3}}), Graph::from_edges(5, {}), Graph::from_edges(0, {})}) {
     const Layout points = layout(graph, "file:pieces");
     REQUIRE(points.size() == graph.nodes());
     for (std::uint32_t i = 0; i < graph.nodes(); ++i)
