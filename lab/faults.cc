@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "base/random.h"
 #include "topologies/topology.h"
 
 namespace starling::lab {
@@ -274,9 +273,8 @@ class Drawer {
       draw_.incidents.push_back(HalfOpen{a, other(a), when()});
     });
     for_swarm(25, faults_.rewirings, [&] {
-      const auto families = topologies::names();
       const std::uint32_t asked = machine();
-      draw_.incidents.push_back(Rewiring{asked, when(), families[random_.below(families.size())].name});
+      draw_.incidents.push_back(Rewiring{asked, when(), random_topology(random_)});
     });
   }
 
@@ -376,6 +374,14 @@ std::optional<Faults> Faults::named(std::string_view name) {
     return f;
   }
   return std::nullopt;
+}
+
+std::string random_topology(Random& random) {
+  const auto all = topologies::names();
+  for (;;) {
+    const topologies::TopologyEntry& drawn = all[random.below(all.size())];
+    if (!drawn.placeholder) return drawn.name;
+  }
 }
 
 FaultDraw draw(std::uint64_t seed, const Faults& faults, const FaultSetting& setting) {

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/random.h"
 #include "base/time.h"
 
 namespace starling::lab {
@@ -147,6 +148,9 @@ struct FaultDraw {
   std::vector<Incident> incidents;           // in the order of their beginnings
   std::vector<std::optional<Instant>> late;  // per machine: when it starts, of those that start late
 };
+
+// The name of one of all topologies that need nothing from outside.
+std::string random_topology(Random& random);
 
 // Two machines, drawn too, start in time and neither crash nor leave, so that the run's parameters survive.
 FaultDraw draw(std::uint64_t seed, const Faults& faults, const FaultSetting& setting);

@@ -59,7 +59,6 @@ double log_uniform(Random& random, double low, double high) {
 }
 
 void draw_run(Random& random, WorldOptions& world) {
-  const auto families = topologies::names();
   gossip::Pace pace;
   double latency = log_uniform(random, 50e-6, 20e-3);
   switch (random.below(8)) {
@@ -76,7 +75,7 @@ void draw_run(Random& random, WorldOptions& world) {
     default:
       pace.steps = 1 + random.below(8);
   }
-  world.rules = gossip::RunRules{*topologies::Topology::parse(families[random.below(families.size())].name),
+  world.rules = gossip::RunRules{*topologies::Topology::parse(random_topology(random)),
                                  gossip::Rule::pairwise,
                                  pace,
                                  {},

@@ -69,6 +69,15 @@ void VirtualNetwork::send(Connection& c, std::uint32_t from, PacketPtr packet) {
   pump(c, from);
 }
 
+void VirtualNetwork::close(Connection& c, std::uint32_t epoch, std::uint32_t from, PacketPtr last_words) {
+  if (c.deaf == from) {
+    c.deaf.reset();
+    ++c.epoch;
+  } else if (c.epoch == epoch) {
+    send(c, from, std::move(last_words));
+  }
+}
+
 // Nobody is there; the first write that takes too long says so.
 void VirtualNetwork::into_hole(Connection& c, std::uint32_t from) {
   if (c.hole_written) return;

@@ -95,6 +95,10 @@ class VirtualNetwork {
   // REQUIRES: `from` is an end of the connection.
   void send(Connection& connection, std::uint32_t from, PacketPtr packet);
 
+  // That end's program closes the connection that it used in this epoch, with these last words if it still stands.
+  // What it sends next goes over a new one: an end that talked into a hole is rid of it so.
+  void close(Connection& connection, std::uint32_t epoch, std::uint32_t from, PacketPtr last_words);
+
   // ---- faults ----
   // Nothing gets from one machine to the other meanwhile; what was under way already arrives.
   void cut(std::uint32_t from, std::uint32_t to, Interval interval);

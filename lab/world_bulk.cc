@@ -131,8 +131,9 @@ void World::end_loans(std::uint32_t i, bool counted) {
     ++m.half_applied_chunks;
     if (options_.watcher != nullptr) options_.watcher->half_applied(i, own.exchange, flight.chunk);
   }
-  if (own.completed < m.mixer->grid().count() && counted && own.connection->epoch == own.epoch) {
-    network_.send(*own.connection, i, packet(i, Packet::Kind::close, own.exchange, wire::kFrameHeaderBytes));
+  if (own.completed < m.mixer->grid().count() && counted) {
+    network_.close(*own.connection, own.epoch, i,
+                   packet(i, Packet::Kind::close, own.exchange, wire::kFrameHeaderBytes));
   }
   m.own.reset();
   --exchanges_under_way_;

@@ -28,10 +28,13 @@ class Net final : public NetworkHost {
   }
 
   void send(Connection& c, std::uint32_t from, std::uint64_t number, std::size_t bytes = 100) {
+    network.send(c, from, packet(number, bytes));
+  }
+  static PacketPtr packet(std::uint64_t number, std::size_t bytes = 100) {
     auto p = std::make_unique<Packet>();
     p->exchange = number;
     p->bytes = bytes;
-    network.send(c, from, std::move(p));
+    return p;
   }
   void run_until(Instant until) {
     queue_.schedule(until, [] {});
@@ -181,6 +184,27 @@ TEST_CASE("a reset loses what is under way, both ways, and whoever lost somethin
   net.send(control, 0, 4);
   net.run_until(at(300ms));
   REQUIRE(net.numbers(1).back() == 4);
+}
+
+TEST_CASE("a program that closes a connection which talks into a hole is rid of the hole at once") {
+  Net net;
+  Connection& c = net.network.bulk(0, 1);
+  net.send(c, 0, 1);
+  net.run_until(at(1s));
+  const std::uint32_t epoch = c.epoch;
+  net.network.half_open(1, 0);
+  net.run_until(at(2s));
+  net.send(c, 0, 2);
+  net.run_until(at(3s));
+  net.network.close(c, epoch, 0, net.packet(3));
+  net.send(c, 0, 4);
+  net.run_until(at(4s));
+  REQUIRE(net.numbers(1) == std::vector<std::uint64_t>{1, 4});
+  // One that stands carries the last words; of one that has broken since nobody hears them.
+  net.network.close(c, c.epoch, 0, net.packet(5));
+  net.network.close(c, epoch, 0, net.packet(6));
+  net.run_until(at(5s));
+  REQUIRE(net.numbers(1) == std::vector<std::uint64_t>{1, 4, 5});
 }
 
 TEST_CASE("on a half-open connection one end talks into a hole until its write limit, or the other dials") {
