@@ -36,55 +36,72 @@ std::string model_json(const models::Plan& plan, const ModelMemory& memory) {
                       {"flops_forward", layer.flops_forward}});
   }
   return to_line({{"name", plan.spec.name},
-               {"input", shape_json(plan.spec.input)},
-               {"classes", plan.classes},
-               {"parameters", plan.layout.parameter_count()},
-               {"flops_forward", flops},
-               {"batch_size", memory.batch_size},
-               {"weights_bytes", memory.weights_bytes},
-               {"gradients_bytes", memory.gradients_bytes},
-               {"optimizer_bytes", memory.optimizer_bytes},
-               {"activations_bytes", memory.activations_bytes},
-               {"memory_bytes", memory.total()},
-               {"layers", layers}});
+                  {"input", shape_json(plan.spec.input)},
+                  {"classes", plan.classes},
+                  {"parameters", plan.layout.parameter_count()},
+                  {"flops_forward", flops},
+                  {"batch_size", memory.batch_size},
+                  {"weights_bytes", memory.weights_bytes},
+                  {"gradients_bytes", memory.gradients_bytes},
+                  {"optimizer_bytes", memory.optimizer_bytes},
+                  {"activations_bytes", memory.activations_bytes},
+                  {"memory_bytes", memory.total()},
+                  {"layers", layers}});
 }
 
 std::string data_json(const datasets::Info& info) {
   return to_line({{"name", info.name},
-               {"shape", json::array({info.shape.channels, info.shape.height, info.shape.width})},
-               {"classes", info.classes},
-               {"train_samples", info.train_samples},
-               {"test_samples", info.test_samples},
-               {"train_per_class", info.train_per_class},
-               {"test_per_class", info.test_per_class},
-               {"mean", info.mean},
-               {"deviation", info.deviation},
-               {"memory_bytes", info.memory_bytes}});
+                  {"shape", json::array({info.shape.channels, info.shape.height, info.shape.width})},
+                  {"classes", info.classes},
+                  {"train_samples", info.train_samples},
+                  {"test_samples", info.test_samples},
+                  {"train_per_class", info.train_per_class},
+                  {"test_per_class", info.test_per_class},
+                  {"mean", info.mean},
+                  {"deviation", info.deviation},
+                  {"memory_bytes", info.memory_bytes}});
 }
 
-std::string topology_json(const std::string& name, const topologies::Analysis& analysis) {
-  return to_line({{"name", name},
-               {"peers", analysis.nodes},
-               {"edges", analysis.edges},
-               {"degree_min", analysis.degree_min},
-               {"degree_max", analysis.degree_max},
-               {"degree_mean", analysis.degree_mean},
-               {"connected", analysis.connected},
-               {"bipartite", analysis.bipartite},
-               {"diameter", or_null(analysis.diameter)},
-               {"spectral_gap", or_null(analysis.spectral_gap)},
-               {"consensus_factor", or_null(analysis.consensus_factor)},
-               {"consensus_bound", or_null(analysis.consensus_bound)}});
+std::string topology_json(const std::string& name, const topologies::Analysis& analysis,
+                          const std::optional<Traffic>& traffic) {
+  json object = {{"name", name},
+                 {"peers", analysis.nodes},
+                 {"edges", analysis.edges},
+                 {"directed", analysis.directed},
+                 {"degree_min", analysis.degree_min},
+                 {"degree_max", analysis.degree_max},
+                 {"degree_mean", analysis.degree_mean},
+                 {"connected", analysis.connected},
+                 {"bipartite", analysis.bipartite},
+                 {"diameter", or_null(analysis.diameter)},
+                 {"period", analysis.period},
+                 {"mixing", to_string(analysis.mixing)},
+                 {"mean_preserved", analysis.mean_preserved},
+                 {"sends_per_round", analysis.sends_per_round},
+                 {"spectral_gap", or_null(analysis.spectral_gap)},
+                 {"round_factor", or_null(analysis.round_factor)},
+                 {"rounds_to_tenth", or_null(analysis.rounds_to_tenth)},
+                 {"exact_after", or_null(analysis.exact_after)},
+                 {"consensus_factor", or_null(analysis.consensus_factor)},
+                 {"consensus_bound", or_null(analysis.consensus_bound)},
+                 {"exchanges_to_tenth", or_null(analysis.exchanges_to_tenth)}};
+  if (traffic) {
+    object["model"] = traffic->model;
+    object["parameters"] = traffic->parameters;
+    object["bytes_per_round"] = traffic->bytes_per_round;
+    object["bytes_per_exchange"] = traffic->bytes_per_exchange;
+  }
+  return to_line(object);
 }
 
 std::string evaluation_json(const Evaluated& evaluated) {
   return to_line({{"checkpoint", evaluated.checkpoint},
-               {"model", evaluated.model},
-               {"data", evaluated.data},
-               {"parameters", evaluated.parameters},
-               {"samples", evaluated.samples},
-               {"accuracy", evaluated.score.accuracy},
-               {"loss", evaluated.score.loss}});
+                  {"model", evaluated.model},
+                  {"data", evaluated.data},
+                  {"parameters", evaluated.parameters},
+                  {"samples", evaluated.samples},
+                  {"accuracy", evaluated.score.accuracy},
+                  {"loss", evaluated.score.loss}});
 }
 
 }  // namespace starling::cli

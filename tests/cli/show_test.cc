@@ -1,6 +1,11 @@
 // The commands that show things.
 #include <nlohmann/json.hpp>
 
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 
@@ -99,15 +104,91 @@ TEST_CASE("a ring of eight has the ring's figures") {
   CHECK(run_json({"topology", "show", "ring", "--peers", "8", "--format", "json"}) == ring);
 }
 
+TEST_CASE("a topology's figures say how its rounds and its exchanges mix") {
+  const json rounds = run_json({"topology", "show", "one-peer-exponential", "--peers", "16", "--json"});
+  CHECK(rounds.at("directed") == true);
+  CHECK(rounds.at("period") == 4);
+  CHECK(rounds.at("mixing") == "push-sum");
+  CHECK(rounds.at("mean_preserved") == true);
+  CHECK(rounds.at("sends_per_round") == 1);
+  CHECK(rounds.at("round_factor") == 0);
+  CHECK(rounds.at("exact_after") == 4);
+  CHECK(rounds.at("spectral_gap").is_null());
+  const json star = run_json({"topology", "show", "star", "--peers", "8", "--mixing", "uniform", "--json"});
+  CHECK(star.at("mixing") == "uniform");
+  CHECK(star.at("mean_preserved") == false);
+  CHECK(star.at("exact_after").is_null());
+  CHECK_FALSE(star.contains("parameters"));
+  const json ring = run_json({"topology", "show", "ring", "--peers", "16", "--json"});
+  CHECK(ring.at("consensus_factor").get<double>() == Approx(0.99058).margin(5e-6));
+  CHECK(ring.at("exchanges_to_tenth").get<double>() ==
+        Approx(-2 * std::log(10) / std::log(0.99058) / 16).epsilon(1e-3));
+}
+
+TEST_CASE("with a model, a topology's figures say what travels") {
+  const json torus = run_json({"topology", "show", "torus", "--peers", "16", "--model", "lenet", "--json"});
+  CHECK(torus.at("parameters") == 129068);
+  CHECK(torus.at("bytes_per_exchange") == 4 * 129068);
+  CHECK(torus.at("bytes_per_round") == 4 * 4 * 129068.0);
+  const Words words = {"topology", "show", "ring", "--peers", "4", "--model", "softmax", "--data", "glyphs"};
+  CHECK(run(words).out.find("with softmax, 7850 parameters") != std::string::npos);
+}
+
 TEST_CASE("a topology can be drawn") {
   const Outcome dot = run({"topology", "show", "ring", "--peers", "4", "--format", "dot"});
   CHECK(dot.exit_code == 0);
   CHECK(dot.out.starts_with("graph"));
+  CHECK(run({"topology", "show", "directed-exponential", "--peers", "4", "--format", "dot"})
+            .out.starts_with("digraph"));
   const Outcome svg = run({"topology", "show", "ring", "--peers", "4", "--format", "svg"});
   CHECK(svg.exit_code == 0);
-  CHECK(svg.out.find("<svg") != std::string::npos);
+  CHECK(svg.out.starts_with("<svg"));
+  CHECK(svg.out.find("4 peers, 4 links, spectral gap 0.6667") != std::string::npos);
+  CHECK(run({"topology", "show", "line", "--peers", "3", "--format", "edges"}).out == "0 1\n1 2\n");
   const Outcome text = run({"topology", "show", "ring", "--peers", "4"});
   CHECK(text.out.find("diameter") != std::string::npos);
+  CHECK(text.out.find(" 3 ") != std::string::npos);
+}
+
+TEST_CASE("a drawing goes to a file when it is told to") {
+  const std::filesystem::path path = std::filesystem::temp_directory_path() / "starling-show-test.svg";
+  const Outcome outcome =
+      run({"topology", "show", "torus", "--peers", "9", "--format", "svg", "--out", path.string()});
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.out.empty());
+  std::ifstream file(path);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  CHECK(text.starts_with("<svg"));
+  CHECK(text.ends_with("</svg>\n"));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("what is wrong with a request for a topology is one sentence") {
+  const std::vector<std::pair<Words, std::string>> wrong = {
+      {{"ring"}, "--peers is missing"},
+      {{"ring", "--peers", "0"}, "not a whole number from 1"},
+      {{"hypercube", "--peers", "12"}, "8 and 16 are possible"},
+      {{"ring", "--peers", "4", "--format", "png"}, "accepted are text, json, dot, svg or edges"},
+      {{"ring", "--peers", "4", "--format", "svg", "--json"}, "--json does not go with --format svg"},
+      {{"ring", "--peers", "5000", "--format", "svg"}, "shows nothing"},
+      {{"ring", "--peers", "4", "--mixing", "given"}, "metropolis, uniform, lazy or push-sum"},
+      {{"directed-exponential", "--peers", "8", "--mixing", "lazy"},
+       "push-sum and uniform serve directed ones"},
+      {{"ring", "--peers", "4", "--data", "glyphs"}, "--model"},
+      {{"ring", "--peers", "4", "--model", "vgg"}, "lenet"},
+      {{"ring", "--peers", "4", "--out", "/no/such/folder/x"}, "--out"},
+      {{"file:/no/such/file", "--peers", "4"}, "/no/such/file"},
+  };
+  for (const auto& [words, part] : wrong) {
+    Words all = {"topology", "show"};
+    all.insert(all.end(), words.begin(), words.end());
+    const Outcome outcome = run(all);
+    CAPTURE(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.out.empty());
+    CHECK(is_one_line(outcome.err));
+    CHECK(outcome.err.find(part) != std::string::npos);
+  }
 }
 
 }  // namespace
