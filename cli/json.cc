@@ -84,6 +84,27 @@ std::string topology_json(const std::string& name, const topologies::Analysis& a
                {"consensus_bound", or_null(analysis.consensus_bound)}});
 }
 
+std::string compare_json(std::uint32_t peers, bool measured, const std::vector<ComparedRow>& rows) {
+  json list = json::array();
+  for (const ComparedRow& row : rows) {
+    json entry = json::parse(topology_json(row.compared.name, row.compared.analysis));
+    if (measured) {
+      const auto& lock_step = row.compared.lock_step;
+      const auto& pairwise = row.compared.pairwise;
+      entry["measured"] = {{"round_factor", or_null(lock_step.factor)},
+                           {"round_deviation_percent", or_null(row.round_deviation_percent)},
+                           {"exact_after", or_null(lock_step.exact_after)},
+                           {"period_error", lock_step.period_error},
+                           {"consensus_factor", or_null(pairwise.factor)},
+                           {"consensus_deviation_percent", or_null(row.consensus_deviation_percent)},
+                           {"consensus_error_percent", 100 * pairwise.rate_error},
+                           {"seeds", pairwise.seeds}};
+    }
+    list.push_back(std::move(entry));
+  }
+  return line({{"peers", peers}, {"topologies", std::move(list)}});
+}
+
 std::string evaluation_json(const Evaluated& evaluated) {
   return line({{"checkpoint", evaluated.checkpoint},
                {"model", evaluated.model},

@@ -159,7 +159,7 @@ constexpr std::uint64_t kExchangesOfWorld = 32'768;
 double fit_begin(std::uint32_t peers) {
   return std::pow(peers, -4);
 }
-constexpr double kFitDecades = 1e-2;
+constexpr double kFitWindow = 1e-2;  // V at the end, relative to the beginning
 
 class Idle : public Learner {
  public:
@@ -269,6 +269,18 @@ std::uint64_t exchanges_down_to(double v, const topologies::Topology& topology, 
 
 }  // namespace
 
+std::optional<double> deviation_percent(std::optional<double> measured, std::optional<double> predicted) {
+  const auto is_rate = [](const std::optional<double>& factor) {
+    return factor && *factor > 0 && *factor < 1;
+  };
+  if (!is_rate(measured) || !is_rate(predicted)) return std::nullopt;
+  return 100 * (std::log(*measured) / std::log(*predicted) - 1);
+}
+
+double pairwise_floor(std::uint32_t peers) {
+  return kFitWindow * fit_begin(peers);
+}
+
 Result<LockStep> measure_lock_step(const Schedule& schedule, std::optional<Mixing> mixing,
                                    std::uint64_t seed) {
   const Mixing chosen = mixing.value_or(topologies::default_mixing(schedule));
@@ -308,7 +320,7 @@ Pairwise measure_pairwise(const topologies::Topology& topology, std::uint32_t pe
   const Random random = Random(options.seed).split(0x9055);
   // How many exchanges it takes is seen in a start that does not count.
   const std::uint64_t length =
-      exchanges_down_to(kFitDecades * fit_begin(peers), topology, peers, random.split(0).bits());
+      exchanges_down_to(pairwise_floor(peers), topology, peers, random.split(0).bits());
   Pairwise measured;
   measured.stride = std::max<std::uint64_t>(1, length / kPoints);
   const std::size_t points = length / measured.stride + 1;

@@ -52,6 +52,13 @@ struct Pairwise {
   double rate_error = 0;         // standard error of ln factor, relative to it, by the spread of the seeds
 };
 
+// By how much a measured rate, the logarithm of a factor, is above the predicted one; none where there is no
+// rate to compare, of exact averages for one.
+std::optional<double> deviation_percent(std::optional<double> measured, std::optional<double> predicted);
+
+// Down to which V, relative to the start, pairwise gossip is followed.
+double pairwise_floor(std::uint32_t peers);
+
 // Exchanges by the gossip core with Poisson clocks of equal rates, the arithmetic of training/exchange, and
 // latency a thousandth of the interval. REQUIRES: peers >= 2.
 Pairwise measure_pairwise(const topologies::Topology& topology, std::uint32_t peers,
