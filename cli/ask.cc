@@ -1,4 +1,5 @@
-// starling members, starling status, starling leave: ask a running peer, at its --http address.
+// starling members, starling status, starling leave, starling topology set: ask a running peer, at its --http
+// address.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "cli/output.h"
 #include "node/http.h"
 #include "node/status.h"
+#include "topologies/topology.h"
 
 namespace starling::cli {
 namespace {
@@ -16,7 +18,8 @@ namespace {
 // What to do with a peer's answer: the text for people, or an Error where it is no peer's.
 using Show = Result<std::string> (*)(const std::string& json);
 
-int ask(const Arguments& arguments, const std::string& method, const std::string& path, Show show) {
+int ask(const Arguments& arguments, const std::string& method, const std::string& path, Show show,
+        const std::string& body = "") {
   const auto text = arguments.get("--at");
   if (!text) {
     return refuse(arguments, "--at is missing: the --http address of the peer to ask; see `starling " +
@@ -27,7 +30,7 @@ int ask(const Arguments& arguments, const std::string& method, const std::string
   if (at->port == 0)
     return refuse(arguments, "--at: port 0 cannot be dialed; give the peer's --http address");
 
-  const auto answer = node::http_request(*at, method, path);
+  const auto answer = node::http_request(*at, method, path, body);
   if (!answer) return fail(arguments, answer.error().message);
   if (answer->status != 200) {
     const std::string why = node::parse_error(answer->json);
@@ -77,6 +80,7 @@ Result<std::string> status_text(const std::string& json) {
                  status->version);
   fmt::format_to(out, "phase      {}", status->phase);
   if (!status->model.empty()) fmt::format_to(out, ", {} on {}", status->model, status->data);
+  if (!status->topology.empty()) fmt::format_to(out, ", topology {}", status->topology);
   fmt::format_to(out, ", up {:.1f} s\n", status->uptime_seconds);
   fmt::format_to(out, "training   {} steps, {} samples, {:.0f} samples/s, loss {}\n", status->steps,
                  status->samples, status->samples_per_second,
@@ -102,6 +106,19 @@ Result<std::string> leave_text(const std::string& json) {
   return std::string("the peer leaves its swarm\n");
 }
 
+Result<std::string> topology_text(const std::string& json) {
+  const auto name = node::parse_topology_request(json);
+  if (!name) return name.error();
+  return "the swarm's topology is " + *name + " from now on\n";
+}
+
+int set_topology(const Arguments& arguments) {
+  const auto topology = topologies::Topology::parse(*arguments.get("NAME"));
+  if (!topology) return refuse(arguments, topology.error().message);
+  return ask(arguments, "POST", "/api/v1/topology", topology_text,
+             node::topology_request_json(topology->name()));
+}
+
 Command asking(const char* name, const char* summary, const char* method, const char* path, Show show) {
   return {name,
           summary,
@@ -119,6 +136,15 @@ Command members_command() {
 
 Command status_command() {
   return asking("status", "how a running peer fares", "GET", "/api/v1/status", status_text);
+}
+
+Command topology_set_command() {
+  return {"topology set",
+          "have a running swarm follow another topology; no exchange is lost",
+          {{"NAME", "a name of `topology list`"}},
+          {{"--at", "HOST:PORT", "the --http address of any of its peers"},
+           {"--json", "", "print one JSON object"}},
+          set_topology};
 }
 
 Command leave_command() {

@@ -55,6 +55,11 @@ struct Finish {
   std::string why;
 };
 
+// The swarm follows this topology from now on: to be shown, and kept for a restart.
+struct Rewired {
+  std::string topology;
+};
+
 // For logs and traces only.
 struct Notice {
   enum class What : std::uint8_t {
@@ -66,13 +71,14 @@ struct Notice {
     quarantined,  // no exchange with it for a while: it sent what may not touch a replica, several times
     refuted,      // this peer itself was said to be suspect or failed
     waiting,
+    unwired,  // the swarm follows a topology that this program does not know; it stays with its own
   };
   What what = What::joined;
-  PeerId peer;       // 0 for waiting
-  std::string text;  // name and address; of waiting: for what
+  PeerId peer;       // 0 for waiting and unwired
+  std::string text;  // name and address; of waiting: for what; of unwired: why
 };
 
 using Action = std::variant<Send, Prepare, FetchState, AbortFetch, StartTraining, StopTraining, BeginExchange,
-                            AbortExchange, AnswerOffer, TrainingEnded, Finish, Notice>;
+                            AbortExchange, AnswerOffer, TrainingEnded, Rewired, Finish, Notice>;
 
 }  // namespace starling::gossip

@@ -36,12 +36,19 @@ struct End {
   std::optional<Duration> time;        // since the run began
 };
 
+// How one of the neighbors is chosen for an exchange.
+enum class Partners : std::uint8_t {
+  uniform,  // each equally often, or as often as the topology's weights say
+  aware,    // quick ones, and those that have learned since the last meeting, more often
+};
+
 // What the core needs to know of a run; the driver reads it out of the manifest.
 struct RunRules {
   topologies::Topology topology;
   Rule rule = Rule::pairwise;
   Pace pace;
   End end;
+  Partners partners = Partners::uniform;
 };
 
 // ---- events ----
@@ -108,10 +115,13 @@ struct LeaveRequested {};  // leave: one last exchange, within PeerOptions::leav
 struct Introduced {        // somebody may listen there: a member of this swarm that is to be met
   Address address;
 };
+struct RewireRequested {  // a user wants the whole swarm to follow this topology. REQUIRES: it parses
+  std::string topology;
+};
 struct Tick {};  // next_deadline() has come
 
 using Event = std::variant<Start, Received, Unreachable, Prepared, PrepareFailed, StateAdvanced, StateArrived,
                            StateLost, Stepped, ExchangeEnded, ExchangeOffered, AnswerEnded, EndRequested,
-                           LeaveRequested, Introduced, Tick>;
+                           LeaveRequested, Introduced, RewireRequested, Tick>;
 
 }  // namespace starling::gossip

@@ -269,7 +269,7 @@ void Membership::on_leave(Instant now, PeerId from, const wire::Leave& leave, st
 // ---- views ----
 
 void Membership::sync_with(const Address& address, std::vector<Action>& out) {
-  out.push_back(Send{address, wire::Digest{digest()}});
+  out.push_back(Send{address, wire::Digest{digest(), topology_}});
 }
 
 void Membership::on_digest(Instant now, PeerId from, const Address& address, const wire::Digest& digest,
@@ -280,7 +280,7 @@ void Membership::on_digest(Instant now, PeerId from, const Address& address, con
   for (std::size_t k = 0; k < own.size() && k < digest.buckets.size(); ++k) {
     if (own[k] != digest.buckets[k]) differing |= std::uint64_t{1} << k;
   }
-  out.push_back(Send{address, wire::View{differing, differing != 0, view_of(differing)}});
+  out.push_back(Send{address, wire::View{differing, differing != 0, view_of(differing), topology_}});
 }
 
 void Membership::on_view(Instant now, PeerId from, const Address& address, const wire::View& view,
@@ -306,7 +306,7 @@ void Membership::on_view(Instant now, PeerId from, const Address& address, const
   }
   merge(now, from, view.members, out);
   heard(now, from, address, out);
-  if (view.reply_wanted) out.push_back(Send{address, wire::View{view.buckets, false, std::move(answer)}});
+  if (view.reply_wanted) out.push_back(Send{address, wire::View{view.buckets, false, std::move(answer), topology_}});
 }
 
 std::vector<Member> Membership::view_of(std::uint64_t buckets) const {
@@ -649,8 +649,11 @@ void Membership::spread(Instant now, std::vector<Action>& out) {
 void Membership::say_goodbye(std::vector<Action>& out) {
   Member self = self_;
   self.liveness = Liveness::left;
-  for (const PeerId id : some_live(kUrgentFanout))
-    out.push_back(Send{find(id)->member.address, wire::Leave{self}});
+  tell_some(wire::Leave{self}, out);
+}
+
+void Membership::tell_some(const wire::Message& message, std::vector<Action>& out) {
+  for (const PeerId id : some_live(kUrgentFanout)) out.push_back(Send{find(id)->member.address, message});
 }
 
 Record* Membership::random_live() {

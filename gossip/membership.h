@@ -116,6 +116,10 @@ class Membership {
 
   // Asks whether this member lives, out of turn.
   void doubt(Instant now, PeerId id, std::vector<Action>& out);
+  // Says this to kUrgentFanout live members.
+  void tell_some(const wire::Message& message, std::vector<Action>& out);
+  // What Digests and Views tell of the topology that this peer follows.
+  void set_topology(const wire::Revision& revision) { topology_ = revision; }
   // Compares views with this member now.
   void sync_with(const Address& address, std::vector<Action>& out);
   // Some members, for a joiner: of the dead too, so that one that comes back after all is not counted twice.
@@ -206,6 +210,7 @@ class Membership {
   std::deque<PeerId> recent_;   // whose progress was learned last comes first
   std::uint8_t self_tellings_ = 0;
 
+  wire::Revision topology_;
   std::vector<Address> contacts_;
   Duration retry_delay_, sync_delay_;
   Instant next_probe_ = kNever, next_gossip_ = kNever, next_sync_ = kNever, next_retry_ = kNever,

@@ -120,8 +120,10 @@ void Peer::handle(const Received& received, std::vector<Action>& out) {
     membership_.on_gossip(now_, from, address, *gossip, out);
   } else if (const auto* digest = std::get_if<wire::Digest>(&received.message)) {
     membership_.on_digest(now_, from, address, *digest, out);
+    correct_topology(address, digest->topology, out);
   } else if (const auto* view = std::get_if<wire::View>(&received.message)) {
     membership_.on_view(now_, from, address, *view, out);
+    correct_topology(address, view->topology, out);
   } else if (const auto* leave = std::get_if<wire::Leave>(&received.message)) {
     membership_.on_leave(now_, from, *leave, out);
   } else if (const auto* join = std::get_if<wire::Join>(&received.message)) {
@@ -130,6 +132,8 @@ void Peer::handle(const Received& received, std::vector<Action>& out) {
     on(received, *welcome, out);
   } else if (const auto* refusal = std::get_if<wire::Refusal>(&received.message)) {
     on(received, *refusal, out);
+  } else if (const auto* rewire = std::get_if<wire::Rewire>(&received.message)) {
+    on(received, *rewire, out);
   }
 }
 
@@ -146,6 +150,7 @@ void Peer::on(const Received& from, const wire::Join& join, std::vector<Action>&
   const std::uint64_t retired = membership_.retired_samples(members);
   out.push_back(
       Send{from.address, wire::Welcome{*manifest_, now_ - run_start_, std::move(members), retired}});
+  correct_topology(from.address, {}, out);
 }
 
 void Peer::on(const Received& from, const wire::Welcome& welcome, std::vector<Action>& out) {
@@ -188,9 +193,49 @@ void Peer::handle(const Unreachable& unreachable, std::vector<Action>& out) {
   }
 }
 
+// ---- the topology, which may change while the swarm runs ----
+
+void Peer::handle(const RewireRequested& requested, std::vector<Action>& out) {
+  if (rewire_.revision.number >= wire::kRevisionMax) return;
+  take_over({{rewire_.revision.number + 1, options_.id}, requested.topology}, out);
+}
+
+void Peer::on(const Received& from, const wire::Rewire& rewire, std::vector<Action>& out) {
+  membership_.heard(now_, from.from, from.address, out);
+  if (rewire.revision > rewire_.revision) return take_over(rewire, out);
+  correct_topology(from.address, rewire.revision, out);
+}
+
+// Whoever follows an older revision is told the newer one.
+void Peer::correct_topology(const Address& address, const wire::Revision& theirs, std::vector<Action>& out) {
+  if (theirs < rewire_.revision) out.push_back(Send{address, rewire_});
+}
+
+// The first to hear of it tells others at once; comparing digests finds those that this misses.
+void Peer::take_over(const wire::Rewire& rewire, std::vector<Action>& out) {
+  rewire_ = rewire;
+  membership_.set_topology(rewire_.revision);
+  membership_.tell_some(rewire_, out);
+  follow_topology(out);
+}
+
+// An exchange in flight goes on: the topology decides about the next one.
+void Peer::follow_topology(std::vector<Action>& out) {
+  if (!rules_ || rewire_.revision.number == 0) return;
+  auto topology = topologies::Topology::parse(rewire_.topology);
+  if (!topology) {
+    out.push_back(Notice{Notice::What::unwired, {}, topology.error().message});
+    return;
+  }
+  rules_->topology = *topology;
+  partners_->follow(std::move(*topology));
+  out.push_back(Rewired{rewire_.topology});
+}
+
 void Peer::handle(const Prepared& prepared, std::vector<Action>& out) {
   rules_ = prepared.rules;
-  partners_.emplace(rules_->topology, Random(options_.seed).split(kPartnerStream));
+  partners_.emplace(rules_->topology, rules_->partners, Random(options_.seed).split(kPartnerStream));
+  follow_topology(out);
   pacer_.emplace(rules_->pace, Random(options_.seed).split(kPaceStream));
   if (beginner_) {
     run_start_ = now_;
@@ -332,6 +377,7 @@ void Peer::watch_exchange(std::vector<Action>& out) {
 void Peer::abort_exchange(std::vector<Action>& out) {
   out.push_back(AbortExchange{in_flight_->exchange});
   ++exchanges_.aborted;
+  partners_->met(membership_, in_flight_->partner, now_ - in_flight_->begun);
   membership_.exchange_aborted(now_, in_flight_->partner);
   in_flight_.reset();
   pacer_->hold_off(now_, options_.exchange_hold_off);
@@ -345,6 +391,7 @@ void Peer::handle(const ExchangeEnded& ended, std::vector<Action>& out) {
     case Outcome::completed:
       ++exchanges_.completed;
       membership_.exchange_completed(exchange.partner);
+      partners_->met(membership_, exchange.partner, now_ - exchange.begun);
       exchange_limit_ = std::max(options_.exchange_timeout, 4 * (now_ - exchange.begun));
       if (exchange.settles && settling_left_ > 0) --settling_left_;
       return;
@@ -384,6 +431,7 @@ void Peer::handle(const AnswerEnded& ended, std::vector<Action>& out) {
   STARLING_CHECK(answers_ > 0);
   --answers_;
   exchanges_.answered += ended.completed;
+  if (ended.completed) partners_->met(membership_, ended.from, std::nullopt);
   if (ended.poisoned) membership_.poisoned_by(now_, ended.from, out);
 }
 

@@ -79,9 +79,12 @@ class Peer {
     const Membership& membership;
     const ExchangeCounts& exchanges;
     std::uint64_t swarm_samples;
+    const topologies::Topology* topology;  // that it follows; null before it is prepared
     bool over;
   };
-  View view() const { return {membership_, exchanges_, membership_.swarm_samples(), over_}; }
+  View view() const {
+    return {membership_, exchanges_, membership_.swarm_samples(), rules_ ? &rules_->topology : nullptr, over_};
+  }
 
  private:
   struct InFlight {
@@ -114,11 +117,17 @@ class Peer {
   void handle(const EndRequested&, std::vector<Action>& out);
   void handle(const LeaveRequested&, std::vector<Action>& out);
   void handle(const Introduced&, std::vector<Action>& out);
+  void handle(const RewireRequested&, std::vector<Action>& out);
   void handle(const Tick&, std::vector<Action>& out);
 
   void on(const Received& from, const wire::Join& join, std::vector<Action>& out);
   void on(const Received& from, const wire::Welcome& welcome, std::vector<Action>& out);
   void on(const Received& from, const wire::Refusal& refusal, std::vector<Action>& out);
+  void on(const Received& from, const wire::Rewire& rewire, std::vector<Action>& out);
+
+  void correct_topology(const Address& address, const wire::Revision& theirs, std::vector<Action>& out);
+  void take_over(const wire::Rewire& rewire, std::vector<Action>& out);
+  void follow_topology(std::vector<Action>& out);
 
   void run_timers(std::vector<Action>& out);
   void begin_run(std::vector<Action>& out);
@@ -163,6 +172,7 @@ class Peer {
   // Training and exchanging.
   std::optional<RunRules> rules_;
   std::optional<PartnerChooser> partners_;
+  wire::Rewire rewire_;  // the latest; number 0: the manifest's topology
   std::optional<Pacer> pacer_;
   std::optional<InFlight> in_flight_;
   Duration exchange_limit_;

@@ -39,6 +39,7 @@ Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_
   Rule rule = Rule::pairwise;
   Pace pace;
   End end;
+  Partners partners = Partners::uniform;
   for (const auto& [key, value] : manifest.settings) {
     const auto bad = [&, k = std::string_view(key), v = std::string_view(value)](std::string_view expected) {
       return Error{"the run's " + std::string(k) + " = '" + std::string(v) +
@@ -53,6 +54,12 @@ Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_
         rule = Rule::none;
       } else if (value != "pairwise") {
         return bad("pairwise or none");
+      }
+    } else if (key == "gossip.partners") {
+      if (value == "aware") {
+        partners = Partners::aware;
+      } else if (value != "uniform") {
+        return bad("uniform or aware");
       }
     } else if (key == "gossip.every") {
       const auto parsed = parse_pace(value);
@@ -79,7 +86,7 @@ Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_
     if (!parsed) return parsed.error();
     topology = *parsed;
   }
-  return RunRules{*topology, rule, pace, end};
+  return RunRules{*topology, rule, pace, end, partners};
 }
 
 }  // namespace starling::gossip

@@ -393,6 +393,11 @@ void Checkers::finish() {
     }
     if (first && view.membership->digest() != world_->machine(*first).membership->digest())
       violate(6, "at the end " + name(i) + " and " + name(*first) + " have different views");
+    // 6: the topology that a user set.
+    const auto* const topology = world_->machine(first.value_or(i)).topology;
+    if (view.topology != nullptr && topology != nullptr && view.topology->name() != topology->name())
+      violate(6, "at the end " + name(i) + " follows the topology " + view.topology->name() + " and " +
+                     name(*first) + " follows " + topology->name());
     if (!first) first = i;
     // 6: exchanges.
     const Instance& instance = instance_of(i);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "topologies/topology.h"
 
 namespace starling::lab {
 
@@ -87,6 +88,9 @@ struct Teller {
     return "At " + at_text(h.at) + " the connections between " + name(h.knows) + " and " + name(h.deaf) +
            " break, and only " + name(h.knows) + " learns it";
   }
+  std::string operator()(const Rewiring& r) const {
+    return "At " + at_text(r.at) + " a user asks " + name(r.machine) + " for the topology " + r.topology;
+  }
   std::string operator()(const Mutation& m) const {
     return span(m.from, m.to) + number(100 * m.chance) + " % of all control frames have a bit flipped";
   }
@@ -98,6 +102,7 @@ struct Beginning {
   Instant operator()(const Drift&) const { return Instant{}; }
   Instant operator()(const Reset& r) const { return r.at; }
   Instant operator()(const HalfOpen& h) const { return h.at; }
+  Instant operator()(const Rewiring& r) const { return r.at; }
   template <class Lasting>
   Instant operator()(const Lasting& l) const {
     return l.from;
@@ -268,6 +273,11 @@ class Drawer {
       const std::uint32_t a = machine();
       draw_.incidents.push_back(HalfOpen{a, other(a), when()});
     });
+    for_swarm(25, faults_.rewirings, [&] {
+      const auto families = topologies::names();
+      const std::uint32_t asked = machine();
+      draw_.incidents.push_back(Rewiring{asked, when(), families[random_.below(families.size())].name});
+    });
   }
 
   Random base_, random_;
@@ -297,7 +307,7 @@ std::string sentence(const Incident& incident, const std::vector<std::string>& n
 
 const std::vector<std::string>& Faults::names() {
   static const std::vector<std::string> kNames = {"none",  "all",   "crash", "pause",  "partition",
-                                                  "links", "churn", "slow",  "poison", "drift"};
+                                                  "links", "churn", "slow",  "poison", "drift", "rewire"};
   return kNames;
 }
 
@@ -343,6 +353,13 @@ std::optional<Faults> Faults::named(std::string_view name) {
     f.drift_most = 1e-2;
     return f;
   }
+  if (name == "rewire") {
+    f.rewirings = 6;
+    f.partitions = 1;
+    f.crashes = 0.5;
+    f.late_share = 0.3;
+    return f;
+  }
   if (name == "all") {
     add_links(f);
     f.crashes = 0.7;
@@ -354,6 +371,7 @@ std::optional<Faults> Faults::named(std::string_view name) {
     f.slow_disks = 0.4;
     f.poisonings = 0.4;
     f.mutations = 0.005;
+    f.rewirings = 1;
     f.drift_most = 1e-2;
     return f;
   }

@@ -74,13 +74,18 @@ struct HalfOpen {  // their connections break, and one learns it
   std::uint32_t knows, deaf;
   Instant at;
 };
+struct Rewiring {  // a user asks a machine to have the swarm follow another topology
+  std::uint32_t machine;
+  Instant at;
+  std::string topology;
+};
 struct Mutation {  // control frames, anyone's, have a bit flipped under way
   Instant from, to;
   double chance;  // of each
 };
 
 using Incident = std::variant<Crash, Leave, Pause, Slow, SlowDisk, Drift, Poison, Cut, Partition, Clog, Reset,
-                              HalfOpen, Mutation>;
+                              HalfOpen, Rewiring, Mutation>;
 
 Instant beginning(const Incident& incident);
 // "At 12.304 s p3 loses its power; at 18.100 s it is back, with its cache of addresses."
@@ -111,6 +116,8 @@ struct Faults {
   Range disk_access{std::chrono::milliseconds(100), std::chrono::seconds(4)};
   double drift_most = 0;  // |rate| of every machine's clock
 
+  double rewirings = 0;   // of the swarm
+
   double poisonings = 0;
   Range poison{std::chrono::seconds(2), std::chrono::seconds(15)};
   double mutations = 0;  // chance of each control frame, in stretches
@@ -125,7 +132,7 @@ struct Faults {
   double half_opens = 0;
   double tail_chance = 0;  // of packets whose travel takes long (lab/virtual_network.h)
 
-  // "none", "all", "crash", "pause", "partition", "links", "churn", "slow", "poison", "drift".
+  // "none", "all", "crash", "pause", "partition", "links", "churn", "slow", "poison", "drift", "rewire".
   static std::optional<Faults> named(std::string_view name);
   static const std::vector<std::string>& names();
 };

@@ -59,7 +59,7 @@ double log_uniform(Random& random, double low, double high) {
 }
 
 void draw_run(Random& random, WorldOptions& world) {
-  static const std::vector<std::string> kTopologies = {"complete", "ring", "exponential", "uniform"};
+  const auto families = topologies::names();
   gossip::Pace pace;
   double latency = log_uniform(random, 50e-6, 20e-3);
   switch (random.below(8)) {
@@ -71,14 +71,16 @@ void draw_run(Random& random, WorldOptions& world) {
     case 2:
       pace.kind = gossip::Pace::Kind::time;
       pace.time = from_seconds(random.uniform(0.1, 1));
+      if (random.chance(0.5)) pace.kind = gossip::Pace::Kind::poisson;
       break;
     default:
       pace.steps = 1 + random.below(8);
   }
-  world.rules = gossip::RunRules{*topologies::Topology::parse(kTopologies[random.below(kTopologies.size())]),
+  world.rules = gossip::RunRules{*topologies::Topology::parse(families[random.below(families.size())].name),
                                  gossip::Rule::pairwise,
                                  pace,
-                                 {}};
+                                 {},
+                                 random.chance(0.3) ? gossip::Partners::aware : gossip::Partners::uniform};
   world.arena_floats = 16 + random.below(1009);
   const std::size_t chunks = 1 + random.below(8);
   world.chunk_floats = (world.arena_floats + chunks - 1) / chunks;
@@ -167,6 +169,7 @@ struct Counter {
   void operator()(const Drift&) const {}
   void operator()(const Poison&) const {}
   void operator()(const Mutation&) const {}
+  void operator()(const Rewiring&) const { ++totals.rewirings; }
   void operator()(const Cut&) const { ++totals.cuts; }
   void operator()(const Partition&) const { ++totals.partitions; }
   void operator()(const Clog&) const { ++totals.clogs; }
@@ -205,6 +208,7 @@ HuntTotals& HuntTotals::operator+=(const HuntTotals& other) {
   clogs += other.clogs;
   resets += other.resets;
   half_opens += other.half_opens;
+  rewirings += other.rewirings;
   poison_refused += other.poison_refused;
   mutations_refused += other.mutations_refused;
   connections_broken += other.connections_broken;

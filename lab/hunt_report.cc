@@ -32,7 +32,8 @@ std::string summary_text(const HuntOptions& options, const HuntOutcome& outcome)
       counted(t.pauses, "pause", "pauses") + ", " + counted(t.slownesses, "slowness", "slownesses") + ", " +
       counted(t.partitions, "partition", "partitions") + ", " + counted(t.cuts, "cut", "cuts") + ", " +
       counted(t.clogs, "clog", "clogs") + ", " + counted(t.resets, "reset", "resets") + ", " +
-      counted(t.half_opens, "half-open link", "half-open links") + "\n";
+      counted(t.half_opens, "half-open link", "half-open links") + ", " +
+      counted(t.rewirings, "change of topology", "changes of topology") + "\n";
   text += counted(t.connections_broken, "connection", "connections") + " broke; " +
           counted(t.poison_refused, "poisoned chunk", "poisoned chunks") + " and " +
           counted(t.mutations_refused, "mutated frame", "mutated frames") + " were refused; " +
@@ -68,6 +69,7 @@ std::string to_json(const HuntOptions& options, const HuntOutcome& outcome) {
                                          {"clogs", t.clogs},
                                          {"resets", t.resets},
                                          {"half_opens", t.half_opens},
+                                         {"rewirings", t.rewirings},
                                          {"connections_broken", t.connections_broken},
                                          {"poisoned_chunks_refused", t.poison_refused},
                                          {"mutated_frames_refused", t.mutations_refused},

@@ -63,11 +63,17 @@ struct Size {
   std::size_t operator()(const wire::Gossip& m) const {
     return table(1 + kReference) + vtable(3) + members(m.members) + kVectorLength + 16 * m.progress.size();
   }
+  static std::size_t revision(const wire::Revision& r) { return scalar(r.number) + scalar(r.author.value); }
   std::size_t operator()(const wire::Digest& m) const {
-    return table(kReference) + vtable(1) + kVectorLength + 8 * m.buckets.size();
+    return table(kReference + revision(m.topology)) + vtable(m.topology.number == 0 ? 1 : 3) + kVectorLength +
+           8 * m.buckets.size();
   }
   std::size_t operator()(const wire::View& m) const {
-    return table(scalar(m.buckets) + 1) + vtable(3) + members(m.members);
+    return table(scalar(m.buckets) + 1 + revision(m.topology)) + vtable(m.topology.number == 0 ? 3 : 5) +
+           members(m.members);
+  }
+  std::size_t operator()(const wire::Rewire& m) const {
+    return table(revision(m.revision)) + vtable(3) + text(m.topology);
   }
   std::size_t operator()(const wire::Join& m) const {
     return table(kReference) + vtable(1) + vtable(9) + member(m.self);

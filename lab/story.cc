@@ -21,14 +21,15 @@ const char* outcome_name(gossip::Outcome outcome) {
 }
 
 const char* notice_name(gossip::Notice::What what) {
-  static constexpr std::array<const char*, 8> kNames = {"knows of",
+  static constexpr std::array<const char*, 9> kNames = {"knows of",
                                                         "suspects",
                                                         "trusts again",
                                                         "takes for failed",
                                                         "sees departed",
                                                         "quarantines",
                                                         "was said to be gone and refutes it",
-                                                        "waits:"};
+                                                        "waits:",
+                                                        "cannot follow the swarm's topology:"};
   return kNames.at(static_cast<std::size_t>(what));
 }
 
@@ -105,7 +106,7 @@ void Story::event(std::uint32_t machine, const gossip::Event& event) {
 void Story::action(std::uint32_t machine, const gossip::Action& action) {
   if (const auto* notice = std::get_if<gossip::Notice>(&action)) {
     tell(machine, std::string(notice_name(notice->what)) + " " +
-                      (notice->what == gossip::Notice::What::waiting ? notice->text
+                      (!notice->peer && !notice->text.empty()        ? notice->text
                        : notice->peer                                ? name(notice->peer)
                                                                      : std::string()));
   } else if (const auto* begin = std::get_if<gossip::BeginExchange>(&action)) {
@@ -118,6 +119,8 @@ void Story::action(std::uint32_t machine, const gossip::Action& action) {
     tell(machine, "gives its donor up");
   } else if (std::holds_alternative<gossip::StartTraining>(action)) {
     tell(machine, "trains");
+  } else if (const auto* rewired = std::get_if<gossip::Rewired>(&action)) {
+    tell(machine, "follows the topology " + rewired->topology);
   } else if (const auto* finish = std::get_if<gossip::Finish>(&action)) {
     tell(machine, "ends " + finish->why);
   }

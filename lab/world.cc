@@ -80,6 +80,14 @@ void World::play_one(const Leave& leave) {
   });
 }
 
+void World::play_one(const Rewiring& rewiring) {
+  queue_.schedule(rewiring.at, [this, rewiring] {
+    if (!machines_[rewiring.machine]->up()) return;
+    later(now(), rewiring.machine,
+          [this, rewiring] { step(rewiring.machine, gossip::RewireRequested{rewiring.topology}); });
+  });
+}
+
 void World::play_one(const Pause& pause) {
   auto& pauses = machines_[pause.machine]->pauses;
   pauses.push_back({pause.from, pause.to});
@@ -296,7 +304,8 @@ World::MachineView World::machine(std::uint32_t i) const {
           m.peer ? m.peer->view().membership.self().phase : wire::Phase::joining,
           m.id,
           m.peer ? &m.peer->view().membership : nullptr,
-          m.training_since};
+          m.training_since,
+          m.peer ? m.peer->view().topology : nullptr};
 }
 
 std::optional<std::uint32_t> World::machine_of(PeerId id) const {

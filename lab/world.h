@@ -92,6 +92,7 @@ class World final : private NetworkHost {
     PeerId id;                             // of the latest instance
     const gossip::Membership* membership;  // what it knows of the others; null before its start
     std::optional<Instant> training_since;
+    const topologies::Topology* topology;  // that it follows; null before it is prepared
   };
   MachineView machine(std::uint32_t i) const;
   // The machine whose instance, present or past, has this id.
@@ -139,6 +140,7 @@ class World final : private NetworkHost {
   void play_one(const Clog& clog);
   void play_one(const Reset& reset);
   void play_one(const HalfOpen& half_open);
+  void play_one(const Rewiring& rewiring);
   void play_one(const Mutation& mutation);
   void start_machine(std::uint32_t i);
   void restart(std::uint32_t i, Instant at, bool cached);
@@ -160,6 +162,7 @@ class World final : private NetworkHost {
   void act(std::uint32_t i, const gossip::BeginExchange& begin);
   void act(std::uint32_t i, const gossip::AbortExchange& abort);
   void act(std::uint32_t i, const gossip::AnswerOffer& answer);
+  void act(std::uint32_t i, const gossip::Rewired&) { static_cast<void>(i); }
   void act(std::uint32_t i, const gossip::Finish& finish);
   void act(std::uint32_t i, const gossip::Notice&) { static_cast<void>(i); }
   // Schedules something for a machine: dropped if that instance is down by then, put off while it is paused.

@@ -147,6 +147,7 @@ class Daemon {
   void act(const gossip::AnswerOffer& answer) {
     exchanger_->answer(answer.from, answer.exchange, answer.accept, answer.reason);
   }
+  void act(const gossip::Rewired& rewired);
   void act(const gossip::Finish& finish);
   void act(const gossip::Notice& notice) { notices_.tell(notice); }
 
@@ -154,6 +155,7 @@ class Daemon {
   training::PeerReport make_report(training::PeerReport::Kind kind) const;
   PeerStatus status() const;
   HttpAnswer introduce(const std::string& body);
+  HttpAnswer set_topology(const std::string& body);
   void report_and_log();
 
   // ---- keeping ----
@@ -303,6 +305,8 @@ std::optional<PeerOutcome> Daemon::serve_http() {
                     }});
   routes.push_back(
       {"POST", "/api/v1/introduce", when_ready([this](const std::string& body) { return introduce(body); })});
+  routes.push_back({"POST", "/api/v1/topology",
+                    when_ready([this](const std::string& body) { return set_topology(body); })});
   auto server = HttpServer::start(*options_.http, std::move(routes),
                                   [this](std::function<void()> work) { asio::post(io_, std::move(work)); });
   if (!server) return PeerOutcome{2, "--http: " + server.error().message};
@@ -564,6 +568,13 @@ void Daemon::act(const gossip::StartTraining&) {
   trainer_->start();
 }
 
+void Daemon::act(const gossip::Rewired& rewired) {
+  spdlog::info("the swarm's topology is {} from now on", rewired.topology.substr(0, 200));
+  // Whoever restarts the swarm from this peer's cache goes on with it.
+  for (wire::Setting& setting : manifest_->settings)
+    if (setting.key == "gossip.topology") setting.value = rewired.topology;
+}
+
 void Daemon::act(const gossip::TrainingEnded&) {
   initialize();  // where the run was over before it began
   training_end_ = Clock::now();
@@ -617,6 +628,7 @@ PeerStatus Daemon::status() const {
     status.model = manifest_->model;
     status.data = manifest_->data;
   }
+  if (view.topology != nullptr) status.topology = view.topology->name();
   status.phase = phase_name(view.membership.self().phase);
   status.steps = report.steps;
   status.samples = report.samples;
@@ -646,6 +658,23 @@ HttpAnswer Daemon::introduce(const std::string& body) {
     return http_refusal(400, "this peer itself listens at " + to_string(*address));
   drive(gossip::Introduced{*address});
   return {200, introduction_json(*address)};
+}
+
+HttpAnswer Daemon::set_topology(const std::string& body) {
+  const auto name = parse_topology_request(body);
+  if (!name) return http_refusal(400, name.error().message);
+  const auto view = peer_->view();
+  if (view.topology == nullptr || ending_)
+    return http_refusal(503, "this peer takes no part in the run yet, or no more");
+  const auto topology = topologies::Topology::parse(*name);
+  if (!topology) return http_refusal(400, topology.error().message);
+  std::uint32_t trained = 1;
+  for (const gossip::Record& record : view.membership.others())
+    trained += record.is_live() && record.member.phase >= wire::Phase::training;
+  if (const Status exists = topology->exists(trained); !exists)
+    return http_refusal(400, "among the swarm's " + std::to_string(trained) + " peers now: " + exists.error().message);
+  drive(gossip::RewireRequested{*name});
+  return {200, topology_request_json(*name)};
 }
 
 void Daemon::report_and_log() {

@@ -37,7 +37,7 @@ struct HttpRoute {
 using Post = std::function<void(std::function<void()>)>;
 
 // Longest body of a request, in bytes.
-inline constexpr std::size_t kHttpBodyBytesMax = 4096;
+inline constexpr std::size_t kHttpBodyBytesMax = 64 * 1024;
 
 class HttpServer {
  public:

@@ -36,6 +36,9 @@ void NoticeLog::tell(const gossip::Notice& notice) {
     case What::refuted:
       spdlog::warn("{} said that this peer is down; it has been told otherwise", notice.text);
       return;
+    case What::unwired:
+      spdlog::warn("the swarm has another topology from now on, which this program cannot follow: {}", notice.text);
+      return;
     case What::waiting: {
       if (waiting_.size() > kWaitingTextsMax) waiting_.clear();
       Clock::time_point& said = waiting_[notice.text];

@@ -99,6 +99,7 @@ std::string to_json(const PeerStatus& status) {
                {"version", status.version},
                {"model", status.model},
                {"data", status.data},
+               {"topology", status.topology},
                {"phase", status.phase},
                {"steps", status.steps},
                {"samples", status.samples},
@@ -134,6 +135,7 @@ Result<PeerStatus> parse_status(const std::string& text) {
     object.at("version").get_to(status.version);
     object.at("model").get_to(status.model);
     object.at("data").get_to(status.data);
+    object.at("topology").get_to(status.topology);
     object.at("phase").get_to(status.phase);
     object.at("steps").get_to(status.steps);
     object.at("samples").get_to(status.samples);
@@ -228,6 +230,17 @@ Result<Address> parse_introduction(const std::string& text) {
   if (parsed && parsed->port == 0)
     return Error{"port 0 cannot be dialed; give the port that the peer listens on"};
   return parsed;
+}
+
+std::string topology_request_json(const std::string& name) {
+  return line({{"topology", name}});
+}
+
+Result<std::string> parse_topology_request(const std::string& text) {
+  const auto name = parse(text, "{\"topology\": \"NAME\"}",
+                          [](const json& object) { return object.at("topology").get<std::string>(); });
+  if (!name) return Error{"the body must be {\"topology\": \"NAME\"}"};
+  return *name;
 }
 
 std::uint64_t resident_bytes() {

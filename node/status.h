@@ -17,7 +17,7 @@ namespace starling::node {
 
 struct PeerStatus {
   std::string name, id, swarm, address, version;
-  std::string model, data;               // empty while it joins
+  std::string model, data, topology;     // empty while it joins
   std::string phase;                     // joining, training, settling, finished
   std::uint64_t steps = 0, samples = 0;  // its own
   std::uint64_t swarm_samples = 0;       // of all that ever took part
@@ -72,6 +72,10 @@ std::string parse_error(const std::string& text);
 // {"address": "HOST:PORT"}: whom a peer is to meet.
 std::string introduction_json(const Address& address);
 Result<Address> parse_introduction(const std::string& text);
+
+// {"topology": NAME}: what the swarm is to follow; an Error where it is something else.
+std::string topology_request_json(const std::string& name);
+Result<std::string> parse_topology_request(const std::string& text);
 
 // Memory of this process that is resident; 0 where the system does not say.
 std::uint64_t resident_bytes();

@@ -39,7 +39,19 @@ Family static_family(F neighbors) {
 
 Result<Family> make_complete(Name& name);
 Result<Family> make_ring(Name& name);
+Result<Family> make_line(Name& name);
+Result<Family> make_star(Name& name);
+Result<Family> make_torus(Name& name);
+Result<Family> make_hypercube(Name& name);
 Result<Family> make_exponential(Name& name);
+Result<Family> make_directed_exponential(Name& name);
+Result<Family> make_one_peer_exponential(Name& name);
+Result<Family> make_base(Name& name);
+Result<Family> make_random_regular(Name& name);
+Result<Family> make_erdos_renyi(Name& name);
+Result<Family> make_small_world(Name& name);
+Result<Family> make_tree(Name& name);
+Result<Family> make_dumbbell(Name& name);
 Result<Family> make_uniform(Name& name);
 
 }  // namespace starling::topologies

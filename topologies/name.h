@@ -19,6 +19,7 @@ class Name {
   // Splits the text. A missing family, key or '=' and a key given twice are Errors.
   static Result<Name> parse(std::string_view text);
 
+  const std::string& text() const { return text_; }  // as it was written
   const std::string& family() const { return family_; }
   bool has(std::string_view key) const { return parameters_.count(std::string(key)) > 0; }
 

@@ -15,16 +15,40 @@ struct Row {
 };
 
 // The two tables have one order: what is parsed, and what people read.
-constexpr std::array<Row, 4> kRows = {{
+constexpr std::array<Row, 16> kRows = {{
     {"complete", make_complete},
     {"ring", make_ring},
+    {"line", make_line},
+    {"star", make_star},
+    {"torus", make_torus},
+    {"hypercube", make_hypercube},
     {"exponential", make_exponential},
+    {"directed-exponential", make_directed_exponential},
+    {"one-peer-exponential", make_one_peer_exponential},
+    {"base", make_base},
+    {"random-regular", make_random_regular},
+    {"erdos-renyi", make_erdos_renyi},
+    {"small-world", make_small_world},
+    {"tree", make_tree},
+    {"dumbbell", make_dumbbell},
     {"uniform", make_uniform},
 }};
 constexpr std::array<TopologyEntry, kRows.size()> kEntries = {{
     {"complete", "everyone beside everyone"},
     {"ring", "peer i beside i - 1 and i + 1"},
+    {"line", "the ring without the link that closes it"},
+    {"star", "everyone beside peer 0, the hub"},
+    {"torus", "a near-square grid whose rows and columns are closed to rings"},
+    {"hypercube", "peer i beside i xor 2^k for every k; 2^d peers"},
     {"exponential", "peer i beside i +- 2^k for every 2^k < n: few links, fast mixing"},
+    {"directed-exponential", "peer i sends to i + 2^k for every 2^k < n"},
+    {"one-peer-exponential", "peer i sends to i + 2^r in round r: one link at a time, exact for 2^d peers"},
+    {"base:k=1", "rounds of at most k links each after which the average is exact, for any number of peers"},
+    {"random-regular:k=4", "exactly k links each, drawn at random (seed=)"},
+    {"erdos-renyi", "each pair linked with probability p, by default 2 ln n / n (p=, seed=)"},
+    {"small-world:k=4,p=0.1", "a ring of the k nearest, each link moved with probability p (seed=)"},
+    {"tree", "the complete binary tree: peer i beside (i - 1) / 2"},
+    {"dumbbell", "two complete halves joined by one link"},
     {"uniform", "a partner drawn uniformly from everyone at every exchange"},
 }};
 

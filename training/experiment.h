@@ -68,6 +68,7 @@ struct Experiment {
 
   std::string rule = "pairwise";
   std::string topology = "exponential";
+  std::string partners = "uniform";  // how one of the neighbors is chosen: or "aware" of machines
   Every every;
   std::string payload = "f32";
 

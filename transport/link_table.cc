@@ -27,7 +27,8 @@ bool travels_on_control(const wire::Message& m) {
          std::holds_alternative<wire::PingRequest>(m) || std::holds_alternative<wire::Ack>(m) ||
          std::holds_alternative<wire::Gossip>(m) || std::holds_alternative<wire::Digest>(m) ||
          std::holds_alternative<wire::View>(m) || std::holds_alternative<wire::Join>(m) ||
-         std::holds_alternative<wire::Welcome>(m) || std::holds_alternative<wire::Leave>(m);
+         std::holds_alternative<wire::Welcome>(m) || std::holds_alternative<wire::Leave>(m) ||
+         std::holds_alternative<wire::Rewire>(m);
 }
 
 // Where the remote can be dialled. One that listens on all its interfaces and says only that is taken at the

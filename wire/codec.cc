@@ -74,10 +74,11 @@ Offset<fb::Gossip> put(FlatBufferBuilder& b, const Gossip& m) {
   return fb::CreateGossip(b, members, m.reply_wanted, b.CreateVectorOfStructs(progress));
 }
 Offset<fb::Digest> put(FlatBufferBuilder& b, const Digest& m) {
-  return fb::CreateDigest(b, b.CreateVector(m.buckets));
+  return fb::CreateDigest(b, b.CreateVector(m.buckets), m.topology.number, m.topology.author.value);
 }
 Offset<fb::View> put(FlatBufferBuilder& b, const View& m) {
-  return fb::CreateView(b, m.buckets, m.reply_wanted, put(b, m.members));
+  return fb::CreateView(b, m.buckets, m.reply_wanted, put(b, m.members), m.topology.number,
+                        m.topology.author.value);
 }
 Offset<fb::Join> put(FlatBufferBuilder& b, const Join& m) {
   return fb::CreateJoin(b, put(b, m.self));
@@ -100,6 +101,10 @@ Offset<fb::StateRequest> put(FlatBufferBuilder& b, const StateRequest& m) {
 }
 Offset<fb::StateHead> put(FlatBufferBuilder& b, const StateHead& m) {
   return fb::CreateStateHead(b, m.arena_floats, m.chunks);
+}
+
+Offset<fb::Rewire> put(FlatBufferBuilder& b, const Rewire& m) {
+  return fb::CreateRewire(b, m.revision.number, m.revision.author.value, b.CreateString(m.topology));
 }
 
 // The union's tag of each alternative, from the generated traits' inverse: the schema lists them in the
@@ -225,6 +230,10 @@ class Reader {
     return Duration{nanoseconds};
   }
 
+  Revision revision(std::uint64_t number, std::uint64_t author) {
+    return {at_most(number, kRevisionMax, "revision"), PeerId{author}};
+  }
+
   void wrong(const char* field, const std::string& how) {
     if (!error_) error_ = std::string(field) + " " + how;
   }
@@ -275,10 +284,11 @@ Digest get(Reader& r, const fb::Digest& m) {
     return out;
   }
   out.buckets.assign(m.buckets()->begin(), m.buckets()->end());
+  out.topology = r.revision(m.revision(), m.author());
   return out;
 }
 View get(Reader& r, const fb::View& m) {
-  return {m.buckets(), m.reply_wanted(), r.members(m.members())};
+  return {m.buckets(), m.reply_wanted(), r.members(m.members()), r.revision(m.revision(), m.author())};
 }
 Join get(Reader& r, const fb::Join& m) {
   return {r.member(m.self())};
@@ -306,9 +316,16 @@ StateHead get(Reader& r, const fb::StateHead& m) {
           r.at_most(m.chunks(), kArenaFloatsMax, "chunks")};
 }
 
+Rewire get(Reader& r, const fb::Rewire& m) {
+  Rewire out{r.revision(m.revision(), m.author()), r.text(m.topology(), kTopologyBytesMax, "topology")};
+  if (out.topology.empty()) r.wrong("topology", "is empty");
+  return out;
+}
+
 constexpr std::array<std::string_view, std::variant_size_v<Message>> kNames = {
     "Hello",   "Refusal", "Ping",          "PingRequest",     "Ack",          "Gossip",   "Digest", "View", "Join",
-    "Welcome", "Leave",   "ExchangeOffer", "ExchangeRefusal", "StateRequest", "StateHead"};
+    "Welcome", "Leave",   "ExchangeOffer", "ExchangeRefusal", "StateRequest", "StateHead",
+    "Rewire"};
 
 // The alternatives of Message stand in the order of the schema's union.
 template <std::size_t I = 0>
@@ -336,6 +353,7 @@ Result<Message> get_body(const fb::Envelope& envelope) {
     if constexpr (std::is_same_v<Wanted, ExchangeRefusal>) read(envelope.body_as_ExchangeRefusal());
     if constexpr (std::is_same_v<Wanted, StateRequest>) read(envelope.body_as_StateRequest());
     if constexpr (std::is_same_v<Wanted, StateHead>) read(envelope.body_as_StateHead());
+    if constexpr (std::is_same_v<Wanted, Rewire>) read(envelope.body_as_Rewire());
     if (reader.error()) return Error{"a " + std::string(kNames[I]) + " whose " + *reader.error()};
     return out;
   }

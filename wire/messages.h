@@ -68,6 +68,15 @@ struct Manifest {
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
+// Which setting of the swarm's topology somebody follows. Of two the greater wins; the manifest's is number 0.
+struct Revision {
+  std::uint64_t number = 0;
+  PeerId author;  // whom a user asked; decides between two who were asked at once
+  friend auto operator<=>(const Revision&, const Revision&) = default;
+};
+
+inline constexpr std::uint64_t kRevisionMax = std::uint64_t{1} << 53;
+
 // ---- handshake: the first message on every connection, in both directions ----
 
 enum class Purpose : std::uint8_t { control, bulk };
@@ -134,6 +143,7 @@ struct Gossip {  // news of members and of their progress
 // Answered by a View of the buckets in which the receiver's differs.
 struct Digest {
   std::vector<std::uint64_t> buckets{};  // kDigestBuckets of them
+  Revision topology{};                   // that the sender follows; whoever knows a greater one answers with it
   friend bool operator==(const Digest&, const Digest&) = default;
 };
 inline constexpr std::size_t kDigestBuckets = 64;
@@ -142,6 +152,7 @@ struct View {  // all members the sender knows in some buckets
   std::uint64_t buckets = 0;  // bit k: bucket k is told here; 0: the views are equal
   bool reply_wanted = false;  // the receiver answers with its own of the same buckets
   std::vector<Member> members{};
+  Revision topology{};  // as in a Digest
   friend bool operator==(const View&, const View&) = default;
 };
 
@@ -161,6 +172,12 @@ struct Welcome {
 struct Leave {  // the sender's last word
   Member self;
   friend bool operator==(const Leave&, const Leave&) = default;
+};
+
+struct Rewire {  // the swarm follows another topology: whoever follows an older revision takes it over
+  Revision revision;
+  std::string topology;  // a name of topologies/topology.h
+  friend bool operator==(const Rewire&, const Rewire&) = default;
 };
 
 // ---- bulk: these travel on a bulk connection, between the chunks they speak of ----
@@ -193,7 +210,7 @@ struct StateHead {  // the chunks follow
 };
 
 using Message = std::variant<Hello, Refusal, Ping, PingRequest, Ack, Gossip, Digest, View, Join, Welcome, Leave,
-                             ExchangeOffer, ExchangeRefusal, StateRequest, StateHead>;
+                             ExchangeOffer, ExchangeRefusal, StateRequest, StateHead, Rewire>;
 
 // ---- chunks: raw bodies, described by a fixed header on the wire ----
 

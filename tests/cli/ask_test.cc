@@ -1,8 +1,9 @@
-// members, status and leave, asked of a peer that really runs.
+// members, status, leave and topology set, asked of a peer that really runs.
 #include <nlohmann/json.hpp>
 
 #include "base/ids.h"
 #include "node/http.h"
+#include "node/status.h"
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 
@@ -139,6 +140,39 @@ TEST_CASE("two islands that learn one address of each other become one swarm") {
     }
     CHECK(asked->ask("members").at("members").size() == 3);
   }
+}
+
+TEST_CASE("a running swarm is told another topology, and whoever joins later follows it too") {
+  Asked first({"--model", "softmax", "--name", "first", "--pace", "5ms"});
+  Asked second({"--join", first.address, "--name", "second", "--pace", "5ms"});
+  CHECK(first.ask("status").at("topology") == "exponential");
+
+  const Outcome set = run({"topology", "set", "ring", "--at", second.http});
+  INFO(set.err);
+  REQUIRE(set.exit_code == 0);
+  CHECK(set.out == "the swarm's topology is ring from now on\n");
+  CHECK(first.program.wait_for_error_text("the swarm's topology is ring from now on"));
+  CHECK(first.ask("status").at("topology") == "ring");
+  CHECK(second.ask("status").at("topology") == "ring");
+  Asked third({"--join", first.address, "--name", "third", "--pace", "5ms"});
+  CHECK(third.ask("status").at("topology") == "ring");
+  for (const Asked* asked : {&first, &second}) {
+    const json exchanges = asked->ask("status").at("exchanges");
+    CHECK(exchanges.at("aborted") == 0);
+  }
+
+  check_fails({"topology", "set", "moebius", "--at", second.http}, 2, {"'moebius' is unknown"});
+  check_fails({"topology", "set", "ring"}, 2, {"--at is missing"});
+  const auto post = [&](const std::string& body) {
+    const auto answer = node::http_request(*Address::parse(second.http), "POST", "/api/v1/topology", body);
+    REQUIRE(answer.ok());
+    return *answer;
+  };
+  CHECK(post("{}").status == 400);
+  CHECK(post("{\"topology\": 3}").status == 400);
+  CHECK(post("{\"topology\": \"moebius\"}").status == 400);
+  CHECK(node::parse_error(post("{\"topology\": \"moebius\"}").json).find("'moebius' is unknown") != std::string::npos);
+  CHECK(second.ask("status").at("topology") == "ring");
 }
 
 TEST_CASE("an --http address that is taken, or is none of this machine's, is refused") {

@@ -14,7 +14,7 @@ namespace {
 
 // Peer 1 of a swarm that it knows.
 struct Swarm {
-  explicit Swarm(const std::string& topology) : chooser(*topologies::Topology::parse(topology), Random(5)) {
+  explicit Swarm(const std::string& topology, Partners policy = Partners::uniform) : chooser(*topologies::Topology::parse(topology), policy, Random(5)) {
     membership.start(at(0s));
     membership.set_phase(Phase::training);
   }
@@ -131,6 +131,54 @@ TEST_CASE("there is nobody to choose alone, or when all the others are suspect")
   REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership));
   swarm.tell(said_to_be(member(2), Liveness::suspect));
   REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership));
+}
+
+TEST_CASE("aware of machines, quick neighbors are drawn more often, and no link less than a quarter as often") {
+  Swarm swarm("complete", Partners::aware);
+  for (std::uint64_t k = 2; k <= 5; ++k) swarm.tell(member(k));
+  for (std::uint64_t k = 2; k <= 5; ++k)
+    swarm.chooser.met(swarm.membership, PeerId{k}, k == 2 ? Duration{10ms} : Duration{1s});
+  const auto drawn = swarm.draw(20000);
+  // A quarter is shared evenly, the rest goes as 1 : 1/100 : 1/100 : 1/100.
+  REQUIRE(std::abs(drawn.at(2) - 20000 * (0.25 / 4 + 0.75 / 1.03)) < 300);
+  for (std::uint64_t k = 3; k <= 5; ++k)
+    REQUIRE(std::abs(drawn.at(k) - 20000 * (0.25 / 4 + 0.75 * 0.01 / 1.03)) < 200);
+}
+
+TEST_CASE("aware of machines, those that learned since the last meeting are drawn more often") {
+  Swarm swarm("complete", Partners::aware);
+  const auto progressed = [](std::uint64_t k, std::uint64_t samples) {
+    auto m = member(k);
+    m.samples = samples;
+    return m;
+  };
+  for (std::uint64_t k = 2; k <= 4; ++k) swarm.tell(progressed(k, 1000));
+  for (std::uint64_t k = 2; k <= 4; ++k) swarm.chooser.met(swarm.membership, PeerId{k}, std::nullopt);
+  swarm.tell(progressed(2, 5000));
+  swarm.tell(progressed(3, 2000));  // p4 stands still
+  const auto drawn = swarm.draw(20000);
+  REQUIRE(std::abs(drawn.at(2) - 20000 * (0.25 / 3 + 0.75 * 0.8)) < 300);
+  REQUIRE(std::abs(drawn.at(3) - 20000 * (0.25 / 3 + 0.75 * 0.2)) < 300);
+  REQUIRE(std::abs(drawn.at(4) - 20000 * (0.25 / 3)) < 200);
+}
+
+TEST_CASE("aware of machines, with nothing known and nothing new everyone is drawn equally often") {
+  Swarm swarm("complete", Partners::aware);
+  for (std::uint64_t k = 2; k <= 6; ++k) swarm.tell(member(k));
+  for (const auto& [id, times] : swarm.draw(10000)) REQUIRE(std::abs(times - 2000) < 200);
+}
+
+TEST_CASE("what was known of a member that has gone is forgotten") {
+  Swarm swarm("complete", Partners::aware);
+  for (std::uint64_t k = 2; k <= 3; ++k) swarm.tell(member(k));
+  swarm.chooser.met(swarm.membership, PeerId{2}, Duration{1s});
+  swarm.chooser.met(swarm.membership, PeerId{3}, Duration{10ms});
+  swarm.tell(said_to_be(member(3), Liveness::left));
+  REQUIRE(swarm.draw(10).at(2) == 10);
+  swarm.chooser.met(swarm.membership, PeerId{77}, Duration{1s});  // nobody
+  swarm.tell(member(4));
+  const auto drawn = swarm.draw(10000);  // one of known slowness, one unknown: taken for as quick as any
+  REQUIRE(std::abs(drawn.at(2) - 5000) < 300);
 }
 
 }  // namespace starling::gossip

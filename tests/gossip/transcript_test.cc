@@ -25,6 +25,7 @@ struct MessageText {
   }
   std::string operator()(const wire::Ping&) const { return "Ping"; }
   std::string operator()(const wire::Ack&) const { return "Ack"; }
+  std::string operator()(const wire::Rewire& m) const { return "Rewire " + m.topology; }
   std::string operator()(const wire::Digest&) const { return "Digest"; }
   template <class Other>
   std::string operator()(const Other&) const {
@@ -49,13 +50,14 @@ struct ActionText {
   }
   std::string operator()(const AnswerOffer& a) const { return a.accept ? "accept" : "refuse"; }
   std::string operator()(const TrainingEnded&) const { return "training ended"; }
+  std::string operator()(const Rewired& r) const { return "rewired " + r.topology; }
   std::string operator()(const Finish& a) const {
     static const char* const kHow[] = {"finished", "left", "failed"};
     return std::string("finish: ") + kHow[static_cast<std::size_t>(a.how)];
   }
   std::string operator()(const Notice& a) const {
     static const char* const kWhat[] = {"joined", "suspected",   "recovered", "failed",
-                                        "left",   "quarantined", "refuted",   "waiting"};
+                                        "left",   "quarantined", "refuted",   "waiting", "unwired"};
     return std::string("notice: ") + a.text + " " + kWhat[static_cast<std::size_t>(a.what)];
   }
 };

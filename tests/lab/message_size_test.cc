@@ -31,6 +31,11 @@ std::vector<wire::Member> members(Random& random) {
   return list;
 }
 
+// Most swarms follow the topology they began with.
+wire::Revision revision(Random& random) {
+  return random.chance(0.5) ? wire::Revision{} : wire::Revision{1 + random.below(99), PeerId{random.bits()}};
+}
+
 wire::Message message(Random& random, std::size_t kind) {
   switch (kind) {
     case 0:
@@ -57,9 +62,9 @@ wire::Message message(Random& random, std::size_t kind) {
       return gossip;
     }
     case 6:
-      return wire::Digest{std::vector<std::uint64_t>(wire::kDigestBuckets, 7)};
+      return wire::Digest{std::vector<std::uint64_t>(wire::kDigestBuckets, 7), revision(random)};
     case 7:
-      return wire::View{random.bits(), true, members(random)};
+      return wire::View{random.bits(), true, members(random), revision(random)};
     case 8:
       return wire::Join{member(random)};
     case 9: {
@@ -76,8 +81,10 @@ wire::Message message(Random& random, std::size_t kind) {
       return wire::ExchangeRefusal{3, wire::RefusalReason::busy};
     case 13:
       return wire::StateRequest{random.bits(), 32'768, 5};
-    default:
+    case 14:
       return wire::StateHead{129'068, 4};
+    default:
+      return wire::Rewire{{1 + random.below(99), PeerId{random.bits()}}, text(random, 4, 4000)};
   }
 }
 

@@ -221,7 +221,7 @@ TEST_CASE("what no route takes is refused with the status that says why, before 
   const std::string post = "POST /write" + start + "Content-Type: application/json\r\n";
   CHECK(has_status(say(http.at, post + "\r\n"), 411));
   CHECK(has_status(say(http.at, post + "Content-Length: -1\r\n\r\n"), 411));
-  CHECK(has_status(say(http.at, post + "Content-Length: 4097\r\n\r\n"), 413));
+  CHECK(has_status(say(http.at, post + "Content-Length: " + std::to_string(kHttpBodyBytesMax + 1) + "\r\n\r\n"), 413));
   CHECK(has_status(say(http.at, post + "Content-Length: 99999999999999999999\r\n\r\n"), 411));
   CHECK(has_status(say(http.at, post + "Transfer-Encoding: chunked\r\n\r\n"), 415));
   CHECK(has_status(say(http.at, post + "Content-Encoding: br\r\nContent-Length: 2\r\n\r\n{}"), 415));

@@ -116,22 +116,22 @@ TEST_CASE("simulated exchanges shrink the disagreement at the predicted factor, 
 }
 
 TEST_CASE("one node, two nodes and three nodes are ordinary") {
-  for (const auto& entry : names()) {
-    CAPTURE(entry.name);
-    const auto one = analyze(Topology::parse(entry.name)->among(1));
+  for (const char* name : {"complete", "ring", "exponential", "uniform"}) {
+    CAPTURE(name);
+    const auto one = analyze(Topology::parse(name)->among(1));
     REQUIRE(one.ok());
     REQUIRE(one->edges == 0);
     REQUIRE(one->connected);
     REQUIRE(one->diameter == 0u);
     REQUIRE(near(one->spectral_gap, 1, 0));
     REQUIRE(near(one->consensus_factor, 0, 0));
-    const auto two = analyze(Topology::parse(entry.name)->among(2));
+    const auto two = analyze(Topology::parse(name)->among(2));
     REQUIRE(two->edges == 1);
     REQUIRE(two->bipartite);
     REQUIRE(two->diameter == 1u);
     REQUIRE(near(two->spectral_gap, 1, 1e-12));
     REQUIRE(near(two->consensus_factor, 0, 1e-12));
-    const auto three = analyze(Topology::parse(entry.name)->among(3));
+    const auto three = analyze(Topology::parse(name)->among(3));
     REQUIRE(three->edges == 3);
     REQUIRE_FALSE(three->bipartite);
     REQUIRE(near(three->spectral_gap, 1, 1e-12));

@@ -336,7 +336,7 @@ TEST_CASE("every setting has its key, flag, variable and help once, and takes it
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 25);
+  REQUIRE(flags.size() == 26);
 }
 
 TEST_CASE("environment variables set what flags set, and name themselves when they are wrong") {

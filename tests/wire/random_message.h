@@ -41,6 +41,10 @@ inline Member random_member(Random& r) {
   return m;
 }
 
+inline Revision random_revision(Random& r) {
+  return {r.below(kRevisionMax + 1), PeerId{r.bits()}};
+}
+
 inline std::vector<Member> random_members(Random& r) {
   std::vector<Member> members(r.below(6));
   for (Member& m : members) m = random_member(r);
@@ -86,10 +90,11 @@ inline Message random_message(Random& r, std::size_t index) {
     case 6: {
       Digest digest;
       for (std::size_t k = 0; k < kDigestBuckets; ++k) digest.buckets.push_back(r.bits());
+      digest.topology = random_revision(r);
       return digest;
     }
     case 7:
-      return View{r.bits(), r.chance(0.5), random_members(r)};
+      return View{r.bits(), r.chance(0.5), random_members(r), random_revision(r)};
     case 8:
       return Join{random_member(r)};
     case 9:
@@ -103,8 +108,10 @@ inline Message random_message(Random& r, std::size_t index) {
       return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(8))};
     case 13:
       return StateRequest{r.bits(), random_chunk_floats(r), r.below(kArenaFloatsMax + 1)};
-    default:
+    case 14:
       return StateHead{r.below(kArenaFloatsMax + 1), r.below(kArenaFloatsMax + 1)};
+    default:
+      return Rewire{random_revision(r), "t" + random_text(r, kTopologyBytesMax - 1)};
   }
 }
 

@@ -1,0 +1,126 @@
+#include "tests/catch.h"
+#include "tests/gossip/life.h"
+
+namespace starling::gossip {
+
+namespace {
+
+std::string follows(const Life& life) {
+  return life.peer.view().topology->name();
+}
+
+wire::Rewire rewire(std::uint64_t number, const std::string& topology, std::uint64_t author = 9) {
+  return {{number, PeerId{author}}, topology};
+}
+
+}  // namespace
+
+TEST_CASE("a user's topology is followed at once and told to the others") {
+  Life life;
+  life.trains(rules_of(), {2, 3, 4});
+  const auto told = life.happens(RewireRequested{"ring"});
+  REQUIRE(follows(life) == "ring");
+  REQUIRE(all<Rewired>(told).size() == 1);
+  REQUIRE(all<Rewired>(told)[0].topology == "ring");
+  const auto rewires = sent<wire::Rewire>(told);
+  REQUIRE(rewires.size() == 3);
+  for (const auto& [to, message] : rewires) REQUIRE(message == rewire(1, "ring", 1));
+}
+
+TEST_CASE("an exchange in flight goes on when the topology changes; the next one follows the new one") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::always, 0, {}}, {}, "complete"), {2, 3, 4, 5, 6});
+  const auto begun = all<BeginExchange>(life.out);
+  REQUIRE(begun.size() == 1);
+  const auto changed = life.happens(RewireRequested{"ring"});
+  REQUIRE(all<AbortExchange>(changed).empty());
+  for (std::uint64_t k = 1; k <= 50; ++k) {
+    const auto next = all<BeginExchange>(life.happens(ExchangeEnded{k, Outcome::completed}));
+    REQUIRE(next.size() == 1);
+    // On the ring p1 stands between p2 and p6.
+    REQUIRE((next[0].partner == PeerId{2} || next[0].partner == PeerId{6}));
+  }
+  REQUIRE(life.peer.view().exchanges.completed == 50);
+  REQUIRE(life.peer.view().exchanges.aborted == 0);
+}
+
+TEST_CASE("news of a topology is passed on once; what is older is answered with what is newer") {
+  Life life;
+  life.trains(rules_of(), {2, 3, 4});
+  REQUIRE(sent<wire::Rewire>(life.hears(2, rewire(5, "ring"))).size() == 3);
+  REQUIRE(follows(life) == "ring");
+  REQUIRE(sent<wire::Rewire>(life.hears(3, rewire(5, "ring"))).empty());
+  const auto answer = sent<wire::Rewire>(life.hears(4, rewire(4, "complete", 99)));
+  REQUIRE(answer.size() == 1);
+  REQUIRE(answer[0].first == address_of(4));
+  REQUIRE(answer[0].second == rewire(5, "ring"));
+  REQUIRE(follows(life) == "ring");
+  // The next user's choice beats it everywhere.
+  REQUIRE(sent<wire::Rewire>(life.happens(RewireRequested{"exponential"}))[0].second ==
+          rewire(6, "exponential", 1));
+}
+
+TEST_CASE("of two topologies set at once the same one wins everywhere, whichever is heard first") {
+  for (const bool turned : {false, true}) {
+    Life life;
+    life.trains(rules_of(), {2, 3});
+    life.hears(2, turned ? rewire(1, "ring", 7) : rewire(1, "exponential", 8));
+    life.hears(3, turned ? rewire(1, "exponential", 8) : rewire(1, "ring", 7));
+    REQUIRE(follows(life) == "exponential");
+  }
+}
+
+TEST_CASE("who compares views and follows an older topology is told, by digest and by view") {
+  Life life;
+  life.trains(rules_of(), {2});
+  life.hears(2, rewire(3, "ring"));
+  const wire::Revision old{2, PeerId{50}}, same{3, PeerId{9}}, newer{4, PeerId{1}};
+  const std::vector<std::uint64_t> buckets(wire::kDigestBuckets, 1);
+  REQUIRE(sent<wire::Rewire>(life.hears(2, wire::Digest{buckets, old})).size() == 1);
+  REQUIRE(sent<wire::Rewire>(life.hears(2, wire::View{0, false, {}, old})).size() == 1);
+  REQUIRE(sent<wire::Rewire>(life.hears(2, wire::Digest{buckets, same})).empty());
+  // One that knows better finds out from the answer, which tells what this peer follows.
+  const auto heard = life.hears(2, wire::Digest{buckets, newer});
+  REQUIRE(sent<wire::Rewire>(heard).empty());
+  REQUIRE(sent<wire::View>(heard).at(0).second.topology == same);
+}
+
+TEST_CASE("a joiner is told the topology that was set since the run began, and follows it from its first exchange") {
+  Life member_of_swarm;
+  member_of_swarm.trains(rules_of());
+  member_of_swarm.happens(RewireRequested{"ring"});
+  const auto welcome = member_of_swarm.hears(2, wire::Join{member(2, wire::Phase::joining)});
+  REQUIRE(sent<wire::Welcome>(welcome).size() == 1);
+  REQUIRE(sent<wire::Rewire>(welcome).size() == 1);
+
+  Life joiner(joining({2}));
+  joiner.happens(Start{});
+  joiner.hears(2, wire::Welcome{manifest(), {}, {member(2)}, 0});
+  joiner.hears(2, rewire(1, "ring"));
+  REQUIRE(joiner.peer.view().topology == nullptr);
+  const auto ready = joiner.happens(Prepared{rules_of()});
+  REQUIRE(follows(joiner) == "ring");
+  REQUIRE(all<Rewired>(ready).size() == 1);
+}
+
+TEST_CASE("a topology that this program does not know is passed on, told to people, and not followed") {
+  Life life;
+  life.trains(rules_of(), {2, 3});
+  const auto told = life.hears(2, rewire(1, "moebius:k=3"));
+  REQUIRE(follows(life) == "complete");
+  REQUIRE(all<Rewired>(told).empty());
+  REQUIRE(sent<wire::Rewire>(told).size() == 2);
+  REQUIRE(all<Notice>(told).size() == 1);
+  REQUIRE(all<Notice>(told)[0].what == Notice::What::unwired);
+  REQUIRE(all<Notice>(told)[0].text.find("moebius:k=3") != std::string::npos);
+}
+
+TEST_CASE("no revision is greater than the greatest: a user's wish comes to nothing there instead of wrapping round") {
+  Life life;
+  life.trains(rules_of(), {2});
+  life.hears(2, rewire(wire::kRevisionMax, "ring"));
+  REQUIRE(life.happens(RewireRequested{"complete"}).empty());
+  REQUIRE(follows(life) == "ring");
+}
+
+}  // namespace starling::gossip
