@@ -13,10 +13,11 @@ namespace starling::lab {
 namespace {
 
 // In pixels.
-constexpr double kPlotWidth = 380, kPlotHeight = 340, kLeft = 66, kRight = 176, kTop = 34, kAxis = 52;
+constexpr double kPlotWidth = 380, kPlotHeight = 340, kLeft = 66, kTop = 34, kAxis = 52;
 constexpr double kLine = 15;     // between lines of text
 constexpr double kLabelAt = 14;  // right of the plot: where the labels' samples begin
 constexpr double kSample = 22;   // their length
+constexpr double kLetter = 6;    // of a label, in the mean
 
 // Tol's muted colors (distinct to the color-blind, dark enough for white paper but for the fifth) and gray.
 constexpr std::array<const char*, 10> kColors = {"#332288", "#cc6677", "#117733", "#88ccee", "#b8a030",
@@ -245,7 +246,11 @@ class Plot {
 }  // namespace
 
 std::string to_svg(const Chart& chart) {
-  const double panel_width = kLeft + kPlotWidth + kRight;
+  std::size_t longest = 0;
+  for (const Panel& panel : chart.panels)
+    for (const Series& series : panel.series) longest = std::max(longest, series.label.size());
+  const double panel_width =
+      kLeft + kPlotWidth + kLabelAt + kSample + 20 + kLetter * static_cast<double>(longest);
   const double width = panel_width * static_cast<double>(chart.panels.size());
   const double caption_at = kTop + kPlotHeight + kAxis + kLine;
   const double height = caption_at + kLine * static_cast<double>(chart.caption.size());

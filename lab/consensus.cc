@@ -142,23 +142,23 @@ std::optional<double> long_run_factor(const std::vector<double>& v, std::uint64_
 
 // ---- asynchronous pairwise gossip ----
 
-constexpr std::size_t kArenaFloats = 32;
+constexpr std::size_t kArenaFloats = 16;
 constexpr Duration kInterval = std::chrono::milliseconds(10);  // in the mean, of one peer's exchanges
 constexpr Duration kLatency = std::chrono::microseconds(5);
 constexpr Duration kLookEvery = std::chrono::milliseconds(50);
-constexpr std::uint64_t kPoints = 512;              // of a curve, about so many at most
 constexpr std::uint64_t kExchangesMax = 1'000'000;  // of one start
 constexpr std::uint64_t kStartsMax = 128;           // of a world
 constexpr std::uint64_t kExchangesOfWorld = 32'768;
-// The window of the fit. It begins late enough for the modes that decay faster to be gone: there are up to n
-// of them, the slowest one holds a share of about 1/n of V, and where the others decay half as fast again it
-// takes V to n^-4 until they count for little. It ends two decades later. Further down the mean of V would be
-// ruled by rare seeds: what chance does in one exchange stays, so the spread of V among seeds grows as exp(c
-// t/n) while V shrinks as exp(-t/n); that is worse the fewer peers there are, and to n^-4 it is the shorter a
-// way, the fewer there are. Few peers are cheap, so they get more starts.
+// The window of the fit, two decades of V. It begins late enough for the modes that decay faster to be gone:
+// there are up to n of them, the slowest one holds a share of about 1/n of V, and where the others decay half
+// as fast again it takes V to n^-4 until they count for little. But it ends before rare seeds rule the mean:
+// what chance does in one exchange stays, so the spread of V among seeds grows exponentially, the sooner the
+// fewer peers there are and the more one of them matters (a star's hub); where the mean of V is not known to
+// a tenth any more, the window is moved up. Few peers are cheap, so they get more starts.
 double fit_begin(std::uint32_t peers) {
   return std::pow(peers, -4);
 }
+constexpr double kKnown = 0.1;       // standard error of the mean of V, relative to it
 constexpr double kFitWindow = 1e-2;  // V at the end, relative to the beginning
 
 class Idle : public Learner {
@@ -195,12 +195,12 @@ class Swarm : private Watcher {
   }
   std::uint64_t completed() const { return completed_; }
   double v() const { return world_.energy() / energy_; }
-  // V at the start and after each stride.
-  std::vector<double> curve(std::size_t points, std::uint64_t stride) {
+  // V from a start on, after so many exchanges each.
+  std::vector<double> curve(const std::vector<std::uint64_t>& exchanges) {
     std::vector<double> curve;
     start();
-    for (std::size_t p = 0; p < points; ++p) {
-      run_until(p * stride);
+    for (const std::uint64_t count : exchanges) {
+      run_until(count);
       curve.push_back(v());
     }
     return curve;
@@ -322,8 +322,12 @@ Pairwise measure_pairwise(const topologies::Topology& topology, std::uint32_t pe
   const std::uint64_t length =
       exchanges_down_to(pairwise_floor(peers), topology, peers, random.split(0).bits());
   Pairwise measured;
-  measured.stride = std::max<std::uint64_t>(1, length / kPoints);
-  const std::size_t points = length / measured.stride + 1;
+  // Dense where curves still bend.
+  for (std::uint64_t at = 0; at < length;
+       at += std::max({std::uint64_t{1}, std::uint64_t{peers} / 4, at / 128}))
+    measured.exchanges.push_back(at);
+  measured.exchanges.push_back(length);
+  const std::size_t points = measured.exchanges.size();
   // Where mixing is slow, a start is long and its V strays little.
   measured.seeds =
       options.seeds > 0 ? options.seeds : std::clamp<std::uint64_t>(kExchangesMax / length, 4, 32);
@@ -342,7 +346,7 @@ Pairwise measure_pairwise(const topologies::Topology& topology, std::uint32_t pe
         std::vector<std::vector<double>> of_world;
         if (stop) return of_world;
         Swarm swarm(topology, peers, random.split(1 + s).bits());
-        for (std::uint64_t k = 0; k < starts; ++k) of_world.push_back(swarm.curve(points, measured.stride));
+        for (std::uint64_t k = 0; k < starts; ++k) of_world.push_back(swarm.curve(measured.exchanges));
         return of_world;
       }));
     }
@@ -359,18 +363,28 @@ Pairwise measure_pairwise(const topologies::Topology& topology, std::uint32_t pe
   measured.v.assign(points, 0);
   for (const auto& curve : curves)
     for (std::size_t p = 0; p < points; ++p) measured.v[p] += curve[p] / count;
-  const auto begins =
-      std::find_if(measured.v.begin(), measured.v.end(), [&](double v) { return v <= fit_begin(peers); });
-  if (begins == measured.v.end() || begins + 1 == measured.v.end()) return measured;  // cut off
-  const auto first = static_cast<std::size_t>(begins - measured.v.begin());
+  const auto known = [&](std::size_t p) {
+    double squares = 0;
+    for (const auto& curve : curves) squares += (curve[p] - measured.v[p]) * (curve[p] - measured.v[p]);
+    return std::sqrt(squares / count / std::max(1.0, count - 1)) <= kKnown * measured.v[p];
+  };
+  std::size_t last = 0;
+  while (last + 1 < points && known(last + 1)) ++last;
+  const double begin = std::max(fit_begin(peers), measured.v[last] / kFitWindow);
+  std::size_t first = 0;
+  while (first < last && measured.v[first] > begin) ++first;
+  if (first == last || measured.v[0] * kFitWindow < measured.v[last])
+    return measured;  // cut off, or too few seeds
+
   // From end to end: the steps of ln V are independent of one another, so all that the window tells of their
   // mean is in its ends.
-  const double fall = std::log(measured.v.back() / measured.v[first]);
-  measured.factor = std::exp(fall / static_cast<double>((points - 1 - first) * measured.stride));
+  const double fall = std::log(measured.v[last] / measured.v[first]);
+  measured.factor =
+      std::exp(fall / static_cast<double>(measured.exchanges[last] - measured.exchanges[first]));
   // To first order, the fall strays by the mean over curves of what each strays at the ends.
   double squares = 0;
   for (const auto& curve : curves) {
-    const double strays = curve.back() / measured.v.back() - curve[first] / measured.v[first];
+    const double strays = curve[last] / measured.v[last] - curve[first] / measured.v[first];
     squares += strays * strays;
   }
   measured.rate_error = std::sqrt(squares / count / std::max(1.0, count - 1)) / std::abs(fall);

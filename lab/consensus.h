@@ -45,9 +45,9 @@ struct PairwiseOptions {
 };
 
 struct Pairwise {
-  std::uint64_t seeds = 0;       // that were run
-  std::uint64_t stride = 1;      // completed exchanges of the whole swarm between two points
-  std::vector<double> v;         // mean over seeds after 0, stride, 2 stride, ... exchanges
+  std::uint64_t seeds = 0;               // that were run
+  std::vector<std::uint64_t> exchanges;  // completed by the whole swarm, from 0 on
+  std::vector<double> v;                 // after so many, the mean over seeds
   std::optional<double> factor;  // of the mean of V, per exchange, in the long run; none where it is too slow
   double rate_error = 0;         // standard error of ln factor, relative to it, by the spread of the seeds
 };

@@ -8,11 +8,18 @@
 namespace starling::lab {
 namespace {
 
-// sqrt(V) by x, `spacing` between points of v.
-Points curve_of(const std::vector<double>& v, double spacing) {
+// sqrt(V) by x.
+Points curve_of(const Pairwise& pairwise, std::uint32_t peers) {
   Points points;
-  for (std::size_t p = 0; p < v.size(); ++p)
-    points.emplace_back(spacing * static_cast<double>(p), std::sqrt(std::max(v[p], 0.0)));
+  for (std::size_t p = 0; p < pairwise.v.size(); ++p)
+    points.emplace_back(static_cast<double>(pairwise.exchanges[p]) / peers, std::sqrt(pairwise.v[p]));
+  return points;
+}
+
+Points curve_of(const LockStep& lock_step) {
+  Points points;
+  for (std::size_t r = 0; r < lock_step.v.size(); ++r)
+    points.emplace_back(static_cast<double>(r), std::sqrt(lock_step.v[r]));
   return points;
 }
 
@@ -54,17 +61,15 @@ Chart consensus_chart(std::span<const Compared> topologies, std::uint32_t peers,
   chart.y_title = "disagreement √(V / V at the start)";
   // Whole decades, as far as the asynchronous curves go.
   chart.y_min = std::pow(10, std::ceil(std::log10(std::sqrt(pairwise_floor(peers)))));
-  Panel pairwise{"Asynchronous pairwise gossip", "exchanges begun by a peer", 1, {}};
+  Panel pairwise{"Asynchronous pairwise gossip", "exchanges begun per peer", 1, {}};
   Panel lock_step{"Lock-step rounds", "rounds", 1, {}};
   std::uint64_t seeds_min = UINT64_MAX, seeds_max = 0;
   for (std::size_t k = 0; k < topologies.size(); ++k) {
     const Compared& one = topologies[k];
-    const double exchange = 1.0 / peers;
-    Series async{
-        one.name, k, curve_of(one.pairwise.v, exchange * static_cast<double>(one.pairwise.stride)), {}};
-    async.dashed = asymptote(async.points, one.analysis.consensus_factor, exchange);
+    Series async{one.name, k, curve_of(one.pairwise, peers), {}};
+    async.dashed = asymptote(async.points, one.analysis.consensus_factor, 1.0 / peers);
     pairwise.series.push_back(std::move(async));
-    Series rounds{one.name, k, curve_of(one.lock_step.v, 1), {}};
+    Series rounds{one.name, k, curve_of(one.lock_step), {}};
     rounds.dashed = asymptote(rounds.points, one.analysis.round_factor, 1);
     if (one.lock_step.exact_after)
       rounds.label += " (exact after " + std::to_string(*one.lock_step.exact_after) + ")";
@@ -78,12 +83,10 @@ Chart consensus_chart(std::span<const Compared> topologies, std::uint32_t peers,
   const std::string seeds = seeds_min == seeds_max
                                 ? std::to_string(seeds_max)
                                 : std::to_string(seeds_min) + " to " + std::to_string(seeds_max);
-  chart.caption = {std::to_string(peers) +
-                       " peers. V = Σ |x − mean|² from random vectors. Left: mean of V over " + seeds +
-                       " worlds (seed " + std::to_string(seed) + "), Poisson clocks; right: one run.",
-                   "Solid: measured. Dashed: the predicted long-run rate, through the measured curve's end. "
-                   "Left topologies "
-                   "leave the picture where they leave the axes."};
+  chart.caption = {
+      std::to_string(peers) + " peers. V = Σ |x − mean|² from random vectors. Left: mean of V over " + seeds +
+          " worlds (seed " + std::to_string(seed) + "), Poisson clocks; right: one run.",
+      "Solid: measured. Dashed: the rate predicted for the long run, laid through the measured curve's end."};
   return chart;
 }
 
