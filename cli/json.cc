@@ -95,7 +95,7 @@ std::string compare_json(std::uint32_t peers, bool measured, const std::vector<C
     }
     list.push_back(std::move(entry));
   }
-  return line({{"peers", peers}, {"topologies", std::move(list)}});
+  return to_line({{"peers", peers}, {"topologies", std::move(list)}});
 }
 
 std::string evaluation_json(const Evaluated& evaluated) {
