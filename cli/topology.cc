@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/topology_name.h"
 #include "topologies/analysis.h"
 #include "topologies/drawing.h"
 #include "topologies/topology.h"
@@ -63,7 +64,9 @@ std::string analysis_text(const std::string& name, const topologies::Graph& grap
 
 int show(const Arguments& arguments) {
   const std::string name = *arguments.get("NAME");
-  const auto topology = topologies::Topology::parse(name);
+  const auto resolved = resolve_topology(name);
+  if (!resolved) return refuse(arguments, resolved.error().message);
+  const auto topology = topologies::Topology::parse(*resolved);
   if (!topology) return refuse(arguments, topology.error().message);
   if (!arguments.has("--peers"))
     return refuse(arguments, "--peers is missing; see `starling topology show --help`");
