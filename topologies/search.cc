@@ -8,18 +8,17 @@
 namespace starling::topologies {
 namespace {
 
-constexpr std::uint32_t kUnseen = ~0u;
 constexpr double kLinksMax = 5e8, kWordsMax = 2e9;  // followed in all, by search() and by spread()
 
 // Hops from `from` to everyone, into `hops`; `queue` is scratch. Returns how many were reached.
 std::size_t search(const Graph& graph, std::uint32_t from, std::vector<std::uint32_t>& hops,
                    std::vector<std::uint32_t>& queue) {
-  hops.assign(graph.nodes(), kUnseen);
+  hops.assign(graph.nodes(), kUnreached);
   queue.assign(1, from);
   hops[from] = 0;
   for (std::size_t head = 0; head < queue.size(); ++head) {
     for (const std::uint32_t next : graph.neighbors(queue[head])) {
-      if (hops[next] != kUnseen) continue;
+      if (hops[next] != kUnreached) continue;
       hops[next] = hops[queue[head]] + 1;
       queue.push_back(next);
     }
@@ -93,16 +92,16 @@ bool is_bipartite(const Graph& graph) {
     graph.for_each_edge([&](std::uint32_t i, std::uint32_t j) { arcs.emplace_back(i, j); });
     return is_bipartite(Graph::from_edges(graph.nodes(), std::move(arcs)));
   }
-  std::vector<std::uint32_t> color(graph.nodes(), kUnseen), queue;
+  std::vector<std::uint32_t> color(graph.nodes(), kUnreached), queue;
   for (std::uint32_t root = 0; root < graph.nodes(); ++root) {
-    if (color[root] != kUnseen) continue;
+    if (color[root] != kUnreached) continue;
     color[root] = 0;
     queue.assign(1, root);
     for (std::size_t head = 0; head < queue.size(); ++head) {
       const std::uint32_t here = queue[head];
       for (const std::uint32_t next : graph.neighbors(here)) {
         if (color[next] == color[here]) return false;
-        if (color[next] != kUnseen) continue;
+        if (color[next] != kUnreached) continue;
         color[next] = 1 - color[here];
         queue.push_back(next);
       }
@@ -133,6 +132,13 @@ std::optional<std::uint32_t> diameter(const Graph& graph) {
     longest = std::max(longest, hops[queue.back()]);
   }
   return longest;
+}
+
+std::vector<std::vector<std::uint32_t>> all_hops(const Graph& graph) {
+  std::vector<std::vector<std::uint32_t>> hops(graph.nodes());
+  std::vector<std::uint32_t> queue;
+  for (std::uint32_t from = 0; from < graph.nodes(); ++from) search(graph, from, hops[from], queue);
+  return hops;
 }
 
 }  // namespace starling::topologies
