@@ -1,20 +1,13 @@
 #include "cli/json.h"
 
-#include <nlohmann/json.hpp>
+#include "training/json.h"
 
 namespace starling::cli {
 namespace {
 
-using json = nlohmann::ordered_json;
-
-std::string line(const json& object) {
-  return object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-}
-
-template <class T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json(nullptr);
-}
+using json = training::Json;
+using training::or_null;
+using training::to_line;
 
 json shape_json(const models::Shape& shape) {
   return json::array({shape.channels, shape.height, shape.width});
@@ -27,7 +20,7 @@ std::string list_json(const std::string& title,
   json list = json::array();
   for (const auto& [name, description] : entries)
     list.push_back({{"name", name}, {"description", description}});
-  return line({{title, list}});
+  return to_line({{title, list}});
 }
 
 std::string model_json(const models::Plan& plan, const ModelMemory& memory) {
@@ -42,7 +35,7 @@ std::string model_json(const models::Plan& plan, const ModelMemory& memory) {
                       {"parameters", layer.parameters},
                       {"flops_forward", layer.flops_forward}});
   }
-  return line({{"name", plan.spec.name},
+  return to_line({{"name", plan.spec.name},
                {"input", shape_json(plan.spec.input)},
                {"classes", plan.classes},
                {"parameters", plan.layout.parameter_count()},
@@ -57,7 +50,7 @@ std::string model_json(const models::Plan& plan, const ModelMemory& memory) {
 }
 
 std::string data_json(const datasets::Info& info) {
-  return line({{"name", info.name},
+  return to_line({{"name", info.name},
                {"shape", json::array({info.shape.channels, info.shape.height, info.shape.width})},
                {"classes", info.classes},
                {"train_samples", info.train_samples},
@@ -70,7 +63,7 @@ std::string data_json(const datasets::Info& info) {
 }
 
 std::string topology_json(const std::string& name, const topologies::Analysis& analysis) {
-  return line({{"name", name},
+  return to_line({{"name", name},
                {"peers", analysis.nodes},
                {"edges", analysis.edges},
                {"degree_min", analysis.degree_min},
@@ -85,7 +78,7 @@ std::string topology_json(const std::string& name, const topologies::Analysis& a
 }
 
 std::string evaluation_json(const Evaluated& evaluated) {
-  return line({{"checkpoint", evaluated.checkpoint},
+  return to_line({{"checkpoint", evaluated.checkpoint},
                {"model", evaluated.model},
                {"data", evaluated.data},
                {"parameters", evaluated.parameters},

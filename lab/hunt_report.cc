@@ -1,9 +1,10 @@
 // How a hunt's outcome is told.
 #include <cstdio>
-#include <nlohmann/json.hpp>
+
 #include <string>
 
 #include "lab/hunt.h"
+#include "training/json.h"
 
 namespace starling::lab {
 namespace {
@@ -47,7 +48,7 @@ std::string summary_text(const HuntOptions& options, const HuntOutcome& outcome)
 
 std::string to_json(const HuntOptions& options, const HuntOutcome& outcome) {
   const HuntTotals& t = outcome.totals;
-  nlohmann::ordered_json failure;
+  training::Json failure;
   if (outcome.failure) {
     failure = {{"seed", outcome.failure->seed},
                {"statement", outcome.failure->violation.statement},
@@ -55,7 +56,7 @@ std::string to_json(const HuntOptions& options, const HuntOutcome& outcome) {
                {"text", outcome.failure->violation.text},
                {"replay", replay_line(options, outcome.failure->seed)}};
   }
-  const nlohmann::ordered_json object = {{"faults", options.faults},
+  const training::Json object = {{"faults", options.faults},
                                          {"seeds", t.seeds},
                                          {"virtual_seconds", t.virtual_seconds},
                                          {"happenings", t.happenings},
@@ -78,7 +79,7 @@ std::string to_json(const HuntOptions& options, const HuntOutcome& outcome) {
                                            {"aborted", t.exchanges_aborted},
                                            {"half_applied_chunks", t.half_applied_chunks}}},
                                          {"failure", failure}};
-  return object.dump();
+  return training::to_text(object);
 }
 
 }  // namespace starling::lab

@@ -9,12 +9,12 @@
 #include <deque>
 #include <future>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "base/text.h"
+#include "training/json.h"
 
 namespace starling::node {
 namespace {
@@ -140,8 +140,7 @@ std::optional<HttpAnswer> refusal_of(const httplib::Request& request, const std:
 }  // namespace
 
 HttpAnswer http_refusal(int status, const std::string& sentence) {
-  const nlohmann::json object = {{"error", sentence}};
-  return {status, object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+  return {status, training::to_line({{"error", sentence}})};
 }
 
 bool is_own_host(std::string_view host, const std::string& bound) {

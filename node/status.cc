@@ -4,21 +4,15 @@
 
 #include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
+
+#include "training/json.h"
 
 namespace starling::node {
 namespace {
 
-using json = nlohmann::ordered_json;
-
-std::string line(const json& object) {
-  return object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-}
-
-template <class T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json(nullptr);
-}
+using json = training::Json;
+using training::or_null;
+using training::to_line;
 
 std::optional<double> number_or_null(const json& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<double>());
@@ -92,7 +86,7 @@ std::vector<MemberStatus> list_members(const gossip::Membership& membership, Ins
 }
 
 std::string to_json(const PeerStatus& status) {
-  return line({{"name", status.name},
+  return to_line({{"name", status.name},
                {"id", status.id},
                {"swarm", status.swarm},
                {"address", status.address},
@@ -178,7 +172,7 @@ std::string to_json(const std::vector<MemberStatus>& members) {
                     {"round_trip_seconds", or_null(member.round_trip_seconds)},
                     {"this_peer", member.this_peer}});
   }
-  return line({{"members", list}});
+  return to_line({{"members", list}});
 }
 
 Result<std::vector<MemberStatus>> parse_members(const std::string& text) {
@@ -203,7 +197,7 @@ Result<std::vector<MemberStatus>> parse_members(const std::string& text) {
 }
 
 std::string leaving_json() {
-  return line({{"leaving", true}});
+  return to_line({{"leaving", true}});
 }
 
 bool is_leaving(const std::string& text) {
@@ -219,7 +213,7 @@ std::string parse_error(const std::string& text) {
 }
 
 std::string introduction_json(const Address& address) {
-  return line({{"address", to_string(address)}});
+  return to_line({{"address", to_string(address)}});
 }
 
 Result<Address> parse_introduction(const std::string& text) {
@@ -233,7 +227,7 @@ Result<Address> parse_introduction(const std::string& text) {
 }
 
 std::string topology_request_json(const std::string& name) {
-  return line({{"topology", name}});
+  return to_line({{"topology", name}});
 }
 
 Result<std::string> parse_topology_request(const std::string& text) {

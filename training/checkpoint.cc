@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "training/files.h"
+#include "training/json.h"
 
 namespace starling::training {
 namespace {
 
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLargestHeader = 16 << 20;  // bytes; a thousand tensors take some hundred kilobytes
 constexpr std::size_t kAlignment = 64;            // of the first float in the file
@@ -180,7 +179,7 @@ Status write_safetensors(const std::string& path, const models::Layout& layout, 
     end += tensor.size * sizeof(float);
     header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
   }
-  std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = to_text(header);
   text.resize((sizeof(std::uint64_t) + text.size() + kAlignment - 1) / kAlignment * kAlignment -
                   sizeof(std::uint64_t),
               ' ');

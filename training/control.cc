@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <nlohmann/json.hpp>
+
+#include "training/json.h"
 
 namespace starling::training {
 namespace {
 
-using nlohmann::json;
 
 constexpr std::array<std::string_view, 4> kKinds = {"listening", "status", "snapshot", "finished"};
 
@@ -16,10 +16,10 @@ constexpr std::array<std::string_view, 4> kKinds = {"listening", "status", "snap
 // remembered.
 class Fields {
  public:
-  explicit Fields(const json& object) : object_(object) {}
+  explicit Fields(const Json& object) : object_(object) {}
 
   void read(const char* key, std::string& out) {
-    const json* field = find(key);
+    const Json* field = find(key);
     if (field == nullptr) return;
     if (field->is_string()) {
       out = field->get<std::string>();
@@ -30,7 +30,7 @@ class Fields {
   template <class Unsigned>
   requires std::is_unsigned_v<Unsigned>
   void read(const char* key, Unsigned& out) {
-    const json* field = find(key);
+    const Json* field = find(key);
     if (field == nullptr) return;
     if (field->is_number_unsigned() && field->get<std::uint64_t>() <= std::numeric_limits<Unsigned>::max()) {
       out = field->get<Unsigned>();
@@ -44,7 +44,7 @@ class Fields {
     if (value) out = *value;
   }
   void read(const char* key, std::optional<double>& out) {
-    const json* field = find(key);
+    const Json* field = find(key);
     if (field == nullptr) return;
     if (field->is_number()) {
       out = field->get<double>();
@@ -56,7 +56,7 @@ class Fields {
   const std::string& error() const { return error_; }
 
  private:
-  const json* find(const char* key) const {
+  const Json* find(const char* key) const {
     const auto at = object_.find(key);
     return at == object_.end() || at->is_null() ? nullptr : &*at;
   }
@@ -64,7 +64,7 @@ class Fields {
     if (error_.empty()) error_ = std::string("a report's \"") + key + "\" is not " + expected;
   }
 
-  const json& object_;
+  const Json& object_;
   std::string error_;
 };
 
@@ -72,7 +72,7 @@ class Fields {
 
 std::string to_json(const PeerReport& report) {
   // A number that is not finite becomes null, as JSON has none.
-  json object = {{"kind", kKinds[static_cast<std::size_t>(report.kind)]}};
+  Json object = {{"kind", kKinds[static_cast<std::size_t>(report.kind)]}};
   if (!report.address.empty()) object["address"] = report.address;
   if (!report.state.empty()) object["state"] = report.state;
   object["device"] = report.device;
@@ -93,11 +93,11 @@ std::string to_json(const PeerReport& report) {
   if (report.snapshot != 0) object["snapshot"] = report.snapshot;
   if (!report.path.empty()) object["path"] = report.path;
   if (!report.path_before_settling.empty()) object["path_before_settling"] = report.path_before_settling;
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+  return to_text(object);
 }
 
 Result<PeerReport> parse_report(std::string_view line) {
-  const json object = json::parse(line, nullptr, false);
+  const Json object = Json::parse(line, nullptr, false);
   if (!object.is_object()) return Error{"a report is not one JSON object on a line"};
 
   PeerReport report;

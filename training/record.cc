@@ -6,14 +6,13 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "training/files.h"
+#include "training/json.h"
 
 namespace starling::training {
 namespace {
 
-using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 Json number(double value) {
@@ -21,10 +20,6 @@ Json number(double value) {
 }
 Json number(const std::optional<double>& value) {
   return value ? number(*value) : Json(nullptr);
-}
-
-std::string line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Json to_object(const PeerRecord& peer) {
@@ -70,11 +65,11 @@ std::string to_json(const Summary& summary) {
   if (summary.trace_hash) json["trace_hash"] = *summary.trace_hash;
   json["per_peer"] = Json::array();
   for (const auto& peer : summary.per_peer) json["per_peer"].push_back(to_object(peer));
-  return line(json);
+  return to_text(json);
 }
 
 std::string to_json(const MetricsLine& metrics) {
-  return line({{"seconds", number(metrics.seconds)},
+  return to_text({{"seconds", number(metrics.seconds)},
                {"peer", metrics.peer},
                {"steps", metrics.steps},
                {"samples", metrics.samples},
