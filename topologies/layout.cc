@@ -59,8 +59,8 @@ Layout hypercube(std::uint32_t n) {
       const Point step = bit == 0   ? Point{1, 0}
                          : bit == 1 ? Point{0, 1}
                          : bit == 2 ? Point{0.42, -0.36}
-                         : bit % 2 ? Point{far, -0.13 * far}
-                                    : Point{0.13 * far, far};
+                         : bit % 2 ? Point{far, -0.14 * far}
+                                    : Point{0.14 * far, far};
       points[i].x += step.x;
       points[i].y += step.y;
     }

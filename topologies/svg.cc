@@ -9,11 +9,10 @@
 namespace starling::topologies {
 namespace {
 
-constexpr double kMargin = 28;         // around a panel, where nodes at the rim have their outer half
 constexpr double kDotMax = 14;         // radius
 constexpr double kLabelDotMin = 6.5;   // smaller dots have no number
 constexpr double kTitleHeight = 34, kCaptionHeight = 30, kLabelHeight = 24;
-constexpr double kBend = 0.16;         // of a bent line's length
+constexpr double kBend = 0.16;         // of a bent line's length: how far off its control point lies
 constexpr std::size_t kBendEdgesMax = 20'000;  // larger drawings are not looked through for lines across nodes
 
 // Two decimals: hundredths of a pixel.
@@ -74,7 +73,9 @@ double least_distance(std::vector<Point> points) {
 // One panel: where its nodes lie on the page, and how thick things are there.
 class Picture {
  public:
-  Picture(const Graph& graph, std::vector<Point> nodes) : graph_(graph), nodes_(std::move(nodes)) {
+  // Lines bulge at most to the outer edge of the margin around the nodes.
+  Picture(const Graph& graph, std::vector<Point> nodes, double margin)
+      : graph_(graph), nodes_(std::move(nodes)), bend_max_(2 * (margin - 4)) {
     dot_ = std::clamp(0.36 * least_distance(nodes_), 1.2, kDotMax);
     line_ = std::clamp(400.0 / static_cast<double>(graph.edge_count() + 1), 0.15, 1.6);
     // Not much thicker than the dots are wide.
@@ -123,7 +124,8 @@ class Picture {
     for (std::size_t k = 0; !bent && graph_.edge_count() <= kBendEdgesMax && k < nodes_.size(); ++k)
       bent = k != i && k != j && distance_to_line(nodes_[k], a, b) < 0.8 * dot_;
     if (!bent) return std::nullopt;
-    return Point{(a.x + b.x) / 2 + (b.y - a.y) * kBend, (a.y + b.y) / 2 - (b.x - a.x) * kBend};
+    const double bend = std::min(kBend, bend_max_ / distance(a, b));
+    return Point{(a.x + b.x) / 2 + (b.y - a.y) * bend, (a.y + b.y) / 2 - (b.x - a.x) * bend};
   }
 
   std::string head(const Point& from, const Point& tip) const {
@@ -136,7 +138,7 @@ class Picture {
 
   const Graph& graph_;
   std::vector<Point> nodes_;
-  double dot_, line_;
+  double bend_max_, dot_, line_;
 };
 
 std::string centered(double x, double y, double size, std::string_view weight, std::string_view text) {
@@ -151,10 +153,11 @@ std::string to_svg(std::span<const Panel> panels, const Layout& layout, std::str
   STARLING_CHECK(!panels.empty());
   const std::size_t columns = panels.size() == 1 ? 1 : std::min<std::size_t>(panels.size(), 4);
   const std::size_t rows = (panels.size() + columns - 1) / columns;
-  const double panel_width = columns == 1 ? 640 : 300, reach = panel_width / 2 - kMargin;
+  const double panel_width = columns == 1 ? 640 : 300, margin = columns == 1 ? 40 : 28;
+  const double reach = panel_width / 2 - margin;
   double tall = 0;
   for (const Point& p : layout) tall = std::max(tall, std::abs(p.y));
-  const double panel_height = 2 * (std::max(tall * reach, 20.0) + kMargin);
+  const double panel_height = 2 * (std::max(tall * reach, 20.0) + margin);
   const double row_height = panel_height + (panels.front().label.empty() ? 0 : kLabelHeight);
   const double width = panel_width * static_cast<double>(columns);
   const double height = kTitleHeight + row_height * static_cast<double>(rows) + kCaptionHeight;
@@ -180,7 +183,7 @@ std::string to_svg(std::span<const Panel> panels, const Layout& layout, std::str
                        kTitleHeight + row_height * static_cast<double>(k / columns) + panel_height / 2};
     std::vector<Point> nodes;
     for (const Point& p : layout) nodes.push_back({middle.x + reach * p.x, middle.y + reach * p.y});
-    const Picture picture(panels[k].graph, std::move(nodes));
+    const Picture picture(panels[k].graph, std::move(nodes), margin);
     out += "<g text-anchor=\"middle\">\n" + picture.edges() + picture.nodes() + "</g>\n";
   }
   return out + "</svg>\n";

@@ -38,7 +38,7 @@ class Canvas {
       for (int x = 0; x < kWidth; ++x) {
         const Cell& c = cells_[static_cast<std::size_t>(y * kWidth + x)];
         line += !c.written.empty() ? c.written : c.dots != 0 ? utf8(0x2800 + c.dots) : " ";
-        if (!c.written.empty() || c.dots != 0) used = line.size();
+        if ((!c.written.empty() && c.written != " ") || c.dots != 0) used = line.size();
       }
       out += line.substr(0, used) + "\n";
     }
