@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/topology_name.h"
 #include "node/http.h"
 #include "node/status.h"
 #include "topologies/topology.h"
@@ -113,7 +114,9 @@ Result<std::string> topology_text(const std::string& json) {
 }
 
 int set_topology(const Arguments& arguments) {
-  const auto topology = topologies::Topology::parse(*arguments.get("NAME"));
+  const auto name = resolve_topology(*arguments.get("NAME"));
+  if (!name) return refuse(arguments, name.error().message);
+  const auto topology = topologies::Topology::parse(*name);
   if (!topology) return refuse(arguments, topology.error().message);
   return ask(arguments, "POST", "/api/v1/topology", topology_text,
              node::topology_request_json(topology->name()));

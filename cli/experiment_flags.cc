@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "cli/topology_name.h"
 #include "datasets/partition.h"
 #include "lab/peer_command.h"
 #include "topologies/topology.h"
@@ -61,6 +62,9 @@ Status read_experiment(Experiment& experiment, const Arguments& arguments,
     if (!fault) return Error{"--slow: " + fault.error().message};
     experiment.faults.push_back(*fault);
   }
+  Result<std::string> topology = resolve_topology(experiment.topology);
+  if (!topology) return topology.error();
+  experiment.topology = *topology;
   return Done{};
 }
 
@@ -92,11 +96,11 @@ Result<std::string> output_folder(const Experiment& experiment, const Arguments&
   return "runs/" + experiment.name + "-" + std::to_string(experiment.seed);
 }
 
-Status check_experiment(const Experiment& experiment) {
+Status check_experiment(const Experiment& experiment, bool peers_known) {
   if (Status sound = training::check(experiment); !sound) return sound.error();
   const auto topology = topologies::Topology::parse(experiment.topology);
   if (!topology) return topology.error();
-  if (Status exists = topology->exists(experiment.peers); !exists) return exists.error();
+  if (Status exists = peers_known ? topology->exists(experiment.peers) : Status(Done{}); !exists) return exists.error();
   return datasets::check_partition_name(experiment.partition);
 }
 

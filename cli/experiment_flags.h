@@ -39,8 +39,10 @@ std::string data_root();
 // Where the results go: --out, or runs/NAME-SEED.
 Result<std::string> output_folder(const training::Experiment& experiment, const Arguments& arguments);
 
-// The experiment as a whole, its topology and its partition: all that can be told before the data is read.
-Status check_experiment(const training::Experiment& experiment);
+// The experiment as a whole, its topology and its partition: all that can be told before the data is read. A peer that
+// was started by hand does not know how many there will be (`peers_known` false), so its topology need not exist for
+// experiment.peers.
+Status check_experiment(const training::Experiment& experiment, bool peers_known = true);
 
 // Everything a run needs and a name can be wrong in: checks the experiment as a whole, its topology and
 // partition, loads the data, and fits the model to it.

@@ -135,7 +135,7 @@ int run(const Arguments& arguments) {
 
   if (options.join.empty()) {
     options.experiment.target_accuracy.reset();  // a peer does not look at the test set
-    if (Status sound = check_experiment(options.experiment); !sound)
+    if (Status sound = check_experiment(options.experiment, options.slot.has_value()); !sound)
       return refuse(arguments, sound.error().message);
   } else {
     if (Status own = refuse_shared(arguments); !own) return refuse(arguments, own.error().message);

@@ -11,6 +11,7 @@
 #include "cli/experiment_flags.h"
 #include "cli/json.h"
 #include "cli/output.h"
+#include "cli/topology_name.h"
 #include "models/spec.h"
 #include "topologies/analysis.h"
 #include "topologies/drawing.h"
@@ -174,7 +175,9 @@ Result<std::string> document(const Arguments& arguments, const Request& request)
 
 Result<Request> read_request(const Arguments& arguments) {
   const std::string name = *arguments.get("NAME");
-  const auto topology = topologies::Topology::parse(name);
+  const auto resolved = resolve_topology(name);
+  if (!resolved) return resolved.error();
+  const auto topology = topologies::Topology::parse(*resolved);
   if (!topology) return topology.error();
   if (!arguments.has("--peers")) return Error{"--peers is missing; see `starling topology show --help`"};
   const auto peers = parse_number<std::uint32_t>(*arguments.get("--peers"));

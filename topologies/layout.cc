@@ -186,7 +186,8 @@ Layout unfitted(const Graph& graph, std::string_view family) {
   if (family == "hypercube") return hypercube(n);
   if (family == "tree") return tree(n);
   if (family == "dumbbell") return dumbbell(n);
-  const bool by_distance = family == "random-regular" || family == "erdos-renyi" || family == "file";
+  const bool by_distance =
+      family == "random-regular" || family == "erdos-renyi" || family == "file" || family == "edges";
   return by_distance && n <= kStressNodesMax ? stress(graph) : circle(n);
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "topologies/graph_file.h"
 #include "topologies/name.h"
 
 namespace starling::topologies {
@@ -14,7 +15,7 @@ struct Row {
   Result<Family> (*make)(Name& name);
 };
 
-// The two tables have one order: what is parsed, and what people read.
+// The two tables have one order: what is parsed, and what people read. A graph of one's own comes last.
 constexpr std::array<Row, 16> kRows = {{
     {"complete", make_complete},
     {"ring", make_ring},
@@ -33,7 +34,7 @@ constexpr std::array<Row, 16> kRows = {{
     {"dumbbell", make_dumbbell},
     {"uniform", make_uniform},
 }};
-constexpr std::array<TopologyEntry, kRows.size()> kEntries = {{
+constexpr std::array<TopologyEntry, kRows.size() + 1> kEntries = {{
     {"complete", "everyone beside everyone"},
     {"ring", "peer i beside i - 1 and i + 1"},
     {"line", "the ring without the link that closes it"},
@@ -50,11 +51,21 @@ constexpr std::array<TopologyEntry, kRows.size()> kEntries = {{
     {"tree", "the complete binary tree: peer i beside (i - 1) / 2"},
     {"dumbbell", "two complete halves joined by one link"},
     {"uniform", "a partner drawn uniformly from everyone at every exchange"},
+    {"file:PATH", "a graph of one's own, from an edge list or GraphML", true},
 }};
 
 }  // namespace
 
 Result<Topology> Topology::parse(std::string_view text) {
+  if (text.starts_with("edges:")) {
+    auto graph = read_graph_name(text);
+    if (!graph) return graph.error();
+    return Topology(std::string(text), graph_family(std::move(*graph)));
+  }
+  if (text.starts_with("file:"))
+    return Error{
+        "topology '" + std::string(text) +
+        "' is a file, which only the command line reads; a name that holds the graph, 'edges:...', is right"};
   auto name = Name::parse(text);
   if (!name) return name.error();
   for (const Row& row : kRows) {

@@ -15,6 +15,9 @@ struct Optional : std::false_type {};
 template <class T>
 struct Optional<std::optional<T>> : std::true_type {};
 
+// A topology's name may hold a whole graph.
+constexpr std::size_t kTopologyBytesMax = 49'152;
+
 enum Scope : bool { of_peer = false, of_run = true };
 
 // What `settings()` says about a setting before the member, the parser and the writer are put to it.
@@ -211,7 +214,7 @@ std::vector<Setting> make_settings() {
              &E::rule, {"pairwise", "none"}),
       words({"gossip.topology", "--topology", "NAME", "who may exchange with whom (starling topology list)",
              text, of_run},
-            &E::topology, 4096),
+            &E::topology, kTopologyBytesMax),
       choice({"gossip.partners", "--partners", "POLICY",
               "which neighbor is taken: uniform, or aware: quick ones with news more often", text, of_run},
              &E::partners, {"uniform", "aware"}),

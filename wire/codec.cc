@@ -217,7 +217,7 @@ class Reader {
       }
       for (const fb::Setting* s : *settings) {
         auto key = text(s->key(), kNameBytesMax, "setting key");
-        out.settings.push_back({std::move(key), text(s->value(), kTextBytesMax, "setting value")});
+        out.settings.push_back({std::move(key), text(s->value(), kSettingValueBytesMax, "setting value")});
         if (error_) break;
       }
     }
@@ -317,7 +317,7 @@ StateHead get(Reader& r, const fb::StateHead& m) {
 }
 
 Rewire get(Reader& r, const fb::Rewire& m) {
-  Rewire out{r.revision(m.revision(), m.author()), r.text(m.topology(), kTopologyBytesMax, "topology")};
+  Rewire out{r.revision(m.revision(), m.author()), r.text(m.topology(), kSettingValueBytesMax, "topology")};
   if (out.topology.empty()) r.wrong("topology", "is empty");
   return out;
 }

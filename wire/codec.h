@@ -17,8 +17,8 @@ namespace starling::wire {
 inline constexpr std::size_t kNameBytesMax = 64;  // swarm and peer names, keys of settings
 inline constexpr std::size_t kHostBytesMax = 253;
 inline constexpr std::size_t kModelBytesMax = 256;
-inline constexpr std::size_t kTopologyBytesMax = 48 * 1024;  // a graph from a file travels in its name
-inline constexpr std::size_t kTextBytesMax = 1024;  // data, values of settings, sentences
+inline constexpr std::size_t kTextBytesMax = 1024;            // data, sentences
+inline constexpr std::size_t kSettingValueBytesMax = 49'152;  // a topology's name may hold a whole graph
 // Longest lists.
 inline constexpr std::size_t kMembersMax = 4096;
 inline constexpr std::size_t kSettingsMax = 256;

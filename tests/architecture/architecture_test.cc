@@ -214,6 +214,8 @@ TEST_CASE("a library outside its place is found") {
       {"toml::table t;", "training/experiment_file.cc", "lab/swarm.cc"},
       {"#include <asio/write.hpp>", "transport/tcp.cc", "lab/swarm.cc"},
       {"asio::io_context io;", "node/daemon.cc", "cli/peer.cc"},
+      {"#include <pugixml.hpp>", "topologies/graph_file.cc", "topologies/families/file.cc"},
+      {"pugi::xml_document d;", "topologies/graph_file.cc", "cli/topology_name.cc"},
       {"#include <CLI/App.hpp>", "cli/arguments.cc", "node/daemon.cc"},
       {"CLI::App app;", "cli/arguments.cc", "lab/swarm.cc"},
   };

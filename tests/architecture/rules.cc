@@ -115,6 +115,7 @@ const std::vector<Library>& libraries() {
       {"toml++", std::regex(R"re(include\s*[<"]toml|\btoml::)re"), {"training/"}},
       {"Asio", std::regex(R"re(include\s*[<"](boost/)?asio|\basio::)re"), {"transport/", "node/"}},
       {"cpp-httplib", std::regex(R"re(include\s*[<"]httplib|\bhttplib::)re"), {"node/http.cc"}},
+      {"pugixml", std::regex(R"re(include\s*[<"]pugixml|\bpugi::)re"), {"topologies/graph_file.cc"}},
       {"CLI11", std::regex(R"re(include\s*[<"]CLI/|\bCLI::)re"), {"cli/"}},
   };
   return kLibraries;

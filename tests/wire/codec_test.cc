@@ -154,7 +154,9 @@ TEST_CASE("texts and lists have bounds") {
   CHECK(comes_back(welcome));
   welcome.manifest.settings.push_back({"k", "v"});
   CHECK_FALSE(comes_back(welcome));
-  welcome.manifest.settings = {{"k", std::string(kTextBytesMax + 1, 'v')}};
+  welcome.manifest.settings = {{"k", std::string(kSettingValueBytesMax, 'v')}};
+  CHECK(comes_back(welcome));
+  welcome.manifest.settings = {{"k", std::string(kSettingValueBytesMax + 1, 'v')}};
   CHECK_FALSE(comes_back(welcome));
 }
 

@@ -111,7 +111,7 @@ inline Message random_message(Random& r, std::size_t index) {
     case 14:
       return StateHead{r.below(kArenaFloatsMax + 1), r.below(kArenaFloatsMax + 1)};
     default:
-      return Rewire{random_revision(r), "t" + random_text(r, kTopologyBytesMax - 1)};
+      return Rewire{random_revision(r), "t" + random_text(r, kSettingValueBytesMax - 1)};
   }
 }
 

@@ -1,0 +1,370 @@
+// Graphs from files: what is read, what is refused and how, the name that carries them, and what they are to
+// a swarm whose members come and go.
+#include "topologies/graph_file.h"
+
+#include "tests/topologies/family.h"
+#include "topologies/graph.h"
+#include "topologies/mixing.h"
+
+namespace starling::topologies {
+namespace {
+
+using Edges = std::vector<GraphFile::Edge>;
+using Reader = Result<GraphFile> (*)(std::string_view text);
+
+GraphFile good(Reader read, std::string_view text) {
+  auto graph = read(text);
+  if (!graph) FAIL(graph.error().message);
+  return *graph;
+}
+
+// The sentence that refuses the text.
+std::string refusal(Reader read, std::string_view text) {
+  const auto graph = read(text);
+  REQUIRE_FALSE(graph.ok());
+  CHECK_FALSE(contains(graph.error().message, "\n"));
+  return graph.error().message;
+}
+
+std::string graphml(const std::string& direction, const std::string& body) {
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+         "<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n"
+         "  <key id=\"w\" for=\"edge\" attr.name=\"weight\" attr.type=\"double\"/>\n"
+         "  <key id=\"c\" for=\"node\" attr.name=\"weight\" attr.type=\"double\"/>\n"
+         "  <graph id=\"G\" edgedefault=\"" +
+         direction + "\">\n" + body + "  </graph>\n</graphml>\n";
+}
+
+constexpr const char* kThreeNodes =
+    "<node id=\"a\"/><node id=\"b\"><data key=\"c\">7</data></node><node id=\"c\"/>\n";
+
+std::vector<VertexKey> keys_of(const std::vector<std::string>& peers) {
+  std::vector<VertexKey> keys;
+  for (const std::string& name : peers) keys.push_back(vertex_key(name));
+  return keys;
+}
+
+std::string name_of(const GraphFile& graph) {
+  auto name = graph_name(graph);
+  if (!name) FAIL(name.error().message);
+  return *name;
+}
+
+// A random connected graph: a tree with further links.
+GraphFile random_graph(Random& random) {
+  GraphFile graph;
+  graph.nodes = static_cast<std::uint32_t>(2 + random.below(30));
+  graph.directed = random.chance(0.3);
+  if (random.chance(0.5))
+    for (std::uint32_t i = 0; i < graph.nodes; ++i)
+      graph.labels.push_back((random.chance(0.2) ? "n\xc3\xb6 ,;:*%" : "node-") + std::to_string(i));
+  std::map<std::pair<std::uint32_t, std::uint32_t>, double> edges;
+  const bool weighted = random.chance(0.5);
+  const auto link = [&](std::uint32_t a, std::uint32_t b) {
+    if (a == b) return;
+    if (!graph.directed && a > b) std::swap(a, b);
+    edges.emplace(std::pair(a, b), weighted ? random.uniform(0.001, 1000) : 1);
+  };
+  for (std::uint32_t i = 1; i < graph.nodes; ++i) {
+    const auto other = static_cast<std::uint32_t>(random.below(i));
+    link(i, other);
+    if (graph.directed) link(other, i);
+  }
+  for (std::uint64_t more = random.below(40); more > 0; --more)
+    link(static_cast<std::uint32_t>(random.below(graph.nodes)),
+         static_cast<std::uint32_t>(random.below(graph.nodes)));
+  for (const auto& [ends, weight] : edges) graph.edges.push_back({ends.first, ends.second, weight});
+  return graph;
+}
+
+}  // namespace
+
+TEST_CASE("an edge list is two columns, or three with weights, between comments and empty lines") {
+  const GraphFile numbered = good(read_edge_list, "# four\n\n0 1\n2\t1 \r\n  3 0 # a chord\n1 0\n");
+  CHECK(numbered.nodes == 4);
+  CHECK(numbered.labels.empty());
+  CHECK_FALSE(numbered.directed);
+  CHECK(numbered.edges == Edges{{0, 1}, {0, 3}, {1, 2}});
+
+  const GraphFile labeled = good(read_edge_list, "Rome Oslo 2\nOslo Bern 0.5\nOslo Rome 2");
+  CHECK(labeled.labels == std::vector<std::string>{"Rome", "Oslo", "Bern"});
+  CHECK(labeled.edges == Edges{{0, 1, 2}, {1, 2, 0.5}});
+
+  const GraphFile directed = good(read_edge_list, "#\ndirected\n0 1\n1 2\n2 0 3\n");
+  CHECK(directed.directed);
+  CHECK(directed.edges == Edges{{0, 1}, {1, 2}, {2, 0, 3}});
+
+  CHECK(good(read_edge_list, "1 0").nodes == 2);
+  CHECK(good(read_edge_list, "p1 p0").labels == std::vector<std::string>{"p1", "p0"});
+}
+
+TEST_CASE("a bad edge list is refused with its line and what would be right") {
+  CHECK(refusal(read_edge_list, "") == "the graph has no links; one at least, between two nodes, is right");
+  CHECK(refusal(read_edge_list, "# nothing\n\n") ==
+        "the graph has no links; one at least, between two nodes, is right");
+  CHECK(refusal(read_edge_list, "0 1\n1 1\n") ==
+        "line 2: node '1' is linked to itself; a link between two different nodes is right");
+  CHECK(refusal(read_edge_list, "0 1\n2 3\n") ==
+        "node '2' is in another piece of the graph than node '0'; a connected graph is right");
+  CHECK(refusal(read_edge_list, "directed\n0 1\n1 2\n") ==
+        "no path leads from node '1' to node '0'; a directed graph in which every node reaches every other "
+        "is right");
+  CHECK(refusal(read_edge_list, "directed\n0 1\n1 0\n0 2\n") ==
+        "no path leads from node '2' to node '0'; a directed graph in which every node reaches every other "
+        "is right");
+  for (const char* weight : {"0", "-1", "x", "nan", "inf", "1e10", "1e-10", "1,5"}) {
+    CHECK(refusal(read_edge_list, "0 1\n\n1 2 " + std::string(weight)) ==
+          "line 3: the weight is '" + std::string(weight) +
+              "'; a number above 0, from 1e-09 to 1e+09, is right");
+  }
+  CHECK(refusal(read_edge_list, "0 1 2\n1 2\n1 0 3\n") ==
+        "line 3: the link between '0' and '1' has the weight 3, but 2 at line 1; one weight a link is right");
+  CHECK(refusal(read_edge_list, "0 1\n2\n") == "line 2 has 1 column; 'a b' or 'a b weight' is right");
+  CHECK(refusal(read_edge_list, "0 1 2 3\n") == "line 1 has 4 columns; 'a b' or 'a b weight' is right");
+  CHECK(
+      refusal(read_edge_list, "1 2\n2 3\n") ==
+      "the nodes are numbered, but node 0 has no link; numbers from 0 on without a gap, or names, are right");
+  CHECK(
+      refusal(read_edge_list, "0 1\n1 1000000\n") ==
+      "the nodes are numbered, but node 2 has no link; numbers from 0 on without a gap, or names, are right");
+  CHECK(contains(refusal(read_edge_list, "a " + std::string(65, 'b')), "1 to 64 bytes are right"));
+  std::string many = "0 1\n";
+  for (int i = 1; i < 70'000; ++i) many += std::to_string(i) + " " + std::to_string(i + 1) + "\n";
+  CHECK(contains(refusal(read_edge_list, many), "too large; at most 65536 nodes are right"));
+}
+
+TEST_CASE("GraphML is read with its direction, its nodes' ids and the weights of its edges") {
+  const GraphFile plain =
+      good(read_graphml,
+           graphml("undirected", std::string(kThreeNodes) +
+                                     "<edge source=\"c\" target=\"a\"/>\n"
+                                     "<edge source=\"b\" target=\"a\">"
+                                     "<data key=\"x\">5</data><data key=\"w\"> 2.5 </data></edge>\n"));
+  CHECK(plain.labels == std::vector<std::string>{"a", "b", "c"});
+  CHECK(plain.edges == Edges{{0, 1, 2.5}, {0, 2}});
+  CHECK_FALSE(plain.directed);
+
+  const GraphFile directed =
+      good(read_graphml, graphml("directed",
+                                 "<edge source=\"1\" target=\"0\"/><edge source=\"0\" target=\"1\"/>"
+                                 "<node id=\"1\"/><node id=\"0\"/>\n"));
+  CHECK(directed.directed);
+  CHECK(directed.labels.empty());
+  CHECK(directed.edges == Edges{{0, 1}, {1, 0}});
+
+  const GraphFile usual =
+      good(read_graphml,
+           "<graphml><key id='k' for='all' attr.name='weight'><default>3</default></key>"
+           "<graph edgedefault='undirected'><node id='n0'/><node id='n1'/><node id='n2'/>"
+           "<edge source='n0' target='n1'/><edge source='n1' target='n2'><data key='k'>4</data></edge>"
+           "</graph></graphml>");
+  CHECK(usual.edges == Edges{{0, 1, 3}, {1, 2, 4}});
+}
+
+TEST_CASE("bad GraphML is refused with its line and what would be right") {
+  const auto with = [](const std::string& body) {
+    return refusal(read_graphml, graphml("undirected", kThreeNodes + body));
+  };
+  CHECK(contains(refusal(read_graphml, "<graphml>\n<graph></graf>\n"), "line 2 is not XML: "));
+  CHECK(refusal(read_graphml, "<svg/>") == "there is no <graph> in a <graphml>; GraphML is right");
+  CHECK(contains(refusal(read_graphml, ""), "is not XML"));
+  CHECK(refusal(read_graphml, graphml("sideways", "")) ==
+        "line 5: edgedefault is 'sideways'; directed or undirected is right");
+  CHECK(with("") == "the graph has no links; one at least, between two nodes, is right");
+  CHECK(with("<edge source=\"a\" target=\"d\"/>\n") ==
+        "line 7: there is no node 'd'; an edge between declared nodes is right");
+  CHECK(with("<edge source=\"a\"/>\n") ==
+        "line 7: there is no node ''; an edge between declared nodes is right");
+  CHECK(with("\n<edge source=\"a\" target=\"a\"/>\n") ==
+        "line 8: node 'a' is linked to itself; a link between two different nodes is right");
+  CHECK(with("<edge source=\"a\" target=\"b\"/>\n") ==
+        "node 'c' is in another piece of the graph than node 'a'; a connected graph is right");
+  CHECK(with("<edge source=\"a\" target=\"b\"><data key=\"w\">heavy</data></edge>\n") ==
+        "line 7: the weight is 'heavy'; a number above 0, from 1e-09 to 1e+09, is right");
+  CHECK(with("<edge source=\"a\" target=\"b\"/>\n<edge source=\"b\" target=\"a\"><data "
+             "key=\"w\">2</data></edge>\n") ==
+        "line 8: the link between 'a' and 'b' has the weight 2, but 1 at line 7; one weight a link is right");
+  CHECK(with("<edge source=\"a\" target=\"b\" directed=\"true\"/>\n") ==
+        "line 7: the edge is directed and others are not; all edges as edgedefault says is right");
+  CHECK(with("<node id=\"a\"/>\n") == "line 7: node 'a' is there twice; once is right");
+  CHECK(with("<node/>\n") == "line 7: a node's name is ''; 1 to 64 bytes are right");
+  CHECK(contains(with("<node id=\"d\"><graph/></node>"), "line 7: a node holds a graph"));
+  CHECK(contains(with("<hyperedge/>"), "line 7: there is a hyperedge"));
+  CHECK(contains(refusal(read_graphml, "<graphml><graph edgedefault='directed'/>\n<graph/></graphml>"),
+                 "line 2: there is a second <graph>"));
+}
+
+TEST_CASE("a graph's name is short, has no blanks, and is read back as the same graph") {
+  CHECK(name_of(good(read_edge_list, "0 1\n0 2\n1 2 0.5\n")) == "edges:3;0:1,2;1:2*0.5");
+  CHECK(name_of(good(read_edge_list, "directed\nb a\na b")) == "edges:directed;b,a;0:1;1:0");
+  CHECK(name_of(good(read_edge_list, "z\xc3\xbcrich a,b")) == "edges:z%C3%BCrich,a%2Cb;0:1");
+  Random random(3);
+  for (int round = 0; round < 200; ++round) {
+    const GraphFile graph = random_graph(random);
+    const std::string name = name_of(graph);
+    CAPTURE(name);
+    for (const char c : name) REQUIRE((c > ' ' && c < '\x7f' && c != '"' && c != '\\' && c != '\''));
+    REQUIRE(good(read_graph_name, name) == graph);
+    REQUIRE(named(name).name() == name);
+  }
+}
+
+TEST_CASE("a graph that is too large for a name is refused") {
+  std::string text;
+  for (int i = 0; i < 10'000; ++i) text += std::to_string(i) + " " + std::to_string(i + 1) + "\n";
+  const auto name = graph_name(good(read_edge_list, text));
+  REQUIRE_FALSE(name.ok());
+  CHECK(contains(name.error().message, "its 10000 links take "));
+  CHECK(contains(name.error().message, "at most 49152 are right"));
+  CHECK(contains(Topology::parse("edges:2;0:1" + std::string(49'152, '0')).error().message,
+                 "at most 49152 are right"));
+}
+
+TEST_CASE("a bad graph's name is refused, whoever sends it") {
+  for (const char* wrong : {"edges:",
+                            "edges:2",
+                            "edges:2;",
+                            "edges:;0:1",
+                            "edges:1;0:1",
+                            "edges:0;",
+                            "edges:-2;0:1",
+                            "edges:2;0",
+                            "edges:2;0:",
+                            "edges:2;0:2",
+                            "edges:2;2:0",
+                            "edges:2;0:0",
+                            "edges:2;0:1,",
+                            "edges:2;0:1;;",
+                            "edges:2;0-1",
+                            "edges:2;00:1",
+                            "edges:2;0:1*",
+                            "edges:2;0:1*0",
+                            "edges:2;0:1*-1",
+                            "edges:2;0:1*x",
+                            "edges:2;0:1*1,1*2",
+                            "edges:2;0:1 ",
+                            "edges:4;0:1;2:3",
+                            "edges:directed;2;0:1",
+                            "edges:directed",
+                            "edges:undirected;2;0:1",
+                            "edges:a;0:1",
+                            "edges:a,;0:1",
+                            "edges:a,a;0:1",
+                            "edges:a,b%;0:1",
+                            "edges:a,b%2;0:1",
+                            "edges:a,b%2c;0:1",
+                            "edges:a,b c;0:1",
+                            "edges:99999999999;0:1",
+                            "edges:70000;0:1"}) {
+    CAPTURE(wrong);
+    CHECK(contains(refusal(read_graph_name, wrong), "topology 'edges:"));
+    CHECK_FALSE(Topology::parse(wrong).ok());
+  }
+  CHECK(refusal(read_graph_name, "edges:3;0:1,7") ==
+        "topology 'edges:3;0:1,7': link 0:7 is not between two nodes' numbers, each below 3");
+  // Nothing that chance makes of a name is more than an Error.
+  Random random(11);
+  const std::string name = "edges:directed;a,b%20,c;0:1*2.5,2;1:0;2:0";
+  for (int round = 0; round < 5000; ++round) {
+    std::string changed = name;
+    for (std::uint64_t changes = 1 + random.below(4); changes > 0; --changes)
+      changed[random.below(changed.size())] = static_cast<char>(random.below(256));
+    static_cast<void>(Topology::parse(changed).ok());
+    static_cast<void>(read_edge_list(changed).ok());
+    static_cast<void>(read_graphml("<graphml>" + changed).ok());
+  }
+}
+
+TEST_CASE(
+    "a graph from a file is there for as many peers as it has nodes, with its links and weights of mean 1") {
+  const Topology topology = named("edges:4;0:1,3;1:2;2:3");
+  CHECK(topology.exists(4).ok());
+  CHECK(topology.exists(5).error().message ==
+        "the topology's file has 4 nodes, so among 5 peers it does not exist; 4 peers are right");
+  const Schedule ring = topology.among(4);
+  CHECK(arcs(ring) == arcs(named("ring").among(4)));
+  CHECK(ring.weights() == Weights::equal);
+  CHECK(named("edges:3;0:1*7;1:2*7").among(3).weights() == Weights::equal);
+  CHECK(named("edges:3;0:1*7;1:2*7").among(3).links(0, 0) == Links{{1, 1.0}});
+
+  const Schedule weighted = named("edges:3;0:1*6;1:2*2").among(3);
+  CHECK(weighted.weights() == Weights::relative);
+  CHECK(weighted.links(0, 0)[0].weight == Approx(1.5));
+  CHECK(weighted.links(1, 0)[1].weight == Approx(0.5));
+
+  const Schedule directed = named("edges:directed;3;0:1;1:2;2:0").among(3);
+  CHECK(directed.directed());
+  CHECK(arcs(directed) == Arcs{{0, 1}, {1, 2}, {2, 0}});
+}
+
+TEST_CASE("labeled nodes are the peers of these names, numbered ones the vertices in order") {
+  const Topology chain = named("edges:c,a,d,b;0:1;1:2;2:3");  // c - a - d - b
+  CHECK(arcs(chain.among(keys_of({"a", "b", "c", "d"}))) ==
+        Arcs{{2, 0}, {0, 2}, {0, 3}, {3, 0}, {3, 1}, {1, 3}});
+  // Nobody has such a name: by order.
+  CHECK(arcs(chain.among(keys_of({"w", "x", "y", "z"}))) == arcs(named("line").among(4)));
+  CHECK(arcs(named("edges:4;0:1;1:2;2:3").among(keys_of({"d", "c", "b", "a"}))) ==
+        arcs(named("line").among(4)));
+}
+
+TEST_CASE("a missing node is passed through, and a stranger hangs on to somebody") {
+  const Topology chain = named("edges:a,b,c,d,e;0:1*2;1:2*2;2:3*2;3:4*10");
+  // b and c are missing: a and d are joined with the mean weight, 4; d and e keep theirs, 10.
+  const Schedule two = chain.among(keys_of({"a", "d", "e"}));
+  CHECK(arcs(two) == Arcs{{0, 1}, {1, 0}, {1, 2}, {2, 1}});
+  CHECK(two.links(1, 0)[0].weight == Approx(4 / 7.0));
+  CHECK(two.links(1, 0)[1].weight == Approx(10 / 7.0));
+  // x, the vertex 4, and y, 5: with a, b, d, e there, on b (1) and ... 4 mod 4 and 5 mod 4.
+  const Schedule strangers = chain.among(keys_of({"a", "b", "d", "e", "x", "y"}));
+  CHECK(neighbors(strangers, 4) == List{0});
+  CHECK(neighbors(strangers, 5) == List{1});
+  CHECK(neighbors(strangers, 1) == List{0, 2, 5});
+  // Directed: only along the arcs, and strangers both ways.
+  const Topology circle = named("edges:directed;a,b,c,d;0:1;1:2;2:3;3:0");
+  CHECK(arcs(circle.among(keys_of({"a", "c", "d"}))) == Arcs{{0, 1}, {1, 2}, {2, 0}});
+  CHECK(arcs(circle.among(keys_of({"a", "c", "x"}))) == Arcs{{0, 1}, {1, 0}, {2, 0}, {0, 2}});
+}
+
+TEST_CASE(
+    "a swarm on a file's graph stays connected, mutual and with weights of mean 1 whoever comes and goes") {
+  Random random(23);
+  for (int round = 0; round < 100; ++round) {
+    const GraphFile graph = random_graph(random);
+    const Topology topology = named(name_of(graph));
+    std::vector<std::string> peers;
+    const auto some = [&] {
+      const std::uint64_t i = random.below(graph.nodes);
+      return graph.labels.empty() || random.chance(0.2) ? "x" + std::to_string(random.bits())
+                                                        : graph.labels[i];
+    };
+    for (std::uint64_t left = 1 + random.below(40); left > 0; --left) peers.push_back(some());
+    std::sort(peers.begin(), peers.end());
+    if (random.chance(0.7)) peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+    const auto n = static_cast<std::uint32_t>(peers.size());
+    const Schedule schedule = topology.among(keys_of(peers));
+    REQUIRE(schedule.peers() == n);
+    REQUIRE(reaches_all(n, arcs(schedule)));
+    double sum = 0;
+    std::size_t count = 0;
+    for (std::uint32_t i = 0; i < n; ++i) {
+      for (const Link& link : schedule.links(i, 0)) {
+        sum += link.weight;
+        ++count;
+        if (graph.directed) continue;
+        const Links back = schedule.links(link.peer, 0);
+        REQUIRE(std::find(back.begin(), back.end(), Link{i, link.weight}) != back.end());
+      }
+    }
+    if (count > 0) REQUIRE(sum == Approx(static_cast<double>(count)));
+  }
+}
+
+TEST_CASE("metropolis weights of a file's graph are doubly stochastic") {
+  const auto graph = Graph::of(named("edges:4;0:1*5,2*0.5;1:2;2:3*3").among(4));
+  REQUIRE(graph.ok());
+  const auto matrix = mixing_matrix(*graph, Mixing::metropolis);
+  REQUIRE(matrix.ok());
+  CHECK(is_doubly_stochastic(*matrix));
+}
+
+}  // namespace starling::topologies

@@ -1,0 +1,401 @@
+#include "topologies/graph_file.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <pugixml.hpp>
+#include <utility>
+
+#include "base/text.h"
+
+namespace starling::topologies {
+namespace {
+
+constexpr std::size_t kLabelBytesMax = 64;  // as peers' names
+constexpr std::uint32_t kNodesMax = 65'536;
+
+// For sentences: at most 80 bytes, without control characters.
+std::string quoted(std::string_view text) {
+  constexpr std::size_t kShown = 80;
+  std::string shown(text.substr(0, kShown));
+  std::replace_if(
+      shown.begin(), shown.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, '?');
+  return "'" + shown + (text.size() > kShown ? "...'" : "'");
+}
+
+std::string at_line(std::size_t line) {
+  return "line " + std::to_string(line);
+}
+
+// Whole numbers as they are usually written: no sign, no leading zero.
+std::optional<std::uint32_t> node_number(std::string_view text) {
+  if (text.size() > 1 && text.front() == '0') return std::nullopt;
+  return parse_number<std::uint32_t>(text);
+}
+
+Result<double> parse_weight(const std::string& place, std::string_view text) {
+  const auto weight = parse_number<double>(text);
+  if (weight && *weight >= 1 / kWeightMax && *weight <= kWeightMax) return *weight;
+  return Error{place + ": the weight is " + quoted(text) + "; a number above 0, from " +
+               format_number(1 / kWeightMax) + " to " + format_number(kWeightMax) + ", is right"};
+}
+
+// Collects nodes and links and holds them to what a graph must be. `place` is where in the text one stands.
+class Builder {
+ public:
+  bool directed = false;
+
+  // The node of this label; a new one where there is none.
+  Result<std::uint32_t> node(const std::string& place, std::string_view label) {
+    if (const auto found = numbers_.find(label); found != numbers_.end()) return found->second;
+    if (label.empty() || label.size() > kLabelBytesMax)
+      return Error{place + ": a node's name is " + quoted(label) + "; 1 to " +
+                   std::to_string(kLabelBytesMax) + " bytes are right"};
+    if (labels_.size() == kNodesMax)
+      return Error{place + ": the graph is too large; at most " + std::to_string(kNodesMax) +
+                   " nodes are right"};
+    const auto number = static_cast<std::uint32_t>(labels_.size());
+    labels_.emplace_back(label);
+    numbers_.emplace(label, number);
+    return number;
+  }
+  std::optional<std::uint32_t> find(std::string_view label) const {
+    const auto found = numbers_.find(label);
+    if (found == numbers_.end()) return std::nullopt;
+    return found->second;
+  }
+
+  Status link(const std::string& place, std::uint32_t from, std::uint32_t to, double weight) {
+    if (from == to)
+      return Error{place + ": node " + quoted(labels_[from]) +
+                   " is linked to itself; a link between two different nodes is right"};
+    if (!directed && from > to) std::swap(from, to);
+    const auto [known, is_new] = edges_.try_emplace({from, to}, Known{weight, place});
+    if (!is_new && known->second.weight != weight)
+      return Error{place + ": the link between " + quoted(labels_[from]) + " and " + quoted(labels_[to]) +
+                   " has the weight " + format_number(weight) + ", but " +
+                   format_number(known->second.weight) + " at " + known->second.place +
+                   "; one weight a link is right"};
+    return Done{};
+  }
+
+  // Whether every label is a number, and the smallest that is missing for them to be 0 to n - 1.
+  bool is_numbered() const {
+    return std::all_of(labels_.begin(), labels_.end(),
+                       [](const auto& l) { return node_number(l).has_value(); });
+  }
+  std::optional<std::uint32_t> missing_number() const {
+    for (std::uint32_t i = 0; i < labels_.size(); ++i)
+      if (!find(std::to_string(i))) return i;
+    return std::nullopt;
+  }
+
+  // Labels that are the numbers 0 to n - 1 become these.
+  Result<GraphFile> finish() && {
+    if (edges_.empty()) return Error{"the graph has no links; one at least, between two nodes, is right"};
+    GraphFile graph;
+    graph.nodes = static_cast<std::uint32_t>(labels_.size());
+    graph.directed = directed;
+    const bool numbered = is_numbered() && !missing_number();
+    const auto name = [&](std::uint32_t node) { return numbered ? *node_number(labels_[node]) : node; };
+    for (const auto& [ends, known] : edges_) {
+      GraphFile::Edge edge{name(ends.first), name(ends.second), known.weight};
+      if (!directed && edge.from > edge.to) std::swap(edge.from, edge.to);
+      graph.edges.push_back(edge);
+    }
+    std::sort(graph.edges.begin(), graph.edges.end(),
+              [](const auto& a, const auto& b) { return std::pair(a.from, a.to) < std::pair(b.from, b.to); });
+    for (const bool backwards : {false, true}) {
+      if (backwards && !directed) break;
+      const auto lost = unreached(backwards);
+      if (!lost) continue;
+      const std::string one = quoted(labels_[backwards ? *lost : 0]),
+                        other = quoted(labels_[backwards ? 0 : *lost]);
+      return Error{directed ? "no path leads from node " + one + " to node " + other +
+                                  "; a directed graph in which every node reaches every other is right"
+                            : "node " + other + " is in another piece of the graph than node " + one +
+                                  "; a connected graph is right"};
+    }
+    if (!numbered) graph.labels = std::move(labels_);
+    return graph;
+  }
+
+ private:
+  struct Known {
+    double weight;
+    std::string place;
+  };
+
+  // A node that is not reached from node 0 (backwards: that does not reach it).
+  std::optional<std::uint32_t> unreached(bool backwards) const {
+    std::vector<std::vector<std::uint32_t>> onward(labels_.size());
+    for (const auto& [ends, known] : edges_) {
+      if (!directed || !backwards) onward[ends.first].push_back(ends.second);
+      if (!directed || backwards) onward[ends.second].push_back(ends.first);
+    }
+    std::vector<bool> seen(labels_.size());
+    std::vector<std::uint32_t> open{0};
+    seen[0] = true;
+    while (!open.empty()) {
+      const std::uint32_t node = open.back();
+      open.pop_back();
+      for (const std::uint32_t next : onward[node]) {
+        if (seen[next]) continue;
+        seen[next] = true;
+        open.push_back(next);
+      }
+    }
+    const auto lost = std::find(seen.begin(), seen.end(), false);
+    if (lost == seen.end()) return std::nullopt;
+    return static_cast<std::uint32_t>(lost - seen.begin());
+  }
+
+  std::vector<std::string> labels_;
+  std::map<std::string, std::uint32_t, std::less<>> numbers_;  // of the labels
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Known> edges_;
+};
+
+// The next part of `text` up to `separator`, which is taken off with it.
+std::string_view take(std::string_view& text, char separator) {
+  const std::size_t end = text.find(separator);
+  const std::string_view part = text.substr(0, end);
+  text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  return part;
+}
+
+std::vector<std::string_view> words(std::string_view line) {
+  constexpr std::string_view kSpace = " \t\r\f\v";
+  std::vector<std::string_view> found;
+  for (std::size_t begin = line.find_first_not_of(kSpace); begin != std::string_view::npos;) {
+    const std::size_t end = std::min(line.find_first_of(kSpace, begin), line.size());
+    found.push_back(line.substr(begin, end - begin));
+    begin = line.find_first_not_of(kSpace, end);
+  }
+  return found;
+}
+
+constexpr std::string_view kPrefix = "edges:";
+constexpr std::string_view kDirected = "directed";
+constexpr std::string_view kHexDigits = "0123456789ABCDEF";
+
+bool is_plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+         c == '~' || c == '-';
+}
+
+std::string escaped(std::string_view label) {
+  std::string text;
+  for (const char c : label) {
+    if (is_plain(c)) {
+      text += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      text += {'%', kHexDigits[byte / 16], kHexDigits[byte % 16]};
+    }
+  }
+  return text;
+}
+
+// nullopt where it holds a character that is not allowed, or a wrong escape.
+std::optional<std::string> unescaped(std::string_view text) {
+  std::string label;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (is_plain(text[i])) {
+      label += text[i];
+      continue;
+    }
+    if (text[i] != '%' || i + 2 >= text.size()) return std::nullopt;
+    const std::size_t high = kHexDigits.find(text[i + 1]), low = kHexDigits.find(text[i + 2]);
+    if (high == std::string_view::npos || low == std::string_view::npos) return std::nullopt;
+    label += static_cast<char>(high * 16 + low);
+    i += 2;
+  }
+  return label;
+}
+
+}  // namespace
+
+Result<GraphFile> read_edge_list(std::string_view text) {
+  Builder builder;
+  std::size_t number = 0;
+  for (bool first = true; !text.empty();) {
+    ++number;
+    std::string_view line = take(text, '\n');
+    const auto columns = words(take(line, '#'));
+    if (columns.empty()) continue;
+    const std::string place = at_line(number);
+    const bool header = first && columns.size() == 1 && columns[0] == kDirected;
+    first = false;
+    if (header) {
+      builder.directed = true;
+      continue;
+    }
+    if (columns.size() != 2 && columns.size() != 3)
+      return Error{place + " has " + std::to_string(columns.size()) +
+                   (columns.size() == 1 ? " column; " : " columns; ") + "'a b' or 'a b weight' is right"};
+    double weight = 1;
+    if (columns.size() == 3) {
+      const auto given = parse_weight(place, columns[2]);
+      if (!given) return given.error();
+      weight = *given;
+    }
+    const auto from = builder.node(place, columns[0]);
+    if (!from) return from.error();
+    const auto to = builder.node(place, columns[1]);
+    if (!to) return to.error();
+    if (Status linked = builder.link(place, *from, *to, weight); !linked) return linked.error();
+  }
+  if (const auto missing = builder.missing_number(); builder.is_numbered() && missing)
+    return Error{"the nodes are numbered, but node " + std::to_string(*missing) +
+                 " has no link; numbers from 0 on without a gap, or names, are right"};
+  return std::move(builder).finish();
+}
+
+Result<GraphFile> read_graphml(std::string_view text) {
+  pugi::xml_document document;
+  const auto line = [&](std::ptrdiff_t offset) {
+    const auto before = text.substr(0, static_cast<std::size_t>(std::max<std::ptrdiff_t>(offset, 0)));
+    return at_line(1 + static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n')));
+  };
+  const auto place = [&](pugi::xml_node node) { return line(node.offset_debug()); };
+  const pugi::xml_parse_result parsed =
+      document.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
+  if (!parsed) return Error{line(parsed.offset) + " is not XML: " + parsed.description()};
+  const pugi::xml_node root = document.child("graphml");
+  const pugi::xml_node graph = root.child("graph");
+  if (!graph) return Error{"there is no <graph> in a <graphml>; GraphML is right"};
+  if (const auto second = graph.next_sibling("graph"))
+    return Error{place(second) + ": there is a second <graph>; one is right"};
+
+  std::string weight_key, usual_weight = "1";
+  for (const pugi::xml_node key : root.children("key")) {
+    const std::string_view of = key.attribute("for").as_string("all");
+    if (std::string_view(key.attribute("attr.name").value()) != "weight" || (of != "edge" && of != "all"))
+      continue;
+    weight_key = key.attribute("id").value();
+    if (const auto given = key.child("default")) usual_weight = given.text().get();
+  }
+
+  Builder builder;
+  const std::string_view direction = graph.attribute("edgedefault").value();
+  if (direction != "directed" && direction != "undirected")
+    return Error{place(graph) + ": edgedefault is " + quoted(direction) +
+                 "; directed or undirected is right"};
+  builder.directed = direction == "directed";
+
+  for (const pugi::xml_node node : graph.children("node")) {
+    if (node.child("graph"))
+      return Error{place(node) + ": a node holds a graph; nodes without one are right"};
+    const std::string_view id = node.attribute("id").value();
+    if (builder.find(id))
+      return Error{place(node) + ": node " + quoted(id) + " is there twice; once is right"};
+    if (const auto made = builder.node(place(node), id); !made) return made.error();
+  }
+  if (const auto hyperedge = graph.child("hyperedge"))
+    return Error{place(hyperedge) + ": there is a hyperedge; edges between two nodes are right"};
+
+  for (const pugi::xml_node edge : graph.children("edge")) {
+    const std::string where = place(edge);
+    if (const auto own = edge.attribute("directed"); own && own.as_bool() != builder.directed)
+      return Error{where + ": the edge is " + (own.as_bool() ? "directed" : "undirected") +
+                   " and others are not; " + "all edges as edgedefault says is right"};
+    std::array<std::uint32_t, 2> ends{};
+    for (std::size_t end = 0; end < 2; ++end) {
+      const std::string_view id = edge.attribute(end == 0 ? "source" : "target").value();
+      const auto found = builder.find(id);
+      if (!found)
+        return Error{where + ": there is no node " + quoted(id) +
+                     "; an edge between declared nodes is right"};
+      ends[end] = *found;
+    }
+    std::string_view value = usual_weight;
+    for (const pugi::xml_node data : edge.children("data"))
+      if (!weight_key.empty() && weight_key == data.attribute("key").value()) value = data.text().get();
+    const auto trimmed = words(value);
+    const auto weight = parse_weight(where, trimmed.size() == 1 ? trimmed[0] : value);
+    if (!weight) return weight.error();
+    if (Status linked = builder.link(where, ends[0], ends[1], *weight); !linked) return linked.error();
+  }
+  return std::move(builder).finish();
+}
+
+Result<GraphFile> read_graph_name(std::string_view name) {
+  const auto wrong = [&](const std::string& what) { return Error{"topology " + quoted(name) + ": " + what}; };
+  if (name.size() > kGraphNameBytesMax)
+    return wrong("the name has " + std::to_string(name.size()) + " bytes; at most " +
+                 std::to_string(kGraphNameBytesMax) + " are right");
+  if (!name.starts_with(kPrefix)) return wrong("'edges:' is right in front");
+  std::string_view rest = name.substr(kPrefix.size());
+
+  Builder builder;
+  std::string_view nodes = take(rest, ';');
+  if (nodes == kDirected) {
+    builder.directed = true;
+    nodes = take(rest, ';');
+  }
+  std::uint32_t count = 0;
+  if (const auto given = node_number(nodes); given && *given >= 2 && *given <= kNodesMax) {
+    for (; count < *given; ++count) STARLING_CHECK(builder.node("", std::to_string(count)).ok());
+  } else if (nodes.find(',') == std::string_view::npos) {
+    return wrong(quoted(nodes) + " is not how many nodes there are, from 2 to " + std::to_string(kNodesMax) +
+                 ", nor their names with commas between");
+  } else {
+    for (bool more = true; more; ++count) {
+      more = nodes.find(',') != std::string_view::npos;
+      const std::string_view text = take(nodes, ',');
+      const auto label = unescaped(text);
+      if (!label)
+        return wrong("a node's name is " + quoted(text) + "; letters, digits, . _ ~ - and %XX are right");
+      if (builder.find(*label)) return wrong("node " + quoted(*label) + " is there twice; once is right");
+      if (const auto made = builder.node("node " + std::to_string(count), *label); !made)
+        return wrong(made.error().message);
+    }
+  }
+  while (!rest.empty()) {
+    std::string_view group = take(rest, ';');
+    const std::string_view first = take(group, ':');
+    const auto from = node_number(first);
+    for (bool more = true; more;) {
+      more = group.find(',') != std::string_view::npos;
+      std::string_view target = take(group, ',');
+      const std::string place =
+          "link " + std::string(first.substr(0, 10)) + ":" + std::string(target.substr(0, 40));
+      const std::size_t star = target.find('*');
+      double weight = 1;
+      if (star != std::string_view::npos) {
+        const auto given = parse_weight(place, target.substr(star + 1));
+        if (!given) return wrong(given.error().message);
+        weight = *given;
+      }
+      const auto to = node_number(target.substr(0, star));
+      if (!from || !to || *from >= count || *to >= count)
+        return wrong(place + " is not between two nodes' numbers, each below " + std::to_string(count));
+      if (Status linked = builder.link(place, *from, *to, weight); !linked)
+        return wrong(linked.error().message);
+    }
+  }
+  auto graph = std::move(builder).finish();
+  if (!graph) return wrong(graph.error().message);
+  return graph;
+}
+
+Result<std::string> graph_name(const GraphFile& graph) {
+  std::string name(kPrefix);
+  if (graph.directed) name += std::string(kDirected) + ";";
+  if (graph.labels.empty()) name += std::to_string(graph.nodes);
+  for (std::size_t i = 0; i < graph.labels.size(); ++i) name += (i > 0 ? "," : "") + escaped(graph.labels[i]);
+  std::optional<std::uint32_t> from;
+  for (const GraphFile::Edge& edge : graph.edges) {
+    name += edge.from == from ? "," : ";" + std::to_string(edge.from) + ":";
+    from = edge.from;
+    name += std::to_string(edge.to);
+    if (edge.weight != 1) name += "*" + format_number(edge.weight);
+  }
+  if (name.size() <= kGraphNameBytesMax) return name;
+  return Error{"the graph is too large to travel in a topology's name: its " +
+               std::to_string(graph.edges.size()) + " links take " + std::to_string(name.size()) +
+               " bytes; at most " + std::to_string(kGraphNameBytesMax) + " are right"};
+}
+
+}  // namespace starling::topologies
