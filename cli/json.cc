@@ -62,19 +62,36 @@ std::string data_json(const datasets::Info& info) {
                {"memory_bytes", info.memory_bytes}});
 }
 
-std::string topology_json(const std::string& name, const topologies::Analysis& analysis) {
-  return to_line({{"name", name},
-               {"peers", analysis.nodes},
-               {"edges", analysis.edges},
-               {"degree_min", analysis.degree_min},
-               {"degree_max", analysis.degree_max},
-               {"degree_mean", analysis.degree_mean},
-               {"connected", analysis.connected},
-               {"bipartite", analysis.bipartite},
-               {"diameter", or_null(analysis.diameter)},
-               {"spectral_gap", or_null(analysis.spectral_gap)},
-               {"consensus_factor", or_null(analysis.consensus_factor)},
-               {"consensus_bound", or_null(analysis.consensus_bound)}});
+std::string topology_json(const std::string& name, const topologies::Analysis& analysis,
+                          const std::optional<Traffic>& traffic) {
+  json object = {{"name", name},
+                 {"peers", analysis.nodes},
+                 {"edges", analysis.edges},
+                 {"directed", analysis.directed},
+                 {"degree_min", analysis.degree_min},
+                 {"degree_max", analysis.degree_max},
+                 {"degree_mean", analysis.degree_mean},
+                 {"connected", analysis.connected},
+                 {"bipartite", analysis.bipartite},
+                 {"diameter", or_null(analysis.diameter)},
+                 {"period", analysis.period},
+                 {"mixing", to_string(analysis.mixing)},
+                 {"mean_preserved", analysis.mean_preserved},
+                 {"sends_per_round", analysis.sends_per_round},
+                 {"spectral_gap", or_null(analysis.spectral_gap)},
+                 {"round_factor", or_null(analysis.round_factor)},
+                 {"rounds_to_tenth", or_null(analysis.rounds_to_tenth)},
+                 {"exact_after", or_null(analysis.exact_after)},
+                 {"consensus_factor", or_null(analysis.consensus_factor)},
+                 {"consensus_bound", or_null(analysis.consensus_bound)},
+                 {"exchanges_to_tenth", or_null(analysis.exchanges_to_tenth)}};
+  if (traffic) {
+    object["model"] = traffic->model;
+    object["parameters"] = traffic->parameters;
+    object["bytes_per_round"] = traffic->bytes_per_round;
+    object["bytes_per_exchange"] = traffic->bytes_per_exchange;
+  }
+  return to_line(object);
 }
 
 std::string compare_json(std::uint32_t peers, bool measured, const std::vector<ComparedRow>& rows) {

@@ -30,7 +30,15 @@ std::string model_json(const models::Plan& plan, const ModelMemory& memory);
 
 std::string data_json(const datasets::Info& info);
 
-std::string topology_json(const std::string& name, const topologies::Analysis& analysis);
+// What a model costs to exchange along a topology.
+struct Traffic {
+  std::string model;
+  std::size_t parameters = 0;
+  double bytes_per_round = 0;     // that a peer sends in a lock-step round, in the mean
+  double bytes_per_exchange = 0;  // of a pairwise exchange, each way
+};
+std::string topology_json(const std::string& name, const topologies::Analysis& analysis,
+                          const std::optional<Traffic>& traffic);
 
 // A line of `topology compare`: how far what was measured is off, in the rate, the logarithm of the factor.
 struct ComparedRow {

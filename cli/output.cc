@@ -32,6 +32,16 @@ std::string format_bytes(double bytes) {
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.3g} {}", bytes, kUnits[unit]);
 }
 
+namespace {
+
+// The name of a graph from a file holds the whole graph.
+std::string shortened(const std::string& name) {
+  constexpr std::size_t kShown = 60;
+  return name.size() <= kShown ? name : name.substr(0, kShown) + "...";
+}
+
+}  // namespace
+
 std::string summary_text(const training::Summary& summary, const std::string& folder) {
   std::string text;
   auto out = std::back_inserter(text);
@@ -44,7 +54,7 @@ std::string summary_text(const training::Summary& summary, const std::string& fo
                    peer.steps, peer.samples, percent(peer.accuracy), peer.exchanges, peer.slow);
   }
   fmt::format_to(out, "\n{} on {}, {} peers, {}, {}\n", summary.model, summary.data, summary.peers,
-                 summary.topology, summary.rule);
+                 shortened(summary.topology), summary.rule);
   fmt::format_to(out, "accuracy  {}", percent(summary.accuracy));
   if (summary.accuracy_min && summary.accuracy_max) {
     fmt::format_to(out, "  (replicas {} to {})", percent(summary.accuracy_min),

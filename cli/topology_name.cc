@@ -38,11 +38,14 @@ bool is_graphml(const std::filesystem::path& path, std::string_view text) {
 Result<std::string> resolve_topology(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::string(name);
   const std::filesystem::path path(name.substr(kPrefix.size()));
-  const auto wrong = [&](const Error& error) { return Error{"topology '" + std::string(name) + "': " + error.message}; };
+  const auto wrong = [&](const Error& error) {
+    return Error{"topology '" + std::string(name) + "': " + error.message};
+  };
   if (path.empty()) return wrong({"no file is named; file:PATH is right"});
   const auto text = read_text(path);
   if (!text) return wrong(text.error());
-  const auto graph = is_graphml(path, *text) ? topologies::read_graphml(*text) : topologies::read_edge_list(*text);
+  const auto graph =
+      is_graphml(path, *text) ? topologies::read_graphml(*text) : topologies::read_edge_list(*text);
   if (!graph) return wrong(graph.error());
   auto resolved = topologies::graph_name(*graph);
   if (!resolved) return wrong(resolved.error());

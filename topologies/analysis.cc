@@ -1,17 +1,30 @@
 #include "topologies/analysis.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <utility>
 
 #include "topologies/search.h"
+#include "topologies/spectrum.h"
 
 namespace starling::topologies {
+namespace {
 
-Analysis analyze(const Graph& graph) {
-  Analysis a;
+constexpr std::size_t kEntriesMax = std::size_t{1} << 27;  // of a period's matrices together
+constexpr double kExact = 1e-9;                            // as in spectrum.cc: a modulus that is 0 but for rounding
+
+Mixing default_mixing(const Graph& graph) {
+  if (graph.weights_kind() == Weights::mixing) return Mixing::given;
+  return graph.directed() ? Mixing::push_sum : Mixing::metropolis;
+}
+
+void describe_shape(const Graph& graph, Analysis& a) {
   a.nodes = graph.nodes();
   a.edges = graph.edge_count();
   a.directed = graph.directed();
-  if (a.nodes == 0) return a;
+  if (a.nodes == 0) return;
   a.degree_min = a.degree_max = graph.degree(0);
   for (std::uint32_t i = 0; i < a.nodes; ++i) {
     a.degree_min = std::min(a.degree_min, graph.degree(i));
@@ -21,21 +34,108 @@ Analysis analyze(const Graph& graph) {
   a.connected = is_connected(graph);
   a.bipartite = is_bipartite(graph);
   a.diameter = diameter(graph);
-  if (graph.directed()) return a;
-  a.spectral_gap = spectral_gap(graph);
-  a.consensus_factor = consensus_factor(graph);
-  a.consensus_bound = consensus_bound(graph);
+}
+
+// The distance from 1 of the second-largest modulus, of a matrix that does not vary. The distance and not the
+// modulus, for the sake of its digits where mixing is slow.
+std::optional<double> gap(const MixingMatrix& w) {
+  if (w.nodes() <= 1) return 1;
+  if (!is_symmetric(w)) {
+    const auto modulus = period_modulus(std::span(&w, 1));
+    if (!modulus) return std::nullopt;
+    return std::clamp(1 - *modulus, 0.0, 1.0);
+  }
+  const auto distances = symmetric_distances(w);
+  if (!distances) return std::nullopt;
+  return std::clamp(std::min(distances->least, 2 - distances->greatest), 0.0, 1.0);
+}
+
+void describe_rounds(std::span<const MixingMatrix> rounds, Analysis& a) {
+  a.mean_preserved = a.mixing == Mixing::push_sum || std::all_of(rounds.begin(), rounds.end(), is_doubly_stochastic);
+  double entries = 0;
+  for (const MixingMatrix& w : rounds) entries += static_cast<double>(w.from.size() - w.nodes());
+  a.period = rounds.size();
+  if (a.nodes == 0) return;
+  a.sends_per_round = entries / a.nodes / static_cast<double>(a.period);
+
+  std::optional<double> logarithm;  // of the modulus, per round
+  if (a.period == 1) {
+    a.spectral_gap = gap(rounds.front());
+    if (a.spectral_gap) logarithm = std::log1p(-*a.spectral_gap);
+  } else if (const auto modulus = period_modulus(rounds)) {
+    logarithm = std::log(std::min(1.0, *modulus)) / static_cast<double>(a.period);
+  }
+  if (!logarithm) return;
+  if (*logarithm * static_cast<double>(a.period) < std::log(kExact)) {
+    a.round_factor = 0;
+    a.exact_after = a.nodes == 1 ? 0 : a.period;
+    a.rounds_to_tenth = static_cast<double>(*a.exact_after);
+  } else {
+    a.round_factor = std::exp(2 * *logarithm);
+    if (*logarithm < 0) a.rounds_to_tenth = -std::numbers::ln10 / *logarithm;
+  }
+}
+
+void describe_gossip(std::span<const EdgeClock> clocks, Analysis& a) {
+  if (a.nodes == 0) return;
+  a.consensus_factor = consensus_factor(a.nodes, clocks);
+  a.consensus_bound = consensus_bound(a.nodes, clocks);
+  const auto factor = a.consensus_factor ? a.consensus_factor : a.consensus_bound;
+  if (factor && *factor < 1) a.exchanges_to_tenth = -2 * std::numbers::ln10 / std::log(*factor) / a.nodes;
+}
+
+}  // namespace
+
+Analysis analyze(const Graph& graph) {
+  Analysis a;
+  describe_shape(graph, a);
+  a.mixing = default_mixing(graph);
+  const auto w = mixing_matrix(graph, a.mixing);  // every graph has its default one
+  describe_rounds(std::span(&*w, 1), a);
+  describe_gossip(edge_clocks(graph), a);
   return a;
 }
 
 Result<Analysis> analyze(const Schedule& schedule, std::optional<Mixing> mixing) {
-  const auto graph = Graph::of_period(schedule);
-  if (!graph) return graph.error();
-  Analysis a = analyze(*graph);
-  a.period = schedule.period();
+  Analysis a;
   a.mixing = mixing.value_or(default_mixing(schedule));
-  if (schedule.period() != 1) a.spectral_gap = a.consensus_factor = a.consensus_bound = std::nullopt;
+  {
+    const auto graph = Graph::of_period(schedule);
+    if (!graph) return graph.error();
+    describe_shape(*graph, a);
+  }
+  {
+    std::vector<MixingMatrix> rounds;
+    std::size_t entries = 0;
+    for (std::uint64_t round = 0; round < schedule.period(); ++round) {
+      const auto graph = Graph::of(schedule, round);
+      if (!graph) return graph.error();
+      auto w = mixing_matrix(*graph, a.mixing);
+      if (!w) return w.error();
+      entries += w->from.size();
+      if (entries > kEntriesMax)
+        return Error{"a schedule of " + std::to_string(schedule.period()) + " rounds among " +
+                     std::to_string(schedule.peers()) + " peers is too large to be looked at as a whole; up to " +
+                     std::to_string(kEntriesMax) + " links over all rounds are right"};
+      rounds.push_back(std::move(*w));
+    }
+    describe_rounds(rounds, a);
+  }
+  const auto clocks = edge_clocks(schedule);
+  if (!clocks) return clocks.error();
+  describe_gossip(*clocks, a);
   return a;
+}
+
+std::optional<double> spectral_gap(const Graph& graph) {
+  const auto w = mixing_matrix(graph, default_mixing(graph));
+  return gap(*w);
+}
+
+std::optional<double> spectral_gap(const Schedule& schedule) {
+  if (schedule.period() != 1) return std::nullopt;
+  const auto graph = Graph::of(schedule);
+  return graph ? spectral_gap(*graph) : std::nullopt;
 }
 
 }  // namespace starling::topologies

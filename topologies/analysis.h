@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "topologies/graph.h"
 #include "topologies/mixing.h"
@@ -26,13 +28,14 @@ struct Analysis {
   std::uint64_t period = 1;
   double sends_per_round = 0;  // of one peer to others, in the mean over peers and the period
   Mixing mixing = Mixing::metropolis;
-  bool mean_preserved = true;          // W is doubly stochastic: the peers meet at their mean
+  bool mean_preserved = true;  // the peers meet at their mean: every round's W is doubly stochastic, or push-sum's
+                               // quotients are read
   std::optional<double> spectral_gap;  // 1 - second-largest modulus; none where it varies in time, or did not
                                        // converge
-  std::optional<double> round_factor;  // of V = sum |x_i - mean|^2, per round, in the long run; 0 where the
-                                       // average is exact after a period
-  std::optional<double> rounds_to_tenth;     // that shrink the disagreement sqrt(V) tenfold
-  std::optional<std::uint64_t> exact_after;  // rounds (a period) after which every peer holds the mean
+  std::optional<double> round_factor;  // of V = sum |x_i - mean|^2, per round, in the long run; 0 where all agree
+                                       // exactly after a period
+  std::optional<double> rounds_to_tenth;     // that shrink the disagreement sqrt(V) tenfold; exact_after, if exact
+  std::optional<std::uint64_t> exact_after;  // rounds (a period) after which all agree to rounding
 
   // Asynchronous pairwise gossip: initiators at random, partners drawn among their links.
   std::optional<double> consensus_factor;    // of V, per exchange, in the mean; up to 256 nodes
@@ -40,7 +43,7 @@ struct Analysis {
   std::optional<double> exchanges_to_tenth;  // begun by one peer, that shrink sqrt(V) tenfold
 };
 
-// Of a graph that does not vary, with its default mixing.
+// Of a graph that does not vary, with its default mixing: metropolis weights, or push-sum's where it is directed.
 Analysis analyze(const Graph& graph);
 // Of a schedule. `mixing` without a value: the schedule's default. An Error where the schedule is too large to
 // be looked at, or where `mixing` has no matrix for it.
@@ -49,17 +52,30 @@ Result<Analysis> analyze(const Schedule& schedule, std::optional<Mixing> mixing 
 // 1 - the second-largest modulus of the eigenvalues of the schedule's default mixing matrix; 1 for a single
 // node. nullopt where the schedule varies in time, is too large, or the iteration does not converge.
 std::optional<double> spectral_gap(const Schedule& schedule);
-std::optional<double> spectral_gap(const Graph& graph);  // undirected, with metropolis weights
+std::optional<double> spectral_gap(const Graph& graph);
 
-// Gossip by edge clocks: an initiator is drawn uniformly, its partner uniformly among its neighbors, and both
-// take their mean (Boyd et al., "Randomized gossip algorithms", IEEE Trans. Information Theory 52, 2006,
-// section II), so edge (i, j) has probability p = (1/d_i + 1/d_j)/n. The factor is the spectral radius of M
-// -> sum_e p_e W_e M W_e (W_e averages the two ends) on the matrices that vanish on the vector of ones. The
-// graph has at most kFactorNodesMax nodes, or nullopt.
+// Pairwise gossip at random: at each event one peer begins, each as often as any other, in any round of the period
+// in which it has links, each as often as any other; its partner is drawn among those links, by their weight
+// where weights are relative; and both take their mean (Boyd et al., "Randomized gossip algorithms", IEEE Trans.
+// Information Theory 52, 2006, section II). An edge clock is how probable it is that the two meet, whoever begins:
+// (1/d_i + 1/d_j)/n in a static graph without weights. A peer without any link begins in vain.
+struct EdgeClock {
+  std::uint32_t i, j;  // i < j
+  double probability;
+};
+// Sorted, each pair once. An Error where the schedule has too many links to be looked at.
+Result<std::vector<EdgeClock>> edge_clocks(const Schedule& schedule);
+std::vector<EdgeClock> edge_clocks(const Graph& graph);
+
+// The spectral radius of M -> sum_e p_e W_e M W_e (W_e averages the two ends of e, and nothing happens where no
+// edge is drawn) on the matrices that vanish on the vector of ones: the second moments. For at most
+// kFactorNodesMax nodes, or nullopt.
 inline constexpr std::uint32_t kFactorNodesMax = 256;
+std::optional<double> consensus_factor(std::uint32_t nodes, std::span<const EdgeClock> clocks);
 std::optional<double> consensus_factor(const Graph& graph);
 
 // 1 - lambda_2(L_p) / 2, L_p the Laplacian weighted by p: E[W] bounds the second moments.
+std::optional<double> consensus_bound(std::uint32_t nodes, std::span<const EdgeClock> clocks);
 std::optional<double> consensus_bound(const Graph& graph);
 
 }  // namespace starling::topologies

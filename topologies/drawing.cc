@@ -1,33 +1,9 @@
 #include "topologies/drawing.h"
 
-#include <cmath>
-#include <cstdio>
-#include <numbers>
+#include "base/text.h"
 
 namespace starling::topologies {
 namespace {
-
-// Two decimals: hundredths of a pixel.
-std::string decimal(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", value);
-  return text;
-}
-
-std::string escape_xml(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else
-      out += c;
-  }
-  return out;
-}
 
 std::string quote_dot(std::string_view text) {
   std::string out = "\"";
@@ -38,54 +14,54 @@ std::string quote_dot(std::string_view text) {
   return out + '"';
 }
 
+// f(i, j, weight) for every edge, as Graph::for_each_edge has them.
+template <class F>
+void for_each_weighted_edge(const Graph& graph, F f) {
+  for (std::uint32_t i = 0; i < graph.nodes(); ++i)
+    for (std::size_t k = 0; k < graph.degree(i); ++k)
+      if (const std::uint32_t j = graph.neighbors(i)[k]; graph.directed() || i < j)
+        f(i, j, graph.weights(i).empty() ? 1 : graph.weights(i)[k]);
+}
+
 }  // namespace
 
 std::string to_dot(const Graph& graph, std::string_view title) {
-  std::string out = "graph " + quote_dot(title) + " {\n  layout=circo;\n  node [shape=circle];\n";
+  const char* const arrow = graph.directed() ? " -> " : " -- ";
+  std::string out = (graph.directed() ? "digraph " : "graph ") + quote_dot(title) +
+                    " {\n  layout=circo;\n  node [shape=circle];\n";
   for (std::uint32_t i = 0; i < graph.nodes(); ++i) out += "  " + std::to_string(i) + ";\n";
-  graph.for_each_edge([&](std::uint32_t i, std::uint32_t j) {
-    out += "  " + std::to_string(i) + " -- " + std::to_string(j) + ";\n";
+  for_each_weighted_edge(graph, [&](std::uint32_t i, std::uint32_t j, double weight) {
+    out += "  " + std::to_string(i) + arrow + std::to_string(j);
+    if (graph.weights_kind() != Weights::equal) out += " [label=" + quote_dot(format_number(weight)) + "]";
+    out += ";\n";
   });
   return out + "}\n";
 }
 
-std::string to_svg(const Graph& graph, std::string_view title) {
-  constexpr double kSide = 640, kMiddle = kSide / 2, kRadius = 280;
-  const std::uint32_t n = graph.nodes();
-  const auto x = [&](std::uint32_t i) {
-    return decimal(kMiddle + (n > 1 ? kRadius * std::sin(2 * std::numbers::pi * i / n) : 0));
-  };
-  const auto y = [&](std::uint32_t i) {
-    return decimal(kMiddle - (n > 1 ? kRadius * std::cos(2 * std::numbers::pi * i / n) : 0));
-  };
-  // Neither dots nor lines may run together where there are many.
-  const double dot = std::min(14.0, std::max(1.5, 0.35 * 2 * std::numbers::pi * kRadius / n));
-  const double line = std::min(1.5, std::max(0.1, 300.0 / static_cast<double>(graph.edge_count() + 1)));
-  std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 640\">\n<title>" +
-                    escape_xml(title) + "</title>\n<g stroke=\"#5b7c99\" stroke-width=\"" + decimal(line) +
-                    "\">\n";
-  graph.for_each_edge([&](std::uint32_t i, std::uint32_t j) {
-    out += "<line x1=\"" + x(i) + "\" y1=\"" + y(i) + "\" x2=\"" + x(j) + "\" y2=\"" + y(j) + "\"/>\n";
-  });
-  out += "</g>\n<g fill=\"#1d3557\">\n";
-  for (std::uint32_t i = 0; i < n; ++i)
-    out += "<circle cx=\"" + x(i) + "\" cy=\"" + y(i) + "\" r=\"" + decimal(dot) + "\"/>\n";
-  out += "</g>\n";
-  if (dot >= 8) {
-    out += "<g fill=\"#ffffff\" font-family=\"sans-serif\" font-size=\"" + decimal(dot * 0.9) +
-           "\" text-anchor=\"middle\" dominant-baseline=\"central\">\n";
-    for (std::uint32_t i = 0; i < n; ++i)
-      out += "<text x=\"" + x(i) + "\" y=\"" + y(i) + "\">" + std::to_string(i) + "</text>\n";
-    out += "</g>\n";
-  }
-  return out + "</svg>\n";
-}
-
 std::string to_edge_list(const Graph& graph) {
   std::string out;
-  graph.for_each_edge(
-      [&](std::uint32_t i, std::uint32_t j) { out += std::to_string(i) + " " + std::to_string(j) + "\n"; });
+  for_each_weighted_edge(graph, [&](std::uint32_t i, std::uint32_t j, double weight) {
+    out += std::to_string(i) + " " + std::to_string(j);
+    if (graph.weights_kind() != Weights::equal) out += " " + format_number(weight);
+    out += "\n";
+  });
   return out;
+}
+
+Result<std::vector<Panel>> panels(const Schedule& schedule) {
+  std::vector<Panel> all;
+  if (schedule.period() == 1 || schedule.period() > kPanelsMax) {
+    auto graph = Graph::of_period(schedule);
+    if (!graph) return graph.error();
+    all.push_back({schedule.period() == 1 ? "" : "all rounds", std::move(*graph)});
+    return all;
+  }
+  for (std::uint64_t round = 0; round < schedule.period(); ++round) {
+    auto graph = Graph::of(schedule, round);
+    if (!graph) return graph.error();
+    all.push_back({"round " + std::to_string(round), std::move(*graph)});
+  }
+  return all;
 }
 
 std::string to_matrix(const Graph& graph) {

@@ -16,8 +16,8 @@
 namespace starling::topologies {
 
 struct Family {
-  // The links among these vertices, at least one: for any number of them, since members come and go. Where the
-  // family has no graph for this number it gives the nearest connected one.
+  // The links among these vertices, at least one: for any number of them, since members come and go. Where
+  // the family has no graph for this number it gives the nearest connected one.
   std::function<Schedule(std::span<const VertexKey> vertices)> among;
   // Whether the family has a graph for so many peers; if not, the Error says which numbers it has one for.
   // Empty: for any number. Only who asks for a topology by hand is told; a swarm under churn goes on.

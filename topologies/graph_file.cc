@@ -15,9 +15,13 @@ namespace {
 constexpr std::size_t kLabelBytesMax = 64;  // as peers' names
 constexpr std::uint32_t kNodesMax = 65'536;
 
+// For sentences: at most 80 bytes, without control characters.
 std::string quoted(std::string_view text) {
   constexpr std::size_t kShown = 80;
-  return "'" + std::string(text.substr(0, kShown)) + (text.size() > kShown ? "...'" : "'");
+  std::string shown(text.substr(0, kShown));
+  std::replace_if(
+      shown.begin(), shown.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, '?');
+  return "'" + shown + (text.size() > kShown ? "...'" : "'");
 }
 
 std::string at_line(std::size_t line) {
@@ -33,8 +37,8 @@ std::optional<std::uint32_t> node_number(std::string_view text) {
 Result<double> parse_weight(const std::string& place, std::string_view text) {
   const auto weight = parse_number<double>(text);
   if (weight && *weight >= 1 / kWeightMax && *weight <= kWeightMax) return *weight;
-  return Error{place + ": the weight is " + quoted(text) + "; a number above 0, from " + format_number(1 / kWeightMax) +
-               " to " + format_number(kWeightMax) + ", is right"};
+  return Error{place + ": the weight is " + quoted(text) + "; a number above 0, from " +
+               format_number(1 / kWeightMax) + " to " + format_number(kWeightMax) + ", is right"};
 }
 
 // Collects nodes and links and holds them to what a graph must be. `place` is where in the text one stands.
@@ -46,10 +50,11 @@ class Builder {
   Result<std::uint32_t> node(const std::string& place, std::string_view label) {
     if (const auto found = numbers_.find(label); found != numbers_.end()) return found->second;
     if (label.empty() || label.size() > kLabelBytesMax)
-      return Error{place + ": a node's name is " + quoted(label) + "; 1 to " + std::to_string(kLabelBytesMax) +
-                   " bytes are right"};
+      return Error{place + ": a node's name is " + quoted(label) + "; 1 to " +
+                   std::to_string(kLabelBytesMax) + " bytes are right"};
     if (labels_.size() == kNodesMax)
-      return Error{place + ": the graph is too large; at most " + std::to_string(kNodesMax) + " nodes are right"};
+      return Error{place + ": the graph is too large; at most " + std::to_string(kNodesMax) +
+                   " nodes are right"};
     const auto number = static_cast<std::uint32_t>(labels_.size());
     labels_.emplace_back(label);
     numbers_.emplace(label, number);
@@ -69,14 +74,16 @@ class Builder {
     const auto [known, is_new] = edges_.try_emplace({from, to}, Known{weight, place});
     if (!is_new && known->second.weight != weight)
       return Error{place + ": the link between " + quoted(labels_[from]) + " and " + quoted(labels_[to]) +
-                   " has the weight " + format_number(weight) + ", but " + format_number(known->second.weight) +
-                   " at " + known->second.place + "; one weight a link is right"};
+                   " has the weight " + format_number(weight) + ", but " +
+                   format_number(known->second.weight) + " at " + known->second.place +
+                   "; one weight a link is right"};
     return Done{};
   }
 
   // Whether every label is a number, and the smallest that is missing for them to be 0 to n - 1.
   bool is_numbered() const {
-    return std::all_of(labels_.begin(), labels_.end(), [](const auto& l) { return node_number(l).has_value(); });
+    return std::all_of(labels_.begin(), labels_.end(),
+                       [](const auto& l) { return node_number(l).has_value(); });
   }
   std::optional<std::uint32_t> missing_number() const {
     for (std::uint32_t i = 0; i < labels_.size(); ++i)
@@ -103,7 +110,8 @@ class Builder {
       if (backwards && !directed) break;
       const auto lost = unreached(backwards);
       if (!lost) continue;
-      const std::string one = quoted(labels_[backwards ? *lost : 0]), other = quoted(labels_[backwards ? 0 : *lost]);
+      const std::string one = quoted(labels_[backwards ? *lost : 0]),
+                        other = quoted(labels_[backwards ? 0 : *lost]);
       return Error{directed ? "no path leads from node " + one + " to node " + other +
                                   "; a directed graph in which every node reaches every other is right"
                             : "node " + other + " is in another piece of the graph than node " + one +
@@ -251,7 +259,8 @@ Result<GraphFile> read_graphml(std::string_view text) {
     return at_line(1 + static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n')));
   };
   const auto place = [&](pugi::xml_node node) { return line(node.offset_debug()); };
-  const pugi::xml_parse_result parsed = document.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
+  const pugi::xml_parse_result parsed =
+      document.load_buffer(text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
   if (!parsed) return Error{line(parsed.offset) + " is not XML: " + parsed.description()};
   const pugi::xml_node root = document.child("graphml");
   const pugi::xml_node graph = root.child("graph");
@@ -262,7 +271,8 @@ Result<GraphFile> read_graphml(std::string_view text) {
   std::string weight_key, usual_weight = "1";
   for (const pugi::xml_node key : root.children("key")) {
     const std::string_view of = key.attribute("for").as_string("all");
-    if (std::string_view(key.attribute("attr.name").value()) != "weight" || (of != "edge" && of != "all")) continue;
+    if (std::string_view(key.attribute("attr.name").value()) != "weight" || (of != "edge" && of != "all"))
+      continue;
     weight_key = key.attribute("id").value();
     if (const auto given = key.child("default")) usual_weight = given.text().get();
   }
@@ -270,13 +280,16 @@ Result<GraphFile> read_graphml(std::string_view text) {
   Builder builder;
   const std::string_view direction = graph.attribute("edgedefault").value();
   if (direction != "directed" && direction != "undirected")
-    return Error{place(graph) + ": edgedefault is " + quoted(direction) + "; directed or undirected is right"};
+    return Error{place(graph) + ": edgedefault is " + quoted(direction) +
+                 "; directed or undirected is right"};
   builder.directed = direction == "directed";
 
   for (const pugi::xml_node node : graph.children("node")) {
-    if (node.child("graph")) return Error{place(node) + ": a node holds a graph; nodes without one are right"};
+    if (node.child("graph"))
+      return Error{place(node) + ": a node holds a graph; nodes without one are right"};
     const std::string_view id = node.attribute("id").value();
-    if (builder.find(id)) return Error{place(node) + ": node " + quoted(id) + " is there twice; once is right"};
+    if (builder.find(id))
+      return Error{place(node) + ": node " + quoted(id) + " is there twice; once is right"};
     if (const auto made = builder.node(place(node), id); !made) return made.error();
   }
   if (const auto hyperedge = graph.child("hyperedge"))
@@ -285,14 +298,15 @@ Result<GraphFile> read_graphml(std::string_view text) {
   for (const pugi::xml_node edge : graph.children("edge")) {
     const std::string where = place(edge);
     if (const auto own = edge.attribute("directed"); own && own.as_bool() != builder.directed)
-      return Error{where + ": the edge is " + (own.as_bool() ? "directed" : "undirected") + " and others are not; " +
-                   "all edges as edgedefault says is right"};
+      return Error{where + ": the edge is " + (own.as_bool() ? "directed" : "undirected") +
+                   " and others are not; " + "all edges as edgedefault says is right"};
     std::array<std::uint32_t, 2> ends{};
     for (std::size_t end = 0; end < 2; ++end) {
       const std::string_view id = edge.attribute(end == 0 ? "source" : "target").value();
       const auto found = builder.find(id);
       if (!found)
-        return Error{where + ": there is no node " + quoted(id) + "; an edge between declared nodes is right"};
+        return Error{where + ": there is no node " + quoted(id) +
+                     "; an edge between declared nodes is right"};
       ends[end] = *found;
     }
     std::string_view value = usual_weight;
@@ -331,7 +345,8 @@ Result<GraphFile> read_graph_name(std::string_view name) {
       more = nodes.find(',') != std::string_view::npos;
       const std::string_view text = take(nodes, ',');
       const auto label = unescaped(text);
-      if (!label) return wrong("a node's name is " + quoted(text) + "; letters, digits, . _ ~ - and %XX are right");
+      if (!label)
+        return wrong("a node's name is " + quoted(text) + "; letters, digits, . _ ~ - and %XX are right");
       if (builder.find(*label)) return wrong("node " + quoted(*label) + " is there twice; once is right");
       if (const auto made = builder.node("node " + std::to_string(count), *label); !made)
         return wrong(made.error().message);
@@ -344,7 +359,8 @@ Result<GraphFile> read_graph_name(std::string_view name) {
     for (bool more = true; more;) {
       more = group.find(',') != std::string_view::npos;
       std::string_view target = take(group, ',');
-      const std::string place = "link " + std::string(first.substr(0, 10)) + ":" + std::string(target.substr(0, 40));
+      const std::string place =
+          "link " + std::string(first.substr(0, 10)) + ":" + std::string(target.substr(0, 40));
       const std::size_t star = target.find('*');
       double weight = 1;
       if (star != std::string_view::npos) {
@@ -355,7 +371,8 @@ Result<GraphFile> read_graph_name(std::string_view name) {
       const auto to = node_number(target.substr(0, star));
       if (!from || !to || *from >= count || *to >= count)
         return wrong(place + " is not between two nodes' numbers, each below " + std::to_string(count));
-      if (Status linked = builder.link(place, *from, *to, weight); !linked) return wrong(linked.error().message);
+      if (Status linked = builder.link(place, *from, *to, weight); !linked)
+        return wrong(linked.error().message);
     }
   }
   auto graph = std::move(builder).finish();
@@ -376,9 +393,9 @@ Result<std::string> graph_name(const GraphFile& graph) {
     if (edge.weight != 1) name += "*" + format_number(edge.weight);
   }
   if (name.size() <= kGraphNameBytesMax) return name;
-  return Error{"the graph is too large to travel in a topology's name: its " + std::to_string(graph.edges.size()) +
-               " links take " + std::to_string(name.size()) + " bytes; at most " +
-               std::to_string(kGraphNameBytesMax) + " are right"};
+  return Error{"the graph is too large to travel in a topology's name: its " +
+               std::to_string(graph.edges.size()) + " links take " + std::to_string(name.size()) +
+               " bytes; at most " + std::to_string(kGraphNameBytesMax) + " are right"};
 }
 
 }  // namespace starling::topologies

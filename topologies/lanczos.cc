@@ -25,9 +25,8 @@ std::size_t count_below(std::span<const double> diagonal, std::span<const double
   return count;
 }
 
-// The rank-th smallest eigenvalue, by bisection within Gershgorin's bounds.
-double tridiagonal_eigenvalue(std::span<const double> diagonal, std::span<const double> beside,
-                              std::size_t rank) {
+// The greatest eigenvalue, by bisection within Gershgorin's bounds.
+double greatest_of_tridiagonal(std::span<const double> diagonal, std::span<const double> beside) {
   double low = diagonal[0], high = diagonal[0];
   for (std::size_t i = 0; i < diagonal.size(); ++i) {
     const double reach =
@@ -38,28 +37,27 @@ double tridiagonal_eigenvalue(std::span<const double> diagonal, std::span<const 
   for (int halving = 0; halving < 100; ++halving) {
     const double middle = 0.5 * (low + high);
     if (middle == low || middle == high) break;
-    (count_below(diagonal, beside, middle) > rank ? high : low) = middle;
+    (count_below(diagonal, beside, middle) == diagonal.size() ? high : low) = middle;
   }
   return 0.5 * (low + high);
 }
 
 bool settled(double before, double now) {
-  const double left = 1 - std::abs(now);
-  return std::abs(before - now) <= 1e-6 * std::abs(left) + 1e-14;
+  return std::abs(before - now) <= 1e-9 * std::abs(1 - now) + 1e-12;
 }
 
 }  // namespace
 
-std::optional<Extremes> extreme_eigenvalues(
+std::optional<double> greatest_eigenvalue(
     const std::function<void(std::span<const double>, std::span<double>)>& apply, std::vector<double> start,
     int steps_max) {
   const std::size_t n = start.size();
   const double norm = std::sqrt(dot(start, start));
-  if (n == 0 || norm < 1e-150) return Extremes{0, 0};
+  if (n == 0 || norm < 1e-150) return 0;
   std::vector<double> now = std::move(start), before(n), next(n), diagonal, beside;
   for (double& v : now) v /= norm;
 
-  std::optional<Extremes> last;
+  std::optional<double> last;
   std::size_t look = 8;  // steps after which to look at the spectrum; half as many again each time
   for (int step = 1; step <= steps_max; ++step) {
     apply(now, next);
@@ -70,10 +68,8 @@ std::optional<Extremes> extreme_eigenvalues(
     const double rest = std::sqrt(dot(next, next));
     const bool exhausted = rest < 1e-13 || diagonal.size() == n;
     if (exhausted || diagonal.size() >= look) {
-      const Extremes found{tridiagonal_eigenvalue(diagonal, beside, 0),
-                           tridiagonal_eigenvalue(diagonal, beside, diagonal.size() - 1)};
-      if (exhausted || (last && settled(last->least, found.least) && settled(last->greatest, found.greatest)))
-        return found;
+      const double found = greatest_of_tridiagonal(diagonal, beside);
+      if (exhausted || (last && settled(*last, found))) return found;
       last = found;
       look += look / 2;
     }

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <string>
-#include <utility>
 
 #include "base/text.h"
 
@@ -13,32 +12,29 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kNames = {"metropolis", "uniform", "lazy", "push-sum", "given"};
 
-struct Entry {
-  std::uint32_t row, column;
-  double weight;
-};
-
-// Rows sorted by column; of each node what its links do not take stays with it.
-MixingMatrix from_entries(std::uint32_t n, std::vector<Entry> entries) {
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return std::pair(a.row, a.column) < std::pair(b.row, b.column);
-  });
-  MixingMatrix w;
-  w.begin.assign(std::size_t{n} + 1, 0);
-  for (const Entry& entry : entries) {
-    ++w.begin[entry.row + 1];
-    w.from.push_back(entry.column);
-    w.weight.push_back(entry.weight);
+// What a node's links count for in all: their relative weights' sum, or how many they are.
+std::vector<double> strengths(const Graph& graph) {
+  std::vector<double> sums(graph.nodes());
+  for (std::uint32_t i = 0; i < graph.nodes(); ++i) {
+    sums[i] = graph.degree(i);
+    if (graph.weights_kind() != Weights::relative) continue;
+    sums[i] = 0;
+    for (const double weight : graph.weights(i)) sums[i] += weight;
   }
-  for (std::size_t i = 0; i < n; ++i) w.begin[i + 1] += w.begin[i];
-  return w;
+  return sums;
 }
 
-double strength(const Graph& graph, std::uint32_t node) {
-  if (graph.weights(node).empty()) return graph.degree(node);
-  double sum = 0;
-  for (const double weight : graph.weights(node)) sum += weight;
-  return sum;
+// How many entries each row has, as running sums: the links that end in it (begin in it, where `by_sender`), and
+// its own.
+std::vector<std::size_t> row_begins(const Graph& graph, bool by_sender) {
+  std::vector<std::size_t> begin(std::size_t{graph.nodes()} + 1);
+  for (std::uint32_t i = 0; i < graph.nodes(); ++i) {
+    begin[i + 1] += 1 + (by_sender ? graph.degree(i) : 0);
+    if (by_sender) continue;
+    for (const std::uint32_t j : graph.neighbors(i)) ++begin[j + 1];
+  }
+  for (std::uint32_t i = 0; i < graph.nodes(); ++i) begin[i + 1] += begin[i];
+  return begin;
 }
 
 }  // namespace
@@ -67,47 +63,42 @@ Result<MixingMatrix> mixing_matrix(const Graph& graph, Mixing mixing) {
                  "' asks for an undirected topology; push-sum and uniform serve directed ones"};
   if (mixing == Mixing::given && graph.weights_kind() != Weights::mixing)
     return Error{"this topology brings no mixing matrix of its own; metropolis, uniform, lazy and push-sum are right"};
-  std::vector<double> strengths(n);
-  for (std::uint32_t i = 0; i < n; ++i) strengths[i] = strength(graph, i);
-  const bool relative = graph.weights_kind() == Weights::relative;
+  const std::vector<double> strength = strengths(graph);
+  const auto link_weight = [&](std::uint32_t i, std::size_t k) {
+    const double a = graph.weights_kind() == Weights::equal ? 1 : graph.weights(i)[k];
+    if (mixing == Mixing::given) return a;
+    const double count = graph.weights_kind() == Weights::relative ? a : 1;
+    if (!symmetric) return count / (1 + strength[i]);
+    const double share = count / (1 + std::max(strength[i], strength[graph.neighbors(i)[k]]));
+    return mixing == Mixing::lazy ? share / 2 : share;
+  };
 
-  std::vector<Entry> entries;
-  entries.reserve(graph.link_count() + n);
+  // What i sends, its receivers take: an entry of their rows. Only in the mean of one's own neighborhood does the
+  // link from i to j say what i takes of j.
+  const bool by_sender = mixing == Mixing::uniform;
+  MixingMatrix w;
+  w.begin = row_begins(graph, by_sender);
+  w.from.resize(w.begin[n]);
+  w.weight.resize(w.begin[n]);
+  std::vector<std::size_t> next(w.begin.begin(), w.begin.end() - 1);
+  const auto place = [&](std::uint32_t row, std::uint32_t from, double weight) {
+    w.from[next[row]] = from;
+    w.weight[next[row]++] = weight;
+  };
   for (std::uint32_t i = 0; i < n; ++i) {
-    double kept = 1;
     const auto neighbors = graph.neighbors(i);
-    for (std::size_t k = 0; k < neighbors.size(); ++k) {
-      const std::uint32_t j = neighbors[k];
-      const double a = relative || mixing == Mixing::given ? graph.weights(i)[k] : 1;
-      double weight = 0;  // of the link from i to j
-      switch (mixing) {
-        case Mixing::metropolis:
-        case Mixing::lazy: {
-          const double most = relative ? std::max(strengths[i], strengths[j])
-                                       : std::max(graph.degree(i), graph.degree(j));
-          weight = a / (1 + most) / (mixing == Mixing::lazy ? 2 : 1);
-          break;
-        }
-        case Mixing::uniform:
-          weight = a / (1 + (relative ? strengths[i] : graph.degree(i)));
-          break;
-        case Mixing::push_sum:
-          weight = a / (1 + (relative ? strengths[i] : graph.degree(i)));
-          break;
-        case Mixing::given:
-          weight = a;
-          break;
-      }
-      kept -= weight;
-      // What i sends is taken by j. Only the means of one's own neighborhood are rows: i takes from those it links to.
-      if (mixing == Mixing::uniform)
-        entries.push_back({i, j, weight});
-      else
-        entries.push_back({j, i, weight});
-    }
-    entries.push_back({i, i, kept});
+    double kept = 1;
+    for (std::size_t k = 0; k < neighbors.size(); ++k) kept -= link_weight(i, k);
+    std::size_t k = 0;
+    const auto place_links_below = [&](std::uint32_t bound) {
+      for (; k < neighbors.size() && neighbors[k] < bound; ++k)
+        by_sender ? place(i, neighbors[k], link_weight(i, k)) : place(neighbors[k], i, link_weight(i, k));
+    };
+    place_links_below(i);
+    place(i, i, kept);
+    place_links_below(n);
   }
-  return from_entries(n, std::move(entries));
+  return w;
 }
 
 void multiply(const MixingMatrix& w, std::span<const double> x, std::span<double> out) {
@@ -134,9 +125,9 @@ bool is_doubly_stochastic(const MixingMatrix& w) {
       row += w.weight[k];
       columns[w.from[k]] += w.weight[k];
     }
-    if (std::abs(row - 1) > 1e-12) return false;
+    if (std::abs(row - 1) > 1e-9) return false;
   }
-  return std::all_of(columns.begin(), columns.end(), [](double c) { return std::abs(c - 1) <= 1e-12; });
+  return std::all_of(columns.begin(), columns.end(), [](double c) { return std::abs(c - 1) <= 1e-9; });
 }
 
 }  // namespace starling::topologies

@@ -63,8 +63,9 @@ Result<Topology> Topology::parse(std::string_view text) {
     return Topology(std::string(text), graph_family(std::move(*graph)));
   }
   if (text.starts_with("file:"))
-    return Error{"topology '" + std::string(text) +
-                 "' is a file, which only the command line reads; a name that holds the graph, 'edges:...', is right"};
+    return Error{
+        "topology '" + std::string(text) +
+        "' is a file, which only the command line reads; a name that holds the graph, 'edges:...', is right"};
   auto name = Name::parse(text);
   if (!name) return name.error();
   for (const Row& row : kRows) {

@@ -17,8 +17,8 @@ namespace starling::topologies {
 class Topology {
  public:
   // From a name, with parameters where the family has some, or one that holds a whole graph ("edges:...", see
-  // topologies/graph_file.h). An unknown name is an Error that lists the known ones; so is a parameter that the family
-  // does not take, and "file:...": the command line reads files, and puts their graphs into names.
+  // topologies/graph_file.h). An unknown name is an Error that lists the known ones; so is a parameter that
+  // the family does not take, and "file:...": the command line reads files, and puts their graphs into names.
   static Result<Topology> parse(std::string_view name);
 
   const std::string& name() const { return name_; }  // as it was parsed
@@ -38,8 +38,8 @@ class Topology {
 };
 
 struct TopologyEntry {
-  const char* name;         // with its parameters' usual values
-  const char* description;  // one line
+  const char* name;          // with its parameters' usual values
+  const char* description;   // one line
   bool placeholder = false;  // part of the name stands for something else, so it does not parse as it is
 };
 // The known families, for `topology list`.

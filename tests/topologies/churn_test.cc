@@ -1,5 +1,5 @@
-// What a peer that leaves does to the links among those who stay. `tests-topologies "[moved]" -s` prints the table of
-// docs/TOPOLOGIES.md.
+// What a peer that leaves does to the links among those who stay. `tests-topologies "[moved]" -s` prints the
+// table of docs/TOPOLOGIES.md.
 #include <iomanip>
 #include <sstream>
 
@@ -35,14 +35,15 @@ Moved moved(const std::string& name, std::uint32_t n) {
     for (const auto& link : after)
       if (!before.contains(link)) sum.appeared += 1.0 / n;
     for (const auto& link : before)
-      if (link.first != keys[leaver] && link.second != keys[leaver] && !after.contains(link)) sum.vanished += 1.0 / n;
+      if (link.first != keys[leaver] && link.second != keys[leaver] && !after.contains(link))
+        sum.vanished += 1.0 / n;
   }
   return sum;
 }
 
-// At most so many links appear or vanish among 16 and among 64 peers, in the mean over who leaves: none but what closes
-// the gap where a family can have it so, about k / 2 for a cycle or a lattice of degree k drawn by keys, all that the
-// numbers shift where a family is made of numbers.
+// At most so many links appear or vanish among 16 and among 64 peers, in the mean over who leaves: none but
+// what closes the gap where a family can have it so, about k / 2 for a cycle or a lattice of degree k drawn
+// by keys, all that the numbers shift where a family is made of numbers.
 struct Bound {
   const char* name;
   double among16, among64;
@@ -52,12 +53,12 @@ constexpr Bound kBounds[] = {
     {"uniform", 0, 0},
     {"ring", 1, 1},
     {"line", 1, 1},
-    {"star", 1, 1},              // but for the hub nobody
-    {"tree", 8, 32},             // half of all
-    {"dumbbell", 7, 31},         // one changes sides
-    {"torus", 40, 150},          // all
-    {"hypercube", 24, 120},      // all
-    {"exponential", 18, 90},     // those that span the gap
+    {"star", 1, 1},           // but for the hub nobody
+    {"tree", 8, 32},          // half of all
+    {"dumbbell", 7, 31},      // one changes sides
+    {"torus", 40, 150},       // all
+    {"hypercube", 24, 120},   // all
+    {"exponential", 18, 90},  // those that span the gap
     {"directed-exponential", 25, 120},
     {"one-peer-exponential", 25, 120},
     {"base:k=1", 24, 120},

@@ -28,13 +28,14 @@ std::uint32_t ceil_log2(std::uint32_t n) {
   return log;
 }
 
-// Every round of a period in order, in lock step: x_i takes weight * x_j of every j that links to it, and keeps the
-// rest to 1. Of schedules whose weights are a mixing matrix.
+// Every round of a period in order, in lock step: x_i takes weight * x_j of every j that links to it, and
+// keeps the rest to 1. Of schedules whose weights are a mixing matrix.
 std::vector<double> mix_by_weights(const Schedule& schedule, std::vector<double> x) {
   for (std::uint64_t round = 0; round < schedule.period(); ++round) {
     const std::vector<double> old = x;
     for (std::uint32_t i = 0; i < schedule.peers(); ++i)
-      for (const Link& link : schedule.links(i, round)) x[link.peer] += link.weight * (old[i] - old[link.peer]);
+      for (const Link& link : schedule.links(i, round))
+        x[link.peer] += link.weight * (old[i] - old[link.peer]);
   }
   return x;
 }
@@ -58,7 +59,8 @@ double mean_of(const std::vector<double>& x) {
 
 }  // namespace
 
-TEST_CASE("in every family links are sorted, distinct, to others, and mutual with their weights unless directed") {
+TEST_CASE(
+    "in every family links are sorted, distinct, to others, and mutual with their weights unless directed") {
   for (const std::string& name : all_families()) {
     const Topology topology = named(name);
     for (std::uint32_t n = 1; n <= kMost; ++n) {
@@ -141,7 +143,8 @@ TEST_CASE("line, star, tree and dumbbell have the links of their shapes") {
 }
 
 TEST_CASE("a torus of r x c peers is the product of two rings, the pair nearest to a square") {
-  for (const auto& [r, c] : {std::pair{3u, 3u}, {3u, 4u}, {4u, 4u}, {3u, 7u}, {5u, 6u}, {6u, 10u}, {8u, 8u}}) {
+  for (const auto& [r, c] :
+       {std::pair{3u, 3u}, {3u, 4u}, {4u, 4u}, {3u, 7u}, {5u, 6u}, {6u, 10u}, {8u, 8u}}) {
     const Schedule torus = named("torus").among(r * c);
     for (std::uint32_t i = 0; i < r * c; ++i) {
       List expected;
@@ -173,7 +176,8 @@ TEST_CASE("a torus with a short last row closes that row and every column") {
   }
 }
 
-TEST_CASE("the hypercube flips one bit, exists for powers of two, and loses under churn only what is not there") {
+TEST_CASE(
+    "the hypercube flips one bit, exists for powers of two, and loses under churn only what is not there") {
   for (std::uint32_t n = 1; n <= kMost; ++n) {
     const Schedule cube = named("hypercube").among(n);
     for (std::uint32_t i = 0; i < n; ++i) {
@@ -266,7 +270,8 @@ TEST_CASE("Base-(k+1) takes as many rounds as its authors' figures show") {
 TEST_CASE("Base-(k+1) exists where somebody has k others") {
   CHECK(named("base:k=4").exists(5).ok());
   CHECK(named("base:k=5").exists(5).error().message ==
-        "topology 'base:k=5' among 5 peers does not exist, since none has 5 others to link to; k from 1 to 4, or more "
+        "topology 'base:k=5' among 5 peers does not exist, since none has 5 others to link to; k from 1 to "
+        "4, or more "
         "than 5 peers, are right");
   CHECK(named("base:k=5").among(5).period() == 1);
   for (const char* wrong : {"base:k=0", "base:k=x", "base:b=2"}) CHECK_FALSE(Topology::parse(wrong).ok());
@@ -283,13 +288,16 @@ TEST_CASE("the spectral gaps are those of the closed forms") {
     CHECK(gap("line", n) == Approx(2.0 / 3 * (1 - std::cos(kPi / n))).epsilon(1e-8));
     CHECK(gap("star", n) == Approx(1.0 / n).epsilon(1e-8));
   }
-  for (std::uint32_t d = 2; d <= 7; ++d) CHECK(gap("hypercube", 1u << d) == Approx(2.0 / (d + 1)).epsilon(1e-8));
-  for (const auto& [r, c] : {std::pair{3u, 3u}, {3u, 4u}, {4u, 4u}, {3u, 7u}, {5u, 6u}, {8u, 8u}, {10u, 10u}}) {
+  for (std::uint32_t d = 2; d <= 7; ++d)
+    CHECK(gap("hypercube", 1u << d) == Approx(2.0 / (d + 1)).epsilon(1e-8));
+  for (const auto& [r, c] :
+       {std::pair{3u, 3u}, {3u, 4u}, {4u, 4u}, {3u, 7u}, {5u, 6u}, {8u, 8u}, {10u, 10u}}) {
     double second = 0;
     for (std::uint32_t i = 0; i < r; ++i)
       for (std::uint32_t j = 0; j < c; ++j)
         if (i + j > 0)
-          second = std::max(second, std::abs(1 + 2 * std::cos(2 * kPi * i / r) + 2 * std::cos(2 * kPi * j / c)) / 5);
+          second = std::max(second,
+                            std::abs(1 + 2 * std::cos(2 * kPi * i / r) + 2 * std::cos(2 * kPi * j / c)) / 5);
     CAPTURE(r, c);
     CHECK(gap("torus", r * c) == Approx(1 - second).epsilon(1e-8));
   }
@@ -318,8 +326,14 @@ TEST_CASE("a random regular graph has exactly k links everywhere, wherever there
 }
 
 TEST_CASE("random regular graphs of large degree are regular too, and among thousands") {
-  for (const auto& [n, k] : {std::pair{40u, 19u}, {40u, 20u}, {41u, 20u}, {40u, 37u}, {40u, 38u}, {10'000u, 4u},
-                             {9'999u, 6u}, {3'000u, 101u}}) {
+  for (const auto& [n, k] : {std::pair{40u, 19u},
+                             {40u, 20u},
+                             {41u, 20u},
+                             {40u, 37u},
+                             {40u, 38u},
+                             {10'000u, 4u},
+                             {9'999u, 6u},
+                             {3'000u, 101u}}) {
     const Schedule schedule = named("random-regular:k=" + std::to_string(k)).among(n);
     CAPTURE(n, k);
     bool regular = true;
@@ -352,7 +366,8 @@ TEST_CASE("too small a p is told with one that would do, and a swarm stays in on
   const Status told = named("erdos-renyi:p=0.01").exists(50);
   REQUIRE_FALSE(told.ok());
   CHECK(told.error().message ==
-        "topology 'erdos-renyi:p=0.01' among 50 peers does not exist, since none of 64 draws is connected; p from "
+        "topology 'erdos-renyi:p=0.01' among 50 peers does not exist, since none of 64 draws is connected; p "
+        "from "
         "0.157 on is right");
   CHECK(named("erdos-renyi:p=0.157").exists(50).ok());
   CHECK(reaches_all(50, arcs(named("erdos-renyi:p=0").among(50))));

@@ -36,10 +36,18 @@ inline List neighbors(const Schedule& schedule, std::uint32_t peer, std::uint64_
 
 // Every family with its usual parameters and with others.
 inline std::vector<std::string> all_families() {
-  std::vector<std::string> all = {"base:k=2",          "base:k=3",           "base:k=4",
-                                  "random-regular:k=2", "random-regular:k=3", "random-regular:k=5",
-                                  "random-regular:k=8", "erdos-renyi:p=0.5",  "erdos-renyi:p=0.01",
-                                  "small-world:k=6,p=1", "small-world:k=2,p=0.3", "small-world:k=2,p=0"};
+  std::vector<std::string> all = {"base:k=2",
+                                  "base:k=3",
+                                  "base:k=4",
+                                  "random-regular:k=2",
+                                  "random-regular:k=3",
+                                  "random-regular:k=5",
+                                  "random-regular:k=8",
+                                  "erdos-renyi:p=0.5",
+                                  "erdos-renyi:p=0.01",
+                                  "small-world:k=6,p=1",
+                                  "small-world:k=2,p=0.3",
+                                  "small-world:k=2,p=0"};
   for (const auto& entry : names())
     if (!entry.placeholder) all.emplace_back(entry.name);
   return all;

@@ -1,5 +1,5 @@
-// Graphs from files: what is read, what is refused and how, the name that carries them, and what they are to a swarm
-// whose members come and go.
+// Graphs from files: what is read, what is refused and how, the name that carries them, and what they are to
+// a swarm whose members come and go.
 #include "topologies/graph_file.h"
 
 #include "tests/topologies/family.h"
@@ -35,7 +35,8 @@ std::string graphml(const std::string& direction, const std::string& body) {
          direction + "\">\n" + body + "  </graph>\n</graphml>\n";
 }
 
-constexpr const char* kThreeNodes = "<node id=\"a\"/><node id=\"b\"><data key=\"c\">7</data></node><node id=\"c\"/>\n";
+constexpr const char* kThreeNodes =
+    "<node id=\"a\"/><node id=\"b\"><data key=\"c\">7</data></node><node id=\"c\"/>\n";
 
 std::vector<VertexKey> keys_of(const std::vector<std::string>& peers) {
   std::vector<VertexKey> keys;
@@ -70,7 +71,8 @@ GraphFile random_graph(Random& random) {
     if (graph.directed) link(other, i);
   }
   for (std::uint64_t more = random.below(40); more > 0; --more)
-    link(static_cast<std::uint32_t>(random.below(graph.nodes)), static_cast<std::uint32_t>(random.below(graph.nodes)));
+    link(static_cast<std::uint32_t>(random.below(graph.nodes)),
+         static_cast<std::uint32_t>(random.below(graph.nodes)));
   for (const auto& [ends, weight] : edges) graph.edges.push_back({ends.first, ends.second, weight});
   return graph;
 }
@@ -98,27 +100,33 @@ TEST_CASE("an edge list is two columns, or three with weights, between comments 
 
 TEST_CASE("a bad edge list is refused with its line and what would be right") {
   CHECK(refusal(read_edge_list, "") == "the graph has no links; one at least, between two nodes, is right");
-  CHECK(refusal(read_edge_list, "# nothing\n\n") == "the graph has no links; one at least, between two nodes, is right");
+  CHECK(refusal(read_edge_list, "# nothing\n\n") ==
+        "the graph has no links; one at least, between two nodes, is right");
   CHECK(refusal(read_edge_list, "0 1\n1 1\n") ==
         "line 2: node '1' is linked to itself; a link between two different nodes is right");
   CHECK(refusal(read_edge_list, "0 1\n2 3\n") ==
         "node '2' is in another piece of the graph than node '0'; a connected graph is right");
   CHECK(refusal(read_edge_list, "directed\n0 1\n1 2\n") ==
-        "no path leads from node '1' to node '0'; a directed graph in which every node reaches every other is right");
+        "no path leads from node '1' to node '0'; a directed graph in which every node reaches every other "
+        "is right");
   CHECK(refusal(read_edge_list, "directed\n0 1\n1 0\n0 2\n") ==
-        "no path leads from node '2' to node '0'; a directed graph in which every node reaches every other is right");
+        "no path leads from node '2' to node '0'; a directed graph in which every node reaches every other "
+        "is right");
   for (const char* weight : {"0", "-1", "x", "nan", "inf", "1e10", "1e-10", "1,5"}) {
     CHECK(refusal(read_edge_list, "0 1\n\n1 2 " + std::string(weight)) ==
-          "line 3: the weight is '" + std::string(weight) + "'; a number above 0, from 1e-09 to 1e+09, is right");
+          "line 3: the weight is '" + std::string(weight) +
+              "'; a number above 0, from 1e-09 to 1e+09, is right");
   }
   CHECK(refusal(read_edge_list, "0 1 2\n1 2\n1 0 3\n") ==
         "line 3: the link between '0' and '1' has the weight 3, but 2 at line 1; one weight a link is right");
   CHECK(refusal(read_edge_list, "0 1\n2\n") == "line 2 has 1 column; 'a b' or 'a b weight' is right");
   CHECK(refusal(read_edge_list, "0 1 2 3\n") == "line 1 has 4 columns; 'a b' or 'a b weight' is right");
-  CHECK(refusal(read_edge_list, "1 2\n2 3\n") ==
-        "the nodes are numbered, but node 0 has no link; numbers from 0 on without a gap, or names, are right");
-  CHECK(refusal(read_edge_list, "0 1\n1 1000000\n") ==
-        "the nodes are numbered, but node 2 has no link; numbers from 0 on without a gap, or names, are right");
+  CHECK(
+      refusal(read_edge_list, "1 2\n2 3\n") ==
+      "the nodes are numbered, but node 0 has no link; numbers from 0 on without a gap, or names, are right");
+  CHECK(
+      refusal(read_edge_list, "0 1\n1 1000000\n") ==
+      "the nodes are numbered, but node 2 has no link; numbers from 0 on without a gap, or names, are right");
   CHECK(contains(refusal(read_edge_list, "a " + std::string(65, 'b')), "1 to 64 bytes are right"));
   std::string many = "0 1\n";
   for (int i = 1; i < 70'000; ++i) many += std::to_string(i) + " " + std::to_string(i + 1) + "\n";
@@ -126,26 +134,30 @@ TEST_CASE("a bad edge list is refused with its line and what would be right") {
 }
 
 TEST_CASE("GraphML is read with its direction, its nodes' ids and the weights of its edges") {
-  const GraphFile plain = good(read_graphml, graphml("undirected", std::string(kThreeNodes) +
-                                                                       "<edge source=\"c\" target=\"a\"/>\n"
-                                                                       "<edge source=\"b\" target=\"a\">"
-                                                                       "<data key=\"x\">5</data><data key=\"w\"> 2.5 </data></edge>\n"));
+  const GraphFile plain =
+      good(read_graphml,
+           graphml("undirected", std::string(kThreeNodes) +
+                                     "<edge source=\"c\" target=\"a\"/>\n"
+                                     "<edge source=\"b\" target=\"a\">"
+                                     "<data key=\"x\">5</data><data key=\"w\"> 2.5 </data></edge>\n"));
   CHECK(plain.labels == std::vector<std::string>{"a", "b", "c"});
   CHECK(plain.edges == Edges{{0, 1, 2.5}, {0, 2}});
   CHECK_FALSE(plain.directed);
 
   const GraphFile directed =
-      good(read_graphml, graphml("directed", "<edge source=\"1\" target=\"0\"/><edge source=\"0\" target=\"1\"/>"
-                                             "<node id=\"1\"/><node id=\"0\"/>\n"));
+      good(read_graphml, graphml("directed",
+                                 "<edge source=\"1\" target=\"0\"/><edge source=\"0\" target=\"1\"/>"
+                                 "<node id=\"1\"/><node id=\"0\"/>\n"));
   CHECK(directed.directed);
   CHECK(directed.labels.empty());
   CHECK(directed.edges == Edges{{0, 1}, {1, 0}});
 
-  const GraphFile usual = good(read_graphml,
-                               "<graphml><key id='k' for='all' attr.name='weight'><default>3</default></key>"
-                               "<graph edgedefault='undirected'><node id='n0'/><node id='n1'/><node id='n2'/>"
-                               "<edge source='n0' target='n1'/><edge source='n1' target='n2'><data key='k'>4</data></edge>"
-                               "</graph></graphml>");
+  const GraphFile usual =
+      good(read_graphml,
+           "<graphml><key id='k' for='all' attr.name='weight'><default>3</default></key>"
+           "<graph edgedefault='undirected'><node id='n0'/><node id='n1'/><node id='n2'/>"
+           "<edge source='n0' target='n1'/><edge source='n1' target='n2'><data key='k'>4</data></edge>"
+           "</graph></graphml>");
   CHECK(usual.edges == Edges{{0, 1, 3}, {1, 2, 4}});
 }
 
@@ -161,14 +173,16 @@ TEST_CASE("bad GraphML is refused with its line and what would be right") {
   CHECK(with("") == "the graph has no links; one at least, between two nodes, is right");
   CHECK(with("<edge source=\"a\" target=\"d\"/>\n") ==
         "line 7: there is no node 'd'; an edge between declared nodes is right");
-  CHECK(with("<edge source=\"a\"/>\n") == "line 7: there is no node ''; an edge between declared nodes is right");
+  CHECK(with("<edge source=\"a\"/>\n") ==
+        "line 7: there is no node ''; an edge between declared nodes is right");
   CHECK(with("\n<edge source=\"a\" target=\"a\"/>\n") ==
         "line 8: node 'a' is linked to itself; a link between two different nodes is right");
   CHECK(with("<edge source=\"a\" target=\"b\"/>\n") ==
         "node 'c' is in another piece of the graph than node 'a'; a connected graph is right");
   CHECK(with("<edge source=\"a\" target=\"b\"><data key=\"w\">heavy</data></edge>\n") ==
         "line 7: the weight is 'heavy'; a number above 0, from 1e-09 to 1e+09, is right");
-  CHECK(with("<edge source=\"a\" target=\"b\"/>\n<edge source=\"b\" target=\"a\"><data key=\"w\">2</data></edge>\n") ==
+  CHECK(with("<edge source=\"a\" target=\"b\"/>\n<edge source=\"b\" target=\"a\"><data "
+             "key=\"w\">2</data></edge>\n") ==
         "line 8: the link between 'a' and 'b' has the weight 2, but 1 at line 7; one weight a link is right");
   CHECK(with("<edge source=\"a\" target=\"b\" directed=\"true\"/>\n") ==
         "line 7: the edge is directed and others are not; all edges as edgedefault says is right");
@@ -202,17 +216,46 @@ TEST_CASE("a graph that is too large for a name is refused") {
   REQUIRE_FALSE(name.ok());
   CHECK(contains(name.error().message, "its 10000 links take "));
   CHECK(contains(name.error().message, "at most 49152 are right"));
-  CHECK(contains(Topology::parse("edges:2;0:1" + std::string(49'152, '0')).error().message, "at most 49152 are right"));
+  CHECK(contains(Topology::parse("edges:2;0:1" + std::string(49'152, '0')).error().message,
+                 "at most 49152 are right"));
 }
 
 TEST_CASE("a bad graph's name is refused, whoever sends it") {
-  for (const char* wrong :
-       {"edges:", "edges:2", "edges:2;", "edges:;0:1", "edges:1;0:1", "edges:0;", "edges:-2;0:1", "edges:2;0", "edges:2;0:",
-        "edges:2;0:2", "edges:2;2:0", "edges:2;0:0", "edges:2;0:1,", "edges:2;0:1;;", "edges:2;0-1", "edges:2;00:1",
-        "edges:2;0:1*", "edges:2;0:1*0", "edges:2;0:1*-1", "edges:2;0:1*x", "edges:2;0:1*1,1*2", "edges:2;0:1 ", "edges:4;0:1;2:3",
-        "edges:directed;2;0:1", "edges:directed", "edges:undirected;2;0:1", "edges:a;0:1", "edges:a,;0:1", "edges:a,a;0:1",
-        "edges:a,b%;0:1", "edges:a,b%2;0:1", "edges:a,b%2c;0:1", "edges:a,b c;0:1", "edges:99999999999;0:1",
-        "edges:70000;0:1"}) {
+  for (const char* wrong : {"edges:",
+                            "edges:2",
+                            "edges:2;",
+                            "edges:;0:1",
+                            "edges:1;0:1",
+                            "edges:0;",
+                            "edges:-2;0:1",
+                            "edges:2;0",
+                            "edges:2;0:",
+                            "edges:2;0:2",
+                            "edges:2;2:0",
+                            "edges:2;0:0",
+                            "edges:2;0:1,",
+                            "edges:2;0:1;;",
+                            "edges:2;0-1",
+                            "edges:2;00:1",
+                            "edges:2;0:1*",
+                            "edges:2;0:1*0",
+                            "edges:2;0:1*-1",
+                            "edges:2;0:1*x",
+                            "edges:2;0:1*1,1*2",
+                            "edges:2;0:1 ",
+                            "edges:4;0:1;2:3",
+                            "edges:directed;2;0:1",
+                            "edges:directed",
+                            "edges:undirected;2;0:1",
+                            "edges:a;0:1",
+                            "edges:a,;0:1",
+                            "edges:a,a;0:1",
+                            "edges:a,b%;0:1",
+                            "edges:a,b%2;0:1",
+                            "edges:a,b%2c;0:1",
+                            "edges:a,b c;0:1",
+                            "edges:99999999999;0:1",
+                            "edges:70000;0:1"}) {
     CAPTURE(wrong);
     CHECK(contains(refusal(read_graph_name, wrong), "topology 'edges:"));
     CHECK_FALSE(Topology::parse(wrong).ok());
@@ -232,7 +275,8 @@ TEST_CASE("a bad graph's name is refused, whoever sends it") {
   }
 }
 
-TEST_CASE("a graph from a file is there for as many peers as it has nodes, with its links and weights of mean 1") {
+TEST_CASE(
+    "a graph from a file is there for as many peers as it has nodes, with its links and weights of mean 1") {
   const Topology topology = named("edges:4;0:1,3;1:2;2:3");
   CHECK(topology.exists(4).ok());
   CHECK(topology.exists(5).error().message ==
@@ -255,10 +299,12 @@ TEST_CASE("a graph from a file is there for as many peers as it has nodes, with 
 
 TEST_CASE("labeled nodes are the peers of these names, numbered ones the vertices in order") {
   const Topology chain = named("edges:c,a,d,b;0:1;1:2;2:3");  // c - a - d - b
-  CHECK(arcs(chain.among(keys_of({"a", "b", "c", "d"}))) == Arcs{{2, 0}, {0, 2}, {0, 3}, {3, 0}, {3, 1}, {1, 3}});
+  CHECK(arcs(chain.among(keys_of({"a", "b", "c", "d"}))) ==
+        Arcs{{2, 0}, {0, 2}, {0, 3}, {3, 0}, {3, 1}, {1, 3}});
   // Nobody has such a name: by order.
   CHECK(arcs(chain.among(keys_of({"w", "x", "y", "z"}))) == arcs(named("line").among(4)));
-  CHECK(arcs(named("edges:4;0:1;1:2;2:3").among(keys_of({"d", "c", "b", "a"}))) == arcs(named("line").among(4)));
+  CHECK(arcs(named("edges:4;0:1;1:2;2:3").among(keys_of({"d", "c", "b", "a"}))) ==
+        arcs(named("line").among(4)));
 }
 
 TEST_CASE("a missing node is passed through, and a stranger hangs on to somebody") {
@@ -279,7 +325,8 @@ TEST_CASE("a missing node is passed through, and a stranger hangs on to somebody
   CHECK(arcs(circle.among(keys_of({"a", "c", "x"}))) == Arcs{{0, 1}, {1, 0}, {2, 0}, {0, 2}});
 }
 
-TEST_CASE("a swarm on a file's graph stays connected, mutual and with weights of mean 1 whoever comes and goes") {
+TEST_CASE(
+    "a swarm on a file's graph stays connected, mutual and with weights of mean 1 whoever comes and goes") {
   Random random(23);
   for (int round = 0; round < 100; ++round) {
     const GraphFile graph = random_graph(random);
@@ -287,7 +334,8 @@ TEST_CASE("a swarm on a file's graph stays connected, mutual and with weights of
     std::vector<std::string> peers;
     const auto some = [&] {
       const std::uint64_t i = random.below(graph.nodes);
-      return graph.labels.empty() || random.chance(0.2) ? "x" + std::to_string(random.bits()) : graph.labels[i];
+      return graph.labels.empty() || random.chance(0.2) ? "x" + std::to_string(random.bits())
+                                                        : graph.labels[i];
     };
     for (std::uint64_t left = 1 + random.below(40); left > 0; --left) peers.push_back(some());
     std::sort(peers.begin(), peers.end());

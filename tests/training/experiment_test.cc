@@ -377,6 +377,14 @@ TEST_CASE("a key set by hand answers for an unknown name and a bad value with it
   REQUIRE(contains(set_value(e, std::string(100'000, 'x'), "1", "--set").error().message, "xxx...'"));
 }
 
+TEST_CASE("a topology's name may be as long as one that holds a graph, and no longer") {
+  Experiment e;
+  const std::string longest(49'152, 'e');
+  REQUIRE(set_value(e, "gossip.topology", longest, "--set").ok());
+  REQUIRE(e.topology == longest);
+  REQUIRE(contains(set_value(e, "gossip.topology", longest + "e", "--set").error().message, "1 to 49152"));
+}
+
 TEST_CASE("how often is read in steps, in time, or as always, and written back") {
   for (const char* text : {"8 steps", "1 steps", "200ms", "always", "1000000000 steps"}) {
     REQUIRE(format_every(*parse_every(text)) == text);

@@ -1,18 +1,21 @@
-// Base-(k+1) graphs: a schedule of rounds with at most k links each after which lock-step averaging is exact, among
-// any number of peers (Takezawa, Sato, Bao, Niwa & Yamada, "Beyond exponential graph: communication-efficient
-// topologies for decentralized learning via finite-time convergence", NeurIPS 2023, arXiv:2305.11420).
+// Base-(k+1) graphs: a schedule of rounds with at most k links each after which lock-step averaging is exact,
+// among any number of peers (Takezawa, Sato, Bao, Niwa & Yamada, "Beyond exponential graph:
+// communication-efficient topologies for decentralized learning via finite-time convergence", NeurIPS 2023,
+// arXiv:2305.11420).
 //
-// Three constructions, each made of the one before; b = k + 1:
-//   hyper-hypercube n is a product of factors <= b. In round l those who agree in all digits of their number but the
-//                   l-th average completely.
-//   simple base     n = a_1 b^p_1 + a_2 b^p_2 + ..., p_1 > p_2 > ...: the peers are cut into parts of these sizes,
-//                   part l into a_l pieces of b^p_l. First every part averages within itself. Then, part by part,
-//                   everyone behind part l links to one peer in each of its pieces, so weighted that each piece and
-//                   all those behind end with the global mean as theirs; the pieces average within themselves while
-//                   those behind go on with part l + 1. The last part then is exact by itself.
-//   Base-(k+1)      n = p q, p the largest divisor without a prime factor above b: a simple base within each of p
-//                   groups of q, then a hyper-hypercube across them. Taken where it has fewer rounds.
-// The weights are those of that round's mixing matrix, which is doubly stochastic.
+// Three constructions, each made of the one before; b = k + 1.
+//
+// - Hyper-hypercube: n is a product of factors up to b. In round l those who agree in all digits of their
+//   numbers but the l-th, in this mixed radix, average completely.
+// - Simple base: n = a_1 b^p_1 + a_2 b^p_2 + ... with p_1 > p_2 > ... The peers are cut into parts of these
+//   sizes, part l into a_l pieces of b^p_l. First every part averages within itself. Then, part by part,
+//   everyone behind part l links to one peer in each of its pieces, so weighted that each piece, and all
+//   those behind together, end with the global mean as theirs; the pieces average within themselves while
+//   those behind go on with part l + 1. The last part is exact by then.
+// - Base-(k+1): n = p q, p the largest divisor without a prime factor above b. A simple base within each of p
+//   groups of q, then a hyper-hypercube across them; taken where it has fewer rounds than the simple base.
+//
+// The weights are those of a round's mixing matrix, which is symmetric and doubly stochastic.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -24,7 +27,8 @@ namespace {
 
 using Factors = std::vector<std::uint32_t>;
 
-// Continues `chosen` by factors of n in falling order, none above `most`, and keeps the shortest list in `best`.
+// Continues `chosen` by factors of n in falling order, none above `most`, and keeps the shortest list in
+// `best`.
 void search_factors(std::uint32_t n, std::uint32_t most, Factors& chosen, Factors& best) {
   if (!best.empty() && chosen.size() + (n > 1 ? 1 : 0) >= best.size()) return;
   if (n == 1) {
@@ -82,7 +86,8 @@ class SimpleBase {
 
   void link(std::uint32_t peer, std::size_t round, std::uint32_t offset, Links& links) const {
     const std::size_t begin = links.size();
-    const auto behind = std::find_if(parts_.begin(), parts_.end(), [&](const Part& p) { return p.first > peer; });
+    const auto behind =
+        std::find_if(parts_.begin(), parts_.end(), [&](const Part& p) { return p.first > peer; });
     const Part& own = *(behind - 1);
     const auto l = static_cast<std::size_t>(behind - 1 - parts_.begin());
     if (round < within_) {
@@ -138,7 +143,8 @@ struct Plan {
 
 Plan plan(std::uint32_t n, std::uint32_t k) {
   std::uint32_t smooth = 1;
-  for (std::uint32_t prime = 2, rest = n; prime <= std::min(k + 1, rest); ++prime)  // composites divide no more
+  // Composites no longer divide what is left.
+  for (std::uint32_t prime = 2, rest = n; prime <= std::min(k + 1, rest); ++prime)
     for (; rest % prime == 0; rest /= prime) smooth *= prime;
   Plan simple{n, SimpleBase(n, k), {}};
   Plan split{n / smooth, SimpleBase(n / smooth, k), fewest_factors(smooth, k + 1)};
@@ -154,7 +160,8 @@ Result<Family> make_base(Name& name) {
   family.among = [most = static_cast<std::uint32_t>(*k)](std::span<const VertexKey> vertices) {
     const auto n = static_cast<std::uint32_t>(vertices.size());
     Plan rounds = plan(n, std::clamp(n - 1, 1u, most));
-    const Schedule::Traits traits{.period = std::max<std::uint64_t>(1, rounds.rounds()), .weights = Weights::mixing};
+    const Schedule::Traits traits{.period = std::max<std::uint64_t>(1, rounds.rounds()),
+                                  .weights = Weights::mixing};
     return Schedule(n, traits, [rounds = std::move(rounds)](std::uint32_t peer, std::uint64_t round) {
       return rounds.links(peer, round);
     });

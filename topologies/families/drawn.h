@@ -1,7 +1,8 @@
 // What the families that draw their links share: chance from keys, and links under construction.
 //
-// Who meets whom follows from hashes of vertex keys, never from their numbers or from a generator's next value: the
-// outcome for one pair then does not depend on who else is there, and barely anything moves when a peer comes or goes.
+// Who meets whom follows from hashes of vertex keys, never from their numbers or from a generator's next
+// value: the outcome for one pair then does not depend on who else is there, and barely anything moves when a
+// peer comes or goes.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ inline bool is_below(std::uint64_t hash, double probability) {
   return static_cast<double>(hash >> 11) * 0x1p-53 < probability;
 }
 
-// Vertices in the order of their keys' hashes under a seed: every order is equally likely, and the order of those who
-// stay is the same whoever comes or goes.
+// Vertices in the order of their keys' hashes under a seed: every order is equally likely, and the order of
+// those who stay is the same whoever comes or goes.
 struct Place {
   std::uint64_t hash;
   std::uint32_t vertex;
@@ -35,8 +36,9 @@ struct Place {
 };
 std::vector<Place> places(std::span<const VertexKey> keys, std::uint64_t seed);
 
-// One vertex of all by a hash, each equally likely. Halves the range of hashes again and again, and goes to either half
-// with the chance that its number of vertices has; so another vertex more or less changes one pick in about n / log n.
+// One vertex of all by a hash, each equally likely. Halves the range of hashes again and again, and goes to
+// either half with the chance that its number of vertices has; so another vertex more or less changes one
+// pick in about n / log n.
 class Pick {
  public:
   Pick(std::span<const VertexKey> keys, std::uint64_t seed) : places_(places(keys, seed)) {}
@@ -56,7 +58,7 @@ class Adjacency {
   bool has(std::uint32_t a, std::uint32_t b) const;
   void add(std::uint32_t a, std::uint32_t b);     // REQUIRES: a != b, and no such link is there
   void remove(std::uint32_t a, std::uint32_t b);  // REQUIRES: such a link is there
-  void add_ring();                                // whatever is missing of the ring in the order of the numbers
+  void add_ring();  // whatever is missing of the ring in the order of the numbers
   bool is_connected() const;
   Adjacency complement() const;
 
@@ -66,8 +68,8 @@ class Adjacency {
   std::vector<std::vector<std::uint32_t>> lists_;
 };
 
-// The first connected one of up to 64 draws, draw(seed) -> Adjacency, each under a seed of its own: a draw from the
-// family's distribution given that it is connected. nullopt where none is.
+// The first connected one of up to 64 draws, draw(seed) -> Adjacency, each under a seed of its own: a draw
+// from the family's distribution given that it is connected. nullopt where none is.
 inline constexpr std::uint64_t kTries = 64;
 template <class Draw>
 std::optional<Adjacency> first_connected(std::uint64_t seed, Draw draw) {

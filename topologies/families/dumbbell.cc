@@ -1,7 +1,8 @@
-// Two complete graphs joined by one link: the peers below h = ceil(n / 2) beside each other, those from h on beside
-// each other, and h - 1 beside h. Two sites with a thin line between them: each averages within itself at once, and
-// all that they have to tell each other passes a single pair, so the gap falls as 1/n^2 (the usual example of a
-// bottleneck: Boyd, Diaconis & Xiao, "Fastest mixing Markov chain on a graph", SIAM Review 46, 2004).
+// Two complete graphs joined by one link: the peers below h = ceil(n / 2) beside each other, those from h on
+// beside each other, and h - 1 beside h. Two sites with a thin line between them: each averages within itself
+// at once, and all that they have to tell each other passes a single pair, so the gap falls as 1/n^2 (the
+// usual example of a bottleneck: Boyd, Diaconis & Xiao, "Fastest mixing Markov chain on a graph", SIAM Review
+// 46, 2004).
 #include "topologies/family.h"
 
 namespace starling::topologies {

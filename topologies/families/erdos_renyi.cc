@@ -1,10 +1,11 @@
-// The random graph G(n, p): each pair is linked with probability p by itself (Gilbert, "Random graphs", Annals of
-// Mathematical Statistics 30, 1959; Erdos & Renyi, "On random graphs I", 1959). From p = ln n / n on it is connected;
-// the default is twice that, so about 2 ln n links each.
+// The random graph G(n, p): each pair is linked with probability p by itself (Gilbert, "Random graphs",
+// Annals of Mathematical Statistics 30, 1959; Erdos & Renyi, "On random graphs I", 1959). From p = ln n / n
+// on it is connected; the default is twice that, so about 2 ln n links each.
 //
-// A pair is linked where a hash of its two keys is below p, so whoever comes or goes changes no link among the others
-// (with the default p, which depends on n, a few). Draws that are not connected are passed over. Where none is, because
-// p is too small, a swarm gets the last one with a ring under it; who asks for it by hand is told which p would do.
+// A pair is linked where a hash of its two keys is below p, so whoever comes or goes changes no link among
+// the others (with the default p, which depends on n, a few). Draws that are not connected are passed over.
+// Where none is, because p is too small, a swarm gets the last one with a ring under it; who asks for it by
+// hand is told which p would do.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -58,8 +59,9 @@ Result<Family> make_erdos_renyi(Name& name) {
   };
   family.exists = [probability, seed = *seed, text = name.text()](std::uint32_t peers) -> Status {
     if (draw_connected(default_keys(peers), probability(peers), seed)) return Done{};
-    return Error{"topology '" + text + "' among " + std::to_string(peers) + " peers does not exist, since none of " +
-                 std::to_string(kTries) + " draws is connected; p from " +
+    return Error{"topology '" + text + "' among " + std::to_string(peers) +
+                 " peers does not exist, since none of " + std::to_string(kTries) +
+                 " draws is connected; p from " +
                  format_number(std::ceil(1000 * usual_probability(peers)) / 1000) + " on is right"};
   };
   return family;

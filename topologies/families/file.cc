@@ -1,6 +1,6 @@
-// A graph from a file (topologies/graph_file.h), and what it is to a swarm whose members come and go: a missing node is
-// passed through, as if its neighbors had taken over its links to each other, and a peer that the graph does not know
-// hangs on to one that it does.
+// A graph from a file (topologies/graph_file.h), and what it is to a swarm whose members come and go: a
+// missing node is passed through, as if its neighbors had taken over its links to each other, and a peer that
+// the graph does not know hangs on to one that it does.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -46,8 +46,8 @@ Adjacent adjacent(const GraphFile& graph) {
   return lists;
 }
 
-// The vertices that `node` reaches, directly or through missing nodes alone; the latter with weight `usual`. The first
-// of several links to one vertex counts.
+// The vertices that `node` reaches, directly or through missing nodes alone; the latter with weight `usual`.
+// The first of several links to one vertex counts.
 Links reach(const Adjacent& lists, const Match& vertex_of, std::uint32_t node, double usual) {
   Links links;
   std::vector<bool> passed(lists.size());
@@ -82,7 +82,8 @@ Schedule schedule(const GraphFile& graph, std::span<const VertexKey> keys) {
   const Match vertex_of = match(graph, keys);
   const Adjacent lists = adjacent(graph);
   double usual = 0;  // the mean weight
-  for (const GraphFile::Edge& edge : graph.edges) usual += edge.weight / static_cast<double>(graph.edges.size());
+  for (const GraphFile::Edge& edge : graph.edges)
+    usual += edge.weight / static_cast<double>(graph.edges.size());
 
   std::vector<Links> all(n);
   std::vector<bool> known(n);
@@ -112,7 +113,8 @@ Schedule schedule(const GraphFile& graph, std::span<const VertexKey> keys) {
                                  [&](const auto& edge) { return edge.weight == graph.edges[0].weight; });
   for (Links& links : all)
     for (Link& link : links) link.weight = equal ? 1 : link.weight / sum * static_cast<double>(count);
-  const Schedule::Traits traits{.directed = graph.directed, .weights = equal ? Weights::equal : Weights::relative};
+  const Schedule::Traits traits{.directed = graph.directed,
+                                .weights = equal ? Weights::equal : Weights::relative};
   return Schedule(n, traits, [all = std::move(all)](std::uint32_t peer, std::uint64_t) { return all[peer]; });
 }
 
@@ -122,10 +124,13 @@ Family graph_family(GraphFile graph) {
   Family family;
   family.exists = [nodes = graph.nodes](std::uint32_t peers) -> Status {
     if (peers == nodes) return Done{};
-    return Error{"the topology's file has " + std::to_string(nodes) + " nodes, so among " + std::to_string(peers) +
-                 " peers it does not exist; " + std::to_string(nodes) + " peers are right"};
+    return Error{"the topology's file has " + std::to_string(nodes) + " nodes, so among " +
+                 std::to_string(peers) + " peers it does not exist; " + std::to_string(nodes) +
+                 " peers are right"};
   };
-  family.among = [graph = std::move(graph)](std::span<const VertexKey> vertices) { return schedule(graph, vertices); };
+  family.among = [graph = std::move(graph)](std::span<const VertexKey> vertices) {
+    return schedule(graph, vertices);
+  };
   return family;
 }
 

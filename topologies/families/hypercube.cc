@@ -1,7 +1,8 @@
-// The binary hypercube: peer i beside i xor 2^k for every k. Among n = 2^d peers d links each, diameter d, and with
-// Metropolis-Hastings weights the spectral gap 2/(d + 1) (the walk that stays with probability 1/(d + 1): Levin, Peres
-// & Wilmer, "Markov chains and mixing times", chapter 12). It exists for powers of two alone; under churn the links with both
-// ends below n remain, which still are connected: whoever lacks a link upwards has all those that clear a bit.
+// The binary hypercube: peer i beside i xor 2^k for every k. Among n = 2^d peers d links each, diameter d,
+// and with Metropolis-Hastings weights the spectral gap 2/(d + 1) (the walk that stays with probability
+// 1/(d + 1): Levin, Peres & Wilmer, "Markov chains and mixing times", chapter 12). It exists for powers of
+// two alone; under churn the links with both ends below n remain, which still are connected: whoever lacks a
+// link upwards has all those that clear a bit.
 #include <bit>
 #include <string>
 

@@ -1,8 +1,8 @@
-// The one-peer exponential graph: in round r peer i sends to i + 2^(r mod t) modulo n alone, t = ceil(log2 n), so each
-// sends once and hears once a round (Assran et al., "Stochastic gradient push for distributed deep learning", ICML
-// 2019, arXiv:1811.10792). Where n is a power of two, t rounds of x <- (own + received) / 2 leave everybody the exact
-// average (Ying et al., "Exponential graph is provably efficient for decentralized deep training", NeurIPS 2021,
-// arXiv:2110.13363).
+// The one-peer exponential graph: in round r peer i sends to i + 2^(r mod t) modulo n alone, t = ceil(log2
+// n), so each sends once and hears once a round (Assran et al., "Stochastic gradient push for distributed
+// deep learning", ICML 2019, arXiv:1811.10792). Where n is a power of two, t rounds of x <- (own + received)
+// / 2 leave everybody the exact average (Ying et al., "Exponential graph is provably efficient for
+// decentralized deep training", NeurIPS 2021, arXiv:2110.13363).
 #include <bit>
 
 #include "topologies/family.h"
@@ -12,7 +12,8 @@ namespace starling::topologies {
 Result<Family> make_one_peer_exponential(Name&) {
   return Family{[](std::span<const VertexKey> vertices) {
     const auto n = static_cast<std::uint32_t>(vertices.size());
-    const Schedule::Traits traits{.period = n <= 2 ? 1u : std::uint64_t(std::bit_width(n - 1)), .directed = true};
+    const Schedule::Traits traits{.period = n <= 2 ? 1u : std::uint64_t(std::bit_width(n - 1)),
+                                  .directed = true};
     return Schedule(n, traits, [n](std::uint32_t peer, std::uint64_t round) -> Links {
       return {{static_cast<std::uint32_t>((peer + (std::uint64_t{1} << round)) % n)}};
     });

@@ -1,17 +1,19 @@
-// A random k-regular graph: everybody has exactly k links, and nothing else is planned. With high probability it is
-// about as good as a graph of degree k can be: its second eigenvalue is at most 2 sqrt(k - 1) + o(1) (Friedman, "A proof
-// of Alon's second eigenvalue conjecture", Memoirs of the AMS 910, 2008), so the gap does not fall as n grows.
+// A random k-regular graph: everybody has exactly k links, and nothing else is planned. With high probability
+// it is about as good as a graph of degree k can be: its second eigenvalue is at most 2 sqrt(k - 1) + o(1)
+// (Friedman, "A proof of Alon's second eigenvalue conjecture", Memoirs of the AMS 910, 2008), so the gap does
+// not fall as n grows.
 //
-// It is the union of k / 2 random Hamiltonian cycles, and of a random perfect matching where k is odd: as good as the
-// uniform model, since what holds with high probability for one does for the other (Robinson & Wormald, "Almost all
-// regular graphs are Hamiltonian", Random Structures & Algorithms 5, 1994; Kim & Wormald, "Random matchings which
-// induce Hamilton cycles and Hamiltonian decompositions of random regular graphs", Journal of Combinatorial Theory B
-// 81, 2001). Cycles keep it connected. Each cycle visits the vertices in the order of hashes of their keys, so of a peer
-// that leaves only its two neighbors on each cycle are joined anew.
+// It is the union of k / 2 random Hamiltonian cycles, and of a random perfect matching where k is odd: as
+// good as the uniform model, since what holds with high probability for one does for the other (Robinson &
+// Wormald, "Almost all regular graphs are Hamiltonian", Random Structures & Algorithms 5, 1994; Kim &
+// Wormald, "Random matchings which induce Hamilton cycles and Hamiltonian decompositions of random regular
+// graphs", Journal of Combinatorial Theory B 81, 2001). Cycles keep it connected. Each cycle visits the
+// vertices in the order of hashes of their keys, so of a peer that leaves only its two neighbors on each
+// cycle are joined anew.
 //
-// A link that two cycles share is replaced by turning around a stretch of the later one (the 2-opt move). From half of
-// all possible links on, the complement is drawn instead. With k and n both odd one vertex has a link less (in the
-// complement: more); with k >= n the graph is complete.
+// A link that two cycles share is replaced by turning around a stretch of the later one (the 2-opt move).
+// From half of all possible links on, the complement is drawn instead. With k and n both odd one vertex has a
+// link less (in the complement: more); with k >= n the graph is complete.
 #include <algorithm>
 #include <queue>
 #include <string>
@@ -23,20 +25,22 @@
 namespace starling::topologies {
 namespace {
 
-// Adds a Hamiltonian cycle through the vertices in their hashes' order. False where it cannot be kept off the links
-// that are there.
+// Adds a Hamiltonian cycle through the vertices in their hashes' order. False where it cannot be kept off the
+// links that are there.
 bool add_cycle(Adjacency& links, std::span<const VertexKey> keys, std::uint64_t seed) {
   const std::vector<Place> order = places(keys, seed);
   const std::size_t n = order.size();
   std::vector<std::uint32_t> cycle(n);
   std::transform(order.begin(), order.end(), cycle.begin(), [](const Place& place) { return place.vertex; });
   const auto at = [&](std::size_t i) -> std::uint32_t& { return cycle[i < n ? i : i - n]; };
-  // `sound` links in a row, up to at(i), are new. Turning a stretch around moves those in it, so the count begins anew.
+  // `sound` links in a row, up to at(i), are new. Turning a stretch around moves those in it, so the count
+  // begins anew.
   for (std::size_t i = 0, sound = 0; sound < n; i = (i + 1) % n, ++sound) {
     if (!links.has(at(i), at(i + 1))) continue;
     // a b ... x y becomes a x ... b y: two links go, a shared one among them, and two new ones come.
     std::size_t stretch = 2;
-    while (stretch + 1 < n && (links.has(at(i), at(i + stretch)) || links.has(at(i + 1), at(i + stretch + 1))))
+    while (stretch + 1 < n &&
+           (links.has(at(i), at(i + stretch)) || links.has(at(i + 1), at(i + stretch + 1))))
       ++stretch;
     if (stretch + 1 >= n) return false;
     for (std::size_t low = i + 1, high = i + stretch; low < high; ++low, --high) std::swap(at(low), at(high));
@@ -48,9 +52,9 @@ bool add_cycle(Adjacency& links, std::span<const VertexKey> keys, std::uint64_t 
 
 using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
-// A perfect matching, each equally likely: the vertices lie on a circle by their hashes, and again and again the two
-// that are closest of those left are paired. A vertex more or less moves only a few pairs around it. Of an odd number one
-// is left over.
+// A perfect matching, each equally likely: the vertices lie on a circle by their hashes, and again and again
+// the two that are closest of those left are paired. A vertex more or less moves only a few pairs around it.
+// Of an odd number one is left over.
 Pairs match(std::span<const VertexKey> keys, std::uint64_t seed) {
   const std::vector<Place> circle = places(keys, seed);
   const std::size_t n = circle.size();
@@ -115,7 +119,8 @@ Adjacency regular(std::span<const VertexKey> keys, std::uint32_t k, std::uint64_
   const bool dense = k > (n - 1) / 2;  // then whatever has degree k is connected (Dirac 1952)
   const std::uint32_t degree = dense ? n - 1 - k : k;
   std::optional<Adjacency> links;
-  for (std::uint64_t salt = 0; !links && salt < kTries; ++salt) links = draw(keys, degree, hash_of(seed, salt));
+  for (std::uint64_t salt = 0; !links && salt < kTries; ++salt)
+    links = draw(keys, degree, hash_of(seed, salt));
   if (!links) links = circulant(n, degree);
   return dense ? links->complement() : std::move(*links);
 }
@@ -128,17 +133,20 @@ Result<Family> make_random_regular(Name& name) {
   const auto seed = name.whole("seed", 1, 0, UINT64_MAX);
   if (!seed) return seed.error();
   Family family;
-  family.among = [degree = static_cast<std::uint32_t>(*k), seed = *seed](std::span<const VertexKey> vertices) {
+  family.among = [degree = static_cast<std::uint32_t>(*k),
+                  seed = *seed](std::span<const VertexKey> vertices) {
     return regular(vertices, degree, seed).schedule();
   };
   family.exists = [text = name.text(), k = *k](std::uint32_t peers) -> Status {
     const std::string what =
         "topology '" + text + "' among " + std::to_string(peers) + " peers does not exist, since ";
     if (k >= peers)
-      return Error{what + "none has " + std::to_string(k) + " others to link to; more than " + std::to_string(k) +
-                   " peers are right"};
+      return Error{what + "none has " + std::to_string(k) + " others to link to; " +
+                   (peers > 3 ? "k from 2 to " + std::to_string(peers - 1) + ", or " : std::string()) + "more than " +
+                   std::to_string(k) + " peers are right"};
     if (k % 2 == 1 && peers % 2 == 1)
-      return Error{what + "an odd number of peers with an odd number of links each does not come out even; k=" +
+      return Error{what +
+                   "an odd number of peers with an odd number of links each does not come out even; k=" +
                    std::to_string(k - 1) + ", or " + std::to_string(peers + 1) + " peers, are right"};
     return Done{};
   };

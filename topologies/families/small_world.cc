@@ -1,11 +1,12 @@
-// A small world: a ring in which everybody is beside the k / 2 nearest on either side, with each link's far end moved,
-// with probability p, to a vertex at random. A few such short cuts take the diameter from n / k to about log n, and
-// most links still are local (Watts & Strogatz, "Collective dynamics of 'small-world' networks", Nature 393, 1998).
+// A small world: a ring in which everybody is beside the k / 2 nearest on either side, with each link's far
+// end moved, with probability p, to a vertex at random. A few such short cuts take the diameter from n / k to
+// about log n, and most links still are local (Watts & Strogatz, "Collective dynamics of 'small-world'
+// networks", Nature 393, 1998).
 //
-// The number of links stays n k / 2. Whether a link moves, and where to, follows from the key at its near end, so a
-// peer that leaves changes only what was around it. Draws that are not connected (rare, but with k = 2) are passed
-// over. Where none is, a swarm gets the last one with a ring under it; who asks for it by hand is told so. An odd k, and
-// one that is not below n, is lowered.
+// The number of links stays n k / 2. Whether a link moves, and where to, follows from the key at its near
+// end, so a peer that leaves changes only what was around it. Draws that are not connected (rare, but with k
+// = 2) are passed over. Where none is, a swarm gets the last one with a ring under it; who asks for it by
+// hand is told so. A k that is not below n is lowered.
 #include <algorithm>
 #include <string>
 
@@ -70,11 +71,12 @@ Result<Family> make_small_world(Name& name) {
     const std::string what =
         "topology '" + text + "' among " + std::to_string(peers) + " peers does not exist, since ";
     if (k >= peers)
-      return Error{what + "none has " + std::to_string(k) + " others to link to; more than " + std::to_string(k) +
-                   " peers are right"};
+      return Error{what + "none has " + std::to_string(k) + " others to link to; " +
+                   (peers > 3 ? "an even k below " + std::to_string(peers) + ", or " : std::string()) + "more than " +
+                   std::to_string(k) + " peers are right"};
     if (first_connected(seed, one_draw(default_keys(peers)))) return Done{};
-    return Error{what + "none of " + std::to_string(kTries) + " draws is connected; a smaller p or k=" +
-                 std::to_string(k + 2) + " is right"};
+    return Error{what + "none of " + std::to_string(kTries) +
+                 " draws is connected; a smaller p or k=" + std::to_string(k + 2) + " is right"};
   };
   return family;
 }

@@ -1,12 +1,12 @@
-// A grid whose rows and columns are closed to rings: four links each, and a gap that falls as 1/n only, against the
-// ring's 1/n^2. With r x c peers, both sides at least 3, and Metropolis-Hastings weights the eigenvalues are
-// (1 + 2 cos(2 pi i / r) + 2 cos(2 pi j / c)) / 5 (products of rings: Xiao & Boyd, "Fast linear iterations for
-// distributed averaging", Systems & Control Letters 53, 2004; Lian et al., "Asynchronous decentralized parallel
-// stochastic gradient descent", ICML 2018, arXiv:1710.06952, and others train on it).
+// A grid whose rows and columns are closed to rings: four links each, and a gap that falls as 1/n only,
+// against the ring's 1/n^2. With r x c peers, both sides at least 3, and Metropolis-Hastings weights the
+// eigenvalues are (1 + 2 cos(2 pi i / r) + 2 cos(2 pi j / c)) / 5, as for any product of two cycles
+// (Koloskova, Stich & Jaggi, "Decentralized stochastic optimization and gossip algorithms with compressed
+// communication", ICML 2019, arXiv:1902.00340, compares it with the ring and the complete graph).
 //
-// Any number of peers has a torus. Where n = r * c with 3 <= r <= c <= 4 r, the pair nearest to a square is taken, and
-// the grid is full. Otherwise there are c = ceil(sqrt n) columns and the last row is short: it is closed to a ring
-// of its own, and each column to a ring of the rows that reach it.
+// Any number of peers has a torus. Where n = r * c with 3 <= r <= c <= 4 r, the pair nearest to a square is
+// taken, and the grid is full. Otherwise there are c = ceil(sqrt n) columns and the last row is short: it is
+// closed to a ring of its own, and each column to a ring of the rows that reach it.
 #include <algorithm>
 
 #include "topologies/family.h"
@@ -40,7 +40,7 @@ Result<Family> make_torus(Name&) {
     const std::uint32_t c = columns(n);
     return Schedule(n, {}, [n, c](std::uint32_t peer, std::uint64_t) -> Links {
       const std::uint32_t row = peer / c, column = peer % c;
-      const std::uint32_t width = std::min(c, n - row * c);    // of this row
+      const std::uint32_t width = std::min(c, n - row * c);   // of this row
       const std::uint32_t height = (n - column + c - 1) / c;  // of this column
       return {{row * c + before(column, width)},
               {row * c + behind(column, width)},

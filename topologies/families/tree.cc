@@ -1,8 +1,9 @@
-// The complete binary tree in a heap's numbering: peer i beside (i - 1) / 2, its parent, and 2 i + 1 and 2 i + 2, its
-// children. n - 1 links, diameter about 2 log2 n, and still a gap of order 1/n: half of what there is to average must
-// pass the root (Boyd, Ghosh, Prabhakar & Shah, "Randomized gossip algorithms", IEEE Transactions on Information
-// Theory 52, 2006, bound averaging by the mixing time of a walk on the graph; that of a walk on this tree is of order
-// n: Levin, Peres & Wilmer, "Markov chains and mixing times", chapter 5).
+// The complete binary tree in a heap's numbering: peer i beside (i - 1) / 2, its parent, and 2 i + 1 and 2 i
+// + 2, its children. n - 1 links, diameter about 2 log2 n, and still a gap of order 1/n: half of what there
+// is to average must pass the root (Boyd, Ghosh, Prabhakar & Shah, "Randomized gossip algorithms", IEEE
+// Transactions on Information Theory 52, 2006, bound averaging by the mixing time of a walk on the graph;
+// that of a walk on this tree is of order n: Levin, Peres & Wilmer, "Markov chains and mixing times", chapter
+// 5).
 #include "topologies/family.h"
 
 namespace starling::topologies {
