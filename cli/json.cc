@@ -97,7 +97,7 @@ std::string topology_json(const std::string& name, const topologies::Analysis& a
 std::string compare_json(std::uint32_t peers, bool measured, const std::vector<ComparedRow>& rows) {
   json list = json::array();
   for (const ComparedRow& row : rows) {
-    json entry = json::parse(topology_json(row.compared.name, row.compared.analysis));
+    json entry = json::parse(topology_json(row.compared.name, row.compared.analysis, std::nullopt));
     if (measured) {
       const auto& lock_step = row.compared.lock_step;
       const auto& pairwise = row.compared.pairwise;

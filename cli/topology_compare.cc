@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/topology_name.h"
 #include "lab/consensus_chart.h"
 #include "lab/interrupts.h"
 #include "topologies/topology.h"
@@ -40,6 +41,7 @@ constexpr std::array<const char*, 10> kUsual = {"line",
 
 struct Request {
   std::vector<topologies::Topology> topologies;
+  std::vector<std::string> names;  // as they were given
   std::uint32_t peers = 0;
   std::optional<topologies::Mixing> mixing;
   bool measure = false;
@@ -50,15 +52,20 @@ struct Request {
 
 Status read_topologies(const Arguments& arguments, Request& request) {
   for (const std::string& name : arguments.all("NAME")) {
-    auto topology = topologies::Topology::parse(name);
+    const auto resolved = resolve_topology(name);
+    if (!resolved) return resolved.error();
+    auto topology = topologies::Topology::parse(*resolved);
     if (!topology) return topology.error();
     if (Status exists = topology->exists(request.peers); !exists) return exists.error();
+    request.names.push_back(name);
     request.topologies.push_back(std::move(*topology));
   }
   if (!request.topologies.empty()) return Done{};
   for (const char* name : kUsual) {
     auto topology = topologies::Topology::parse(name);
-    if (topology && topology->exists(request.peers)) request.topologies.push_back(std::move(*topology));
+    if (!topology || !topology->exists(request.peers)) continue;
+    request.names.emplace_back(name);
+    request.topologies.push_back(std::move(*topology));
   }
   return Done{};
 }
@@ -194,20 +201,19 @@ Status compare(const Request& request, const lab::Interrupts& interrupts, Progre
     const topologies::Topology& topology = request.topologies[k];
     const topologies::Schedule schedule = topology.among(request.peers);
     ComparedRow row;
-    row.compared.name = topology.name();
+    const std::string& name = request.names[k];
+    row.compared.name = name;
     auto analysis = topologies::analyze(schedule, request.mixing);
-    if (!analysis) return Error{topology.name() + ": " + analysis.error().message};
+    if (!analysis) return Error{name + ": " + analysis.error().message};
     row.compared.analysis = *analysis;
     if (request.measure) {
-      progress.show(topology.name(), k, request.topologies.size(), 0);
+      progress.show(name, k, request.topologies.size(), 0);
       auto lock_step = lab::measure_lock_step(schedule, request.mixing, request.pairwise.seed);
-      if (!lock_step) return Error{topology.name() + ": " + lock_step.error().message};
+      if (!lock_step) return Error{name + ": " + lock_step.error().message};
       row.compared.lock_step = std::move(*lock_step);
       lab::PairwiseOptions options = request.pairwise;
       options.interrupted = [&interrupts] { return interrupts.requested(); };
-      options.progress = [&](double done) {
-        progress.show(topology.name(), k, request.topologies.size(), done);
-      };
+      options.progress = [&](double done) { progress.show(name, k, request.topologies.size(), done); };
       row.compared.pairwise = lab::measure_pairwise(topology, request.peers, options);
       row.round_deviation_percent =
           lab::deviation_percent(row.compared.lock_step.factor, row.compared.analysis.round_factor);
@@ -260,7 +266,7 @@ Command topology_compare_command() {
       {"--measure", "", "measure consensus too: lock-step rounds, and exchanges in a virtual world"},
       {"--mixing", "NAME",
        "of lock-step rounds: metropolis, uniform, lazy or push-sum (default: by topology)"},
-      {"--seeds", "K", "how many worlds to measure in (default: 4 to 32)"},
+      {"--seeds", "K", "how many worlds to measure in (default: 4 to 16)"},
       {"--seed", "S", "of the measurement (default 1)"},
       {"--threads", "N", "for measuring (default: all cores); never changes a result"},
       {"--format", "NAME", "text, json or svg (default text)"},

@@ -208,10 +208,12 @@ class Plot {
   // A label to each curve, at the height of its right end where there is room; curves that leave through the
   // bottom are told below, the last to leave first.
   std::string legend(std::vector<Label> labels) const {
-    std::stable_sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) {
-      if (std::abs(a.end.second - b.end.second) > 0.5) return a.end.second < b.end.second;
-      return a.end.first > b.end.first;
-    });
+    const auto place = [](const Label& label) {  // from the top
+      const bool below = label.end.second > bottom() - 0.5;
+      return std::pair(below, below ? -label.end.first : label.end.second);
+    };
+    std::stable_sort(labels.begin(), labels.end(),
+                     [&](const Label& a, const Label& b) { return place(a) < place(b); });
     double limit = bottom();
     for (auto label = labels.rbegin(); label != labels.rend(); ++label) {
       label->y = std::min(label->end.second, limit);

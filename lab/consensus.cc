@@ -330,7 +330,7 @@ Pairwise measure_pairwise(const topologies::Topology& topology, std::uint32_t pe
   const std::size_t points = measured.exchanges.size();
   // Where mixing is slow, a start is long and its V strays little.
   measured.seeds =
-      options.seeds > 0 ? options.seeds : std::clamp<std::uint64_t>(kExchangesMax / length, 4, 32);
+      options.seeds > 0 ? options.seeds : std::clamp<std::uint64_t>(kExchangesMax / length, 4, 16);
   const std::uint64_t starts = std::clamp<std::uint64_t>(
       std::min(1024 / std::uint64_t{peers}, kExchangesOfWorld / length), 1, kStartsMax);
 
