@@ -153,12 +153,13 @@ constexpr std::uint64_t kExchangesOfWorld = 32'768;
 // there are up to n of them, the slowest one holds a share of about 1/n of V, and where the others decay half
 // as fast again it takes V to n^-4 until they count for little. But it ends before rare seeds rule the mean:
 // what chance does in one exchange stays, so the spread of V among seeds grows exponentially, the sooner the
-// fewer peers there are and the more one of them matters (a star's hub); where the mean of V is not known to
-// a tenth any more, the window is moved up. Few peers are cheap, so they get more starts.
+// fewer peers there are and the more one of them matters (a star's hub); where the
+// fall is not known to a tenth any more, the window is moved up. Few peers are cheap, so they get more
+// starts.
 double fit_begin(std::uint32_t peers) {
   return std::pow(peers, -4);
 }
-constexpr double kKnown = 0.1;       // standard error of the mean of V, relative to it
+constexpr double kKnown = 0.1;       // standard error of the fall of ln V in the window
 constexpr double kFitWindow = 1e-2;  // V at the end, relative to the beginning
 
 class Idle : public Learner {
@@ -363,31 +364,34 @@ Pairwise measure_pairwise(const topologies::Topology& topology, std::uint32_t pe
   measured.v.assign(points, 0);
   for (const auto& curve : curves)
     for (std::size_t p = 0; p < points; ++p) measured.v[p] += curve[p] / count;
-  const auto known = [&](std::size_t p) {
+  // The standard error of the fall of ln V between two points: to first order, it strays by the mean over
+  // curves of what each strays at the ends.
+  const auto error_of_fall = [&](std::size_t from, std::size_t to) {
     double squares = 0;
-    for (const auto& curve : curves) squares += (curve[p] - measured.v[p]) * (curve[p] - measured.v[p]);
-    return std::sqrt(squares / count / std::max(1.0, count - 1)) <= kKnown * measured.v[p];
+    for (const auto& curve : curves) {
+      const double strays = curve[to] / measured.v[to] - curve[from] / measured.v[from];
+      squares += strays * strays;
+    }
+    return std::sqrt(squares / count / std::max(1.0, count - 1));
   };
-  std::size_t last = 0;
-  while (last + 1 < points && known(last + 1)) ++last;
-  const double begin = std::max(fit_begin(peers), measured.v[last] / kFitWindow);
-  std::size_t first = 0;
-  while (first < last && measured.v[first] > begin) ++first;
-  if (first == last || measured.v[0] * kFitWindow < measured.v[last])
-    return measured;  // cut off, or too few seeds
+  std::size_t first = 0, last = 0;
+  for (std::size_t p = 0, begins = 0; p < points; ++p) {
+    if (measured.v[p] > kFitWindow) continue;
+    const double begin = std::max(fit_begin(peers), measured.v[p] / kFitWindow);
+    while (begins < p && measured.v[begins] > begin) ++begins;
+    if (begins == p) continue;
+    if (error_of_fall(begins, p) > kKnown) break;
+    first = begins;
+    last = p;
+  }
+  if (last == 0) return measured;  // cut off, or too few seeds
 
   // From end to end: the steps of ln V are independent of one another, so all that the window tells of their
   // mean is in its ends.
   const double fall = std::log(measured.v[last] / measured.v[first]);
   measured.factor =
       std::exp(fall / static_cast<double>(measured.exchanges[last] - measured.exchanges[first]));
-  // To first order, the fall strays by the mean over curves of what each strays at the ends.
-  double squares = 0;
-  for (const auto& curve : curves) {
-    const double strays = curve[last] / measured.v[last] - curve[first] / measured.v[first];
-    squares += strays * strays;
-  }
-  measured.rate_error = std::sqrt(squares / count / std::max(1.0, count - 1)) / std::abs(fall);
+  measured.rate_error = error_of_fall(first, last) / std::abs(fall);
   return measured;
 }
 
