@@ -160,6 +160,7 @@ double fit_begin(std::uint32_t peers) {
   return std::pow(peers, -4);
 }
 constexpr double kKnown = 0.1;       // standard error of the fall of ln V in the window
+constexpr std::size_t kJudged = 32;  // curves
 constexpr double kFitWindow = 1e-2;  // V at the end, relative to the beginning
 
 class Idle : public Learner {
@@ -374,22 +375,21 @@ Pairwise measure_pairwise(const topologies::Topology& topology, std::uint32_t pe
     }
     return std::sqrt(squares / count / std::max(1.0, count - 1));
   };
+  // A few long curves cannot be judged by their spread, and need not be: where mixing is slow V strays
+  // little.
+  const bool judged = curves.size() >= kJudged;
   std::size_t first = 0, last = 0;
   for (std::size_t p = 0, begins = 0; p < points; ++p) {
     if (measured.v[p] > kFitWindow) continue;
     const double begin = std::max(fit_begin(peers), measured.v[p] / kFitWindow);
     while (begins < p && measured.v[begins] > begin) ++begins;
     if (begins == p) continue;
-    // Early on the curves differ by what their starts hold of the slowest mode; later by what chance has
-    // done.
-    if (error_of_fall(begins, p) > kKnown) {
-      if (last == 0) continue;
-      break;
-    }
+    if (judged && error_of_fall(begins, p) > kKnown) break;
     first = begins;
     last = p;
   }
-  if (last == 0) return measured;  // cut off, or too few seeds
+  if (last == 0 || (!judged && measured.v[last] > fit_begin(peers)))
+    return measured;  // too slow, or too few seeds
 
   // From end to end: the steps of ln V are independent of one another, so all that the window tells of their
   // mean is in its ends.

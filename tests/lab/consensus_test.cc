@@ -126,9 +126,10 @@ TEST_CASE("asynchronous pairwise gossip of every family mixes as fast as its sec
       REQUIRE(analysis->consensus_factor.has_value());
       PairwiseOptions options;
       options.seed = n;
-      options.seeds = n <= 16 ? 24 : n <= 33 ? 8 : 4;
+      options.seeds = n <= 16 ? 10 : n <= 33 ? 6 : 4;
       const auto measured = measure_pairwise(topology, n, options);
-      REQUIRE(measured.factor.has_value());
+      CHECK(measured.factor.has_value());
+      if (!measured.factor) continue;
       CAPTURE(*measured.factor, *analysis->consensus_factor, measured.rate_error);
       const double off = deviation(*measured.factor, *analysis->consensus_factor);
       // The prediction draws rounds of a period at random. Peers take them in turn, which never wastes an
