@@ -159,6 +159,10 @@ constexpr std::uint64_t kExchangesOfWorld = 32'768;
 double fit_begin(std::uint32_t peers) {
   return std::pow(peers, -4);
 }
+// It is moved up to here at most.
+double highest_fit_begin(std::uint32_t peers) {
+  return 0.1 * std::pow(peers, -2);
+}
 constexpr double kKnown = 0.1;       // standard error of the fall of ln V in the window
 constexpr std::size_t kJudged = 32;  // curves
 constexpr double kFitWindow = 1e-2;  // V at the end, relative to the beginning
@@ -380,11 +384,11 @@ Pairwise measure_pairwise(const topologies::Topology& topology, std::uint32_t pe
   const bool judged = curves.size() >= kJudged;
   std::size_t first = 0, last = 0;
   for (std::size_t p = 0, begins = 0; p < points; ++p) {
-    if (measured.v[p] > kFitWindow) continue;
+    if (measured.v[p] > kFitWindow * highest_fit_begin(peers)) continue;
     const double begin = std::max(fit_begin(peers), measured.v[p] / kFitWindow);
     while (begins < p && measured.v[begins] > begin) ++begins;
     if (begins == p) continue;
-    if (judged && error_of_fall(begins, p) > kKnown) break;
+    if (judged && last != 0 && error_of_fall(begins, p) > kKnown) break;
     first = begins;
     last = p;
   }

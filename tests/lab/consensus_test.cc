@@ -126,7 +126,8 @@ TEST_CASE("asynchronous pairwise gossip of every family mixes as fast as its sec
       REQUIRE(analysis->consensus_factor.has_value());
       PairwiseOptions options;
       options.seed = n;
-      options.seeds = n <= 16 ? 10 : n <= 33 ? 6 : 4;
+      options.seeds = n <= 16 ? 12 : n <= 33 ? 6 : 4;
+      if (topology.name() == "dumbbell" && n <= 33) options.seeds = 40;  // all hangs on one link: V strays
       const auto measured = measure_pairwise(topology, n, options);
       CHECK(measured.factor.has_value());
       if (!measured.factor) continue;
