@@ -161,7 +161,7 @@ double fit_begin(std::uint32_t peers) {
 }
 // It is moved up to here at most.
 double highest_fit_begin(std::uint32_t peers) {
-  return 0.1 * std::pow(peers, -2);
+  return std::pow(peers, -2);
 }
 constexpr double kKnown = 0.1;       // standard error of the fall of ln V in the window
 constexpr std::size_t kJudged = 32;  // curves
