@@ -54,10 +54,12 @@ void describe(Parsed& parsed, CLI::App& root) {
   }
   // Positionals come before the flags in memory and help; which of them are missing is checked by hand.
   for (const Positional& positional : command.positionals) {
-    parsed.app->add_option(positional.name, parsed.texts[positional.name], positional.help)
-        ->type_name("")
-        ->expected(1)
-        ->allow_extra_args(false);
+    CLI::Option* option =
+        parsed.app->add_option(positional.name, parsed.texts[positional.name], positional.help)->type_name("");
+    if (positional.repeatable)
+      option->expected(-1);
+    else
+      option->expected(1)->allow_extra_args(false);
   }
   for (const Flag& flag : command.flags) {
     const std::string help = flag.help + (flag.repeatable ? " (repeatable)" : "");

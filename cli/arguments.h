@@ -29,6 +29,7 @@ struct Positional {
   std::string name;  // "NAME"
   std::string help;
   bool required = true;
+  bool repeatable = false;
 };
 
 // What the user gave, by flag ("--peers") or positional ("NAME").

@@ -15,6 +15,7 @@ Command simulate_command();
 Command hunt_command();
 Command topology_list_command();
 Command topology_show_command();
+Command topology_compare_command();
 Command topology_set_command();
 Command model_list_command();
 Command model_show_command();

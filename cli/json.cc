@@ -13,6 +13,30 @@ json shape_json(const models::Shape& shape) {
   return json::array({shape.channels, shape.height, shape.width});
 }
 
+json topology_object(const std::string& name, const topologies::Analysis& analysis) {
+  return {{"name", name},
+          {"peers", analysis.nodes},
+          {"edges", analysis.edges},
+          {"directed", analysis.directed},
+          {"degree_min", analysis.degree_min},
+          {"degree_max", analysis.degree_max},
+          {"degree_mean", analysis.degree_mean},
+          {"connected", analysis.connected},
+          {"bipartite", analysis.bipartite},
+          {"diameter", or_null(analysis.diameter)},
+          {"period", analysis.period},
+          {"mixing", to_string(analysis.mixing)},
+          {"mean_preserved", analysis.mean_preserved},
+          {"sends_per_round", analysis.sends_per_round},
+          {"spectral_gap", or_null(analysis.spectral_gap)},
+          {"round_factor", or_null(analysis.round_factor)},
+          {"rounds_to_tenth", or_null(analysis.rounds_to_tenth)},
+          {"exact_after", or_null(analysis.exact_after)},
+          {"consensus_factor", or_null(analysis.consensus_factor)},
+          {"consensus_bound", or_null(analysis.consensus_bound)},
+          {"exchanges_to_tenth", or_null(analysis.exchanges_to_tenth)}};
+}
+
 }  // namespace
 
 std::string list_json(const std::string& title,
@@ -64,27 +88,7 @@ std::string data_json(const datasets::Info& info) {
 
 std::string topology_json(const std::string& name, const topologies::Analysis& analysis,
                           const std::optional<Traffic>& traffic) {
-  json object = {{"name", name},
-                 {"peers", analysis.nodes},
-                 {"edges", analysis.edges},
-                 {"directed", analysis.directed},
-                 {"degree_min", analysis.degree_min},
-                 {"degree_max", analysis.degree_max},
-                 {"degree_mean", analysis.degree_mean},
-                 {"connected", analysis.connected},
-                 {"bipartite", analysis.bipartite},
-                 {"diameter", or_null(analysis.diameter)},
-                 {"period", analysis.period},
-                 {"mixing", to_string(analysis.mixing)},
-                 {"mean_preserved", analysis.mean_preserved},
-                 {"sends_per_round", analysis.sends_per_round},
-                 {"spectral_gap", or_null(analysis.spectral_gap)},
-                 {"round_factor", or_null(analysis.round_factor)},
-                 {"rounds_to_tenth", or_null(analysis.rounds_to_tenth)},
-                 {"exact_after", or_null(analysis.exact_after)},
-                 {"consensus_factor", or_null(analysis.consensus_factor)},
-                 {"consensus_bound", or_null(analysis.consensus_bound)},
-                 {"exchanges_to_tenth", or_null(analysis.exchanges_to_tenth)}};
+  json object = topology_object(name, analysis);
   if (traffic) {
     object["model"] = traffic->model;
     object["parameters"] = traffic->parameters;
@@ -92,6 +96,27 @@ std::string topology_json(const std::string& name, const topologies::Analysis& a
     object["bytes_per_exchange"] = traffic->bytes_per_exchange;
   }
   return to_line(object);
+}
+
+std::string compare_json(std::uint32_t peers, bool measured, const std::vector<ComparedRow>& rows) {
+  json list = json::array();
+  for (const ComparedRow& row : rows) {
+    json entry = topology_object(row.compared.name, row.compared.analysis);
+    if (measured) {
+      const auto& lock_step = row.compared.lock_step;
+      const auto& pairwise = row.compared.pairwise;
+      entry["measured"] = {{"round_factor", or_null(lock_step.factor)},
+                           {"round_deviation_percent", or_null(row.round_deviation_percent)},
+                           {"exact_after", or_null(lock_step.exact_after)},
+                           {"period_error", lock_step.period_error},
+                           {"consensus_factor", or_null(pairwise.factor)},
+                           {"consensus_deviation_percent", or_null(row.consensus_deviation_percent)},
+                           {"consensus_error_percent", 100 * pairwise.rate_error},
+                           {"seeds", pairwise.seeds}};
+    }
+    list.push_back(std::move(entry));
+  }
+  return to_line({{"peers", peers}, {"topologies", std::move(list)}});
 }
 
 std::string evaluation_json(const Evaluated& evaluated) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "datasets/info.h"
+#include "lab/consensus_chart.h"
 #include "models/spec.h"
 #include "topologies/analysis.h"
 #include "training/worker.h"
@@ -38,6 +39,13 @@ struct Traffic {
 };
 std::string topology_json(const std::string& name, const topologies::Analysis& analysis,
                           const std::optional<Traffic>& traffic);
+
+// A line of `topology compare`: how far what was measured is off, in the rate, the logarithm of the factor.
+struct ComparedRow {
+  lab::Compared compared;
+  std::optional<double> round_deviation_percent, consensus_deviation_percent;
+};
+std::string compare_json(std::uint32_t peers, bool measured, const std::vector<ComparedRow>& rows);
 
 struct Evaluated {
   std::string checkpoint, model, data;

@@ -280,6 +280,12 @@ void World::end_all() {
   }
 }
 
+void World::set_parameters(std::uint32_t i, std::span<const float> values) {
+  STARLING_CHECK(quiet() && machines_[i]->has_parameters);
+  STARLING_CHECK(values.size() == options_.arena_floats);
+  machines_[i]->arena->write(0, values);
+}
+
 World::MachineView World::machine(std::uint32_t i) const {
   const Machine& m = *machines_[i];
   static const gossip::ExchangeCounts kNone;

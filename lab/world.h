@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -65,6 +66,9 @@ class World final : private NetworkHost {
   void run();
   // Asks every machine to end its run now.
   void end_all();
+  // Replaces a machine's replica, for measurements that begin from known parameters. REQUIRES: quiet(), the
+  // machine has parameters, values.size() == options().arena_floats.
+  void set_parameters(std::uint32_t i, std::span<const float> values);
   // No machine runs or waits for its first start.
   bool over() const { return open_ == 0; }
 
