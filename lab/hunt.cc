@@ -1,9 +1,12 @@
 #include "lab/hunt.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <csignal>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -249,7 +252,20 @@ SeedOutcome hunt_seed(const HuntOptions& options, std::uint64_t seed, std::strin
   return {checkers.violation(), world.trace_hash(), totals_of(world, checkers)};
 }
 
+namespace {
+
+// How to replay what this thread runs now, for whoever sees the program end in an assertion.
+thread_local std::string replay_of_this_thread;
+
+extern "C" void tell_replay(int) {
+  const std::string& line = replay_of_this_thread;  // abort() is raised on the thread whose seed it is
+  if (!line.empty() && ::write(STDERR_FILENO, line.data(), line.size()) < 0) return;
+}
+
+}  // namespace
+
 HuntOutcome hunt(const HuntOptions& options) {
+  const auto before = std::signal(SIGABRT, tell_replay);
   HuntOutcome outcome;
   std::mutex mutex;
   std::atomic<std::uint64_t> next{options.from};
@@ -260,6 +276,7 @@ HuntOutcome hunt(const HuntOptions& options) {
       if (stop) return;
       const std::uint64_t seed = next++;
       if (seed >= options.to) return;
+      replay_of_this_thread = replay_line(options, seed) + "\n";
       SeedOutcome result = hunt_seed(options, seed);
       if (!result.violation && seed % kTwiceEvery == 0 &&
           hunt_seed(options, seed).trace_hash != result.trace_hash) {
@@ -283,6 +300,8 @@ HuntOutcome hunt(const HuntOptions& options) {
   for (unsigned k = 1; k < threads; ++k) workers.emplace_back(work);
   work();
   for (auto& worker : workers) worker.join();
+  replay_of_this_thread.clear();
+  std::signal(SIGABRT, before);
   return outcome;
 }
 

@@ -59,6 +59,7 @@ struct HuntOutcome {
   std::optional<Failure> failure;  // of the lowest seed that has one, among those begun
 };
 // Every 64th seed runs twice and must give the same trace (statement 10).
+// An assertion that fails on the way is followed, on standard error, by the line that replays its seed.
 // REQUIRES: Faults::named(options.faults), from < to.
 HuntOutcome hunt(const HuntOptions& options);
 

@@ -1,5 +1,11 @@
 #include "lab/hunt.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "base/check.h"
 #include "tests/catch.h"
 
 namespace starling::lab {
@@ -62,6 +68,34 @@ TEST_CASE("the line that replays a seed names what it needs, and no more") {
   options.peers = 5;
   options.faults = "links";
   CHECK(replay_line(options, 17) == "starling hunt --seeds 17..18 --faults links --peers 5");
+}
+
+TEST_CASE("a hunt that dies of an assertion still says which seed replays it") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(ends[1], STDERR_FILENO);
+    HuntOptions options;
+    options.from = 5;
+    options.to = 6;
+    options.threads = 1;
+    options.faults = "none";
+    options.progress = [](std::uint64_t) { check_failed("a bug", "somewhere.cc", 1); };
+    hunt(options);
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  std::string said;
+  char piece[512];
+  for (ssize_t n = 0; (n = ::read(ends[0], piece, sizeof piece)) > 0;) said.append(piece, static_cast<std::size_t>(n));
+  ::close(ends[0]);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFSIGNALED(status));
+  REQUIRE(WTERMSIG(status) == SIGABRT);
+  REQUIRE(said.find("this should never happen: a bug") != std::string::npos);
+  REQUIRE(said.find("starling hunt --seeds 5..6 --faults none\n") != std::string::npos);
 }
 
 }  // namespace starling::lab
