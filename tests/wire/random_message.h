@@ -19,6 +19,11 @@ inline std::string random_text(Random& r, std::size_t most) {
   return text;
 }
 
+// Mostly short, now and then as long as a setting's value may be.
+inline std::string random_value(Random& r) {
+  return random_text(r, r.chance(0.02) ? kSettingValueBytesMax - 1 : 200);
+}
+
 inline PeerId random_id(Random& r) {
   return PeerId{r.bits() | 1};
 }
@@ -111,7 +116,7 @@ inline Message random_message(Random& r, std::size_t index) {
     case 14:
       return StateHead{r.below(kArenaFloatsMax + 1), r.below(kArenaFloatsMax + 1)};
     default:
-      return Rewire{random_revision(r), "t" + random_text(r, kSettingValueBytesMax - 1)};
+      return Rewire{random_revision(r), "t" + random_value(r)};
   }
 }
 
