@@ -8,9 +8,12 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "topologies/xml.h"
 
 namespace starling::lab {
 namespace {
+
+using topologies::escape_xml;
 
 // In pixels.
 constexpr double kPlotWidth = 380, kPlotHeight = 340, kLeft = 66, kTop = 34, kAxis = 52;
@@ -27,21 +30,6 @@ std::string decimal(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f", value);
   return text;
-}
-
-std::string escape_xml(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else
-      out += c;
-  }
-  return out;
 }
 
 std::string text_at(double x, double y, const std::string& attributes, std::string_view text) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "topologies/drawing.h"
+#include "topologies/xml.h"
 
 namespace starling::topologies {
 namespace {
@@ -25,23 +26,6 @@ std::string decimal(double value) {
 
 std::string at(const Point& p) {
   return decimal(p.x) + " " + decimal(p.y);
-}
-
-std::string escape_xml(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (static_cast<unsigned char>(c) >= ' ' || c == '\n' || c == '\t')
-      out += c;
-    else
-      out += "?";  // XML has no other control characters
-  }
-  return out;
 }
 
 double distance(const Point& a, const Point& b) {

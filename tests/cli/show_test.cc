@@ -1,5 +1,4 @@
 // The commands that show things.
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <filesystem>
@@ -7,23 +6,12 @@
 #include <iterator>
 
 #include "tests/catch.h"
-#include "tests/cli/program.h"
+#include "tests/cli/json.h"
 
 namespace starling::cli_tests {
 namespace {
 
 using nlohmann::json;
-
-json run_json(const Words& arguments) {
-  const Outcome outcome = run(arguments);
-  INFO(outcome.err);
-  REQUIRE(outcome.exit_code == 0);
-  CHECK(outcome.err.empty());
-  CHECK(is_one_line(outcome.out));
-  const json object = json::parse(outcome.out, nullptr, false);
-  REQUIRE(object.is_object());
-  return object;
-}
 
 bool lists(const json& list, const std::string& name) {
   for (const json& entry : list) {

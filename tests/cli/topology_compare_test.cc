@@ -1,9 +1,8 @@
 // starling topology compare.
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "tests/catch.h"
-#include "tests/cli/program.h"
+#include "tests/cli/json.h"
 
 namespace starling::cli_tests {
 namespace {
@@ -13,14 +12,7 @@ using nlohmann::json;
 json compare_json(Words arguments) {
   arguments.insert(arguments.begin(), {"topology", "compare"});
   arguments.emplace_back("--json");
-  const Outcome outcome = run(arguments);
-  INFO(outcome.err);
-  REQUIRE(outcome.exit_code == 0);
-  CHECK(outcome.err.empty());
-  CHECK(is_one_line(outcome.out));
-  const json object = json::parse(outcome.out, nullptr, false);
-  REQUIRE(object.is_object());
-  return object;
+  return run_json(arguments);
 }
 
 // The one line that says what is wrong.

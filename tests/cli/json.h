@@ -1,0 +1,23 @@
+// Commands of the program that print one JSON object.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "tests/catch.h"
+#include "tests/cli/program.h"
+
+namespace starling::cli_tests {
+
+// What the command prints. REQUIREs that it succeeds, says nothing else, and prints an object on one line.
+inline nlohmann::json run_json(const Words& arguments) {
+  const Outcome outcome = run(arguments);
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(outcome.err.empty());
+  CHECK(is_one_line(outcome.out));
+  const nlohmann::json object = nlohmann::json::parse(outcome.out, nullptr, false);
+  REQUIRE(object.is_object());
+  return object;
+}
+
+}  // namespace starling::cli_tests
