@@ -31,10 +31,19 @@ struct AbortFetch {};  // give this donor up; what is in place stays. Its StateL
 struct StartTraining {};  // once; -> Stepped after every step (several may be reported as one)
 struct StopTraining {};   // begin no further step; a step under way is thrown away
 
-struct BeginExchange {  // stream the arena's differences -> ExchangeEnded
+// How an exchange is to be mixed: what the core decides for the data plane.
+struct Terms {
+  std::uint64_t round = 0;   // of the initiator, where the rule counts rounds
+  float weight = 0.5F;       // the most that either side mixes of the other
+  float own_share = 1;       // in (0, 1]: by which this side moves less than it would
+  friend bool operator==(const Terms&, const Terms&) = default;
+};
+
+struct BeginExchange {  // with this partner -> ExchangeAdvanced ..., ExchangeEnded
   std::uint64_t exchange = 0;
   PeerId partner;
   Address address;
+  Terms terms{};
 };
 struct AbortExchange {  // give up one that was begun; its ExchangeEnded is no longer wanted
   std::uint64_t exchange = 0;
@@ -44,6 +53,7 @@ struct AnswerOffer {  // to an ExchangeOffered; accepted -> AnswerEnded
   std::uint64_t exchange = 0;
   bool accept = false;
   wire::RefusalReason reason = wire::RefusalReason::busy;  // where not accepted
+  Terms terms{};                                           // where accepted
 };
 
 struct TrainingEnded {};  // the last step is made, settling begins: the moment for a copy «before settling»

@@ -100,9 +100,14 @@ struct ExchangeEnded {  // one that this peer began
   std::uint64_t exchange = 0;
   Outcome outcome = Outcome::completed;
 };
+struct ExchangeAdvanced {      // one that this peer began goes on; told at least once for every sixteenth of the arena
+  std::uint64_t exchange = 0;
+  std::uint64_t cells = 0;  // answered so far
+};
 struct ExchangeOffered {  // another peer begins one with us
   PeerId from;
   std::uint64_t exchange = 0;
+  std::uint64_t round = 0;  // the other's, where the rule counts rounds
 };
 struct AnswerEnded {  // an offer that was accepted has been served, or broke off
   PeerId from;
@@ -110,6 +115,9 @@ struct AnswerEnded {  // an offer that was accepted has been served, or broke of
   bool completed = true;  // every chunk was answered
   bool poisoned = false;  // it broke off because a chunk's values may not touch a replica
 };
+
+// This peer's own replica holds values that may not travel: NaN, infinity, or beyond 2^60.
+struct ReplicaDiverged {};
 
 struct EndRequested {};    // end the run here: settle, finish
 struct LeaveRequested {};  // leave: one last exchange, within PeerOptions::leave_limit, then goodbye
@@ -122,7 +130,7 @@ struct RewireRequested {  // a user wants the whole swarm to follow this topolog
 struct Tick {};  // next_deadline() has come
 
 using Event = std::variant<Start, Received, Unreachable, Prepared, PrepareFailed, StateAdvanced, StateArrived,
-                           StateLost, Stepped, ExchangeEnded, ExchangeOffered, AnswerEnded, EndRequested,
-                           LeaveRequested, Introduced, RewireRequested, Tick>;
+                           StateLost, Stepped, ExchangeAdvanced, ExchangeEnded, ExchangeOffered, AnswerEnded,
+                           ReplicaDiverged, EndRequested, LeaveRequested, Introduced, RewireRequested, Tick>;
 
 }  // namespace starling::gossip

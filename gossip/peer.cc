@@ -383,6 +383,13 @@ void Peer::abort_exchange(std::vector<Action>& out) {
   pacer_->hold_off(now_, options_.exchange_hold_off);
 }
 
+void Peer::handle(const ExchangeAdvanced& advanced, std::vector<Action>&) {
+  if (!in_flight_ || in_flight_->exchange != advanced.exchange) return;
+  in_flight_->deadline = now_ + exchange_limit_;
+}
+
+void Peer::handle(const ReplicaDiverged&, std::vector<Action>&) {}
+
 void Peer::handle(const ExchangeEnded& ended, std::vector<Action>& out) {
   if (!in_flight_ || in_flight_->exchange != ended.exchange) return;  // already given up
   const InFlight exchange = *in_flight_;

@@ -111,9 +111,11 @@ class Peer {
   void handle(const StateArrived&, std::vector<Action>& out);
   void handle(const StateLost&, std::vector<Action>& out);
   void handle(const Stepped&, std::vector<Action>& out);
+  void handle(const ExchangeAdvanced&, std::vector<Action>& out);
   void handle(const ExchangeEnded&, std::vector<Action>& out);
   void handle(const ExchangeOffered&, std::vector<Action>& out);
   void handle(const AnswerEnded&, std::vector<Action>& out);
+  void handle(const ReplicaDiverged&, std::vector<Action>& out);
   void handle(const EndRequested&, std::vector<Action>& out);
   void handle(const LeaveRequested&, std::vector<Action>& out);
   void handle(const Introduced&, std::vector<Action>& out);

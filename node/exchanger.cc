@@ -303,7 +303,7 @@ asio::awaitable<void> Exchanger::write_own(std::shared_ptr<Own> own) {
   offer.exchange = own->exchange;
   offer.fingerprint = fingerprint_;
   offer.arena_floats = grid.arena_floats;
-  offer.chunk_floats = static_cast<std::uint32_t>(grid.chunk_floats);
+  offer.cell_floats = static_cast<std::uint32_t>(grid.chunk_floats);
   bool good = (co_await transport::write_message(*line->link, offer)).ok();
   for (std::size_t chunk = 0; good && chunk < grid.count(); ++chunk) {
     while (!own->over && chunk - own->answered >= window) co_await own->progress.wait();
@@ -462,7 +462,7 @@ asio::awaitable<void> Exchanger::take_offer(std::shared_ptr<Server> server, wire
   }
   const auto& grid = mixer_->grid();
   if (offer.fingerprint != fingerprint_ || offer.arena_floats != grid.arena_floats ||
-      offer.chunk_floats != grid.chunk_floats) {
+      offer.cell_floats != grid.chunk_floats) {
     refuse(wire::RefusalReason::wrong_model);
     co_return;
   }

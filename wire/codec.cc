@@ -91,7 +91,7 @@ Offset<fb::Welcome> put(FlatBufferBuilder& b, const Welcome& m) {
   return fb::CreateWelcome(b, manifest, m.elapsed.count(), put(b, m.members), m.retired_samples);
 }
 Offset<fb::ExchangeOffer> put(FlatBufferBuilder& b, const ExchangeOffer& m) {
-  return fb::CreateExchangeOffer(b, m.exchange, m.fingerprint, m.arena_floats, m.chunk_floats);
+  return fb::CreateExchangeOffer(b, m.exchange, m.fingerprint, m.arena_floats, m.cell_floats, m.round);
 }
 Offset<fb::ExchangeRefusal> put(FlatBufferBuilder& b, const ExchangeRefusal& m) {
   return fb::CreateExchangeRefusal(b, m.exchange, static_cast<std::uint8_t>(m.reason));
@@ -160,9 +160,9 @@ class Reader {
     return value;
   }
 
-  std::uint32_t chunk_floats(std::uint32_t value) {
-    if (value == 0) wrong("chunk_floats", "is 0");
-    at_most(value, kChunkFloatsMax, "chunk_floats");
+  std::uint32_t chunk_floats(std::uint32_t value, const char* name) {
+    if (value == 0) wrong(name, "is 0");
+    at_most(value, kChunkFloatsMax, name);
     return value;
   }
 
@@ -253,7 +253,7 @@ Hello get(Reader& r, const fb::Hello& m) {
   return out;
 }
 Refusal get(Reader& r, const fb::Refusal& m) {
-  const auto reason = r.enumerator(m.reason(), RefusalReason::quarantined, "reason");
+  const auto reason = r.enumerator(m.reason(), RefusalReason::out_of_step, "reason");
   return {reason, r.text(m.text(), kTextBytesMax, "text")};
 }
 Ping get(Reader& r, const fb::Ping& m) {
@@ -302,13 +302,13 @@ Welcome get(Reader& r, const fb::Welcome& m) {
 }
 ExchangeOffer get(Reader& r, const fb::ExchangeOffer& m) {
   return {m.exchange(), m.fingerprint(), r.at_most(m.arena_floats(), kArenaFloatsMax, "arena_floats"),
-          r.chunk_floats(m.chunk_floats())};
+          r.chunk_floats(m.cell_floats(), "cell_floats"), m.round()};
 }
 ExchangeRefusal get(Reader& r, const fb::ExchangeRefusal& m) {
-  return {m.exchange(), r.enumerator(m.reason(), RefusalReason::quarantined, "reason")};
+  return {m.exchange(), r.enumerator(m.reason(), RefusalReason::out_of_step, "reason")};
 }
 StateRequest get(Reader& r, const fb::StateRequest& m) {
-  return {m.fingerprint(), r.chunk_floats(m.chunk_floats()),
+  return {m.fingerprint(), r.chunk_floats(m.chunk_floats(), "chunk_floats"),
           r.at_most(m.first_chunk(), kArenaFloatsMax, "first_chunk")};
 }
 StateHead get(Reader& r, const fb::StateHead& m) {

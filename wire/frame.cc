@@ -1,6 +1,7 @@
 #include "wire/frame.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "base/hash.h"
@@ -16,7 +17,7 @@ constexpr std::size_t kMagicAt = 0, kVersionAt = 4, kKindAt = 5, kZeroAt = 6, kB
                       kChecksumAt = 16;
 // Offsets within the chunk head.
 constexpr std::size_t kExchangeAt = 0, kOffsetAt = 8, kFloatsAt = 16, kChunkKindAt = 20, kPayloadAt = 21,
-                      kChunkZeroAt = 22, kWeightAt = 24, kChunkZero2At = 28;
+                      kChunkZeroAt = 22, kWeightAt = 24, kEntriesAt = 28, kSequenceAt = 32;
 
 FrameError refuse(FrameFault fault, std::string sentence) {
   return {{std::move(sentence)}, fault};
@@ -78,9 +79,9 @@ std::uint64_t control_checksum(Bytes frame_start, Bytes body) {
   return hash64(body, hash64(frame_start.first(kHashedHeaderBytes)));
 }
 
-std::uint64_t chunk_checksum(std::span<const std::byte, kChunkPrefixBytes> prefix, Bytes floats) {
+std::uint64_t chunk_checksum(std::span<const std::byte, kChunkPrefixBytes> prefix, Bytes values) {
   const Bytes head = prefix.subspan<kFrameHeaderBytes, kChunkHeadBytes>();
-  return hash64(floats, hash64(head, hash64(prefix.first<kHashedHeaderBytes>())));
+  return hash64(values, hash64(head, hash64(prefix.first<kHashedHeaderBytes>())));
 }
 
 void write_control_header(Bytes body, std::span<std::byte, kFrameHeaderBytes> header) {
@@ -89,18 +90,41 @@ void write_control_header(Bytes body, std::span<std::byte, kFrameHeaderBytes> he
   store(header.data() + kChecksumAt, control_checksum(header, body));
 }
 
-void write_chunk_prefix(const ChunkHead& head, Bytes floats, std::span<std::byte, kChunkPrefixBytes> prefix) {
-  STARLING_CHECK(head.floats <= kChunkFloatsMax && floats.size() == head.floats * sizeof(float));
-  write_header(FrameKind::chunk, static_cast<std::uint32_t>(kChunkHeadBytes + floats.size()), prefix.data());
+bool payload_fits(const ChunkHead& head, std::size_t bytes) {
+  const std::size_t floats = head.floats, entries = head.entries;
+  if (head.payload != Payload::top_k && entries != 0) return false;
+  switch (head.payload) {
+    case Payload::f32:
+      return bytes == floats * sizeof(float);
+    case Payload::bf16:
+      return bytes == floats * sizeof(std::uint16_t);
+    case Payload::int8:
+      return bytes == floats + sizeof(float) * ((floats + kInt8BlockFloats - 1) / kInt8BlockFloats);
+    case Payload::top_k: {
+      const std::size_t values = entries * sizeof(float);
+      const bool with_places = bytes == values + entries * sizeof(std::uint32_t);
+      return entries > 0 && entries <= floats && (with_places || bytes == values);
+    }
+    case Payload::none:
+      return bytes == 0;
+  }
+  return false;
+}
+
+void write_chunk_prefix(const ChunkHead& head, Bytes values, std::span<std::byte, kChunkPrefixBytes> prefix) {
+  STARLING_CHECK(head.floats > 0 && head.floats <= kChunkFloatsMax && payload_fits(head, values.size()));
+  write_header(FrameKind::chunk, static_cast<std::uint32_t>(kChunkHeadBytes + values.size()), prefix.data());
   std::byte* p = prefix.data() + kFrameHeaderBytes;
-  std::fill_n(p, kChunkHeadBytes, std::byte{0});
   store(p + kExchangeAt, head.exchange);
   store(p + kOffsetAt, head.offset);
   store(p + kFloatsAt, head.floats);
   store(p + kChunkKindAt, head.kind);
   store(p + kPayloadAt, head.payload);
+  store(p + kChunkZeroAt, std::uint16_t{0});
   store(p + kWeightAt, head.weight);
-  store(prefix.data() + kChecksumAt, chunk_checksum(prefix, floats));
+  store(p + kEntriesAt, head.entries);
+  store(p + kSequenceAt, head.sequence);
+  store(prefix.data() + kChecksumAt, chunk_checksum(prefix, values));
 }
 
 FrameResult<ChunkHead> parse_chunk_head(std::span<const std::byte, kChunkHeadBytes> bytes,
@@ -115,27 +139,32 @@ FrameResult<ChunkHead> parse_chunk_head(std::span<const std::byte, kChunkHeadByt
   head.offset = load<std::uint64_t>(p + kOffsetAt);
   head.floats = load<std::uint32_t>(p + kFloatsAt);
   const auto kind = load<std::uint8_t>(p + kChunkKindAt);
-  head.payload = load<std::uint8_t>(p + kPayloadAt);
+  const auto payload = load<std::uint8_t>(p + kPayloadAt);
   head.weight = load<float>(p + kWeightAt);
+  head.entries = load<std::uint32_t>(p + kEntriesAt);
+  head.sequence = load<std::uint64_t>(p + kSequenceAt);
 
   if (kind > static_cast<std::uint8_t>(ChunkKind::state))
     return malformed("a chunk of unknown kind " + std::to_string(kind));
   head.kind = static_cast<ChunkKind>(kind);
-  if (head.payload != 0) return malformed("a chunk of unknown payload " + std::to_string(head.payload));
-  if (load<std::uint16_t>(p + kChunkZeroAt) != 0 ||
-      std::any_of(p + kChunkZero2At, p + kChunkHeadBytes, [](std::byte b) { return b != std::byte{0}; })) {
+  if (payload > static_cast<std::uint8_t>(Payload::none))
+    return malformed("a chunk of unknown payload " + std::to_string(payload));
+  head.payload = static_cast<Payload>(payload);
+  if (load<std::uint16_t>(p + kChunkZeroAt) != 0)
     return malformed("a chunk head with reserved bytes that are not zero");
-  }
-  if (head.floats > kChunkFloatsMax ||
-      kChunkHeadBytes + std::size_t{head.floats} * sizeof(float) != body_bytes) {
+  if (head.floats == 0 || head.floats > kChunkFloatsMax)
+    return malformed("a chunk of " + std::to_string(head.floats) + " floats");
+  if (body_bytes < kChunkHeadBytes || !payload_fits(head, body_bytes - kChunkHeadBytes)) {
     return malformed("a chunk of " + std::to_string(head.floats) + " floats in a body of " +
                      std::to_string(body_bytes) + " bytes");
   }
   if (head.offset > UINT64_MAX - head.floats) return malformed("a chunk whose end lies beyond 2^64 floats");
-  const bool reply = head.kind == ChunkKind::reply;
-  const bool weight_known = head.weight == 0.0F || (reply && (head.weight == 0.25F || head.weight == 0.5F));
-  if (!weight_known) return malformed("a chunk of weight " + std::to_string(head.weight));
-  if (head.floats == 0 && !(reply && head.weight == 0.0F)) return malformed("a chunk without floats");
+  if (!std::isfinite(head.weight) || head.weight < 0)
+    return malformed("a chunk of weight " + std::to_string(head.weight));
+  if (head.kind == ChunkKind::state &&
+      (head.payload != Payload::f32 || head.weight != 0 || head.sequence != 0)) {
+    return malformed("a piece of a first copy that is not plain float32");
+  }
   return head;
 }
 

@@ -1,6 +1,6 @@
 // Frames: what travels on a connection, one after the other, in both directions. A frame is a fixed header of
 // 24 bytes and a body: a control message (a FlatBuffer; wire/codec.h) or a chunk (a fixed head of 40 bytes
-// and raw floats). Whatever parses here comes from outside: a header is judged before anything is allocated
+// and its encoded values). Whatever parses here comes from outside: a header is judged before anything is allocated
 // or read for its body, and every refusal is a value with a sentence and a countable reason. docs/PROTOCOL.md
 // draws the bytes.
 #pragma once
@@ -49,24 +49,27 @@ struct FrameHeader {
 };
 
 // The checksum chains XXH3-64 through its seed: hash(body, hash(header's first 16 bytes)) of a control frame,
-// and hash(floats, hash(chunk head, hash(header's first 16 bytes))) of a chunk, so that a chunk needs no copy
+// and hash(values, hash(chunk head, hash(header's first 16 bytes))) of a chunk, so that a chunk needs no copy
 // to be hashed. `frame_start` is the header's first 16 bytes or more.
 std::uint64_t control_checksum(Bytes frame_start, Bytes body);
 // `prefix` is the frame header and the chunk head, side by side.
-std::uint64_t chunk_checksum(std::span<const std::byte, kChunkPrefixBytes> prefix, Bytes floats);
+std::uint64_t chunk_checksum(std::span<const std::byte, kChunkPrefixBytes> prefix, Bytes values);
 
 // Writes the header of a control frame in front of its body.
 // REQUIRES: body.size() <= kControlBodyBytesMax.
 void write_control_header(Bytes body, std::span<std::byte, kFrameHeaderBytes> header);
 
-// Writes frame header and chunk head of a chunk whose floats lie elsewhere, and stay there.
-// REQUIRES: head.floats * 4 == floats.size(), head.floats <= kChunkFloatsMax.
-void write_chunk_prefix(const ChunkHead& head, Bytes floats, std::span<std::byte, kChunkPrefixBytes> prefix);
+// Writes frame header and chunk head of a chunk whose values lie elsewhere, and stay there.
+// REQUIRES: payload_fits(head, values.size()), 0 < head.floats <= kChunkFloatsMax.
+void write_chunk_prefix(const ChunkHead& head, Bytes values, std::span<std::byte, kChunkPrefixBytes> prefix);
+
+// Whether so many bytes can be the values of such a chunk (a top_k has two lengths: with places and without).
+bool payload_fits(const ChunkHead& head, std::size_t bytes);
 
 // Reads a chunk's head; `body_bytes` is what the frame's header said. Refuses what no peer of this version
-// says: a length that disagrees, an unknown kind or payload, an offset that overflows, a weight other than 0,
-// 1/4 or 1/2 in a reply or other than 0 elsewhere, no floats (but in a reply of weight 0), bytes set that
-// must be zero.
+// says: a length that disagrees with payload, floats and entries, an unknown kind or payload, an offset that
+// overflows, no floats, a weight that is negative or not finite, a state chunk that is not plain float32,
+// bytes set that must be zero. What a weight or a sequence may be in an exchange is the rule's affair.
 FrameResult<ChunkHead> parse_chunk_head(std::span<const std::byte, kChunkHeadBytes> bytes,
                                         std::uint32_t body_bytes);
 

@@ -99,6 +99,7 @@ enum class RefusalReason : std::uint8_t {
   same_peer,
   malformed,
   quarantined,  // the sender has time and again sent what may not touch a replica
+  out_of_step,  // the rounds of the two are too far apart for the rule
 };
 
 // The last message on a connection that is refused, or the answer to a Join or an offer that is.
@@ -182,11 +183,12 @@ struct Rewire {  // the swarm follows another topology: whoever follows an older
 
 // ---- bulk: these travel on a bulk connection, between the chunks they speak of ----
 
-struct ExchangeOffer {         // opens a pairwise exchange; the initiator's chunks follow at once
+struct ExchangeOffer {         // opens an exchange; the initiator's chunks follow at once
   std::uint64_t exchange = 0;  // unique per initiator
   std::uint64_t fingerprint = 0;
   std::uint64_t arena_floats = 0;
-  std::uint32_t chunk_floats = 0;  // every chunk but the last has this many
+  std::uint32_t cell_floats = 0;  // a chunk covers one or several whole cells of so many, the arena's last is shorter
+  std::uint64_t round = 0;        // of the initiator, where the rule counts rounds
   friend bool operator==(const ExchangeOffer&, const ExchangeOffer&) = default;
 };
 
@@ -215,18 +217,30 @@ using Message = std::variant<Hello, Refusal, Ping, PingRequest, Ack, Gossip, Dig
 // ---- chunks: raw bodies, described by a fixed header on the wire ----
 
 enum class ChunkKind : std::uint8_t {
-  offer,  // the initiator's snapshot a
-  reply,  // the responder's value, with the weight both sides use
-  state,  // a piece of a joiner's first copy
+  offer,  // what the initiator sends of the chunk
+  reply,  // what the responder answers, with the weight both sides use
+  state,  // a piece of a joiner's first copy, as float32
 };
+
+// How a chunk's values travel. n: the floats that the chunk covers.
+enum class Payload : std::uint8_t {
+  f32,    // n floats
+  bf16,   // n of the floats' upper halves
+  int8,   // a float32 scale for every block of kInt8BlockFloats, then n signed bytes
+  top_k,  // some entries: their float32 values, then, unless both sides know them, their places in the chunk (u32)
+  none,   // nothing: the chunk was taken, or nothing of it is to be mixed
+};
+inline constexpr std::uint32_t kInt8BlockFloats = 256;
 
 struct ChunkHead {
   std::uint64_t exchange = 0;  // 0 in a state transfer
   std::uint64_t offset = 0;    // of the first float, from the arena's start
-  std::uint32_t floats = 0;
+  std::uint32_t floats = 0;    // of the arena that the chunk covers, however few travel
   ChunkKind kind = ChunkKind::offer;
-  std::uint8_t payload = 0;  // 0: float32
-  float weight = 0;          // of a reply: 0, 1/4 or 1/2
+  Payload payload = Payload::f32;
+  float weight = 0;            // what the rule makes of it; 0 in a state transfer
+  std::uint32_t entries = 0;   // of a top_k, else 0
+  std::uint64_t sequence = 0;  // what the rule makes of it
   friend bool operator==(const ChunkHead&, const ChunkHead&) = default;
 };
 

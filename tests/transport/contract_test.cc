@@ -27,7 +27,7 @@ asio::awaitable<LinkStatus> send_chunks(LinkPtr link, std::uint32_t floats, std:
   std::vector<float> values(floats);
   for (std::uint64_t k = 0; k < count; ++k) {
     for (std::uint32_t i = 0; i < floats; ++i) values[i] = sign * static_cast<float>((i + 31 * k) % 4093);
-    const wire::ChunkHead head{9, k * floats, floats, wire::ChunkKind::state, 0, 0};
+    const wire::ChunkHead head{9, k * floats, floats, wire::ChunkKind::state};
     const LinkStatus sent = co_await write_chunk(*link, head, std::as_bytes(std::span(values)));
     if (!sent.ok()) co_return sent.error();
   }
@@ -41,7 +41,7 @@ asio::awaitable<std::uint64_t> receive_chunks(LinkPtr link, std::uint32_t floats
   for (std::uint64_t k = 0; k < count; ++k) {
     const auto frame = co_await link->read();
     if (!frame.ok() || frame->kind != wire::FrameKind::chunk) co_return k;
-    if (frame->chunk != wire::ChunkHead{9, k * floats, floats, wire::ChunkKind::state, 0, 0}) co_return k;
+    if (frame->chunk != wire::ChunkHead{9, k * floats, floats, wire::ChunkKind::state}) co_return k;
     if (reinterpret_cast<std::uintptr_t>(frame->body.data()) % 64 != 0) co_return k;
     if (frame->body.size() != floats * sizeof(float)) co_return k;
     for (std::uint32_t i = 0; i < floats; ++i) values[i] = sign * static_cast<float>((i + 31 * k) % 4093);
@@ -227,7 +227,7 @@ TEST_CASE("a chunk with a right checksum and an impossible head is malformed") {
   const float value = 1;
   std::array<std::byte, wire::kChunkPrefixBytes> prefix;
   const Bytes floats = std::as_bytes(std::span(&value, 1));
-  wire::write_chunk_prefix({1, 0, 1, wire::ChunkKind::reply, 0, 0.75F}, floats, prefix);
+  wire::write_chunk_prefix({1, 0, 1, wire::ChunkKind::state, wire::Payload::f32, 0.75F}, floats, prefix);
   REQUIRE(world.run(ends.near->write(prefix, floats)).ok());
   CHECK(kind_read(world, ends.far) == LinkErrorKind::malformed);
 }

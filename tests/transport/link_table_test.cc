@@ -404,7 +404,7 @@ TEST_CASE("bulk connections are handed over after the handshake and belong to th
   REQUIRE(world.run(write_message(*dialled->link, offer)).ok());
   const std::vector<float> floats = {1, 2, 3};
   REQUIRE(world
-              .run(write_chunk(*dialled->link, {1, 0, 3, wire::ChunkKind::offer, 0, 0},
+              .run(write_chunk(*dialled->link, {1, 0, 3, wire::ChunkKind::offer},
                                std::as_bytes(std::span(floats))))
               .ok());
   const auto heard = world.run(read_message(*b.bulk[0].link));

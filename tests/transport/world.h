@@ -117,7 +117,7 @@ inline std::vector<std::byte> chunk_frame(std::uint32_t floats, std::uint64_t ex
     values[i] = static_cast<float>(i % 1000) + static_cast<float>(exchange);
   const Bytes raw = std::as_bytes(std::span(values));
   std::vector<std::byte> frame(wire::kChunkPrefixBytes + raw.size());
-  wire::write_chunk_prefix({exchange, 0, floats, wire::ChunkKind::offer, 0, 0}, raw,
+  wire::write_chunk_prefix({exchange, 0, floats, wire::ChunkKind::offer}, raw,
                            std::span(frame).first<wire::kChunkPrefixBytes>());
   std::memcpy(frame.data() + wire::kChunkPrefixBytes, raw.data(), raw.size());
   return frame;

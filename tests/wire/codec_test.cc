@@ -111,8 +111,8 @@ TEST_CASE("values that no enumeration has are refused") {
   m = good_member();
   m.phase = static_cast<Phase>(200);
   CHECK(refusal_of(Gossip{{good_member(), m}, true}) == "a Gossip whose phase is unknown (200)");
-  CHECK_FALSE(comes_back(Refusal{static_cast<RefusalReason>(8), "no"}));
-  CHECK_FALSE(comes_back(ExchangeRefusal{1, static_cast<RefusalReason>(8)}));
+  CHECK_FALSE(comes_back(Refusal{static_cast<RefusalReason>(9), "no"}));
+  CHECK_FALSE(comes_back(ExchangeRefusal{1, static_cast<RefusalReason>(9)}));
   CHECK_FALSE(comes_back(Digest{std::vector<std::uint64_t>(kDigestBuckets - 1)}));
   CHECK_FALSE(comes_back(Digest{std::vector<std::uint64_t>(kDigestBuckets + 1)}));
   CHECK_FALSE(comes_back(Hello{"s", PeerId{1}, "n", {"h", 1}, static_cast<Purpose>(2)}));

@@ -43,16 +43,41 @@ bool accepted(Bytes frame) {
   return parse_chunk_head(body.first<kChunkHeadBytes>(), header->body_bytes).ok();
 }
 
-std::vector<std::byte> chunk_frame(const ChunkHead& head, const std::vector<float>& floats) {
-  const Bytes raw = std::as_bytes(std::span(floats));
-  std::vector<std::byte> frame(kChunkPrefixBytes + raw.size());
-  write_chunk_prefix(head, raw, std::span(frame).first<kChunkPrefixBytes>());
-  std::copy(raw.begin(), raw.end(), frame.begin() + kChunkPrefixBytes);
+std::vector<std::byte> chunk_frame(const ChunkHead& head, Bytes values) {
+  std::vector<std::byte> frame(kChunkPrefixBytes + values.size());
+  write_chunk_prefix(head, values, std::span(frame).first<kChunkPrefixBytes>());
+  std::copy(values.begin(), values.end(), frame.begin() + kChunkPrefixBytes);
   return frame;
 }
 
+std::vector<std::byte> chunk_frame(const ChunkHead& head, const std::vector<float>& floats) {
+  return chunk_frame(head, std::as_bytes(std::span(floats)));
+}
+
 ChunkHead some_head(std::uint32_t floats) {
-  return {77, 4096, floats, ChunkKind::reply, 0, 0.25F};
+  return {77, 4096, floats, ChunkKind::reply, Payload::f32, 0.25F, 0, 5};
+}
+
+constexpr Payload kPayloads[] = {Payload::f32, Payload::bf16, Payload::int8, Payload::top_k, Payload::none};
+
+// What docs/PROTOCOL.md says of a chunk's length, again.
+std::size_t bytes_of(Payload payload, std::size_t floats, std::size_t entries, bool places) {
+  switch (payload) {
+    case Payload::f32:
+      return 4 * floats;
+    case Payload::bf16:
+      return 2 * floats;
+    case Payload::int8: {
+      std::size_t blocks = 0;
+      for (std::size_t begin = 0; begin < floats; begin += 256) ++blocks;
+      return floats + 4 * blocks;
+    }
+    case Payload::top_k:
+      return (places ? 8 : 4) * entries;
+    case Payload::none:
+      return 0;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -81,12 +106,18 @@ TEST_CASE("every chunk head that may be sent comes back as it was") {
   for (int i = 0; i < 2000; ++i) {
     ChunkHead head;
     head.exchange = r.bits();
-    head.floats = static_cast<std::uint32_t>(1 + r.below(64));
+    head.floats = static_cast<std::uint32_t>(1 + r.below(600));
     head.offset = r.bits() >> 1;
     head.kind = static_cast<ChunkKind>(r.below(3));
-    if (head.kind == ChunkKind::reply) head.weight = 0.25F * static_cast<float>(r.below(3));
-    const std::vector<float> floats(head.floats, 1.5F);
-    const auto frame = chunk_frame(head, floats);
+    if (head.kind != ChunkKind::state) {
+      head.payload = kPayloads[r.below(5)];
+      head.weight = static_cast<float>(r.uniform());
+      head.sequence = r.bits();
+    }
+    if (head.payload == Payload::top_k) head.entries = static_cast<std::uint32_t>(1 + r.below(head.floats));
+    const std::vector<std::byte> values(bytes_of(head.payload, head.floats, head.entries, r.chance(0.5)),
+                                        std::byte{7});
+    const auto frame = chunk_frame(head, values);
     REQUIRE(accepted(frame));
     const auto parsed = parse_chunk_head(Bytes(frame).subspan<kFrameHeaderBytes, kChunkHeadBytes>(),
                                          static_cast<std::uint32_t>(frame.size() - kFrameHeaderBytes));
@@ -142,60 +173,60 @@ TEST_CASE("a chunk head that no peer says is refused") {
   std::array<std::byte, kChunkPrefixBytes> prefix;
   const std::vector<float> floats(8, 2.0F);
   const std::uint32_t body_bytes = kChunkHeadBytes + 32;
-  const auto parse = [&](const ChunkHead& head) {
-    write_chunk_prefix(head, std::as_bytes(std::span(floats)), prefix);
-    return parse_chunk_head(std::span(prefix).subspan<kFrameHeaderBytes, kChunkHeadBytes>(), body_bytes);
-  };
-  REQUIRE(parse(some_head(8)).ok());
-
-  ChunkHead head = some_head(8);
-  for (const float weight : {0.3F, -0.25F, 1.0F, std::numeric_limits<float>::quiet_NaN(),
-                             std::numeric_limits<float>::infinity()}) {
-    head.weight = weight;
-    CHECK_FALSE(parse(head).ok());
-  }
-  head = some_head(8);
-  head.kind = ChunkKind::offer;  // carries no weight
-  CHECK_FALSE(parse(head).ok());
-  head.kind = static_cast<ChunkKind>(3);
-  head.weight = 0;
-  CHECK_FALSE(parse(head).ok());
-  head = some_head(8);
-  head.payload = 1;
-  CHECK_FALSE(parse(head).ok());
-  head = some_head(8);
-  head.offset = std::numeric_limits<std::uint64_t>::max() - 7;
-  CHECK_FALSE(parse(head).ok());
-  --head.offset;
-  CHECK(parse(head).ok());
-
-  CHECK(parse(some_head(8)).ok());
-  for (const std::size_t reserved : {22, 23, 28, 35, 39}) {
-    auto copy = prefix;
-    copy[kFrameHeaderBytes + reserved] = std::byte{1};
-    CHECK_FALSE(
-        parse_chunk_head(std::span(copy).subspan<kFrameHeaderBytes, kChunkHeadBytes>(), body_bytes).ok());
-  }
   const auto chunk_head = std::span(prefix).subspan<kFrameHeaderBytes, kChunkHeadBytes>();
+  write_chunk_prefix(some_head(8), std::as_bytes(std::span(floats)), prefix);
+  const auto good = prefix;
+  REQUIRE(parse_chunk_head(chunk_head, body_bytes).ok());
+  // Sets one field, found by its place as docs/PROTOCOL.md draws it.
+  const auto refused = [&](std::size_t place, auto value) {
+    prefix = good;
+    store(prefix.data() + kFrameHeaderBytes + place, value);
+    return !parse_chunk_head(chunk_head, body_bytes).ok();
+  };
+
+  for (const float weight : {-0.25F, -std::numeric_limits<float>::infinity(),
+                             std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+    CHECK(refused(24, weight));
+  CHECK_FALSE(refused(24, 3.0F));  // for the rule to judge
+  CHECK(refused(20, std::uint8_t{3}));
+  CHECK(refused(20, std::uint8_t{2}));  // a state chunk with a weight and a sequence
+  CHECK(refused(21, std::uint8_t{5}));
+  for (std::uint8_t payload = 1; payload < 5; ++payload) CHECK(refused(21, payload));  // of other lengths
+  CHECK(refused(22, std::uint16_t{1}));
+  CHECK(refused(22, std::uint16_t{0x100}));
+  CHECK(refused(28, std::uint32_t{1}));  // entries of what is no top_k
+  CHECK(refused(8, std::numeric_limits<std::uint64_t>::max() - 7));
+  CHECK_FALSE(refused(8, std::numeric_limits<std::uint64_t>::max() - 8));
+  CHECK(refused(16, std::uint32_t{0}));
+  // A count of floats whose bytes overflow 32 bits to the right number.
+  CHECK(refused(16, std::uint32_t{0x40000008}));
+  prefix = good;
   CHECK_FALSE(parse_chunk_head(chunk_head, body_bytes - 4).ok());
   CHECK_FALSE(parse_chunk_head(chunk_head, body_bytes + 1).ok());
   CHECK_FALSE(parse_chunk_head(chunk_head, kChunkHeadBytes).ok());
-  // A count of floats whose bytes overflow 32 bits to the right number.
-  store(prefix.data() + kFrameHeaderBytes + 16, std::uint32_t{0x40000008});
-  CHECK_FALSE(parse_chunk_head(chunk_head, body_bytes).ok());
+  CHECK_FALSE(parse_chunk_head(chunk_head, 0).ok());
 }
 
-TEST_CASE("only a reply that mixes nothing may carry no floats") {
-  const auto parse = [](const ChunkHead& head) {
-    std::array<std::byte, kChunkPrefixBytes> prefix;
-    write_chunk_prefix(head, {}, prefix);
-    return parse_chunk_head(std::span(prefix).subspan<kFrameHeaderBytes, kChunkHeadBytes>(), kChunkHeadBytes)
-        .ok();
-  };
-  CHECK(parse({1, 0, 0, ChunkKind::reply, 0, 0}));
-  CHECK_FALSE(parse({1, 0, 0, ChunkKind::reply, 0, 0.5F}));
-  CHECK_FALSE(parse({1, 0, 0, ChunkKind::offer, 0, 0}));
-  CHECK_FALSE(parse({0, 0, 0, ChunkKind::state, 0, 0}));
+TEST_CASE("a payload has the length that its floats and entries give it, and no other") {
+  ChunkHead head = some_head(0);
+  for (const std::uint32_t floats : {1U, 255U, 256U, 257U, 8192U, kChunkFloatsMax}) {
+    for (const Payload payload : kPayloads) {
+      head.floats = floats;
+      head.payload = payload;
+      head.entries = payload == Payload::top_k ? (floats + 99) / 100 : 0;
+      const std::size_t with = bytes_of(payload, floats, head.entries, true);
+      const std::size_t without = bytes_of(payload, floats, head.entries, false);
+      for (const std::size_t bytes : {with, without}) {
+        CHECK(payload_fits(head, bytes));
+        CHECK_FALSE(payload_fits(head, bytes + 1));
+        CHECK_FALSE(payload_fits(head, bytes - 1));
+      }
+      head.entries = payload == Payload::top_k ? 0 : 1;
+      CHECK_FALSE(payload_fits(head, bytes_of(payload, floats, head.entries, true)));
+      head.entries = floats + 1;
+      CHECK_FALSE(payload_fits(head, bytes_of(payload, floats, head.entries, true)));
+    }
+  }
 }
 
 TEST_CASE("a frame with any one byte changed is refused") {

@@ -79,7 +79,7 @@ inline Message random_message(Random& r, std::size_t index) {
       return Hello{random_text(r, kNameBytesMax), random_id(r), random_text(r, kNameBytesMax),
                    random_address(r), static_cast<Purpose>(r.below(2))};
     case 1:
-      return Refusal{static_cast<RefusalReason>(r.below(8)), random_text(r, kTextBytesMax)};
+      return Refusal{static_cast<RefusalReason>(r.below(9)), random_text(r, kTextBytesMax)};
     case 2:
       return Ping{r.bits(), PeerId{r.bits()}, random_members(r)};
     case 3:
@@ -108,9 +108,9 @@ inline Message random_message(Random& r, std::size_t index) {
     case 10:
       return Leave{random_member(r)};
     case 11:
-      return ExchangeOffer{r.bits(), r.bits(), r.below(kArenaFloatsMax + 1), random_chunk_floats(r)};
+      return ExchangeOffer{r.bits(), r.bits(), r.below(kArenaFloatsMax + 1), random_chunk_floats(r), r.bits()};
     case 12:
-      return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(8))};
+      return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(9))};
     case 13:
       return StateRequest{r.bits(), random_chunk_floats(r), r.below(kArenaFloatsMax + 1)};
     case 14:

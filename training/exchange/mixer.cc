@@ -1,0 +1,65 @@
+#include "training/exchange/mixer.h"
+
+#include <algorithm>
+
+namespace starling::training {
+
+std::size_t CellGrid::floats(std::size_t cell) const {
+  if (cell >= count()) return 0;
+  return std::min(cell_floats, arena_floats - offset(cell));
+}
+
+const char* name(Fault fault) {
+  static constexpr std::array<const char*, kFaults> kNames = {
+      "shape", "weight", "sequence", "late", "not finite", "too large", "far off", "own replica"};
+  return kNames[static_cast<std::size_t>(fault)];
+}
+
+std::size_t Mixer::floats(Cells cells) const {
+  const std::size_t end = std::min(grid_.arena_floats, grid_.offset(cells.first + cells.count));
+  return end - std::min(end, grid_.offset(cells.first));
+}
+
+MixResult<Parcel> Mixer::lend(const Session& session, Cells cells, MutableBytes room) {
+  auto parcel = do_lend(session, cells, room);
+  if (!parcel) ++counters_.refused[static_cast<std::size_t>(parcel.error().fault)];
+  return parcel;
+}
+
+MixResult<Mixed> Mixer::complete(const Session& session, const Parcel& sent, const Parcel& reply) {
+  auto mixed = do_complete(session, sent, reply);
+  if (!mixed) {
+    ++counters_.refused[static_cast<std::size_t>(mixed.error().fault)];
+  } else if (reply.payload != Payload::none && sent.offset + sent.floats == grid_.arena_floats) {
+    mixes_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return mixed;
+}
+
+MixResult<Parcel> Mixer::answer(const Session& session, const Parcel& offer, MutableBytes room) {
+  auto reply = do_answer(session, offer, room);
+  if (!reply) {
+    ++counters_.refused[static_cast<std::size_t>(reply.error().fault)];
+    return reply;
+  }
+  ++counters_.answered;
+  if (offer.payload != Payload::none && offer.offset + offer.floats == grid_.arena_floats)
+    mixes_.fetch_add(1, std::memory_order_relaxed);
+  return reply;
+}
+
+MixResult<Cells> Mixer::cells_of(const Parcel& parcel) const {
+  const std::size_t first = parcel.offset / grid_.cell_floats;
+  const std::size_t end = parcel.offset + parcel.floats;
+  const bool begins = parcel.offset % grid_.cell_floats == 0 && parcel.offset < grid_.arena_floats;
+  const bool ends = end == grid_.arena_floats || (end < grid_.arena_floats && end % grid_.cell_floats == 0);
+  if (parcel.floats == 0 || !begins || !ends) {
+    return MixError{{"a chunk of the floats [" + std::to_string(parcel.offset) + ", " + std::to_string(end) +
+                     ") of " + std::to_string(grid_.arena_floats) + "; chunks are whole cells of " +
+                     std::to_string(grid_.cell_floats)},
+                    Fault::shape};
+  }
+  return Cells{first, (end + grid_.cell_floats - 1) / grid_.cell_floats - first};
+}
+
+}  // namespace starling::training
