@@ -346,6 +346,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   summary.topology = experiment.topology;
   summary.spectral_gap = topologies::spectral_gap(rules->topology.among(experiment.peers));
   summary.rule = experiment.rule;
+  summary.payload = experiment.payload;
   summary.samples = world.samples();
   summary.seconds = seen > 0 ? to_seconds(last_step - *world.training_began()) : 0;
   summary.samples_per_second =

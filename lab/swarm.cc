@@ -512,6 +512,7 @@ training::Summary Swarm::summarize(const Judgement& judgement) {
   summary.peers = experiment_.peers;
   summary.topology = experiment_.topology;
   summary.rule = experiment_.rule;
+  summary.payload = experiment_.payload;
   if (const auto topology = topologies::Topology::parse(experiment_.topology))
     summary.spectral_gap = topologies::spectral_gap(topology->among(experiment_.peers));
 
@@ -548,11 +549,7 @@ training::Summary Swarm::summarize(const Judgement& judgement) {
     record.state = member.final_state;
     summary.per_peer.push_back(record);
 
-    const training::ExchangeCounts& counts = member.report.exchanges;
-    summary.exchanges.completed += counts.completed;
-    summary.exchanges.aborted += counts.aborted;
-    summary.exchanges.rejected += counts.rejected;
-    summary.exchanges.half_applied_chunks += counts.half_applied_chunks;
+    summary.exchanges += member.report.exchanges;
     summary.bytes_sent += member.report.bytes_sent;
     if (score && member.final_state == "finished") {
       summary.accuracy_min = std::min(summary.accuracy_min.value_or(1), score->accuracy);

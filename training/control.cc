@@ -53,6 +53,16 @@ class Fields {
     }
   }
 
+  void read(const char* key, std::map<std::string, std::uint64_t>& out) {
+    const Json* field = find(key);
+    if (field == nullptr) return;
+    if (!field->is_object()) return refuse(key, "an object");
+    for (const auto& [name, count] : field->items()) {
+      if (!count.is_number_unsigned()) return refuse(key, "an object of whole numbers");
+      out[name] = count.get<std::uint64_t>();
+    }
+  }
+
   const std::string& error() const { return error_; }
 
  private:
@@ -88,7 +98,8 @@ std::string to_json(const PeerReport& report) {
   object["exchanges"] = {{"completed", report.exchanges.completed},
                          {"aborted", report.exchanges.aborted},
                          {"rejected", report.exchanges.rejected},
-                         {"half_applied_chunks", report.exchanges.half_applied_chunks}};
+                         {"half_applied_chunks", report.exchanges.half_applied_chunks},
+                         {"refused_chunks", Json(report.exchanges.refused_chunks)}};
   object["answered"] = report.answered;
   if (report.snapshot != 0) object["snapshot"] = report.snapshot;
   if (!report.path.empty()) object["path"] = report.path;
@@ -134,6 +145,7 @@ Result<PeerReport> parse_report(std::string_view line) {
     counts.read("aborted", report.exchanges.aborted);
     counts.read("rejected", report.exchanges.rejected);
     counts.read("half_applied_chunks", report.exchanges.half_applied_chunks);
+    counts.read("refused_chunks", report.exchanges.refused_chunks);
     if (!counts.error().empty()) return Error{counts.error()};
   }
   return report;

@@ -35,6 +35,15 @@ Json to_object(const PeerRecord& peer) {
 
 }  // namespace
 
+ExchangeCounts& ExchangeCounts::operator+=(const ExchangeCounts& other) {
+  completed += other.completed;
+  aborted += other.aborted;
+  rejected += other.rejected;
+  half_applied_chunks += other.half_applied_chunks;
+  for (const auto& [reason, count] : other.refused_chunks) refused_chunks[reason] += count;
+  return *this;
+}
+
 std::string to_json(const Summary& summary) {
   Json json = {{"name", summary.name},
                {"mode", summary.mode},
@@ -46,6 +55,7 @@ std::string to_json(const Summary& summary) {
                {"topology", summary.topology},
                {"spectral_gap", number(summary.spectral_gap)},
                {"rule", summary.rule},
+               {"payload", summary.payload},
                {"seconds", number(summary.seconds)},
                {"wall_seconds", number(summary.wall_seconds)},
                {"samples", summary.samples},
@@ -60,7 +70,8 @@ std::string to_json(const Summary& summary) {
   json["exchanges"] = {{"completed", summary.exchanges.completed},
                        {"aborted", summary.exchanges.aborted},
                        {"rejected", summary.exchanges.rejected},
-                       {"half_applied_chunks", summary.exchanges.half_applied_chunks}};
+                       {"half_applied_chunks", summary.exchanges.half_applied_chunks},
+                       {"refused_chunks", Json(summary.exchanges.refused_chunks)}};
   json["bytes_sent"] = summary.bytes_sent;
   if (summary.trace_hash) json["trace_hash"] = *summary.trace_hash;
   json["per_peer"] = Json::array();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@ namespace starling::training {
 
 struct ExchangeCounts {
   std::uint64_t completed = 0, aborted = 0, rejected = 0, half_applied_chunks = 0;
+  std::map<std::string, std::uint64_t> refused_chunks{};  // what others sent, by reason: "not_finite"
+  ExchangeCounts& operator+=(const ExchangeCounts& other);
 };
 
 struct PeerRecord {
@@ -34,7 +37,7 @@ struct Summary {
   std::uint32_t peers = 0;
   std::string topology;
   std::optional<double> spectral_gap;
-  std::string rule;
+  std::string rule, payload;
   double seconds = 0, wall_seconds = 0;
   std::uint64_t samples = 0;
   double samples_per_second = 0;

@@ -47,6 +47,7 @@ TEST_CASE("a swarm of two processes learns, and its summary has every field") {
                             "topology",
                             "spectral_gap",
                             "rule",
+                            "payload",
                             "seconds",
                             "wall_seconds",
                             "samples",

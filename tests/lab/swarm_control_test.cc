@@ -21,7 +21,7 @@ TEST_CASE("a report reads back as it was written, on one line") {
   report.samples_per_second = 614.4;
   report.loss = 0.5;
   report.distance = 0.01;
-  report.exchanges = {4, 3, 2, 1};
+  report.exchanges = {4, 3, 2, 1, {{"not_finite", 5}, {"late", 1}}};
   report.answered = 5;
   report.snapshot = 7;
   report.path = "a folder/with \"quotes\"\nand lines";
@@ -34,6 +34,7 @@ TEST_CASE("a report reads back as it was written, on one line") {
   CHECK(read->path == report.path);
   CHECK(read->bytes_sent == report.bytes_sent);
   CHECK(read->answered == 5);
+  CHECK(read->exchanges.refused_chunks == report.exchanges.refused_chunks);
   CHECK(to_json(*read) == line);
 }
 
@@ -53,6 +54,8 @@ TEST_CASE("what is no report is refused with a sentence") {
         "{\"kind\":\"status\",\"steps\":1.5}", "{\"kind\":\"status\",\"steps\":\"1\"}",
         "{\"kind\":\"status\",\"members\":4294967296}", "{\"kind\":\"status\",\"loss\":\"low\"}",
         "{\"kind\":\"status\",\"exchanges\":3}", "{\"kind\":\"status\",\"exchanges\":{\"completed\":true}}",
+        "{\"kind\":\"status\",\"exchanges\":{\"refused_chunks\":{\"late\":-1}}}",
+        "{\"kind\":\"status\",\"exchanges\":{\"refused_chunks\":[]}}",
         "{\"kind\":\"status\",\"path\":[]}"}) {
     INFO(line);
     const auto read = parse_report(line);

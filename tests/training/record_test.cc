@@ -30,7 +30,7 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
   summary.seed = std::numeric_limits<std::uint64_t>::max();
   summary.accuracy = 0.984;
   summary.loss = std::numeric_limits<double>::quiet_NaN();
-  summary.exchanges = {412, 1, 2, 3};
+  summary.exchanges = {412, 1, 2, 3, {{"not_finite", 4}}};
   summary.per_peer = {{.name = "p0",
                        .steps = 470,
                        .samples = 30080,
@@ -53,6 +53,7 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
                                            "topology",
                                            "spectral_gap",
                                            "rule",
+                                           "payload",
                                            "seconds",
                                            "wall_seconds",
                                            "samples",
@@ -75,11 +76,21 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
   REQUIRE(json["loss"].is_null());
   REQUIRE(json["seconds_to_target"].is_null());
   REQUIRE(json["exchanges"].dump() ==
-          R"({"completed":412,"aborted":1,"rejected":2,"half_applied_chunks":3})");
+          R"({"completed":412,"aborted":1,"rejected":2,"half_applied_chunks":3,"refused_chunks":{"not_finite":4}})");
   REQUIRE(json["per_peer"][1]["accuracy"].is_null());
 
   summary.trace_hash = "00ff";
   REQUIRE(Json::parse(to_json(summary))["trace_hash"] == "00ff");
+}
+
+TEST_CASE("counts of exchanges add up, refused chunks by their reasons") {
+  ExchangeCounts sum{1, 2, 3, 4, {{"late", 5}}};
+  sum += {10, 20, 30, 40, {{"late", 50}, {"weight", 60}}};
+  CHECK(sum.completed == 11);
+  CHECK(sum.aborted == 22);
+  CHECK(sum.rejected == 33);
+  CHECK(sum.half_applied_chunks == 44);
+  CHECK(sum.refused_chunks == std::map<std::string, std::uint64_t>{{"late", 55}, {"weight", 60}});
 }
 
 TEST_CASE("a metrics line is one JSON object with nulls for what was not measured") {
