@@ -50,7 +50,7 @@ struct Parcel {
   float weight = 0;
   std::uint32_t entries = 0;
   std::uint64_t sequence = 0;
-  Bytes values;  // aligned to 64 bytes
+  Bytes values{};  // aligned to 64 bytes
 };
 
 // One exchange, as the core decided it: the same for all its chunks.
