@@ -29,7 +29,9 @@ struct Slot {
   std::unique_ptr<float, decltype(&std::free)> bytes;
 };
 
-class Side {
+}  // namespace
+
+class BareExchange::Side {
  public:
   Side(int socket, models::Arena& arena, bool initiator, const BareOptions& options)
       : socket_(socket),
@@ -38,10 +40,14 @@ class Side {
         options_(options),
         chunks_((arena.size() + options.chunk_floats - 1) / options.chunk_floats),
         in_(options.chunk_floats) {
-    for (std::size_t i = 0; i < options.window; ++i) slots_.emplace_back(options.chunk_floats);
+    for (std::size_t i = 0; i < options.window; ++i) {
+      slots_.emplace_back(options.chunk_floats);
+      for (float& value : slots_.back().floats(options.chunk_floats)) value = 1;
+    }
   }
 
-  void run() {
+  void exchange() {
+    sent_ = received_ = 0;
     while (received_ < chunks_ || sent_ < chunks_) {
       bool moved = false;
       while (send_some()) moved = true;
@@ -131,14 +137,12 @@ class Side {
   int socket_;
   models::Arena& arena_;
   bool initiator_;
-  const BareOptions& options_;
+  BareOptions options_;
   std::size_t chunks_;
   std::size_t sent_ = 0, sent_bytes_ = 0, received_ = 0, received_bytes_ = 0;
   Slot in_;
   std::vector<Slot> slots_;
 };
-
-}  // namespace
 
 const char* name(Stage stage) {
   switch (stage) {
@@ -154,8 +158,13 @@ const char* name(Stage stage) {
   return "";
 }
 
-void bare_exchange(int socket, models::Arena& arena, bool initiator, const BareOptions& options) {
-  Side(socket, arena, initiator, options).run();
+BareExchange::BareExchange(int socket, models::Arena& arena, bool initiator, const BareOptions& options)
+    : side_(std::make_unique<Side>(socket, arena, initiator, options)) {}
+
+BareExchange::~BareExchange() = default;
+
+void BareExchange::run() {
+  side_->exchange();
 }
 
 }  // namespace starling::bench

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "models/arena.h"
 
@@ -19,8 +20,18 @@ struct BareOptions {
   std::size_t window = 3;
 };
 
-// One exchange of the whole arena over a connected, non-blocking socket; the other process makes the other
-// side of it. Ends the program where the connection breaks.
-void bare_exchange(int socket, models::Arena& arena, bool initiator, const BareOptions& options);
+// One of the two sides, over a connected, non-blocking socket.
+class BareExchange {
+ public:
+  // REQUIRES: socket and arena outlive it.
+  BareExchange(int socket, models::Arena& arena, bool initiator, const BareOptions& options);
+  ~BareExchange();
+  // One exchange of the whole arena. Ends the program where the connection breaks.
+  void run();
+
+ private:
+  class Side;
+  std::unique_ptr<Side> side_;
+};
 
 }  // namespace starling::bench

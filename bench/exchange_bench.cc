@@ -206,11 +206,11 @@ void measure_stage(bench::Stage stage, const Options& options, std::size_t float
   const int socket = connected_socket(partner);
   models::Arena arena(floats);
   fill(arena, initiator ? 1 : 2);
-  const bench::BareOptions bare{stage, options.chunk_floats, options.window};
+  bench::BareExchange bare(socket, arena, initiator, {stage, options.chunk_floats, options.window});
   if (!initiator) {
-    for (;;) bench::bare_exchange(socket, arena, false, bare);  // until it is killed
+    for (;;) bare.run();  // until it is killed
   }
-  measure(name(stage), options, floats, partner, [&] { bench::bare_exchange(socket, arena, true, bare); });
+  measure(name(stage), options, floats, partner, [&] { bare.run(); });
 }
 
 // Runs `work` in two processes that know each other.
