@@ -32,6 +32,7 @@ struct Packet {
   std::size_t bytes = 0;       // as a frame
   PeerId sender;               // the instance that sent it
   std::uint64_t exchange = 0;  // or, of a state's copy, which attempt of the joiner's
+  std::uint64_t round = 0;     // of an offer or a refusal
   Values values;
   wire::Message message;
 };

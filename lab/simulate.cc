@@ -53,6 +53,14 @@ class TrainingLearner : public Learner {
     return place.worker->batch_size();
   }
 
+  void discard_step(std::uint32_t worker) override { places_.at(worker).loss.wait(); }
+  void renew() override {
+    for (auto& place : places_) {
+      if (place.loss.valid()) place.loss.wait();
+      place.worker->renew();
+    }
+  }
+
   double loss() const override { return smoothed_loss_; }
 
  private:

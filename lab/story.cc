@@ -21,7 +21,7 @@ const char* outcome_name(gossip::Outcome outcome) {
 }
 
 const char* notice_name(gossip::Notice::What what) {
-  static constexpr std::array<const char*, 9> kNames = {"knows of",
+  static constexpr std::array<const char*, 10> kNames = {"knows of",
                                                         "suspects",
                                                         "trusts again",
                                                         "takes for failed",
@@ -29,7 +29,8 @@ const char* notice_name(gossip::Notice::What what) {
                                                         "quarantines",
                                                         "was said to be gone and refutes it",
                                                         "waits:",
-                                                        "cannot follow the swarm's topology:"};
+                                                        "cannot follow the swarm's topology:",
+                                                         "has lost its own replica"};
   return kNames.at(static_cast<std::size_t>(what));
 }
 

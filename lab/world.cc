@@ -201,7 +201,7 @@ void World::restart(std::uint32_t i, Instant at, bool cached) {
     if (m.own) --exchanges_under_way_;
     m.own.reset();
     m.answers.clear();
-    m.training = false;
+    m.training = m.resting = false;
     m.training_since.reset();
     m.earlier_steps += std::exchange(m.steps, 0);
     m.earlier_samples += std::exchange(m.samples, 0);
@@ -423,7 +423,7 @@ void World::arrived(Connection& connection, std::uint32_t from, std::uint32_t to
       return step(to, gossip::Received{packet.sender, machines_[from]->address, std::move(packet.message)});
     }
     case Packet::Kind::offer:
-      return step(to, gossip::ExchangeOffered{packet.sender, packet.exchange});
+      return step(to, gossip::ExchangeOffered{packet.sender, packet.exchange, packet.round});
     case Packet::Kind::refusal: {
       const Machine& m = *machines_[to];
       if (m.own && m.own->exchange == packet.exchange) end_own(to, gossip::Outcome::rejected);
@@ -479,30 +479,59 @@ void World::act(std::uint32_t i, const gossip::StartTraining&) {
   m.training = true;
   m.training_since = now();
   if (!training_began_) training_began_ = now();
-  for (std::uint32_t worker = 0; worker < m.options.workers; ++worker) begin_step(i, worker);
+  m.stepping.assign(m.options.workers, false);
+  begin_steps(i);
 }
+
+// Every worker that is idle, unless training is over or rests.
+void World::begin_steps(std::uint32_t i) {
+  Machine& m = *machines_[i];
+  if (!m.training || m.resting) return;
+  for (std::uint32_t worker = 0; worker < m.options.workers; ++worker) {
+    if (!m.stepping[worker]) begin_step(i, worker);
+  }
+}
+
+void World::act(std::uint32_t i, const gossip::PauseTraining& pause) {
+  machines_[i]->resting = true;
+  if (pause.discard) ++machines_[i]->era;
+}
+
+void World::act(std::uint32_t i, const gossip::ResumeTraining& resume) {
+  Machine& m = *machines_[i];
+  m.resting = false;
+  if (resume.renewed) m.learner->renew();
+  begin_steps(i);
+}
+
+void World::act(std::uint32_t, const gossip::BeginRound&) {}
 
 void World::begin_step(std::uint32_t i, std::uint32_t worker) {
   Machine& m = *machines_[i];
+  m.stepping[worker] = true;
   m.learner->begin_step(worker, *m.arena);
   double seconds = to_seconds(m.options.step) * m.slowness(now());
   if (m.options.step_spread > 0)
     seconds *= 1 - m.options.step_spread + m.options.step_spread * m.random.exponential();
   const Duration time = std::max(Duration{1}, from_seconds(seconds));
   if (options_.watcher != nullptr) options_.watcher->step_began(i, time);
-  later(now() + time, i, [this, i, worker] { end_step(i, worker); });
+  later(now() + time, i, [this, i, worker, era = m.era] { end_step(i, worker, era); });
 }
 
-void World::end_step(std::uint32_t i, std::uint32_t worker) {
+void World::end_step(std::uint32_t i, std::uint32_t worker, std::uint64_t era) {
   Machine& m = *machines_[i];
-  if (!m.training) return;  // stopped meanwhile: the step is thrown away
+  m.stepping[worker] = false;
+  if (!m.training || era != m.era) {  // stopped, or the replica was given up: the step is thrown away
+    m.learner->discard_step(worker);
+    return begin_steps(i);
+  }
   const std::uint64_t consumed = m.learner->end_step(worker, *m.arena);
   ++m.steps;
   m.samples += consumed;
   samples_ += consumed;
   if (options_.watcher != nullptr) options_.watcher->step_ended(i);
   step(i, gossip::Stepped{m.steps, m.samples});
-  if (m.up() && m.training) begin_step(i, worker);
+  if (m.up()) begin_steps(i);
 }
 
 void World::act(std::uint32_t i, const gossip::StopTraining&) {

@@ -158,6 +158,9 @@ class World final : private NetworkHost {
   void act(std::uint32_t i, const gossip::AbortFetch&);
   void act(std::uint32_t i, const gossip::StartTraining&);
   void act(std::uint32_t i, const gossip::StopTraining&);
+  void act(std::uint32_t i, const gossip::PauseTraining& pause);
+  void act(std::uint32_t i, const gossip::ResumeTraining& resume);
+  void act(std::uint32_t i, const gossip::BeginRound& round);
   void act(std::uint32_t i, const gossip::TrainingEnded&);
   void act(std::uint32_t i, const gossip::BeginExchange& begin);
   void act(std::uint32_t i, const gossip::AbortExchange& abort);
@@ -169,8 +172,9 @@ class World final : private NetworkHost {
   template <class Happening>
   void later(Instant at, std::uint32_t i, Happening happening);
 
+  void begin_steps(std::uint32_t i);
   void begin_step(std::uint32_t i, std::uint32_t worker);
-  void end_step(std::uint32_t i, std::uint32_t worker);
+  void end_step(std::uint32_t i, std::uint32_t worker, std::uint64_t era);
   bool mutated(std::uint32_t from, std::uint32_t to, const wire::Message& message);
 
   // Bulk (world_bulk.cc).

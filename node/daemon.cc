@@ -139,6 +139,9 @@ class Daemon {
   void act(const gossip::AbortFetch&) { exchanger_->abort_fetch(); }
   void act(const gossip::StartTraining&);
   void act(const gossip::StopTraining&) { trainer_->stop(); }
+  void act(const gossip::PauseTraining& pause) { trainer_->pause(pause.discard); }
+  void act(const gossip::ResumeTraining& resume) { trainer_->resume(resume.renewed); }
+  void act(const gossip::BeginRound&) {}
   void act(const gossip::TrainingEnded&);
   void act(const gossip::BeginExchange& begin) {
     exchanger_->begin(begin.exchange, begin.partner, begin.address);

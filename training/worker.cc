@@ -46,6 +46,10 @@ void Worker::apply(models::Arena& arena) {
   arena.sgd(gradient_, velocity_, step_);
 }
 
+void Worker::renew() {
+  std::fill(velocity_.begin(), velocity_.end(), 0.0F);
+}
+
 Evaluator::Evaluator(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
                      int batch)
     : network_(plan, backend, batch, models::Purpose::evaluate),

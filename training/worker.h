@@ -39,6 +39,8 @@ class Worker {
   double compute(const float* parameters);
   // Adds the update that the last compute() led to.
   void apply(models::Arena& arena);
+  // The parameters are somebody else's from now on: what the optimizer remembers of its own is forgotten.
+  void renew();
 
   std::uint32_t batch_size() const { return static_cast<std::uint32_t>(indices_.size()); }
 

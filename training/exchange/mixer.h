@@ -113,7 +113,7 @@ class Mixer {
   // The arena has just been filled, with first parameters or a copy of somebody's: the rule begins anew.
   virtual void adopt() {}
   // The core begins a round: of a rule in lock-step the replica as it is now is what partners get, of one
-  // with outer steps an outer step is made. REQUIRES: round is one more than the last, or the first.
+  // with outer steps an outer step is made. REQUIRES: round is greater than the last.
   virtual void begin_round(std::uint64_t /*round*/) {}
 
   // Initiator. Snapshots these cells and encodes them into `room`, which must stay as it is until complete()
