@@ -5,8 +5,14 @@
 namespace starling::training {
 
 Result<MixOptions> mix_options(const Experiment& experiment) {
+  if (Status status = check_rule(experiment); !status) return status.error();
   MixOptions options;
   options.rule = experiment.rule;
+  options.top_k = experiment.top_k;
+  options.outer_rate = experiment.outer_rate;
+  options.outer_momentum = experiment.outer_momentum;
+  options.consensus_rate = experiment.consensus_rate.value_or(0);
+  options.clip = experiment.clip;
   options.seed = experiment.seed;
   if (experiment.payload == "bf16") {
     options.payload = Payload::bf16;
