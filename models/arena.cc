@@ -12,7 +12,10 @@
 
 #include "models/arena.h"
 
+#include <sys/mman.h>
+
 #include <atomic>
+#include <cstdint>
 #include <new>
 
 #include "base/check.h"
@@ -33,6 +36,17 @@ namespace starling::models {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+
+// Large pages for what lies between the two ends: a pass over tens of megabytes misses the TLB less, a tenth of the
+// time of an exchange. Where the system has none to give nothing changes.
+void ask_for_large_pages(void* begin, std::size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  constexpr std::uintptr_t kLarge = std::uintptr_t{2} << 20;
+  const auto address = reinterpret_cast<std::uintptr_t>(begin);
+  const std::uintptr_t from = (address + kLarge - 1) / kLarge * kLarge, to = (address + bytes) / kLarge * kLarge;
+  if (from < to) ::madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
+#endif
+}
 
 KEEP_RACY void copy_floats(const float* __restrict from, float* __restrict to, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) to[i] = from[i];
@@ -90,6 +104,7 @@ void Arena::Free::operator()(float* p) const {
 Arena::Arena(std::size_t size)
     : size_(size),
       data_(static_cast<float*>(::operator new[](size * sizeof(float), std::align_val_t{kAlignment}))) {
+  ask_for_large_pages(data_.get(), size * sizeof(float));
   for (std::size_t i = 0; i < size; ++i) data_[i] = 0;
 }
 

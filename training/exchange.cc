@@ -1,21 +1,11 @@
 #include "training/exchange.h"
 
 #include <algorithm>
-#include <bit>
 #include <string>
 #include <utility>
 
 namespace starling::training {
 namespace {
-
-// Whether any magnitude's bits are beyond `limit`. Floats without sign are ordered as their bits are,
-// infinity and NaN last, so this is integer arithmetic (which -ffast-math could not break): the difference's
-// sign bit says it, and two values below 2^31 cannot overflow it.
-bool any_beyond(std::span<const float> values, std::int32_t limit) {
-  std::int32_t sign = 0;
-  for (const float value : values) sign |= limit - (std::bit_cast<std::int32_t>(value) & 0x7fffffff);
-  return sign < 0;
-}
 
 // Calls pass(begin, count) for blocks of [0, n), the last one first. Workers' updates run upwards through the
 // arena: a mix that did so too could keep step with one for a whole chunk, and every element they touch
@@ -35,14 +25,6 @@ void downwards(std::size_t n, Pass pass) {
 std::size_t ChunkGrid::floats(std::size_t chunk) const {
   if (chunk >= count()) return 0;
   return std::min(chunk_floats, arena_floats - offset(chunk));
-}
-
-bool all_finite(std::span<const float> values) {
-  return !any_beyond(values, 0x7f7fffff);
-}
-
-bool all_acceptable(std::span<const float> values) {
-  return !any_beyond(values, std::bit_cast<std::int32_t>(kLargestMagnitude));
 }
 
 PairwiseMixer::PairwiseMixer(models::Arena& arena, std::size_t chunk_floats, Loss loss)

@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "models/arena.h"
+#include "training/exchange/values.h"
 
 namespace starling::training {
 
@@ -29,15 +30,6 @@ struct ChunkGrid {
   std::size_t offset(std::size_t chunk) const { return chunk * chunk_floats; }
   std::size_t floats(std::size_t chunk) const;  // 0 behind the end
 };
-
-// True if no value is NaN or infinite. One vectorised pass.
-bool all_finite(std::span<const float> values);
-
-// No value that comes from a peer may be larger in magnitude: sums and differences of values within it stay
-// finite, so no peer can make another's parameters overflow. Honest parameters are nowhere near (1.15e18).
-inline constexpr float kLargestMagnitude = 0x1p60f;
-// True if every value is within kLargestMagnitude, NaN excluded. One vectorised pass.
-bool all_acceptable(std::span<const float> values);
 
 // Why a partner's chunk was not mixed.
 struct ChunkError : Error {

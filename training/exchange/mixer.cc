@@ -9,8 +9,8 @@ std::size_t CellGrid::floats(std::size_t cell) const {
   return std::min(cell_floats, arena_floats - offset(cell));
 }
 
-const char* name(Fault fault) {
-  static constexpr std::array<const char*, kFaults> kNames = {
+const char* name(MixFault fault) {
+  static constexpr std::array<const char*, kMixFaults> kNames = {
       "shape", "weight", "sequence", "late", "not finite", "too large", "far off", "own replica"};
   return kNames[static_cast<std::size_t>(fault)];
 }
@@ -57,7 +57,7 @@ MixResult<Cells> Mixer::cells_of(const Parcel& parcel) const {
     return MixError{{"a chunk of the floats [" + std::to_string(parcel.offset) + ", " + std::to_string(end) +
                      ") of " + std::to_string(grid_.arena_floats) + "; chunks are whole cells of " +
                      std::to_string(grid_.cell_floats)},
-                    Fault::shape};
+                    MixFault::shape};
   }
   return Cells{first, (end + grid_.cell_floats - 1) / grid_.cell_floats - first};
 }

@@ -1,0 +1,33 @@
+#include "training/exchange/make.h"
+
+#include "training/exchange/pairwise.h"
+
+namespace starling::training {
+
+Result<MixOptions> mix_options(const Experiment& experiment) {
+  if (Status status = check_rule(experiment); !status) return status.error();
+  MixOptions options;
+  options.rule = experiment.rule;
+  options.top_k = experiment.top_k;
+  options.outer_rate = experiment.outer_rate;
+  options.outer_momentum = experiment.outer_momentum;
+  options.consensus_rate = experiment.consensus_rate.value_or(0);
+  options.clip = experiment.clip;
+  options.seed = experiment.seed;
+  if (experiment.payload == "bf16") {
+    options.payload = Payload::bf16;
+  } else if (experiment.payload == "int8") {
+    options.payload = Payload::int8;
+  } else if (experiment.payload == "top-k") {
+    options.payload = Payload::top_k;
+  } else if (experiment.payload != "f32") {
+    return Error{"gossip.payload: '" + experiment.payload + "' is none of f32, bf16, int8 and top-k"};
+  }
+  return options;
+}
+
+std::unique_ptr<Mixer> make_mixer(models::Arena& arena, const MixOptions& options) {
+  return std::make_unique<Pairwise>(arena, options);
+}
+
+}  // namespace starling::training
