@@ -337,7 +337,11 @@ void Peer::handle(const ReplicaDiverged&, std::vector<Action>& out) {
   recover_by_ = now_ + options_.recovery_limit;
   out.push_back(Notice{Notice::What::diverged, {}, {}});
   out.push_back(PauseTraining{true});
-  if (in_flight_) abort_exchange(out);
+  if (in_flight_) {  // through no fault of its partner's
+    out.push_back(AbortExchange{in_flight_->exchange});
+    in_flight_.reset();
+    ++exchanges_.aborted;
+  }
   abandon_round(out);
   best_copy_rate_ = 0;
   state_delay_ = options_.state_retry_min;

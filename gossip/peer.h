@@ -177,6 +177,7 @@ class Peer {
   void refuse(const Rounds::Offer& offer, wire::RefusalReason reason, std::vector<Action>& out) const;
   void keep_in_step(std::vector<Action>& out);
   void open_round(std::vector<Action>& out);
+  void meet_next(std::vector<Action>& out);
   void pass_over_the_absent(std::vector<Action>& out);
   void answer_held(std::vector<Action>& out);
   void close_round(std::vector<Action>& out);

@@ -227,21 +227,23 @@ void Peer::handle(const AnswerEnded& ended, std::vector<Action>& out) {
 void Peer::keep_in_step(std::vector<Action>& out) {
   if (!rules_ || rule().meeting != Meeting::lock_step || diverged_ || phase() == Phase::joining) return;
   if (leave_by_ != kNever || phase() == Phase::finished) return abandon_round(out);
-  if (!rounds_.open()) {
-    if (!moment_is_due()) return;
-    open_round(out);
+  while (rounds_.open() || moment_is_due()) {
+    if (!rounds_.open()) open_round(out);
+    pass_over_the_absent(out);
+    answer_held(out);
+    if (!in_flight_) meet_next(out);
+    if (in_flight_ || !rounds_.all_over()) return;
+    close_round(out);
   }
-  pass_over_the_absent(out);
-  answer_held(out);
-  if (!in_flight_) {
-    if (Rounds::Edge* const edge = rounds_.next_own()) {
-      edge->state = Rounds::Edge::State::under_way;
-      Terms terms = terms_with(edge->partner);
-      terms.weight = edge->weight;
-      begin_exchange(edge->partner, terms, round_deadline_, out);
-    }
-  }
-  if (!in_flight_ && rounds_.all_over()) close_round(out);
+}
+
+void Peer::meet_next(std::vector<Action>& out) {
+  Rounds::Edge* const edge = rounds_.next_own();
+  if (edge == nullptr) return;
+  edge->state = Rounds::Edge::State::under_way;
+  Terms terms = terms_with(edge->partner);
+  terms.weight = edge->weight;
+  begin_exchange(edge->partner, terms, round_deadline_, out);
 }
 
 void Peer::open_round(std::vector<Action>& out) {
