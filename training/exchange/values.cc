@@ -36,6 +36,8 @@ constexpr std::size_t kLanes = 16, kBlock = 16 * kLanes;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Signs = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
 
+using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
+
 struct Sums {
   double distance = 0, norm = 0;
   std::int32_t sign = 0;
@@ -43,6 +45,7 @@ struct Sums {
 
 STARLING_WIDE void sum_blocks(const float* theirs, const float* own, std::size_t blocks, Sums* sums) {
   Signs sign{};
+  Doubles distances{}, norms{};
   for (std::size_t b = 0; b < blocks; ++b) {
     Lanes distance{}, norm{};
     for (std::size_t i = b * kBlock; i < (b + 1) * kBlock; i += kLanes) {
@@ -56,12 +59,14 @@ STARLING_WIDE void sum_blocks(const float* theirs, const float* own, std::size_t
       distance += d * d;
       norm += o * o;
     }
-    for (std::size_t j = 0; j < kLanes; ++j) {
-      sums->distance += static_cast<double>(distance[j]);
-      sums->norm += static_cast<double>(norm[j]);
-    }
+    distances += __builtin_convertvector(distance, Doubles);
+    norms += __builtin_convertvector(norm, Doubles);
   }
-  for (std::size_t j = 0; j < kLanes; ++j) sums->sign |= sign[j];
+  for (std::size_t j = 0; j < kLanes; ++j) {
+    sums->distance += distances[j];
+    sums->norm += norms[j];
+    sums->sign |= sign[j];
+  }
 }
 
 STARLING_WIDE void free_half_floats(const float* lent, float* __restrict out, std::size_t n) {
