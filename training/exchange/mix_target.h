@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "training/exchange/floats.h"
 #include "models/arena.h"
 
 namespace starling::training {
@@ -54,7 +55,7 @@ class MixTarget {
 
   models::Arena& arena_;
   bool exact_;
-  std::vector<float> delta_;  // scratch
+  Floats delta_;  // scratch
 };
 
 }  // namespace starling::training

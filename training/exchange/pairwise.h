@@ -5,6 +5,7 @@
 // of the sum, whatever overlaps with whatever: it conserves, it never expands, and nobody waits.
 #pragma once
 
+#include "training/exchange/floats.h"
 #include "training/exchange/two_way.h"
 
 namespace starling::training {
@@ -23,7 +24,7 @@ class Pairwise : public TwoWay {
             const Measure& measure) override;
 
  private:
-  std::vector<float> lent_;  // scratch
+  Floats lent_;  // scratch
 };
 
 }  // namespace starling::training

@@ -21,6 +21,11 @@ TwoWay::TwoWay(models::Arena& arena, const MixOptions& options)
   STARLING_CHECK(payload_ == Payload::f32 || payload_ == Payload::bf16 || payload_ == Payload::int8);
 }
 
+void TwoWay::adopt() {
+  medians_.clear();
+  std::fill(loans_.begin(), loans_.end(), Loan{});  // of what is no more
+}
+
 void TwoWay::lent_values(std::size_t cell, std::span<float> out) const {
   const Loan& loan = loans_[cell];
   decode(payload_, loan.values, loan.floats, grid_.offset(cell) - loan.offset, out);

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "training/exchange/floats.h"
 #include "training/exchange/medians.h"
 #include "training/exchange/mix_target.h"
 #include "training/exchange/mixer.h"
@@ -18,7 +19,7 @@ namespace starling::training {
 
 class TwoWay : public Mixer {
  public:
-  void adopt() override { medians_.clear(); }
+  void adopt() override;
   void give_up(const Session& session, const Parcel& sent) override;
 
  protected:
@@ -74,7 +75,7 @@ class TwoWay : public Mixer {
   std::vector<Loan> loans_;         // by cell
   std::vector<Measure> measures_;   // of the chunk at hand, by its cells
   std::span<const float> own_, theirs_;  // the chunk at hand, as decoded: in the parcels or in the scratches
-  std::vector<float> own_scratch_, theirs_scratch_;
+  Floats own_scratch_, theirs_scratch_;
 };
 
 // The seed of the chance in rounding one parcel.

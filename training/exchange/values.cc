@@ -30,11 +30,13 @@ STARLING_WIDE bool any_beyond(const float* values, std::size_t n, std::int32_t l
 constexpr std::int32_t kLargestBits = std::bit_cast<std::int32_t>(kLargestMagnitude);
 
 // Squares are summed in floats, kLanes sums side by side, over blocks so short that acceptable values cannot
-// overflow a lane ((2^61)^2 x 16 = 2^126); blocks are summed in double. A vector type and not an inner loop over
+// overflow a lane ((2^61)^2 x 16 = 2^126); lanes are summed in double. A vector type and not an inner loop over
 // lanes, because that is how GCC is sure to keep the lanes in a register.
 constexpr std::size_t kLanes = 16, kBlock = 16 * kLanes;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Signs = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
+
+using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
 
 struct Sums {
   double distance = 0, norm = 0;
@@ -43,6 +45,7 @@ struct Sums {
 
 STARLING_WIDE void sum_blocks(const float* theirs, const float* own, std::size_t blocks, Sums* sums) {
   Signs sign{};
+  Doubles distances{}, norms{};
   for (std::size_t b = 0; b < blocks; ++b) {
     Lanes distance{}, norm{};
     for (std::size_t i = b * kBlock; i < (b + 1) * kBlock; i += kLanes) {
@@ -56,19 +59,14 @@ STARLING_WIDE void sum_blocks(const float* theirs, const float* own, std::size_t
       distance += d * d;
       norm += o * o;
     }
-    float distances[kLanes], norms[kLanes];
-    std::memcpy(distances, &distance, sizeof distances);
-    std::memcpy(norms, &norm, sizeof norms);
-    for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
-      for (std::size_t j = 0; j < half; ++j) {
-        distances[j] += distances[j + half];
-        norms[j] += norms[j + half];
-      }
-    }
-    sums->distance += static_cast<double>(distances[0]);
-    sums->norm += static_cast<double>(norms[0]);
+    distances += __builtin_convertvector(distance, Doubles);
+    norms += __builtin_convertvector(norm, Doubles);
   }
-  for (std::size_t j = 0; j < kLanes; ++j) sums->sign |= sign[j];
+  for (std::size_t j = 0; j < kLanes; ++j) {
+    sums->distance += distances[j];
+    sums->norm += norms[j];
+    sums->sign |= sign[j];
+  }
 }
 
 STARLING_WIDE void free_half_floats(const float* lent, float* __restrict out, std::size_t n) {
