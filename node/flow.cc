@@ -2,42 +2,55 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace starling::node {
 namespace {
 
 constexpr double kGain = 1.25;
 
-double shortest(double a, double b) {
-  if (a == 0) return b;
-  return b == 0 ? a : std::min(a, b);
-}
-
 }  // namespace
 
 double Flow::rate() const {
-  return std::max(rate_.now, rate_.before);
+  return std::max(rate_, rate_before_);
 }
 
 Duration Flow::delay() const {
-  return from_seconds(shortest(delay_.now, delay_.before));
+  return from_seconds(delay_);
 }
 
 void Flow::turn(Duration now) {
   if (!turned_) turned_ = now;
   if (now - *turned_ < kMemory) return;
   const bool stale = now - *turned_ >= 2 * kMemory;  // nothing was heard in between
-  for (Extreme* extreme : {&rate_, &delay_}) *extreme = {0, stale ? 0 : extreme->now};
+  rate_before_ = stale ? 0 : rate_;
+  rate_ = 0;
   turned_ = now;
+}
+
+Flow::Sent Flow::sent(Duration now, std::size_t bytes) {
+  if (std::exchange(rests_, false)) last_reply_ = last_sent_ = now;
+  return {now, bytes, answered_, last_reply_, last_sent_, ++flying_ <= kWindowMin};
 }
 
 void Flow::answered(Duration now, const Sent& sent) {
   answered_ += sent.bytes;
+  last_reply_ = now;
+  last_sent_ = sent.at;
+  if (flying_ > 0) --flying_;
   if (now <= sent.at) return;  // the clock is too coarse for this link
   turn(now);
   const double took = to_seconds(now - sent.at);
-  delay_.now = shortest(delay_.now, took);
-  rate_.now = std::max(rate_.now, static_cast<double>(answered_ - sent.answered) / took);
+  if (delay_ == 0 || took <= delay_ || (probing_ && sent.alone)) {
+    delay_ = took;
+    delay_at_ = now;
+    probing_ = false;
+  } else if (now - delay_at_ >= kMemory) {
+    probing_ = true;
+  }
+  // Replies that arrive in a clump came no faster than their offers were sent.
+  const double over = to_seconds(std::max(now - sent.last_reply, sent.at - sent.last_sent));
+  rate_ = std::max(rate_, static_cast<double>(answered_ - sent.answered) / over);
   adapt();
 }
 

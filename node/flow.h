@@ -26,14 +26,24 @@ class Flow {
   explicit Flow(const FlowOptions& options) : options_(options) {}
 
   std::size_t chunk_cells() const { return options_.chunk_cells.value_or(chunk_cells_); }
-  std::size_t window() const { return options_.window.value_or(window_); }  // chunks, at least 2
+  std::size_t window() const {  // chunks, at least 2
+    return options_.window.value_or(probing_ ? kWindowMin : window_);
+  }
 
   struct Sent {  // kept beside every chunk that is on its way
     Duration at{0};
-    std::uint64_t answered = 0;  // bytes, when it was sent
     std::size_t bytes = 0;
+    // As it was then: bytes that had been answered, when the last reply had come, when what it answered was sent.
+    std::uint64_t answered = 0;
+    Duration last_reply{0}, last_sent{0};
+    bool alone = false;  // next to nothing was on its way before it
   };
-  Sent sent(Duration now, std::size_t bytes) const { return {now, answered_, bytes}; }
+  Sent sent(Duration now, std::size_t bytes);
+  // A new exchange begins, with nothing on its way: what lies behind is no pause of the link.
+  void begin() {
+    rests_ = true;
+    flying_ = 0;
+  }
   // Its reply has come.
   void answered(Duration now, const Sent& sent);
 
@@ -45,24 +55,28 @@ class Flow {
   static constexpr std::size_t kChunkCells = 4, kChunkCellsMax = 8;
   // So long a chunk may take on a thin link, or others wait behind it.
   static constexpr Duration kChunkTimeMax = std::chrono::milliseconds(4);
-  // A delay or a rate is believed for so long.
+  // A rate is believed for so long to twice that. A delay too: then the window closes for a moment, or queues
+  // that this exchange itself has filled would pass for the link's delay.
   static constexpr Duration kMemory = std::chrono::seconds(10);
 
  private:
   void adapt();
 
-  // The extreme of the last one to two kMemory: of the half that runs, and of the one before.
-  struct Extreme {
-    double now = 0, before = 0;  // 0: none yet
-  };
   void turn(Duration now);
 
   FlowOptions options_;
   std::size_t chunk_cells_ = kChunkCells;
   std::size_t window_ = kWindowAtFirst;
   std::uint64_t answered_ = 0;  // bytes
-  Extreme rate_, delay_;        // bytes a second; seconds
+  Duration last_reply_{0}, last_sent_{0};
+  bool rests_ = true;
+  std::size_t flying_ = 0;  // chunks
+  // Bytes a second, the most of the kMemory that runs, and of the one before.
+  double rate_ = 0, rate_before_ = 0;
   std::optional<Duration> turned_;
+  double delay_ = 0;  // seconds, the least; 0: none yet
+  Duration delay_at_{0};
+  bool probing_ = false;  // for the delay, with a window of two
 };
 
 }  // namespace starling::node

@@ -184,7 +184,8 @@ asio::awaitable<void> Initiator::write(OwnPtr own) {
   if (own->abandoned) co_return;
   const transport::LinkPtr link = own->line->link;
   const auto grid = plane_.mixer->grid();
-  const Flow& flow = *own->flow;
+  Flow& flow = *own->flow;
+  flow.begin();
   wire::ExchangeOffer offer;
   offer.exchange = own->session.exchange;
   offer.fingerprint = plane_.fingerprint;
