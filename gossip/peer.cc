@@ -202,6 +202,9 @@ void Peer::handle(const Unreachable& unreachable, std::vector<Action>& out) {
 
 void Peer::handle(const RewireRequested& requested, std::vector<Action>& out) {
   if (rewire_.revision.number >= wire::kRevisionMax) return;
+  const auto topology = topologies::Topology::parse(requested.topology);
+  if (const auto why = topology ? obstacle_to(*topology) : std::nullopt)
+    return out.push_back(Notice{Notice::What::unwired, {}, *why});  // nobody else is to hear of it
   take_over({{rewire_.revision.number + 1, options_.id}, requested.topology}, out);
 }
 
@@ -224,6 +227,13 @@ void Peer::take_over(const wire::Rewire& rewire, std::vector<Action>& out) {
   follow_topology(out);
 }
 
+// Why the run's rule cannot follow it, in a sentence.
+std::optional<std::string> Peer::obstacle_to(const topologies::Topology& topology) const {
+  if (!rule().undirected || !topology.among(4).directed()) return std::nullopt;
+  return "'" + topology.name() + "' is directed, and the rule " + std::string(rule().name) +
+         " asks for links that go both ways";
+}
+
 // An exchange in flight goes on: the topology decides about the next one.
 void Peer::follow_topology(std::vector<Action>& out) {
   if (!rules_ || rewire_.revision.number == 0) return;
@@ -232,12 +242,7 @@ void Peer::follow_topology(std::vector<Action>& out) {
     out.push_back(Notice{Notice::What::unwired, {}, topology.error().message});
     return;
   }
-  if (rule().undirected && topology->among(4).directed()) {
-    out.push_back(Notice{Notice::What::unwired, {},
-                         "'" + rewire_.topology + "' is directed, and the rule " + std::string(rule().name) +
-                             " asks for links that go both ways"});
-    return;
-  }
+  if (const auto why = obstacle_to(*topology)) return out.push_back(Notice{Notice::What::unwired, {}, *why});
   rules_->topology = *topology;
   partners_->follow(std::move(*topology));
   out.push_back(Rewired{rewire_.topology});

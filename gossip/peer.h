@@ -87,12 +87,13 @@ class Peer {
     std::uint64_t swarm_samples;
     const topologies::Topology* topology;  // that it follows; null before it is prepared
     std::uint64_t round;                   // the latest that it began; 0: none
+    const Patience& patience;              // with partners in exchanges
     bool diverged;  // its replica is lost and not replaced yet: nobody gets a copy of it
     bool over;
   };
   View view() const {
     return {membership_, exchanges_, membership_.swarm_samples(), rules_ ? &rules_->topology : nullptr,
-            rounds_.current(), diverged_, over_};
+            rounds_.current(), patience_, diverged_, over_};
   }
 
   static constexpr std::uint64_t kRoundsApart = 4;  // of two peers that may exchange, where outer steps are counted
@@ -148,6 +149,7 @@ class Peer {
 
   void correct_topology(const Address& address, const wire::Revision& theirs, std::vector<Action>& out);
   void take_over(const wire::Rewire& rewire, std::vector<Action>& out);
+  std::optional<std::string> obstacle_to(const topologies::Topology& topology) const;
   void follow_topology(std::vector<Action>& out);
 
   void run_timers(std::vector<Action>& out);

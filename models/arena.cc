@@ -14,6 +14,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <new>
@@ -81,6 +82,15 @@ KEEP_RACY void mix_floats(float* __restrict x, const float* __restrict theirs, c
   for (std::size_t i = 0; i < n; ++i) x[i] += w * (theirs[i] - own[i]);
 }
 
+KEEP_RACY void mix_floats_at(float* __restrict x, const std::uint32_t* places, const float* __restrict theirs,
+                             const float* __restrict own, float w, float* __restrict mixed, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float value = x[places[i]] + w * (theirs[i] - own[i]);
+    x[places[i]] = value;
+    mixed[i] = value;
+  }
+}
+
 // The update is rate (from_velocity v' + from_gradient g'): (1, 0) is plain momentum and (momentum, 1)
 // Nesterov's, so that the choice between them is made outside the loop.
 KEEP_RACY void sgd_floats(float* __restrict x, const float* __restrict gradient, float* __restrict velocity,
@@ -146,6 +156,14 @@ void Arena::swap_and_mix_free_half(std::size_t offset, std::span<const float> th
 void Arena::mix(std::size_t offset, std::span<const float> theirs, std::span<const float> own, float w) {
   STARLING_CHECK(offset <= size_ && theirs.size() <= size_ - offset && own.size() == theirs.size());
   mix_floats(data_.get() + offset, theirs.data(), own.data(), w, own.size());
+}
+
+void Arena::mix_at(std::size_t offset, std::span<const std::uint32_t> places, std::span<const float> theirs,
+                   std::span<const float> own, float w, std::span<float> mixed) {
+  const std::size_t n = places.size();
+  STARLING_CHECK(offset <= size_ && theirs.size() == n && own.size() == n && mixed.size() == n);
+  STARLING_CHECK(n == 0 || *std::max_element(places.begin(), places.end()) < size_ - offset);
+  mix_floats_at(data_.get() + offset, places.data(), theirs.data(), own.data(), w, mixed.data(), n);
 }
 
 void Arena::sgd(std::span<const float> gradient, std::span<float> velocity, SgdStep step) {

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -46,6 +47,11 @@ class Arena {
                               float w, std::span<float> own);
   // x += w (theirs - own): completes an exchange with the two vectors that travelled.
   void mix(std::size_t offset, std::span<const float> theirs, std::span<const float> own, float w);
+
+  // The same at some places alone, counted from `offset`; `mixed` gets what is there afterwards.
+  // REQUIRES: the spans are as long as `places`, whose largest is below size() - offset.
+  void mix_at(std::size_t offset, std::span<const std::uint32_t> places, std::span<const float> theirs,
+              std::span<const float> own, float w, std::span<float> mixed);
 
   // One fused SGD pass over the whole arena: g' = g + weight_decay x; v = momentum v + g';
   // x -= learning_rate (nesterov ? g' + momentum v : v). `gradient` and `velocity` hold size() floats.

@@ -23,6 +23,7 @@ class LockStep : public TwoWay {
   bool known_weight(float weight) const override { return weight > 0 && weight <= 0.5F; }
   std::uint64_t sequence() const override { return round_; }
   bool fits(std::uint64_t sequence) const override { return sequence == round_; }
+  bool exclusive() const override { return false; }  // a snapshot may go to many
   bool take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
             const Measure& measure) override;
 

@@ -1,9 +1,11 @@
 #include "training/exchange/make.h"
 
+#include "training/exchange/choco.h"
 #include "training/exchange/clipped.h"
 #include "training/exchange/lock_step.h"
 #include "training/exchange/noloco.h"
 #include "training/exchange/pairwise.h"
+#include "training/exchange/pairwise_top_k.h"
 #include "training/exchange/push_sum.h"
 
 namespace starling::training {
@@ -31,11 +33,13 @@ Result<MixOptions> mix_options(const Experiment& experiment) {
 }
 
 std::unique_ptr<Mixer> make_mixer(models::Arena& arena, const MixOptions& options) {
+  if (options.rule == "choco") return std::make_unique<Choco>(arena, options);
   if (options.rule == "clipped") return std::make_unique<Clipped>(arena, options);
   if (options.rule == "push-sum") return std::make_unique<PushSum>(arena, options);
   if (options.rule == "d-psgd") return std::make_unique<LockStep>(arena, options);
   if (options.rule == "noloco") return std::make_unique<Noloco>(arena, options);
   STARLING_CHECK(options.rule == "pairwise" || options.rule == "none");
+  if (options.payload == Payload::top_k) return std::make_unique<PairwiseTopK>(arena, options);
   return std::make_unique<Pairwise>(arena, options);
 }
 

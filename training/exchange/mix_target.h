@@ -4,11 +4,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
-#include "training/exchange/floats.h"
 #include "models/arena.h"
+#include "training/exchange/floats.h"
 
 namespace starling::training {
 
@@ -39,6 +40,21 @@ class MixTarget {
     downwards(delta.size(), [&](std::size_t begin, std::size_t count) {
       arena_.add(offset + begin, delta.subspan(begin, count));
     });
+  }
+
+  // The same at some places alone, counted from `offset`; `mixed` gets what is there afterwards.
+  // REQUIRES: as many of each.
+  void mix_at(std::size_t offset, std::span<const std::uint32_t> places, std::span<const float> theirs,
+              std::span<const float> own, float w, std::span<float> mixed) {
+    if (exact_) {
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        const float delta = w * (theirs[i] - own[i]);
+        arena_.atomic_add(offset + places[i], std::span(&delta, 1));
+        arena_.read(offset + places[i], mixed.subspan(i, 1));
+      }
+      return;
+    }
+    arena_.mix_at(offset, places, theirs, own, w, mixed);
   }
 
  private:

@@ -118,7 +118,8 @@ class Mixer {
 
   // Initiator. Snapshots these cells and encodes them into `room`, which must stay as it is until complete()
   // or give_up(). MixFault::own_replica where they hold what may not travel: nothing is lent then.
-  // REQUIRES: the cells exist and are not lent; room.size() >= room(cells), aligned to 64 bytes.
+  // REQUIRES: the cells exist, and are not lent (but d-psgd, noloco and push-sum lend them to several at once);
+  // room.size() >= room(cells), aligned to 64 bytes.
   MixResult<Parcel> lend(const Session& session, Cells cells, MutableBytes room);
   // The reply to what lend() returned. Whatever it says, the loan is over; an Error mixed nothing.
   MixResult<Mixed> complete(const Session& session, const Parcel& sent, const Parcel& reply);

@@ -30,6 +30,7 @@ class Noloco : public TwoWay {
   float weight(const Session& /*session*/, Cells /*cells*/) const override { return kWeight; }
   bool known_weight(float weight) const override { return weight == kWeight; }
   std::uint64_t sequence() const override { return round_; }
+  bool exclusive() const override { return false; }  // theta may go to many
   // Collects (theirs - own) for the next outer step.
   bool take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
             const Measure& measure) override;

@@ -16,14 +16,13 @@ PushSum::PushSum(models::Arena& arena, const MixOptions& options)
       medians_(grid_.count()),
       payload_(options.payload),
       seed_(options.seed),
-      shares_(grid_.count(), 1.0),
-      loans_(grid_.count()) {
+      shares_(grid_.count(), 1.0) {
   STARLING_CHECK(payload_ == Payload::f32 || payload_ == Payload::bf16 || payload_ == Payload::int8);
 }
 
 void PushSum::adopt() {
   std::fill(shares_.begin(), shares_.end(), 1.0);
-  std::fill(loans_.begin(), loans_.end(), Loan{});
+  loans_.clear();
   medians_.clear();
 }
 
@@ -35,7 +34,6 @@ MixResult<Parcel> PushSum::do_lend(const Session& session, Cells cells, MutableB
   const std::size_t n = floats(cells), offset = grid_.offset(cells.first), end = cells.first + cells.count;
   double least = shares_[cells.first];
   for (std::size_t cell = cells.first; cell < end; ++cell) {
-    STARLING_CHECK(loans_[cell].floats == 0);
     least = std::min(least, shares_[cell]);
   }
   const auto share = static_cast<float>(least / 2);
@@ -57,53 +55,45 @@ MixResult<Parcel> PushSum::do_lend(const Session& session, Cells cells, MutableB
       const auto w = static_cast<float>(static_cast<double>(share) / shares_[cell]);
       target_.mix(grid_.offset(cell), part(own_, cells, cell), part(theirs_, cells, cell), w);
     }
-    loans_[cell] = {bytes, offset, n, session.exchange, share};
   }
-  return Parcel{.offset = offset, .floats = n, .payload = payload_, .weight = share, .values = bytes};
-}
-
-void PushSum::forget(Cells cells) {
-  for (std::size_t k = 0; k < cells.count; ++k) loans_[cells.first + k] = {};
+  const Parcel parcel{.offset = offset, .floats = n, .payload = payload_, .weight = share, .values = bytes};
+  loans_.add({session.exchange, cells, parcel});
+  return parcel;
 }
 
 void PushSum::give_up(const Session& session, const Parcel& sent) {
-  const auto cells = cells_of(sent);
-  if (!cells) return;
-  const Loan loan = loans_[cells->first];
-  if (loan.floats != sent.floats || loan.offset != sent.offset || loan.exchange != session.exchange) return;
-  forget(*cells);
-  counters_.lost_weight += static_cast<double>(loan.share) * static_cast<double>(loan.floats) /
+  if (loans_.finish(session, sent)) lose(sent);
+}
+
+void PushSum::lose(const Parcel& sent) {
+  counters_.lost_weight += static_cast<double>(sent.weight) * static_cast<double>(sent.floats) /
                            static_cast<double>(grid_.arena_floats);
 }
 
 MixResult<Mixed> PushSum::do_complete(const Session& session, const Parcel& sent, const Parcel& reply) {
-  const auto cells = cells_of(sent);
-  if (!cells) return cells.error();
   if (sent.payload == Payload::none) return Mixed{};
-  const Loan loan = loans_[cells->first];
-  if (loan.floats != sent.floats || loan.offset != sent.offset || loan.exchange != session.exchange) {
-    return not_lent(sent.offset);
-  }
+  const auto loan = loans_.finish(session, sent);
+  if (!loan) return not_lent(sent.offset);
+  const Cells cells = loan->cells;
+  const auto share = static_cast<double>(loan->sent.weight);
   if (reply.weight == 0) {
-    forget(*cells);
-    theirs_.resize(loan.floats);
-    own_.resize(loan.floats);
-    decode(payload_, loan.values, loan.floats, 0, theirs_);
-    target_.read(loan.offset, own_);
-    for (std::size_t cell = cells->first; cell < cells->first + cells->count; ++cell) {
-      shares_[cell] += static_cast<double>(loan.share);
-      const auto w = static_cast<float>(static_cast<double>(loan.share) / shares_[cell]);
-      target_.mix(grid_.offset(cell), part(theirs_, *cells, cell), part(own_, *cells, cell), w);
+    theirs_.resize(sent.floats);
+    own_.resize(sent.floats);
+    decode(payload_, loan->sent.values, sent.floats, 0, theirs_);
+    target_.read(sent.offset, own_);
+    for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
+      shares_[cell] += share;
+      const auto w = static_cast<float>(share / shares_[cell]);
+      target_.mix(grid_.offset(cell), part(theirs_, cells, cell), part(own_, cells, cell), w);
     }
     return Mixed{};
   }
-  if (reply.payload != Payload::none || reply.weight != loan.share) {
-    give_up(session, sent);
+  if (reply.payload != Payload::none || reply.weight != loan->sent.weight) {
+    lose(loan->sent);
     return MixError{{"the chunk at " + std::to_string(sent.offset) + " was acknowledged with the weight " +
-                     std::to_string(reply.weight) + ", but was sent with " + std::to_string(loan.share)},
+                     std::to_string(reply.weight) + ", but was sent with " + std::to_string(loan->sent.weight)},
                     MixFault::weight};
   }
-  forget(*cells);
   return Mixed{};
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "training/exchange/floats.h"
+#include "training/exchange/loans.h"
 #include "training/exchange/medians.h"
 #include "training/exchange/mix_target.h"
 #include "training/exchange/mixer.h"
@@ -31,20 +32,13 @@ class PushSum : public Mixer {
   static constexpr float kLargestShare = 1024;        // of one that is believed
 
  private:
-  struct Loan {
-    Bytes values;
-    std::size_t offset = 0, floats = 0;  // of the chunk; no floats: nothing lent
-    std::uint64_t exchange = 0;
-    float share = 0;
-  };
-
   // The chunk's share leaves with it; the offer is Payload::none where it would be too small.
   MixResult<Parcel> do_lend(const Session& session, Cells cells, MutableBytes room) override;
   // A reply's weight is the share that was taken; 0, and it comes back to where it was.
   MixResult<Mixed> do_complete(const Session& session, const Parcel& sent, const Parcel& reply) override;
   MixResult<Parcel> do_answer(const Session& session, const Parcel& offer, MutableBytes room) override;
 
-  void forget(Cells cells);
+  void lose(const Parcel& sent);
   std::span<const float> part(std::span<const float> chunk, Cells cells, std::size_t cell) const;
 
   MixTarget target_;
@@ -52,7 +46,7 @@ class PushSum : public Mixer {
   Payload payload_;
   std::uint64_t seed_;
   std::vector<double> shares_;  // u, by cell
-  std::vector<Loan> loans_;     // by cell
+  Loans<> loans_;               // any number of a cell: each has its share
   std::vector<Measure> measures_;
   Floats own_, theirs_;  // scratch
 };

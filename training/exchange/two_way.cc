@@ -16,19 +16,18 @@ TwoWay::TwoWay(models::Arena& arena, const MixOptions& options)
       target_(arena, options.exact),
       medians_(grid_.count()),
       payload_(options.payload),
-      seed_(options.seed),
-      loans_(grid_.count()) {
+      seed_(options.seed) {
   STARLING_CHECK(payload_ == Payload::f32 || payload_ == Payload::bf16 || payload_ == Payload::int8);
 }
 
 void TwoWay::adopt() {
   medians_.clear();
-  std::fill(loans_.begin(), loans_.end(), Loan{});  // of what is no more
+  loans_.clear();  // of what is no more
 }
 
 void TwoWay::lent_values(std::size_t cell, std::span<float> out) const {
-  const Loan& loan = loans_[cell];
-  decode(payload_, loan.values, loan.floats, grid_.offset(cell) - loan.offset, out);
+  const Parcel& sent = loans_.of(cell)->sent;
+  decode(payload_, sent.values, sent.floats, grid_.offset(cell) - sent.offset, out);
 }
 
 std::span<const float> TwoWay::part(std::span<const float> chunk, Cells cells, std::size_t cell) const {
@@ -101,35 +100,20 @@ void TwoWay::take_all(Cells cells, float weight) {
 }
 
 MixResult<Parcel> TwoWay::do_lend(const Session& session, Cells cells, MutableBytes room) {
-  for (std::size_t k = 0; k < cells.count; ++k) {
-    STARLING_CHECK(cells.first + k < grid_.count() && !lent(cells.first + k));
-  }
+  STARLING_CHECK(cells.count > 0 && cells.first + cells.count <= grid_.count());
+  for (std::size_t k = 0; k < cells.count; ++k) STARLING_CHECK(!exclusive() || !lent(cells.first + k));
   auto parcel = own_parcel(session, cells, room, false);
-  if (!parcel) return parcel;
-  for (std::size_t k = 0; k < cells.count; ++k) {
-    loans_[cells.first + k] = {parcel->values, parcel->offset, parcel->floats, session.exchange};
-  }
+  if (parcel) loans_.add({session.exchange, cells, *parcel});
   return parcel;
 }
 
 void TwoWay::give_up(const Session& session, const Parcel& sent) {
-  const auto cells = cells_of(sent);
-  if (!cells) return;
-  for (std::size_t k = 0; k < cells->count; ++k) {
-    Loan& loan = loans_[cells->first + k];
-    if (loan.exchange == session.exchange && loan.offset == sent.offset) loan = {};
-  }
+  loans_.finish(session, sent);
 }
 
 MixResult<Mixed> TwoWay::do_complete(const Session& session, const Parcel& sent, const Parcel& reply) {
-  const auto cells = cells_of(sent);
-  if (!cells) return cells.error();
-  const Loan& loan = loans_[cells->first];
-  if (loan.floats != sent.floats || loan.offset != sent.offset || loan.exchange != session.exchange) {
-    return not_lent(sent.offset);
-  }
-  const Bytes own = loan.values;
-  give_up(session, sent);
+  const auto loan = loans_.finish(session, sent);
+  if (!loan) return not_lent(sent.offset);
   if (reply.payload == Payload::none || reply.weight == 0) return Mixed{};
   if (reply.offset != sent.offset || reply.floats != sent.floats) {
     return MixError{{"the reply at " + std::to_string(reply.offset) + " is of another chunk than the offer at " +
@@ -143,14 +127,14 @@ MixResult<Mixed> TwoWay::do_complete(const Session& session, const Parcel& sent,
   }
   if (auto received = receive(reply); !received) return received.error();
   if (payload_ == Payload::f32) {
-    own_ = as_floats(own);
+    own_ = as_floats(loan->sent.values);
   } else {
     own_scratch_.resize(sent.floats);
-    decode(payload_, own, sent.floats, 0, own_scratch_);
+    decode(payload_, loan->sent.values, sent.floats, 0, own_scratch_);
     own_ = own_scratch_;
   }
-  const auto mixed = judge(*cells);
-  if (mixed) take_all(*cells, reply.weight * session.own_share);
+  const auto mixed = judge(loan->cells);
+  if (mixed) take_all(loan->cells, reply.weight * session.own_share);
   return mixed;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "training/exchange/floats.h"
+#include "training/exchange/loans.h"
 #include "training/exchange/medians.h"
 #include "training/exchange/mix_target.h"
 #include "training/exchange/mixer.h"
@@ -37,6 +38,8 @@ class TwoWay : public Mixer {
   // What a parcel's sequence is, and whether one that came fits.
   virtual std::uint64_t sequence() const { return 0; }
   virtual bool fits(std::uint64_t /*sequence*/) const { return true; }
+  // Whether a cell may be lent but once at a time.
+  virtual bool exclusive() const { return true; }
   // Whether a chunk may be refused for being far off.
   virtual bool bounded() const { return true; }
   // Moves this side of the cell, by what `weight` (own share included) says. Returns whether it took less of the
@@ -44,7 +47,7 @@ class TwoWay : public Mixer {
   virtual bool take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
                     const Measure& measure) = 0;
 
-  bool lent(std::size_t cell) const { return loans_[cell].floats != 0; }
+  bool lent(std::size_t cell) const { return loans_.of(cell) != nullptr; }
   // The values of this cell that were lent. REQUIRES: lent(cell); out.size() == grid().floats(cell).
   void lent_values(std::size_t cell, std::span<float> out) const;
 
@@ -52,12 +55,6 @@ class TwoWay : public Mixer {
   Medians medians_;  // of |theirs - own|, by cell
 
  private:
-  struct Loan {  // a cell's part of a chunk that is on its way
-    Bytes values;
-    std::size_t offset = 0, floats = 0;  // of the chunk; no floats: nothing lent
-    std::uint64_t exchange = 0;
-  };
-
   MixResult<Parcel> do_lend(const Session& session, Cells cells, MutableBytes room) override;
   MixResult<Mixed> do_complete(const Session& session, const Parcel& sent, const Parcel& reply) override;
 
@@ -72,7 +69,7 @@ class TwoWay : public Mixer {
 
   Payload payload_;
   std::uint64_t seed_;
-  std::vector<Loan> loans_;         // by cell
+  Loans<> loans_;
   std::vector<Measure> measures_;   // of the chunk at hand, by its cells
   std::span<const float> own_, theirs_;  // the chunk at hand, as decoded: in the parcels or in the scratches
   Floats own_scratch_, theirs_scratch_;
