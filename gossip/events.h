@@ -8,12 +8,11 @@
 
 #include "base/ids.h"
 #include "base/time.h"
+#include "gossip/rule.h"
 #include "topologies/topology.h"
 #include "wire/messages.h"
 
 namespace starling::gossip {
-
-enum class Rule : std::uint8_t { none, pairwise };
 
 // When a peer begins an exchange of its own.
 struct Pace {
@@ -43,6 +42,13 @@ enum class Partners : std::uint8_t {
   aware,    // quick ones, and those that have learned since the last meeting, more often
 };
 
+// How much a side of an exchange moves, compared with the partner.
+enum class Shares : std::uint8_t {
+  equal,  // as much
+  work,   // less, the fewer samples the partner has consumed
+  age,    // less, the longer the partner's samples have stood still
+};
+
 // What the core needs to know of a run; the driver reads it out of the manifest.
 struct RunRules {
   topologies::Topology topology;
@@ -50,6 +56,7 @@ struct RunRules {
   Pace pace;
   End end;
   Partners partners = Partners::uniform;
+  Shares shares = Shares::equal;
 };
 
 // ---- events ----

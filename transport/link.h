@@ -86,6 +86,10 @@ class Link : public std::enable_shared_from_this<Link> {
   // still write. REQUIRES: no write under way.
   void finish();
 
+  // Whether the remote is known to have ended its direction, or the connection to be broken, though what came
+  // before may not have been read yet. Asks without waiting.
+  bool hung_up() const { return failure_ || read_failure_ || remote_ended(); }
+
   // Reads and drops what still comes, until the remote ends its direction, at most so many bytes: closing a
   // connection with unread bytes would take back what was just written.
   asio::awaitable<void> drain(std::size_t at_most);
@@ -118,6 +122,7 @@ class Link : public std::enable_shared_from_this<Link> {
   virtual asio::awaitable<LinkResult<std::size_t>> receive(MutableBytes wanted, MutableBytes spare) = 0;
   virtual asio::awaitable<LinkStatus> transmit(Bytes head, Bytes body) = 0;
   virtual void shut_write() = 0;
+  virtual bool remote_ended() const = 0;
   virtual void shut() = 0;
 
  private:

@@ -118,6 +118,8 @@ class MemoryLink final : public Link {
     co_return Done{};
   }
 
+  bool remote_ended() const override { return in_->ended || in_->broken; }
+
   void shut_write() override {
     if (out_->swallows) return;
     out_->ended = true;

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -79,6 +80,11 @@ class TcpLink final : public Link {
     co_await asio::async_write(socket_, buffers, all, asio::redirect_error(asio::use_awaitable, error));
     if (error) co_return broken(error);
     co_return Done{};
+  }
+
+  bool remote_ended() const override {
+    pollfd asked{const_cast<tcp::socket&>(socket_).native_handle(), POLLRDHUP, 0};
+    return ::poll(&asked, 1, 0) > 0 && (asked.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
   }
 
   void shut_write() override {
