@@ -36,14 +36,12 @@ STARLING_WIDE float largest_magnitude(const float* values, std::size_t n) {
   return std::bit_cast<float>(largest);
 }
 
-// The finalizer of a 32-bit hash: every bit of the counter reaches every bit of the result.
-inline std::uint32_t scramble(std::uint32_t x) {
-  x ^= x >> 16;
-  x *= 0x7feb352d;
+// Sixteen bits of chance of a counter: a Weyl sequence, folded and multiplied once. It decides how to round, and no
+// more is asked of it.
+inline std::uint32_t chance_of(std::uint32_t counter, std::uint32_t seed) {
+  std::uint32_t x = counter * 0x9e3779b9 + seed;
   x ^= x >> 15;
-  x *= 0x846ca68b;
-  x ^= x >> 16;
-  return x;
+  return (x * 0x7feb352d) >> 16;
 }
 
 // floor(value / step + chance in [0, 1)). The shift by 128 makes the cast a floor, and 16 bits of chance keep
@@ -51,7 +49,7 @@ inline std::uint32_t scramble(std::uint32_t x) {
 STARLING_WIDE void to_int8(const float* __restrict values, float steps_per_unit, std::uint32_t seed,
                            std::uint32_t first, std::int8_t* __restrict out, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t noise = scramble((first + static_cast<std::uint32_t>(i)) * 0x9e3779b9 + seed) >> 16;
+    const std::uint32_t noise = chance_of(first + static_cast<std::uint32_t>(i), seed);
     const float chance = static_cast<float>(static_cast<std::int32_t>(noise)) * 0x1p-16f;
     const auto up = static_cast<std::int32_t>(values[i] * steps_per_unit + 128.0f + chance) - 128;
     out[i] = static_cast<std::int8_t>(std::min(up, 127));
