@@ -51,31 +51,46 @@ void select_largest(std::span<const float> values, std::size_t count, std::uint3
                     std::vector<std::uint32_t>& places) {
   STARLING_CHECK(count <= values.size());
   if (count == 0) return;
-  // Down from the largest, an octave, then two more, then four, until enough are reached: few are too many.
-  std::int32_t low = largest_bits(values.data(), values.size());
+  // Down from the largest, an octave, then two more, then four, until enough are reached; then halfway up again,
+  // until they are not many more.
+  std::int32_t low = largest_bits(values.data(), values.size()), high = low;
   if (low == 0) {  // nothing but zeros
     for (std::size_t i = 0; i < count; ++i) places.push_back(base + static_cast<std::uint32_t>(i));
     return;
   }
   std::uint32_t reached = 0;
-  for (std::int32_t octave = std::int32_t{1} << 23;; octave = std::min(2 * octave, std::int32_t{1} << 29)) {
+  for (std::int32_t octave = std::int32_t{1} << 23; reached < count; octave = std::min(2 * octave, 1 << 29)) {
+    high = low;
     low -= std::min(low, octave);
     reached = count_reaching(values.data(), values.size(), low);
-    if (reached >= count) break;
   }
+  for (int i = 0; i < 8 && reached > 2 * count; ++i) {
+    const std::int32_t middle = low + (high - low) / 2;
+    const std::uint32_t above = count_reaching(values.data(), values.size(), middle);
+    if (above < count) {
+      high = middle;
+    } else {
+      low = middle;
+      reached = above;
+    }
+  }
+  // Candidates are written without a branch: each behind the last that was one.
   const std::size_t before = places.size();
-  std::vector<std::int32_t> magnitudes;
-  magnitudes.reserve(reached);
-  constexpr std::size_t kBlock = 64;  // most hold none
+  places.resize(before + reached + 1);
+  std::uint32_t* next = places.data() + before;
+  constexpr std::size_t kBlock = 64;
   for (std::size_t block = 0; block < values.size(); block += kBlock) {
     const std::size_t end = std::min(values.size(), block + kBlock);
     if (count_reaching(values.data() + block, end - block, low) == 0) continue;
     for (std::size_t i = block; i < end; ++i) {
-      if (magnitude(values[i]) < low) continue;
-      places.push_back(base + static_cast<std::uint32_t>(i));
-      magnitudes.push_back(magnitude(values[i]));
+      *next = base + static_cast<std::uint32_t>(i);
+      next += magnitude(values[i]) >= low;
     }
   }
+  places.pop_back();
+  std::vector<std::int32_t> magnitudes;
+  magnitudes.reserve(reached);
+  for (std::size_t i = before; i < places.size(); ++i) magnitudes.push_back(magnitude(values[places[i] - base]));
   // Of these the largest: all beyond the last one's magnitude, and as many that equal it as there is room for.
   const auto last = magnitudes.begin() + static_cast<std::ptrdiff_t>(count - 1);
   std::nth_element(magnitudes.begin(), last, magnitudes.end(), std::greater<>());
