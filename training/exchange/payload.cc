@@ -85,6 +85,7 @@ std::size_t encoded_bytes(Payload payload, std::size_t floats) {
 
 void encode(Payload payload, std::span<const float> values, std::uint64_t seed, MutableBytes out) {
   STARLING_CHECK(out.size() == encoded_bytes(payload, values.size()));
+  if (values.empty()) return;
   if (payload == Payload::f32) {
     std::memcpy(out.data(), values.data(), out.size());
   } else if (payload == Payload::bf16) {
@@ -107,6 +108,7 @@ void encode(Payload payload, std::span<const float> values, std::uint64_t seed, 
 void decode(Payload payload, Bytes in, std::size_t floats, std::size_t begin, std::span<float> out) {
   STARLING_CHECK(in.size() == encoded_bytes(payload, floats));
   STARLING_CHECK(begin <= floats && out.size() <= floats - begin);
+  if (out.empty()) return;
   if (payload == Payload::f32) {
     std::memcpy(out.data(), in.data() + begin * sizeof(float), out.size_bytes());
   } else if (payload == Payload::bf16) {
