@@ -39,13 +39,7 @@ class Arena {
   void atomic_add(std::size_t offset,
                   std::span<const float> delta);  // x += delta, loses nothing, 20 times slower
 
-  // The exchange's passes (ALGORITHMS: «Overlap»).
-  // own = x; x += w (theirs - own).
-  void swap_and_mix(std::size_t offset, std::span<const float> theirs, float w, std::span<float> own);
-  // own = 2 x - lent; x += w (theirs - own): the answer of a peer that has lent half of this chunk.
-  void swap_and_mix_free_half(std::size_t offset, std::span<const float> theirs, std::span<const float> lent,
-                              float w, std::span<float> own);
-  // x += w (theirs - own): completes an exchange with the two vectors that travelled.
+  // An exchange, with the two vectors that travelled: x += w (theirs - own).
   void mix(std::size_t offset, std::span<const float> theirs, std::span<const float> own, float w);
 
   // The same at some places alone, counted from `offset`; `mixed` gets what is there afterwards.
@@ -62,6 +56,11 @@ class Arena {
     bool nesterov = false;
   };
   void sgd(std::span<const float> gradient, std::span<float> velocity, SgdStep step);
+
+  // The same step with a velocity that is only read: x -= learning_rate (momentum velocity + g').
+  void sgd_along(std::span<const float> gradient, std::span<const float> velocity, SgdStep step);
+  // velocity = keep velocity + gain (last - x); last = x. All of size() floats.
+  void follow(std::span<float> velocity, std::span<float> last, float keep, float gain) const;
 
  private:
   struct Free {
