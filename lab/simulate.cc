@@ -184,8 +184,8 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
 
   WorldOptions world_options;
   world_options.seed = experiment.seed;
-  world_options.network.latency = experiment.latency;
-  world_options.network.bandwidth = experiment.bandwidth;
+  if (experiment.latency) world_options.network.latency = *experiment.latency;
+  if (experiment.bandwidth) world_options.network.bandwidth = *experiment.bandwidth;
   world_options.arena_floats = plan->layout.arena_size();
   make_machines(experiment, world_options);
   auto& manifest = world_options.manifest;

@@ -249,6 +249,7 @@ std::optional<PeerOutcome> Daemon::open_cache() {
 }
 
 std::optional<PeerOutcome> Daemon::listen() {
+  transport_.shape_links({options_.experiment.latency.value_or(Duration{0}), options_.experiment.bandwidth.value_or(0)});
   self_.swarm = options_.swarm;
   self_.id = PeerId{entropy()};
 
@@ -366,7 +367,12 @@ void Daemon::make_exchanger() {
   exchanges.on_state_lost = [this](std::string why, bool poisoned) {
     drive(gossip::StateLost{std::move(why), poisoned});
   };
-  exchanger_ = std::make_unique<Exchanger>(io_.get_executor(), *links_, std::move(exchanges));
+  ExchangerOptions limits;
+  const auto& mine = options_.experiment;
+  const std::size_t cell_bytes = sizeof(float) * training::kDefaultCellFloats;
+  if (mine.chunk > 0) limits.chunk_cells = (mine.chunk + cell_bytes - 1) / cell_bytes;
+  if (mine.window > 0) limits.window = mine.window;
+  exchanger_ = std::make_unique<Exchanger>(io_.get_executor(), *links_, std::move(exchanges), limits);
 }
 
 void Daemon::watch_signals() {
