@@ -132,7 +132,7 @@ void Peer::handle(const ExchangeEnded& ended, std::vector<Action>& out) {
       return;
     case Outcome::rejected:
       ++exchanges_.rejected;
-      rounds_.saw(ended.round);
+      rounds_.left_behind(ended.round);
       break;
     case Outcome::poisoned:
       membership_.poisoned_by(now_, exchange.partner, out);
@@ -162,7 +162,6 @@ void Peer::handle(const ExchangeOffered& offered, std::vector<Action>& out) {
         rounds_.withdraw(earlier->from, earlier->exchange);
         refuse(*earlier, RefusalReason::out_of_step, out);
       }
-      rounds_.saw(offer.round);
       rounds_.hold(offer);
   }
 }
@@ -180,7 +179,7 @@ std::optional<RefusalReason> Peer::reason_to_refuse(const Rounds::Offer& offer) 
         return RefusalReason::not_ready;
       return std::nullopt;
     case Meeting::outer_rounds:
-      rounds_.saw(offer.round);
+      rounds_.left_behind(offer.round);
       if (offer.round > rounds_.current() + kRoundsApart || rounds_.current() > offer.round + kRoundsApart)
         return RefusalReason::out_of_step;
       break;

@@ -40,6 +40,11 @@ Rounds::Verdict Rounds::judge(const Offer& offer) {
   return Verdict::hold;
 }
 
+void Rounds::hold(const Offer& offer) {
+  held_.push_back(offer);
+  if (round_ == 0 || offer.round > round_ + kAheadUsual) left_behind(offer.round);
+}
+
 bool Rounds::withdraw(PeerId from, std::uint64_t exchange) {
   return std::erase_if(held_, [&](const Offer& offer) {
            return offer.from == from && offer.exchange == exchange;

@@ -1,8 +1,9 @@
 // Rounds: what a peer counts under rules that have them, and the books of a round in lock-step.
 //
-// The count is a logical clock. Peers do not agree on when a round begins; whoever is behind (it has joined late,
-// it computes slowly, it was cut off) learns of a later round from an offer or a refusal, and its next round is
-// that one.
+// The count is a logical clock. Peers do not agree on when a round begins; whoever was left behind (it has joined
+// late, it was cut off, it computes slowly and nobody waits) learns of a later round from an offer or a refusal, and
+// its next round is that one. In lock-step a neighbor may rightly be some rounds ahead, where the topology varies in
+// time and the two do not meet in each: then every round is made, for others wait in it.
 //
 // In lock-step a round is one exchange along each link of the topology, and a barrier between neighbors: of the two
 // ends of a link the one with the lower id begins the exchange, as soon as it is in that round itself; the other
@@ -35,13 +36,14 @@ class Rounds {
   enum class Verdict : std::uint8_t { accept, hold, refuse };
 
   // By so much nobody is ahead: what is farther off is not believed, so that no liar uses up the numbers.
+  static constexpr std::uint64_t kAheadUsual = 32;  // of a neighbor's, in lock-step
   static constexpr std::uint64_t kAheadMost = std::uint64_t{1} << 32;
 
   // ---- the count ----
   std::uint64_t current() const { return round_; }  // 0: there was none yet
   std::uint64_t next() const { return std::max(round_ + 1, seen_); }
-  // Somebody is in this round.
-  void saw(std::uint64_t round) {
+  // Somebody is in this round, and goes on without this peer.
+  void left_behind(std::uint64_t round) {
     if (round <= round_ + kAheadMost) seen_ = std::max(seen_, round);
   }
   // Begins the next one, and returns it.
@@ -64,7 +66,7 @@ class Rounds {
 
   // What becomes of an offer now. A partner that offers a later round has passed over this peer in this one.
   Verdict judge(const Offer& offer);
-  void hold(const Offer& offer) { held_.push_back(offer); }
+  void hold(const Offer& offer);
   // It is held no more; false where it was not.
   bool withdraw(PeerId from, std::uint64_t exchange);
   std::optional<Offer> held_of(PeerId from) const;

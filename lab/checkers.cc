@@ -51,6 +51,12 @@ void Checkers::watch(const World& world) {
   exact_ = rule == gossip::Rule::pairwise && options.mix.payload == training::Payload::f32 && equal;
   opposite_ = !exact_ && equal &&
               (rule == gossip::Rule::pairwise || rule == gossip::Rule::d_psgd || rule == gossip::Rule::choco);
+  // A lie in choco stays: the copies of the liar's public values differ from then on.
+  const bool lies = std::any_of(options.incidents.begin(), options.incidents.end(), [](const Incident& incident) {
+    const auto* const poison = std::get_if<Poison>(&incident);
+    return poison != nullptr && poison->kind >= PoisonKind::noise;
+  });
+  if (rule == gossip::Rule::choco && lies) opposite_ = false;
   push_sum_ = rule == gossip::Rule::push_sum;
   lock_step_ = rule == gossip::Rule::d_psgd;
   shadows_.resize(world.machines());

@@ -261,7 +261,9 @@ void World::answer_accepted(std::uint32_t i, std::uint32_t from, Connection& con
 
   const Block room(sizeof(float) * p.parcel.floats + training::Mixer::kRoomBesides);
   const auto reply = m.mixer->answer(answer.session, p.parcel, room.bytes());
-  if (p.poisoned && options_.watcher != nullptr) options_.watcher->poison_arrived(i, from, !reply.ok());
+  // Answered by none, it was taken and not looked at.
+  const bool unread = reply.ok() && reply->payload == training::Payload::none && options_.rules->rule == gossip::Rule::choco;
+  if (p.poisoned && options_.watcher != nullptr) options_.watcher->poison_arrived(i, from, !reply.ok() || unread);
   if (!reply || !m.has_parameters) {
     const bool own_fault = !reply && reply.error().fault == training::MixFault::own_replica;
     if (own_fault) diverged(i);
@@ -285,7 +287,7 @@ void World::answer_accepted(std::uint32_t i, std::uint32_t from, Connection& con
   const bool last = answer.floats == m.mixer->grid().arena_floats;
   PacketPtr back =
       packet(i, Packet::Kind::reply_chunk, p.exchange, wire::kChunkPrefixBytes + reply->values.size());
-  back->lied = p.lied;
+  back->lied = p.lied || p.poisoned;
   send_values(connection, i, std::move(back), *reply, room);
   if (last) end_answer(i, p.sender, p.exchange, false);
 }

@@ -19,8 +19,8 @@ class LockStep : public TwoWay {
  private:
   void own_values(std::size_t cell, std::span<float> out) override;
   float weight(const Session& session, Cells /*cells*/) const override { return session.weight; }
-  // Of a doubly stochastic W that is averaging and not swapping.
-  bool known_weight(float weight) const override { return weight > 0 && weight <= 0.5F; }
+  // Any entry of a doubly stochastic W: families with a matrix of their own have such beyond 1/2.
+  bool known_weight(float weight) const override { return weight > 0 && weight <= 1; }
   std::uint64_t sequence() const override { return round_; }
   bool fits(std::uint64_t sequence) const override { return sequence == round_; }
   bool exclusive() const override { return false; }  // a snapshot may go to many

@@ -1,5 +1,8 @@
 // How far partners usually are: of every cell the last few distances, and their median. One liar in a minority
 // of the exchanges does not move it.
+//
+// Who refuses whatever is far off must relent, or a replica that was cut off for long would be refused, and refuse,
+// for ever: each refusal doubles what is tolerated, each mix of a whole replica halves it again.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +22,7 @@ class Medians {
   void add(std::size_t cell, double distance) {
     Cell& c = cells_[cell];
     c.last[c.seen++ % kKept] = static_cast<float>(distance);
+    if (cell + 1 == cells_.size()) leniency_ = std::max(1.0, leniency_ / 2);
   }
   std::uint64_t seen(std::size_t cell) const { return cells_[cell].seen; }
   // Of the last kKept; the lower middle of an even number, 0 of none.
@@ -31,7 +35,14 @@ class Medians {
     std::nth_element(sorted.begin(), middle, sorted.begin() + static_cast<std::ptrdiff_t>(n));
     return static_cast<double>(*middle);
   }
-  void clear() { std::fill(cells_.begin(), cells_.end(), Cell{}); }
+  void clear() {
+    std::fill(cells_.begin(), cells_.end(), Cell{});
+    leniency_ = 1;
+  }
+
+  // By what factor a distance may exceed what is usual now, beside what it always may.
+  double leniency() const { return leniency_; }
+  void refused() { leniency_ = std::min(2 * leniency_, 0x1p60); }
 
  private:
   struct Cell {
@@ -39,6 +50,7 @@ class Medians {
     std::uint64_t seen = 0;
   };
   std::vector<Cell> cells_;
+  double leniency_ = 1;
 };
 
 }  // namespace starling::training

@@ -155,14 +155,17 @@ std::uint64_t rounding_seed(std::uint64_t seed, const Session& session, std::siz
   return hash64(std::as_bytes(std::span(parts)), seed);
 }
 
-bool far_off(const Medians& medians, Cells cells, std::span<const Measure> measures) {
+bool far_off(Medians& medians, Cells cells, std::span<const Measure> measures) {
   double distance = 0, bound = 0;
   for (std::size_t k = 0; k < cells.count; ++k) {
     if (medians.seen(cells.first + k) < kFarOffSeen) return false;
     distance += measures[k].distance_square;
     bound += std::max(16 * measures[k].norm_square, 256 * std::pow(medians.median(cells.first + k), 2));
   }
-  return bound > 0 && distance > bound;  // 0: nothing but zeros was ever seen
+  bound *= medians.leniency() * medians.leniency();
+  if (bound == 0 || distance <= bound) return false;  // 0: nothing but zeros was ever seen
+  medians.refused();
+  return true;
 }
 
 MixError not_lent(std::size_t offset) {

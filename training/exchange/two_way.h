@@ -79,8 +79,9 @@ class TwoWay : public Mixer {
 std::uint64_t rounding_seed(std::uint64_t seed, const Session& session, std::size_t offset, bool reply);
 
 // Whether a chunk is farther off than any honest partner would be: once kFarOffSeen distances of each of its
-// cells are known, more than the root of the cells' sum of max(4 |own|, 16 medians)^2.
-bool far_off(const Medians& medians, Cells cells, std::span<const Measure> measures);
+// cells are known, more than the root of the cells' sum of max(4 |own|, 16 medians)^2, times the leniency
+// (medians.h), which a refusal raises.
+bool far_off(Medians& medians, Cells cells, std::span<const Measure> measures);
 inline constexpr std::uint64_t kFarOffSeen = 8;
 
 // The Errors that several rules have.
