@@ -666,9 +666,13 @@ PeerStatus Daemon::status() const {
   status.incarnation = view.membership.self().incarnation;
   status.members_live = report.members;
   status.members_known = 1 + view.membership.others().size();
-  status.exchanges = {view.exchanges.begun,    view.exchanges.completed,
-                      view.exchanges.aborted,  view.exchanges.rejected,
-                      view.exchanges.answered, exchanger_->counters().half_applied_chunks};
+  status.exchanges.begun = view.exchanges.begun;
+  status.exchanges.completed = view.exchanges.completed;
+  status.exchanges.aborted = view.exchanges.aborted;
+  status.exchanges.rejected = view.exchanges.rejected;
+  status.exchanges.answered = view.exchanges.answered;
+  status.exchanges.half_applied_chunks = exchanger_->counters().half_applied_chunks;
+  if (mixer_) status.exchanges.count(mixer_->counters());
   status.bytes_sent = links.traffic.sent;
   status.bytes_received = links.traffic.received;
   status.links_open = links_->links();
@@ -841,20 +845,22 @@ void Daemon::end() {
                    [](Daemon* self) -> asio::awaitable<void> { co_await self->stop(); }(this));
 }
 
-// What was refused or broke on this peer's connections, by reason.
+// What was refused or broke on this peer's connections, and which chunks were not mixed, by reason.
 void Daemon::log_faults() const {
-  const auto counters = links_->counters();
-  std::string text;
+  const auto links = links_->counters();
+  std::string connections;
   for (std::size_t i = 0; i < transport::kLinkErrorKinds; ++i) {
-    if (counters.faults[i] == 0) continue;
-    if (!text.empty()) text += ", ";
-    text += std::string(name(static_cast<transport::LinkErrorKind>(i))) + " " +
-            std::to_string(counters.faults[i]);
+    if (links.faults[i] == 0) continue;
+    if (!connections.empty()) connections += ", ";
+    connections += std::string(name(static_cast<transport::LinkErrorKind>(i))) + " " +
+                   std::to_string(links.faults[i]);
   }
-  const auto refused = exchanger_->counters().chunks_refused;
-  if (refused > 0)
-    text += (text.empty() ? "" : ", ") + std::string("unusable chunks ") + std::to_string(refused);
-  if (!text.empty()) spdlog::info("connections refused or broken: {}", text);
+  if (!connections.empty()) spdlog::info("connections refused or broken: {}", connections);
+
+  PeerStatus::Exchanges exchanges;
+  if (mixer_) exchanges.count(mixer_->counters());
+  exchanges.half_applied_chunks = exchanger_->counters().half_applied_chunks;
+  if (const std::string lost = exchanges.losses(); !lost.empty()) spdlog::info("chunks refused or lost: {}", lost);
 }
 
 asio::awaitable<void> Daemon::stop() {
