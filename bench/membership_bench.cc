@@ -33,7 +33,7 @@ lab::WorldOptions swarm_of(std::uint32_t n, std::uint64_t seed) {
   lab::WorldOptions options;
   options.seed = seed;
   options.arena_floats = 1;
-  options.chunk_floats = 1;
+  options.mix.cell_floats = 1;
   options.network.latency = milliseconds(1);
   options.network.latency_jitter = milliseconds(1);
   options.rules = gossip::RunRules{*topologies::Topology::parse("ring"), gossip::Rule::none, {}, {}};

@@ -25,11 +25,21 @@ struct Prepare {  // build the model, load the data -> Prepared | PrepareFailed
 struct FetchState {
   PeerId donor;
   Address address;
+  bool afresh = false;  // nothing is in place any more: from the very first chunk
 };
 struct AbortFetch {};  // give this donor up; what is in place stays. Its StateLost is no longer wanted
 
 struct StartTraining {};  // once; -> Stepped after every step (several may be reported as one)
 struct StopTraining {};   // begin no further step; a step under way is thrown away
+
+// Until ResumeTraining no further step begins. A step under way lands, or is thrown away (`discard`: the replica
+// is lost, its workers' updates with it).
+struct PauseTraining {
+  bool discard = false;
+};
+struct ResumeTraining {
+  bool renewed = false;  // the replica is a fresh copy: optimizer state and mixer begin anew (Mixer::adopt)
+};
 
 // How an exchange is to be mixed: what the core decides for the data plane.
 struct Terms {
@@ -39,6 +49,9 @@ struct Terms {
   friend bool operator==(const Terms&, const Terms&) = default;
 };
 
+struct BeginRound {  // Mixer::begin_round. Rounds grow; one that was left behind skips some
+  std::uint64_t round = 0;
+};
 struct BeginExchange {  // with this partner -> ExchangeAdvanced ..., ExchangeEnded
   std::uint64_t exchange = 0;
   PeerId partner;
@@ -48,12 +61,14 @@ struct BeginExchange {  // with this partner -> ExchangeAdvanced ..., ExchangeEn
 struct AbortExchange {  // give up one that was begun; its ExchangeEnded is no longer wanted
   std::uint64_t exchange = 0;
 };
-struct AnswerOffer {  // to an ExchangeOffered; accepted -> AnswerEnded
+// To an ExchangeOffered, at once or, in lock-step rounds, when this peer gets there: what the initiator sends
+// meanwhile waits. Accepted -> AnswerEnded. An offer that is withdrawn while it waits -> AnswerEnded too.
+struct AnswerOffer {
   PeerId from;
   std::uint64_t exchange = 0;
   bool accept = false;
   wire::RefusalReason reason = wire::RefusalReason::busy;  // where not accepted
-  Terms terms{};                                           // where accepted
+  Terms terms{};  // where accepted; of a refusal the round alone, for ExchangeRefusal
 };
 
 struct TrainingEnded {};  // the last step is made, settling begins: the moment for a copy «before settling»
@@ -82,13 +97,15 @@ struct Notice {
     refuted,      // this peer itself was said to be suspect or failed
     waiting,
     unwired,  // the swarm follows a topology that this program does not know; it stays with its own
+    diverged,  // this peer's own replica held values that are not finite: it is given up for a copy
   };
   What what = What::joined;
-  PeerId peer;       // 0 for waiting and unwired
+  PeerId peer;       // 0 for waiting, unwired and diverged
   std::string text;  // name and address; of waiting: for what; of unwired: why
 };
 
-using Action = std::variant<Send, Prepare, FetchState, AbortFetch, StartTraining, StopTraining, BeginExchange,
-                            AbortExchange, AnswerOffer, TrainingEnded, Rewired, Finish, Notice>;
+using Action = std::variant<Send, Prepare, FetchState, AbortFetch, StartTraining, StopTraining, PauseTraining,
+                            ResumeTraining, BeginRound, BeginExchange, AbortExchange, AnswerOffer, TrainingEnded,
+                            Rewired, Finish, Notice>;
 
 }  // namespace starling::gossip

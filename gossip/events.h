@@ -8,12 +8,11 @@
 
 #include "base/ids.h"
 #include "base/time.h"
+#include "gossip/rule.h"
 #include "topologies/topology.h"
 #include "wire/messages.h"
 
 namespace starling::gossip {
-
-enum class Rule : std::uint8_t { none, pairwise };
 
 // When a peer begins an exchange of its own.
 struct Pace {
@@ -43,6 +42,13 @@ enum class Partners : std::uint8_t {
   aware,    // quick ones, and those that have learned since the last meeting, more often
 };
 
+// How much a side of an exchange moves, compared with the partner.
+enum class Shares : std::uint8_t {
+  equal,  // as much
+  work,   // less, the fewer samples the partner has consumed
+  age,    // less, the longer the partner's samples have stood still
+};
+
 // What the core needs to know of a run; the driver reads it out of the manifest.
 struct RunRules {
   topologies::Topology topology;
@@ -50,6 +56,7 @@ struct RunRules {
   Pace pace;
   End end;
   Partners partners = Partners::uniform;
+  Shares shares = Shares::equal;
 };
 
 // ---- events ----
@@ -99,6 +106,7 @@ enum class Outcome : std::uint8_t {
 struct ExchangeEnded {  // one that this peer began
   std::uint64_t exchange = 0;
   Outcome outcome = Outcome::completed;
+  std::uint64_t round = 0;  // where rejected: what the ExchangeRefusal said
 };
 struct ExchangeAdvanced {      // one that this peer began goes on; told at least once for every sixteenth of the arena
   std::uint64_t exchange = 0;
@@ -109,14 +117,15 @@ struct ExchangeOffered {  // another peer begins one with us
   std::uint64_t exchange = 0;
   std::uint64_t round = 0;  // the other's, where the rule counts rounds
 };
-struct AnswerEnded {  // an offer that was accepted has been served, or broke off
+struct AnswerEnded {  // an offer that was accepted has been served or broke off, or one that waited was withdrawn
   PeerId from;
   std::uint64_t exchange = 0;
   bool completed = true;  // every chunk was answered
   bool poisoned = false;  // it broke off because a chunk's values may not touch a replica
 };
 
-// This peer's own replica holds values that may not travel: NaN, infinity, or beyond 2^60.
+// This peer's own replica holds values that may not travel: NaN, infinity, or beyond 2^60. Found by whoever
+// lends, answers or gives a copy; said again as often as it is found.
 struct ReplicaDiverged {};
 
 struct EndRequested {};    // end the run here: settle, finish

@@ -22,6 +22,8 @@ struct Record {
   std::optional<Instant> last_heard;  // a verified message from the member itself, the only sign of life
   Instant quarantined_until;          // no exchange with it before; refusals of its parameters led to this
   Instant avoided_until;              // no exchange with it before: late ones came to nothing
+  Instant samples_at;                 // when its samples last grew, as far as is known here
+  Duration samples_every{0};          // smoothed: between two growths; 0: there were not two yet
   Duration round_trip{0};             // smoothed, of probes; 0: none was answered yet
   Duration round_trip_deviation{0};
 

@@ -249,7 +249,7 @@ void Membership::on_gossip(Instant now, PeerId from, const Address& address, con
                            std::vector<Action>& out) {
   merge(now, from, gossip.members, out);
   for (const wire::Progress& progress : gossip.progress) {
-    if (Record* const record = members_.find(progress.id)) take_progress(*record, progress.samples);
+    if (Record* const record = members_.find(progress.id)) take_progress(now, *record, progress.samples);
   }
   heard(now, from, address, out);
   if (gossip.reply_wanted)
@@ -378,7 +378,7 @@ bool Membership::merge_one(Instant now, PeerId teller, const Member& news, std::
   Record* const record = members_.find(news.id);
   if (record == nullptr) return meet(now, news, out);
 
-  take_progress(*record, news.samples);
+  take_progress(now, *record, news.samples);
   record->member.steps = std::max(record->member.steps, news.steps);
   bool changed = false;
   if (news.phase > record->member.phase) {
@@ -536,8 +536,13 @@ void Membership::set_liveness(Instant now, Record& record, Liveness liveness, st
   if (!was_live && liveness == Liveness::alive) sync_with(record.member.address, out);
 }
 
-void Membership::take_progress(Record& record, std::uint64_t samples) {
+void Membership::take_progress(Instant now, Record& record, std::uint64_t samples) {
   if (samples <= record.member.samples) return;
+  if (record.member.samples > 0) {
+    const Duration since = now - record.samples_at;
+    record.samples_every = record.samples_every.count() == 0 ? since : (3 * record.samples_every + since) / 4;
+  }
+  record.samples_at = now;
   others_samples_ = add_saturated(others_samples_, samples - record.member.samples);
   record.member.samples = samples;
   record.progress_tellings = kProgressTellings;

@@ -168,7 +168,7 @@ class Membership {
   void warn(Instant now, Record& record, std::vector<Action>& out);
   void supersede(Instant now, PeerId by, const Address& address, std::vector<Action>& out);
   void start_rumor(Record& record);
-  void take_progress(Record& record, std::uint64_t samples);
+  void take_progress(Instant now, Record& record, std::uint64_t samples);
   bool make_room();
 
   std::vector<wire::Member> rumors(Instant now, PeerId to, bool with_self);

@@ -5,6 +5,8 @@
 #include <string>
 #include <tuple>
 
+#include "topologies/mixing.h"
+
 namespace starling::gossip {
 
 PartnerChooser::PartnerChooser(topologies::Topology topology, Partners policy, Random random)
@@ -34,7 +36,8 @@ void PartnerChooser::refresh(const Membership& membership) {
     roster_.push_back(member->id);
     keys.push_back(topologies::vertex_key(member->name));
   }
-  learn_links(topology_.among(keys));
+  schedule_ = topology_.among(keys);
+  learn_links(*schedule_);
   std::erase_if(acquaintances_, [&](const auto& entry) {
     const Record* const record = membership.find(entry.first);
     return record == nullptr || !record->is_live();
@@ -79,6 +82,14 @@ std::optional<PeerId> PartnerChooser::choose(Instant now, const Membership& memb
   std::size_t k = 0;
   while (k + 1 < links.size() && drawn >= preferences[k]) drawn -= preferences[k++];
   return roster_[links[k].peer];
+}
+
+std::vector<PartnerChooser::Neighbor> PartnerChooser::neighbors(std::uint64_t round, const Membership& membership) {
+  refresh(membership);
+  std::vector<Neighbor> neighbors;
+  for (const topologies::Link& link : topologies::lock_step_links(*schedule_, own_index_, round))
+    neighbors.push_back({roster_[link.peer], link.weight});
+  return neighbors;
 }
 
 // One of the next turn's partners at random; a turn in which nobody can be met is passed over.

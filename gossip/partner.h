@@ -31,6 +31,11 @@ class PartnerChooser {
  public:
   static constexpr double kPlainShare = 0.25;  // of the draws of an aware chooser
 
+  struct Neighbor {
+    PeerId id;
+    double weight;  // W_ij
+  };
+
   PartnerChooser(topologies::Topology topology, Partners policy, Random random);
 
   // Another topology from now on.
@@ -38,6 +43,10 @@ class PartnerChooser {
 
   // A partner for the next exchange; nullopt where there is none now.
   std::optional<PeerId> choose(Instant now, const Membership& membership);
+
+  // All neighbors in a lock-step round, with the weights of its mixing matrix; whether they can be met now is not
+  // looked at. REQUIRES: the topology is undirected.
+  std::vector<Neighbor> neighbors(std::uint64_t round, const Membership& membership);
 
   // An exchange with this member was completed or given up: one of one's own, which took so long, or one of the
   // member's, of which only the meeting counts.
@@ -60,6 +69,7 @@ class PartnerChooser {
   std::uint64_t version_ = UINT64_MAX;   // of the membership that roster_ shows
   std::vector<PeerId> roster_;           // vertices in order, this peer included
   std::uint32_t own_index_ = 0;
+  std::optional<topologies::Schedule> schedule_;  // among them
   topologies::Links links_;              // of all rounds, weighted by how often each is to be drawn
   std::vector<topologies::Links> turns_;  // of a chooser in turns: whom it may take, turn by turn
   std::size_t turn_ = 0;

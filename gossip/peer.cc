@@ -31,7 +31,7 @@ Peer::Peer(PeerOptions options)
       join_hopeless_(options_.join.size()),
       join_delay_(options_.join_retry_min),
       state_delay_(options_.state_retry_min),
-      exchange_limit_(options_.exchange_timeout) {}
+      patience_(options_.exchange_timeout) {}
 
 void Peer::step(Instant now, const Event& event, std::vector<Action>& out) {
   STARLING_CHECK(!over_);
@@ -55,8 +55,10 @@ Instant Peer::earliest_deadline() const {
       {membership_.next_deadline(), next_join_, begin_at_, next_state_request_, linger_until_, leave_by_});
   if (copy_) next = std::min(next, copy_->deadline);
   if (phase() == Phase::training && rules_->end.time) next = std::min(next, run_start_ + *rules_->end.time);
+  if (diverged_) return std::min(next, recover_by_);
+  if (rounds_.open()) next = std::min({next, round_deadline_, round_doubt_});
   if (in_flight_) return std::min({next, in_flight_->deadline, in_flight_->doubt});
-  if (!rules_ || rules_->rule == Rule::none) return next;
+  if (rule().meeting == Meeting::never || rounds_.open()) return next;
   if (phase() == Phase::training) next = std::min(next, pacer_->next_deadline(now_));
   if (phase() == Phase::settling && pacer_->not_before() > now_) next = std::min(next, pacer_->not_before());
   return next;
@@ -68,8 +70,11 @@ void Peer::run_timers(std::vector<Action>& out) {
   if (next_join_ <= now_) send_joins(out);
   if (next_state_request_ <= now_) ask_for_state(out);
   watch_copy(out);
+  watch_recovery(out);
+  if (over_) return;
   watch_exchange(out);
   maybe_end_training(out);
+  keep_in_step(out);
   maybe_exchange(out);
   maybe_leave(out);
   if (!over_) maybe_finish(out);
@@ -197,6 +202,9 @@ void Peer::handle(const Unreachable& unreachable, std::vector<Action>& out) {
 
 void Peer::handle(const RewireRequested& requested, std::vector<Action>& out) {
   if (rewire_.revision.number >= wire::kRevisionMax) return;
+  const auto topology = topologies::Topology::parse(requested.topology);
+  if (const auto why = topology ? obstacle_to(*topology) : std::nullopt)
+    return out.push_back(Notice{Notice::What::unwired, {}, *why});  // nobody else is to hear of it
   take_over({{rewire_.revision.number + 1, options_.id}, requested.topology}, out);
 }
 
@@ -219,6 +227,13 @@ void Peer::take_over(const wire::Rewire& rewire, std::vector<Action>& out) {
   follow_topology(out);
 }
 
+// Why the run's rule cannot follow it, in a sentence.
+std::optional<std::string> Peer::obstacle_to(const topologies::Topology& topology) const {
+  if (!rule().undirected || !topology.among(4).directed()) return std::nullopt;
+  return "'" + topology.name() + "' is directed, and the rule " + std::string(rule().name) +
+         " asks for links that go both ways";
+}
+
 // An exchange in flight goes on: the topology decides about the next one.
 void Peer::follow_topology(std::vector<Action>& out) {
   if (!rules_ || rewire_.revision.number == 0) return;
@@ -227,6 +242,7 @@ void Peer::follow_topology(std::vector<Action>& out) {
     out.push_back(Notice{Notice::What::unwired, {}, topology.error().message});
     return;
   }
+  if (const auto why = obstacle_to(*topology)) return out.push_back(Notice{Notice::What::unwired, {}, *why});
   rules_->topology = *topology;
   partners_->follow(std::move(*topology));
   out.push_back(Rewired{rewire_.topology});
@@ -265,7 +281,7 @@ void Peer::ask_for_state(std::vector<Action>& out) {
   const auto& donor = *donors[random_.below(donors.size())];
   next_state_request_ = kNever;
   copy_ = Copy{donor.id, now_ + options_.state_stall, 0, now_, 0};
-  out.push_back(FetchState{donor.id, donor.address});
+  out.push_back(FetchState{donor.id, donor.address, std::exchange(copy_afresh_, false)});
 }
 
 void Peer::handle(const StateAdvanced& advanced, std::vector<Action>& out) {
@@ -314,132 +330,65 @@ void Peer::handle(const StateLost& lost, std::vector<Action>& out) {
 void Peer::handle(const StateArrived&, std::vector<Action>& out) {
   if (!copy_) return;
   copy_.reset();
+  if (diverged_) return recovered(out);
   start_training(out);
 }
 
-// ---- training and exchanging ----
+// ---- recovering from the loss of one's own replica ----
+
+void Peer::handle(const ReplicaDiverged&, std::vector<Action>& out) {
+  if (phase() == Phase::joining || diverged_ || leave_by_ != kNever) return;
+  diverged_ = copy_afresh_ = true;
+  recover_by_ = now_ + options_.recovery_limit;
+  out.push_back(Notice{Notice::What::diverged, {}, {}});
+  out.push_back(PauseTraining{true});
+  if (in_flight_) {  // through no fault of its partner's
+    out.push_back(AbortExchange{in_flight_->exchange});
+    in_flight_.reset();
+    ++exchanges_.aborted;
+  }
+  abandon_round(out);
+  best_copy_rate_ = 0;
+  state_delay_ = options_.state_retry_min;
+  next_state_request_ = now_;
+}
+
+void Peer::watch_recovery(std::vector<Action>& out) {
+  if (!diverged_ || leave_by_ != kNever) return;
+  const auto& others = membership_.others();
+  const bool alone = std::none_of(others.begin(), others.end(), [](const Record& record) {
+    return record.member.liveness <= wire::Liveness::failed && !record.superseded;  // the failed may come back
+  });
+  if (recover_by_ > now_ && !alone) return;
+  if (copy_) {  // a donor that goes on giving is waited for
+    recover_by_ = copy_->deadline;
+    if (recover_by_ > now_) return;
+  }
+  membership_.say_goodbye(out);
+  finish(Finish::How::failed,
+         "the parameters are not finite any more, and no member has finite ones to copy: all replicas are lost; "
+         "the usual cause is a training.learning_rate that is too high",
+         out);
+}
+
+void Peer::recovered(std::vector<Action>& out) {
+  diverged_ = false;
+  recover_by_ = kNever;
+  pacer_->start(now_, membership_.self().steps);
+  out.push_back(ResumeTraining{true});
+}
+
+// ---- training ----
 
 void Peer::start_training(std::vector<Action>& out) {
   membership_.set_phase(Phase::training);
   pacer_->start(now_, membership_.self().steps);
+  acceptance_.start(now_);
   if (!end_reached()) out.push_back(StartTraining{});
 }
 
 void Peer::handle(const Stepped& stepped, std::vector<Action>&) {
   membership_.set_progress(stepped.steps, stepped.samples);
-}
-
-bool Peer::exchange_due() const {
-  if (in_flight_ || !rules_ || rules_->rule == Rule::none) return false;
-  if (leave_by_ != kNever) return phase() >= Phase::training && !last_exchange_begun_;
-  if (phase() == Phase::training) return pacer_->due(now_, membership_.self().steps);
-  return phase() == Phase::settling && settling_left_ > 0 && pacer_->not_before() <= now_;
-}
-
-void Peer::maybe_exchange(std::vector<Action>& out) {
-  if (!exchange_due()) return;
-  if (phase() == Phase::settling && leave_by_ == kNever) {
-    if (settling_tries_ == 0) {
-      settling_left_ = 0;  // nobody is left to settle with
-      return;
-    }
-    --settling_tries_;
-  }
-  const auto partner = partners_->choose(now_, membership_);
-  pacer_->taken(now_, membership_.self().steps);
-  if (leave_by_ != kNever) last_exchange_begun_ = true;
-  if (!partner) {
-    pacer_->hold_off(now_, options_.exchange_hold_off);
-    return;
-  }
-  ++exchanges_.begun;
-  in_flight_ = InFlight{
-      ++last_exchange_,          *partner, now_, now_ + exchange_limit_, now_ + options_.exchange_doubt,
-      phase() == Phase::settling};
-  out.push_back(BeginExchange{last_exchange_, *partner, membership_.find(*partner)->member.address});
-}
-
-// A partner that seems to be gone is probed, and once it is suspect it is not waited for any longer.
-void Peer::watch_exchange(std::vector<Action>& out) {
-  if (!in_flight_) return;
-  if (in_flight_->doubt <= now_) {
-    in_flight_->doubt = kNever;
-    membership_.doubt(now_, in_flight_->partner, out);
-  }
-  const Record* const partner = membership_.find(in_flight_->partner);
-  const bool gone = partner == nullptr || partner->member.liveness != wire::Liveness::alive;
-  const bool late = in_flight_->deadline <= now_;
-  if (!gone && !late) return;
-  if (late) exchange_limit_ = 2 * exchange_limit_;
-  abort_exchange(out);
-}
-
-void Peer::abort_exchange(std::vector<Action>& out) {
-  out.push_back(AbortExchange{in_flight_->exchange});
-  ++exchanges_.aborted;
-  partners_->met(membership_, in_flight_->partner, now_ - in_flight_->begun);
-  membership_.exchange_aborted(now_, in_flight_->partner);
-  in_flight_.reset();
-  pacer_->hold_off(now_, options_.exchange_hold_off);
-}
-
-void Peer::handle(const ExchangeAdvanced& advanced, std::vector<Action>&) {
-  if (!in_flight_ || in_flight_->exchange != advanced.exchange) return;
-  in_flight_->deadline = now_ + exchange_limit_;
-}
-
-void Peer::handle(const ReplicaDiverged&, std::vector<Action>&) {}
-
-void Peer::handle(const ExchangeEnded& ended, std::vector<Action>& out) {
-  if (!in_flight_ || in_flight_->exchange != ended.exchange) return;  // already given up
-  const InFlight exchange = *in_flight_;
-  in_flight_.reset();
-  switch (ended.outcome) {
-    case Outcome::completed:
-      ++exchanges_.completed;
-      membership_.exchange_completed(exchange.partner);
-      partners_->met(membership_, exchange.partner, now_ - exchange.begun);
-      exchange_limit_ = std::max(options_.exchange_timeout, 4 * (now_ - exchange.begun));
-      if (exchange.settles && settling_left_ > 0) --settling_left_;
-      return;
-    case Outcome::rejected:
-      ++exchanges_.rejected;
-      break;
-    case Outcome::poisoned:
-      membership_.poisoned_by(now_, exchange.partner, out);
-      [[fallthrough]];
-    case Outcome::aborted:
-      ++exchanges_.aborted;
-      break;
-  }
-  last_exchange_begun_ = false;  // a leaver tries another neighbor
-  membership_.exchange_aborted(now_, exchange.partner);
-  pacer_->hold_off(now_, options_.exchange_hold_off);
-}
-
-void Peer::handle(const ExchangeOffered& offered, std::vector<Action>& out) {
-  AnswerOffer answer{offered.from, offered.exchange, true, {}};
-  const Record* const initiator = membership_.find(offered.from);
-  if (phase() == Phase::joining || rules_->rule == Rule::none) {
-    answer.accept = false;
-    answer.reason = wire::RefusalReason::not_ready;
-  } else if (initiator != nullptr && initiator->quarantined_until > now_) {
-    answer.accept = false;
-    answer.reason = wire::RefusalReason::quarantined;
-  } else if (answers_ >= options_.answers_max) {
-    answer.accept = false;
-    answer.reason = wire::RefusalReason::busy;
-  }
-  if (answer.accept) ++answers_;
-  out.push_back(answer);
-}
-
-void Peer::handle(const AnswerEnded& ended, std::vector<Action>& out) {
-  STARLING_CHECK(answers_ > 0);
-  --answers_;
-  exchanges_.answered += ended.completed;
-  if (ended.completed) partners_->met(membership_, ended.from, std::nullopt);
-  if (ended.poisoned) membership_.poisoned_by(now_, ended.from, out);
 }
 
 // ---- ending ----
@@ -453,7 +402,7 @@ bool Peer::end_reached() const {
 }
 
 void Peer::maybe_end_training(std::vector<Action>& out) {
-  if (phase() != Phase::training || leave_by_ != kNever || !end_reached()) return;
+  if (phase() != Phase::training || leave_by_ != kNever || diverged_ || !end_reached()) return;
   out.push_back(StopTraining{});
   out.push_back(TrainingEnded{});
   membership_.set_phase(Phase::settling);
@@ -462,18 +411,22 @@ void Peer::maybe_end_training(std::vector<Action>& out) {
   membership_.spread(now_, out);
   const std::uint64_t live = 1 + membership_.live_others();
   // 2 + log2 n exchanges bring the replicas together (rounded up); alone there is nothing to settle.
-  settling_left_ = rules_->rule == Rule::none || live < 2 ? 0 : 2 + std::bit_width(live - 1);
+  settling_left_ = rule().meeting == Meeting::never || live < 2 ? 0 : 2 + std::bit_width(live - 1);
   settling_tries_ = 4 * settling_left_;
 }
 
 void Peer::maybe_finish(std::vector<Action>& out) {
-  if (phase() == Phase::settling && settling_left_ == 0 && !in_flight_) {
+  if (diverged_) return;
+  if (phase() == Phase::settling && settling_left_ == 0 && !in_flight_ && !rounds_.open()) {
+    // What was received since the last outer step counts too.
+    if (rule().meeting == Meeting::outer_rounds) out.push_back(BeginRound{rounds_.begin()});
     membership_.set_phase(Phase::finished);
     linger_until_ = now_ + options_.linger;
+    abandon_round(out);
   }
   if (phase() != Phase::finished) return;
   if (now_ < linger_until_) {
-    if (answers_ != 0) return;
+    if (!answers_.empty()) return;
     for (const Record& record : membership_.others()) {
       if (record.is_live() && record.member.phase != Phase::finished) return;
     }

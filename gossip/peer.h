@@ -22,11 +22,14 @@
 #include <vector>
 
 #include "base/random.h"
+#include "gossip/acceptance.h"
 #include "gossip/actions.h"
 #include "gossip/events.h"
 #include "gossip/membership.h"
 #include "gossip/pacing.h"
 #include "gossip/partner.h"
+#include "gossip/patience.h"
+#include "gossip/rounds.h"
 
 namespace starling::gossip {
 
@@ -50,13 +53,16 @@ struct PeerOptions {
   Duration state_retry_min = std::chrono::milliseconds(200);  // pause before another donor is asked, likewise
   Duration state_retry_max = std::chrono::seconds(5);
   Duration state_stall = std::chrono::seconds(3);  // a donor without progress for so long is given up
-  // An exchange of one's own is given up after this at the earliest, and after four times what late ones
-  // took; after a time-out the next is given twice as long.
+  // An exchange of one's own with a partner that was not met yet is given up after so long without a sign of
+  // progress; of others it is known what is usual (gossip/patience.h).
   Duration exchange_timeout = std::chrono::seconds(10);
+  // In lock-step a neighbor that lives is waited for so long, from the round's beginning.
+  Duration round_limit = std::chrono::minutes(2);
   Duration exchange_doubt = std::chrono::seconds(1);  // then its partner is probed; once suspect, given up
   Duration exchange_hold_off = std::chrono::milliseconds(20);  // after one that failed
   Duration leave_limit = std::chrono::milliseconds(1500);      // from LeaveRequested to the goodbye
   std::uint32_t answers_max = 16;              // offers served at once; more are refused as busy
+  Duration recovery_limit = std::chrono::seconds(30);  // a lost replica without anybody to copy: then it is over
   Duration linger = std::chrono::seconds(10);  // a finished peer answers at most this long those who are not
 };
 
@@ -80,19 +86,33 @@ class Peer {
     const ExchangeCounts& exchanges;
     std::uint64_t swarm_samples;
     const topologies::Topology* topology;  // that it follows; null before it is prepared
+    std::uint64_t round;                   // the latest that it began; 0: none
+    const Patience& patience;              // with partners in exchanges
+    bool diverged;  // its replica is lost and not replaced yet: nobody gets a copy of it
     bool over;
   };
   View view() const {
-    return {membership_, exchanges_, membership_.swarm_samples(), rules_ ? &rules_->topology : nullptr, over_};
+    return {membership_, exchanges_, membership_.swarm_samples(), rules_ ? &rules_->topology : nullptr,
+            rounds_.current(), patience_, diverged_, over_};
   }
+
+  static constexpr std::uint64_t kRoundsApart = 4;  // of two peers that may exchange, where outer steps are counted
 
  private:
   struct InFlight {
     std::uint64_t exchange;
     PeerId partner;
     Instant begun, deadline;
-    Instant doubt;  // when its partner is probed; kNever afterwards
-    bool settles;   // begun after training ended
+    Instant doubt;        // when its partner is probed; kNever afterwards
+    Instant heard;        // the last sign of progress, or the beginning
+    Duration silence{0};  // the longest between two of them
+    bool advanced = false;
+    bool settles = false;  // begun after training ended
+  };
+  struct Answering {
+    PeerId from;
+    std::uint64_t exchange;
+    friend bool operator==(const Answering&, const Answering&) = default;
   };
   struct Copy {  // of a donor's parameters
     PeerId donor;
@@ -129,6 +149,7 @@ class Peer {
 
   void correct_topology(const Address& address, const wire::Revision& theirs, std::vector<Action>& out);
   void take_over(const wire::Rewire& rewire, std::vector<Action>& out);
+  std::optional<std::string> obstacle_to(const topologies::Topology& topology) const;
   void follow_topology(std::vector<Action>& out);
 
   void run_timers(std::vector<Action>& out);
@@ -140,10 +161,30 @@ class Peer {
   void start_training(std::vector<Action>& out);
   bool end_reached() const;
   void maybe_end_training(std::vector<Action>& out);
+  void watch_recovery(std::vector<Action>& out);
+  void recovered(std::vector<Action>& out);
+
+  // peer_exchanging.cc
+  const RuleTraits& rule() const { return traits(rules_ ? rules_->rule : Rule::none); }
   bool exchange_due() const;
+  bool moment_is_due() const;
   void maybe_exchange(std::vector<Action>& out);
+  void begin_exchange(PeerId partner, const Terms& terms, Instant deadline, std::vector<Action>& out);
+  Terms terms_with(PeerId partner) const;
   void watch_exchange(std::vector<Action>& out);
   void abort_exchange(std::vector<Action>& out);
+  void came_to_nothing(PeerId partner);
+  std::optional<wire::RefusalReason> reason_to_refuse(const Rounds::Offer& offer);
+  void accept(const Rounds::Offer& offer, std::vector<Action>& out);
+  void refuse(const Rounds::Offer& offer, wire::RefusalReason reason, std::vector<Action>& out) const;
+  void keep_in_step(std::vector<Action>& out);
+  void open_round(std::vector<Action>& out);
+  void meet_next(std::vector<Action>& out);
+  void pass_over_the_absent(std::vector<Action>& out);
+  void answer_held(std::vector<Action>& out);
+  void close_round(std::vector<Action>& out);
+  void abandon_round(std::vector<Action>& out);
+
   void maybe_leave(std::vector<Action>& out);
   void maybe_finish(std::vector<Action>& out);
   void finish(Finish::How how, std::string why, std::vector<Action>& out);
@@ -177,10 +218,23 @@ class Peer {
   wire::Rewire rewire_;  // the latest; number 0: the manifest's topology
   std::optional<Pacer> pacer_;
   std::optional<InFlight> in_flight_;
-  Duration exchange_limit_;
+  Patience patience_;
+  Acceptance acceptance_;
   std::uint64_t last_exchange_ = 0;
-  std::uint32_t answers_ = 0;
+  std::vector<Answering> answers_;  // accepted, under way
   ExchangeCounts exchanges_;
+
+  // Rounds, where the rule has them.
+  Rounds rounds_;
+  Instant round_deadline_ = kNever;  // of one in lock-step: who has not come by then is passed over
+  Instant round_doubt_ = kNever;     // when those it waits for are probed
+  bool round_settles_ = false;       // it was begun after training ended
+  bool round_met_anyone_ = false;
+
+  // Recovering from the loss of the replica.
+  bool diverged_ = false;
+  bool copy_afresh_ = false;  // nothing of the lost replica is to be kept
+  Instant recover_by_ = kNever;
 
   // Ending.
   bool end_requested_ = false;

@@ -1,5 +1,6 @@
 #include "gossip/rules.h"
 
+#include <array>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -32,14 +33,21 @@ std::optional<Pace> parse_pace(std::string_view text) {
   return pace;
 }
 
+std::array<std::string_view, kRules.size()> rule_names() {
+  std::array<std::string_view, kRules.size()> names;
+  for (std::size_t k = 0; k < kRules.size(); ++k) names[k] = kRules[k].name;
+  return names;
+}
+
 }  // namespace
 
 Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_samples) {
   std::optional<topologies::Topology> topology;
   Rule rule = Rule::pairwise;
-  Pace pace;
+  std::optional<Pace> pace;
   End end;
   Partners partners = Partners::uniform;
+  Shares shares = Shares::equal;
   for (const auto& [key, value] : manifest.settings) {
     const auto bad = [&, k = std::string_view(key), v = std::string_view(value)](std::string_view expected) {
       return Error{"the run's " + std::string(k) + " = '" + std::string(v) +
@@ -50,10 +58,16 @@ Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_
       if (!parsed) return Error{"the run's gossip.topology cannot be followed: " + parsed.error().message};
       topology = *parsed;
     } else if (key == "gossip.rule") {
-      if (value == "none") {
-        rule = Rule::none;
-      } else if (value != "pairwise") {
-        return bad("pairwise or none");
+      const auto named = rule_named(value);
+      if (!named) return bad(one_of(rule_names()));
+      rule = *named;
+    } else if (key == "gossip.weights") {
+      if (value == "work") {
+        shares = Shares::work;
+      } else if (value == "age") {
+        shares = Shares::age;
+      } else if (value != "equal") {
+        return bad("equal, work or age");
       }
     } else if (key == "gossip.partners") {
       if (value == "aware") {
@@ -88,7 +102,17 @@ Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_
     if (!parsed) return parsed.error();
     topology = *parsed;
   }
-  return RunRules{*topology, rule, pace, end, partners};
+  const RuleTraits& facts = traits(rule);
+  if (!pace) pace = parse_pace(facts.every);
+  if (facts.by_time_alone && pace->kind == Pace::Kind::steps) {
+    return Error{"the run's gossip.every counts steps, and the rule " + std::string(facts.name) +
+                 " is paced by time: whoever steps less often would count for more; expected '200ms' or the like"};
+  }
+  if (facts.undirected && topology->among(4).directed()) {
+    return Error{"the run's gossip.topology = '" + topology->name() + "' is directed, and the rule " +
+                 std::string(facts.name) + " asks for links that go both ways"};
+  }
+  return RunRules{*topology, rule, *pace, end, partners, shares};
 }
 
 }  // namespace starling::gossip

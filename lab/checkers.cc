@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "lab/mix_sums.h"
+#include "training/exchange/values.h"
 
 namespace starling::lab {
 
@@ -15,10 +16,6 @@ namespace {
 constexpr double kClockSlack = 1.03;  // clocks drift by a hundredth, each
 constexpr std::uint64_t kSumEveryLooks = 5;
 constexpr Duration kEnergyEvery = std::chrono::seconds(4);
-
-std::uint64_t hash_of(std::span<const float> values) {
-  return hash64(std::as_bytes(values));
-}
 
 std::uint64_t key_of(PeerId initiator, std::uint64_t exchange, std::size_t chunk) {
   const std::array<std::uint64_t, 3> words{initiator.value, exchange, chunk};
@@ -48,6 +45,20 @@ bool is_live(wire::Liveness liveness) {
 
 void Checkers::watch(const World& world) {
   world_ = &world;
+  const WorldOptions& options = world.options();
+  const gossip::Rule rule = options.rules->rule;
+  const bool equal = options.rules->shares == gossip::Shares::equal;
+  exact_ = rule == gossip::Rule::pairwise && options.mix.payload == training::Payload::f32 && equal;
+  opposite_ = !exact_ && equal &&
+              (rule == gossip::Rule::pairwise || rule == gossip::Rule::d_psgd || rule == gossip::Rule::choco);
+  // A lie in choco stays: the copies of the liar's public values differ from then on.
+  const bool lies = std::any_of(options.incidents.begin(), options.incidents.end(), [](const Incident& incident) {
+    const auto* const poison = std::get_if<Poison>(&incident);
+    return poison != nullptr && poison->kind >= PoisonKind::noise;
+  });
+  if (rule == gossip::Rule::choco && lies) opposite_ = false;
+  push_sum_ = rule == gossip::Rule::push_sum;
+  lock_step_ = rule == gossip::Rule::d_psgd;
   shadows_.resize(world.machines());
   current_.resize(world.machines());
   seen_.resize(world.machines());
@@ -81,7 +92,6 @@ void Checkers::started(std::uint32_t machine) {
   Instance& instance = instances_.emplace_back();
   instance.id = id;
   instance.machine = machine;
-  instance.patience = world_->options().peer.exchange_timeout;
   seen_[machine].clear();
   shadows_[machine] = {};
   energy_ = -1;
@@ -105,10 +115,7 @@ void Checkers::event(std::uint32_t machine, const gossip::Event& event) {
   if (ended->outcome == gossip::Outcome::aborted) ++counts_.exchanges_aborted;
   if (ended->outcome != gossip::Outcome::completed) return;
   ++counts_.exchanges_completed;
-  Instance& self = instance_of(machine);
-  self.patience =
-      std::max(world_->options().peer.exchange_timeout, 4 * (world_->now() - self.exchange_began));
-  const std::size_t chunks = (world_->options().arena_floats - 1) / world_->options().chunk_floats + 1;
+  const std::size_t chunks = (world_->options().arena_floats - 1) / world_->options().chunk_floats() + 1;
   for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
     if (open_.contains(key_of(instance_of(machine).id, ended->exchange, chunk))) {
       violate(2, name(machine) + " takes exchange " + std::to_string(ended->exchange) +
@@ -121,11 +128,7 @@ void Checkers::action(std::uint32_t machine, const gossip::Action& action) {
   if (std::holds_alternative<gossip::StopTraining>(action)) shadows_[machine].stopped = true;
   if (std::holds_alternative<gossip::Finish>(action)) instance_of(machine).leaving = true;
   Instance& self = instance_of(machine);
-  if (std::holds_alternative<gossip::AbortExchange>(action)) {
-    ++counts_.exchanges_aborted;
-    if (world_->now() - self.exchange_began >= from_seconds(to_seconds(self.patience) / kClockSlack))
-      self.patience *= 2;
-  }
+  if (std::holds_alternative<gossip::AbortExchange>(action)) ++counts_.exchanges_aborted;
   if (const auto* begin = std::get_if<gossip::BeginExchange>(&action)) {
     self.exchange = begin->exchange;
     self.exchange_began = world_->now();
@@ -153,12 +156,59 @@ void Checkers::mutation_arrived(std::uint32_t machine, std::uint32_t from, bool 
 void Checkers::has_parameters(std::uint32_t machine) {
   Shadow& shadow = shadows_[machine];
   const auto values = arena_of(world_->machine(machine));
+  if (shadow.live) ledger_ -= total_of(shadow.values).sum;
+  if (shadow.lost) shadow.rested += world_->now() - *shadow.lost;
+  shadow.lost.reset();
   shadow.live = true;
   shadow.values.assign(values.begin(), values.end());
+  const std::size_t cell_floats = world_->options().mix.cell_floats;
+  shadow.weights.assign((values.size() - 1) / cell_floats + 1, 1);
   ledger_ += total_of(values).sum;
   energy_ = -1;
   if (!training::all_acceptable(values))
     violate(4, name(machine) + " begins with parameters that are poisoned");
+}
+
+void Checkers::lost_parameters(std::uint32_t machine) {
+  Shadow& shadow = shadows_[machine];
+  if (!shadow.live) return;
+  ledger_ -= total_of(shadow.values).sum;
+  shadow.live = false;
+  shadow.lost = world_->now();
+  energy_ = -1;
+}
+
+void Checkers::round_began(std::uint32_t machine) {
+  Shadow& shadow = shadows_[machine];
+  if (!shadow.live) return;
+  take_over(machine, 0, shadow.values.size());
+  if (!training::all_acceptable(shadow.values))
+    violate(4, name(machine) + " holds a value that is not finite or beyond 2^60 after an outer step");
+}
+
+void Checkers::lent(std::uint32_t machine, const training::Parcel& parcel) {
+  if (!push_sum_) return;
+  const std::size_t cell_floats = world_->options().mix.cell_floats;
+  for (std::size_t f = parcel.offset; f < parcel.offset + parcel.floats; f += cell_floats)
+    if (parcel.payload != training::Payload::none && shadows_[machine].live)
+      shadows_[machine].weights[f / cell_floats] -= static_cast<double>(parcel.weight);
+}
+
+// Some of its values changed, rightly: the shadow follows. Returns by how much.
+std::vector<double> Checkers::take_over(std::uint32_t machine, std::size_t offset, std::size_t floats) {
+  const auto now = arena_of(world_->machine(machine)).subspan(offset, floats);
+  const std::span<float> before = std::span(shadows_[machine].values).subspan(offset, floats);
+  std::vector<double> moved(floats);
+  double magnitude = 0;
+  for (std::size_t f = 0; f < floats; ++f) {
+    moved[f] = static_cast<double>(now[f]) - static_cast<double>(before[f]);
+    ledger_ += moved[f];
+    magnitude += std::abs(static_cast<double>(now[f]));
+    before[f] = now[f];
+  }
+  rounding_ += kFloatUlp * kFloatUlp * magnitude;
+  energy_ = -1;
+  return moved;
 }
 
 void Checkers::step_began(std::uint32_t machine, Duration takes) {
@@ -169,6 +219,7 @@ void Checkers::step_began(std::uint32_t machine, Duration takes) {
 
 void Checkers::step_ended(std::uint32_t machine) {
   Shadow& shadow = shadows_[machine];
+  if (!shadow.live) return;
   shadow.stepped += shadow.step_takes;
   shadow.longest_step = std::max(shadow.longest_step, shadow.step_takes);
   const Duration paused = world_->paused_within(machine, shadow.step_began, world_->now());
@@ -183,13 +234,12 @@ void Checkers::step_ended(std::uint32_t machine) {
   energy_ = -1;
 }
 
-// One side mixed: its chunk must be what it was, plus w (theirs - own), hold nothing that was not acceptable
-// before, and the energy of the parts that changed must not have risen.
-void Checkers::check_mix(const Mix& mix, bool responder) {
+// One side of pairwise averaging in float32 mixed: its chunk must be what it was, plus w (theirs - own), and the
+// energy of the parts that changed must not have risen.
+void Checkers::check_pairwise(const Mix& mix, bool responder) {
   Shadow& shadow = shadows_[mix.machine];
-  const std::size_t offset = mix.chunk * world_->options().chunk_floats;
-  const auto now = arena_of(world_->machine(mix.machine)).subspan(offset, mix.a.size());
-  const std::span<float> before = std::span(shadow.values).subspan(offset, now.size());
+  const auto now = arena_of(world_->machine(mix.machine)).subspan(mix.offer.offset, mix.offer.floats);
+  const std::span<float> before = std::span(shadow.values).subspan(mix.offer.offset, mix.offer.floats);
   const MixSums sums = responder ? sums_of_answer(mix.b, mix.a, mix.lent, before, now, mix.w)
                                  : sums_of_completion(mix.a, mix.b, before, now, mix.w);
   rounding_ += kFloatUlp * sums.magnitude;
@@ -200,18 +250,78 @@ void Checkers::check_mix(const Mix& mix, bool responder) {
                    std::to_string(mix.exchange) + " with " + name(mix.partner) +
                    " is not what the mix of its two values makes it");
   }
-  if (!training::all_acceptable(now))
-    violate(4, name(mix.machine) + " holds a value that is not finite or beyond 2^60");
   const double room = 0x1p-20 * std::sqrt(sums.square * sums.energy_before) + 0x1p-42 * sums.square;
-  if (sums.energy_after > sums.energy_before + room) {
+  if (mix.lied) {
+    energy_ = -1;  // the two sides do not hold the parts that they told each other
+  } else if (sums.energy_after > sums.energy_before + room) {
     violate(3, "the mix of chunk " + std::to_string(mix.chunk) + " at " + name(mix.machine) + " with " +
                    name(mix.partner) + " raises the energy");
   }
 }
 
+// A receipt of push-sum in float32: z += u_f / (u_f + u) (z_f - z), cell by cell, with the weights as counted here.
+void Checkers::check_push(const Mix& mix) {
+  Shadow& shadow = shadows_[mix.machine];
+  const std::size_t cell_floats = world_->options().mix.cell_floats;
+  const std::size_t offset = mix.offer.offset, floats = mix.offer.floats;
+  const std::vector<float> before(shadow.values.begin() + static_cast<std::ptrdiff_t>(offset),
+                                  shadow.values.begin() + static_cast<std::ptrdiff_t>(offset + floats));
+  take_over(mix.machine, offset, floats);
+  if (mix.offer.payload == training::Payload::none) return;
+  const double weight = static_cast<double>(mix.offer.weight);
+  for (std::size_t f = 0; f < floats && !mix.a.empty(); ++f) {
+    const double u = shadow.weights[(offset + f) / cell_floats];
+    const double x = before[f], a = mix.a[f];
+    const double wanted = x + weight / (weight + u) * (a - x);
+    const double off = std::abs(wanted - shadow.values[offset + f]);
+    if (off > 8 * kFloatUlp * (std::abs(x) + std::abs(a))) {
+      violate(2, name(mix.machine) + " takes chunk " + std::to_string(mix.chunk) + " of " + name(mix.partner) +
+                     " with another weight than the two have");
+      break;
+    }
+  }
+  for (std::size_t f = 0; f < floats; f += cell_floats) shadow.weights[(offset + f) / cell_floats] += weight;
+}
+
+// One side mixed. False where it had nothing to mix into: its own replica is lost.
+bool Checkers::check_mix(const Mix& mix, bool responder) {
+  Shadow& shadow = shadows_[mix.machine];
+  if (!shadow.live) return false;
+  if (exact_) {
+    check_pairwise(mix, responder);
+  } else if (push_sum_ && responder) {
+    check_push(mix);
+  } else {
+    const auto moved = take_over(mix.machine, mix.offer.offset, mix.offer.floats);
+    if (opposite_) {
+      Open& it = open(mix.initiator, mix.exchange, mix.chunk);
+      double magnitude = 0;
+      for (std::size_t f = 0; f < mix.offer.floats; ++f)
+        magnitude = std::max<double>(magnitude, std::abs(shadow.values[mix.offer.offset + f]));
+      if (responder) {
+        it.moved = moved;
+        it.magnitude = magnitude;
+      } else if (!mix.lied && it.moved.size() == moved.size()) {
+        const double most = 16 * kFloatUlp * (it.magnitude + magnitude);
+        for (std::size_t f = 0; f < moved.size(); ++f) {
+          if (std::abs(moved[f] + it.moved[f]) <= most) continue;
+          violate(2, name(mix.machine) + " and " + name(mix.partner) + " move by " + std::to_string(moved[f]) +
+                         " and " + std::to_string(it.moved[f]) + " in chunk " + std::to_string(mix.chunk) +
+                         " of exchange " + std::to_string(mix.exchange) + ": the sum is not conserved");
+          break;
+        }
+      }
+    }
+  }
+  const auto now = std::span(shadow.values).subspan(mix.offer.offset, mix.offer.floats);
+  if (!training::all_acceptable(now))
+    violate(4, name(mix.machine) + " holds a value that is not finite or beyond 2^60");
+  return true;
+}
+
 void Checkers::answered(const Mix& mix) {
   const float wanted = mix.lent.empty() ? 0.5F : 0.25F;
-  if (mix.w != wanted)
+  if (exact_ && mix.w != wanted)
     violate(
         2, name(mix.machine) + " answers " + name(mix.partner) + " with the weight " + std::to_string(mix.w));
   check_mix(mix, true);
@@ -220,26 +330,33 @@ void Checkers::answered(const Mix& mix) {
     violate(2, name(mix.machine) + " answers chunk " + std::to_string(mix.chunk) + " of " +
                    name(mix.partner) + " twice");
   }
-  it.a = hash_of(mix.a);
-  it.b = hash_of(mix.b);
+  it.a = hash64(mix.offer.values);
+  it.b = hash64(mix.reply.values);
   it.w = mix.w;
   it.answered = true;
   if (it.counted) energy_ = -1;  // half applied
 }
 
 void Checkers::completed(const Mix& mix) {
-  const auto found = open_.find(key_of(mix.initiator, mix.exchange, mix.chunk));
+  const std::uint64_t key = key_of(mix.initiator, mix.exchange, mix.chunk);
+  const auto found = open_.find(key);
   if (found == open_.end() || !found->second.answered || found->second.counted) {
     violate(2, name(mix.machine) + " mixes a reply to chunk " + std::to_string(mix.chunk) +
                    " that nobody gave, or that it had given up");
     return;
   }
   const Open& it = found->second;
-  if (it.a != hash_of(mix.a) || it.b != hash_of(mix.b) || it.w != mix.w)
+  const bool same = it.a == hash64(mix.offer.values) && it.b == hash64(mix.reply.values);
+  if (!mix.lied && (!same || it.w != mix.w))
     violate(2, name(mix.machine) + " and " + name(mix.partner) + " mix different values");
-  open_.erase(found);
   check_mix(mix, false);
-  const Duration limit = from_seconds(to_seconds(instance_of(mix.machine).patience) * kClockSlack);
+  open_.erase(key);
+  if (lock_step_) return;
+  // Every reply puts the deadline off, so the last of a window may have waited as often as that.
+  const PeerId partner = world_->machine(mix.partner).id;
+  const Duration patience = world_->machine(mix.machine).patience->limit(partner);
+  const Duration limit = from_seconds(to_seconds(patience) * kClockSlack *
+                                      static_cast<double>(world_->options().window + 1));
   if (mix.age > limit && !mix.slept) {
     violate(5, name(mix.machine) + " mixes a reply with a snapshot that is " + seconds(mix.age) +
                    " old; exchanges are given up after " + seconds(limit));
@@ -273,7 +390,7 @@ void Checkers::check_sum() {
 
 // The energy of the whole world, outside any one mix, while nothing but mixing goes on.
 void Checkers::check_energy() {
-  if (world_->now() - energy_looked_ < kEnergyEvery) return;
+  if (!exact_ || world_->now() - energy_looked_ < kEnergyEvery) return;
   energy_looked_ = world_->now();
   const double energy = world_->energy();
   double square = 0;
@@ -407,8 +524,8 @@ void Checkers::finish() {
     }
     // 7: steps.
     const Shadow& shadow = shadows_[i];
-    if (!view.training_since || shadow.stopped) continue;
-    const Duration allowed = world_->now() - *view.training_since -
+    if (!view.training_since || shadow.stopped || shadow.lost || lock_step_) continue;
+    const Duration allowed = world_->now() - *view.training_since - shadow.rested -
                              world_->paused_within(i, *view.training_since, world_->now()) -
                              std::max(shadow.longest_step, shadow.step_takes);
     if (to_seconds(shadow.stepped) < setting_.share * to_seconds(allowed)) {

@@ -8,6 +8,13 @@
 //   3 no mix raises the energy                8 the dead are found dead, the living alive, once and for all
 //   4 no poison touches a replica             9 every queue is bounded, every deadline lies ahead
 //   5 nothing stale is mixed                 10 the same seed gives the same run (lab/hunt.h)
+//
+// What 2 and 3 mean depends on the rule. Of pairwise averaging in float32 both are checked to the last value. Of
+// pairwise in other payloads, d-psgd and choco both sides of a chunk must have moved by opposite vectors; of push-sum
+// each receipt must be the weighted mean that the weights say, which are counted along; clipped and noloco do not
+// conserve the sum chunk by chunk, so there the ledger is only kept. Energy is defined for pairwise in float32 alone:
+// rounding payloads may raise it, and the others mix with values of other moments. Statement 7 is void in lock-step,
+// where neighbors do wait for each other, and 5 is about the time to a reply, which lock-step's snapshots precede.
 #pragma once
 
 #include <cstdint>
@@ -60,6 +67,9 @@ class Checkers : public Watcher {
   void action(std::uint32_t machine, const gossip::Action& action) override;
   void stood_still(std::uint32_t machine) override;
   void has_parameters(std::uint32_t machine) override;
+  void lost_parameters(std::uint32_t machine) override;
+  void round_began(std::uint32_t machine) override;
+  void lent(std::uint32_t machine, const training::Parcel& parcel) override;
   void step_began(std::uint32_t machine, Duration takes) override;
   void step_ended(std::uint32_t machine) override;
   void answered(const Mix& mix) override;
@@ -76,6 +86,9 @@ class Checkers : public Watcher {
     Instant step_began;
     Duration step_takes{0}, stepped{0}, longest_step{0};
     bool stopped = false;  // its core stopped its training
+    std::optional<Instant> lost;  // since when it has no replica
+    Duration rested{0};           // for how long it had none
+    std::vector<double> weights;  // of push-sum, by cell
   };
   // A chunk that was answered, or given up before its answer was mixed.
   struct Open {
@@ -84,6 +97,8 @@ class Checkers : public Watcher {
     std::uint64_t a = 0, b = 0;  // hashes of the two vectors
     float w = 0;
     bool answered = false, counted = false;
+    std::vector<double> moved;  // by how much the responder did, where that is compared
+    double magnitude = 0;       // of its values, the largest
   };
   struct Instance {
     PeerId id;
@@ -93,7 +108,6 @@ class Checkers : public Watcher {
     bool leaving = false;
     std::uint64_t exchange = 0;  // the last of its own
     Instant exchange_began;
-    Duration patience{0};  // it gives an exchange up after so long: longer after each that took too long
     std::uint64_t exchanges_before = 0;  // its completed and answered ones when the faults ended
   };
   struct Seen {
@@ -106,7 +120,10 @@ class Checkers : public Watcher {
   const std::string& name(std::uint32_t machine) const;
   std::string called(const Instance& instance) const;
   Open& open(PeerId initiator, std::uint64_t exchange, std::size_t chunk);
-  void check_mix(const Mix& mix, bool responder);
+  bool check_mix(const Mix& mix, bool responder);
+  void check_pairwise(const Mix& mix, bool responder);
+  void check_push(const Mix& mix);
+  std::vector<double> take_over(std::uint32_t machine, std::size_t offset, std::size_t floats);
   void check_sum();
   void check_energy();
   void look_at(std::uint32_t viewer, Instance& instance, const wire::Member& member);
@@ -114,6 +131,10 @@ class Checkers : public Watcher {
 
   CheckSetting setting_;
   const World* world_ = nullptr;
+  bool exact_ = true;         // pairwise in float32
+  bool opposite_ = false;     // both sides of a chunk move by opposite vectors
+  bool push_sum_ = false;
+  bool lock_step_ = false;
   std::optional<Violation> violation_;
 
   Counts counts_;

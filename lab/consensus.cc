@@ -219,7 +219,7 @@ class Swarm : private Watcher {
                        std::uint64_t seed) {
     WorldOptions options;
     options.seed = seed;
-    options.arena_floats = options.chunk_floats = kArenaFloats;
+    options.arena_floats = options.mix.cell_floats = kArenaFloats;
     options.network.latency = kLatency;
     options.network.bandwidth = 1e12;
     gossip::Pace pace;

@@ -1,6 +1,7 @@
 #include "lab/faults.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -62,7 +63,10 @@ struct Teller {
   }
   std::string operator()(const Poison& p) const {
     return span(p.from, p.to) + number(100 * p.chance) + " % of the chunks that " + name(p.machine) +
-           " sends are spoiled";
+           " sends are spoiled (" + lab::name(p.kind) + ")";
+  }
+  std::string operator()(const Loss& l) const {
+    return "At " + at_text(l.at) + " parameters of " + name(l.machine) + " become NaN";
   }
   std::string operator()(const Cut& c) const {
     return span(c.from, c.to) + "nothing gets from " + name(c.source) + " to " + name(c.target) +
@@ -99,6 +103,7 @@ struct Beginning {
   Instant operator()(const Crash& c) const { return c.at; }
   Instant operator()(const Leave& l) const { return l.at; }
   Instant operator()(const Drift&) const { return Instant{}; }
+  Instant operator()(const Loss& l) const { return l.at; }
   Instant operator()(const Reset& r) const { return r.at; }
   Instant operator()(const HalfOpen& h) const { return h.at; }
   Instant operator()(const Rewiring& r) const { return r.at; }
@@ -230,8 +235,12 @@ class Drawer {
     }
     for_machines(7, faults_.poisonings, [&](std::uint32_t i) {
       const Instant from = when();
-      draw_.incidents.push_back(Poison{i, from, until(from, faults_.poison), random_.uniform(0.05, 1)});
+      Poison poison{i, from, until(from, faults_.poison), random_.uniform(0.05, 1)};
+      if (random_.chance(faults_.lie_share))
+        poison.kind = static_cast<PoisonKind>(static_cast<std::uint64_t>(PoisonKind::noise) + random_.below(3));
+      draw_.incidents.push_back(poison);
     });
+    for_machines(9, faults_.losses, [&](std::uint32_t i) { draw_.incidents.push_back(Loss{i, when()}); });
     for_swarm(8, faults_.mutations > 0 ? 2 : 0, [&] {
       const Instant from = when();
       draw_.incidents.push_back(Mutation{from, until(from, faults_.slow), faults_.mutations});
@@ -295,6 +304,23 @@ void add_links(Faults& f) {
 
 }  // namespace
 
+namespace {
+
+constexpr std::array<const char*, 7> kPoisonNames = {"any",   "nan",       "inf",   "huge",
+                                                     "noise", "sign-flip", "frozen"};
+
+}  // namespace
+
+const char* name(PoisonKind kind) {
+  return kPoisonNames.at(static_cast<std::size_t>(kind));
+}
+
+std::optional<PoisonKind> poison_named(std::string_view name) {
+  for (std::size_t k = 0; k < kPoisonNames.size(); ++k)
+    if (kPoisonNames[k] == name) return static_cast<PoisonKind>(k);
+  return std::nullopt;
+}
+
 Instant beginning(const Incident& incident) {
   return std::visit(Beginning{}, incident);
 }
@@ -343,6 +369,8 @@ std::optional<Faults> Faults::named(std::string_view name) {
   }
   if (name == "poison") {
     f.poisonings = 1.5;
+    f.lie_share = 0.25;
+    f.losses = 0.5;
     f.mutations = 0.01;
     f.late_share = 0.3;
     return f;
@@ -368,6 +396,8 @@ std::optional<Faults> Faults::named(std::string_view name) {
     f.slownesses = 0.5;
     f.slow_disks = 0.4;
     f.poisonings = 0.4;
+    f.lie_share = 0.2;
+    f.losses = 0.15;
     f.mutations = 0.005;
     f.rewirings = 1;
     f.drift_most = 1e-2;

@@ -47,10 +47,29 @@ struct Drift {  // its clock runs at 1 + rate of true time, always
   std::uint32_t machine;
   double rate;
 };
-struct Poison {  // chunks it sends are spoiled: NaN, infinity or 1e38
+// What a poisoned machine sends. The first four hold values that may not touch a replica, whatever the rule; the
+// others are lies that only a rule for liars withstands.
+enum class PoisonKind : std::uint8_t {
+  any,  // one of the next three, chunk by chunk
+  nan,
+  infinity,
+  huge,       // 1e38
+  noise,      // standard normal
+  sign_flip,  // its own, negated
+  frozen,     // its first parameters, for ever
+};
+const char* name(PoisonKind kind);  // "sign-flip"
+std::optional<PoisonKind> poison_named(std::string_view name);
+
+struct Poison {  // chunks it sends are spoiled
   std::uint32_t machine;
   Instant from, to;
   double chance;  // of each chunk
+  PoisonKind kind = PoisonKind::any;
+};
+struct Loss {  // a few of its own parameters become NaN
+  std::uint32_t machine;
+  Instant at;
 };
 struct Cut {  // nothing gets from one machine to another
   std::uint32_t source, target;
@@ -85,7 +104,7 @@ struct Mutation {  // control frames, anyone's, have a bit flipped under way
   double chance;  // of each
 };
 
-using Incident = std::variant<Crash, Leave, Pause, Slow, SlowDisk, Drift, Poison, Cut, Partition, Clog, Reset,
+using Incident = std::variant<Crash, Leave, Pause, Slow, SlowDisk, Drift, Poison, Loss, Cut, Partition, Clog, Reset,
                               HalfOpen, Rewiring, Mutation>;
 
 Instant beginning(const Incident& incident);
@@ -120,6 +139,8 @@ struct Faults {
   double rewirings = 0;   // of the swarm
 
   double poisonings = 0;
+  double lie_share = 0;  // of them: lies
+  double losses = 0;     // of a machine's own parameters
   Range poison{std::chrono::seconds(2), std::chrono::seconds(15)};
   double mutations = 0;  // chance of each control frame, in stretches
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -61,6 +62,34 @@ double log_uniform(Random& random, double low, double high) {
   return std::exp(random.uniform(std::log(low), std::log(high)));
 }
 
+// Half of the seeds average pairwise in float32, which the most is known of; the others share what else there is.
+void draw_rule(Random& random, WorldOptions& world) {
+  using training::Payload;
+  gossip::RunRules& rules = *world.rules;
+  rules.rule = gossip::Rule::pairwise;
+  world.mix.payload = Payload::f32;
+  if (random.chance(0.5)) {
+    rules.rule = static_cast<gossip::Rule>(1 + random.below(gossip::kRules.size() - 1));
+    constexpr std::array kDense = {Payload::f32, Payload::bf16, Payload::int8};
+    if (rules.rule == gossip::Rule::pairwise || rules.rule == gossip::Rule::choco) {
+      world.mix.payload = static_cast<Payload>(random.below(4));
+      world.mix.top_k = random.uniform(0.02, 0.5);
+    } else if (rules.rule != gossip::Rule::push_sum) {
+      world.mix.payload = kDense[random.below(kDense.size())];
+    }
+  }
+  world.mix.rule = gossip::traits(rules.rule).name;
+  const auto n = static_cast<std::uint32_t>(world.machines.size());
+  while (gossip::traits(rules.rule).undirected && rules.topology.among(n).directed())
+    rules.topology = *topologies::Topology::parse(random_topology(random));
+  if (gossip::traits(rules.rule).by_time_alone && rules.pace.kind == gossip::Pace::Kind::steps) {
+    rules.pace.kind = gossip::Pace::Kind::time;
+    rules.pace.time = from_seconds(random.uniform(0.1, 1));
+  }
+  if (gossip::traits(rules.rule).shares && random.chance(0.1))
+    rules.shares = random.chance(0.5) ? gossip::Shares::work : gossip::Shares::age;
+}
+
 void draw_run(Random& random, WorldOptions& world) {
   gossip::Pace pace;
   double latency = log_uniform(random, 50e-6, 20e-3);
@@ -85,7 +114,10 @@ void draw_run(Random& random, WorldOptions& world) {
                                  static_cast<gossip::Partners>(random.below(3))};
   world.arena_floats = 16 + random.below(1009);
   const std::size_t chunks = 1 + random.below(8);
-  world.chunk_floats = (world.arena_floats + chunks - 1) / chunks;
+  world.chunk_cells = 1 + random.below(4);
+  const std::size_t cells = chunks * world.chunk_cells;
+  world.mix.cell_floats = (world.arena_floats + cells - 1) / cells;
+  world.mix.seed = world.seed;
   world.window = 1 + random.below(4);
   world.manifest.arena_floats = world.arena_floats;
   world.network.latency = from_seconds(latency);
@@ -129,6 +161,7 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   draw_run(random, world);
   draw_membership(random, world.peer.membership);
   world.peer.join_retry_max = seconds(4);
+  world.peer.round_limit = seconds(20);
   for (std::uint32_t i = 0; i < n; ++i) {
     MachineOptions machine;
     machine.name = "p" + std::to_string(i);
@@ -137,6 +170,7 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
     if (i > 0) machine.start = Instant{from_seconds(random.uniform(0, 1))};
     world.machines.push_back(std::move(machine));
   }
+  draw_rule(random, world);
   const Faults faults = *Faults::named(options.faults);
   FaultDraw drawn = draw(seed, faults, {n, kFaultsBegin, kFaultsEnd});
   world.incidents = std::move(drawn.incidents);
@@ -170,6 +204,7 @@ struct Counter {
   void operator()(const SlowDisk&) const { ++totals.slownesses; }
   void operator()(const Drift&) const {}
   void operator()(const Poison&) const {}
+  void operator()(const Loss&) const { ++totals.losses; }
   void operator()(const Mutation&) const {}
   void operator()(const Rewiring&) const { ++totals.rewirings; }
   void operator()(const Cut&) const { ++totals.cuts; }
@@ -211,6 +246,7 @@ HuntTotals& HuntTotals::operator+=(const HuntTotals& other) {
   resets += other.resets;
   half_opens += other.half_opens;
   rewirings += other.rewirings;
+  losses += other.losses;
   poison_refused += other.poison_refused;
   mutations_refused += other.mutations_refused;
   connections_broken += other.connections_broken;

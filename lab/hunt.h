@@ -32,7 +32,7 @@ struct HuntTotals {
   double virtual_seconds = 0;
   std::uint64_t happenings = 0;  // of the event queue
   std::uint64_t crashes = 0, leaves = 0, restarts = 0, pauses = 0, slownesses = 0, partitions = 0, cuts = 0,
-                clogs = 0, resets = 0, half_opens = 0, rewirings = 0;
+                clogs = 0, resets = 0, half_opens = 0, rewirings = 0, losses = 0;
   std::uint64_t poison_refused = 0, mutations_refused = 0;  // chunks, frames
   std::uint64_t connections_broken = 0;
   std::uint64_t exchanges_completed = 0, exchanges_aborted = 0, half_applied_chunks = 0;

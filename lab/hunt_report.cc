@@ -34,7 +34,8 @@ std::string summary_text(const HuntOptions& options, const HuntOutcome& outcome)
       counted(t.partitions, "partition", "partitions") + ", " + counted(t.cuts, "cut", "cuts") + ", " +
       counted(t.clogs, "clog", "clogs") + ", " + counted(t.resets, "reset", "resets") + ", " +
       counted(t.half_opens, "half-open link", "half-open links") + ", " +
-      counted(t.rewirings, "change of topology", "changes of topology") + "\n";
+      counted(t.rewirings, "change of topology", "changes of topology") + ", " +
+      counted(t.losses, "lost replica", "lost replicas") + "\n";
   text += counted(t.connections_broken, "connection", "connections") + " broke; " +
           counted(t.poison_refused, "poisoned chunk", "poisoned chunks") + " and " +
           counted(t.mutations_refused, "mutated frame", "mutated frames") + " were refused; " +
@@ -71,6 +72,7 @@ std::string to_json(const HuntOptions& options, const HuntOutcome& outcome) {
                                          {"resets", t.resets},
                                          {"half_opens", t.half_opens},
                                          {"rewirings", t.rewirings},
+                                         {"losses", t.losses},
                                          {"connections_broken", t.connections_broken},
                                          {"poisoned_chunks_refused", t.poison_refused},
                                          {"mutated_frames_refused", t.mutations_refused},

@@ -16,6 +16,10 @@ class Learner {
   virtual void begin_step(std::uint32_t worker, const models::Arena& arena) = 0;
   // It ends: adds the update. Returns the samples it consumed.
   virtual std::uint64_t end_step(std::uint32_t worker, models::Arena& arena) = 0;
+  // It ends and nothing comes of it.
+  virtual void discard_step(std::uint32_t /*worker*/) {}
+  // The arena holds somebody else's parameters: what an optimizer remembers is forgotten.
+  virtual void renew() {}
   // Mean loss of late steps, for the time series.
   virtual double loss() const { return 0; }
 };

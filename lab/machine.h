@@ -16,33 +16,39 @@ struct World::Own {
   std::uint32_t partner;
   Connection* connection;
   std::uint32_t epoch;  // of the connection
-  std::size_t next_chunk = 0;
-  std::size_t completed = 0;
+  training::Session session;
+  std::size_t next_cell = 0;
+  std::size_t completed = 0;  // cells
+  std::size_t told = 0;       // of them, to the core
   struct Flight {
-    std::size_t chunk;
-    Values a;
+    training::Parcel sent;
+    Block room;
     Instant lent_at;
+    bool lied = false;  // the partner got other values than these
     // Once the responder has answered: what travels back. For energy() alone.
-    Values b{};
-    float w = 0;
+    training::Parcel reply{};
+    Block reply_room{};
   };
-  std::vector<Flight> flights;  // a window of them at most
+  std::vector<Flight> flights{};  // a window of them at most, the first sent first
 
-  Flight* flight(std::size_t chunk) {
-    for (Flight& f : flights) {
-      if (f.chunk == chunk) return &f;
+  const Flight* covering(std::size_t offset) const {
+    for (const Flight& f : flights) {
+      if (f.sent.offset <= offset && offset < f.sent.offset + f.sent.floats) return &f;
     }
     return nullptr;
   }
 };
 
-// An exchange that another machine began with this one, and that it accepted.
+// An exchange that another machine began with this one.
 struct World::Answer {
   PeerId from;
   std::uint64_t exchange;
   const Connection* connection;
   std::uint32_t epoch;
-  std::size_t chunks = 0;  // answered
+  bool accepted = false;
+  training::Session session{};
+  std::size_t floats = 0;             // answered
+  std::vector<Packet> waiting{};      // chunks that came before it was accepted
 };
 
 struct World::Machine {
@@ -54,7 +60,7 @@ struct World::Machine {
   PeerId id;
   std::optional<gossip::Peer> peer;
   std::unique_ptr<models::Arena> arena;
-  std::optional<training::PairwiseMixer> mixer;
+  std::unique_ptr<training::Mixer> mixer;
   std::unique_ptr<Learner> learner;
   Instant tick_at = kNever;  // of the tick that is scheduled and counts
 
@@ -76,24 +82,28 @@ struct World::Machine {
   } fetch;
 
   bool training = false;
+  bool resting = false;    // its core has paused its training
+  std::uint64_t era = 0;   // counts the discards: a step of an earlier era is thrown away
+  std::vector<bool> stepping;  // per worker
   std::optional<Instant> training_since;
   std::uint64_t steps = 0, samples = 0;                  // of this instance
   std::uint64_t earlier_steps = 0, earlier_samples = 0;  // of its former ones
   std::optional<Own> own;
   std::vector<Answer> answers;
   std::uint64_t half_applied_chunks = 0, bytes_sent = 0;
+  std::vector<float> first_values;  // of one that lies by sending these for ever
   std::vector<float> before_settling;
   std::vector<Address> cache;  // as it lies on disk
 
-  Machine(MachineOptions o, Random r, std::size_t floats, std::size_t chunk_floats)
+  Machine(MachineOptions o, Random r, std::size_t floats, const training::MixOptions& mix)
       : options(std::move(o)), address{options.name, 7100}, random(r) {
-    renew_replica(floats, chunk_floats);
+    renew_replica(floats, mix);
   }
 
-  void renew_replica(std::size_t floats, std::size_t chunk_floats) {
+  void renew_replica(std::size_t floats, const training::MixOptions& mix) {
     mixer.reset();
     arena = std::make_unique<models::Arena>(floats);
-    mixer.emplace(*arena, chunk_floats);
+    mixer = training::make_mixer(*arena, mix);
   }
 
   bool up() const { return state == MachineState::running; }
@@ -111,12 +121,13 @@ struct World::Machine {
     }
     return access;
   }
-  double poison_chance(Instant at) const {
-    double chance = 0;
+  // What spoils its chunks now, the likeliest of several; null where nothing does.
+  const Poison* poison(Instant at) const {
+    const Poison* likeliest = nullptr;
     for (const Poison& p : poisons) {
-      if (p.from <= at && at < p.to) chance = std::max(chance, p.chance);
+      if (p.from <= at && at < p.to && (likeliest == nullptr || p.chance > likeliest->chance)) likeliest = &p;
     }
-    return chance;
+    return likeliest;
   }
   // The end of the pauses that cover `at`, or `at`. Pauses are in the order of their beginnings.
   Instant awake(Instant at) const {

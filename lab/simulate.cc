@@ -53,6 +53,14 @@ class TrainingLearner : public Learner {
     return place.worker->batch_size();
   }
 
+  void discard_step(std::uint32_t worker) override { places_.at(worker).loss.wait(); }
+  void renew() override {
+    for (auto& place : places_) {
+      if (place.loss.valid()) place.loss.wait();
+      place.worker->renew();
+    }
+  }
+
   double loss() const override { return smoothed_loss_; }
 
  private:
@@ -176,8 +184,8 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
 
   WorldOptions world_options;
   world_options.seed = experiment.seed;
-  world_options.network.latency = experiment.latency;
-  world_options.network.bandwidth = experiment.bandwidth;
+  if (experiment.latency) world_options.network.latency = *experiment.latency;
+  if (experiment.bandwidth) world_options.network.bandwidth = *experiment.bandwidth;
   world_options.arena_floats = plan->layout.arena_size();
   make_machines(experiment, world_options);
   auto& manifest = world_options.manifest;

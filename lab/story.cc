@@ -21,7 +21,7 @@ const char* outcome_name(gossip::Outcome outcome) {
 }
 
 const char* notice_name(gossip::Notice::What what) {
-  static constexpr std::array<const char*, 9> kNames = {"knows of",
+  static constexpr std::array<const char*, 10> kNames = {"knows of",
                                                         "suspects",
                                                         "trusts again",
                                                         "takes for failed",
@@ -29,7 +29,8 @@ const char* notice_name(gossip::Notice::What what) {
                                                         "quarantines",
                                                         "was said to be gone and refutes it",
                                                         "waits:",
-                                                        "cannot follow the swarm's topology:"};
+                                                        "cannot follow the swarm's topology:",
+                                                         "has lost its own replica"};
   return kNames.at(static_cast<std::size_t>(what));
 }
 
@@ -37,7 +38,12 @@ const char* notice_name(gossip::Notice::What what) {
 
 void Story::watch(const World& world) {
   world_ = &world;
-  text_ += "What will befall them:\n";
+  static constexpr std::array<const char*, 4> kPayloads = {"f32", "bf16", "int8", "top-k"};
+  const WorldOptions& options = world.options();
+  text_ += std::to_string(world.machines()) + " machines exchange by the rule " +
+           std::string(gossip::traits(options.rules->rule).name) + " in " +
+           kPayloads.at(static_cast<std::size_t>(options.mix.payload)) + ", on the topology " +
+           options.rules->topology.name() + ".\nWhat will befall them:\n";
   for (const Incident& incident : world.options().incidents)
     text_ += "  " + sentence(incident, names_of(world)) + "\n";
   text_ += "\nWhat happens:\n";
@@ -130,6 +136,11 @@ void Story::action(std::uint32_t machine, const gossip::Action& action) {
 void Story::has_parameters(std::uint32_t machine) {
   tell(machine, "has all parameters");
   next_.has_parameters(machine);
+}
+
+void Story::lost_parameters(std::uint32_t machine) {
+  tell(machine, "has no finite replica any more");
+  next_.lost_parameters(machine);
 }
 
 void Story::half_applied(std::uint32_t machine, std::uint64_t exchange, std::size_t chunk) {

@@ -25,6 +25,9 @@ class Story : public Watcher {
   void event(std::uint32_t machine, const gossip::Event& event) override;
   void action(std::uint32_t machine, const gossip::Action& action) override;
   void stood_still(std::uint32_t machine) override { next_.stood_still(machine); }
+  void lost_parameters(std::uint32_t machine) override;
+  void round_began(std::uint32_t machine) override { next_.round_began(machine); }
+  void lent(std::uint32_t machine, const training::Parcel& parcel) override { next_.lent(machine, parcel); }
   void has_parameters(std::uint32_t machine) override;
   void step_began(std::uint32_t machine, Duration takes) override { next_.step_began(machine, takes); }
   void step_ended(std::uint32_t machine) override { next_.step_ended(machine); }

@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "gossip/actions.h"
 #include "gossip/events.h"
+#include "training/exchange/mixer.h"
 
 namespace starling::lab {
 
@@ -21,9 +22,12 @@ struct Mix {
   PeerId initiator;  // of the exchange, an instance
   std::uint64_t exchange;
   std::size_t chunk;
-  std::span<const float> a, b;  // the initiator's snapshot, the responder's value
-  float w;
-  std::span<const float> lent;  // of a responder: its own snapshot of this chunk that is out, or empty
+  const training::Parcel& offer;  // as it arrived at the responder, or was sent by the initiator
+  const training::Parcel& reply;
+  bool lied;  // one of the two has told the other something else than it computes with
+  // In float32: the initiator's values, the responder's, and of a responder its own of this chunk that are out.
+  std::span<const float> a, b, lent;
+  float w;  // of the reply
   Duration age{0};              // of an initiator: since a was taken, by its own clock
   bool slept = false;           // of an initiator: it was paused meanwhile
 };
@@ -40,6 +44,9 @@ class Watcher {
   virtual void stood_still(std::uint32_t /*machine*/) {}
 
   virtual void has_parameters(std::uint32_t /*machine*/) {}
+  virtual void lost_parameters(std::uint32_t /*machine*/) {}  // they are not finite any more; said twice maybe
+  virtual void round_began(std::uint32_t /*machine*/) {}      // its arena may have changed
+  virtual void lent(std::uint32_t /*machine*/, const training::Parcel&) {}
   virtual void step_began(std::uint32_t /*machine*/, Duration /*takes*/) {}
   virtual void step_ended(std::uint32_t /*machine*/) {}  // its arena may have changed
   virtual void answered(const Mix&) {}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -34,7 +35,7 @@ World::World(WorldOptions options, MakeLearner make_learner, std::vector<float> 
   STARLING_CHECK(first_parameters_.size() == options_.arena_floats);
   for (std::uint32_t i = 0; i < options_.machines.size(); ++i) {
     machines_.push_back(std::make_unique<Machine>(options_.machines[i], random_.split(kPeerStreams + i),
-                                                  options_.arena_floats, options_.chunk_floats));
+                                                  options_.arena_floats, options_.mix));
     machines_[i]->id = new_id(i);
     by_host_[machines_[i]->address.host] = i;
   }
@@ -109,6 +110,21 @@ void World::play_one(const Drift& drift) {
 
 void World::play_one(const Poison& poison) {
   machines_[poison.machine]->poisons.push_back(poison);
+}
+
+void World::play_one(const Loss& loss) {
+  queue_.schedule(loss.at, [this, loss] {
+    Machine& m = *machines_[loss.machine];
+    if (!m.up() || !m.has_parameters) return;
+    later(now(), loss.machine, [this, i = loss.machine] {
+      Machine& it = *machines_[i];
+      if (!it.has_parameters) return;
+      const std::array<float, 1> nan{std::numeric_limits<float>::quiet_NaN()};
+      for (std::size_t k = 1 + spoiling_.below(3); k > 0; --k)
+        it.arena->write(spoiling_.below(it.arena->size()), nan);
+      if (options_.watcher != nullptr) options_.watcher->lost_parameters(i);
+    });
+  });
 }
 
 void World::play_one(const Cut& cut) {
@@ -195,13 +211,13 @@ void World::restart(std::uint32_t i, Instant at, bool cached) {
     m.silent = false;
     network_.up_again(i);
     if (!cached) m.cache.clear();
-    m.renew_replica(options_.arena_floats, options_.chunk_floats);
+    m.renew_replica(options_.arena_floats, options_.mix);
     m.has_parameters = false;
     m.fetch = {};
     if (m.own) --exchanges_under_way_;
     m.own.reset();
     m.answers.clear();
-    m.training = false;
+    m.training = m.resting = false;
     m.training_since.reset();
     m.earlier_steps += std::exchange(m.steps, 0);
     m.earlier_samples += std::exchange(m.samples, 0);
@@ -284,6 +300,7 @@ void World::set_parameters(std::uint32_t i, std::span<const float> values) {
   STARLING_CHECK(quiet() && machines_[i]->has_parameters);
   STARLING_CHECK(values.size() == options_.arena_floats);
   machines_[i]->arena->write(0, values);
+  machines_[i]->mixer->adopt();
 }
 
 World::MachineView World::machine(std::uint32_t i) const {
@@ -305,7 +322,9 @@ World::MachineView World::machine(std::uint32_t i) const {
           m.id,
           m.peer ? &m.peer->view().membership : nullptr,
           m.training_since,
-          m.peer ? m.peer->view().topology : nullptr};
+          m.peer ? m.peer->view().topology : nullptr,
+          m.peer ? &m.peer->view().patience : nullptr,
+          m.peer ? m.peer->view().round : 0};
 }
 
 std::optional<std::uint32_t> World::machine_of(PeerId id) const {
@@ -423,10 +442,11 @@ void World::arrived(Connection& connection, std::uint32_t from, std::uint32_t to
       return step(to, gossip::Received{packet.sender, machines_[from]->address, std::move(packet.message)});
     }
     case Packet::Kind::offer:
-      return step(to, gossip::ExchangeOffered{packet.sender, packet.exchange});
+      machines_[to]->answers.push_back({packet.sender, packet.exchange, &connection, connection.epoch});
+      return step(to, gossip::ExchangeOffered{packet.sender, packet.exchange, packet.round});
     case Packet::Kind::refusal: {
       const Machine& m = *machines_[to];
-      if (m.own && m.own->exchange == packet.exchange) end_own(to, gossip::Outcome::rejected);
+      if (m.own && m.own->exchange == packet.exchange) end_own(to, gossip::Outcome::rejected, packet.round);
       return;
     }
     case Packet::Kind::offer_chunk:
@@ -475,34 +495,79 @@ void World::act(std::uint32_t i, const gossip::StartTraining&) {
     m.arena->write(0, first_parameters_);
     m.has_parameters = true;
   }
+  m.mixer->adopt();
+  if (!m.poisons.empty()) {
+    m.first_values.resize(m.arena->size());
+    m.arena->read(0, m.first_values);
+  }
   if (options_.watcher != nullptr && !m.training_since) options_.watcher->has_parameters(i);
   m.training = true;
   m.training_since = now();
   if (!training_began_) training_began_ = now();
-  for (std::uint32_t worker = 0; worker < m.options.workers; ++worker) begin_step(i, worker);
+  m.stepping.assign(m.options.workers, false);
+  begin_steps(i);
+}
+
+// Every worker that is idle, unless training is over or rests.
+void World::begin_steps(std::uint32_t i) {
+  Machine& m = *machines_[i];
+  if (!m.training || m.resting) return;
+  for (std::uint32_t worker = 0; worker < m.options.workers; ++worker) {
+    if (!m.stepping[worker]) begin_step(i, worker);
+  }
+}
+
+void World::act(std::uint32_t i, const gossip::PauseTraining& pause) {
+  Machine& m = *machines_[i];
+  m.resting = true;
+  if (!pause.discard) return;
+  ++m.era;
+  m.has_parameters = false;
+  if (options_.watcher != nullptr) options_.watcher->lost_parameters(i);
+}
+
+void World::act(std::uint32_t i, const gossip::ResumeTraining& resume) {
+  Machine& m = *machines_[i];
+  m.resting = false;
+  if (resume.renewed) {
+    m.learner->renew();
+    m.mixer->adopt();
+    if (options_.watcher != nullptr) options_.watcher->has_parameters(i);
+  }
+  begin_steps(i);
+}
+
+void World::act(std::uint32_t i, const gossip::BeginRound& round) {
+  machines_[i]->mixer->begin_round(round.round);
+  if (options_.watcher != nullptr) options_.watcher->round_began(i);
 }
 
 void World::begin_step(std::uint32_t i, std::uint32_t worker) {
   Machine& m = *machines_[i];
+  m.stepping[worker] = true;
   m.learner->begin_step(worker, *m.arena);
   double seconds = to_seconds(m.options.step) * m.slowness(now());
   if (m.options.step_spread > 0)
     seconds *= 1 - m.options.step_spread + m.options.step_spread * m.random.exponential();
   const Duration time = std::max(Duration{1}, from_seconds(seconds));
   if (options_.watcher != nullptr) options_.watcher->step_began(i, time);
-  later(now() + time, i, [this, i, worker] { end_step(i, worker); });
+  later(now() + time, i, [this, i, worker, era = m.era] { end_step(i, worker, era); });
 }
 
-void World::end_step(std::uint32_t i, std::uint32_t worker) {
+void World::end_step(std::uint32_t i, std::uint32_t worker, std::uint64_t era) {
   Machine& m = *machines_[i];
-  if (!m.training) return;  // stopped meanwhile: the step is thrown away
+  m.stepping[worker] = false;
+  if (!m.training || era != m.era) {  // stopped, or the replica was given up: the step is thrown away
+    m.learner->discard_step(worker);
+    return begin_steps(i);
+  }
   const std::uint64_t consumed = m.learner->end_step(worker, *m.arena);
   ++m.steps;
   m.samples += consumed;
   samples_ += consumed;
   if (options_.watcher != nullptr) options_.watcher->step_ended(i);
   step(i, gossip::Stepped{m.steps, m.samples});
-  if (m.up() && m.training) begin_step(i, worker);
+  if (m.up()) begin_steps(i);
 }
 
 void World::act(std::uint32_t i, const gossip::StopTraining&) {

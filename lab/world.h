@@ -22,7 +22,7 @@
 #include "lab/virtual_network.h"
 #include "lab/watcher.h"
 #include "models/arena.h"
-#include "training/exchange.h"
+#include "training/exchange/make.h"
 
 namespace starling::lab {
 
@@ -38,8 +38,9 @@ struct WorldOptions {
   std::uint64_t seed = 1;
   NetworkOptions network;
   std::size_t arena_floats = 0;
-  std::size_t chunk_floats = training::kDefaultChunkFloats;
-  std::size_t window = training::kDefaultWindow;
+  training::MixOptions mix;     // the rule's arithmetic; its name is that of `rules`
+  std::size_t chunk_cells = 4;  // a chunk's
+  std::size_t window = 3;       // chunks sent and not yet answered
   wire::Manifest manifest;
   std::optional<gossip::RunRules> rules;  // of the manifest; must be set
   gossip::PeerOptions peer;               // what is the same for all: limits and intervals
@@ -51,6 +52,8 @@ struct WorldOptions {
   Duration begin_after = std::chrono::seconds(20);
   Watcher* watcher = nullptr;  // outlives the world, as does:
   Sabotage* sabotage = nullptr;
+
+  std::size_t chunk_floats() const { return mix.cell_floats * chunk_cells; }
 };
 
 class World final : private NetworkHost {
@@ -87,12 +90,14 @@ class World final : private NetworkHost {
     double loss;
     double slow;                                // factor at this moment
     const std::vector<float>& before_settling;  // empty until its training ended
-    bool has_parameters;                        // began the run or has copied them
+    bool has_parameters;                        // began the run or has copied them, and has not lost them
     wire::Phase phase;
     PeerId id;                             // of the latest instance
     const gossip::Membership* membership;  // what it knows of the others; null before its start
     std::optional<Instant> training_since;
     const topologies::Topology* topology;  // that it follows; null before it is prepared
+    const gossip::Patience* patience;      // null before its start
+    std::uint64_t round;
   };
   MachineView machine(std::uint32_t i) const;
   // The machine whose instance, present or past, has this id.
@@ -109,7 +114,7 @@ class World final : private NetworkHost {
   std::size_t longest_queue() const;
   const WorldOptions& options() const { return options_; }
 
-  // The energy of «Overlap»: sum of m |v - mean|^2 over the parts of every machine that has parameters, in
+  // The energy of «Overlap», of pairwise averaging in float32: sum of m |v - mean|^2 over the parts of every machine that has parameters, in
   // double, with the loans that are out. Equals sum |x - mean|^2 when nothing is in flight.
   double energy() const;
   // True if no exchange is under way. (What a crashed machine had lent stays lent.)
@@ -135,6 +140,7 @@ class World final : private NetworkHost {
   void play_one(const SlowDisk& disk);
   void play_one(const Drift& drift);
   void play_one(const Poison& poison);
+  void play_one(const Loss& loss);
   void play_one(const Cut& cut);
   void play_one(const Partition& partition);
   void play_one(const Clog& clog);
@@ -158,6 +164,9 @@ class World final : private NetworkHost {
   void act(std::uint32_t i, const gossip::AbortFetch&);
   void act(std::uint32_t i, const gossip::StartTraining&);
   void act(std::uint32_t i, const gossip::StopTraining&);
+  void act(std::uint32_t i, const gossip::PauseTraining& pause);
+  void act(std::uint32_t i, const gossip::ResumeTraining& resume);
+  void act(std::uint32_t i, const gossip::BeginRound& round);
   void act(std::uint32_t i, const gossip::TrainingEnded&);
   void act(std::uint32_t i, const gossip::BeginExchange& begin);
   void act(std::uint32_t i, const gossip::AbortExchange& abort);
@@ -169,17 +178,24 @@ class World final : private NetworkHost {
   template <class Happening>
   void later(Instant at, std::uint32_t i, Happening happening);
 
+  void begin_steps(std::uint32_t i);
   void begin_step(std::uint32_t i, std::uint32_t worker);
-  void end_step(std::uint32_t i, std::uint32_t worker);
+  void end_step(std::uint32_t i, std::uint32_t worker, std::uint64_t era);
   bool mutated(std::uint32_t from, std::uint32_t to, const wire::Message& message);
 
   // Bulk (world_bulk.cc).
   PacketPtr packet(std::uint32_t from, Packet::Kind kind, std::uint64_t exchange, std::size_t bytes) const;
-  void send_values(Connection& connection, std::uint32_t from, PacketPtr packet, Values values);
+  void send_values(Connection& connection, std::uint32_t from, PacketPtr packet, const training::Parcel& parcel,
+                   const Block& block);
+  void spoil(Machine& machine, const Poison& poison, Packet& packet);
+  void diverged(std::uint32_t i);
   void send_chunks(std::uint32_t i);
-  void answer_chunk(std::uint32_t i, std::uint32_t from, Connection& connection, const Packet& packet);
+  void answer_waiting(std::uint32_t i, PeerId from, std::uint64_t exchange);
+  void answer_chunk(std::uint32_t i, std::uint32_t from, Connection& connection, Packet& packet);
+  void answer_accepted(std::uint32_t i, std::uint32_t from, Connection& connection, Answer& answer,
+                       const Packet& packet);
   void take_reply(std::uint32_t i, const Packet& packet);
-  void end_own(std::uint32_t i, gossip::Outcome outcome);
+  void end_own(std::uint32_t i, gossip::Outcome outcome, std::uint64_t round = 0);
   void end_loans(std::uint32_t i, bool counted);
   void end_answer(std::uint32_t i, PeerId from, std::uint64_t exchange, bool poisoned);
   void end_answers(std::uint32_t i, const Connection& connection, std::uint32_t epoch);

@@ -1,4 +1,4 @@
-// The world's data plane: exchanges, and the first copy of whoever joins.
+// The world's data plane: exchanges, and the copies of a replica.
 
 #include <algorithm>
 #include <array>
@@ -8,10 +8,25 @@
 #include "base/check.h"
 #include "lab/machine.h"
 #include "lab/message_size.h"
+#include "lab/spoil.h"
 #include "lab/world.h"
+#include "training/exchange/payload.h"
+#include "training/exchange/values.h"
 #include "wire/frame.h"
 
 namespace starling::lab {
+
+using training::Parcel;
+
+namespace {
+
+// In float32, what a parcel holds; else nothing.
+std::span<const float> floats_of(const Parcel& parcel) {
+  if (parcel.payload != training::Payload::f32) return {};
+  return training::as_floats(parcel.values);
+}
+
+}  // namespace
 
 PacketPtr World::packet(std::uint32_t from, Packet::Kind kind, std::uint64_t exchange,
                         std::size_t bytes) const {
@@ -25,18 +40,36 @@ PacketPtr World::packet(std::uint32_t from, Packet::Kind kind, std::uint64_t exc
 }
 
 // Sends a chunk, spoiled where the sender is poisoned.
-void World::send_values(Connection& connection, std::uint32_t from, PacketPtr p, Values values) {
-  const Machine& m = *machines_[from];
-  if (!m.poisons.empty() && spoiling_.chance(m.poison_chance(now()))) {
-    static constexpr std::array<float, 4> kPoison = {std::numeric_limits<float>::quiet_NaN(),
-                                                     std::numeric_limits<float>::infinity(), 1e38f, -1e38f};
-    values = std::make_shared<std::vector<float>>(*values);
-    for (std::size_t k = 1 + spoiling_.below(3); k > 0; --k)
-      (*values)[spoiling_.below(values->size())] = kPoison[spoiling_.below(kPoison.size())];
-    p->poisoned = true;
+void World::send_values(Connection& connection, std::uint32_t from, PacketPtr p, const Parcel& parcel,
+                        const Block& block) {
+  Machine& m = *machines_[from];
+  p->parcel = parcel;
+  p->block = block;
+  if (!m.poisons.empty()) {
+    const Poison* const poison = m.poison(now());
+    if (poison != nullptr && !parcel.values.empty() && spoiling_.chance(poison->chance)) spoil(m, *poison, *p);
   }
-  p->values = std::move(values);
   network_.send(connection, from, std::move(p));
+}
+
+void World::spoil(Machine& m, const Poison& poison, Packet& p) {
+  const Block copy(p.parcel.values.size());
+  std::copy(p.parcel.values.begin(), p.parcel.values.end(), copy.bytes().begin());
+  p.parcel.values = copy.bytes();
+  p.block = copy;
+  if (poison.kind < PoisonKind::noise) {
+    put_poison(poison.kind, p.parcel, copy.bytes(), spoiling_);
+    p.poisoned = true;
+  } else {
+    const auto first = std::span<const float>(m.first_values);
+    tell_lie(poison.kind, p.parcel, copy.bytes(), first.empty() ? first : first.subspan(p.parcel.offset), spoiling_);
+    p.lied = true;
+  }
+}
+
+// The machine's own replica holds what may not travel: its core is told, once it has done what it does now.
+void World::diverged(std::uint32_t i) {
+  later(now(), i, [this, i] { step(i, gossip::ReplicaDiverged{}); });
 }
 
 // ---- exchanges of one's own ----
@@ -53,10 +86,14 @@ void World::act(std::uint32_t i, const gossip::BeginExchange& begin) {
     return;
   }
   Connection& connection = network_.bulk(i, partner->second);
-  m.own.emplace(Own{begin.exchange, partner->second, &connection, connection.epoch, 0, 0, {}});
+  const training::Session session{begin.exchange,    m.id.value,         begin.partner.value, begin.terms.round,
+                                  begin.terms.weight, begin.terms.own_share};
+  m.own.emplace(Own{begin.exchange, partner->second, &connection, connection.epoch, session});
   ++exchanges_under_way_;
-  static const std::size_t kOfferBytes = frame_bytes(wire::ExchangeOffer{1, 1, 1, 1});
-  network_.send(connection, i, packet(i, Packet::Kind::offer, begin.exchange, kOfferBytes));
+  static const std::size_t kOfferBytes = frame_bytes(wire::ExchangeOffer{1, 1, 1, 1, 1});
+  PacketPtr offer = packet(i, Packet::Kind::offer, begin.exchange, kOfferBytes);
+  offer->round = begin.terms.round;
+  network_.send(connection, i, std::move(offer));
   m.own->epoch = connection.epoch;  // sending may have found the old connection dead
   send_chunks(i);
 }
@@ -64,16 +101,25 @@ void World::act(std::uint32_t i, const gossip::BeginExchange& begin) {
 void World::send_chunks(std::uint32_t i) {
   Machine& m = *machines_[i];
   Own& own = *m.own;
-  const auto& grid = m.mixer->grid();
-  while (own.flights.size() < options_.window && own.next_chunk < grid.count()) {
-    const std::size_t chunk = own.next_chunk++;
-    auto a = std::make_shared<std::vector<float>>(grid.floats(chunk));
-    m.mixer->lend(chunk, *a);
-    own.flights.push_back({chunk, a, m.local(now())});
+  training::Mixer& mixer = *m.mixer;
+  while (own.flights.size() < options_.window && own.next_cell < mixer.grid().count()) {
+    const training::Cells cells{own.next_cell,
+                                std::min(options_.chunk_cells, mixer.grid().count() - own.next_cell)};
+    const Block room(mixer.room(cells));
+    const auto sent = mixer.lend(own.session, cells, room.bytes());
+    if (!sent) {
+      diverged(i);
+      later(now(), i, [this, i, exchange = own.exchange] {
+        if (machines_[i]->own && machines_[i]->own->exchange == exchange) end_own(i, gossip::Outcome::aborted);
+      });
+      return;
+    }
+    own.next_cell += cells.count;
+    if (options_.watcher != nullptr) options_.watcher->lent(i, *sent);
     PacketPtr p = packet(i, Packet::Kind::offer_chunk, own.exchange,
-                         wire::kChunkPrefixBytes + sizeof(float) * a->size());
-    p->chunk = static_cast<std::uint32_t>(chunk);
-    send_values(*own.connection, i, std::move(p), std::move(a));
+                         wire::kChunkPrefixBytes + sent->values.size());
+    own.flights.push_back({*sent, room, m.local(now())});
+    send_values(*own.connection, i, std::move(p), *sent, room);
   }
 }
 
@@ -81,39 +127,46 @@ void World::take_reply(std::uint32_t i, const Packet& p) {
   Machine& m = *machines_[i];
   if (!m.own || m.own->exchange != p.exchange) return;  // given up meanwhile; counted then
   Own& own = *m.own;
-  Own::Flight* flight = own.flight(p.chunk);
-  STARLING_CHECK(flight != nullptr);
-  const Duration age = m.local(now()) - flight->lent_at;
+  STARLING_CHECK(!own.flights.empty());
+  const Own::Flight flight = std::move(own.flights.front());  // replies come in order
+  own.flights.erase(own.flights.begin());
+  const Duration age = m.local(now()) - flight.lent_at;
+  const std::size_t chunk = flight.sent.offset / options_.chunk_floats();
   const bool swallowed = options_.sabotage != nullptr && options_.sabotage->swallows_mix();
   if (swallowed) {
-    m.mixer->give_up(p.chunk);
+    m.mixer->give_up(own.session, flight.sent);
   } else {
-    const auto mixed = m.mixer->complete(p.chunk, *p.values, p.weight);
+    const auto mixed = m.mixer->complete(own.session, flight.sent, p.parcel);
     if (p.poisoned && options_.watcher != nullptr)
       options_.watcher->poison_arrived(i, own.partner, !mixed.ok());
     if (!mixed) {
-      return end_own(i, mixed.error().poisoned ? gossip::Outcome::poisoned : gossip::Outcome::aborted);
+      ++m.half_applied_chunks;
+      if (options_.watcher != nullptr) options_.watcher->half_applied(i, own.exchange, chunk);
+      if (mixed.error().fault == training::MixFault::own_replica) diverged(i);
+      return end_own(i, mixed.error().poisoned() ? gossip::Outcome::poisoned : gossip::Outcome::aborted);
     }
   }
   if (options_.watcher != nullptr) {
-    const Instant lent_at = m.true_time(flight->lent_at);
+    const Instant lent_at = m.true_time(flight.lent_at);
     const bool slept = !m.pauses.empty() && paused_within(i, lent_at, now()).count() > 0;
-    options_.watcher->completed(
-        {i, own.partner, m.id, own.exchange, p.chunk, *flight->a, *p.values, p.weight, {}, age, slept});
+    options_.watcher->completed({i, own.partner, m.id, own.exchange, chunk, flight.sent, p.parcel,
+                                 p.lied || flight.lied, floats_of(flight.sent), floats_of(p.parcel),
+                                 {}, p.parcel.weight, age, slept});
   }
-  own.flights.erase(own.flights.begin() + (flight - own.flights.data()));
-  if (++own.completed == m.mixer->grid().count()) {
-    end_own(i, gossip::Outcome::completed);
-  } else {
-    send_chunks(i);
-  }
+  const std::size_t cells = m.mixer->grid().count();
+  own.completed += (flight.sent.floats + options_.mix.cell_floats - 1) / options_.mix.cell_floats;
+  if (own.completed == cells) return end_own(i, gossip::Outcome::completed);
+  send_chunks(i);
+  if (own.completed < own.told + std::max<std::size_t>(1, cells / 16)) return;
+  own.told = own.completed;
+  step(i, gossip::ExchangeAdvanced{own.exchange, own.completed});
 }
 
-void World::end_own(std::uint32_t i, gossip::Outcome outcome) {
+void World::end_own(std::uint32_t i, gossip::Outcome outcome, std::uint64_t round) {
   const std::uint64_t exchange = machines_[i]->own->exchange;
   // Where it was refused nobody mixed, so nothing is half applied.
   end_loans(i, outcome != gossip::Outcome::rejected);
-  step(i, gossip::ExchangeEnded{exchange, outcome});
+  step(i, gossip::ExchangeEnded{exchange, outcome, round});
 }
 
 void World::act(std::uint32_t i, const gossip::AbortExchange& abort) {
@@ -126,10 +179,11 @@ void World::end_loans(std::uint32_t i, bool counted) {
   Machine& m = *machines_[i];
   Own& own = *m.own;
   for (const Own::Flight& flight : own.flights) {
-    m.mixer->give_up(flight.chunk);
+    m.mixer->give_up(own.session, flight.sent);
     if (!counted) continue;
     ++m.half_applied_chunks;
-    if (options_.watcher != nullptr) options_.watcher->half_applied(i, own.exchange, flight.chunk);
+    if (options_.watcher != nullptr)
+      options_.watcher->half_applied(i, own.exchange, flight.sent.offset / options_.chunk_floats());
   }
   if (own.completed < m.mixer->grid().count() && counted) {
     network_.close(*own.connection, own.epoch, i,
@@ -141,54 +195,100 @@ void World::end_loans(std::uint32_t i, bool counted) {
 
 // ---- exchanges of others ----
 
-void World::act(std::uint32_t i, const gossip::AnswerOffer& answer) {
-  const std::uint32_t initiator = index_of(answer.from);
-  Connection& connection = network_.bulk(initiator, i);
-  if (answer.accept) {
-    machines_[i]->answers.push_back({answer.from, answer.exchange, &connection, connection.epoch});
+void World::act(std::uint32_t i, const gossip::AnswerOffer& decision) {
+  Machine& m = *machines_[i];
+  const auto answer = std::find_if(m.answers.begin(), m.answers.end(), [&](const Answer& it) {
+    return it.from == decision.from && it.exchange == decision.exchange;
+  });
+  if (answer == m.answers.end()) return;  // withdrawn
+  if (decision.accept) {
+    answer->accepted = true;
+    answer->session = {decision.exchange,    decision.from.value,    decision.from.value,
+                       decision.terms.round, decision.terms.weight,  decision.terms.own_share};
+    if (!answer->waiting.empty())
+      later(now(), i, [this, i, from = decision.from, exchange = decision.exchange] {
+        answer_waiting(i, from, exchange);
+      });
     return;
   }
-  static const std::size_t kRefusalBytes = frame_bytes(wire::ExchangeRefusal{1, wire::RefusalReason::busy});
-  network_.send(connection, i, packet(i, Packet::Kind::refusal, answer.exchange, kRefusalBytes));
+  m.answers.erase(answer);
+  static const std::size_t kRefusalBytes = frame_bytes(wire::ExchangeRefusal{1, wire::RefusalReason::busy, 1});
+  PacketPtr refusal = packet(i, Packet::Kind::refusal, decision.exchange, kRefusalBytes);
+  refusal->round = decision.terms.round;
+  network_.send(network_.bulk(index_of(decision.from), i), i, std::move(refusal));
 }
 
-void World::answer_chunk(std::uint32_t i, std::uint32_t from, Connection& connection, const Packet& p) {
+// What came before the offer was accepted.
+void World::answer_waiting(std::uint32_t i, PeerId from, std::uint64_t exchange) {
+  for (;;) {
+    auto& answers = machines_[i]->answers;
+    const auto answer = std::find_if(answers.begin(), answers.end(), [&](const Answer& it) {
+      return it.from == from && it.exchange == exchange;
+    });
+    if (answer == answers.end() || answer->waiting.empty()) return;
+    const Packet p = std::move(answer->waiting.front());
+    answer->waiting.erase(answer->waiting.begin());
+    const std::uint32_t initiator = index_of(from);
+    answer_accepted(i, initiator, network_.bulk(initiator, i), *answer, p);
+  }
+}
+
+void World::answer_chunk(std::uint32_t i, std::uint32_t from, Connection& connection, Packet& p) {
   Machine& m = *machines_[i];
   const auto answer = std::find_if(m.answers.begin(), m.answers.end(), [&](const Answer& it) {
     return it.from == p.sender && it.exchange == p.exchange;
   });
   if (answer == m.answers.end()) return;  // refused, or broken off
+  if (!answer->accepted || !answer->waiting.empty()) {
+    answer->waiting.push_back(std::move(p));
+    return;
+  }
+  answer_accepted(i, from, connection, *answer, p);
+}
+
+void World::answer_accepted(std::uint32_t i, std::uint32_t from, Connection& connection, Answer& answer,
+                            const Packet& p) {
+  Machine& m = *machines_[i];
   Machine& initiator = *machines_[from];
   Own::Flight* flight = nullptr;
-  if (initiator.own && initiator.id == p.sender && initiator.own->exchange == p.exchange)
-    flight = initiator.own->flight(p.chunk);
+  if (initiator.own && initiator.id == p.sender && initiator.own->exchange == p.exchange) {
+    for (Own::Flight& f : initiator.own->flights) {
+      if (f.sent.offset == p.parcel.offset) flight = &f;
+    }
+  }
   // What the responder has lent of this chunk itself: its mixer knows, its own flight holds it.
-  const Own::Flight* lent = m.own ? m.own->flight(p.chunk) : nullptr;
+  const Own::Flight* const lent = m.own ? m.own->covering(p.parcel.offset) : nullptr;
 
-  auto b = std::make_shared<std::vector<float>>(p.values->size());
-  const auto w = m.mixer->answer(p.chunk, *p.values, *b);
-  if (p.poisoned && options_.watcher != nullptr) options_.watcher->poison_arrived(i, from, !w.ok());
-  if (!w) {
-    end_answer(i, p.sender, p.exchange, w.error().poisoned);
+  const Block room(sizeof(float) * p.parcel.floats + training::Mixer::kRoomBesides);
+  const auto reply = m.mixer->answer(answer.session, p.parcel, room.bytes());
+  // Answered by none, it was taken and not looked at.
+  const bool unread = reply.ok() && reply->payload == training::Payload::none && options_.rules->rule == gossip::Rule::choco;
+  if (p.poisoned && options_.watcher != nullptr) options_.watcher->poison_arrived(i, from, !reply.ok() || unread);
+  if (!reply || !m.has_parameters) {
+    const bool own_fault = !reply && reply.error().fault == training::MixFault::own_replica;
+    if (own_fault) diverged(i);
+    end_answer(i, p.sender, p.exchange, !reply && reply.error().poisoned());
     network_.reset(connection);
     return;
   }
-  trace(i, 300, p.chunk);
+  trace(i, 300, p.parcel.offset);
   if (flight != nullptr) {
-    flight->b = b;
-    flight->w = *w;
+    flight->reply = *reply;
+    flight->reply_room = room;
+    flight->lied = flight->lied || p.lied;
   }
   if (options_.watcher != nullptr) {
-    const std::span<const float> own_loan =
-        lent != nullptr ? std::span<const float>(*lent->a) : std::span<const float>();
-    options_.watcher->answered({i, from, p.sender, p.exchange, p.chunk, *p.values, *b, *w, own_loan});
+    options_.watcher->answered({i, from, p.sender, p.exchange, p.parcel.offset / options_.chunk_floats(), p.parcel,
+                                *reply, p.lied, floats_of(p.parcel), floats_of(*reply),
+                                lent != nullptr ? floats_of(lent->sent) : std::span<const float>(),
+                                reply->weight});
   }
-  const bool last = ++answer->chunks == m.mixer->grid().count();
-  PacketPtr reply =
-      packet(i, Packet::Kind::reply_chunk, p.exchange, wire::kChunkPrefixBytes + sizeof(float) * b->size());
-  reply->chunk = p.chunk;
-  reply->weight = *w;
-  send_values(connection, i, std::move(reply), std::move(b));
+  answer.floats += p.parcel.floats;
+  const bool last = answer.floats == m.mixer->grid().arena_floats;
+  PacketPtr back =
+      packet(i, Packet::Kind::reply_chunk, p.exchange, wire::kChunkPrefixBytes + reply->values.size());
+  back->lied = p.lied || p.poisoned;
+  send_values(connection, i, std::move(back), *reply, room);
   if (last) end_answer(i, p.sender, p.exchange, false);
 }
 
@@ -198,7 +298,7 @@ void World::end_answer(std::uint32_t i, PeerId from, std::uint64_t exchange, boo
     return it.from == from && it.exchange == exchange;
   });
   if (answer == m.answers.end()) return;
-  const bool completed = answer->chunks == m.mixer->grid().count();
+  const bool completed = answer->floats == m.mixer->grid().arena_floats;
   m.answers.erase(answer);
   step(i, gossip::AnswerEnded{from, exchange, completed, poisoned});
 }
@@ -214,7 +314,7 @@ void World::end_answers(std::uint32_t i, const Connection& connection, std::uint
   }
 }
 
-// ---- a joiner's first copy ----
+// ---- copies of a replica: a joiner's first, or of one that was lost ----
 
 void World::act(std::uint32_t i, const gossip::FetchState& fetch) {
   Machine& m = *machines_[i];
@@ -222,6 +322,7 @@ void World::act(std::uint32_t i, const gossip::FetchState& fetch) {
   STARLING_CHECK(donor != by_host_.end());
   ++m.fetch.attempt;
   m.fetch.active = true;
+  if (fetch.afresh) m.fetch.in_place = 0;
   if (donor->second == i) {  // a former instance of this machine: whoever listens there now is itself
     later(now() + network_.latency(), i, [this, i, attempt = m.fetch.attempt] {
       if (machines_[i]->fetch.attempt == attempt) lose_state(i, "the donor is this peer itself", false);
@@ -242,7 +343,10 @@ void World::act(std::uint32_t i, const gossip::AbortFetch&) {
 }
 
 void World::give_state(std::uint32_t donor, std::uint32_t to, Connection& connection, const Packet& request) {
-  if (!machines_[donor]->has_parameters) {
+  const Machine& d = *machines_[donor];
+  const bool acceptable = training::all_acceptable({d.arena->data(), d.arena->size()});
+  if (d.has_parameters && !acceptable) diverged(donor);
+  if (!d.has_parameters || !acceptable) {
     network_.send(connection, donor,
                   packet(donor, Packet::Kind::state_refusal, request.exchange, wire::kFrameHeaderBytes));
     return;
@@ -254,15 +358,24 @@ void World::give_state(std::uint32_t donor, std::uint32_t to, Connection& connec
 void World::send_state(std::uint32_t donor, std::uint32_t to, std::uint32_t epoch, std::size_t chunk,
                        std::uint64_t attempt) {
   const Machine& d = *machines_[donor];
-  const auto& grid = d.mixer->grid();
   Connection& connection = network_.bulk(to, donor);
-  if (chunk >= grid.count() || connection.epoch != epoch) return;
-  auto values = std::make_shared<std::vector<float>>(grid.floats(chunk));
-  d.arena->read(grid.offset(chunk), *values);
-  PacketPtr p = packet(donor, Packet::Kind::state_chunk, attempt,
-                       wire::kChunkPrefixBytes + sizeof(float) * values->size());
+  Parcel parcel;
+  parcel.offset = chunk * options_.chunk_floats();
+  if (parcel.offset >= options_.arena_floats || connection.epoch != epoch) return;
+  parcel.floats = std::min(options_.chunk_floats(), options_.arena_floats - parcel.offset);
+  const Block block(sizeof(float) * parcel.floats);
+  const std::span<float> values = training::as_floats(block.bytes());
+  d.arena->read(parcel.offset, values);
+  parcel.values = block.bytes();
+  PacketPtr p = packet(donor, Packet::Kind::state_chunk, attempt, wire::kChunkPrefixBytes + parcel.values.size());
   p->chunk = static_cast<std::uint32_t>(chunk);
-  send_values(connection, donor, std::move(p), std::move(values));
+  if (!d.has_parameters || !training::all_acceptable(values)) {  // lost since it began to give
+    if (d.has_parameters) diverged(donor);
+    p = packet(donor, Packet::Kind::state_refusal, attempt, wire::kFrameHeaderBytes);
+    network_.send(connection, donor, std::move(p));
+    return;
+  }
+  send_values(connection, donor, std::move(p), parcel, block);
 }
 
 void World::take_state(std::uint32_t i, Connection& connection, const Packet& p) {
@@ -270,17 +383,18 @@ void World::take_state(std::uint32_t i, Connection& connection, const Packet& p)
   if (!m.fetch.active || m.fetch.attempt != p.exchange) return;
   STARLING_CHECK(p.chunk == m.fetch.in_place);  // a connection keeps their order
   const std::uint32_t donor = connection.other(i);
-  const bool acceptable = training::all_acceptable(*p.values);
+  const std::span<const float> values = training::as_floats(p.parcel.values);
+  const bool acceptable = training::all_acceptable(values);
   if (p.poisoned && options_.watcher != nullptr) options_.watcher->poison_arrived(i, donor, !acceptable);
   if (!acceptable) {
     lose_state(i, "the donor sent a value that may not touch a replica", true);
     network_.reset(connection);
     return;
   }
-  const auto& grid = m.mixer->grid();
-  m.arena->write(grid.offset(p.chunk), *p.values);
+  m.arena->write(p.parcel.offset, values);
   ++m.fetch.in_place;
-  if (m.fetch.in_place == grid.count()) {
+  const std::size_t chunks = (options_.arena_floats - 1) / options_.chunk_floats() + 1;
+  if (m.fetch.in_place == chunks) {
     m.fetch.active = false;
     m.has_parameters = true;
     return step(i, gossip::StateArrived{});
@@ -289,8 +403,8 @@ void World::take_state(std::uint32_t i, Connection& connection, const Packet& p)
         [this, donor, i, epoch = connection.epoch, next = p.chunk + options_.window, attempt = p.exchange] {
           send_state(donor, i, epoch, next, attempt);
         });
-  const std::size_t often = std::max<std::size_t>(1, grid.count() / 16);
-  if (m.fetch.in_place % often == 0) step(i, gossip::StateAdvanced{m.fetch.in_place, grid.count()});
+  const std::size_t often = std::max<std::size_t>(1, chunks / 16);
+  if (m.fetch.in_place % often == 0) step(i, gossip::StateAdvanced{m.fetch.in_place, chunks});
 }
 
 void World::lose_state(std::uint32_t i, const char* why, bool poisoned) {
@@ -312,21 +426,19 @@ double World::energy() const {
   std::vector<Part> parts;
   for (std::size_t f = 0; f < options_.arena_floats; ++f) {
     parts.clear();
-    const std::size_t chunk = f / options_.chunk_floats;
-    const std::size_t within = f % options_.chunk_floats;
     for (const auto& m : machines_) {
       if (!m->has_parameters) continue;
       const double x = m->arena->data()[f];
-      const Own::Flight* flight = m->own ? m->own->flight(chunk) : nullptr;
+      const Own::Flight* flight = m->own ? m->own->covering(f) : nullptr;
       if (flight == nullptr) {
         parts.push_back({1, x});
         continue;
       }
-      const double a = (*flight->a)[within];
+      const double a = floats_of(flight->sent)[f - flight->sent.offset];
       parts.push_back({0.5, 2 * x - a});
-      if (flight->b) {
-        parts.push_back({flight->w, (*flight->b)[within]});
-        parts.push_back({0.5 - flight->w, a});
+      if (flight->reply_room) {
+        parts.push_back({flight->reply.weight, floats_of(flight->reply)[f - flight->sent.offset]});
+        parts.push_back({0.5 - flight->reply.weight, a});
       } else {
         parts.push_back({0.5, a});
       }

@@ -39,6 +39,9 @@ void NoticeLog::tell(const gossip::Notice& notice) {
     case What::unwired:
       spdlog::warn("the swarm has another topology from now on, which this program cannot follow: {}", notice.text);
       return;
+    case What::diverged:
+      spdlog::warn("this peer's own parameters are not finite any more; it copies those of another member");
+      return;
     case What::waiting: {
       if (waiting_.size() > kWaitingTextsMax) waiting_.clear();
       Clock::time_point& said = waiting_[notice.text];

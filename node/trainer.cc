@@ -41,6 +41,28 @@ void Trainer::stop() {
   for (auto busy = applying_.load(); busy > 0; busy = applying_.load()) applying_.wait(busy);
 }
 
+void Trainer::pause(bool discard) {
+  {
+    const std::lock_guard lock(mutex_);
+    paused_ = true;
+    if (discard) ++era_;
+  }
+  if (!discard) return;
+  for (auto busy = applying_.load(); busy > 0; busy = applying_.load()) applying_.wait(busy);
+}
+
+void Trainer::resume(bool renewed) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (renewed) {
+      ++renewals_;
+      non_finite_ = false;
+    }
+    paused_ = false;
+  }
+  wake_.notify_all();
+}
+
 std::optional<double> Trainer::loss() const {
   if (steps() == 0) return std::nullopt;
   return loss_.load(std::memory_order_relaxed);
@@ -54,11 +76,12 @@ double Trainer::slowness(Duration since_start) const {
   return factor;
 }
 
-// Adds the step's update and counts it; false, and neither, once the trainer is stopped.
-bool Trainer::apply(training::Worker& worker, double loss) {
-  ++applying_;  // before the look at stopped_: stop() sets that, and then waits for this
+// Adds the step's update and counts it; neither once the trainer is stopped, or the replica that the step was
+// computed on is given up. False if it is stopped.
+bool Trainer::apply(training::Worker& worker, double loss, std::uint64_t era) {
+  ++applying_;  // before the look at stopped_ and era_: who changes those then waits for this
   const bool goes_on = !stopped_;
-  if (goes_on) {
+  if (goes_on && era == era_) {
     worker.apply(arena_);
     const double before = loss_.load(std::memory_order_relaxed);
     loss_.store(steps() == 0 ? loss : 0.95 * before + 0.05 * loss, std::memory_order_relaxed);
@@ -71,12 +94,28 @@ bool Trainer::apply(training::Worker& worker, double loss) {
   return goes_on;
 }
 
+// Waits out a pause. The era that a step belongs to which begins now; nullopt once the trainer is stopped.
+std::optional<std::uint64_t> Trainer::await_turn() {
+  for (;;) {
+    const std::uint64_t era = era_;  // before the look at paused_: pause() changes them in the other order
+    if (stopped_) return std::nullopt;
+    if (!paused_) return era;
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [&] { return stopped_ || !paused_; });
+  }
+}
+
 void Trainer::work(training::Worker& worker) {
   const auto start = Clock::now();
-  while (!stopped_) {
+  std::uint64_t renewals = 0;
+  while (const auto era = await_turn()) {
+    if (renewals_ != renewals) {
+      renewals = renewals_;
+      worker.renew();
+    }
     const auto step_start = Clock::now();
     const double loss = worker.compute(arena_.data());
-    if (!apply(worker, loss)) return;
+    if (!apply(worker, loss, *era)) return;
     stepped_();
 
     using Nanoseconds = std::chrono::duration<double, std::nano>;

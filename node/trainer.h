@@ -44,6 +44,13 @@ class Trainer {
   // pass over the arena).
   void stop();
 
+  // Until resume() no further step begins. A step under way lands, or is thrown away: then, when this returns,
+  // the arena is left alone.
+  void pause(bool discard);
+  // `renewed`: the arena holds somebody else's parameters; optimizers begin anew. REQUIRES: then, paused with
+  // `discard`.
+  void resume(bool renewed);
+
   std::uint64_t steps() const { return steps_.load(std::memory_order_relaxed); }
   std::uint64_t samples() const { return samples_.load(std::memory_order_relaxed); }
   std::optional<double> loss() const;  // smoothed over late steps; nullopt before the first
@@ -53,7 +60,8 @@ class Trainer {
 
  private:
   void work(training::Worker& worker);
-  bool apply(training::Worker& worker, double loss);
+  bool apply(training::Worker& worker, double loss, std::uint64_t era);
+  std::optional<std::uint64_t> await_turn();
   double slowness(Duration since_start) const;
 
   std::vector<std::unique_ptr<training::Worker>> workers_;
@@ -62,9 +70,11 @@ class Trainer {
   std::function<void()> stepped_;
   std::atomic<std::uint64_t> steps_{0}, samples_{0};
   std::atomic<double> loss_{0};
-  std::atomic<bool> stopped_{false}, non_finite_{false};
+  std::atomic<bool> stopped_{false}, paused_{false}, non_finite_{false};
+  std::atomic<std::uint64_t> era_{0};       // counts the discards: a step of an earlier era is thrown away
+  std::atomic<std::uint64_t> renewals_{0};  // a worker that has seen fewer forgets its optimizer's state
   std::atomic<std::uint32_t> applying_{0};  // workers that are adding an update
-  std::mutex mutex_;                        // for waiting alone: paced and slowed steps sleep on it
+  std::mutex mutex_;                        // for waiting alone: paced, slowed and paused steps sleep on it
   std::condition_variable wake_;
   std::vector<std::thread> threads_;
 };

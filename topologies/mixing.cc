@@ -37,10 +37,32 @@ std::vector<std::size_t> row_begins(const Graph& graph, bool by_sender) {
   return begin;
 }
 
+// Of a link that counts for `a`, the larger strength of its two ends being `strength`.
+double metropolis(double a, double strength) {
+  return a / (1 + strength);
+}
+
 }  // namespace
 
 std::string_view to_string(Mixing mixing) {
   return kNames[static_cast<std::size_t>(mixing)];
+}
+
+Links lock_step_links(const Schedule& schedule, std::uint32_t peer, std::uint64_t round) {
+  STARLING_CHECK(!schedule.directed());
+  Links links = schedule.links(peer, round % schedule.period());
+  if (schedule.weights() == Weights::mixing) return links;
+  const auto strength = [](const Links& of) {
+    double sum = 0;
+    for (const Link& link : of) sum += link.weight;
+    return sum;
+  };
+  const double own = strength(links);
+  for (Link& link : links) {
+    const double larger = std::max(own, strength(schedule.links(link.peer, round % schedule.period())));
+    link.weight = metropolis(link.weight, larger);
+  }
+  return links;
 }
 
 Result<Mixing> parse_mixing(std::string_view text) {
@@ -70,7 +92,7 @@ Result<MixingMatrix> mixing_matrix(const Graph& graph, Mixing mixing) {
     if (mixing == Mixing::given) return a;
     const double count = graph.weights_kind() == Weights::relative ? a : 1;
     if (!symmetric) return count / (1 + strength[i]);
-    const double share = count / (1 + std::max(strength[i], strength[graph.neighbors(i)[k]]));
+    const double share = metropolis(count, std::max(strength[i], strength[graph.neighbors(i)[k]]));
     return mixing == Mixing::lazy ? share / 2 : share;
   };
 

@@ -41,6 +41,10 @@ struct MixingMatrix {
 // An Error where the graph has none: metropolis and lazy ask for an undirected one.
 Result<MixingMatrix> mixing_matrix(const Graph& graph, Mixing mixing);
 
+// Whom `peer` mixes with in that round and how much: its row of the schedule's own mixing matrix (`given`, else
+// metropolis) without itself, from its links and its neighbors' alone. REQUIRES: !schedule.directed().
+Links lock_step_links(const Schedule& schedule, std::uint32_t peer, std::uint64_t round);
+
 // out = W x; both [n].
 void multiply(const MixingMatrix& w, std::span<const double> x, std::span<double> out);
 

@@ -42,6 +42,15 @@ std::string format_every(const Every& every) {
   return "always";
 }
 
+Every resolved_every(const Experiment& experiment) {
+  if (experiment.every) return *experiment.every;
+  if (experiment.rule == "noloco") return {.steps = 50};
+  if (experiment.rule == "d-psgd") return {.steps = 1};
+  if (experiment.rule == "push-sum")
+    return {.kind = Every::Kind::time, .time = std::chrono::milliseconds(200)};
+  return {.steps = 8};
+}
+
 const char* name(Fault::Kind kind) {
   switch (kind) {
     case Fault::Kind::slow:
@@ -100,6 +109,19 @@ std::string format_slow(const Fault& fault) {
   return text;
 }
 
+Status check_rule(const Experiment& experiment) {
+  const std::string& rule = experiment.rule;
+  if (experiment.payload == "top-k" && rule != "pairwise" && rule != "choco" && rule != "none") {
+    return Error{"gossip.payload: top-k goes with the rules pairwise and choco; " + rule +
+                 " has f32, bf16 and int8"};
+  }
+  if (rule == "push-sum" && resolved_every(experiment).kind == Every::Kind::steps) {
+    return Error{"gossip.every: the rule push-sum is paced by time (200ms, poisson 200ms), not by steps: a peer "
+                 "that makes fewer of them would keep more weight than the others"};
+  }
+  return Done{};
+}
+
 Status check(const Experiment& experiment) {
   Experiment scratch;
   for (const auto& setting : settings()) {
@@ -109,6 +131,7 @@ Status check(const Experiment& experiment) {
       return Error{setting.key + ": " + status.error().message};
     }
   }
+  if (Status status = check_rule(experiment); !status) return status;
   for (std::size_t i = 0; i < experiment.faults.size(); ++i) {
     const Fault& fault = experiment.faults[i];
     const std::string which = "fault " + std::to_string(i + 1) + " (" + name(fault.kind) + " of peer " +

@@ -56,6 +56,7 @@ struct Experiment {
   double momentum = 0.9;
   double weight_decay = 0;
   bool nesterov = false;
+  bool quasi_global_momentum = false;
   std::string precision = "f32";
   std::uint32_t workers = 1;
   Duration pace{0};
@@ -69,16 +70,28 @@ struct Experiment {
   std::string rule = "pairwise";
   std::string topology = "exponential";
   std::string partners = "uniform";  // how one of the neighbors is chosen: or turns, aware
-  Every every;
-  std::string payload = "f32";
+  std::optional<Every> every;        // unset: by the rule, see resolved_every()
+  std::string payload = "f32";       // or bf16, int8, top-k
+  double top_k = 0.01;               // the part of the floats that travels, of payload top-k
+  std::string weights = "equal";     // or work, age: by which partners far behind count for less
+  double outer_rate = 0.7;                 // of noloco
+  double outer_momentum = 0.5;             // of noloco
+  std::optional<double> consensus_rate{};  // of choco; unset: by payload
+  double clip = 0.5;                       // of clipped: the multiple of the median distance that is taken
+  std::uint64_t chunk = 0;   // bytes of float32 in a frame; 0: as suits the link
+  std::uint32_t window = 0;  // chunks sent and not yet answered; 0: as suits the link
 
-  Duration latency = std::chrono::microseconds(100);
-  double bandwidth = 1e9;  // bits per second
+  // Of links; unset: as they are between processes, 100 us and 1 Gbit/s in `simulate`.
+  std::optional<Duration> latency;
+  std::optional<double> bandwidth;  // bits per second
 
   std::vector<Fault> faults;
 
   friend bool operator==(const Experiment&, const Experiment&) = default;
 };
+
+// How often its peers exchange: as set, else the rule's default.
+Every resolved_every(const Experiment& experiment);
 
 // No time in an experiment is longer: up to here every nanosecond reads back exactly.
 inline constexpr Duration kLongestTime = std::chrono::hours(1000);
@@ -119,16 +132,19 @@ Status read_environment(Experiment& experiment, const std::function<const char*(
 Result<Fault> parse_slow(std::string_view text);
 std::string format_slow(const Fault& fault);  // its inverse. REQUIRES: fault.kind == slow
 
-// What fits no single key, and every key's own limits again for an experiment that was not read: fault peers
-// that exist, times that run forwards, factors of 1 and more.
+// Whether rule, payload and pace go together.
+Status check_rule(const Experiment& experiment);
+
+// What fits no single key, and every key's own limits again for an experiment that was not read: check_rule(), fault
+// peers that exist, times that run forwards, factors of 1 and more.
 Status check(const Experiment& experiment);
 
 // The whole experiment as a TOML file that reads back to the same value. REQUIRES: check() is content.
 std::string to_toml(const Experiment& experiment);
 
-// What the peers of one run share, as a manifest carries it; `apply_shared` is its inverse and checks like a
-// file: afterwards every shared setting is as it was where the list was made, unset ones included. An Error
-// changes nothing.
+// What the peers of one run share, as a manifest carries it, the pace resolved; `apply_shared` is its inverse and
+// checks like a file: afterwards every shared setting is as it was where the list was made, unset ones but the pace
+// included. An Error changes nothing.
 std::vector<std::pair<std::string, std::string>> shared_settings(const Experiment& experiment);
 Status apply_shared(Experiment& experiment, const std::vector<std::pair<std::string, std::string>>& values);
 

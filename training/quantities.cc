@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <utility>
 
 #include "base/text.h"
 #include "training/experiment.h"
@@ -50,6 +51,28 @@ Result<Duration> parse_seconds(std::string_view text) {
   if (*seconds < 0) return Error{quoted(text) + " is negative; expected seconds, or a time such as 20ms"};
   if (*seconds > to_seconds(kLongestTime)) return within_limit(Duration::max(), text);
   return from_seconds(*seconds);
+}
+
+Result<std::uint64_t> parse_size(std::string_view text, std::uint64_t low, std::uint64_t high) {
+  std::string_view digits = text;
+  unsigned shift = 0;
+  for (const auto& [unit, bits] : {std::pair<std::string_view, unsigned>{"KiB", 10}, {"MiB", 20}}) {
+    if (!digits.ends_with(unit)) continue;
+    digits.remove_suffix(unit.size());
+    shift = bits;
+    break;
+  }
+  const auto count = parse_number<std::uint64_t>(digits);
+  if (count && *count <= high >> shift && *count << shift >= low) return *count << shift;
+  return Error{quoted(text) + " is not a size from " + format_size(low) + " to " + format_size(high)};
+}
+
+std::string format_size(std::uint64_t bytes) {
+  for (const auto& [unit, bits] : {std::pair<const char*, unsigned>{"MiB", 20}, {"KiB", 10}}) {
+    const std::uint64_t count = bytes >> bits;
+    if (bytes != 0 && count << bits == bytes) return std::to_string(count) + unit;
+  }
+  return std::to_string(bytes);
 }
 
 Result<double> parse_rate(std::string_view text) {

@@ -164,6 +164,25 @@ Result<Duration> parse_run_time(std::string_view text) {
   return d;
 }
 
+Result<std::uint64_t> parse_chunk(std::string_view text) {
+  return parse_size(text, 4 * 1024, 1024 * 1024);
+}
+
+// A number, of which 0 is written auto.
+template <class Parse>
+auto automatic(Parse parse) {
+  return [parse](std::string_view text) -> Result<std::uint64_t> {
+    if (text == "auto") return std::uint64_t{0};
+    auto value = parse(text);
+    if (!value.ok()) return Error{value.error().message + ", or auto"};
+    return value;
+  };
+}
+template <class Format>
+auto automatic_text(Format format) {
+  return [format](std::uint64_t value) { return value == 0 ? std::string("auto") : format(value); };
+}
+
 std::vector<Setting> make_settings() {
   using enum Setting::Form;
   using E = Experiment;
@@ -192,6 +211,9 @@ std::vector<Setting> make_settings() {
             of_run},
            &E::weight_decay, {0, 1000}),
       truth({"training.nesterov", "--nesterov", "", "Nesterov's momentum", boolean, of_run}, &E::nesterov),
+      truth({"training.quasi_global_momentum", "--quasi-global-momentum", "",
+             "momentum that follows the swarm's way, for unlike data", boolean, of_run},
+            &E::quasi_global_momentum),
       choice({"training.precision", "--precision", "NAME", "of the arithmetic: f32", text, of_run},
              &E::precision, {"f32"}),
       whole({"training.workers", "--workers", "N", "Hogwild workers in each peer", number, of_peer},
@@ -210,8 +232,10 @@ std::vector<Setting> make_settings() {
             number, of_run},
            &E::target_accuracy, {0, 1, true}),
 
-      choice({"gossip.rule", "--rule", "NAME", "pairwise, or none: peers that learn alone", text, of_run},
-             &E::rule, {"pairwise", "none"}),
+      choice({"gossip.rule", "--rule", "NAME",
+              "how peers mix: pairwise, push-sum, d-psgd, choco, noloco, clipped; none: they learn alone", text,
+              of_run},
+             &E::rule, {"pairwise", "push-sum", "d-psgd", "choco", "noloco", "clipped", "none"}),
       words({"gossip.topology", "--topology", "NAME", "who may exchange with whom (starling topology list)",
              text, of_run},
             &E::topology, kTopologyBytesMax),
@@ -220,13 +244,36 @@ std::vector<Setting> make_settings() {
               text, of_run},
              &E::partners, {"uniform", "turns", "aware"}),
       make({"gossip.every", "--every", "WHEN",
-            "how often a peer begins an exchange: '8 steps', '200ms', 'poisson 200ms', 'always'", text,
-            of_run},
+            "how often a peer begins an exchange: '8 steps', '200ms', 'poisson 200ms', 'always'; by default as the "
+            "rule has it",
+            text, of_run},
            &E::every, parse_every, format_every),
-      choice({"gossip.payload", "--payload", "NAME", "what travels: f32", text, of_run}, &E::payload,
-             {"f32"}),
+      choice({"gossip.payload", "--payload", "NAME", "how parameters travel: f32, bf16, int8, top-k", text, of_run},
+             &E::payload, {"f32", "bf16", "int8", "top-k"}),
+      real({"gossip.top_k", "--top-k", "FRACTION", "of the parameters, that travels with payload top-k", number,
+            of_run},
+           &E::top_k, {0, 1, true}),
+      choice({"gossip.weights", "--weights", "NAME",
+              "how much a partner counts: equal, by its work, or by the age of its parameters", text, of_run},
+             &E::weights, {"equal", "work", "age"}),
+      real({"gossip.outer_rate", "--outer-rate", "R", "rule noloco: of the outer step", number, of_run},
+           &E::outer_rate, {0, 1, true}),
+      real({"gossip.outer_momentum", "--outer-momentum", "R", "rule noloco: of the outer step", number, of_run},
+           &E::outer_momentum, {0, 1, false, true}),
+      real({"gossip.consensus_rate", "--consensus-rate", "R",
+            "rule choco: of the step towards the partner; by default as the payload has it", number, of_run},
+           &E::consensus_rate, {0, 1, true}),
+      real({"gossip.clip", "--clip", "C", "rule clipped: of the median distance, the most that is taken", number,
+            of_run},
+           &E::clip, {0, 100, true}),
+      make({"gossip.chunk", "--chunk", "SIZE", "of float32 in a frame, for example 64KiB, or auto", text, of_peer},
+           &E::chunk, automatic(parse_chunk), automatic_text(format_size)),
+      make({"gossip.window", "--window", "N", "chunks sent and not yet answered, or auto", text, of_peer},
+           &E::window, automatic([](std::string_view text) { return parse_whole(text, 1, 256); }),
+           automatic_text([](std::uint64_t n) { return std::to_string(n); })),
 
-      make({"network.latency", "--latency", "TIME", "of every link, one way", text, of_peer}, &E::latency,
+      make({"network.latency", "--latency", "TIME", "of every link, one way; between processes, in addition to what it has", text,
+            of_peer}, &E::latency,
            parse_time, format_duration),
       make({"network.bandwidth", "--bandwidth", "RATE", "of every link, each way, for example 100Mbit/s",
             text, of_peer},
@@ -282,7 +329,11 @@ std::vector<std::pair<std::string, std::string>> shared_settings(const Experimen
   std::vector<std::pair<std::string, std::string>> values;
   for (const auto& setting : settings()) {
     if (!setting.shared) continue;
-    if (auto value = setting.get(experiment)) values.emplace_back(setting.key, std::move(*value));
+    if (setting.key == "gossip.every") {
+      values.emplace_back(setting.key, format_every(resolved_every(experiment)));
+    } else if (auto value = setting.get(experiment)) {
+      values.emplace_back(setting.key, std::move(*value));
+    }
   }
   return values;
 }

@@ -94,7 +94,7 @@ Offset<fb::ExchangeOffer> put(FlatBufferBuilder& b, const ExchangeOffer& m) {
   return fb::CreateExchangeOffer(b, m.exchange, m.fingerprint, m.arena_floats, m.cell_floats, m.round);
 }
 Offset<fb::ExchangeRefusal> put(FlatBufferBuilder& b, const ExchangeRefusal& m) {
-  return fb::CreateExchangeRefusal(b, m.exchange, static_cast<std::uint8_t>(m.reason));
+  return fb::CreateExchangeRefusal(b, m.exchange, static_cast<std::uint8_t>(m.reason), m.round);
 }
 Offset<fb::StateRequest> put(FlatBufferBuilder& b, const StateRequest& m) {
   return fb::CreateStateRequest(b, m.fingerprint, m.chunk_floats, m.first_chunk);
@@ -305,7 +305,7 @@ ExchangeOffer get(Reader& r, const fb::ExchangeOffer& m) {
           r.chunk_floats(m.cell_floats(), "cell_floats"), m.round()};
 }
 ExchangeRefusal get(Reader& r, const fb::ExchangeRefusal& m) {
-  return {m.exchange(), r.enumerator(m.reason(), RefusalReason::out_of_step, "reason")};
+  return {m.exchange(), r.enumerator(m.reason(), RefusalReason::out_of_step, "reason"), m.round()};
 }
 StateRequest get(Reader& r, const fb::StateRequest& m) {
   return {m.fingerprint(), r.chunk_floats(m.chunk_floats(), "chunk_floats"),

@@ -195,6 +195,7 @@ struct ExchangeOffer {         // opens an exchange; the initiator's chunks foll
 struct ExchangeRefusal {  // instead of chunks: nobody mixes
   std::uint64_t exchange = 0;
   RefusalReason reason = RefusalReason::busy;
+  std::uint64_t round = 0;  // the refuser's, where the rule counts rounds: whoever is behind goes on there
   friend bool operator==(const ExchangeRefusal&, const ExchangeRefusal&) = default;
 };
 

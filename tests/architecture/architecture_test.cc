@@ -94,12 +94,12 @@ TEST_CASE("an arrow outside the table is found") {
   REQUIRE(arrow("wire/frame.cc", "gossip/peer.h") == 1);
   REQUIRE(arrow("topologies/ring.h", "wire/messages.h") == 1);
   REQUIRE(arrow("gossip/peer.cc", "wire/codec.h") == 1);
-  REQUIRE(arrow("gossip/peer.cc", "training/exchange.h") == 1);
+  REQUIRE(arrow("gossip/peer.cc", "training/exchange/mixer.h") == 1);
   REQUIRE(arrow("kernels/cpu/linear.cc", "models/arena.h") == 1);
   REQUIRE(arrow("models/arena.cc", "datasets/dataset.h") == 1);
   REQUIRE(arrow("datasets/idx.cc", "kernels/backend.h") == 1);
   REQUIRE(arrow("training/worker.cc", "gossip/peer.h") == 1);
-  REQUIRE(arrow("training/exchange.cc", "wire/messages.h") == 1);
+  REQUIRE(arrow("training/exchange/make.cc", "wire/messages.h") == 1);
   REQUIRE(arrow("transport/tcp.cc", "gossip/peer.h") == 1);
   REQUIRE(arrow("node/daemon.cc", "lab/world.h") == 1);
   REQUIRE(arrow("lab/world.cc", "transport/tcp.h") == 1);

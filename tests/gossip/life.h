@@ -18,7 +18,8 @@ inline RunRules rules_of(Pace pace = {Pace::Kind::steps, 8, {}}, End end = {},
 
 class Life {
  public:
-  explicit Life(PeerOptions options = {}) : peer(with_identity(std::move(options))) {}
+  explicit Life(PeerOptions options = {}, std::uint64_t number = 1)
+      : peer(with_identity(std::move(options), number)) {}
 
   // What happened at the current instant; returns what the peer wants done about it.
   std::vector<Action> happens(const Event& event) {
@@ -65,10 +66,10 @@ class Life {
   std::vector<Action> out;
 
  private:
-  static PeerOptions with_identity(PeerOptions options) {
-    options.id = PeerId{1};
-    options.name = "p1";
-    options.address = address_of(1);
+  static PeerOptions with_identity(PeerOptions options, std::uint64_t number) {
+    options.id = PeerId{number};
+    options.name = "p" + std::to_string(number);
+    options.address = address_of(number);
     return options;
   }
 };

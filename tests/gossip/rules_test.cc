@@ -45,13 +45,42 @@ TEST_CASE("every setting of the run that concerns the core is read, others are s
   REQUIRE(rules_with({{"training.batch_size", "64"}, {"", ""}, {"unheard.of", "whatever"}}));
 }
 
+TEST_CASE("every rule is known by its name, and brings the pace that suits it") {
+  const auto pace_of = [](const std::string& rule) { return rules_with({{"gossip.rule", rule}})->pace; };
+  for (const std::string rule : {"pairwise", "choco", "clipped"}) {
+    REQUIRE(pace_of(rule).kind == Pace::Kind::steps);
+    REQUIRE(pace_of(rule).steps == 8);
+  }
+  REQUIRE(pace_of("d-psgd").steps == 1);
+  REQUIRE(pace_of("noloco").steps == 50);
+  REQUIRE(pace_of("push-sum").kind == Pace::Kind::time);
+  REQUIRE(pace_of("push-sum").time == 200ms);
+  // What the run says goes before, wherever it stands.
+  REQUIRE(rules_with({{"gossip.every", "3 steps"}, {"gossip.rule", "noloco"}})->pace.steps == 3);
+  REQUIRE(rules_with({{"gossip.rule", "push-sum"}, {"gossip.every", "1s"}})->pace.time == 1s);
+  REQUIRE(rules_with({{"gossip.weights", "work"}})->shares == Shares::work);
+  REQUIRE(rules_with({{"gossip.weights", "age"}})->shares == Shares::age);
+}
+
+TEST_CASE("what a rule cannot do is refused: a pace in steps of push-sum, a directed topology of d-psgd") {
+  const auto paced = rules_with({{"gossip.rule", "push-sum"}, {"gossip.every", "8 steps"}});
+  REQUIRE_FALSE(paced);
+  REQUIRE(paced.error().message.find("gossip.every") != std::string::npos);
+  for (const std::string topology : {"directed-exponential", "one-peer-exponential"}) {
+    const auto directed = rules_with({{"gossip.rule", "d-psgd"}, {"gossip.topology", topology}});
+    REQUIRE_FALSE(directed);
+    REQUIRE(directed.error().message.find("gossip.topology") != std::string::npos);
+    REQUIRE(rules_with({{"gossip.rule", "push-sum"}, {"gossip.topology", topology}}));
+  }
+}
+
 TEST_CASE("a setting that cannot be followed is an error that names its key") {
   const std::vector<wire::Setting> bad = {
       {"gossip.topology", "moebius"},  {"gossip.rule", "shout"},      {"gossip.every", ""},
       {"gossip.every", "0 steps"},     {"gossip.every", "-1 steps"},  {"gossip.every", "steps"},
       {"gossip.every", "0s"},          {"gossip.every", "sometimes"}, {"training.epochs", "-1"},
       {"training.epochs", "nan"},      {"training.epochs", "1e300"},  {"training.epochs", "three"},
-      {"training.steps", "-5"},        {"training.steps", "1.5"},     {"training.seconds", "-1"},
+      {"gossip.weights", "fair"},      {"training.steps", "-5"},        {"training.steps", "1.5"},     {"training.seconds", "-1"},
       {"training.seconds", "for ever"}};
   for (const auto& setting : bad) {
     const auto rules = rules_with({setting});

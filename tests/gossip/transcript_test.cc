@@ -42,6 +42,13 @@ struct ActionText {
   std::string operator()(const AbortFetch&) const { return "abort fetch"; }
   std::string operator()(const StartTraining&) const { return "start training"; }
   std::string operator()(const StopTraining&) const { return "stop training"; }
+  std::string operator()(const PauseTraining& a) const {
+    return a.discard ? "pause training, discard" : "pause training";
+  }
+  std::string operator()(const ResumeTraining& a) const {
+    return a.renewed ? "resume training, renewed" : "resume training";
+  }
+  std::string operator()(const BeginRound& a) const { return "begin round " + std::to_string(a.round); }
   std::string operator()(const BeginExchange& a) const {
     return "begin exchange " + std::to_string(a.exchange) + " with " + a.address.host;
   }
@@ -57,7 +64,8 @@ struct ActionText {
   }
   std::string operator()(const Notice& a) const {
     static const char* const kWhat[] = {"joined", "suspected",   "recovered", "failed",
-                                        "left",   "quarantined", "refuted",   "waiting", "unwired"};
+                                        "left",   "quarantined", "refuted",   "waiting", "unwired",
+                                        "diverged"};
     return std::string("notice: ") + a.text + " " + kWhat[static_cast<std::size_t>(a.what)];
   }
 };

@@ -18,7 +18,7 @@ class Idle : public Learner {
 
 WorldOptions swarm_of(std::uint32_t n) {
   WorldOptions options;
-  options.arena_floats = options.chunk_floats = 1;
+  options.arena_floats = options.mix.cell_floats = 1;
   options.network.latency = options.network.latency_jitter = 1ms;
   options.rules = gossip::RunRules{*topologies::Topology::parse("ring"), gossip::Rule::none, {}, {}};
   for (std::uint32_t i = 0; i < n; ++i) {

@@ -65,7 +65,8 @@ inline Scene scene_of(std::uint64_t seed, std::uint32_t n, gossip::RunRules rule
   Scene scene;
   scene.options.seed = seed;
   scene.options.arena_floats = 29;
-  scene.options.chunk_floats = 8;
+  scene.options.mix.cell_floats = 8;
+  scene.options.chunk_cells = 1;
   scene.options.window = 3;
   scene.options.rules = std::move(rules);
   for (std::uint32_t i = 0; i < n; ++i) {

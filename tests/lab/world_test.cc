@@ -155,7 +155,7 @@ TEST_CASE("when a donor crashes in the middle of a copy, the joiner copies from 
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     Scene scene = story(seed, 3, {gossip::Pace::Kind::steps, 100, {}}, 4s);
     scene.options.arena_floats = 1024;
-    scene.options.chunk_floats = 64;
+    scene.options.mix.cell_floats = 64;
     scene.options.network.bandwidth = 1e6;  // a copy takes 40 ms
     scene.options.network.latency_jitter = 0ms;
     scene.options.machines[2].start = at_instant(1s);

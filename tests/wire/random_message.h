@@ -110,7 +110,7 @@ inline Message random_message(Random& r, std::size_t index) {
     case 11:
       return ExchangeOffer{r.bits(), r.bits(), r.below(kArenaFloatsMax + 1), random_chunk_floats(r), r.bits()};
     case 12:
-      return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(9))};
+      return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(9)), r.bits()};
     case 13:
       return StateRequest{r.bits(), random_chunk_floats(r), r.below(kArenaFloatsMax + 1)};
     case 14:

@@ -9,8 +9,8 @@ std::size_t CellGrid::floats(std::size_t cell) const {
   return std::min(cell_floats, arena_floats - offset(cell));
 }
 
-const char* name(Fault fault) {
-  static constexpr std::array<const char*, kFaults> kNames = {
+const char* name(MixFault fault) {
+  static constexpr std::array<const char*, kMixFaults> kNames = {
       "shape", "weight", "sequence", "late", "not finite", "too large", "far off", "own replica"};
   return kNames[static_cast<std::size_t>(fault)];
 }
@@ -31,7 +31,7 @@ MixResult<Mixed> Mixer::complete(const Session& session, const Parcel& sent, con
   if (!mixed) {
     ++counters_.refused[static_cast<std::size_t>(mixed.error().fault)];
   } else if (reply.payload != Payload::none && sent.offset + sent.floats == grid_.arena_floats) {
-    mixes_.fetch_add(1, std::memory_order_relaxed);
+    arena_.count_mix();
   }
   return mixed;
 }
@@ -44,7 +44,7 @@ MixResult<Parcel> Mixer::answer(const Session& session, const Parcel& offer, Mut
   }
   ++counters_.answered;
   if (offer.payload != Payload::none && offer.offset + offer.floats == grid_.arena_floats)
-    mixes_.fetch_add(1, std::memory_order_relaxed);
+    arena_.count_mix();
   return reply;
 }
 
@@ -57,7 +57,7 @@ MixResult<Cells> Mixer::cells_of(const Parcel& parcel) const {
     return MixError{{"a chunk of the floats [" + std::to_string(parcel.offset) + ", " + std::to_string(end) +
                      ") of " + std::to_string(grid_.arena_floats) + "; chunks are whole cells of " +
                      std::to_string(grid_.cell_floats)},
-                    Fault::shape};
+                    MixFault::shape};
   }
   return Cells{first, (end + grid_.cell_floats - 1) / grid_.cell_floats - first};
 }

@@ -11,7 +11,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,6 +18,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "models/arena.h"
 
 namespace starling::training {
 
@@ -50,7 +50,7 @@ struct Parcel {
   float weight = 0;
   std::uint32_t entries = 0;
   std::uint64_t sequence = 0;
-  Bytes values;  // aligned to 64 bytes
+  Bytes values{};  // aligned to 64 bytes
 };
 
 // One exchange, as the core decided it: the same for all its chunks.
@@ -64,7 +64,7 @@ struct Session {
 };
 
 // Why a chunk was not mixed.
-enum class Fault : std::uint8_t {
+enum class MixFault : std::uint8_t {
   shape,      // no such cells, or not as long as they are, or in a payload that this run does not use
   weight,     // none that the rule knows
   sequence,   // out of order, of another round
@@ -74,13 +74,13 @@ enum class Fault : std::uint8_t {
   far_off,     // farther from this replica than any honest partner would be
   own_replica,  // nothing is wrong with the chunk: this replica itself holds values that may not travel
 };
-inline constexpr std::size_t kFaults = 8;
-const char* name(Fault fault);  // "not finite", for people and labels
+inline constexpr std::size_t kMixFaults = 8;
+const char* name(MixFault fault);  // "not finite", for people and labels
 
 struct MixError : Error {
-  Fault fault = Fault::shape;
+  MixFault fault = MixFault::shape;
   // The partner sent values that may not touch a replica: it is held against it.
-  bool poisoned() const { return fault >= Fault::not_finite && fault <= Fault::far_off; }
+  bool poisoned() const { return fault >= MixFault::not_finite && fault <= MixFault::far_off; }
 };
 template <class T>
 using MixResult = Result<T, MixError>;
@@ -91,7 +91,7 @@ struct Mixed {
 };
 
 struct MixCounters {
-  std::array<std::uint64_t, kFaults> refused{};  // chunks, by Fault
+  std::array<std::uint64_t, kMixFaults> refused{};  // chunks, by MixFault
   std::uint64_t answered = 0;                    // chunks of others' exchanges that were mixed
   std::uint64_t overlapped = 0;  // among them: at half the weight, because a part of them was lent
   std::uint64_t clipped = 0;     // chunks of which not all of the difference was taken (rule clipped)
@@ -113,12 +113,13 @@ class Mixer {
   // The arena has just been filled, with first parameters or a copy of somebody's: the rule begins anew.
   virtual void adopt() {}
   // The core begins a round: of a rule in lock-step the replica as it is now is what partners get, of one
-  // with outer steps an outer step is made. REQUIRES: round is one more than the last, or the first.
+  // with outer steps an outer step is made. REQUIRES: round is greater than the last.
   virtual void begin_round(std::uint64_t /*round*/) {}
 
   // Initiator. Snapshots these cells and encodes them into `room`, which must stay as it is until complete()
-  // or give_up(). Fault::own_replica where they hold what may not travel: nothing is lent then.
-  // REQUIRES: the cells exist and are not lent; room.size() >= room(cells), aligned to 64 bytes.
+  // or give_up(). MixFault::own_replica where they hold what may not travel: nothing is lent then.
+  // REQUIRES: the cells exist, and are not lent (but d-psgd, noloco and push-sum lend them to several at once);
+  // room.size() >= room(cells), aligned to 64 bytes.
   MixResult<Parcel> lend(const Session& session, Cells cells, MutableBytes room);
   // The reply to what lend() returned. Whatever it says, the loan is over; an Error mixed nothing.
   MixResult<Mixed> complete(const Session& session, const Parcel& sent, const Parcel& reply);
@@ -132,23 +133,25 @@ class Mixer {
 
   const MixCounters& counters() const { return counters_; }
   // How many exchanges, own and answered ones, have been mixed up to the arena's end. On any thread.
-  std::uint64_t mixes() const { return mixes_.load(std::memory_order_relaxed); }
+  std::uint64_t mixes() const { return arena_.mixes(); }
 
   static constexpr std::size_t kRoomBesides = 4096;
 
  protected:
-  explicit Mixer(CellGrid grid) : grid_(grid) {}
+  Mixer(models::Arena& arena, std::size_t cell_floats) : grid_{arena.size(), cell_floats}, arena_(arena) {}
 
   virtual MixResult<Parcel> do_lend(const Session& session, Cells cells, MutableBytes room) = 0;
   virtual MixResult<Mixed> do_complete(const Session& session, const Parcel& sent, const Parcel& reply) = 0;
   virtual MixResult<Parcel> do_answer(const Session& session, const Parcel& offer, MutableBytes room) = 0;
 
-  // The cells that a parcel from outside covers, exactly; Fault::shape where it does not.
+  // The cells that a parcel from outside covers, exactly; MixFault::shape where it does not.
   MixResult<Cells> cells_of(const Parcel& parcel) const;
 
   CellGrid grid_;
   MixCounters counters_;
-  std::atomic<std::uint64_t> mixes_{0};
+
+ private:
+  models::Arena& arena_;
 };
 
 }  // namespace starling::training

@@ -5,40 +5,40 @@
 #include <thread>
 
 #include "base/random.h"
-#include "tests/catch.h"
-#include "training/exchange.h"
+#include "tests/training/mixers.h"
 
 namespace starling::training {
 namespace {
 
-// Both ends of exchanges between two replicas, with up to a window of chunks in flight in each direction.
+constexpr std::size_t kCellsAChunk = 4;
+
+// Both ends of exchanges between two replicas, a chunk in flight in each direction.
 class Pair {
  public:
-  Pair(models::Arena& a, models::Arena& b, std::size_t chunk, PairwiseMixer::Loss loss)
-      : a_(a, chunk, loss), b_(b, chunk, loss), to_b_(chunk), to_a_(chunk), answer_(chunk) {}
+  Pair(models::Arena& a, models::Arena& b, const MixOptions& options)
+      : a_(make_mixer(a, options)), b_(make_mixer(b, options)) {
+    const std::size_t bytes = a_->room({0, kCellsAChunk});
+    for (Room* room : {&from_a_, &from_b_, &answer_}) *room = Room(bytes);
+  }
 
   // Two exchanges of every chunk that overlap: each side asks for what the other has lent.
   void exchange() {
-    for (std::size_t k = 0; k < a_.grid().count(); ++k) {
-      const std::size_t n = a_.grid().floats(k);
-      const std::span<float> from_a = std::span(to_b_).first(n), from_b = std::span(to_a_).first(n);
-      const std::span<float> answer = std::span(answer_).first(n);
-      a_.lend(k, from_a);
-      b_.lend(k, from_b);
-      finish(a_, b_, k, from_a, answer);
-      finish(b_, a_, k, from_b, answer);
+    const Session from_a = session_of(1, 1, 2), from_b = session_of(1, 2, 1);
+    for (const Cells cells : chunks(a_->grid(), kCellsAChunk)) {
+      const auto a = a_->lend(from_a, cells, from_a_.bytes()), b = b_->lend(from_b, cells, from_b_.bytes());
+      finish(*a_, *b_, from_a, *a);
+      finish(*b_, *a_, from_b, *b);
     }
   }
 
  private:
-  static void finish(PairwiseMixer& initiator, PairwiseMixer& responder, std::size_t chunk,
-                     std::span<float> lent, std::span<float> answer) {
-    const auto w = responder.answer(chunk, lent, answer);
-    STARLING_CHECK(w.ok() && initiator.complete(chunk, answer, *w).ok());
+  void finish(Mixer& initiator, Mixer& responder, const Session& session, const Parcel& sent) {
+    const auto reply = responder.answer(seen_by_responder(session), sent, answer_.bytes());
+    STARLING_CHECK(reply.ok() && initiator.complete(session, sent, *reply).ok());
   }
 
-  PairwiseMixer a_, b_;
-  std::vector<float> to_b_, to_a_, answer_;
+  std::unique_ptr<Mixer> a_, b_;
+  Room from_a_, from_b_, answer_;
 };
 
 // `passes` of dependent arithmetic, some 30 us each; the result keeps it from being left out.
@@ -67,9 +67,13 @@ struct Losses {
 
 // One replica's worker adds with plain adds, exchanges with another one meanwhile; compares the sums.
 Losses measure(Pacing pacing) {
-  constexpr std::size_t kFloats = 4 * kDefaultChunkFloats;  // about LeNet's
+  constexpr std::size_t kFloats = 16 * kDefaultCellFloats;  // about LeNet's
   models::Arena a(kFloats), b(kFloats);
   const std::vector<float> ones(kFloats, 1.0f);
+  // Replicas of some size, or updates that pile up between two exchanges would be refused as far off.
+  constexpr float kStart = 256;
+  a.write(0, std::vector<float>(kFloats, kStart));
+  b.write(0, std::vector<float>(kFloats, kStart));
   std::atomic<bool> done{false};
   std::atomic<float> result{0};
   std::thread worker([&] {
@@ -80,7 +84,7 @@ Losses measure(Pacing pacing) {
     }
     done = true;
   });
-  Pair pair(a, b, kDefaultChunkFloats, PairwiseMixer::Loss::tolerated);
+  Pair pair(a, b, MixOptions{});
   Random random(1);
   std::vector<float> scratch(8192, 0.5f);
   int exchanges = 0;
@@ -101,7 +105,7 @@ Losses measure(Pacing pacing) {
   b.read(0, y);
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < kFloats; ++i) {
-    wrong += std::abs(x[i] + y[i] - static_cast<float>(pacing.adds)) > 0.05f;
+    wrong += std::abs(x[i] + y[i] - 2 * kStart - static_cast<float>(pacing.adds)) > 0.05f;
   }
   return {static_cast<double>(wrong) / (static_cast<double>(kFloats) * pacing.adds), exchanges};
 }
@@ -117,11 +121,14 @@ double report(const char* name, Pacing pacing) {
 
 TEST_CASE("with atomic adds and an exact mixer the sum over replicas is kept while workers go on",
           "[arena]") {
-  constexpr std::size_t kFloats = 3000, kChunk = 700;
+  constexpr std::size_t kFloats = 3000;
   constexpr int kAdds = 150;
   models::Arena a(kFloats), b(kFloats);
   Random random(1);
-  std::vector<double> expected(kFloats, 0.0);
+  const std::vector<float> start(kFloats, 16.0f);  // of some size, as below
+  a.write(0, start);
+  b.write(0, start);
+  std::vector<double> expected(kFloats, 32.0);
   std::vector<std::vector<float>> deltas(3, std::vector<float>(kFloats));
   for (auto& delta : deltas) {
     for (std::size_t i = 0; i < kFloats; ++i) {
@@ -137,7 +144,10 @@ TEST_CASE("with atomic adds and an exact mixer the sum over replicas is kept whi
       --working;
     });
   }
-  Pair pair(a, b, kChunk, PairwiseMixer::Loss::exact);
+  MixOptions options;
+  options.cell_floats = 200;
+  options.exact = true;
+  Pair pair(a, b, options);
   int exchanges = 0;
   while (working > 0 || exchanges < 20) {
     pair.exchange();

@@ -1,0 +1,53 @@
+// How often a partner may begin an exchange with this peer, under rules that bound what one liar can do: about
+// twice as often as this peer begins its own, with a small burst (a token bucket for each partner).
+#pragma once
+
+#include <algorithm>
+#include <map>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace starling::gossip {
+
+class Acceptance {
+ public:
+  static constexpr double kBurst = 4;
+  static constexpr double kPerOwn = 2;  // of others' exchanges, for every one of one's own
+  static constexpr std::size_t kPartnersMax = 1024;
+
+  // From here on time counts.
+  void start(Instant now) { last_own_ = now; }
+  // This peer begins an exchange of its own.
+  void own(Instant now) {
+    const Duration since = now - last_own_;
+    interval_ = interval_.count() == 0 ? since : (3 * interval_ + since) / 4;
+    last_own_ = now;
+  }
+  // Whether an offer of this partner may be accepted now; then it is counted.
+  bool take(Instant now, PeerId partner) {
+    if (buckets_.size() >= kPartnersMax && !buckets_.contains(partner)) buckets_.erase(buckets_.begin());
+    Bucket& bucket = buckets_.try_emplace(partner, Bucket{kBurst, now}).first->second;
+    // Before there was one of its own, it is as if it came just now.
+    const Duration interval = interval_.count() > 0 ? interval_ : now - last_own_;
+    if (interval.count() > 0) {
+      const double owns = to_seconds(now - bucket.since) / to_seconds(interval);
+      bucket.tokens = std::min(kBurst, bucket.tokens + kPerOwn * owns);
+    }
+    bucket.since = now;
+    if (bucket.tokens < 1) return false;
+    bucket.tokens -= 1;
+    return true;
+  }
+
+ private:
+  struct Bucket {
+    double tokens;
+    Instant since;
+  };
+  Duration interval_{0};  // smoothed: between two exchanges of its own; 0: there was none yet
+  Instant last_own_;
+  std::map<PeerId, Bucket> buckets_;
+};
+
+}  // namespace starling::gossip

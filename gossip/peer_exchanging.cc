@@ -1,0 +1,316 @@
+// The part of a Peer that exchanges: whom with, when, on what terms, and for how long it waits.
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "gossip/peer.h"
+#include "gossip/shares.h"
+
+namespace starling::gossip {
+
+using wire::Phase;
+using wire::RefusalReason;
+
+// ---- one's own, of rules without a barrier ----
+
+bool Peer::exchange_due() const {
+  if (in_flight_ || !rules_ || diverged_) return false;
+  if (rule().meeting == Meeting::never || rule().meeting == Meeting::lock_step) return false;
+  if (leave_by_ != kNever) return phase() >= Phase::training && !last_exchange_begun_;
+  return moment_is_due();
+}
+
+// Whether an exchange, or a round, is due: by the pace while it trains, one after the other while it settles.
+bool Peer::moment_is_due() const {
+  if (phase() == Phase::training) return pacer_->due(now_, membership_.self().steps);
+  return phase() == Phase::settling && settling_left_ > 0 && pacer_->not_before() <= now_;
+}
+
+void Peer::maybe_exchange(std::vector<Action>& out) {
+  if (!exchange_due()) return;
+  if (phase() == Phase::settling && leave_by_ == kNever) {
+    if (settling_tries_ == 0) {
+      settling_left_ = 0;  // nobody is left to settle with
+      return;
+    }
+    --settling_tries_;
+  }
+  if (rule().meeting == Meeting::outer_rounds) out.push_back(BeginRound{rounds_.begin()});
+  const auto partner = partners_->choose(now_, membership_);
+  pacer_->taken(now_, membership_.self().steps);
+  if (leave_by_ != kNever) last_exchange_begun_ = true;
+  if (!partner) {
+    pacer_->hold_off(now_, options_.exchange_hold_off);
+    return;
+  }
+  begin_exchange(*partner, terms_with(*partner), now_ + patience_.limit(*partner), out);
+}
+
+void Peer::begin_exchange(PeerId partner, const Terms& terms, Instant deadline, std::vector<Action>& out) {
+  ++exchanges_.begun;
+  acceptance_.own(now_);
+  in_flight_ = InFlight{.exchange = ++last_exchange_,
+                        .partner = partner,
+                        .begun = now_,
+                        .deadline = deadline,
+                        .doubt = now_ + options_.exchange_doubt,
+                        .heard = now_,
+                        .settles = phase() == Phase::settling};
+  out.push_back(BeginExchange{last_exchange_, partner, membership_.find(partner)->member.address, terms});
+}
+
+Terms Peer::terms_with(PeerId partner) const {
+  Terms terms;
+  terms.round = rounds_.current();
+  const Record* const record = membership_.find(partner);
+  if (record != nullptr && rule().shares)
+    terms.own_share = own_share(rules_->shares, now_, membership_.self(), *record);
+  return terms;
+}
+
+// A partner that seems to be gone is probed, and once it is suspect it is not waited for any longer.
+void Peer::watch_exchange(std::vector<Action>& out) {
+  if (!in_flight_) return;
+  if (in_flight_->doubt <= now_) {
+    in_flight_->doubt = kNever;
+    membership_.doubt(now_, in_flight_->partner, out);
+  }
+  const Record* const partner = membership_.find(in_flight_->partner);
+  const bool gone = partner == nullptr || partner->member.liveness != wire::Liveness::alive;
+  const bool late = in_flight_->deadline <= now_;
+  if (!gone && !late) return;
+  if (late) patience_.timed_out(in_flight_->partner);
+  abort_exchange(out);
+}
+
+void Peer::abort_exchange(std::vector<Action>& out) {
+  const InFlight exchange = *in_flight_;
+  out.push_back(AbortExchange{exchange.exchange});
+  in_flight_.reset();
+  ++exchanges_.aborted;
+  partners_->met(membership_, exchange.partner, now_ - exchange.begun);
+  came_to_nothing(exchange.partner);
+}
+
+// An exchange of its own with this partner failed, in whatever way.
+void Peer::came_to_nothing(PeerId partner) {
+  membership_.exchange_aborted(now_, partner);
+  if (Rounds::Edge* const edge = rounds_.edge(partner)) {
+    edge->state = Rounds::Edge::State::over;  // not in this round any more
+  } else {
+    pacer_->hold_off(now_, options_.exchange_hold_off);
+  }
+}
+
+void Peer::handle(const ExchangeAdvanced& advanced, std::vector<Action>&) {
+  if (!in_flight_ || in_flight_->exchange != advanced.exchange) return;
+  // In lock-step the first sign comes when the partner is there: that says nothing about the link.
+  const bool waited = rule().meeting == Meeting::lock_step && !in_flight_->advanced;
+  if (!waited) in_flight_->silence = std::max(in_flight_->silence, now_ - in_flight_->heard);
+  in_flight_->heard = now_;
+  in_flight_->advanced = true;
+  in_flight_->deadline = now_ + patience_.limit(in_flight_->partner);
+}
+
+void Peer::handle(const ExchangeEnded& ended, std::vector<Action>& out) {
+  if (!in_flight_ || in_flight_->exchange != ended.exchange) return;  // already given up
+  const InFlight exchange = *in_flight_;
+  in_flight_.reset();
+  switch (ended.outcome) {
+    case Outcome::completed:
+      ++exchanges_.completed;
+      membership_.exchange_completed(exchange.partner);
+      partners_->met(membership_, exchange.partner, now_ - exchange.begun);
+      if (exchange.advanced || rule().meeting != Meeting::lock_step)
+        patience_.went_well(exchange.partner, std::max(exchange.silence, now_ - exchange.heard));
+      if (Rounds::Edge* const edge = rounds_.edge(exchange.partner)) {
+        edge->state = Rounds::Edge::State::over;
+        round_met_anyone_ = true;
+      } else if (exchange.settles && settling_left_ > 0) {
+        --settling_left_;
+      }
+      return;
+    case Outcome::rejected:
+      ++exchanges_.rejected;
+      rounds_.left_behind(ended.round);
+      break;
+    case Outcome::poisoned:
+      membership_.poisoned_by(now_, exchange.partner, out);
+      [[fallthrough]];
+    case Outcome::aborted:
+      ++exchanges_.aborted;
+      break;
+  }
+  last_exchange_begun_ = false;  // a leaver tries another neighbor
+  came_to_nothing(exchange.partner);
+}
+
+// ---- those of others ----
+
+void Peer::handle(const ExchangeOffered& offered, std::vector<Action>& out) {
+  const Rounds::Offer offer{offered.from, offered.exchange, offered.round};
+  if (const auto reason = reason_to_refuse(offer)) return refuse(offer, *reason, out);
+  if (rule().meeting != Meeting::lock_step) return accept(offer, out);
+  switch (rounds_.judge(offer)) {
+    case Rounds::Verdict::accept:
+      return accept(offer, out);
+    case Rounds::Verdict::refuse:
+      return refuse(offer, RefusalReason::out_of_step, out);
+    case Rounds::Verdict::hold:
+      // Of one partner the latest is held: it has forgotten an earlier one.
+      if (const auto earlier = rounds_.held_of(offer.from)) {
+        rounds_.withdraw(earlier->from, earlier->exchange);
+        refuse(*earlier, RefusalReason::out_of_step, out);
+      }
+      rounds_.hold(offer);
+  }
+}
+
+std::optional<RefusalReason> Peer::reason_to_refuse(const Rounds::Offer& offer) {
+  const Record* const initiator = membership_.find(offer.from);
+  if (phase() == Phase::joining || rule().meeting == Meeting::never || diverged_) return RefusalReason::not_ready;
+  if (initiator != nullptr && initiator->quarantined_until > now_) return RefusalReason::quarantined;
+  switch (rule().meeting) {
+    case Meeting::never:
+      break;
+    case Meeting::lock_step:
+      // Of each neighbor one offer in a round: bounded without a number. Who is finished begins no round.
+      if (initiator == nullptr || phase() == Phase::finished || leave_by_ != kNever)
+        return RefusalReason::not_ready;
+      return std::nullopt;
+    case Meeting::outer_rounds:
+      rounds_.left_behind(offer.round);
+      if (offer.round > rounds_.current() + kRoundsApart || rounds_.current() > offer.round + kRoundsApart)
+        return RefusalReason::out_of_step;
+      break;
+    case Meeting::whenever:
+      break;
+  }
+  if (answers_.size() >= options_.answers_max) return RefusalReason::busy;
+  if (rule().limited && !acceptance_.take(now_, offer.from)) return RefusalReason::busy;
+  return std::nullopt;
+}
+
+void Peer::accept(const Rounds::Offer& offer, std::vector<Action>& out) {
+  Terms terms = terms_with(offer.from);
+  if (Rounds::Edge* const edge = rounds_.edge(offer.from)) {
+    edge->state = Rounds::Edge::State::under_way;
+    terms.weight = edge->weight;
+  }
+  answers_.push_back({offer.from, offer.exchange});
+  out.push_back(AnswerOffer{offer.from, offer.exchange, true, {}, terms});
+}
+
+void Peer::refuse(const Rounds::Offer& offer, RefusalReason reason, std::vector<Action>& out) const {
+  Terms terms;
+  if (rule().meeting == Meeting::lock_step) terms.round = rounds_.expected();
+  if (rule().meeting == Meeting::outer_rounds) terms.round = rounds_.current();
+  out.push_back(AnswerOffer{offer.from, offer.exchange, false, reason, terms});
+}
+
+void Peer::handle(const AnswerEnded& ended, std::vector<Action>& out) {
+  if (rounds_.withdraw(ended.from, ended.exchange)) return;
+  if (std::erase(answers_, Answering{ended.from, ended.exchange}) == 0) return;  // refused meanwhile
+  exchanges_.answered += ended.completed;
+  if (ended.completed) partners_->met(membership_, ended.from, std::nullopt);
+  if (ended.poisoned) membership_.poisoned_by(now_, ended.from, out);
+  Rounds::Edge* const edge = rounds_.edge(ended.from);
+  if (edge != nullptr && !edge->own && edge->state == Rounds::Edge::State::under_way) {
+    edge->state = Rounds::Edge::State::over;
+    round_met_anyone_ = round_met_anyone_ || ended.completed;
+  }
+}
+
+// ---- rounds in lock-step ----
+
+void Peer::keep_in_step(std::vector<Action>& out) {
+  if (!rules_ || rule().meeting != Meeting::lock_step || diverged_ || phase() == Phase::joining) return;
+  if (leave_by_ != kNever || phase() == Phase::finished) return abandon_round(out);
+  while (rounds_.open() || moment_is_due()) {
+    if (!rounds_.open()) open_round(out);
+    pass_over_the_absent(out);
+    answer_held(out);
+    if (!in_flight_) meet_next(out);
+    if (in_flight_ || !rounds_.all_over()) return;
+    close_round(out);
+  }
+}
+
+void Peer::meet_next(std::vector<Action>& out) {
+  Rounds::Edge* const edge = rounds_.next_own();
+  if (edge == nullptr) return;
+  edge->state = Rounds::Edge::State::under_way;
+  Terms terms = terms_with(edge->partner);
+  terms.weight = edge->weight;
+  begin_exchange(edge->partner, terms, round_deadline_, out);
+}
+
+void Peer::open_round(std::vector<Action>& out) {
+  if (phase() == Phase::training) out.push_back(PauseTraining{});
+  pacer_->taken(now_, membership_.self().steps);
+  const std::uint64_t round = rounds_.begin();
+  out.push_back(BeginRound{round});
+  std::vector<Rounds::Edge> edges;
+  for (const auto& [id, weight] : partners_->neighbors(round, membership_))
+    edges.push_back({id, static_cast<float>(weight), options_.id < id});
+  rounds_.open(std::move(edges));
+  round_deadline_ = now_ + options_.round_limit;
+  round_doubt_ = now_ + options_.exchange_doubt;
+  round_settles_ = phase() == Phase::settling;
+  round_met_anyone_ = false;
+}
+
+// Who is dead, finished or quarantined will not come; and nobody is waited for beyond all measure.
+void Peer::pass_over_the_absent(std::vector<Action>& out) {
+  using State = Rounds::Edge::State;
+  const bool doubting = round_doubt_ <= now_;
+  if (doubting) round_doubt_ = now_ + options_.exchange_doubt;
+  std::vector<PeerId> absent;
+  for (const Rounds::Edge& edge : rounds_.edges()) {
+    if (edge.state == State::over) continue;
+    const bool mine = in_flight_ && in_flight_->partner == edge.partner;
+    const bool met = edge.state == State::under_way && (!mine || in_flight_->advanced);
+    const Record* const record = membership_.find(edge.partner);
+    const bool comes = record != nullptr && record->member.liveness == wire::Liveness::alive &&
+                       (met || (record->member.phase != Phase::finished &&
+                                record->quarantined_until <= now_ && round_deadline_ > now_));
+    if (!comes) absent.push_back(edge.partner);
+    if (comes && doubting) membership_.doubt(now_, edge.partner, out);
+  }
+  for (const PeerId partner : absent) {
+    if (in_flight_ && in_flight_->partner == partner) {
+      abort_exchange(out);
+    } else {
+      rounds_.edge(partner)->state = State::over;
+    }
+  }
+  if (round_deadline_ <= now_) round_deadline_ = kNever;
+}
+
+void Peer::answer_held(std::vector<Action>& out) {
+  while (const auto offer = rounds_.ripe()) {
+    if (rounds_.judge(*offer) == Rounds::Verdict::accept) {
+      accept(*offer, out);
+    } else {
+      refuse(*offer, RefusalReason::out_of_step, out);
+    }
+  }
+}
+
+void Peer::close_round(std::vector<Action>& out) {
+  rounds_.close();
+  if (phase() == Phase::training) out.push_back(ResumeTraining{});
+  if (round_settles_ && settling_left_ > 0) --settling_left_;
+  if (!round_met_anyone_) pacer_->hold_off(now_, options_.exchange_hold_off);
+}
+
+// No round goes on, and nobody is to wait for this peer.
+void Peer::abandon_round(std::vector<Action>& out) {
+  rounds_.close();
+  while (const auto offer = rounds_.any_held()) {
+    rounds_.withdraw(offer->from, offer->exchange);
+    refuse(*offer, RefusalReason::not_ready, out);
+  }
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,84 @@
+// Rounds: what a peer counts under rules that have them, and the books of a round in lock-step.
+//
+// The count is a logical clock. Peers do not agree on when a round begins; whoever was left behind (it has joined
+// late, it was cut off, it computes slowly and nobody waits) learns of a later round from an offer or a refusal, and
+// its next round is that one. In lock-step a neighbor may rightly be some rounds ahead, where the topology varies in
+// time and the two do not meet in each: then every round is made, for others wait in it.
+//
+// In lock-step a round is one exchange along each link of the topology, and a barrier between neighbors: of the two
+// ends of a link the one with the lower id begins the exchange, as soon as it is in that round itself; the other
+// one holds the offer until it is there too. Nobody waits for more than its neighbors, and for those only while
+// they live (the peer passes over who does not): so there is always somebody behind all others, who waits for nobody.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace starling::gossip {
+
+class Rounds {
+ public:
+  struct Edge {
+    PeerId partner;
+    float weight = 0;  // W_ij
+    bool own = false;  // this peer begins the exchange
+    enum class State : std::uint8_t { waiting, under_way, over } state = State::waiting;
+  };
+  struct Offer {
+    PeerId from;
+    std::uint64_t exchange = 0;
+    std::uint64_t round = 0;
+  };
+  enum class Verdict : std::uint8_t { accept, hold, refuse };
+
+  // By so much nobody is ahead: what is farther off is not believed, so that no liar uses up the numbers.
+  static constexpr std::uint64_t kAheadUsual = 32;  // of a neighbor's, in lock-step
+  static constexpr std::uint64_t kAheadMost = std::uint64_t{1} << 32;
+
+  // ---- the count ----
+  std::uint64_t current() const { return round_; }  // 0: there was none yet
+  std::uint64_t next() const { return std::max(round_ + 1, seen_); }
+  // Somebody is in this round, and goes on without this peer.
+  void left_behind(std::uint64_t round) {
+    if (round <= round_ + kAheadMost) seen_ = std::max(seen_, round);
+  }
+  // Begins the next one, and returns it.
+  std::uint64_t begin() { return round_ = next(); }
+
+  // ---- lock-step ----
+  bool open() const { return open_; }
+  // REQUIRES: begin() was called, !open().
+  void open(std::vector<Edge> edges);
+  void close() { open_ = false; }
+  // The round in which this peer is, or which it would begin next: offers of earlier ones are refused.
+  std::uint64_t expected() const { return open_ ? round_ : round_ + 1; }
+
+  const std::vector<Edge>& edges() const { return edges_; }
+  // With this partner in the round that is open; null where there is none.
+  Edge* edge(PeerId partner);
+  // The next exchange that this peer is to begin; null where there is none.
+  Edge* next_own();
+  bool all_over() const;
+
+  // What becomes of an offer now. A partner that offers a later round has passed over this peer in this one.
+  Verdict judge(const Offer& offer);
+  void hold(const Offer& offer);
+  // It is held no more; false where it was not.
+  bool withdraw(PeerId from, std::uint64_t exchange);
+  std::optional<Offer> held_of(PeerId from) const;
+  std::optional<Offer> any_held() const { return held_.empty() ? std::nullopt : std::optional(held_.front()); }
+  // A held one that is not to be held any longer, taken out; nullopt where there is none.
+  std::optional<Offer> ripe();
+
+ private:
+  std::uint64_t round_ = 0, seen_ = 0;
+  bool open_ = false;
+  std::vector<Edge> edges_;
+  std::vector<Offer> held_;  // in the order they came
+};
+
+}  // namespace starling::gossip

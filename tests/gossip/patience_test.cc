@@ -1,0 +1,94 @@
+// Small machines beside the exchange: patience, limited acceptance, shares.
+
+#include "gossip/acceptance.h"
+#include "gossip/patience.h"
+#include "gossip/shares.h"
+#include "tests/catch.h"
+#include "tests/gossip/life.h"
+#include "tests/gossip/table.h"
+
+namespace starling::gossip {
+
+TEST_CASE("a partner that was never met gets the ceiling, a known one eight times its usual silence") {
+  Patience patience(10s);
+  REQUIRE(patience.limit(PeerId{2}) == 10s);
+  patience.went_well(PeerId{2}, 500ms);
+  REQUIRE(patience.limit(PeerId{2}) == 4s);
+  REQUIRE(patience.limit(PeerId{3}) == 10s);
+  patience.went_well(PeerId{3}, 1us);
+  REQUIRE(patience.limit(PeerId{3}) == 1s);  // never less
+}
+
+TEST_CASE("a longer silence is believed at once, a shorter one slowly") {
+  Patience patience(10s);
+  patience.went_well(PeerId{2}, 200ms);
+  patience.went_well(PeerId{2}, 1s);
+  REQUIRE(patience.limit(PeerId{2}) == 8s);
+  patience.went_well(PeerId{2}, 200ms);
+  REQUIRE(patience.limit(PeerId{2}) == 6400ms);  // 3/4 of 1 s and 1/4 of 200 ms
+}
+
+TEST_CASE("each time-out doubles the partner's limit, up to a ceiling that doubles too, until it goes well again") {
+  Patience patience(10s);
+  patience.went_well(PeerId{2}, 1ms);
+  patience.timed_out(PeerId{2});
+  REQUIRE(patience.limit(PeerId{2}) == 2s);
+  patience.timed_out(PeerId{2});
+  REQUIRE(patience.limit(PeerId{2}) == 4s);
+  REQUIRE(patience.limit(PeerId{9}) == 40s);
+  patience.went_well(PeerId{2}, 1ms);
+  REQUIRE(patience.limit(PeerId{2}) == 1s);
+  REQUIRE(patience.limit(PeerId{9}) == 10s);
+  for (int k = 0; k < 100; ++k) patience.timed_out(PeerId{2});
+  REQUIRE(patience.limit(PeerId{2}) > 0s);
+  REQUIRE(patience.limit(PeerId{9}) <= 24h);
+}
+
+TEST_CASE("a partner is let in twice as often as one begins exchanges oneself, after a burst of four") {
+  Acceptance acceptance;
+  acceptance.start(at(0s));
+  for (int k = 1; k <= 100; ++k) acceptance.own(at(k * 1s));
+  int taken = 0;
+  for (int k = 0; k < 1000; ++k) taken += acceptance.take(at(100s + k * 100ms), PeerId{2});
+  REQUIRE(taken >= 4 + 2 * 99);
+  REQUIRE(taken <= 4 + 2 * 100);
+  REQUIRE(acceptance.take(at(200s), PeerId{3}));  // another one has tokens of its own
+}
+
+TEST_CASE("by work a partner with less than half of one's samples moves one less") {
+  wire::Member self = member(1);
+  Record partner;
+  partner.member = member(2);
+  self.samples = 1000;
+  const auto share = [&](std::uint64_t samples) {
+    partner.member.samples = samples;
+    return own_share(Shares::work, at(1s), self, partner);
+  };
+  REQUIRE(share(5000) == 1.0F);
+  REQUIRE(share(500) == 1.0F);
+  REQUIRE(share(250) == 0.5F);
+  REQUIRE(share(0) == 1.0F / 64);  // little, and not nothing
+  self.samples = 0;
+  REQUIRE(share(0) == 1.0F);
+  self.samples = 1000;
+  REQUIRE(own_share(Shares::equal, at(1s), self, partner) == 1.0F);
+}
+
+TEST_CASE("by age a partner whose samples have stood still for long moves one less") {
+  Table table;
+  table.learn(2, 2);
+  for (int k = 1; k <= 20; ++k) {
+    wire::Member m = member(2);
+    m.samples = static_cast<std::uint64_t>(k) * 32;
+    table.tell(at(k * 1s), m);
+  }
+  const Record& partner = *table.membership.find(PeerId{2});
+  REQUIRE(partner.samples_every == 1s);
+  const wire::Member self = member(1);
+  REQUIRE(own_share(Shares::age, at(20s), self, partner) == 1.0F);
+  REQUIRE(own_share(Shares::age, at(28s), self, partner) == 1.0F);
+  REQUIRE(own_share(Shares::age, at(36s), self, partner) == 0.5F);
+  REQUIRE(own_share(Shares::equal, at(36s), self, partner) == 1.0F);
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,102 @@
+// A peer whose own replica is lost: NaN out of its own steps.
+
+#include "tests/catch.h"
+#include "tests/gossip/life.h"
+
+namespace starling::gossip {
+
+TEST_CASE("a peer whose replica is lost discards its steps, copies a member's, and goes on renewed") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
+  const auto begun = all<BeginExchange>(life.happens(Stepped{1, 32}));
+  const auto lost = life.happens(ReplicaDiverged{});
+  REQUIRE(noticed(lost, Notice::What::diverged).size() == 1);
+  REQUIRE(all<PauseTraining>(lost).at(0).discard);
+  REQUIRE(all<AbortExchange>(lost).at(0).exchange == begun.at(0).exchange);
+  const auto fetch = all<FetchState>(lost);
+  REQUIRE(fetch.at(0).donor == PeerId{2});
+  REQUIRE(fetch[0].afresh);
+  REQUIRE(life.peer.view().diverged);
+
+  // Meanwhile it exchanges nothing, either way, and said again it is the same loss.
+  REQUIRE(all<BeginExchange>(life.happens(Stepped{50, 1600})).empty());
+  const auto refused = all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 1}));
+  REQUIRE_FALSE(refused.at(0).accept);
+  REQUIRE(refused[0].reason == wire::RefusalReason::not_ready);
+  REQUIRE(life.happens(ReplicaDiverged{}).empty());
+
+  const auto back = life.happens(StateArrived{});
+  REQUIRE(all<ResumeTraining>(back).at(0).renewed);
+  REQUIRE(all<StartTraining>(back).empty());
+  REQUIRE_FALSE(life.peer.view().diverged);
+  REQUIRE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 2})).at(0).accept);
+  life.waits(at(2s), {2});
+  REQUIRE(all<BeginExchange>(life.happens(Stepped{51, 1632})).size() == 1);
+}
+
+TEST_CASE("a donor that breaks off is followed by another, and what is in place stays") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2, 3});
+  const auto first = all<FetchState>(life.happens(ReplicaDiverged{}));
+  life.happens(StateLost{"it is gone"});
+  const auto second = all<FetchState>(life.waits(at(1s), {2, 3}));
+  REQUIRE(second.at(0).donor != first.at(0).donor);
+  REQUIRE_FALSE(second[0].afresh);
+}
+
+TEST_CASE("a lone peer whose replica is lost fails, and says what the cause may be") {
+  Life life;
+  life.trains(rules_of());
+  const auto end = all<Finish>(life.happens(ReplicaDiverged{}));
+  REQUIRE(end.size() == 1);
+  REQUIRE(end[0].how == Finish::How::failed);
+  REQUIRE(end[0].why.find("learning_rate") != std::string::npos);
+}
+
+TEST_CASE("where no member has finite parameters to give for half a minute, all replicas are lost") {
+  Life life;
+  life.trains(rules_of(), {2});
+  life.happens(ReplicaDiverged{});
+  std::vector<Action> end;
+  while (!life.peer.view().over && life.now < at(60s)) {
+    life.happens(StateLost{"p2 has no finite parameters either"});
+    end = life.waits(life.now + 500ms, {2});
+  }
+  REQUIRE(life.peer.view().over);
+  REQUIRE(life.now >= at(30s));
+  REQUIRE(life.now <= at(31s));
+  REQUIRE(all<Finish>(life.out).at(0).how == Finish::How::failed);
+}
+
+TEST_CASE("the end of training waits for the replica to be there again") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 1, {}}, {{}, 5, {}}), {2});
+  life.happens(ReplicaDiverged{});
+  life.happens(Stepped{5, 160});
+  REQUIRE(life.phase() == wire::Phase::training);
+  life.happens(StateArrived{});
+  REQUIRE(life.phase() == wire::Phase::settling);
+}
+
+TEST_CASE("whoever is asked to leave while its replica is lost leaves at once") {
+  Life life;
+  life.trains(rules_of(), {2});
+  life.happens(ReplicaDiverged{});
+  const auto gone = life.happens(LeaveRequested{});
+  REQUIRE(all<Finish>(gone).at(0).how == Finish::How::left);
+  REQUIRE(all<BeginExchange>(gone).empty());
+}
+
+TEST_CASE("in lock-step the loss of the replica ends the round, and offers that were held are refused") {
+  Life life(PeerOptions{}, 9);
+  life.trains(rules_of({Pace::Kind::steps, 1, {}}, {}, "complete", Rule::d_psgd), {2, 3});
+  life.happens(Stepped{1, 32});
+  life.happens(ExchangeOffered{PeerId{2}, 1, 2});
+  const auto lost = life.happens(ReplicaDiverged{});
+  REQUIRE(all<AnswerOffer>(lost).size() == 1);
+  REQUIRE_FALSE(all<AnswerOffer>(lost)[0].accept);
+  life.happens(StateArrived{});
+  REQUIRE(all<BeginRound>(life.happens(Stepped{2, 64})).size() == 1);
+}
+
+}  // namespace starling::gossip

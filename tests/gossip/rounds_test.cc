@@ -1,0 +1,274 @@
+// Rules that count rounds, told by hand: lock-step with a barrier, outer steps without one.
+
+#include "tests/catch.h"
+#include "tests/gossip/life.h"
+#include "topologies/mixing.h"
+
+namespace starling::gossip {
+
+namespace {
+
+RunRules in_step(const std::string& topology = "complete", std::uint64_t every = 1) {
+  return rules_of({Pace::Kind::steps, every, {}}, {}, topology, Rule::d_psgd);
+}
+RunRules outer(std::uint64_t every = 10) {
+  return rules_of({Pace::Kind::steps, every, {}}, {}, "complete", Rule::noloco);
+}
+std::vector<AnswerOffer> answers(const std::vector<Action>& actions) {
+  return all<AnswerOffer>(actions);
+}
+
+// Peer 1, whose id is the lowest, at the beginning of its first round.
+struct Barrier {
+  explicit Barrier(const std::vector<std::uint64_t>& others, RunRules rules = in_step()) {
+    life.trains(rules, others);
+    opened = life.happens(Stepped{1, 32});
+  }
+  Life life;
+  std::vector<Action> opened;
+};
+
+}  // namespace
+
+TEST_CASE("in lock-step a peer rests at each round until it has met every neighbor, in turn") {
+  Barrier barrier({2, 3});
+  REQUIRE(all<PauseTraining>(barrier.opened).size() == 1);
+  REQUIRE_FALSE(all<PauseTraining>(barrier.opened)[0].discard);
+  REQUIRE(all<BeginRound>(barrier.opened).at(0).round == 1);
+  const auto first = all<BeginExchange>(barrier.opened);
+  REQUIRE(first.size() == 1);
+  REQUIRE(first[0].terms.round == 1);
+  REQUIRE(first[0].terms.weight == 1.0F / 3);  // three peers, each with two neighbors
+  const auto then = barrier.life.happens(ExchangeEnded{first[0].exchange, Outcome::completed});
+  const auto second = all<BeginExchange>(then);
+  REQUIRE(second.size() == 1);
+  REQUIRE(second[0].partner != first[0].partner);
+  REQUIRE(all<ResumeTraining>(then).empty());
+  const auto end = barrier.life.happens(ExchangeEnded{second[0].exchange, Outcome::completed});
+  REQUIRE(all<ResumeTraining>(end).size() == 1);
+  REQUIRE_FALSE(all<ResumeTraining>(end)[0].renewed);
+  REQUIRE(all<BeginRound>(end).empty());
+  REQUIRE(all<BeginRound>(barrier.life.happens(Stepped{2, 64})).at(0).round == 2);
+}
+
+TEST_CASE("the pause comes before the round, and the round before its exchanges") {
+  Barrier barrier({2});
+  std::vector<std::size_t> order;
+  for (const Action& action : barrier.opened) {
+    if (std::holds_alternative<PauseTraining>(action) || std::holds_alternative<BeginRound>(action) ||
+        std::holds_alternative<BeginExchange>(action)) {
+      order.push_back(action.index());
+    }
+  }
+  REQUIRE(order.size() == 3);
+  REQUIRE(order[0] == Action(PauseTraining{}).index());
+  REQUIRE(order[1] == Action(BeginRound{}).index());
+}
+
+TEST_CASE("of two neighbors the one with the lower id begins: the other waits for the offer") {
+  Barrier lower({2});
+  REQUIRE(all<BeginExchange>(lower.opened).size() == 1);
+
+  Life ninth(PeerOptions{}, 9);
+  ninth.trains(in_step(), {2});
+  const auto opened = ninth.happens(Stepped{1, 32});
+  REQUIRE(all<BeginExchange>(opened).empty());
+  REQUIRE(all<ResumeTraining>(opened).empty());
+  const auto accepted = answers(ninth.happens(ExchangeOffered{PeerId{2}, 5, 1}));
+  REQUIRE(accepted.at(0).accept);
+  REQUIRE(accepted[0].terms.round == 1);
+  REQUIRE(accepted[0].terms.weight == 0.5F);
+  REQUIRE(all<ResumeTraining>(ninth.happens(AnswerEnded{PeerId{2}, 5})).size() == 1);
+}
+
+TEST_CASE("an offer that comes early is held until its round begins") {
+  Life life(PeerOptions{}, 9);
+  life.trains(in_step(), {2});
+  REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 5, 1})).empty());
+  const auto begun = answers(life.happens(Stepped{1, 32}));
+  REQUIRE(begun.size() == 1);
+  REQUIRE(begun[0].exchange == 5);
+  REQUIRE(begun[0].accept);
+}
+
+TEST_CASE("an offer that is withdrawn while it is held is not answered any more") {
+  Life life(PeerOptions{}, 9);
+  life.trains(in_step(), {2});
+  life.happens(ExchangeOffered{PeerId{2}, 5, 1});
+  life.happens(AnswerEnded{PeerId{2}, 5, false});
+  REQUIRE(answers(life.happens(Stepped{1, 32})).empty());
+}
+
+TEST_CASE("whoever is behind is told the round, and goes on there; offers of a later round are held for it") {
+  Barrier barrier({2});
+  const std::uint64_t exchange = all<BeginExchange>(barrier.opened).at(0).exchange;
+  const auto refused = barrier.life.happens(ExchangeEnded{exchange, Outcome::rejected, 100});
+  REQUIRE(all<ResumeTraining>(refused).size() == 1);  // nobody else to wait for
+  barrier.life.waits(at(1s), {2});
+  const auto next = barrier.life.happens(Stepped{2, 64});
+  REQUIRE(all<BeginRound>(next).at(0).round == 100);
+  REQUIRE(all<BeginExchange>(next).at(0).terms.round == 100);
+
+  Life ninth(PeerOptions{}, 9);
+  ninth.trains(in_step(), {2});
+  ninth.happens(ExchangeOffered{PeerId{2}, 5, 40});
+  const auto jumped = ninth.happens(Stepped{1, 32});
+  REQUIRE(all<BeginRound>(jumped).at(0).round == 40);
+  REQUIRE(answers(jumped).at(0).accept);
+}
+
+TEST_CASE("an offer of a round that is over is refused, with the round that is expected") {
+  Life life(PeerOptions{}, 9);
+  life.trains(in_step(), {2, 3});
+  life.happens(ExchangeOffered{PeerId{2}, 5, 40});
+  life.happens(Stepped{1, 32});
+  const auto refused = answers(life.happens(ExchangeOffered{PeerId{3}, 1, 39}));
+  REQUIRE_FALSE(refused.at(0).accept);
+  REQUIRE(refused[0].reason == wire::RefusalReason::out_of_step);
+  REQUIRE(refused[0].terms.round == 40);
+}
+
+TEST_CASE("a neighbor that dies, leaves or finishes is waited for no longer, on either side of an exchange") {
+  for (const std::uint64_t self : {1, 9}) {
+    for (const int how : {0, 1, 2}) {
+      CAPTURE(self, how);
+      Life life(PeerOptions{}, self);
+      life.trains(in_step(), {2});
+      REQUIRE(all<ResumeTraining>(life.happens(Stepped{1, 32})).empty());
+      std::vector<Action> end;
+      if (how == 0) end = life.waits(at(20s));  // it answers no probe
+      if (how == 1) end = life.hears(2, wire::Leave{said_to_be(member(2), wire::Liveness::left)});
+      if (how == 2) end = life.meets(member(2, wire::Phase::finished));
+      REQUIRE(all<ResumeTraining>(end).size() == 1);
+      REQUIRE(all<AbortExchange>(end).size() == (self == 1 ? 1 : 0));
+    }
+  }
+}
+
+TEST_CASE("a neighbor that lives is waited for, though it is slow") {
+  for (const std::uint64_t self : {1, 9}) {
+    Life life(PeerOptions{}, self);
+    life.trains(in_step(), {2});
+    life.happens(Stepped{1, 32});
+    REQUIRE(all<ResumeTraining>(life.waits(at(100s), {2})).empty());
+    REQUIRE(all<ResumeTraining>(life.waits(at(130s), {2})).size() == 1);  // not for ever
+  }
+}
+
+TEST_CASE("a neighbor in a later round has passed over this peer: it is not waited for") {
+  Life life(PeerOptions{}, 9);
+  life.trains(in_step(), {2});
+  life.happens(Stepped{1, 32});
+  const auto passed = life.happens(ExchangeOffered{PeerId{2}, 5, 2});
+  REQUIRE(answers(passed).empty());
+  REQUIRE(all<ResumeTraining>(passed).size() == 1);
+  life.waits(at(100ms), {2});
+  REQUIRE(answers(life.happens(Stepped{2, 64})).at(0).accept);
+}
+
+TEST_CASE("a peer that settles in lock-step goes on with rounds, without steps, and then finishes") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 1, {}}, {{}, 1, {}}, "complete", Rule::d_psgd), {2});
+  auto begun = life.happens(Stepped{1, 32});
+  REQUIRE(life.phase() == wire::Phase::settling);
+  REQUIRE(all<StopTraining>(begun).size() == 1);
+  std::size_t rounds = 0;
+  while (life.phase() == wire::Phase::settling) {
+    rounds += all<BeginRound>(begun).size();
+    const auto exchanges = all<BeginExchange>(begun);
+    REQUIRE(exchanges.size() == 1);
+    REQUIRE(all<ResumeTraining>(begun).empty());
+    begun = life.happens(ExchangeEnded{exchanges[0].exchange, Outcome::completed});
+  }
+  REQUIRE(rounds == 3);
+}
+
+TEST_CASE("a rule in lock-step refuses to follow a directed topology") {
+  Life life;
+  life.trains(in_step("ring"), {2, 3});
+  const auto told = life.happens(RewireRequested{"directed-exponential"});
+  REQUIRE(noticed(told, Notice::What::unwired).size() == 1);
+  REQUIRE(life.peer.view().topology->name() == "ring");
+}
+
+TEST_CASE("an outer step begins before each exchange of its rule, and once more at the end") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 10, {}}, {{}, 20, {}}, "complete", Rule::noloco), {2});
+  REQUIRE(all<BeginRound>(life.happens(Stepped{9, 9})).empty());
+  auto due = life.happens(Stepped{10, 10});
+  REQUIRE(all<PauseTraining>(due).empty());
+  REQUIRE(all<BeginRound>(due).at(0).round == 1);
+  REQUIRE(all<BeginExchange>(due).at(0).terms.round == 1);
+  life.happens(ExchangeEnded{1, Outcome::completed});
+  due = life.happens(Stepped{20, 20});
+  std::uint64_t last = 1;
+  while (life.phase() != wire::Phase::finished) {
+    last = all<BeginRound>(due).at(0).round;
+    due = life.happens(ExchangeEnded{all<BeginExchange>(due).at(0).exchange, Outcome::completed});
+  }
+  REQUIRE(all<BeginRound>(due).at(0).round == last + 1);
+}
+
+TEST_CASE("outer steps that are far apart do not meet, and whoever is behind catches up") {
+  Life life;
+  life.trains(outer(), {2});
+  life.happens(Stepped{10, 10});  // in round 1
+  REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 1, 5})).at(0).accept);
+  const auto far = answers(life.happens(ExchangeOffered{PeerId{2}, 2, 60})).at(0);
+  REQUIRE_FALSE(far.accept);
+  REQUIRE(far.reason == wire::RefusalReason::out_of_step);
+  REQUIRE(far.terms.round == 1);
+  life.happens(ExchangeEnded{1, Outcome::completed});
+  REQUIRE(all<BeginRound>(life.happens(Stepped{20, 20})).at(0).round == 60);
+  REQUIRE_FALSE(answers(life.happens(ExchangeOffered{PeerId{2}, 3, 55})).at(0).accept);
+}
+
+TEST_CASE("no round of a liar uses up the numbers") {
+  Life life;
+  life.trains(outer(), {2});
+  life.happens(ExchangeOffered{PeerId{2}, 1, UINT64_MAX});
+  REQUIRE(all<BeginRound>(life.happens(Stepped{10, 10})).at(0).round == 1);
+  Life ninth(PeerOptions{}, 9);
+  ninth.trains(in_step(), {2});
+  REQUIRE_FALSE(answers(ninth.happens(ExchangeOffered{PeerId{2}, 1, UINT64_MAX})).at(0).accept);
+}
+
+TEST_CASE("a partner that pushes more often than the rule clipped allows is told that this peer is busy") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 1, {}}, {}, "complete", Rule::clipped), {2});
+  std::size_t accepted = 0, busy = 0;
+  for (std::uint64_t k = 1; k <= 50; ++k) {
+    const auto answer = answers(life.happens(ExchangeOffered{PeerId{2}, k})).at(0);
+    answer.accept ? ++accepted : ++busy;
+    if (answer.accept) life.happens(AnswerEnded{PeerId{2}, k});
+    if (!answer.accept) REQUIRE(answer.reason == wire::RefusalReason::busy);
+  }
+  REQUIRE(accepted == 4);
+}
+
+TEST_CASE("what a lock-step neighbor weighs is its entry of the mixing matrix") {
+  for (const std::string name : {"ring", "star", "line", "complete", "base:k=1", "tree", "small-world"}) {
+    for (const std::uint32_t n : {2U, 5U, 8U}) {
+      const auto topology = topologies::Topology::parse(name);
+      REQUIRE(topology);
+      const auto schedule = topology->among(n);
+      for (std::uint64_t round = 0; round < schedule.period(); ++round) {
+        const auto graph = topologies::Graph::of(schedule, round);
+        const auto w = topologies::dense(
+            *topologies::mixing_matrix(*graph, topologies::default_mixing(schedule)));
+        for (std::uint32_t i = 0; i < n; ++i) {
+          std::vector<double> row(n);
+          double kept = 1;
+          for (const auto& link : topologies::lock_step_links(schedule, i, round)) {
+            row[link.peer] = link.weight;
+            kept -= link.weight;
+          }
+          row[i] = kept;
+          for (std::uint32_t j = 0; j < n; ++j) REQUIRE(std::abs(row[j] - w[i * n + j]) < 1e-12);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace starling::gossip

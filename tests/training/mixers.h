@@ -1,0 +1,120 @@
+// What the tests of the exchange rules share: replicas, the bytes between them, and one exchange driven to its end.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+#include <vector>
+
+#include "base/random.h"
+#include "models/arena.h"
+#include "tests/catch.h"
+#include "training/exchange/make.h"
+
+namespace starling::training {
+
+// Bytes as a driver would give them: aligned to 64.
+class Room {
+ public:
+  Room() = default;
+  explicit Room(std::size_t size) : size_(size), bytes_(static_cast<std::byte*>(::operator new(size, kAlignment))) {}
+  Room(Bytes copied) : Room(copied.size()) { std::copy(copied.begin(), copied.end(), bytes_.get()); }
+  MutableBytes bytes() { return {bytes_.get(), size_}; }
+  Bytes bytes() const { return {bytes_.get(), size_}; }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  struct Free {
+    void operator()(std::byte* p) const { ::operator delete(p, kAlignment); }
+  };
+  std::size_t size_ = 0;
+  std::unique_ptr<std::byte, Free> bytes_;
+};
+
+// A parcel and the bytes it lies in.
+struct Packet {
+  Parcel parcel;
+  Room room;
+};
+
+inline std::vector<float> random_values(Random& random, std::size_t n, double mean = 0) {
+  std::vector<float> values(n);
+  for (auto& x : values) x = static_cast<float>(mean + random.normal());
+  return values;
+}
+
+inline std::vector<float> contents(const models::Arena& arena) {
+  std::vector<float> values(arena.size());
+  arena.read(0, values);
+  return values;
+}
+
+inline double square(double x) {
+  return x * x;
+}
+
+inline double wide(float x) {
+  return static_cast<double>(x);
+}
+
+// A replica under a rule.
+struct Party {
+  Party(std::size_t floats, const MixOptions& options) : arena(floats), mixer(make_mixer(arena, options)) {}
+  Party(std::span<const float> values, const MixOptions& options) : Party(values.size(), options) {
+    arena.write(0, values);
+    mixer->adopt();
+  }
+
+  MixResult<Packet> lend(const Session& session, Cells cells) {
+    Packet packet{{}, Room(mixer->room(cells))};
+    auto parcel = mixer->lend(session, cells, packet.room.bytes());
+    if (!parcel) return parcel.error();
+    packet.parcel = *parcel;
+    return packet;
+  }
+  MixResult<Packet> answer(const Session& session, const Parcel& offer) {
+    Packet packet{{}, Room(sizeof(float) * offer.floats + Mixer::kRoomBesides)};
+    auto parcel = mixer->answer(session, offer, packet.room.bytes());
+    if (!parcel) return parcel.error();
+    packet.parcel = *parcel;
+    return packet;
+  }
+
+  models::Arena arena;
+  std::unique_ptr<Mixer> mixer;
+};
+
+// What the initiator knows of an exchange, and what the responder does.
+inline Session session_of(std::uint64_t exchange, std::uint64_t initiator, std::uint64_t responder) {
+  return {.exchange = exchange, .initiator = initiator, .partner = responder};
+}
+inline Session seen_by_responder(Session session) {
+  session.partner = session.initiator;
+  return session;
+}
+
+// Cells in chunks of `count`.
+inline std::vector<Cells> chunks(const CellGrid& grid, std::size_t count) {
+  std::vector<Cells> list;
+  for (std::size_t k = 0; k < grid.count(); k += count) list.push_back({k, std::min(count, grid.count() - k)});
+  return list;
+}
+
+// One whole exchange that nothing overlaps.
+inline void exchange(Party& initiator, Party& responder, const Session& session, std::size_t cells_a_chunk = 2) {
+  for (const Cells cells : chunks(initiator.mixer->grid(), cells_a_chunk)) {
+    auto offer = initiator.lend(session, cells);
+    REQUIRE(offer.ok());
+    if (offer->parcel.payload == Payload::none) {
+      initiator.mixer->give_up(session, offer->parcel);
+      continue;
+    }
+    auto reply = responder.answer(seen_by_responder(session), offer->parcel);
+    REQUIRE(reply.ok());
+    REQUIRE(initiator.mixer->complete(session, offer->parcel, reply->parcel).ok());
+  }
+}
+
+}  // namespace starling::training

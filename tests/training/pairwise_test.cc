@@ -1,0 +1,606 @@
+#include "training/exchange/pairwise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "tests/training/mixers.h"
+#include "tests/training/near.h"
+#include "training/exchange/payload.h"
+
+namespace starling::training {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr Payload kDense[] = {Payload::f32, Payload::bf16, Payload::int8};
+
+std::vector<float> decoded(const Parcel& parcel) {
+  std::vector<float> values(parcel.floats);
+  decode(parcel.payload, parcel.values, parcel.floats, 0, values);
+  return values;
+}
+
+// Some replicas whose exchanges overlap as chance has it: the bytes between them are these lists, and every
+// completion comes when it comes.
+class World {
+ public:
+  World(std::uint64_t seed, Payload payload, bool give_up) : random_(seed), give_up_(give_up) {
+    const std::size_t floats = 1 + random_.below(60);
+    MixOptions options;
+    options.payload = payload;
+    options.cell_floats = 1 + random_.below(floats);
+    const std::size_t n = 2 + random_.below(5);
+    for (std::size_t i = 0; i < n; ++i) {
+      peers_.push_back(std::make_unique<Peer>(random_values(random_, floats, 3), options));  // a mean that is not zero
+    }
+  }
+
+  // One event of any kind, and what must hold of it.
+  void step() {
+    const double energy_before = energy();
+    const double size = norm();
+    const std::vector<double> mean_before = mean();
+    shift_allowed_ = rounding_ = 0;
+    switch (random_.below(give_up_ ? 4 : 3)) {
+      case 0:
+        begin();
+        break;
+      case 1:
+        deliver_request();
+        break;
+      case 2:
+        deliver_reply();
+        break;
+      default:
+        give_up();
+    }
+    const std::vector<double> mean_after = mean();
+    double shift = 0;
+    for (std::size_t i = 0; i < mean_after.size(); ++i) shift += square(mean_after[i] - mean_before[i]);
+    REQUIRE(std::sqrt(shift) <= shift_allowed_ * (1 + 1e-6) + std::ldexp(size, -22));
+    if (shift_allowed_ == 0) {
+      const double floats = std::ldexp(size, -22) * std::sqrt(energy_before) + std::ldexp(size * size, -44);
+      REQUIRE(energy() <= energy_before + rounding_ * (1 + 1e-4) + floats);
+    }
+  }
+
+  void finish() {
+    while (!requests_.empty() || !replies_.empty()) {
+      if (random_.chance(0.5)) {
+        deliver_request();
+      } else {
+        deliver_reply();
+      }
+    }
+  }
+
+  // Sums over the parts; with nothing in flight, over the peers.
+  std::vector<double> mean() const {
+    std::vector<double> sums(floats(), 0.0);
+    each_part([&](std::size_t i, double mass, double value) { sums[i] += mass * value; });
+    for (auto& x : sums) x /= static_cast<double>(peers_.size());
+    return sums;
+  }
+
+  // E of the parts: an idle peer is (1, x); a peer in flight is (1/2, 2x - a) and (1/2, a), and once answered
+  // its second part is (w, b) and (1/2 - w, a).
+  double energy() const {
+    const std::vector<double> center = mean();
+    double sum = 0;
+    each_part([&](std::size_t i, double mass, double value) { sum += mass * square(value - center[i]); });
+    return sum;
+  }
+
+  double norm() const {
+    double squares = 0;
+    for (const auto& peer : peers_) {
+      for (const float x : contents(peer->party.arena)) squares += square(wide(x));
+    }
+    return std::sqrt(squares);
+  }
+
+  int overlapped() const { return overlapped_; }
+
+ private:
+  struct Loan {
+    Session session;
+    Cells cells;
+    Packet sent;
+    std::vector<float> a;
+    bool answered = false;
+    std::vector<float> b{};  // of the answer, which may still be on its way
+    float w = 0;
+  };
+  struct Peer {
+    Peer(std::span<const float> values, const MixOptions& options) : party(values, options) {}
+    Party party;
+    std::vector<Loan> loans;
+    Loan* find(std::uint64_t exchange) {
+      for (auto& loan : loans) {
+        if (loan.session.exchange == exchange) return &loan;
+      }
+      return nullptr;
+    }
+    bool lent(std::size_t cell) const {
+      return std::any_of(loans.begin(), loans.end(), [cell](const Loan& loan) {
+        return cell >= loan.cells.first && cell < loan.cells.first + loan.cells.count;
+      });
+    }
+    void forget(const Loan* loan) { loans.erase(loans.begin() + (loan - loans.data())); }
+  };
+  struct Request {
+    Session session;
+    std::size_t from, to;
+    Parcel offer;  // its values are copied: the initiator may give up
+    Room room;
+    std::vector<float> a;
+  };
+  struct Reply {
+    Session session;
+    std::size_t to;
+    Packet packet;
+  };
+
+  std::size_t floats() const { return peers_.front()->party.arena.size(); }
+
+  template <class Visit>
+  void each_part(Visit visit) const {
+    for (const auto& peer : peers_) {
+      const auto x = contents(peer->party.arena);
+      std::vector<bool> lent(x.size());
+      for (const Loan& loan : peer->loans) {
+        for (std::size_t i = 0; i < loan.a.size(); ++i) {
+          const std::size_t at = loan.sent.parcel.offset + i;
+          const double w = loan.answered ? wide(loan.w) : 0;
+          lent[at] = true;
+          visit(at, 0.5, 2 * wide(x[at]) - wide(loan.a[i]));
+          if (loan.answered) visit(at, w, wide(loan.b[i]));
+          visit(at, 0.5 - w, wide(loan.a[i]));
+        }
+      }
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        if (!lent[i]) visit(i, 1, wide(x[i]));
+      }
+    }
+  }
+
+  void begin() {
+    const std::size_t from = random_.below(peers_.size());
+    std::size_t to = random_.below(peers_.size() - 1);
+    if (to >= from) ++to;
+    Peer& peer = *peers_[from];
+    const CellGrid& grid = peer.party.mixer->grid();
+    Cells cells{random_.below(grid.count()), 1};
+    if (peer.lent(cells.first)) return;
+    while (random_.chance(0.5) && cells.first + cells.count < grid.count() && !peer.lent(cells.first + cells.count)) {
+      ++cells.count;
+    }
+    const Session session = session_of(++exchanges_, from, to);
+    auto sent = peer.party.lend(session, cells);
+    REQUIRE(sent.ok());
+    REQUIRE(sent->parcel.offset == grid.offset(cells.first));
+    auto a = decoded(sent->parcel);
+    const auto x = contents(peer.party.arena);
+    for (std::size_t i = 0; i < a.size(); ++i) rounding_ += square(wide(x[sent->parcel.offset + i]) - wide(a[i]));
+    Room copy(sent->parcel.values);
+    Parcel offer = sent->parcel;
+    offer.values = copy.bytes();
+    requests_.push_back({session, from, to, offer, std::move(copy), a});
+    peer.loans.push_back({session, cells, *std::move(sent), std::move(a)});
+  }
+
+  template <class T>
+  T take(std::vector<T>& list) {
+    std::swap(list[random_.below(list.size())], list.back());
+    T taken = std::move(list.back());
+    list.pop_back();
+    return taken;
+  }
+
+  void deliver_request() {
+    if (requests_.empty()) return;
+    const Request request = take(requests_);
+    Peer& responder = *peers_[request.to];
+    Reply reply{request.session, request.from, {}};
+    std::vector<float> b;
+    if (random_.chance(0.1)) {  // refused for lack of resources
+      reply.packet.parcel = request.offer;
+      reply.packet.parcel.payload = Payload::none;
+      reply.packet.parcel.values = {};
+    } else {
+      auto free = contents(responder.party.arena);  // what the responder has to give
+      bool lent = false;
+      for (const Loan& loan : responder.loans) {
+        for (std::size_t i = 0; i < loan.a.size(); ++i) {
+          const std::size_t at = loan.sent.parcel.offset + i;
+          free[at] = 2 * free[at] - loan.a[i];
+          lent = lent || (at >= request.offer.offset && at < request.offer.offset + request.offer.floats);
+        }
+      }
+      auto answer = responder.party.answer(seen_by_responder(request.session), request.offer);
+      REQUIRE(answer.ok());
+      REQUIRE(answer->parcel.weight == (lent ? 0.25f : 0.5f));
+      overlapped_ += lent;
+      b = decoded(answer->parcel);
+      for (std::size_t i = 0; i < b.size(); ++i) {
+        rounding_ += square(wide(free[request.offer.offset + i]) - wide(b[i]));
+      }
+      reply.packet = *std::move(answer);
+    }
+    const float w = b.empty() ? 0 : reply.packet.parcel.weight;
+    if (Loan* loan = peers_[request.from]->find(request.session.exchange)) {
+      loan->answered = !b.empty();
+      loan->b = b;
+      loan->w = w;
+    } else if (w != 0) {
+      shift_allowed_ = shift(w, request.a, b);  // half applied: nobody waits for it any more
+    }
+    replies_.push_back(std::move(reply));
+  }
+
+  void deliver_reply() {
+    if (replies_.empty()) return;
+    const Reply reply = take(replies_);
+    Peer& peer = *peers_[reply.to];
+    Loan* loan = peer.find(reply.session.exchange);
+    if (loan == nullptr) return;  // given up: a late reply is dropped
+    const auto mixed = peer.party.mixer->complete(reply.session, loan->sent.parcel, reply.packet.parcel);
+    REQUIRE(mixed.ok());
+    double distance = 0;
+    for (std::size_t i = 0; i < loan->b.size(); ++i) distance += square(wide(loan->b[i]) - wide(loan->a[i]));
+    REQUIRE(near(mixed->distance_square, distance, 1e-9, 1e-5));
+    peer.forget(loan);
+  }
+
+  void give_up() {
+    Peer& peer = *peers_[random_.below(peers_.size())];
+    if (peer.loans.empty()) return;
+    Loan& loan = peer.loans[random_.below(peer.loans.size())];
+    if (loan.answered) shift_allowed_ = shift(loan.w, loan.a, loan.b);
+    peer.party.mixer->give_up(loan.session, loan.sent.parcel);
+    peer.forget(&loan);
+    if (shift_allowed_ == 0) shift_allowed_ = 1e-30;  // the energy of the parts is that of the whole again
+  }
+
+  // w |a - b| / n: what a half-applied chunk may do to the mean.
+  double shift(float w, const std::vector<float>& a, const std::vector<float>& b) const {
+    double squares = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) squares += square(wide(a[i]) - wide(b[i]));
+    return wide(w) * std::sqrt(squares) / static_cast<double>(peers_.size());
+  }
+
+  Random random_;
+  bool give_up_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<Request> requests_;
+  std::vector<Reply> replies_;
+  std::uint64_t exchanges_ = 0;
+  int overlapped_ = 0;
+  double shift_allowed_ = 0;
+  double rounding_ = 0;  // the squares of what the event's encoding took away: by so much the energy may rise
+};
+
+MixOptions options_of(Payload payload, std::size_t cell_floats, bool exact = false) {
+  MixOptions options;
+  options.payload = payload;
+  options.cell_floats = cell_floats;
+  options.exact = exact;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("an exchange moves both replicas to their middle, chunk by chunk") {
+  Random random(1);
+  for (const bool exact : {false, true}) {
+    const auto x = random_values(random, 100), y = random_values(random, 100);
+    const auto options = options_of(Payload::f32, 16, exact);
+    Party initiator(x, options), responder(y, options);
+    exchange(initiator, responder, session_of(1, 1, 2));
+    const auto mixed_a = contents(initiator.arena), mixed_b = contents(responder.arena);
+    for (std::size_t i = 0; i < 100; ++i) {
+      REQUIRE(mixed_a[i] == x[i] + 0.5f * (y[i] - x[i]));
+      REQUIRE(mixed_b[i] == y[i] + 0.5f * (x[i] - y[i]));
+    }
+    REQUIRE(initiator.mixer->mixes() == 1);
+    REQUIRE(responder.mixer->mixes() == 1);
+    REQUIRE(responder.mixer->counters().answered == 4);
+    REQUIRE(responder.mixer->counters().overlapped == 0);
+  }
+}
+
+TEST_CASE("in every payload both sides move by the same vector, each by its own share") {
+  Random random(2);
+  for (const Payload payload : kDense) {
+    const auto x = random_values(random, 3000, 1), y = random_values(random, 3000, 1);
+    Party initiator(x, options_of(payload, 512)), responder(y, options_of(payload, 512));
+    exchange(initiator, responder, session_of(1, 1, 2), 3);
+    const auto a = contents(initiator.arena), b = contents(responder.arena);
+    double before = 0, after = 0, rounding = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      REQUIRE(near(wide(a[i]) + wide(b[i]), wide(x[i]) + wide(y[i]), 2e-6));
+      const double moved = 2 * (wide(a[i]) - wide(x[i])), d = wide(y[i]) - wide(x[i]);
+      rounding += 0.5 * square(moved - d);
+      before += 0.5 * square(d);
+      after += 0.5 * square(wide(a[i]) - wide(b[i]));
+    }
+    // Sum |x - mean|^2 falls by |d|^2 / 2 and rises by |d^ - d|^2 / 2, whatever the rounding.
+    REQUIRE(near(after, rounding, 1e-3));
+    REQUIRE(after < before * (payload == Payload::f32 ? 1e-12 : 2e-3));
+
+    Session session = session_of(2, 1, 2);
+    const auto offer = initiator.lend(session, {0, 1});
+    Session answering = seen_by_responder(session);
+    answering.own_share = 0.5;
+    const auto reply = responder.answer(answering, offer->parcel);
+    session.own_share = 0.25;
+    REQUIRE(reply->parcel.weight == 0.5f);
+    const auto p = decoded(offer->parcel), q = decoded(reply->parcel);
+    REQUIRE(initiator.mixer->complete(session, offer->parcel, reply->parcel).ok());
+    const auto a2 = contents(initiator.arena), b2 = contents(responder.arena);
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      REQUIRE(near(wide(a2[i]), wide(a[i]) + 0.125 * (wide(q[i]) - wide(p[i])), 1e-6));
+      REQUIRE(near(wide(b2[i]), wide(b[i]) + 0.25 * (wide(p[i]) - wide(q[i])), 1e-6));
+    }
+  }
+}
+
+TEST_CASE("a peer that has lent half of a chunk answers with the other half and a quarter") {
+  Random random(2);
+  for (const Payload payload : kDense) {
+    const auto x = random_values(random, 16), theirs = random_values(random, 16), moved = random_values(random, 16);
+    Party peer(x, options_of(payload, 8)), other(theirs, options_of(payload, 8));
+    const Session own = session_of(1, 1, 2), others = session_of(1, 2, 1);
+    const auto lent = peer.lend(own, {1, 1});
+    peer.arena.add(0, moved);  // a worker's update, while half is away
+    const auto now = contents(peer.arena);
+    const auto offer = other.lend(others, {0, 2});
+    auto answer = peer.answer(seen_by_responder(others), offer->parcel);
+    REQUIRE(answer->parcel.weight == 0.25f);
+    REQUIRE(peer.mixer->counters().overlapped == 1);
+    const auto after = contents(peer.arena);
+    const auto value = decoded(answer->parcel), a = decoded(lent->parcel), b = decoded(offer->parcel);
+    for (std::size_t i = 0; i < 16; ++i) {
+      const float free = i < 8 ? now[i] : 2 * now[i] - a[i - 8];
+      REQUIRE(near(wide(value[i]), wide(free), payload == Payload::f32 ? 0 : 0.06));
+      REQUIRE(after[i] == now[i] + 0.25f * (b[i] - value[i]));
+    }
+    peer.mixer->give_up(own, lent->parcel);
+    answer = peer.answer(seen_by_responder(others), offer->parcel);
+    REQUIRE(answer->parcel.weight == 0.5f);
+  }
+}
+
+TEST_CASE("however exchanges overlap, the sum is conserved and the energy never rises but by rounding") {
+  for (const Payload payload : kDense) {
+    int overlapped = 0;
+    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+      INFO("seed " << seed << ", payload " << static_cast<int>(payload));
+      World world(seed, payload, false);
+      const auto mean = world.mean();
+      for (int i = 0; i < 80; ++i) world.step();
+      world.finish();
+      const auto after = world.mean();
+      for (std::size_t i = 0; i < mean.size(); ++i) REQUIRE(near(after[i], mean[i], 1e-4));
+      overlapped += world.overlapped();
+    }
+    REQUIRE(overlapped > 500);  // the overlaps did happen
+  }
+}
+
+TEST_CASE("giving up shifts the mean by no more than w|a - b|/n and breaks nothing else") {
+  for (const Payload payload : kDense) {
+    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+      INFO("seed " << seed << ", payload " << static_cast<int>(payload));
+      World world(seed, payload, true);
+      for (int i = 0; i < 80; ++i) world.step();
+      world.finish();
+    }
+  }
+}
+
+TEST_CASE("an exchange that overlapped nothing lowers the energy by exactly 2w(1-w)|a - b|^2") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const std::size_t n = 2 + random.below(5), floats = 1 + random.below(50);
+    std::vector<std::unique_ptr<Party>> parties;
+    for (std::size_t i = 0; i < n; ++i) {
+      parties.push_back(std::make_unique<Party>(random_values(random, floats), options_of(Payload::f32, floats)));
+    }
+    const auto energy = [&] {
+      std::vector<double> mean(floats, 0.0);
+      double sum = 0;
+      for (const auto& party : parties) {
+        for (std::size_t i = 0; i < floats; ++i) mean[i] += wide(party->arena.data()[i]) / static_cast<double>(n);
+      }
+      for (const auto& party : parties) {
+        for (std::size_t i = 0; i < floats; ++i) sum += square(wide(party->arena.data()[i]) - mean[i]);
+      }
+      return sum;
+    };
+    const double before = energy();
+    double distance = 0;
+    for (std::size_t i = 0; i < floats; ++i) {
+      distance += square(wide(parties[0]->arena.data()[i]) - wide(parties[1]->arena.data()[i]));
+    }
+    exchange(*parties[0], *parties[1], session_of(1, 1, 2));
+    REQUIRE(near(before - energy(), 0.5 * distance, 1e-6 * before, 1e-5));
+  }
+}
+
+TEST_CASE("what a peer may not send is refused with a sentence and a fault, and leaves the arena untouched") {
+  Random random(4);
+  Party peer(random_values(random, 40), options_of(Payload::f32, 16));
+  const auto before = contents(peer.arena);
+  const auto good = random_values(random, 16);
+  struct Case {
+    std::vector<float> values;
+    MixFault fault;
+  };
+  std::vector<Case> cases;
+  for (const float x : {kNan, kInfinity, -kInfinity, 1e38f, -1e38f}) {
+    cases.push_back({good, std::isfinite(x) ? MixFault::too_large : MixFault::not_finite});
+    cases.back().values[random.below(16)] = x;
+  }
+  cases.push_back({{}, MixFault::shape});
+  cases.push_back({{good.begin(), good.end() - 1}, MixFault::shape});
+  cases.push_back({std::vector<float>(17, 1.0f), MixFault::shape});
+  const Session own = session_of(1, 1, 2), others = seen_by_responder(session_of(1, 2, 1));
+  std::uint64_t refused = 0;
+  for (const auto& [values, fault] : cases) {
+    Room room(std::as_bytes(std::span(values)));
+    const Parcel parcel{.floats = 16, .weight = 0.5F, .values = room.bytes()};
+    for (const bool lent : {false, true}) {
+      MixResult<Packet> sent = lent ? peer.lend(own, {0, 1}) : Packet{};
+      const auto answered = peer.answer(others, parcel);
+      REQUIRE(!answered.ok());
+      REQUIRE(answered.error().fault == fault);
+      REQUIRE(answered.error().poisoned() == (fault != MixFault::shape));
+      REQUIRE(!answered.error().message.empty());
+      if (!lent) continue;
+      const auto completed = peer.mixer->complete(own, sent->parcel, parcel);
+      REQUIRE(completed.error().fault == fault);
+      REQUIRE(peer.mixer->complete(own, sent->parcel, parcel).error().fault == MixFault::late);
+      ++refused;
+    }
+  }
+  Room room(std::as_bytes(std::span(good)));
+  for (const float w : {-0.5f, 0.125f, 0.3f, 0.75f, 1.0f, 1e30f, kNan, kInfinity}) {
+    const auto sent = peer.lend(own, {0, 1});
+    const Parcel parcel{.floats = 16, .weight = w, .values = room.bytes()};
+    REQUIRE(peer.mixer->complete(own, sent->parcel, parcel).error().fault == MixFault::weight);
+  }
+  for (const auto& [offset, floats] : {std::pair<std::size_t, std::size_t>{48, 16},
+                                       {SIZE_MAX - 15, 16},
+                                       {8, 16},
+                                       {0, 15},
+                                       {0, 0},
+                                       {32, 16},
+                                       {16, SIZE_MAX - 15}}) {
+    const Parcel parcel{.offset = offset, .floats = floats, .values = room.bytes()};
+    Room reply(1 << 12);
+    REQUIRE(peer.mixer->answer(others, parcel, reply.bytes()).error().fault == MixFault::shape);
+  }
+  for (const Payload payload : {Payload::bf16, Payload::int8, Payload::top_k, Payload::none}) {
+    const Parcel parcel{.floats = 16, .payload = payload, .values = room.bytes()};
+    REQUIRE(peer.answer(others, parcel).error().fault == MixFault::shape);
+  }
+  {
+    const auto sent = peer.lend(own, {0, 1});
+    const Parcel elsewhere{.offset = 16, .floats = 16, .weight = 0.5F, .values = room.bytes()};
+    REQUIRE(peer.mixer->complete(own, sent->parcel, elsewhere).error().fault == MixFault::shape);
+  }
+  REQUIRE(contents(peer.arena) == before);
+  REQUIRE(peer.mixer->counters().refused[static_cast<std::size_t>(MixFault::late)] == refused);
+  REQUIRE(peer.mixer->counters().answered == 0);
+  REQUIRE(peer.mixer->mixes() == 0);
+}
+
+TEST_CASE("a refusal for lack of resources ends the loan and mixes nothing") {
+  Random random(5);
+  Party peer(random_values(random, 8), options_of(Payload::f32, 8));
+  const auto before = contents(peer.arena);
+  for (const Payload payload : {Payload::none, Payload::f32}) {
+    const auto sent = peer.lend(session_of(1, 1, 2), {0, 1});
+    const Parcel reply{.floats = 8, .payload = payload, .weight = 0};
+    REQUIRE(peer.mixer->complete(session_of(1, 1, 2), sent->parcel, reply).ok());
+    REQUIRE(contents(peer.arena) == before);
+  }
+}
+
+TEST_CASE("a replica that has diverged sends nothing, and says that it is itself") {
+  for (const Payload payload : kDense) {
+    for (const float bad : {kNan, kInfinity, -1e38f}) {
+      Random random(6);
+      Party healthy(random_values(random, 20), options_of(payload, 4));
+      Party sick(random_values(random, 20), options_of(payload, 4));
+      sick.arena.write(9, std::vector<float>{bad});
+      REQUIRE(sick.lend(session_of(1, 1, 2), {0, 2}).ok());
+      const auto lent = sick.lend(session_of(2, 1, 2), {2, 2});
+      REQUIRE(lent.error().fault == MixFault::own_replica);
+      REQUIRE_FALSE(lent.error().poisoned());
+      const auto offer = healthy.lend(session_of(1, 2, 1), {2, 3});
+      const auto before = contents(sick.arena);
+      REQUIRE(sick.answer(seen_by_responder(session_of(1, 2, 1)), offer->parcel).error().fault ==
+              MixFault::own_replica);
+      const auto after = contents(sick.arena);
+      REQUIRE(std::memcmp(before.data(), after.data(), before.size() * sizeof(float)) == 0);
+    }
+  }
+}
+
+TEST_CASE("a chunk that is far off is refused once enough distances are known, and none before") {
+  Random random(7);
+  const auto options = options_of(Payload::f32, 64);
+  Party peer(random_values(random, 128, 1), options);
+  const auto own = contents(peer.arena);
+  double norm = 0;
+  for (const float x : own) norm += square(wide(x));
+  std::uint64_t exchange_number = 0;
+  const auto offer = [&](double distance) {  // of a chunk so far from the replica as it is now
+    auto values = contents(peer.arena);
+    for (auto& x : values) x += static_cast<float>(distance / std::sqrt(128.0));
+    Party partner(values, options);
+    const Session session = session_of(++exchange_number, 2, 1);
+    const auto sent = partner.lend(session, {0, 2});
+    return peer.answer(seen_by_responder(session), sent->parcel);
+  };
+  for (int i = 0; i < 8; ++i) {
+    REQUIRE(offer(0.1).ok());
+    if (i < 7) continue;
+    REQUIRE(offer(5 * std::sqrt(norm)).error().fault == MixFault::far_off);
+    REQUIRE(offer(0.5 * std::sqrt(norm)).ok());
+  }
+  peer.arena.write(0, std::vector<float>(128, 0.0f));  // then only the median speaks: 0.1
+  const auto refused = offer(1.7);
+  REQUIRE(!refused.ok());
+  REQUIRE(refused.error().fault == MixFault::far_off);
+  REQUIRE(offer(1.5).ok());
+  // Who refuses relents: each refusal doubles what is tolerated, or a replica that was cut off would be for ever.
+  peer.arena.write(0, std::vector<float>(128, 0.0f));
+  int refusals = 0;
+  while (!offer(1000).ok()) ++refusals;
+  REQUIRE(refusals >= 5);
+  REQUIRE(refusals <= 11);
+  peer.mixer->adopt();
+  REQUIRE(offer(1000).ok());
+}
+
+TEST_CASE("a liar's largest accepted values, both signs in turn, never make the parameters overflow") {
+  for (const Payload payload : kDense) {
+    Party peer(4, options_of(payload, 4));
+    Random random(6);
+    const Session own = session_of(1, 1, 2);
+    std::optional<Packet> sent;
+    for (int i = 0; i < 5000; ++i) {
+      const std::vector<float> theirs(4, random.chance(0.5) ? kLargestMagnitude : -kLargestMagnitude);
+      Room room(encoded_bytes(payload, 4));
+      encode(payload, theirs, 1, room.bytes());
+      const Parcel parcel{.floats = 4,
+                          .payload = payload,
+                          .weight = random.chance(0.5) ? 0.5F : 0.25F,
+                          .values = room.bytes()};
+      switch (random.below(3)) {
+        case 0:
+          if (!sent) {
+            if (auto lent = peer.lend(own, {0, 1})) sent = *std::move(lent);
+          }
+          break;
+        case 1:
+          (void)peer.answer(seen_by_responder(own), parcel);
+          break;
+        default:
+          if (sent) (void)peer.mixer->complete(own, sent->parcel, parcel);
+          sent.reset();
+      }
+      REQUIRE(all_finite(contents(peer.arena)));
+    }
+  }
+}
+
+}  // namespace starling::training

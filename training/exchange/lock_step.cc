@@ -1,0 +1,32 @@
+#include "training/exchange/lock_step.h"
+
+#include <algorithm>
+
+namespace starling::training {
+
+LockStep::LockStep(models::Arena& arena, const MixOptions& options)
+    : TwoWay(arena, options), snapshot_(arena.size()) {
+  adopt();
+}
+
+void LockStep::adopt() {
+  TwoWay::adopt();
+  target_.read(0, snapshot_);
+}
+
+void LockStep::begin_round(std::uint64_t round) {
+  round_ = round;
+  target_.read(0, snapshot_);
+}
+
+void LockStep::own_values(std::size_t cell, std::span<float> out) {
+  std::copy_n(snapshot_.begin() + static_cast<std::ptrdiff_t>(grid_.offset(cell)), out.size(), out.begin());
+}
+
+bool LockStep::take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
+                    const Measure& /*measure*/) {
+  target_.mix(grid_.offset(cell), theirs, own, weight);
+  return false;
+}
+
+}  // namespace starling::training

@@ -1,0 +1,46 @@
+#include "training/exchange/make.h"
+
+#include "training/exchange/choco.h"
+#include "training/exchange/clipped.h"
+#include "training/exchange/lock_step.h"
+#include "training/exchange/noloco.h"
+#include "training/exchange/pairwise.h"
+#include "training/exchange/pairwise_top_k.h"
+#include "training/exchange/push_sum.h"
+
+namespace starling::training {
+
+Result<MixOptions> mix_options(const Experiment& experiment) {
+  if (Status status = check_rule(experiment); !status) return status.error();
+  MixOptions options;
+  options.rule = experiment.rule;
+  options.top_k = experiment.top_k;
+  options.outer_rate = experiment.outer_rate;
+  options.outer_momentum = experiment.outer_momentum;
+  options.consensus_rate = experiment.consensus_rate.value_or(0);
+  options.clip = experiment.clip;
+  options.seed = experiment.seed;
+  if (experiment.payload == "bf16") {
+    options.payload = Payload::bf16;
+  } else if (experiment.payload == "int8") {
+    options.payload = Payload::int8;
+  } else if (experiment.payload == "top-k") {
+    options.payload = Payload::top_k;
+  } else if (experiment.payload != "f32") {
+    return Error{"gossip.payload: '" + experiment.payload + "' is none of f32, bf16, int8 and top-k"};
+  }
+  return options;
+}
+
+std::unique_ptr<Mixer> make_mixer(models::Arena& arena, const MixOptions& options) {
+  if (options.rule == "choco") return std::make_unique<Choco>(arena, options);
+  if (options.rule == "clipped") return std::make_unique<Clipped>(arena, options);
+  if (options.rule == "push-sum") return std::make_unique<PushSum>(arena, options);
+  if (options.rule == "d-psgd") return std::make_unique<LockStep>(arena, options);
+  if (options.rule == "noloco") return std::make_unique<Noloco>(arena, options);
+  STARLING_CHECK(options.rule == "pairwise" || options.rule == "none");
+  if (options.payload == Payload::top_k) return std::make_unique<PairwiseTopK>(arena, options);
+  return std::make_unique<Pairwise>(arena, options);
+}
+
+}  // namespace starling::training

@@ -1,0 +1,21 @@
+// From an experiment to the mixer of its rule.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "models/arena.h"
+#include "training/exchange/mixer.h"
+#include "training/exchange/options.h"
+#include "training/experiment.h"
+
+namespace starling::training {
+
+// What the experiment's gossip settings say. An Error where they do not go together.
+Result<MixOptions> mix_options(const Experiment& experiment);
+
+// `arena` outlives the mixer, which begins as after adopt(). REQUIRES: the options are mix_options()' or like
+// them; cell_floats > 0. A rule none has a mixer too, which nobody calls: pairwise.
+std::unique_ptr<Mixer> make_mixer(models::Arena& arena, const MixOptions& options);
+
+}  // namespace starling::training

@@ -1,0 +1,64 @@
+#include "training/exchange/noloco.h"
+
+#include <algorithm>
+
+namespace starling::training {
+
+Noloco::Noloco(models::Arena& arena, const MixOptions& options)
+    : TwoWay(arena, options),
+      rate_(static_cast<float>(options.outer_rate)),
+      momentum_(static_cast<float>(options.outer_momentum)),
+      theta_(arena.size()),
+      phi_(arena.size()),
+      velocity_(arena.size()),
+      received_(arena.size()),
+      partners_(grid_.count()) {
+  adopt();
+}
+
+void Noloco::adopt() {
+  TwoWay::adopt();
+  target_.read(0, theta_);
+  phi_ = theta_;
+  std::fill(velocity_.begin(), velocity_.end(), 0.0F);
+  std::fill(received_.begin(), received_.end(), 0.0F);
+  std::fill(partners_.begin(), partners_.end(), 0U);
+}
+
+std::span<float> Noloco::part(Floats& values, std::size_t cell) const {
+  return std::span(values).subspan(grid_.offset(cell), grid_.floats(cell));
+}
+
+void Noloco::begin_round(std::uint64_t round) {
+  round_ = round;
+  for (std::size_t cell = 0; cell < grid_.count(); ++cell) {
+    const auto theta = part(theta_, cell), phi = part(phi_, cell), velocity = part(velocity_, cell),
+               received = part(received_, cell);
+    const float part_of_each = 1 / static_cast<float>(1 + partners_[cell]);
+    change_.resize(theta.size());
+    for (std::size_t i = 0; i < theta.size(); ++i) {
+      const float mean = theta[i] + part_of_each * received[i];
+      velocity[i] = momentum_ * velocity[i] + rate_ * (mean - phi[i]);
+      phi[i] += velocity[i];
+      change_[i] = phi[i] - theta[i];
+      received[i] = 0;
+    }
+    partners_[cell] = 0;
+    target_.add(grid_.offset(cell), change_);
+    target_.read(grid_.offset(cell), theta);
+  }
+}
+
+void Noloco::own_values(std::size_t cell, std::span<float> out) {
+  const auto theta = part(theta_, cell);
+  std::copy(theta.begin(), theta.end(), out.begin());
+}
+
+bool Noloco::take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
+                  const Measure& /*measure*/) {
+  mix(theirs, own, weight / kWeight, part(received_, cell));
+  ++partners_[cell];
+  return false;
+}
+
+}  // namespace starling::training

@@ -1,0 +1,30 @@
+// Pairwise averaging by differences (AD-PSGD, Lian et al., ICML 2018), made safe for exchanges that overlap.
+//
+// A peer that has sent its snapshot a of a chunk and awaits the reply has *lent* half of it; the free half is
+// worth 2x - a, and that is what others get meanwhile, at half the weight. So every event swaps or merges parts
+// of the sum, whatever overlaps with whatever: it conserves, it never expands, and nobody waits.
+#pragma once
+
+#include "training/exchange/floats.h"
+#include "training/exchange/two_way.h"
+
+namespace starling::training {
+
+class Pairwise : public TwoWay {
+ public:
+  Pairwise(models::Arena& arena, const MixOptions& options) : TwoWay(arena, options) {}
+
+ protected:
+  MixResult<Parcel> do_answer(const Session& session, const Parcel& offer, MutableBytes room) override;
+
+  void own_values(std::size_t cell, std::span<float> out) override;
+  float weight(const Session& session, Cells cells) const override;
+  bool known_weight(float weight) const override { return weight == 0.25F || weight == 0.5F; }
+  bool take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
+            const Measure& measure) override;
+
+ private:
+  Floats lent_;  // scratch
+};
+
+}  // namespace starling::training

@@ -1,0 +1,158 @@
+#include "training/exchange/pairwise_top_k.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+#include "training/exchange/two_way.h"
+
+namespace starling::training {
+namespace {
+
+// [begin, end) of the places in [from, to).
+std::pair<std::size_t, std::size_t> range(std::span<const std::uint32_t> places, std::size_t from, std::size_t to) {
+  const auto begin = std::lower_bound(places.begin(), places.end(), from);
+  const auto end = std::lower_bound(begin, places.end(), to);
+  return {static_cast<std::size_t>(begin - places.begin()), static_cast<std::size_t>(end - places.begin())};
+}
+
+}  // namespace
+
+PairwiseTopK::PairwiseTopK(models::Arena& arena, const MixOptions& options)
+    : Mixer(arena, options.cell_floats),
+      target_(arena, options.exact),
+      medians_(grid_.count()),
+      fraction_(options.top_k),
+      reference_(arena.size()) {
+  target_.read(0, reference_);
+}
+
+void PairwiseTopK::adopt() {
+  target_.read(0, reference_);
+  loans_.clear();
+  medians_.clear();
+}
+
+MixResult<Parcel> PairwiseTopK::do_lend(const Session& session, Cells cells, MutableBytes room) {
+  const std::size_t offset = grid_.offset(cells.first);
+  places_.clear();
+  own_.clear();
+  for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
+    STARLING_CHECK(loans_.of(cell) == nullptr);
+    const std::size_t at = grid_.offset(cell), n = grid_.floats(cell), before = places_.size();
+    cell_.resize(n);
+    target_.read(at, cell_);
+    if (!all_acceptable(cell_)) return own_diverged(offset);
+    mixed_.resize(n);  // what has changed since it was last mixed
+    for (std::size_t i = 0; i < n; ++i) mixed_[i] = cell_[i] - reference_[at + i];
+    const auto base = static_cast<std::uint32_t>(at - offset);
+    select_largest(mixed_, entries_of(fraction_, n), base, places_);
+    for (std::size_t i = before; i < places_.size(); ++i) own_.push_back(cell_[places_[i] - base]);
+  }
+  Parcel parcel{.offset = offset,
+                .floats = floats(cells),
+                .payload = Payload::top_k,
+                .entries = static_cast<std::uint32_t>(places_.size()),
+                .values = write_entries(own_, places_, room)};
+  const auto entries = read_entries(parcel, true);
+  STARLING_CHECK(entries.ok());
+  loans_.add({{session.exchange, cells, parcel}, *entries});
+  return parcel;
+}
+
+void PairwiseTopK::give_up(const Session& session, const Parcel& sent) {
+  loans_.finish(session, sent);
+}
+
+bool PairwiseTopK::read_own(Cells cells, std::span<const std::uint32_t> places) {
+  const std::size_t offset = grid_.offset(cells.first);
+  bool lent = false;
+  own_.resize(places.size());
+  for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
+    const std::size_t at = grid_.offset(cell), n = grid_.floats(cell);
+    const auto [begin, end] = range(places, at - offset, at - offset + n);
+    cell_.resize(n);
+    target_.read(at, cell_);
+    for (std::size_t i = begin; i < end; ++i) own_[i] = cell_[places[i] - (at - offset)];
+    const LentEntries* loan = loans_.of(cell);
+    if (loan == nullptr) continue;
+    lent = true;
+    const auto& [values, lent_places] = loan->entries;
+    std::size_t j = range(lent_places, at - loan->sent.offset, at - loan->sent.offset + n).first;
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::size_t place = offset + places[i] - loan->sent.offset;  // in the chunk that is lent
+      while (j < lent_places.size() && lent_places[j] < place) ++j;
+      if (j < lent_places.size() && lent_places[j] == place) own_[i] = 2 * own_[i] - values[j];
+    }
+  }
+  return lent;
+}
+
+MixResult<Mixed> PairwiseTopK::judge(Cells cells, const Entries& theirs, std::span<const float> own) {
+  const std::size_t offset = grid_.offset(cells.first);
+  measures_.clear();
+  Mixed mixed;
+  bool acceptable = true;
+  for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
+    const std::size_t from = grid_.offset(cell) - offset;
+    const auto [begin, end] = range(theirs.places, from, from + grid_.floats(cell));
+    measures_.push_back(measure(theirs.values.subspan(begin, end - begin), own.subspan(begin, end - begin)));
+    acceptable = acceptable && measures_.back().acceptable;
+    mixed.distance_square += measures_.back().distance_square;
+    mixed.norm_square += measures_.back().norm_square;
+  }
+  if (!acceptable) return unacceptable(offset, theirs.values);
+  if (far_off(medians_, cells, measures_)) return too_far(offset);
+  return mixed;
+}
+
+void PairwiseTopK::take(Cells cells, const Entries& theirs, std::span<const float> own, float weight) {
+  const std::size_t offset = grid_.offset(cells.first);
+  mixed_.resize(own.size());
+  target_.mix_at(offset, theirs.places, theirs.values, own, weight, mixed_);
+  for (std::size_t i = 0; i < own.size(); ++i) reference_[offset + theirs.places[i]] = mixed_[i];
+  for (std::size_t k = 0; k < cells.count; ++k) medians_.add(cells.first + k, measures_[k].distance());
+}
+
+MixResult<Mixed> PairwiseTopK::do_complete(const Session& session, const Parcel& sent, const Parcel& reply) {
+  const auto loan = loans_.finish(session, sent);
+  if (!loan) return not_lent(sent.offset);
+  if (reply.payload == Payload::none || reply.weight == 0) return Mixed{};
+  if (reply.payload != Payload::top_k || reply.entries != sent.entries || reply.offset != sent.offset ||
+      reply.floats != sent.floats) {
+    return wrong_payload(reply);
+  }
+  if (reply.weight != 0.25F && reply.weight != 0.5F) {
+    return MixError{{"the chunk at " + std::to_string(sent.offset) + " was answered with the weight " +
+                     std::to_string(reply.weight) + ", which this rule does not have"},
+                    MixFault::weight};
+  }
+  auto theirs = read_entries(reply, false);
+  if (!theirs) return theirs.error();
+  theirs->places = loan->entries.places;
+  const auto mixed = judge(loan->cells, *theirs, loan->entries.values);
+  if (mixed) take(loan->cells, *theirs, loan->entries.values, reply.weight * session.own_share);
+  return mixed;
+}
+
+MixResult<Parcel> PairwiseTopK::do_answer(const Session& session, const Parcel& offer, MutableBytes room) {
+  const auto cells = cells_of(offer);
+  if (!cells) return cells.error();
+  if (offer.payload != Payload::top_k) return wrong_payload(offer);
+  const auto theirs = read_entries(offer, true);
+  if (!theirs) return theirs.error();
+  const bool lent = read_own(*cells, theirs->places);
+  if (!all_acceptable(own_)) return own_diverged(offer.offset);
+  if (const auto mixed = judge(*cells, *theirs, own_); !mixed) return mixed.error();
+  const float weight = lent ? 0.25F : 0.5F;
+  counters_.overlapped += lent;
+  take(*cells, *theirs, own_, weight * session.own_share);
+  return Parcel{.offset = offer.offset,
+                .floats = offer.floats,
+                .payload = Payload::top_k,
+                .weight = weight,
+                .entries = offer.entries,
+                .values = write_entries(own_, {}, room)};
+}
+
+}  // namespace starling::training

@@ -1,0 +1,136 @@
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
+#include "training/exchange/payload.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+#include "training/exchange/wide.h"
+
+namespace starling::training {
+namespace {
+
+// Round to nearest, ties to the even one.
+STARLING_WIDE void to_bf16(const float* __restrict values, std::uint16_t* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(values[i]);
+    out[i] = static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  }
+}
+
+STARLING_WIDE void from_bf16(const std::uint16_t* __restrict in, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = std::bit_cast<float>(std::uint32_t{in[i]} << 16);
+}
+
+STARLING_WIDE float largest_magnitude(const float* values, std::size_t n) {
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::int32_t bits = std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff;
+    largest = bits > largest ? bits : largest;
+  }
+  return std::bit_cast<float>(largest);
+}
+
+// Sixteen bits of chance of a counter: a Weyl sequence, folded and multiplied once. It decides how to round, and no
+// more is asked of it.
+inline std::uint32_t chance_of(std::uint32_t counter, std::uint32_t seed) {
+  std::uint32_t x = counter * 0x9e3779b9 + seed;
+  x ^= x >> 15;
+  return (x * 0x7feb352d) >> 16;
+}
+
+// floor(value / step + chance in [0, 1)). The shift by 128 makes the cast a floor, and 16 bits of chance keep
+// the sum exact where value / step is whole: what can be represented is.
+STARLING_WIDE void to_int8(const float* __restrict values, float steps_per_unit, std::uint32_t seed,
+                           std::uint32_t first, std::int8_t* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint32_t noise = chance_of(first + static_cast<std::uint32_t>(i), seed);
+    const float chance = static_cast<float>(static_cast<std::int32_t>(noise)) * 0x1p-16f;
+    const auto up = static_cast<std::int32_t>(values[i] * steps_per_unit + 128.0f + chance) - 128;
+    out[i] = static_cast<std::int8_t>(std::min(up, 127));
+  }
+}
+
+STARLING_WIDE void from_int8(const std::int8_t* __restrict in, float step, float* __restrict out,
+                             std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = step * static_cast<float>(in[i]);
+}
+
+std::size_t blocks_of(std::size_t floats) {
+  return (floats + kInt8Block - 1) / kInt8Block;
+}
+
+}  // namespace
+
+std::size_t encoded_bytes(Payload payload, std::size_t floats) {
+  switch (payload) {
+    case Payload::f32:
+      return floats * sizeof(float);
+    case Payload::bf16:
+      return floats * sizeof(std::uint16_t);
+    case Payload::int8:
+      return floats + blocks_of(floats) * sizeof(float);
+    case Payload::top_k:
+    case Payload::none:
+      break;
+  }
+  STARLING_CHECK(false);
+  return 0;
+}
+
+void encode(Payload payload, std::span<const float> values, std::uint64_t seed, MutableBytes out) {
+  STARLING_CHECK(out.size() == encoded_bytes(payload, values.size()));
+  if (values.empty()) return;
+  if (payload == Payload::f32) {
+    std::memcpy(out.data(), values.data(), out.size());
+  } else if (payload == Payload::bf16) {
+    to_bf16(values.data(), reinterpret_cast<std::uint16_t*>(out.data()), values.size());
+  } else {
+    std::byte* const scales = out.data();
+    auto* const steps = reinterpret_cast<std::int8_t*>(scales + blocks_of(values.size()) * sizeof(float));
+    const auto seed32 = static_cast<std::uint32_t>(seed ^ (seed >> 32));
+    for (std::size_t begin = 0; begin < values.size(); begin += kInt8Block) {
+      const std::size_t n = std::min(kInt8Block, values.size() - begin);
+      float step = largest_magnitude(values.data() + begin, n) / 127;
+      float per_unit = 1 / step;
+      if (step < std::numeric_limits<float>::min()) step = per_unit = 0;  // a block of zeros, or as good as that
+      store(scales + begin / kInt8Block * sizeof(float), step);
+      to_int8(values.data() + begin, per_unit, seed32, static_cast<std::uint32_t>(begin), steps + begin, n);
+    }
+  }
+}
+
+void decode(Payload payload, Bytes in, std::size_t floats, std::size_t begin, std::span<float> out) {
+  STARLING_CHECK(in.size() == encoded_bytes(payload, floats));
+  STARLING_CHECK(begin <= floats && out.size() <= floats - begin);
+  if (out.empty()) return;
+  if (payload == Payload::f32) {
+    std::memcpy(out.data(), in.data() + begin * sizeof(float), out.size_bytes());
+  } else if (payload == Payload::bf16) {
+    from_bf16(reinterpret_cast<const std::uint16_t*>(in.data()) + begin, out.data(), out.size());
+  } else {
+    const auto* const steps = reinterpret_cast<const std::int8_t*>(in.data() + blocks_of(floats) * sizeof(float));
+    for (std::size_t i = 0; i < out.size();) {
+      const std::size_t at = begin + i;
+      const std::size_t n = std::min(kInt8Block - at % kInt8Block, out.size() - i);
+      const auto step = load<float>(in.data() + at / kInt8Block * sizeof(float));
+      from_int8(steps + at, step, out.data() + i, n);
+      i += n;
+    }
+  }
+}
+
+std::span<const float> as_floats(Bytes bytes) {
+  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+std::span<float> as_floats(MutableBytes bytes) {
+  return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+}  // namespace starling::training

@@ -1,0 +1,139 @@
+#include "training/exchange/push_sum.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/check.h"
+#include "training/exchange/payload.h"
+#include "training/exchange/two_way.h"
+
+namespace starling::training {
+
+PushSum::PushSum(models::Arena& arena, const MixOptions& options)
+    : Mixer(arena, options.cell_floats),
+      target_(arena, options.exact),
+      medians_(grid_.count()),
+      payload_(options.payload),
+      seed_(options.seed),
+      shares_(grid_.count(), 1.0) {
+  STARLING_CHECK(payload_ == Payload::f32 || payload_ == Payload::bf16 || payload_ == Payload::int8);
+}
+
+void PushSum::adopt() {
+  std::fill(shares_.begin(), shares_.end(), 1.0);
+  loans_.clear();
+  medians_.clear();
+}
+
+std::span<const float> PushSum::part(std::span<const float> chunk, Cells cells, std::size_t cell) const {
+  return chunk.subspan(grid_.offset(cell) - grid_.offset(cells.first), grid_.floats(cell));
+}
+
+MixResult<Parcel> PushSum::do_lend(const Session& session, Cells cells, MutableBytes room) {
+  const std::size_t n = floats(cells), offset = grid_.offset(cells.first), end = cells.first + cells.count;
+  double least = shares_[cells.first];
+  for (std::size_t cell = cells.first; cell < end; ++cell) {
+    least = std::min(least, shares_[cell]);
+  }
+  const auto share = static_cast<float>(least / 2);
+  if (static_cast<double>(share) < kSmallestShare) {
+    return Parcel{.offset = offset, .floats = n, .payload = Payload::none};
+  }
+  own_.resize(n);
+  target_.read(offset, own_);
+  if (!all_acceptable(own_)) return own_diverged(offset);
+  const MutableBytes bytes = room.first(encoded_bytes(payload_, n));
+  encode(payload_, own_, rounding_seed(seed_, session, offset, false), bytes);
+  theirs_.resize(n);  // what they will get
+  decode(payload_, bytes, n, 0, theirs_);
+  if (!all_acceptable(theirs_)) return own_diverged(offset);
+  for (std::size_t cell = cells.first; cell < end; ++cell) {
+    shares_[cell] -= static_cast<double>(share);
+    // What rounding took from the share that leaves stays with the one that does not: u z = u_f z^ + u' z'.
+    if (payload_ != Payload::f32) {
+      const auto w = static_cast<float>(static_cast<double>(share) / shares_[cell]);
+      target_.mix(grid_.offset(cell), part(own_, cells, cell), part(theirs_, cells, cell), w);
+    }
+  }
+  const Parcel parcel{.offset = offset, .floats = n, .payload = payload_, .weight = share, .values = bytes};
+  loans_.add({session.exchange, cells, parcel});
+  return parcel;
+}
+
+void PushSum::give_up(const Session& session, const Parcel& sent) {
+  if (loans_.finish(session, sent)) lose(sent);
+}
+
+void PushSum::lose(const Parcel& sent) {
+  counters_.lost_weight += static_cast<double>(sent.weight) * static_cast<double>(sent.floats) /
+                           static_cast<double>(grid_.arena_floats);
+}
+
+MixResult<Mixed> PushSum::do_complete(const Session& session, const Parcel& sent, const Parcel& reply) {
+  if (sent.payload == Payload::none) return Mixed{};
+  const auto loan = loans_.finish(session, sent);
+  if (!loan) return not_lent(sent.offset);
+  const Cells cells = loan->cells;
+  const auto share = static_cast<double>(loan->sent.weight);
+  if (reply.weight == 0) {
+    theirs_.resize(sent.floats);
+    own_.resize(sent.floats);
+    decode(payload_, loan->sent.values, sent.floats, 0, theirs_);
+    target_.read(sent.offset, own_);
+    for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
+      shares_[cell] += share;
+      const auto w = static_cast<float>(share / shares_[cell]);
+      target_.mix(grid_.offset(cell), part(theirs_, cells, cell), part(own_, cells, cell), w);
+    }
+    return Mixed{};
+  }
+  if (reply.payload != Payload::none || reply.weight != loan->sent.weight) {
+    lose(loan->sent);
+    return MixError{{"the chunk at " + std::to_string(sent.offset) + " was acknowledged with the weight " +
+                     std::to_string(reply.weight) + ", but was sent with " + std::to_string(loan->sent.weight)},
+                    MixFault::weight};
+  }
+  return Mixed{};
+}
+
+MixResult<Parcel> PushSum::do_answer(const Session& session, const Parcel& offer, MutableBytes /*room*/) {
+  const auto cells = cells_of(offer);
+  if (!cells) return cells.error();
+  Parcel reply{.offset = offer.offset, .floats = offer.floats, .payload = Payload::none};
+  if (offer.payload == Payload::none && offer.values.empty()) return reply;  // the sender had too little to give
+  if (offer.payload != payload_ || offer.entries != 0 ||
+      offer.values.size() != encoded_bytes(payload_, offer.floats)) {
+    return wrong_payload(offer);
+  }
+  if (!(offer.weight > 0 && offer.weight <= kLargestShare)) {  // NaN neither
+    return MixError{{"the chunk at " + std::to_string(offer.offset) + " came with the weight " +
+                     std::to_string(offer.weight) + "; accepted are those above 0 and up to 1024"},
+                    MixFault::weight};
+  }
+  theirs_.resize(offer.floats);
+  own_.resize(offer.floats);
+  decode(payload_, offer.values, offer.floats, 0, theirs_);
+  target_.read(offer.offset, own_);
+  if (!all_acceptable(own_)) return own_diverged(offer.offset);
+  measures_.clear();
+  bool acceptable = true;
+  for (std::size_t cell = cells->first; cell < cells->first + cells->count; ++cell) {
+    measures_.push_back(measure(part(theirs_, *cells, cell), part(own_, *cells, cell)));
+    acceptable = acceptable && measures_.back().acceptable;
+  }
+  if (!acceptable) return unacceptable(offer.offset, theirs_);
+  if (far_off(medians_, *cells, measures_)) return too_far(offer.offset);
+  const auto share = static_cast<double>(offer.weight);
+  for (std::size_t k = cells->count; k-- > 0;) {
+    const std::size_t cell = cells->first + k;
+    const auto w = static_cast<float>(share / (share + shares_[cell]) * static_cast<double>(session.own_share));
+    target_.mix(grid_.offset(cell), part(theirs_, *cells, cell), part(own_, *cells, cell), w);
+    shares_[cell] += share;
+    medians_.add(cell, measures_[k].distance());
+  }
+  reply.weight = offer.weight;
+  return reply;
+}
+
+}  // namespace starling::training

@@ -1,0 +1,133 @@
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
+#include "training/exchange/top_k.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <string>
+
+#include "base/check.h"
+#include "training/exchange/payload.h"
+#include "training/exchange/wide.h"
+
+namespace starling::training {
+namespace {
+
+std::int32_t magnitude(float value) {
+  return std::bit_cast<std::int32_t>(value) & 0x7fffffff;
+}
+
+// How many magnitudes are at least that of these bits.
+STARLING_WIDE std::uint32_t count_reaching(const float* values, std::size_t n, std::int32_t bits) {
+  std::uint32_t count = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    count += (std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff) >= bits;
+  }
+  return count;
+}
+
+STARLING_WIDE std::int32_t largest_bits(const float* values, std::size_t n) {
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::int32_t bits = std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff;
+    largest = bits > largest ? bits : largest;
+  }
+  return largest;
+}
+
+}  // namespace
+
+std::size_t entries_of(double fraction, std::size_t floats) {
+  const auto wanted = static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(floats)));
+  return std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(1, floats / 2));
+}
+
+void select_largest(std::span<const float> values, std::size_t count, std::uint32_t base,
+                    std::vector<std::uint32_t>& places) {
+  STARLING_CHECK(count <= values.size());
+  if (count == 0) return;
+  // Down from the largest, an octave, then two more, then four, until enough are reached; then halfway up again,
+  // until they are not many more.
+  std::int32_t low = largest_bits(values.data(), values.size()), high = low;
+  if (low == 0) {  // nothing but zeros
+    for (std::size_t i = 0; i < count; ++i) places.push_back(base + static_cast<std::uint32_t>(i));
+    return;
+  }
+  std::uint32_t reached = 0;
+  for (std::int32_t octave = std::int32_t{1} << 23; reached < count; octave = std::min(2 * octave, 1 << 29)) {
+    high = low;
+    low -= std::min(low, octave);
+    reached = count_reaching(values.data(), values.size(), low);
+  }
+  for (int i = 0; i < 8 && reached > 2 * count; ++i) {
+    const std::int32_t middle = low + (high - low) / 2;
+    const std::uint32_t above = count_reaching(values.data(), values.size(), middle);
+    if (above < count) {
+      high = middle;
+    } else {
+      low = middle;
+      reached = above;
+    }
+  }
+  // Candidates are written without a branch: each behind the last that was one.
+  const std::size_t before = places.size();
+  places.resize(before + reached + 1);
+  std::uint32_t* next = places.data() + before;
+  constexpr std::size_t kBlock = 64;
+  for (std::size_t block = 0; block < values.size(); block += kBlock) {
+    const std::size_t end = std::min(values.size(), block + kBlock);
+    if (count_reaching(values.data() + block, end - block, low) == 0) continue;
+    for (std::size_t i = block; i < end; ++i) {
+      *next = base + static_cast<std::uint32_t>(i);
+      next += magnitude(values[i]) >= low;
+    }
+  }
+  places.pop_back();
+  std::vector<std::int32_t> magnitudes;
+  magnitudes.reserve(reached);
+  for (std::size_t i = before; i < places.size(); ++i) magnitudes.push_back(magnitude(values[places[i] - base]));
+  // Of these the largest: all beyond the last one's magnitude, and as many that equal it as there is room for.
+  const auto last = magnitudes.begin() + static_cast<std::ptrdiff_t>(count - 1);
+  std::nth_element(magnitudes.begin(), last, magnitudes.end(), std::greater<>());
+  const std::int32_t least = *last;
+  auto equals = std::count(magnitudes.begin(), last + 1, least);
+  const auto spare = [&](std::uint32_t place) {
+    const std::int32_t m = magnitude(values[place - base]);
+    return m < least || (m == least && equals-- <= 0);
+  };
+  places.erase(std::remove_if(places.begin() + static_cast<std::ptrdiff_t>(before), places.end(), spare), places.end());
+}
+
+Bytes write_entries(std::span<const float> values, std::span<const std::uint32_t> places, MutableBytes out) {
+  STARLING_CHECK(places.empty() || places.size() == values.size());
+  STARLING_CHECK(out.size() >= values.size_bytes() + places.size_bytes());
+  std::memcpy(out.data(), values.data(), values.size_bytes());
+  if (!places.empty()) std::memcpy(out.data() + values.size_bytes(), places.data(), places.size_bytes());
+  return out.first(values.size_bytes() + places.size_bytes());
+}
+
+MixResult<Entries> read_entries(const Parcel& parcel, bool with_places) {
+  const std::size_t n = parcel.entries;
+  const auto refuse = [&](const char* why) {
+    return MixError{{"the chunk at " + std::to_string(parcel.offset) + " of " + std::to_string(n) + " entries " + why},
+                    MixFault::shape};
+  };
+  if (n == 0 || n > parcel.floats) return refuse("has none, or more than floats");
+  const std::size_t bytes = n * (sizeof(float) + (with_places ? sizeof(std::uint32_t) : 0));
+  if (parcel.values.size() != bytes) return refuse("is not as long as they are");
+  Entries entries{as_floats(parcel.values.first(n * sizeof(float))), {}};
+  if (!with_places) return entries;
+  entries.places = {reinterpret_cast<const std::uint32_t*>(parcel.values.data() + n * sizeof(float)), n};
+  for (std::size_t i = 1; i < n; ++i) {
+    if (entries.places[i] <= entries.places[i - 1]) return refuse("has places that do not ascend");
+  }
+  if (entries.places.back() >= parcel.floats) return refuse("has a place beyond its end");
+  return entries;
+}
+
+}  // namespace starling::training

@@ -1,0 +1,128 @@
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
+#include "training/exchange/values.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "base/check.h"
+#include "training/exchange/wide.h"
+
+namespace starling::training {
+namespace {
+
+// Whether any magnitude's bits are beyond `limit`. Floats without sign are ordered as their bits are,
+// infinity and NaN last, so this is integer arithmetic (which -ffast-math could not break): the difference's
+// sign bit says it, and two values below 2^31 cannot overflow it.
+STARLING_WIDE bool any_beyond(const float* values, std::size_t n, std::int32_t limit) {
+  std::int32_t sign = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    sign |= limit - (std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff);
+  }
+  return sign < 0;
+}
+
+constexpr std::int32_t kLargestBits = std::bit_cast<std::int32_t>(kLargestMagnitude);
+
+// Squares are summed in floats, kLanes sums side by side, over blocks so short that acceptable values cannot
+// overflow a lane ((2^61)^2 x 16 = 2^126); lanes are summed in double. A vector type and not an inner loop over
+// lanes, because that is how GCC is sure to keep the lanes in a register.
+constexpr std::size_t kLanes = 16, kBlock = 16 * kLanes;
+using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+using Signs = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
+
+using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
+
+struct Sums {
+  double distance = 0, norm = 0;
+  std::int32_t sign = 0;
+};
+
+STARLING_WIDE void sum_blocks(const float* theirs, const float* own, std::size_t blocks, Sums* sums) {
+  Signs sign{};
+  Doubles distances{}, norms{};
+  for (std::size_t b = 0; b < blocks; ++b) {
+    Lanes distance{}, norm{};
+    for (std::size_t i = b * kBlock; i < (b + 1) * kBlock; i += kLanes) {
+      Lanes t, o;
+      Signs bits;
+      std::memcpy(&t, theirs + i, sizeof t);
+      std::memcpy(&bits, theirs + i, sizeof bits);
+      std::memcpy(&o, own + i, sizeof o);
+      sign |= kLargestBits - (bits & 0x7fffffff);
+      const Lanes d = t - o;
+      distance += d * d;
+      norm += o * o;
+    }
+    distances += __builtin_convertvector(distance, Doubles);
+    norms += __builtin_convertvector(norm, Doubles);
+  }
+  for (std::size_t j = 0; j < kLanes; ++j) {
+    sums->distance += distances[j];
+    sums->norm += norms[j];
+    sums->sign |= sign[j];
+  }
+}
+
+STARLING_WIDE void free_half_floats(const float* lent, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = 2 * out[i] - lent[i];
+}
+
+STARLING_WIDE void add_floats(const float* delta, float* __restrict x, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) x[i] += delta[i];
+}
+
+STARLING_WIDE void mix_floats(const float* theirs, const float* own, float w, float* __restrict x,
+                              std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) x[i] += w * (theirs[i] - own[i]);
+}
+
+}  // namespace
+
+bool all_finite(std::span<const float> values) {
+  return !any_beyond(values.data(), values.size(), 0x7f7fffff);
+}
+
+bool all_acceptable(std::span<const float> values) {
+  return !any_beyond(values.data(), values.size(), kLargestBits);
+}
+
+double Measure::distance() const {
+  return std::sqrt(distance_square);
+}
+
+Measure measure(std::span<const float> theirs, std::span<const float> own) {
+  STARLING_CHECK(theirs.size() == own.size());
+  Sums sums;
+  const std::size_t blocks = theirs.size() / kBlock;
+  sum_blocks(theirs.data(), own.data(), blocks, &sums);
+  for (std::size_t i = blocks * kBlock; i < theirs.size(); ++i) {
+    sums.sign |= kLargestBits - (std::bit_cast<std::int32_t>(theirs[i]) & 0x7fffffff);
+    const double o = static_cast<double>(own[i]), d = static_cast<double>(theirs[i]) - o;
+    sums.distance += d * d;
+    sums.norm += o * o;
+  }
+  return {sums.distance, sums.norm, sums.sign >= 0};
+}
+
+void free_half(std::span<const float> lent, std::span<float> out) {
+  STARLING_CHECK(lent.size() == out.size());
+  free_half_floats(lent.data(), out.data(), out.size());
+}
+
+void add(std::span<const float> delta, std::span<float> x) {
+  STARLING_CHECK(delta.size() == x.size());
+  add_floats(delta.data(), x.data(), x.size());
+}
+
+void mix(std::span<const float> theirs, std::span<const float> own, float w, std::span<float> x) {
+  STARLING_CHECK(theirs.size() == x.size() && own.size() == x.size());
+  mix_floats(theirs.data(), own.data(), w, x.data(), x.size());
+}
+
+}  // namespace starling::training
