@@ -256,7 +256,7 @@ void Peer::open_round(std::vector<Action>& out) {
   std::vector<Rounds::Edge> edges;
   for (const auto& [id, weight] : partners_->neighbors(round, membership_))
     edges.push_back({id, static_cast<float>(weight), options_.id < id});
-  rounds_.open(std::move(edges));
+  rounds_.open(std::move(edges), partners_->period() - 1);
   round_deadline_ = now_ + options_.round_limit;
   round_doubt_ = now_ + options_.exchange_doubt;
   round_settles_ = phase() == Phase::settling;

@@ -7,10 +7,11 @@
 
 namespace starling::gossip {
 
-void Rounds::open(std::vector<Edge> edges) {
+void Rounds::open(std::vector<Edge> edges, std::uint64_t lead) {
   STARLING_CHECK(!open_ && round_ > 0);
   open_ = true;
   edges_ = std::move(edges);
+  lead_ = lead;
 }
 
 Rounds::Edge* Rounds::edge(PeerId partner) {
@@ -62,12 +63,16 @@ void Rounds::meet(PeerId partner, bool completed) {
 }
 
 Rounds::Verdict Rounds::judge(const Offer& offer) {
-  if (offer.round < expected() || offer.round > round_ + kAheadMost) return Verdict::refuse;
+  if (offer.round > round_ + kAheadMost) return Verdict::refuse;
+  if (offer.round < expected()) {  // it comes as soon as it has made its step: or it would run behind for ever
+    if (!in_step(offer.from)) in_step_.push_back(offer.from);
+    return Verdict::refuse;
+  }
   Edge* const edge = this->edge(offer.from);
   const bool awaited = edge != nullptr && !edge->own && edge->state == Edge::State::waiting;
   if (open_ && offer.round == round_) return awaited ? Verdict::accept : Verdict::refuse;
   if (awaited) meet(offer.from, false);
-  if (round_ == 0 || offer.round > round_ + kAheadUsual) left_behind(offer.round);
+  if (round_ == 0 || offer.round > round_ + 1 + lead_) left_behind(offer.round);
   return !open_ && offer.round == next() ? Verdict::hold : Verdict::refuse;
 }
 

@@ -11,8 +11,8 @@
 // only while they live (the peer passes over who does not), and nobody waits in a circle:
 // - a held offer waits for computation alone. Whoever is in an earlier round, and may wait for others there, refuses
 //   with that round's number, and the offer is made again a little later, after those to others;
-// - an offer is awaited only of partners in step, with whom the last exchange went through; and of those no longer
-//   as soon as they offer a later round.
+// - an offer is awaited only of partners in step: with whom the last exchange went through, or who offered an earlier
+//   round and were told this one; and of those no longer as soon as they offer a later round.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,6 @@ class Rounds {
   enum class Verdict : std::uint8_t { accept, hold, refuse };
 
   // By so much nobody is ahead: what is farther off is not believed, so that no liar uses up the numbers.
-  static constexpr std::uint64_t kAheadUsual = 32;  // of a neighbor's, in lock-step
   static constexpr std::uint64_t kAheadMost = std::uint64_t{1} << 32;
 
   // ---- the count ----
@@ -58,8 +57,9 @@ class Rounds {
 
   // ---- lock-step ----
   bool open() const { return open_; }
+  // A neighbor may be ahead by one round, and by `lead` more where the topology varies in time.
   // REQUIRES: begin() was called, !open().
-  void open(std::vector<Edge> edges);
+  void open(std::vector<Edge> edges, std::uint64_t lead = 0);
   void close() { open_ = false; }
   // The round in which this peer is, or which it would begin next: offers of earlier ones are refused.
   std::uint64_t expected() const { return open_ ? round_ : round_ + 1; }
@@ -94,6 +94,7 @@ class Rounds {
  private:
   std::uint64_t round_ = 0, seen_ = 0;
   bool open_ = false;
+  std::uint64_t lead_ = 0;
   std::vector<Edge> edges_;
   std::vector<Offer> held_;  // in the order they came
   std::vector<PeerId> in_step_;
