@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "training/exchange.h"
+#include "training/exchange/values.h"
 #include "wire/frame.h"
 
 namespace starling::bench {
@@ -121,7 +121,8 @@ class BareExchange::Side {
     if (initiator_) {
       arena_.mix(offset, theirs, own, 0.5F);
     } else {
-      arena_.swap_and_mix(offset, theirs, 0.5F, own);
+      arena_.read(offset, own);
+      arena_.mix(offset, theirs, own, 0.5F);
     }
   }
 

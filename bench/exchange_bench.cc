@@ -21,6 +21,7 @@
 #include <ctime>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,25 +32,28 @@
 #include "bench/bare_exchange.h"
 #include "models/arena.h"
 #include "node/exchanger.h"
+#include "training/exchange/make.h"
 #include "transport/link_table.h"
 #include "transport/tcp.h"
 
 namespace {
 
 using namespace starling;
+using node::Flow;
 using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::vector<std::size_t> floats = {11'250'000, 125'000};  // 45 MB and 0.5 MB
   std::size_t rounds = 0;                                   // 0: about two seconds of them
-  std::size_t chunk_floats = training::kDefaultChunkFloats;
-  std::size_t window = training::kDefaultWindow;
+  training::MixOptions mix;
+  std::optional<std::size_t> chunk_cells, window;  // unset: as the exchange finds best
   bool pin = false;
   bool stages = false;
 };
 
 constexpr const char* kUsage =
-    "usage: exchange_bench [--floats N] [--rounds N] [--chunk FLOATS] [--window CHUNKS] [--pin] [--stages]\n";
+    "usage: exchange_bench [--floats N] [--rounds N] [--payload f32|bf16|int8] [--chunk CELLS] [--window CHUNKS]\n"
+    "                      [--pin] [--stages]\n";
 
 [[noreturn]] void fail(const std::string& why) {
   std::fprintf(stderr, "exchange_bench: %s\n", why.c_str());
@@ -134,18 +138,22 @@ struct Daemon {
     links->set_hello(self);
 
     node::ExchangerEvents events;
-    events.on_ended = [this](std::uint64_t, gossip::Outcome outcome) {
+    events.on_ended = [this](std::uint64_t, gossip::Outcome outcome, std::uint64_t) {
       if (outcome != gossip::Outcome::completed) fail("an exchange failed");
       ended = true;
     };
-    events.on_offered = [this](PeerId from, std::uint64_t id_of_offer) {
-      exchanger->answer(from, id_of_offer, true, wire::RefusalReason::busy);
+    events.on_advanced = [](std::uint64_t, std::uint64_t) {};
+    events.on_diverged = [] { fail("the parameters diverged"); };
+    events.on_offered = [this](PeerId from, std::uint64_t offer, std::uint64_t) {
+      exchanger->answer({from, offer, true, wire::RefusalReason::busy, {}});
     };
     events.on_answer_ended = [](PeerId, std::uint64_t, bool, bool) {};
     node::ExchangerOptions limits;
     limits.window = options.window;
+    limits.chunk_cells = options.chunk_cells;
     exchanger = std::make_unique<node::Exchanger>(io.get_executor(), *links, std::move(events), limits);
-    exchanger->attach(arena, 1, options.chunk_floats);
+    mixer = training::make_mixer(arena, options.mix);
+    exchanger->attach(arena, 1, *mixer);
   }
 
   void exchange_with(PeerId partner, const Address& at) {
@@ -157,6 +165,7 @@ struct Daemon {
   asio::io_context io{1};
   transport::TcpTransport transport;
   models::Arena arena;
+  std::unique_ptr<training::Mixer> mixer;
   Address address;
   std::unique_ptr<transport::LinkTable> links;
   std::unique_ptr<node::Exchanger> exchanger;
@@ -173,6 +182,9 @@ void measure_daemons(const Options& options, std::size_t floats, const Partner& 
   }
   const Address there{"127.0.0.1", static_cast<std::uint16_t>(partner.hear())};
   measure("exchange", options, floats, partner, [&] { daemon.exchange_with(PeerId{2}, there); });
+  const Flow& flow = *daemon.exchanger->flow(PeerId{2});
+  std::fprintf(stderr, "# chunks of %zu cells, window %zu; rate %.2f GB/s, delay %.0f us\n", flow.chunk_cells(),
+               flow.window(), 1e-9 * flow.rate(), 1e6 * to_seconds(flow.delay()));
 }
 
 // ---- stage by stage ----
@@ -206,7 +218,9 @@ void measure_stage(bench::Stage stage, const Options& options, std::size_t float
   const int socket = connected_socket(partner);
   models::Arena arena(floats);
   fill(arena, initiator ? 1 : 2);
-  bench::BareExchange bare(socket, arena, initiator, {stage, options.chunk_floats, options.window});
+  bench::BareExchange bare(socket, arena, initiator,
+                            {stage, options.chunk_cells.value_or(Flow::kChunkCells) * options.mix.cell_floats,
+                             options.window.value_or(Flow::kWindowAtFirst)});
   if (!initiator) {
     for (;;) bare.run();  // until it is killed
   }
@@ -243,7 +257,16 @@ Options parse(int argc, char** argv) {
     } else if (flag == "--rounds") {
       options.rounds = number();
     } else if (flag == "--chunk") {
-      options.chunk_floats = number();
+      options.chunk_cells = number();
+    } else if (flag == "--payload") {
+      const std::string name = i + 1 < argc ? argv[++i] : "";
+      if (name == "bf16") {
+        options.mix.payload = training::Payload::bf16;
+      } else if (name == "int8") {
+        options.mix.payload = training::Payload::int8;
+      } else if (name != "f32") {
+        fail("--payload is f32, bf16 or int8\n" + std::string(kUsage));
+      }
     } else if (flag == "--window") {
       options.window = number();
     } else if (flag == "--pin") {

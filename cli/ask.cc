@@ -90,10 +90,11 @@ Result<std::string> status_text(const std::string& json) {
                  status->members_known, status->swarm_samples);
   const auto& exchanges = status->exchanges;
   fmt::format_to(out,
-                 "exchanges  {} begun, {} completed, {} aborted, {} rejected; {} answered; {} chunks half "
-                 "applied\n",
+                 "exchanges  {} begun, {} completed, {} aborted, {} rejected; {} answered\n",
                  exchanges.begun, exchanges.completed, exchanges.aborted, exchanges.rejected,
-                 exchanges.answered, exchanges.half_applied_chunks);
+                 exchanges.answered);
+  if (const std::string lost = exchanges.losses(); !lost.empty())
+    fmt::format_to(out, "chunks     refused or lost: {}\n", lost);
   fmt::format_to(out, "links      {} and {} bulk, {} sent, {} received\n", status->links_open,
                  status->bulk_links_open, format_bytes(static_cast<double>(status->bytes_sent)),
                  format_bytes(static_cast<double>(status->bytes_received)));

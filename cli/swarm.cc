@@ -1,7 +1,6 @@
 // starling swarm: an experiment on real processes of this machine.
 #include "lab/swarm.h"
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <climits>
@@ -34,10 +33,6 @@ int run(const Arguments& arguments) {
   Result<training::RunFolder> folder = training::RunFolder::create(*out, arguments.has("--force"));
   if (!folder) return refuse(arguments, folder.error().message);
 
-  const training::Experiment defaults;
-  if (experiment.latency != defaults.latency || experiment.bandwidth != defaults.bandwidth) {
-    spdlog::warn("[network] shapes the links of simulate; swarm uses this machine's loopback as it is");
-  }
   const lab::SwarmOptions options{.program = own_program()};
   const lab::SwarmOutcome outcome =
       lab::run_swarm(experiment, materials->plan, materials->data, options, *folder);

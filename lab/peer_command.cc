@@ -45,8 +45,7 @@ void append_setting(std::vector<std::string>& arguments, const training::Setting
 }  // namespace
 
 bool is_peer_setting(const training::Setting& setting) {
-  return setting.key != "name" && setting.key != "peers" && setting.key != "training.target_accuracy" &&
-         !setting.key.starts_with("network.");
+  return setting.key != "name" && setting.key != "peers" && setting.key != "training.target_accuracy";
 }
 
 std::vector<std::string> beginner_arguments(const Experiment& experiment, const PeerPlace& place) {

@@ -57,26 +57,6 @@ KEEP_RACY void add_floats(float* __restrict x, const float* __restrict delta, st
   for (std::size_t i = 0; i < n; ++i) x[i] += delta[i];
 }
 
-KEEP_RACY void swap_and_mix_floats(float* __restrict x, const float* __restrict theirs, float w,
-                                   float* __restrict own, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const float value = x[i];
-    own[i] = value;
-    x[i] = value + w * (theirs[i] - value);
-  }
-}
-
-KEEP_RACY void swap_and_mix_free_half_floats(float* __restrict x, const float* __restrict theirs,
-                                             const float* __restrict lent, float w, float* __restrict own,
-                                             std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const float value = x[i];
-    const float mine = 2 * value - lent[i];
-    own[i] = mine;
-    x[i] = value + w * (theirs[i] - mine);
-  }
-}
-
 KEEP_RACY void mix_floats(float* __restrict x, const float* __restrict theirs, const float* __restrict own,
                           float w, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) x[i] += w * (theirs[i] - own[i]);
@@ -102,6 +82,24 @@ KEEP_RACY void sgd_floats(float* __restrict x, const float* __restrict gradient,
     const float v = momentum * velocity[i] + g;
     velocity[i] = v;
     x[i] = value - rate * (from_velocity * v + from_gradient * g);
+  }
+}
+
+KEEP_RACY void sgd_along_floats(float* __restrict x, const float* __restrict gradient,
+                                const float* __restrict velocity, float rate, float momentum, float decay,
+                                std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float value = x[i];
+    x[i] = value - rate * (momentum * velocity[i] + gradient[i] + decay * value);
+  }
+}
+
+KEEP_RACY void follow_floats(const float* __restrict x, float* __restrict velocity, float* __restrict last, float keep,
+                             float gain, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float value = x[i];
+    velocity[i] = keep * velocity[i] + gain * (last[i] - value);
+    last[i] = value;
   }
 }
 
@@ -141,18 +139,6 @@ void Arena::atomic_add(std::size_t offset, std::span<const float> delta) {
   }
 }
 
-void Arena::swap_and_mix(std::size_t offset, std::span<const float> theirs, float w, std::span<float> own) {
-  STARLING_CHECK(offset <= size_ && theirs.size() <= size_ - offset && own.size() == theirs.size());
-  swap_and_mix_floats(data_.get() + offset, theirs.data(), w, own.data(), own.size());
-}
-
-void Arena::swap_and_mix_free_half(std::size_t offset, std::span<const float> theirs,
-                                   std::span<const float> lent, float w, std::span<float> own) {
-  STARLING_CHECK(offset <= size_ && theirs.size() <= size_ - offset);
-  STARLING_CHECK(own.size() == theirs.size() && lent.size() == theirs.size());
-  swap_and_mix_free_half_floats(data_.get() + offset, theirs.data(), lent.data(), w, own.data(), own.size());
-}
-
 void Arena::mix(std::size_t offset, std::span<const float> theirs, std::span<const float> own, float w) {
   STARLING_CHECK(offset <= size_ && theirs.size() <= size_ - offset && own.size() == theirs.size());
   mix_floats(data_.get() + offset, theirs.data(), own.data(), w, own.size());
@@ -170,6 +156,17 @@ void Arena::sgd(std::span<const float> gradient, std::span<float> velocity, SgdS
   STARLING_CHECK(gradient.size() == size_ && velocity.size() == size_);
   sgd_floats(data_.get(), gradient.data(), velocity.data(), step.learning_rate, step.momentum,
              step.weight_decay, step.nesterov ? step.momentum : 1.0F, step.nesterov ? 1.0F : 0.0F, size_);
+}
+
+void Arena::sgd_along(std::span<const float> gradient, std::span<const float> velocity, SgdStep step) {
+  STARLING_CHECK(gradient.size() == size_ && velocity.size() == size_);
+  sgd_along_floats(data_.get(), gradient.data(), velocity.data(), step.learning_rate, step.momentum,
+                   step.weight_decay, size_);
+}
+
+void Arena::follow(std::span<float> velocity, std::span<float> last, float keep, float gain) const {
+  STARLING_CHECK(velocity.size() == size_ && last.size() == size_);
+  follow_floats(data_.get(), velocity.data(), last.data(), keep, gain, size_);
 }
 
 }  // namespace starling::models

@@ -13,6 +13,7 @@
 // exists for those that want none.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,6 +32,10 @@ class Arena {
   // meanwhile.
   const float* data() const { return data_.get(); }
 
+  // How many exchanges have been mixed with the whole of it: whoever mixes counts, workers that want to know ask.
+  void count_mix() { mixes_.fetch_add(1, std::memory_order_relaxed); }
+  std::uint64_t mixes() const { return mixes_.load(std::memory_order_relaxed); }
+
   // Each of these is one pass over [offset, offset + n) floats, n being the spans' length (equal where there
   // are several); any number of them may run at once, on any threads. REQUIRES: offset + n <= size().
   void read(std::size_t offset, std::span<float> out) const;      // out = x
@@ -39,13 +44,7 @@ class Arena {
   void atomic_add(std::size_t offset,
                   std::span<const float> delta);  // x += delta, loses nothing, 20 times slower
 
-  // The exchange's passes (ALGORITHMS: «Overlap»).
-  // own = x; x += w (theirs - own).
-  void swap_and_mix(std::size_t offset, std::span<const float> theirs, float w, std::span<float> own);
-  // own = 2 x - lent; x += w (theirs - own): the answer of a peer that has lent half of this chunk.
-  void swap_and_mix_free_half(std::size_t offset, std::span<const float> theirs, std::span<const float> lent,
-                              float w, std::span<float> own);
-  // x += w (theirs - own): completes an exchange with the two vectors that travelled.
+  // An exchange, with the two vectors that travelled: x += w (theirs - own).
   void mix(std::size_t offset, std::span<const float> theirs, std::span<const float> own, float w);
 
   // The same at some places alone, counted from `offset`; `mixed` gets what is there afterwards.
@@ -63,12 +62,18 @@ class Arena {
   };
   void sgd(std::span<const float> gradient, std::span<float> velocity, SgdStep step);
 
+  // The same step with a velocity that is only read: x -= learning_rate (momentum velocity + g').
+  void sgd_along(std::span<const float> gradient, std::span<const float> velocity, SgdStep step);
+  // velocity = keep velocity + gain (last - x); last = x. All of size() floats.
+  void follow(std::span<float> velocity, std::span<float> last, float keep, float gain) const;
+
  private:
   struct Free {
     void operator()(float* p) const;
   };
   std::size_t size_;
   std::unique_ptr<float[], Free> data_;
+  std::atomic<std::uint64_t> mixes_{0};
 };
 
 }  // namespace starling::models

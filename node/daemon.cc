@@ -30,6 +30,7 @@
 #include "node/trainer.h"
 #include "training/checkpoint.h"
 #include "training/control.h"
+#include "training/exchange/make.h"
 #include "training/recipe.h"
 #include "transport/link_table.h"
 #include "transport/signal.h"
@@ -135,21 +136,19 @@ class Daemon {
 
   void act(const gossip::Send& send) { links_->send(send.to, send.message); }
   void act(const gossip::Prepare& prepare);
-  void act(const gossip::FetchState& fetch) { exchanger_->fetch_state(fetch.donor, fetch.address); }
+  void act(const gossip::FetchState& fetch) { exchanger_->fetch_state(fetch.donor, fetch.address, fetch.afresh); }
   void act(const gossip::AbortFetch&) { exchanger_->abort_fetch(); }
   void act(const gossip::StartTraining&);
   void act(const gossip::StopTraining&) { trainer_->stop(); }
   void act(const gossip::PauseTraining& pause) { trainer_->pause(pause.discard); }
-  void act(const gossip::ResumeTraining& resume) { trainer_->resume(resume.renewed); }
-  void act(const gossip::BeginRound&) {}
+  void act(const gossip::ResumeTraining& resume);
+  void act(const gossip::BeginRound& begin) { mixer_->begin_round(begin.round); }
   void act(const gossip::TrainingEnded&);
   void act(const gossip::BeginExchange& begin) {
-    exchanger_->begin(begin.exchange, begin.partner, begin.address);
+    exchanger_->begin(begin.exchange, begin.partner, begin.address, begin.terms);
   }
   void act(const gossip::AbortExchange& abort) { exchanger_->abort(abort.exchange); }
-  void act(const gossip::AnswerOffer& answer) {
-    exchanger_->answer(answer.from, answer.exchange, answer.accept, answer.reason);
-  }
+  void act(const gossip::AnswerOffer& answer) { exchanger_->answer(answer); }
   void act(const gossip::Rewired& rewired);
   void act(const gossip::Finish& finish);
   void act(const gossip::Notice& notice) { notices_.tell(notice); }
@@ -186,11 +185,12 @@ class Daemon {
   std::unique_ptr<PeerCache> cache_;
   wire::Manifest cached_manifest_;
   std::vector<CachedPeer> remembered_;  // found in the cache, without this peer itself
+  std::unique_ptr<Replica> replica_;
+  std::unique_ptr<training::Mixer> mixer_;  // of the replica
   std::unique_ptr<transport::LinkTable> links_;
   std::unique_ptr<Exchanger> exchanger_;
   std::unique_ptr<LauncherLink> launcher_;
   std::optional<wire::Manifest> manifest_;  // of the run, from Prepare on
-  std::unique_ptr<Replica> replica_;
   std::unique_ptr<Trainer> trainer_;
   std::optional<Result<datasets::DataPair>> own_data_;  // a joiner's copy, read while it looks for the swarm
   std::optional<gossip::Peer> peer_;                    // of the daemon's thread alone
@@ -249,6 +249,7 @@ std::optional<PeerOutcome> Daemon::open_cache() {
 }
 
 std::optional<PeerOutcome> Daemon::listen() {
+  transport_.shape_links({options_.experiment.latency.value_or(Duration{0}), options_.experiment.bandwidth.value_or(0)});
   self_.swarm = options_.swarm;
   self_.id = PeerId{entropy()};
 
@@ -342,11 +343,14 @@ void Daemon::connect_launcher() {
 
 void Daemon::make_exchanger() {
   ExchangerEvents exchanges;
-  exchanges.on_ended = [this](std::uint64_t exchange, gossip::Outcome how) {
-    drive(gossip::ExchangeEnded{exchange, how});
+  exchanges.on_ended = [this](std::uint64_t exchange, gossip::Outcome how, std::uint64_t round) {
+    drive(gossip::ExchangeEnded{exchange, how, round});
   };
-  exchanges.on_offered = [this](PeerId from, std::uint64_t exchange) {
-    drive(gossip::ExchangeOffered{from, exchange});
+  exchanges.on_advanced = [this](std::uint64_t exchange, std::uint64_t cells) {
+    drive(gossip::ExchangeAdvanced{exchange, cells});
+  };
+  exchanges.on_offered = [this](PeerId from, std::uint64_t exchange, std::uint64_t round) {
+    drive(gossip::ExchangeOffered{from, exchange, round});
   };
   exchanges.on_answer_ended = [this](PeerId from, std::uint64_t exchange, bool completed, bool poisoned) {
     drive(gossip::AnswerEnded{from, exchange, completed, poisoned});
@@ -356,12 +360,19 @@ void Daemon::make_exchanger() {
   };
   exchanges.on_state_arrived = [this] {
     state_copied_ = true;
+    mixer_->adopt();
     drive(gossip::StateArrived{});
   };
+  exchanges.on_diverged = [this] { drive(gossip::ReplicaDiverged{}); };
   exchanges.on_state_lost = [this](std::string why, bool poisoned) {
     drive(gossip::StateLost{std::move(why), poisoned});
   };
-  exchanger_ = std::make_unique<Exchanger>(io_.get_executor(), *links_, std::move(exchanges));
+  ExchangerOptions limits;
+  const auto& mine = options_.experiment;
+  const std::size_t cell_bytes = sizeof(float) * training::kDefaultCellFloats;
+  if (mine.chunk > 0) limits.chunk_cells = (mine.chunk + cell_bytes - 1) / cell_bytes;
+  if (mine.window > 0) limits.window = mine.window;
+  exchanger_ = std::make_unique<Exchanger>(io_.get_executor(), *links_, std::move(exchanges), limits);
 }
 
 void Daemon::watch_signals() {
@@ -537,6 +548,8 @@ void Daemon::prepared(const wire::Manifest& manifest) {
   if (peer_->view().over) return;
   auto rules = gossip::rules_from(manifest, replica_->data.train.size());
   if (!rules) return drive(gossip::PrepareFailed{rules.error().message});
+  const auto mix = training::mix_options(experiment_);
+  if (!mix) return drive(gossip::PrepareFailed{mix.error().message});
   std::vector<Slowdown> slowdowns;
   const std::uint32_t number = options_.slot ? options_.slot->first : 0;
   for (const auto& fault : options_.experiment.faults) {
@@ -550,10 +563,12 @@ void Daemon::prepared(const wire::Manifest& manifest) {
                                          asio::post(io_, [this] {
                                            step_posted_ = false;
                                            drive(gossip::Stepped{trainer_->steps(), trainer_->samples()});
+                                           if (trainer_->non_finite()) drive(gossip::ReplicaDiverged{});
                                            leave_snapshot_if_due();
                                          });
                                        });
-  exchanger_->attach(replica_->arena, manifest.fingerprint);
+  mixer_ = training::make_mixer(replica_->arena, *mix);
+  exchanger_->attach(replica_->arena, manifest.fingerprint, *mixer_);
   drive(gossip::Prepared{std::move(*rules)});
 }
 
@@ -561,6 +576,7 @@ void Daemon::prepared(const wire::Manifest& manifest) {
 void Daemon::initialize() {
   if (state_copied_ || training_start_) return;
   replica_->arena.write(0, training::first_parameters(replica_->plan, experiment_.seed));
+  mixer_->adopt();
 }
 
 void Daemon::act(const gossip::StartTraining&) {
@@ -569,6 +585,14 @@ void Daemon::act(const gossip::StartTraining&) {
                replica_->plan.layout.parameter_count(), experiment_.workers, experiment_.batch_size);
   training_start_ = Clock::now();
   trainer_->start();
+}
+
+void Daemon::act(const gossip::ResumeTraining& resume) {
+  if (resume.renewed) {
+    mixer_->adopt();
+    exchanger_->renewed();
+  }
+  trainer_->resume(resume.renewed);
 }
 
 void Daemon::act(const gossip::Rewired& rewired) {
@@ -642,9 +666,13 @@ PeerStatus Daemon::status() const {
   status.incarnation = view.membership.self().incarnation;
   status.members_live = report.members;
   status.members_known = 1 + view.membership.others().size();
-  status.exchanges = {view.exchanges.begun,    view.exchanges.completed,
-                      view.exchanges.aborted,  view.exchanges.rejected,
-                      view.exchanges.answered, exchanger_->counters().half_applied_chunks};
+  status.exchanges.begun = view.exchanges.begun;
+  status.exchanges.completed = view.exchanges.completed;
+  status.exchanges.aborted = view.exchanges.aborted;
+  status.exchanges.rejected = view.exchanges.rejected;
+  status.exchanges.answered = view.exchanges.answered;
+  status.exchanges.half_applied_chunks = exchanger_->counters().half_applied_chunks;
+  if (mixer_) status.exchanges.count(mixer_->counters());
   status.bytes_sent = links.traffic.sent;
   status.bytes_received = links.traffic.received;
   status.links_open = links_->links();
@@ -817,20 +845,22 @@ void Daemon::end() {
                    [](Daemon* self) -> asio::awaitable<void> { co_await self->stop(); }(this));
 }
 
-// What was refused or broke on this peer's connections, by reason.
+// What was refused or broke on this peer's connections, and which chunks were not mixed, by reason.
 void Daemon::log_faults() const {
-  const auto counters = links_->counters();
-  std::string text;
+  const auto links = links_->counters();
+  std::string connections;
   for (std::size_t i = 0; i < transport::kLinkErrorKinds; ++i) {
-    if (counters.faults[i] == 0) continue;
-    if (!text.empty()) text += ", ";
-    text += std::string(name(static_cast<transport::LinkErrorKind>(i))) + " " +
-            std::to_string(counters.faults[i]);
+    if (links.faults[i] == 0) continue;
+    if (!connections.empty()) connections += ", ";
+    connections += std::string(name(static_cast<transport::LinkErrorKind>(i))) + " " +
+                   std::to_string(links.faults[i]);
   }
-  const auto refused = exchanger_->counters().chunks_refused;
-  if (refused > 0)
-    text += (text.empty() ? "" : ", ") + std::string("unusable chunks ") + std::to_string(refused);
-  if (!text.empty()) spdlog::info("connections refused or broken: {}", text);
+  if (!connections.empty()) spdlog::info("connections refused or broken: {}", connections);
+
+  PeerStatus::Exchanges exchanges;
+  if (mixer_) exchanges.count(mixer_->counters());
+  exchanges.half_applied_chunks = exchanger_->counters().half_applied_chunks;
+  if (const std::string lost = exchanges.losses(); !lost.empty()) spdlog::info("chunks refused or lost: {}", lost);
 }
 
 asio::awaitable<void> Daemon::stop() {

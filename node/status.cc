@@ -85,6 +85,27 @@ std::vector<MemberStatus> list_members(const gossip::Membership& membership, Ins
   return members;
 }
 
+void PeerStatus::Exchanges::count(const training::MixCounters& mixed) {
+  for (std::size_t i = 0; i < training::kMixFaults; ++i) {
+    std::string reason = training::name(static_cast<training::MixFault>(i));
+    std::replace(reason.begin(), reason.end(), ' ', '_');
+    if (mixed.refused[i] > 0) chunks_refused[reason] = mixed.refused[i];
+  }
+  chunks_overlapped = mixed.overlapped;
+  chunks_clipped = mixed.clipped;
+  lost_weight = mixed.lost_weight;
+}
+
+std::string PeerStatus::Exchanges::losses() const {
+  auto counts = chunks_refused;
+  if (half_applied_chunks > 0) counts["half_applied"] = half_applied_chunks;
+  std::string text;
+  for (const auto& [reason, count] : counts)
+    text += (text.empty() ? "" : ", ") + reason + " " + std::to_string(count);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
 std::string to_json(const PeerStatus& status) {
   return to_line({{"name", status.name},
                {"id", status.id},
@@ -110,7 +131,11 @@ std::string to_json(const PeerStatus& status) {
                  {"aborted", status.exchanges.aborted},
                  {"rejected", status.exchanges.rejected},
                  {"answered", status.exchanges.answered},
-                 {"half_applied_chunks", status.exchanges.half_applied_chunks}}},
+                 {"half_applied_chunks", status.exchanges.half_applied_chunks},
+                 {"chunks_refused", status.exchanges.chunks_refused},
+                 {"chunks_overlapped", status.exchanges.chunks_overlapped},
+                 {"chunks_clipped", status.exchanges.chunks_clipped},
+                 {"lost_weight", status.exchanges.lost_weight}}},
                {"bytes_sent", status.bytes_sent},
                {"bytes_received", status.bytes_received},
                {"links_open", status.links_open},
@@ -147,6 +172,10 @@ Result<PeerStatus> parse_status(const std::string& text) {
     exchanges.at("rejected").get_to(status.exchanges.rejected);
     exchanges.at("answered").get_to(status.exchanges.answered);
     exchanges.at("half_applied_chunks").get_to(status.exchanges.half_applied_chunks);
+    exchanges.at("chunks_refused").get_to(status.exchanges.chunks_refused);
+    exchanges.at("chunks_overlapped").get_to(status.exchanges.chunks_overlapped);
+    exchanges.at("chunks_clipped").get_to(status.exchanges.chunks_clipped);
+    exchanges.at("lost_weight").get_to(status.exchanges.lost_weight);
     object.at("bytes_sent").get_to(status.bytes_sent);
     object.at("bytes_received").get_to(status.bytes_received);
     object.at("links_open").get_to(status.links_open);

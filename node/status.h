@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "gossip/membership.h"
+#include "training/exchange/mixer.h"
 #include "wire/messages.h"
 
 namespace starling::node {
@@ -30,6 +32,13 @@ struct PeerStatus {
     std::uint64_t begun = 0, completed = 0, aborted = 0, rejected = 0;  // its own
     std::uint64_t answered = 0;                                         // of others
     std::uint64_t half_applied_chunks = 0;
+    std::map<std::string, std::uint64_t> chunks_refused;  // by reason, such as not_finite; those that occurred
+    std::uint64_t chunks_overlapped = 0, chunks_clipped = 0;
+    double lost_weight = 0;  // of push-sum, in replicas
+
+    void count(const training::MixCounters& mixed);
+    // "not finite 3, half applied 1": the chunks that were not mixed, for the log; empty where there are none.
+    std::string losses() const;
   } exchanges;
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t links_open = 0, bulk_links_open = 0;

@@ -81,8 +81,9 @@ struct Experiment {
   std::uint64_t chunk = 0;   // bytes of float32 in a frame; 0: as suits the link
   std::uint32_t window = 0;  // chunks sent and not yet answered; 0: as suits the link
 
-  Duration latency = std::chrono::microseconds(100);
-  double bandwidth = 1e9;  // bits per second
+  // Of links; unset: as they are between processes, 100 us and 1 Gbit/s in `simulate`.
+  std::optional<Duration> latency;
+  std::optional<double> bandwidth;  // bits per second
 
   std::vector<Fault> faults;
 

@@ -272,7 +272,8 @@ std::vector<Setting> make_settings() {
            &E::window, automatic([](std::string_view text) { return parse_whole(text, 1, 256); }),
            automatic_text([](std::uint64_t n) { return std::to_string(n); })),
 
-      make({"network.latency", "--latency", "TIME", "of every link, one way", text, of_peer}, &E::latency,
+      make({"network.latency", "--latency", "TIME", "of every link, one way; between processes, in addition to what it has", text,
+            of_peer}, &E::latency,
            parse_time, format_duration),
       make({"network.bandwidth", "--bandwidth", "RATE", "of every link, each way, for example 100Mbit/s",
             text, of_peer},

@@ -1,6 +1,7 @@
 #include "training/worker.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/check.h"
@@ -43,11 +44,38 @@ double Worker::compute(const float* parameters) {
 }
 
 void Worker::apply(models::Arena& arena) {
-  arena.sgd(gradient_, velocity_, step_);
+  if (workers_ == 0) return arena.sgd(gradient_, velocity_, step_);
+  follow(arena);
+  arena.sgd_along(gradient_, velocity_, step_);
+  ++steps_since_;
+}
+
+void Worker::follow_swarm(std::uint32_t workers) {
+  STARLING_CHECK(workers > 0);
+  workers_ = workers;
+  renew();
+}
+
+void Worker::follow(const models::Arena& arena) {
+  const std::uint64_t mixes = arena.mixes();
+  if (last_.empty()) {  // it begins here
+    last_.resize(arena.size());
+    arena.read(0, last_);
+  } else if (mixes != mixes_seen_ && steps_since_ > 0 && step_.learning_rate > 0) {
+    const auto k = static_cast<double>(steps_since_);
+    const double gain = 1 - std::pow(1 - kFollow, k);
+    arena.follow(velocity_, last_, static_cast<float>(1 - gain),
+                 static_cast<float>(gain / (k * static_cast<double>(workers_) * static_cast<double>(step_.learning_rate))));
+  } else {
+    return;
+  }
+  mixes_seen_ = mixes;
+  steps_since_ = 0;
 }
 
 void Worker::renew() {
   std::fill(velocity_.begin(), velocity_.end(), 0.0F);
+  last_.clear();
 }
 
 Evaluator::Evaluator(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,

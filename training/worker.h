@@ -35,6 +35,14 @@ class Worker {
   Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
          BatchSampler sampler, std::uint32_t batch_size, models::Arena::SgdStep step);
 
+  // From now on its momentum is the swarm's: quasi-global momentum (Lin et al., ICML 2021), for unlike data. The
+  // velocity m is fixed between mixes, each step goes along beta m + g; when the arena's mixes() have grown, after k
+  // steps, m follows where the replica went since the last time, mixing included:
+  //   mu_k = 1 - (1 - mu)^k,  m <- (1 - mu_k) m + mu_k (x_last - x) / (k eta).
+  // `workers`: so many share the replica, so many times further it goes. There is no Nesterov's variant of it.
+  void follow_swarm(std::uint32_t workers);
+  static constexpr double kFollow = 0.1;  // mu
+
   // Draws the next batch and computes its mean loss and gradient on `parameters` (arena_size() floats).
   double compute(const float* parameters);
   // Adds the update that the last compute() led to.
@@ -53,6 +61,11 @@ class Worker {
   std::vector<float> inputs_;
   std::vector<std::int32_t> labels_;
   std::vector<float> gradient_, velocity_;
+
+  void follow(const models::Arena& arena);
+  std::uint32_t workers_ = 0;  // that follow the swarm; 0: the momentum is this worker's own
+  std::uint64_t mixes_seen_ = 0, steps_since_ = 0;
+  std::vector<float> last_;  // the replica when mixes were last seen to grow; empty: not yet
 };
 
 // Accuracy and mean loss of some parameters on (the first `limit` samples of) a set; zeros for an empty one.

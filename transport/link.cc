@@ -5,6 +5,8 @@
 
 #include <asio/error.hpp>
 
+#include "transport/spawn.h"
+
 namespace starling::transport {
 namespace {
 
@@ -35,11 +37,17 @@ std::string_view name(LinkErrorKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-Link::Link(asio::any_io_executor executor, Address remote, std::shared_ptr<Traffic> total)
+Link::Link(asio::any_io_executor executor, Address remote, std::shared_ptr<Traffic> total,
+           std::shared_ptr<const LinkShape> shape)
     : executor_(std::move(executor)),
       remote_(std::move(remote)),
       total_(std::move(total)),
+      shape_(std::move(shape)),
       timer_(executor_) {}
+
+Link::~Link() {
+  if (delay_) delay_->close();
+}
 
 asio::awaitable<LinkResult<Frame>> Link::read() {
   if (failure_) co_return *failure_;
@@ -117,11 +125,48 @@ asio::awaitable<LinkStatus> Link::fill(MutableBytes wanted, MutableBytes spare, 
 
 asio::awaitable<LinkStatus> Link::write(Bytes head, Bytes body) {
   if (failure_) co_return *failure_;
-  const LinkStatus written = co_await transmit(head, body);
-  if (!written.ok()) co_return fail(written.error());
+  // Whoever has taken the slow way once stays on it, or bytes would overtake others.
+  if (delay_ || !shape_->plain()) {
+    const LinkStatus taken = co_await write_shaped(head, body);
+    if (!taken.ok()) co_return taken;
+  } else {
+    const LinkStatus written = co_await transmit(head, body);
+    if (!written.ok()) co_return fail(written.error());
+  }
   traffic_.sent += head.size() + body.size();
   total_->sent += head.size() + body.size();
   co_return Done{};
+}
+
+asio::awaitable<LinkStatus> Link::write_shaped(Bytes head, Bytes body) {
+  if (!delay_) {
+    delay_ = std::make_shared<DelayLine>(executor_);
+    spawn(executor_, carry(weak_from_this(), delay_));
+  }
+  const auto line = delay_;
+  for (const Bytes part : {head, body}) {
+    const bool taken = co_await line->put(line, *shape_, part);
+    if (failure_) co_return *failure_;
+    if (!taken) co_return LinkError{{"this end closed the connection"}, LinkErrorKind::closed};
+  }
+  co_return Done{};
+}
+
+// What has come through the line goes out. Keeps no link alive that nobody uses.
+asio::awaitable<void> Link::carry(std::weak_ptr<Link> weak, std::shared_ptr<DelayLine> line) {
+  for (;;) {
+    const auto bytes = co_await line->take(line);
+    const auto link = weak.lock();
+    if (bytes.empty() || !link || link->failure_) co_return;
+    link->carrying_ = true;
+    const LinkStatus written = co_await link->transmit(bytes, {});
+    link->carrying_ = false;
+    if (!written.ok()) {
+      static_cast<void>(link->fail(written.error()));
+      co_return;
+    }
+    if (link->finishing_ && line->empty() && !link->failure_) link->shut_write();
+  }
 }
 
 asio::awaitable<void> Link::drain(std::size_t at_most) {
@@ -133,7 +178,9 @@ asio::awaitable<void> Link::drain(std::size_t at_most) {
 }
 
 void Link::finish() {
-  if (!failure_) shut_write();
+  if (failure_) return;
+  finishing_ = true;
+  if (!delay_ || (delay_->empty() && !carrying_)) shut_write();
 }
 
 void Link::close() {
@@ -191,6 +238,7 @@ LinkError Link::fail(const LinkError& error) {
   if (!failure_) {
     failure_ = error;
     timer_.cancel();
+    if (delay_) delay_->close();
     shut();
   }
   return *failure_;

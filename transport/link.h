@@ -25,6 +25,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "transport/shaped.h"
 #include "wire/frame.h"
 
 namespace starling::transport {
@@ -70,7 +71,7 @@ struct Traffic {  // bytes, headers included
 
 class Link : public std::enable_shared_from_this<Link> {
  public:
-  virtual ~Link() = default;
+  virtual ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
@@ -85,6 +86,10 @@ class Link : public std::enable_shared_from_this<Link> {
   // Ends this end's direction: the remote reads closed_by_peer behind all that was written, and may itself
   // still write. REQUIRES: no write under way.
   void finish();
+
+  // Whether the remote is known to have ended its direction, or the connection to be broken, though what came
+  // before may not have been read yet. Asks without waiting.
+  bool hung_up() const { return failure_ || read_failure_ || remote_ended(); }
 
   // Reads and drops what still comes, until the remote ends its direction, at most so many bytes: closing a
   // connection with unread bytes would take back what was just written.
@@ -109,8 +114,9 @@ class Link : public std::enable_shared_from_this<Link> {
   const asio::any_io_executor& executor() const { return executor_; }
 
  protected:
-  // `total` is the transport's own tally over all its links.
-  Link(asio::any_io_executor executor, Address remote, std::shared_ptr<Traffic> total);
+  // `total` is the transport's own tally over all its links, `shape` what they are all to be like.
+  Link(asio::any_io_executor executor, Address remote, std::shared_ptr<Traffic> total,
+       std::shared_ptr<const LinkShape> shape);
 
   // Moves bytes; the Link above turns what goes wrong into the first error if there is none yet.
   // Fills `wanted` completely, and `spare` as far as more has arrived already; returns how many bytes it
@@ -118,6 +124,7 @@ class Link : public std::enable_shared_from_this<Link> {
   virtual asio::awaitable<LinkResult<std::size_t>> receive(MutableBytes wanted, MutableBytes spare) = 0;
   virtual asio::awaitable<LinkStatus> transmit(Bytes head, Bytes body) = 0;
   virtual void shut_write() = 0;
+  virtual bool remote_ended() const = 0;
   virtual void shut() = 0;
 
  private:
@@ -127,6 +134,8 @@ class Link : public std::enable_shared_from_this<Link> {
 
   asio::awaitable<LinkStatus> fill(MutableBytes wanted, MutableBytes spare, std::size_t& placed,
                                    bool frame_begun);
+  asio::awaitable<LinkStatus> write_shaped(Bytes head, Bytes body);
+  static asio::awaitable<void> carry(std::weak_ptr<Link> link, std::shared_ptr<DelayLine> line);
   void reserve(std::size_t bytes);
   LinkError fail(LinkErrorKind kind, std::string sentence);
   LinkError fail(const LinkError& error);
@@ -140,6 +149,10 @@ class Link : public std::enable_shared_from_this<Link> {
   Traffic traffic_;
   std::optional<LinkError> failure_;       // the link is closed
   std::optional<LinkError> read_failure_;  // nothing more can be read, the link is not closed yet
+  std::shared_ptr<const LinkShape> shape_;
+  std::shared_ptr<DelayLine> delay_;  // from the first write on a shaped link on
+  bool carrying_ = false;             // bytes have arrived at its end and are being transmitted
+  bool finishing_ = false;            // what lies in it is the last
   std::size_t body_bytes_max_ = wire::kChunkBodyBytesMax;
 
   std::unique_ptr<std::byte[], AlignedDelete> buffer_;  // one frame, header first

@@ -64,8 +64,8 @@ LinkError cut_error() {
 class MemoryLink final : public Link {
  public:
   MemoryLink(asio::any_io_executor executor, Address remote, std::shared_ptr<Traffic> total,
-             std::shared_ptr<Pipe> in, std::shared_ptr<Pipe> out)
-      : Link(std::move(executor), std::move(remote), std::move(total)),
+             std::shared_ptr<const LinkShape> shape, std::shared_ptr<Pipe> in, std::shared_ptr<Pipe> out)
+      : Link(std::move(executor), std::move(remote), std::move(total), std::move(shape)),
         in_(std::move(in)),
         out_(std::move(out)) {}
   ~MemoryLink() override { hang_up(); }
@@ -118,6 +118,8 @@ class MemoryLink final : public Link {
     co_return Done{};
   }
 
+  bool remote_ended() const override { return in_->ended || in_->broken; }
+
   void shut_write() override {
     if (out_->swallows) return;
     out_->ended = true;
@@ -154,14 +156,15 @@ class MemoryListener final : public Listener {
   }
 
   // The dialler's end; the other one is handed to the listener's owner from the executor.
-  LinkPtr connect(const asio::any_io_executor& executor, const std::shared_ptr<Traffic>& dialler_total) {
+  LinkPtr connect(const asio::any_io_executor& executor, const std::shared_ptr<Traffic>& dialler_total,
+                  const std::shared_ptr<const LinkShape>& dialler_shape) {
     const auto there = std::make_shared<Pipe>(executor);
     const auto back = std::make_shared<Pipe>(executor);
     MemoryNetwork::Place& place = network_.places_[address_];
     there->allowance = back->allowance = std::exchange(place.cut_after, SIZE_MAX);
     const Address dialler{"memory", network_.next_port_++};
-    auto near = std::make_shared<MemoryLink>(executor, address_, dialler_total, back, there);
-    auto far = std::make_shared<MemoryLink>(executor, dialler, total, there, back);
+    auto near = std::make_shared<MemoryLink>(executor, address_, dialler_total, dialler_shape, back, there);
+    auto far = std::make_shared<MemoryLink>(executor, dialler, total, shape, there, back);
     std::erase_if(place.links, [](const auto& link) { return link.expired(); });
     place.links.push_back(near);
     asio::post(executor, [accept = accept_, far = std::move(far)] {
@@ -171,6 +174,7 @@ class MemoryListener final : public Listener {
   }
 
   std::shared_ptr<Traffic> total;
+  std::shared_ptr<const LinkShape> shape;
 
  private:
   MemoryNetwork& network_;
@@ -213,6 +217,7 @@ Result<std::unique_ptr<Listener>> MemoryTransport::listen(const Address& at, Acc
   }
   auto listener = std::make_unique<MemoryListener>(network_, address, std::move(accept));
   listener->total = traffic_;
+  listener->shape = shape_;
   return std::unique_ptr<Listener>(std::move(listener));
 }
 
@@ -232,7 +237,7 @@ asio::awaitable<LinkResult<LinkPtr>> MemoryTransport::dial(Address to, Duration 
     co_return LinkError{{"cannot reach " + to_string(to) + ": Connection refused"},
                         LinkErrorKind::unreachable};
   }
-  co_return listener->connect(executor_, traffic_);
+  co_return listener->connect(executor_, traffic_, shape_);
 }
 
 }  // namespace starling::transport

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -46,8 +47,8 @@ LinkError broken(const asio::error_code& error) {
 class TcpLink final : public Link {
  public:
   TcpLink(tcp::socket socket, const tcp::endpoint& remote, const TcpOptions& options,
-          std::shared_ptr<Traffic> total)
-      : Link(socket.get_executor(), to_address(remote), std::move(total)),
+          std::shared_ptr<Traffic> total, std::shared_ptr<const LinkShape> shape)
+      : Link(socket.get_executor(), to_address(remote), std::move(total), std::move(shape)),
         socket_(std::move(socket)),
         bytes_per_call_(options.bytes_per_call) {
     asio::error_code ignored;  // a link works without any of these
@@ -79,6 +80,11 @@ class TcpLink final : public Link {
     co_await asio::async_write(socket_, buffers, all, asio::redirect_error(asio::use_awaitable, error));
     if (error) co_return broken(error);
     co_return Done{};
+  }
+
+  bool remote_ended() const override {
+    pollfd asked{const_cast<tcp::socket&>(socket_).native_handle(), POLLRDHUP, 0};
+    return ::poll(&asked, 1, 0) > 0 && (asked.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
   }
 
   void shut_write() override {
@@ -114,9 +120,10 @@ class TcpLink final : public Link {
 class TcpListener final : public Listener {
  public:
   TcpListener(tcp::acceptor acceptor, Address address, Transport::Accept accept, const TcpOptions& options,
-              std::shared_ptr<Traffic> total)
+              std::shared_ptr<Traffic> total, std::shared_ptr<const LinkShape> shape)
       : address_(std::move(address)),
-        state_(std::make_shared<State>(std::move(acceptor), std::move(accept), options, std::move(total))) {
+        state_(std::make_shared<State>(std::move(acceptor), std::move(accept), options, std::move(total),
+                                       std::move(shape))) {
     state_->next();
   }
   ~TcpListener() override { close(); }
@@ -127,12 +134,14 @@ class TcpListener final : public Listener {
  private:
   // Outlives the listener while the executor still holds an accept of it.
   struct State : std::enable_shared_from_this<State> {
-    State(tcp::acceptor a, Transport::Accept callback, const TcpOptions& o, std::shared_ptr<Traffic> t)
+    State(tcp::acceptor a, Transport::Accept callback, const TcpOptions& o, std::shared_ptr<Traffic> t,
+          std::shared_ptr<const LinkShape> s)
         : acceptor(std::move(a)),
           pause(acceptor.get_executor()),
           accept(std::move(callback)),
           options(o),
-          total(std::move(t)) {}
+          total(std::move(t)),
+          shape(std::move(s)) {}
 
     void next() {
       acceptor.async_accept([self = shared_from_this()](const asio::error_code& error, tcp::socket socket) {
@@ -144,7 +153,7 @@ class TcpListener final : public Listener {
         asio::error_code gone;
         const tcp::endpoint remote = socket.remote_endpoint(gone);
         if (!gone)
-          self->accept(std::make_shared<TcpLink>(std::move(socket), remote, self->options, self->total));
+          self->accept(std::make_shared<TcpLink>(std::move(socket), remote, self->options, self->total, self->shape));
         if (!self->closed) self->next();
       });
     }
@@ -169,6 +178,7 @@ class TcpListener final : public Listener {
     Transport::Accept accept;
     TcpOptions options;
     std::shared_ptr<Traffic> total;
+    std::shared_ptr<const LinkShape> shape;
     bool closed = false;
   };
 
@@ -239,7 +249,7 @@ Result<std::unique_ptr<Listener>> TcpTransport::listen(const Address& at, Accept
   if (error) return refuse(error);
   const Address true_address{at.host, local.port()};
   return std::unique_ptr<Listener>(std::make_unique<TcpListener>(std::move(acceptor), true_address,
-                                                                 std::move(accept), options_, traffic_));
+                                                                 std::move(accept), options_, traffic_, shape_));
 }
 
 asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_most) {
@@ -278,7 +288,7 @@ asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_
     dial->socket.async_connect(endpoint, [dial](const asio::error_code& error) { dial->report(error); });
     const bool answered = co_await dial->wait();
     if (answered && !dial->error) {
-      LinkPtr link = std::make_shared<TcpLink>(std::move(dial->socket), endpoint, options_, traffic_);
+      LinkPtr link = std::make_shared<TcpLink>(std::move(dial->socket), endpoint, options_, traffic_, shape_);
       co_return link;
     }
     why = answered ? dial->error.message() : "no answer in time";

@@ -47,6 +47,12 @@ class Transport {
 
   // Bytes of all links it ever made.
   virtual const Traffic& traffic() const = 0;
+
+  // From now on what all its links send, the old ones' and the new ones', travels like this.
+  void shape_links(const LinkShape& shape) { *shape_ = shape; }
+
+ protected:
+  std::shared_ptr<LinkShape> shape_ = std::make_shared<LinkShape>();
 };
 
 }  // namespace starling::transport

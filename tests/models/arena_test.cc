@@ -2,7 +2,9 @@
 // threads.
 #include "models/arena.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -92,49 +94,41 @@ TEST_CASE("Mixing moves by the weighted difference of the two vectors that trave
       [&](std::size_t i, float x) { return x + 0.3 * (theirs[i] - mine[i]); });
 }
 
-TEST_CASE("Swap-and-mix lends out what it mixed with", "[arena]") {
+TEST_CASE("Mixing at places is mixing there, and says what is there afterwards", "[arena]") {
   Random random(34);
-  const std::vector<float> theirs = draw(random, 100);
-  std::vector<float> own(100);
-  check_pass(
-      [&](Arena& arena, std::size_t at, std::size_t n) {
-        std::vector<float> before(n);
-        arena.read(at, before);
-        arena.swap_and_mix(at, std::span(theirs).first(n), 0.3F, std::span(own).first(n));
-        REQUIRE(std::vector<float>(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(n)) == before);
-      },
-      [&](std::size_t i, float x) { return x + 0.3 * (theirs[i] - x); });
-}
-
-TEST_CASE("Two arenas that mix with each other's answer keep their sum", "[arena]") {
-  Random random(35);
-  const std::vector<float> a0 = draw(random, 77), b0 = draw(random, 77);
-  Arena a(77), b(77);
-  a.write(0, a0);
-  b.write(0, b0);
-  std::vector<float> lent_by_b(77);
-  b.swap_and_mix(0, a0, 0.4F, lent_by_b);
-  a.mix(0, lent_by_b, a0, 0.4F);
-  const std::vector<float> a1 = contents(a), b1 = contents(b);
-  for (std::size_t i = 0; i < 77; ++i) {
-    REQUIRE(close(a1[i] + b1[i], static_cast<double>(a0[i]) + b0[i]));
-    REQUIRE(close(a1[i], a0[i] + 0.4 * (b0[i] - a0[i])));
+  Arena arena(100);
+  const std::vector<float> before = draw(random, 100), theirs = draw(random, 3), own = draw(random, 3);
+  arena.write(0, before);
+  const std::vector<std::uint32_t> places = {0, 7, 69};
+  std::vector<float> mixed(3);
+  arena.mix_at(30, places, theirs, own, 0.3F, mixed);
+  const auto after = contents(arena);
+  for (std::size_t i = 0; i < 100; ++i) {
+    const auto at = std::find(places.begin(), places.end(), i - 30) - places.begin();
+    const bool mixes = i >= 30 && at < 3;
+    const auto k = static_cast<std::size_t>(mixes ? at : 0);
+    REQUIRE(close(after[i], static_cast<float>(before[i] + (mixes ? 0.3 * (theirs[k] - own[k]) : 0.0))));
+    if (mixes) REQUIRE(mixed[k] == after[i]);
   }
 }
 
-TEST_CASE("A peer that has lent half answers with twice what it has, less what it lent", "[arena]") {
-  Random random(36);
-  const std::vector<float> theirs = draw(random, 100), lent = draw(random, 100);
-  std::vector<float> own(100);
-  check_pass(
-      [&](Arena& arena, std::size_t at, std::size_t n) {
-        std::vector<float> before(n);
-        arena.read(at, before);
-        const std::span<const float> t(theirs), l(lent);
-        arena.swap_and_mix_free_half(at, t.first(n), l.first(n), 0.25F, std::span(own).first(n));
-        for (std::size_t i = 0; i < n; ++i) REQUIRE(close(own[i], 2.0 * before[i] - lent[i]));
-      },
-      [&](std::size_t i, float x) { return x + 0.25 * (theirs[i] - (2.0 * x - lent[i])); });
+TEST_CASE("A step along a velocity leaves it, and following turns it to where the arena went", "[arena]") {
+  Random random(35);
+  constexpr std::size_t n = 77;
+  Arena arena(n);
+  const std::vector<float> start = draw(random, n), gradient = draw(random, n), velocity = draw(random, n);
+  arena.write(0, start);
+  arena.sgd_along(gradient, velocity, {.learning_rate = 0.1F, .momentum = 0.9F, .weight_decay = 0.01F});
+  const auto after = contents(arena);
+  auto followed = velocity, last = start;
+  arena.follow(followed, last, 0.75F, 2.0F);
+  for (std::size_t i = 0; i < n; ++i) {
+    const double g = static_cast<double>(gradient[i]) + 0.01 * static_cast<double>(start[i]);
+    REQUIRE(close(after[i], static_cast<float>(start[i] - 0.1 * (0.9 * velocity[i] + g))));
+    REQUIRE(close(followed[i], static_cast<float>(0.75 * velocity[i] + 2.0 * (start[i] - after[i]))));
+  }
+  REQUIRE(last == after);
+  REQUIRE(contents(arena) == after);
 }
 
 TEST_CASE("The fused SGD pass is momentum, weight decay and Nesterov's look-ahead by their formulas",
@@ -201,12 +195,18 @@ TEST_CASE("Every pass may race with every other, and a float is never torn", "[a
                                                     arena.add(0, zero);
                                                   },
                                                   [&] {
-                                                    std::vector<float> own(kSize);
-                                                    arena.swap_and_mix(0, one, 0.5F, own);
+                                                    const std::vector<std::uint32_t> places{0, 5, 999};
+                                                    std::vector<float> mixed(3);
+                                                    const auto some = std::span(one).first(3);
+                                                    arena.mix_at(0, places, some, some, 0.5F, mixed);
                                                   },
                                                   [&] {
-                                                    std::vector<float> own(kSize);
-                                                    arena.swap_and_mix_free_half(0, one, one, 0.5F, own);
+                                                    const std::vector<float> zero(kSize, 0.0F);
+                                                    arena.sgd_along(zero, zero, {0.1F, 0.9F});
+                                                  },
+                                                  [&] {
+                                                    std::vector<float> velocity(kSize, 0.0F), last(kSize, 1.0F);
+                                                    arena.follow(velocity, last, 0.5F, 1.0F);
                                                   },
                                                   [&] { arena.mix(0, one, one, 0.5F); },
                                                   [&] {

@@ -61,7 +61,7 @@ class Flight {
   }
   std::uint64_t overlapped() const {
     std::uint64_t sum = 0;
-    for (const auto& bird : birds_) sum += bird->counters().chunks_overlapped;
+    for (const auto& bird : birds_) sum += bird->mixer->counters().overlapped;
     return sum;
   }
 
@@ -196,13 +196,13 @@ TEST_CASE("exchanges without workers bring all replicas together and keep their 
 }
 
 TEST_CASE("with plain adds and a step's arithmetic between them next to no update is lost") {
-  constexpr std::size_t kBirds = 3, kFloats = 4 * training::kDefaultChunkFloats;  // about LeNet's
+  constexpr std::size_t kBirds = 3, kFloats = 4 * training::kDefaultCellFloats;  // about LeNet's
   constexpr int kAdds = 50;
   World world(Kind::tcp);
   std::vector<std::unique_ptr<Bird>> birds;
   for (std::size_t b = 0; b < kBirds; ++b) {
     birds.push_back(std::make_unique<Bird>(world, b + 1));
-    birds[b]->attach(kFloats, training::kDefaultChunkFloats);
+    birds[b]->attach(kFloats, training::kDefaultCellFloats);
   }
   const std::vector<float> ones(kFloats, 1.0f);
   std::atomic<std::size_t> working{kBirds};

@@ -16,7 +16,6 @@ using wire::RefusalReason;
 
 constexpr std::size_t kFloats = 1'050, kChunk = 100;  // eleven chunks, the last one shorter
 constexpr std::size_t kChunks = 11;
-constexpr std::size_t kWindow = training::kDefaultWindow;
 constexpr int kTries = 200;
 
 const std::vector<float> kA = random_floats(kFloats, 1), kB = random_floats(kFloats, 2);
@@ -45,7 +44,7 @@ bool near(const std::vector<float>& x, const std::vector<float>& y) {
 
 // Two peers with different parameters.
 struct Two {
-  explicit Two(Kind kind, ExchangerOptions options = {})
+  explicit Two(Kind kind, ExchangerOptions options = steady())
       : world(kind), a(world, 1, options), b(world, 2, options) {
     a.attach(kA, kChunk);
     b.attach(kB, kChunk);
@@ -59,7 +58,7 @@ struct Two {
 void require_well(World& world, Bird& bird, int tries = 1) {
   Bird other(world, 99);
   other.attach(random_floats(kFloats, 9), kChunk);
-  const auto overlapped = bird.counters().chunks_overlapped;
+  const auto overlapped = bird.mixer->counters().overlapped;
   const auto completes = [&](Bird& from, Bird& to) {
     for (int i = 0; i < tries; ++i) {
       if (exchange(world, from, to) == Outcome::completed) return true;
@@ -68,7 +67,7 @@ void require_well(World& world, Bird& bird, int tries = 1) {
   };
   REQUIRE(completes(other, bird));
   REQUIRE(near(bird.values(), other.values()));
-  REQUIRE(bird.counters().chunks_overlapped == overlapped);
+  REQUIRE(bird.mixer->counters().overlapped == overlapped);
   other.arena->write(0, kA);
   REQUIRE(completes(bird, other));
   REQUIRE(near(bird.values(), other.values()));
@@ -90,7 +89,7 @@ TEST_CASE("an exchange leaves both replicas at their mean, and the next one take
     REQUIRE(two.a.counters().half_applied_chunks == 0);
     REQUIRE(two.world.until([&] { return two.b.answers_ended == 6; }));
     REQUIRE(two.b.answers_completed == 6);
-    REQUIRE(two.b.counters().chunks_answered == 6 * kChunks);
+    REQUIRE(two.b.mixer->counters().answered == 6 * kChunks);
   }
 }
 
@@ -207,7 +206,7 @@ TEST_CASE("an exchange that is aborted while it is dialled never begins") {
 }
 
 TEST_CASE("a partner that falls silent is given up after the stall limit, on either side") {
-  ExchangerOptions options;
+  ExchangerOptions options = steady();
   options.stall = std::chrono::milliseconds(30);
   World world(Kind::tcp);
   Bird a(world, 1, options);
@@ -333,7 +332,7 @@ TEST_CASE(
         a.attach(x, kLarge);
         b.attach(y, kLarge);
         a.begin(b);
-        REQUIRE(world.until([&] { return b.counters().chunks_answered >= after; }));
+        REQUIRE(world.until([&] { return b.mixer->counters().answered >= after; }));
         Bird& survivor = initiator_dies ? b : a;
         (initiator_dies ? a : b).die();
         if (initiator_dies) {
@@ -370,7 +369,7 @@ TEST_CASE("a connection that the remote closed while it was idle is replaced, no
     // The news comes before the next exchange: the connection leaves the pool at once.
     b->die();
     REQUIRE(world.until([&] { return a.exchanger->idle() == 0; }));
-    b = std::make_unique<Bird>(world, 2, ExchangerOptions{}, at);
+    b = std::make_unique<Bird>(world, 2, steady(), at);
     b->attach(kB, kChunk);
     REQUIRE(exchange(world, a, *b) == Outcome::completed);
     REQUIRE(a.counters().redials == 0);
@@ -381,7 +380,7 @@ TEST_CASE("a connection that the remote closed while it was idle is replaced, no
     a.begin(*b);
     REQUIRE(world.until([&] { return a.exchanger->idle() == 0; }));
     b->die();
-    b = std::make_unique<Bird>(world, 2, ExchangerOptions{}, at);
+    b = std::make_unique<Bird>(world, 2, steady(), at);
     b->attach(kB, kChunk);
     REQUIRE(world.until([&] { return a.ended.size() == 3; }));
     REQUIRE(a.ended.back().outcome == Outcome::completed);
@@ -398,7 +397,7 @@ TEST_CASE("a connection that the remote closed while it was idle is replaced, no
 }
 
 TEST_CASE("the pool keeps a few connections, each for a while") {
-  ExchangerOptions options;
+  ExchangerOptions options = steady();
   options.idle_max = 3;
   World world(Kind::tcp);
   SECTION("the least recently used one goes first") {
@@ -565,7 +564,7 @@ TEST_CASE("chunks of no exchange, of an ended one and of another kind are read a
   REQUIRE(reply->chunk.weight == 0.5f);
   REQUIRE(floats_of(*reply) == chunk_of(kB, 0));
   REQUIRE(b.answers_ended == 1);
-  REQUIRE(b.counters().chunks_answered == 1);
+  REQUIRE(b.mixer->counters().answered == 1);
 }
 
 TEST_CASE("a responder that answers what was not asked is aborted without a trace in the arena") {
@@ -593,14 +592,14 @@ TEST_CASE("a responder that answers what was not asked is aborted without a trac
     REQUIRE(evil.say(head_of(ChunkKind::offer, 0), chunk_of(kB, 0)));
   }
   SECTION("a refusal of another exchange") {
-    REQUIRE(evil.say(wire::ExchangeRefusal{7, RefusalReason::busy}));
+    REQUIRE(evil.say(wire::ExchangeRefusal{7, RefusalReason::busy, 0}));
   }
   SECTION("a message that does not belong here") {
     REQUIRE(evil.say(wire::Ping{}));
   }
   SECTION("a half exchange, then a refusal") {
     REQUIRE(evil.say(head_of(ChunkKind::reply, 0, 1, 0.0f), chunk_of(kB, 0)));
-    REQUIRE(evil.say(wire::ExchangeRefusal{1, RefusalReason::busy}));
+    REQUIRE(evil.say(wire::ExchangeRefusal{1, RefusalReason::busy, 0}));
   }
   REQUIRE(world.until([&] { return a.ended.size() == 1; }));
   REQUIRE(a.ended.back().outcome == Outcome::aborted);
@@ -644,7 +643,7 @@ TEST_CASE("a frame that claims more bytes than the protocol allows is refused be
 }
 
 TEST_CASE("a remote that asks without end and reads nothing is cut off, and little was kept for it") {
-  ExchangerOptions options;
+  ExchangerOptions options = steady();
   options.stall = std::chrono::milliseconds(50);
   World world(Kind::memory);
   Bird b(world, 2, options);
@@ -681,7 +680,7 @@ TEST_CASE("a remote that asks without end and reads nothing is cut off, and litt
 }
 
 TEST_CASE("of too many inbound connections the oldest idle ones go, and busy ones stay") {
-  ExchangerOptions options;
+  ExchangerOptions options = steady();
   options.servers_max = 4;
   World world(Kind::tcp);
   Bird b(world, 2, options);
@@ -744,7 +743,7 @@ TEST_CASE("a copy from a peer that has nothing to give, or nobody, is lost with 
     REQUIRE(why.find(to_string(address)) != std::string::npos);
     return why;
   };
-  REQUIRE(lost(empty.id, empty.address).find("no parameters yet") != std::string::npos);
+  REQUIRE(lost(empty.id, empty.address).find("no parameters to give") != std::string::npos);
   REQUIRE(lost(other.id, other.address).find("another layout") != std::string::npos);
   REQUIRE(lost(PeerId{55}, empty.address).find("another peer") != std::string::npos);
   REQUIRE(lost(PeerId{4}, gone).find("cannot reach") != std::string::npos);
@@ -898,7 +897,7 @@ TEST_CASE("a donor given up at whatever moment leaves the next one a clean field
 
 TEST_CASE("a donor serves a few joiners at once, sends the others on, and exchanges meanwhile") {
   constexpr std::size_t kMany = 600'000, kLarge = 10'000;  // more than a connection holds
-  ExchangerOptions options;
+  ExchangerOptions options = steady();
   options.donations_max = 3;
   World world(Kind::memory);
   Bird donor(world, 1, options), partner(world, 2);

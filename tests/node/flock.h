@@ -18,6 +18,7 @@
 #include "node/exchanger.h"
 #include "tests/catch.h"
 #include "tests/transport/world.h"
+#include "training/exchange/make.h"
 #include "transport/link_table.h"
 #include "transport/message_io.h"
 
@@ -25,10 +26,19 @@ namespace starling::node::testing {
 
 using transport::LinkPtr;
 using transport::testing::Kind;
-using Loss = training::PairwiseMixer::Loss;
+enum class Loss : std::uint8_t { tolerated, exact };  // of a concurrent atomic_add
 using Decision = std::pair<bool, wire::RefusalReason>;
 
 inline constexpr std::uint64_t kFingerprint = 7;
+inline constexpr std::size_t kWindow = 3;
+
+// Chunks of one cell, and so many of them on their way.
+inline ExchangerOptions steady() {
+  ExchangerOptions options;
+  options.chunk_cells = 1;
+  options.window = kWindow;
+  return options;
+}
 
 // Transports outlive everything that runs on the loop.
 struct World : transport::testing::World {
@@ -53,9 +63,10 @@ class Bird {
   struct Ended {
     std::uint64_t exchange;
     gossip::Outcome outcome;
+    std::uint64_t round;
   };
 
-  Bird(World& world, std::uint64_t number, ExchangerOptions options = {},
+  Bird(World& world, std::uint64_t number, ExchangerOptions options = steady(),
        const Address& at = transport::testing::anywhere()) {
     wire::Hello self;
     self.swarm = "flock";
@@ -74,15 +85,19 @@ class Bird {
     links->set_hello(self);
 
     ExchangerEvents events;
-    events.on_ended = [this](std::uint64_t exchange, gossip::Outcome outcome) {
-      ended.push_back({exchange, outcome});
+    events.on_ended = [this](std::uint64_t exchange, gossip::Outcome outcome, std::uint64_t round) {
+      ended.push_back({exchange, outcome, round});
       if (on_ended) on_ended();
     };
-    events.on_offered = [this](PeerId from, std::uint64_t exchange) {
+    events.on_advanced = [this](std::uint64_t, std::uint64_t cells) { advanced.push_back(cells); };
+    events.on_diverged = [this] { ++diverged; };
+    events.on_offered = [this](PeerId from, std::uint64_t exchange, std::uint64_t round) {
       ++offered;
+      rounds_offered.push_back(round);
+      if (undecided) return undecided(from, exchange);
       const auto [accept, reason] = decide ? decide() : Decision{true, {}};
       accepted += accept;
-      exchanger->answer(from, exchange, accept, reason);
+      exchanger->answer({from, exchange, accept, reason, terms});
     };
     events.on_answer_ended = [this](PeerId, std::uint64_t, bool completed, bool poisoned) {
       ++answers_ended;
@@ -102,13 +117,21 @@ class Bird {
     exchanger = std::make_unique<Exchanger>(world.executor(), *links, std::move(events), options);
   }
 
-  void attach(std::size_t floats, std::size_t chunk, Loss loss = Loss::tolerated,
+  // Cells of `cell` floats.
+  void attach(std::size_t floats, std::size_t cell, Loss loss = Loss::tolerated,
               std::uint64_t fingerprint = kFingerprint) {
-    arena = std::make_unique<models::Arena>(floats);
-    exchanger->attach(*arena, fingerprint, chunk, loss);
+    training::MixOptions mix;
+    mix.cell_floats = cell;
+    mix.exact = loss == Loss::exact;
+    attach(floats, mix, fingerprint);
   }
-  void attach(const std::vector<float>& values, std::size_t chunk, std::uint64_t fingerprint = kFingerprint) {
-    attach(values.size(), chunk, Loss::tolerated, fingerprint);
+  void attach(std::size_t floats, const training::MixOptions& mix, std::uint64_t fingerprint = kFingerprint) {
+    arena = std::make_unique<models::Arena>(floats);
+    mixer = training::make_mixer(*arena, mix);
+    exchanger->attach(*arena, fingerprint, *mixer);
+  }
+  void attach(const std::vector<float>& values, std::size_t cell, std::uint64_t fingerprint = kFingerprint) {
+    attach(values.size(), cell, Loss::tolerated, fingerprint);
     arena->write(0, values);
   }
 
@@ -117,7 +140,7 @@ class Bird {
     arena->read(0, x);
     return x;
   }
-  void begin(const Bird& partner) { exchanger->begin(++last_exchange, partner.id, partner.address); }
+  void begin(const Bird& partner) { exchanger->begin(++last_exchange, partner.id, partner.address, terms); }
   const ExchangerCounters& counters() const { return exchanger->counters(); }
 
   // The peer's process ends.
@@ -130,13 +153,18 @@ class Bird {
   Address address;
   std::unique_ptr<transport::LinkTable> links;
   std::unique_ptr<models::Arena> arena;
+  std::unique_ptr<training::Mixer> mixer;
   std::unique_ptr<Exchanger> exchanger;
 
   std::function<Decision()> decide;
+  std::function<void(PeerId from, std::uint64_t exchange)> undecided;  // instead: the test answers later
+  gossip::Terms terms;  // of all its exchanges
   std::function<void()> on_ended, on_advance, on_state_lost;
   std::uint64_t last_exchange = 0;
   std::vector<Ended> ended;
   int offered = 0, accepted = 0, answers_ended = 0, answers_completed = 0, answers_poisoned = 0;
+  int diverged = 0;
+  std::vector<std::uint64_t> rounds_offered, advanced;
   int states_arrived = 0, states_poisoned = 0;
   std::vector<std::string> states_lost;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> advances;
@@ -208,7 +236,7 @@ class Stranger {
   }
 
   wire::ExchangeOffer offer(const Bird& bird, std::size_t chunk, std::uint64_t exchange = 1) const {
-    return {exchange, kFingerprint, bird.arena->size(), static_cast<std::uint32_t>(chunk)};
+    return {exchange, kFingerprint, bird.arena->size(), static_cast<std::uint32_t>(chunk), 0};
   }
 
   World& world;

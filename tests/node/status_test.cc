@@ -12,6 +12,8 @@ TEST_CASE("a peer's status reads back from its JSON, which is one line") {
   status.samples = std::uint64_t{1} << 60;
   status.loss = 0.25;
   status.exchanges.half_applied_chunks = 7;
+  status.exchanges.chunks_refused = {{"far_off", 2}, {"not_finite", 3}};
+  status.exchanges.lost_weight = 0.5;
   const std::string text = to_json(status);
   CHECK(text.find('\n') == text.size() - 1);
   const auto read = parse_status(text);
@@ -20,11 +22,27 @@ TEST_CASE("a peer's status reads back from its JSON, which is one line") {
   CHECK(read->samples == status.samples);
   CHECK(read->loss == 0.25);
   CHECK(read->exchanges.half_applied_chunks == 7);
+  CHECK(read->exchanges.chunks_refused == status.exchanges.chunks_refused);
+  CHECK(read->exchanges.lost_weight == 0.5);
   CHECK(to_json(*read) == text);
 
   status.loss.reset();
   CHECK(to_json(status).find("\"loss\":null") != std::string::npos);
   CHECK_FALSE(parse_status(to_json(status))->loss.has_value());
+}
+
+TEST_CASE("what was refused or lost is counted by reason, and told in one line") {
+  training::MixCounters mixed;
+  mixed.refused[static_cast<std::size_t>(training::MixFault::not_finite)] = 3;
+  mixed.refused[static_cast<std::size_t>(training::MixFault::far_off)] = 1;
+  mixed.overlapped = 5;
+  PeerStatus::Exchanges exchanges;
+  CHECK(exchanges.losses().empty());
+  exchanges.count(mixed);
+  exchanges.half_applied_chunks = 2;
+  CHECK(exchanges.chunks_refused == std::map<std::string, std::uint64_t>{{"far_off", 1}, {"not_finite", 3}});
+  CHECK(exchanges.chunks_overlapped == 5);
+  CHECK(exchanges.losses() == "far off 1, half applied 2, not finite 3");
 }
 
 TEST_CASE("members read back from their JSON, with null for what is not known") {

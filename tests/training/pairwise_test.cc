@@ -561,6 +561,12 @@ TEST_CASE("a chunk that is far off is refused once enough distances are known, a
   REQUIRE(!refused.ok());
   REQUIRE(refused.error().fault == MixFault::far_off);
   REQUIRE(offer(1.5).ok());
+  // Who refuses relents: each refusal doubles what is tolerated, or a replica that was cut off would be for ever.
+  peer.arena.write(0, std::vector<float>(128, 0.0f));
+  int refusals = 0;
+  while (!offer(1000).ok()) ++refusals;
+  REQUIRE(refusals >= 5);
+  REQUIRE(refusals <= 11);
   peer.mixer->adopt();
   REQUIRE(offer(1000).ok());
 }

@@ -1,8 +1,8 @@
 #include "training/exchange/payload.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "tests/training/mixers.h"
@@ -115,7 +115,7 @@ TEST_CASE("any part of a chunk decodes as in the whole") {
       const std::size_t begin = random.below(values.size() + 1), n = random.below(values.size() - begin + 1);
       std::vector<float> part(n);
       decode(payload, room.bytes(), values.size(), begin, part);
-      REQUIRE(std::memcmp(part.data(), whole.data() + begin, n * sizeof(float)) == 0);
+      REQUIRE(std::equal(part.begin(), part.end(), whole.begin() + static_cast<std::ptrdiff_t>(begin)));
     }
   }
 }

@@ -323,7 +323,7 @@ TEST_CASE("a round of d-psgd is the product with the mixing matrix") {
   }
 }
 
-TEST_CASE("d-psgd keeps the mean to rounding, mixes rounds apart with nobody, and takes no weight beyond a half") {
+TEST_CASE("d-psgd keeps the mean to rounding, mixes rounds apart with nobody, and takes no weight beyond 1") {
   Random random(4);
   for (const Payload payload : kDense) {
     const auto options = options_of("d-psgd", payload, 64);
@@ -343,7 +343,7 @@ TEST_CASE("d-psgd keeps the mean to rounding, mixes rounds apart with nobody, an
     REQUIRE(parties[1]->answer(seen_by_responder(session), offer->parcel).error().fault == MixFault::sequence);
     REQUIRE(contents(parties[1]->arena) == before);
     parties[1]->mixer->begin_round(8);
-    session.weight = 0.6f;
+    session.weight = 1.1f;
     const auto reply = parties[1]->answer(seen_by_responder(session), offer->parcel);
     REQUIRE(parties[0]->mixer->complete(session, offer->parcel, reply->parcel).error().fault == MixFault::weight);
   }

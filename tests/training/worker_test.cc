@@ -1,6 +1,7 @@
 #include "training/worker.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "tests/catch.h"
@@ -113,6 +114,64 @@ TEST_CASE("a worker learns a simple task on every back end, and the same way eac
       const auto score = evaluator.evaluate(trained.parameters.data());
       REQUIRE(score.accuracy > 0.95);
       REQUIRE(score.loss < 0.4);
+    }
+  }
+}
+
+TEST_CASE("quasi-global momentum is its formula: fixed between mixes, then turned to where the replica went") {
+  const auto data = striped(600, 1);
+  const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
+  const auto backend = kernels::make_backend("reference");
+  const std::size_t n = plan->layout.arena_size();
+  std::vector<float> start(n);
+  models::initialize(*plan, Random(3), start);
+  const models::Arena::SgdStep step{.learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 1e-3f};
+  constexpr std::uint32_t kWorkers = 2;  // the other one is idle
+  Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16, step);
+  worker.follow_swarm(kWorkers);
+  // Another one on the same batches tells the gradient: with the rate 1 its step is just that.
+  Worker probe(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16, {.learning_rate = 1});
+
+  models::Arena arena(n), scratch(n);
+  arena.write(0, start);
+  std::vector<double> x(start.begin(), start.end()), m(n, 0.0), last = x;
+  Random random(9);
+  int k = 0;
+  for (int i = 0; i < 60; ++i) {
+    if (i % 7 == 6) {  // a mix: from outside, and told
+      for (std::size_t j = 0; j < n; ++j) {
+        const auto change = static_cast<float>(0.01 * random.normal());
+        arena.add(j, std::span(&change, 1));
+        x[j] += static_cast<double>(change);
+      }
+      for (std::uint64_t mixes = 1 + random.below(2); mixes > 0; --mixes) arena.count_mix();
+      const double mu = 1 - std::pow(0.9, k);
+      for (std::size_t j = 0; j < n; ++j) {
+        m[j] = (1 - mu) * m[j] + mu * (last[j] - x[j]) / (k * 0.05 * kWorkers);
+        last[j] = x[j];
+      }
+      k = 0;
+    }
+    if (i == 40) {  // somebody else's parameters: nothing is remembered
+      worker.renew();
+      std::fill(m.begin(), m.end(), 0.0);
+      last = x;
+      k = 0;
+    }
+    std::vector<float> before(n), moved(n), now(n);
+    arena.read(0, before);
+    scratch.write(0, before);
+    probe.compute(scratch.data());
+    probe.apply(scratch);
+    scratch.read(0, moved);
+    worker.compute(arena.data());
+    worker.apply(arena);
+    ++k;
+    arena.read(0, now);
+    for (std::size_t j = 0; j < n; ++j) {
+      const double g = static_cast<double>(before[j]) - static_cast<double>(moved[j]) + 1e-3 * x[j];
+      x[j] -= 0.05 * (0.9 * m[j] + g);
+      REQUIRE(near(static_cast<double>(now[j]), x[j], 1e-4));
     }
   }
 }

@@ -36,14 +36,12 @@ STARLING_WIDE float largest_magnitude(const float* values, std::size_t n) {
   return std::bit_cast<float>(largest);
 }
 
-// The finalizer of a 32-bit hash: every bit of the counter reaches every bit of the result.
-inline std::uint32_t scramble(std::uint32_t x) {
-  x ^= x >> 16;
-  x *= 0x7feb352d;
+// Sixteen bits of chance of a counter: a Weyl sequence, folded and multiplied once. It decides how to round, and no
+// more is asked of it.
+inline std::uint32_t chance_of(std::uint32_t counter, std::uint32_t seed) {
+  std::uint32_t x = counter * 0x9e3779b9 + seed;
   x ^= x >> 15;
-  x *= 0x846ca68b;
-  x ^= x >> 16;
-  return x;
+  return (x * 0x7feb352d) >> 16;
 }
 
 // floor(value / step + chance in [0, 1)). The shift by 128 makes the cast a floor, and 16 bits of chance keep
@@ -51,7 +49,7 @@ inline std::uint32_t scramble(std::uint32_t x) {
 STARLING_WIDE void to_int8(const float* __restrict values, float steps_per_unit, std::uint32_t seed,
                            std::uint32_t first, std::int8_t* __restrict out, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t noise = scramble((first + static_cast<std::uint32_t>(i)) * 0x9e3779b9 + seed) >> 16;
+    const std::uint32_t noise = chance_of(first + static_cast<std::uint32_t>(i), seed);
     const float chance = static_cast<float>(static_cast<std::int32_t>(noise)) * 0x1p-16f;
     const auto up = static_cast<std::int32_t>(values[i] * steps_per_unit + 128.0f + chance) - 128;
     out[i] = static_cast<std::int8_t>(std::min(up, 127));
@@ -87,6 +85,7 @@ std::size_t encoded_bytes(Payload payload, std::size_t floats) {
 
 void encode(Payload payload, std::span<const float> values, std::uint64_t seed, MutableBytes out) {
   STARLING_CHECK(out.size() == encoded_bytes(payload, values.size()));
+  if (values.empty()) return;
   if (payload == Payload::f32) {
     std::memcpy(out.data(), values.data(), out.size());
   } else if (payload == Payload::bf16) {
@@ -109,6 +108,7 @@ void encode(Payload payload, std::span<const float> values, std::uint64_t seed, 
 void decode(Payload payload, Bytes in, std::size_t floats, std::size_t begin, std::span<float> out) {
   STARLING_CHECK(in.size() == encoded_bytes(payload, floats));
   STARLING_CHECK(begin <= floats && out.size() <= floats - begin);
+  if (out.empty()) return;
   if (payload == Payload::f32) {
     std::memcpy(out.data(), in.data() + begin * sizeof(float), out.size_bytes());
   } else if (payload == Payload::bf16) {

@@ -1,41 +1,43 @@
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
 #include "training/exchange/top_k.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <string>
 
 #include "base/check.h"
 #include "training/exchange/payload.h"
+#include "training/exchange/wide.h"
 
 namespace starling::training {
 namespace {
 
-std::uint32_t magnitude(float value) {
-  return std::bit_cast<std::uint32_t>(value) & 0x7fffffff;
+std::int32_t magnitude(float value) {
+  return std::bit_cast<std::int32_t>(value) & 0x7fffffff;
 }
 
-// The bits of the magnitude that `count` values reach and no more than needed exceed: found eleven, ten and ten bits
-// at a time, each time among the values that agree so far. `above` is how many values exceed it.
-std::uint32_t threshold(std::span<const float> values, std::size_t count, std::size_t* above) {
-  std::uint32_t found = 0, known = 0;  // bits, and the mask of those that are settled
-  std::size_t wanted = count;
-  for (const auto& [shift, bits] : {std::pair<unsigned, unsigned>{20, 11}, {10, 10}, {0, 10}}) {
-    std::array<std::uint32_t, 2048> histogram{};
-    const std::uint32_t mask = (1U << bits) - 1;
-    for (const float value : values) {
-      const std::uint32_t m = magnitude(value);
-      histogram[(m >> shift) & mask] += (m & known) == found;
-    }
-    std::uint32_t bin = mask;
-    while (histogram[bin] < wanted) wanted -= histogram[bin--];
-    found |= bin << shift;
-    known |= mask << shift;
+// How many magnitudes are at least that of these bits.
+STARLING_WIDE std::uint32_t count_reaching(const float* values, std::size_t n, std::int32_t bits) {
+  std::uint32_t count = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    count += (std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff) >= bits;
   }
-  *above = count - wanted;
-  return found;
+  return count;
+}
+
+STARLING_WIDE std::int32_t largest_bits(const float* values, std::size_t n) {
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::int32_t bits = std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff;
+    largest = bits > largest ? bits : largest;
+  }
+  return largest;
 }
 
 }  // namespace
@@ -49,18 +51,56 @@ void select_largest(std::span<const float> values, std::size_t count, std::uint3
                     std::vector<std::uint32_t>& places) {
   STARLING_CHECK(count <= values.size());
   if (count == 0) return;
-  std::size_t above = 0;
-  const std::uint32_t least = threshold(values, count, &above);
-  std::size_t equals = count - above;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::uint32_t m = magnitude(values[i]);
-    if (m < least) continue;
-    if (m == least) {
-      if (equals == 0) continue;
-      --equals;
-    }
-    places.push_back(base + static_cast<std::uint32_t>(i));
+  // Down from the largest, an octave, then two more, then four, until enough are reached; then halfway up again,
+  // until they are not many more.
+  std::int32_t low = largest_bits(values.data(), values.size()), high = low;
+  if (low == 0) {  // nothing but zeros
+    for (std::size_t i = 0; i < count; ++i) places.push_back(base + static_cast<std::uint32_t>(i));
+    return;
   }
+  std::uint32_t reached = 0;
+  for (std::int32_t octave = std::int32_t{1} << 23; reached < count; octave = std::min(2 * octave, 1 << 29)) {
+    high = low;
+    low -= std::min(low, octave);
+    reached = count_reaching(values.data(), values.size(), low);
+  }
+  for (int i = 0; i < 8 && reached > 2 * count; ++i) {
+    const std::int32_t middle = low + (high - low) / 2;
+    const std::uint32_t above = count_reaching(values.data(), values.size(), middle);
+    if (above < count) {
+      high = middle;
+    } else {
+      low = middle;
+      reached = above;
+    }
+  }
+  // Candidates are written without a branch: each behind the last that was one.
+  const std::size_t before = places.size();
+  places.resize(before + reached + 1);
+  std::uint32_t* next = places.data() + before;
+  constexpr std::size_t kBlock = 64;
+  for (std::size_t block = 0; block < values.size(); block += kBlock) {
+    const std::size_t end = std::min(values.size(), block + kBlock);
+    if (count_reaching(values.data() + block, end - block, low) == 0) continue;
+    for (std::size_t i = block; i < end; ++i) {
+      *next = base + static_cast<std::uint32_t>(i);
+      next += magnitude(values[i]) >= low;
+    }
+  }
+  places.pop_back();
+  std::vector<std::int32_t> magnitudes;
+  magnitudes.reserve(reached);
+  for (std::size_t i = before; i < places.size(); ++i) magnitudes.push_back(magnitude(values[places[i] - base]));
+  // Of these the largest: all beyond the last one's magnitude, and as many that equal it as there is room for.
+  const auto last = magnitudes.begin() + static_cast<std::ptrdiff_t>(count - 1);
+  std::nth_element(magnitudes.begin(), last, magnitudes.end(), std::greater<>());
+  const std::int32_t least = *last;
+  auto equals = std::count(magnitudes.begin(), last + 1, least);
+  const auto spare = [&](std::uint32_t place) {
+    const std::int32_t m = magnitude(values[place - base]);
+    return m < least || (m == least && equals-- <= 0);
+  };
+  places.erase(std::remove_if(places.begin() + static_cast<std::ptrdiff_t>(before), places.end(), spare), places.end());
 }
 
 Bytes write_entries(std::span<const float> values, std::span<const std::uint32_t> places, MutableBytes out) {

@@ -1,0 +1,36 @@
+// A joiner's first copy: fetches the parameters from a donor, chunk by chunk, and goes on with the next donor
+// where the last one stopped.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <asio/awaitable.hpp>
+
+#include "node/exchange/plane.h"
+
+namespace starling::node {
+
+class Joiner {
+ public:
+  explicit Joiner(Plane& plane) : plane_(plane) {}
+
+  // `afresh`: nothing is in place any more. REQUIRES: there is an arena, and no fetch is under way.
+  void fetch(PeerId donor, const Address& address, bool afresh);
+  void abort();  // if one is under way; what is in place stays, and another donor may be asked at once
+
+ private:
+  struct Fetch;
+  using FetchPtr = std::shared_ptr<Fetch>;
+
+  training::CellGrid grid() const;
+  asio::awaitable<void> run(FetchPtr fetch, Address address);
+  asio::awaitable<Status> copy(FetchPtr fetch, Address address);
+  Status put_in_place(Fetch& fetch, const transport::Frame& frame);
+
+  Plane& plane_;
+  FetchPtr fetch_;
+  std::size_t in_place_ = 0;  // chunks
+};
+
+}  // namespace starling::node

@@ -1,0 +1,254 @@
+#include "node/exchange/responder.h"
+
+#include <algorithm>
+#include <array>
+
+#include "node/exchange/parcel_io.h"
+#include "training/exchange/values.h"
+#include "transport/message_io.h"
+#include "transport/signal.h"
+#include "transport/spawn.h"
+
+namespace starling::node {
+
+using transport::Frame;
+using transport::LinkPtr;
+using wire::RefusalReason;
+
+namespace {
+
+// How often an offer that waits for the core is looked after: its initiator may have withdrawn it.
+constexpr Duration kWithdrawalCheck = std::chrono::milliseconds(250);
+
+asio::awaitable<bool> say(LinkPtr link, wire::Message message) {
+  co_return (co_await transport::write_message(*link, std::move(message))).ok();
+}
+
+}  // namespace
+
+// At most one offer is answered on a connection at a time, in order.
+struct Responder::Server {
+  Server(const asio::any_io_executor& executor, LinkPtr l, wire::Hello hello)
+      : link(std::move(l)), remote(std::move(hello)), decided(executor) {}
+
+  LinkPtr link;
+  wire::Hello remote;
+  std::optional<std::uint64_t> asked;  // an offer that the core has not decided on
+  std::optional<gossip::AnswerOffer> decision;
+  transport::Signal decided;
+  std::optional<training::Session> answering;
+  std::size_t next_cell = 0;
+  bool poisoned = false;
+  bool giving = false;  // a joiner's copy
+  bool closed = false;  // by close(), or done: the Responder, if there still is one, knows it no more
+
+  bool resting() const { return !answering && !asked && !giving; }
+};
+
+void Responder::serve(LinkPtr link, wire::Hello remote) {
+  if (!make_place()) return link->close();
+  auto server = std::make_shared<Server>(plane_.executor, std::move(link), std::move(remote));
+  const std::uint64_t key = next_server_++;
+  servers_[key] = server;
+  transport::spawn(plane_.executor, [](Responder* self, ServerPtr s, std::uint64_t k) -> asio::awaitable<void> {
+    co_await self->run(s);
+    if (s->closed) co_return;
+    s->closed = true;
+    s->link->close();
+    self->servers_.erase(k);
+    self->end_answer(*s);
+  }(this, server, key));
+}
+
+// The oldest idle connection goes where there are too many. False: all are busy.
+bool Responder::make_place() {
+  if (servers_.size() < plane_.options.servers_max) return true;
+  for (auto& [key, server] : servers_) {
+    if (!server->resting() || !server->link->is_open()) continue;
+    server->link->close();  // its reader ends
+    return true;
+  }
+  return false;
+}
+
+void Responder::answer(const gossip::AnswerOffer& answer) {
+  for (auto& [key, server] : servers_) {
+    if (server->remote.id != answer.from || server->asked != answer.exchange || server->decision) continue;
+    server->decision = answer;
+    server->decided.raise();
+    return;
+  }
+}
+
+void Responder::close() {
+  for (auto& [key, server] : std::exchange(servers_, {})) {
+    server->closed = true;
+    server->link->close();
+    server->decided.raise();
+  }
+}
+
+void Responder::end_answer(Server& server) {
+  if (server.asked) {  // withdrawn while it waited
+    const std::uint64_t exchange = *std::exchange(server.asked, std::nullopt);
+    return plane_.events.on_answer_ended(server.remote.id, exchange, false, false);
+  }
+  if (!server.answering) return;
+  const std::uint64_t exchange = server.answering->exchange;
+  server.answering.reset();
+  const bool completed = server.next_cell == plane_.mixer->grid().count();
+  plane_.events.on_answer_ended(server.remote.id, exchange, completed, server.poisoned);
+}
+
+// Until the connection closes, or should.
+asio::awaitable<void> Responder::run(ServerPtr server) {
+  server->link->expires_after(2 * plane_.options.idle_limit);
+  while (!server->closed) {
+    const auto frame = co_await server->link->read();
+    if (server->closed) co_return;
+    if (!frame) {
+      using Kind = transport::LinkErrorKind;
+      const Kind kind = frame.error().kind;
+      const bool forgotten = kind == Kind::timed_out && server->resting();
+      if (kind != Kind::closed && kind != Kind::closed_by_peer && !forgotten) plane_.links.note(frame.error());
+      co_return;
+    }
+    server->link->expires_after(plane_.options.stall);
+    const bool good = co_await take(server, *frame);
+    if (server->closed || !good) co_return;
+    if (server->resting()) server->link->expires_after(2 * plane_.options.idle_limit);
+  }
+}
+
+// False: the connection is of no use any more.
+asio::awaitable<bool> Responder::take(ServerPtr server, const Frame& frame) {
+  if (frame.kind == wire::FrameKind::chunk) co_return co_await take_chunk(server, frame);
+  auto message = transport::message_in(*server->link, frame);
+  if (!message) {
+    plane_.links.note(message.error());
+    co_return false;
+  }
+  if (const auto* offer = std::get_if<wire::ExchangeOffer>(&*message)) co_return co_await take_offer(server, *offer);
+  if (const auto* request = std::get_if<wire::StateRequest>(&*message))
+    co_return co_await give_state(server, *request);
+  co_return false;  // nothing else belongs here
+}
+
+asio::awaitable<bool> Responder::take_offer(ServerPtr server, wire::ExchangeOffer offer) {
+  end_answer(*server);  // an offer behind a half-served one: the initiator has given that up
+  if (server->closed) co_return false;
+  wire::ExchangeRefusal refusal{offer.exchange, RefusalReason::not_ready, 0};
+  if (plane_.mixer == nullptr) co_return co_await say(server->link, refusal);
+  const auto& grid = plane_.mixer->grid();
+  if (offer.fingerprint != plane_.fingerprint || offer.arena_floats != grid.arena_floats ||
+      offer.cell_floats != grid.cell_floats) {
+    refusal.reason = RefusalReason::wrong_model;
+    co_return co_await say(server->link, refusal);
+  }
+  server->asked = offer.exchange;
+  server->decision.reset();
+  plane_.events.on_offered(server->remote.id, offer.exchange, offer.round);
+  while (!server->decision && !server->closed) {
+    co_await server->decided.wait_until(std::chrono::steady_clock::now() + kWithdrawalCheck);
+    if (server->closed || !server->link->is_open()) co_return false;
+    if (!server->decision && server->link->hung_up()) co_return false;
+    server->link->expires_after(plane_.options.stall);  // it is us who take so long
+  }
+  if (server->closed) co_return false;
+  const gossip::AnswerOffer decision = *std::exchange(server->decision, std::nullopt);
+  server->asked.reset();
+  if (!decision.accept) {
+    refusal.reason = decision.reason;
+    refusal.round = decision.terms.round;
+    co_return co_await say(server->link, refusal);
+  }
+  training::Session& session = server->answering.emplace();
+  session.exchange = offer.exchange;
+  session.initiator = session.partner = server->remote.id.value;
+  session.round = decision.terms.round;
+  session.weight = decision.terms.weight;
+  session.own_share = decision.terms.own_share;
+  server->next_cell = 0;
+  server->poisoned = false;
+  // What comes behind an offer that was withdrawn would be mixed here alone.
+  co_return !server->link->hung_up();
+}
+
+asio::awaitable<bool> Responder::take_chunk(ServerPtr server, const Frame& frame) {
+  const auto& head = frame.chunk;
+  // Chunks of an exchange that was refused or ended are read and dropped.
+  if (!server->answering || head.exchange != server->answering->exchange || head.kind != wire::ChunkKind::offer)
+    co_return true;
+  const auto& grid = plane_.mixer->grid();
+  if (head.offset != grid.offset(server->next_cell)) {
+    ++plane_.counters.chunks_refused;
+    co_return false;
+  }
+  Room room = plane_.rooms.take(sizeof(float) * head.floats + training::Mixer::kRoomBesides);
+  const auto reply = plane_.mixer->answer(*server->answering, parcel_of(frame), room.bytes());
+  if (!reply) {
+    plane_.rooms.give(std::move(room));
+    ++plane_.counters.chunks_refused;
+    server->poisoned = reply.error().poisoned();
+    if (reply.error().fault == training::MixFault::own_replica) plane_.diverge();
+    co_return false;  // what follows would be as unusable
+  }
+  server->next_cell += (head.floats + grid.cell_floats - 1) / grid.cell_floats;
+  alignas(64) std::array<std::byte, wire::kChunkPrefixBytes> prefix;
+  wire::write_chunk_prefix(head_of(*reply, head.exchange, wire::ChunkKind::reply), reply->values, prefix);
+  if (server->next_cell == grid.count()) end_answer(*server);
+  if (server->closed) co_return false;  // by whoever was told
+  const bool good = (co_await server->link->write(prefix, reply->values)).ok();
+  if (!server->closed) plane_.rooms.give(std::move(room));
+  co_return good;
+}
+
+// ---- a joiner's first copy ----
+
+// Why this peer gives no parameters now, if so.
+std::optional<wire::Refusal> Responder::refusal_of(const wire::StateRequest& request) const {
+  if (plane_.mixer == nullptr || plane_.copying || plane_.diverged)
+    return wire::Refusal{RefusalReason::not_ready, "this peer has no parameters to give at the moment"};
+  if (request.fingerprint != plane_.fingerprint)
+    return wire::Refusal{RefusalReason::wrong_model, "this peer's model has another layout"};
+  if (request.chunk_floats == 0 || request.chunk_floats > wire::kChunkFloatsMax)
+    return wire::Refusal{RefusalReason::malformed, "a chunk holds 1 to 2^18 floats"};
+  if (donations_ >= plane_.options.donations_max)
+    return wire::Refusal{RefusalReason::busy, "this peer gives its parameters to enough others at the moment"};
+  return std::nullopt;
+}
+
+asio::awaitable<bool> Responder::give_state(ServerPtr server, wire::StateRequest request) {
+  if (auto refusal = refusal_of(request)) co_return co_await say(server->link, std::move(*refusal));
+  server->giving = true;
+  ++donations_;
+  const training::CellGrid grid{plane_.arena->size(), request.chunk_floats};
+  const std::uint64_t first = std::min<std::uint64_t>(request.first_chunk, grid.count());
+  bool good = co_await say(server->link, wire::StateHead{grid.arena_floats, grid.count() - first});
+  alignas(64) std::array<std::byte, wire::kChunkPrefixBytes> prefix;
+  for (std::size_t chunk = first; good && !server->closed && chunk < grid.count(); ++chunk) {
+    Room room = plane_.rooms.take(sizeof(float) * grid.floats(chunk));
+    const std::span values(reinterpret_cast<float*>(room.bytes().data()), grid.floats(chunk));
+    plane_.arena->read(grid.offset(chunk), values);
+    if (!training::all_acceptable(values)) {
+      plane_.diverge();
+      good = false;
+      break;
+    }
+    wire::ChunkHead head;
+    head.offset = grid.offset(chunk);
+    head.floats = static_cast<std::uint32_t>(values.size());
+    head.kind = wire::ChunkKind::state;
+    wire::write_chunk_prefix(head, std::as_bytes(values), prefix);
+    good = (co_await server->link->write(prefix, std::as_bytes(values))).ok();
+    if (server->closed) co_return false;
+    server->link->expires_after(plane_.options.stall);
+    plane_.rooms.give(std::move(room));
+  }
+  if (server->closed) co_return false;
+  server->giving = false;
+  --donations_;
+  co_return good;
+}
+
+}  // namespace starling::node

@@ -1,0 +1,65 @@
+#include "transport/shaped.h"
+
+#include <utility>
+
+namespace starling::transport {
+namespace {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+// How many bytes travel together: few where they take long, so that they trickle as on a real link.
+std::size_t piece_bytes(const LinkShape& shape) {
+  if (shape.bandwidth == 0) return DelayLine::kPieceMax;
+  constexpr double kLeast = 1500;
+  const double in_time = shape.bandwidth / 8 * to_seconds(DelayLine::kPieceTime);
+  return static_cast<std::size_t>(std::clamp(in_time, kLeast, static_cast<double>(DelayLine::kPieceMax)));
+}
+
+}  // namespace
+
+Duration LinkPacer::arrival(const LinkShape& shape, Duration now, std::size_t bytes) {
+  free_ = std::max(free_, now);
+  if (shape.bandwidth > 0) free_ += from_seconds(8 * static_cast<double>(bytes) / shape.bandwidth);
+  last_arrival_ = std::max(last_arrival_, free_ + shape.latency);
+  return last_arrival_;
+}
+
+asio::awaitable<bool> DelayLine::put(std::shared_ptr<DelayLine> self, const LinkShape& shape, Bytes bytes) {
+  while (!bytes.empty()) {
+    while (!self->closed_ && (pacer_.free() > now() + kBacklog || bytes_ >= kBytesMax)) {
+      const Duration later = bytes_ >= kBytesMax ? now() + std::chrono::hours(1) : pacer_.free() - kBacklog;
+      co_await room_.wait_until(TimePoint(later));
+    }
+    if (closed_) co_return false;
+    const Bytes piece = bytes.first(std::min(bytes.size(), piece_bytes(shape)));
+    pieces_.push_back({pacer_.arrival(shape, now(), piece.size()), {piece.begin(), piece.end()}});
+    bytes_ += piece.size();
+    bytes = bytes.subspan(piece.size());
+    if (pieces_.size() == 1) wake_.raise();
+  }
+  co_return true;
+}
+
+asio::awaitable<std::vector<std::byte>> DelayLine::take(std::shared_ptr<DelayLine> self) {
+  while (!self->closed_ && (pieces_.empty() || pieces_.front().arrives > now())) {
+    if (pieces_.empty()) {
+      co_await wake_.wait();
+    } else {
+      co_await wake_.wait_until(TimePoint(pieces_.front().arrives));
+    }
+  }
+  if (closed_) co_return std::vector<std::byte>{};
+  std::vector<std::byte> bytes = std::move(pieces_.front().bytes);
+  pieces_.pop_front();
+  bytes_ -= bytes.size();
+  if (bytes_ + bytes.size() >= kBytesMax) room_.raise();
+  co_return bytes;
+}
+
+void DelayLine::close() {
+  closed_ = true;
+  wake_.raise();
+  room_.raise();
+}
+
+}  // namespace starling::transport
