@@ -13,6 +13,7 @@
 // exists for those that want none.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,6 +31,10 @@ class Arena {
   // For readers that only compute with the values (the kernels' inputs) and accept that they change
   // meanwhile.
   const float* data() const { return data_.get(); }
+
+  // How many exchanges have been mixed with the whole of it: whoever mixes counts, workers that want to know ask.
+  void count_mix() { mixes_.fetch_add(1, std::memory_order_relaxed); }
+  std::uint64_t mixes() const { return mixes_.load(std::memory_order_relaxed); }
 
   // Each of these is one pass over [offset, offset + n) floats, n being the spans' length (equal where there
   // are several); any number of them may run at once, on any threads. REQUIRES: offset + n <= size().
@@ -68,6 +73,7 @@ class Arena {
   };
   std::size_t size_;
   std::unique_ptr<float[], Free> data_;
+  std::atomic<std::uint64_t> mixes_{0};
 };
 
 }  // namespace starling::models

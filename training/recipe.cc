@@ -55,6 +55,7 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
   for (std::uint32_t w = 0; w < experiment.workers; ++w) {
     workers.push_back(std::make_unique<Worker>(plan, backend, train, BatchSampler(shard, batches.split(w)),
                                                experiment.batch_size, step));
+    if (experiment.quasi_global_momentum) workers.back()->follow_swarm(experiment.workers);
   }
   return workers;
 }

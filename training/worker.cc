@@ -44,21 +44,20 @@ double Worker::compute(const float* parameters) {
 }
 
 void Worker::apply(models::Arena& arena) {
-  if (!mixes_) return arena.sgd(gradient_, velocity_, step_);
+  if (workers_ == 0) return arena.sgd(gradient_, velocity_, step_);
   follow(arena);
   arena.sgd_along(gradient_, velocity_, step_);
   ++steps_since_;
 }
 
-void Worker::follow_swarm(std::function<std::uint64_t()> mixes, std::uint32_t workers) {
+void Worker::follow_swarm(std::uint32_t workers) {
   STARLING_CHECK(workers > 0);
-  mixes_ = std::move(mixes);
   workers_ = workers;
   renew();
 }
 
 void Worker::follow(const models::Arena& arena) {
-  const std::uint64_t mixes = mixes_();
+  const std::uint64_t mixes = arena.mixes();
   if (last_.empty()) {  // it begins here
     last_.resize(arena.size());
     arena.read(0, last_);
@@ -66,7 +65,7 @@ void Worker::follow(const models::Arena& arena) {
     const auto k = static_cast<double>(steps_since_);
     const double gain = 1 - std::pow(1 - kFollow, k);
     arena.follow(velocity_, last_, static_cast<float>(1 - gain),
-                 static_cast<float>(gain / (k * workers_ * static_cast<double>(step_.learning_rate))));
+                 static_cast<float>(gain / (k * static_cast<double>(workers_) * static_cast<double>(step_.learning_rate))));
   } else {
     return;
   }

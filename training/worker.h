@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -37,12 +36,11 @@ class Worker {
          BatchSampler sampler, std::uint32_t batch_size, models::Arena::SgdStep step);
 
   // From now on its momentum is the swarm's: quasi-global momentum (Lin et al., ICML 2021), for unlike data. The
-  // velocity m is fixed between mixes, each step goes along beta m + g; when `mixes` (Mixer::mixes() of this replica)
-  // has grown, after k steps, m follows where the replica went since the last time, mixing included:
+  // velocity m is fixed between mixes, each step goes along beta m + g; when the arena's mixes() have grown, after k
+  // steps, m follows where the replica went since the last time, mixing included:
   //   mu_k = 1 - (1 - mu)^k,  m <- (1 - mu_k) m + mu_k (x_last - x) / (k eta).
-  // `workers`: so many share the replica, so many times further it goes. Nesterov's variant is not made of it.
-  // `mixes` is called on this worker's thread, and outlives it.
-  void follow_swarm(std::function<std::uint64_t()> mixes, std::uint32_t workers);
+  // `workers`: so many share the replica, so many times further it goes. There is no Nesterov's variant of it.
+  void follow_swarm(std::uint32_t workers);
   static constexpr double kFollow = 0.1;  // mu
 
   // Draws the next batch and computes its mean loss and gradient on `parameters` (arena_size() floats).
@@ -65,10 +63,9 @@ class Worker {
   std::vector<float> gradient_, velocity_;
 
   void follow(const models::Arena& arena);
-  std::function<std::uint64_t()> mixes_;  // empty: the worker's own momentum
+  std::uint32_t workers_ = 0;  // that follow the swarm; 0: the momentum is this worker's own
   std::uint64_t mixes_seen_ = 0, steps_since_ = 0;
-  double workers_ = 1;
-  std::vector<float> last_;  // the replica when `mixes` was last seen to grow; empty: not yet
+  std::vector<float> last_;  // the replica when mixes were last seen to grow; empty: not yet
 };
 
 // Accuracy and mean loss of some parameters on (the first `limit` samples of) a set; zeros for an empty one.

@@ -128,8 +128,7 @@ TEST_CASE("quasi-global momentum is its formula: fixed between mixes, then turne
   const models::Arena::SgdStep step{.learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 1e-3f};
   constexpr std::uint32_t kWorkers = 2;  // the other one is idle
   Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16, step);
-  std::uint64_t mixes = 5;
-  worker.follow_swarm([&mixes] { return mixes; }, kWorkers);
+  worker.follow_swarm(kWorkers);
   // Another one on the same batches tells the gradient: with the rate 1 its step is just that.
   Worker probe(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16, {.learning_rate = 1});
 
@@ -145,7 +144,7 @@ TEST_CASE("quasi-global momentum is its formula: fixed between mixes, then turne
         arena.add(j, std::span(&change, 1));
         x[j] += static_cast<double>(change);
       }
-      mixes += 1 + random.below(2);
+      for (std::uint64_t mixes = 1 + random.below(2); mixes > 0; --mixes) arena.count_mix();
       const double mu = 1 - std::pow(0.9, k);
       for (std::size_t j = 0; j < n; ++j) {
         m[j] = (1 - mu) * m[j] + mu * (last[j] - x[j]) / (k * 0.05 * kWorkers);

@@ -32,7 +32,7 @@ double default_consensus_rate(const MixOptions& options) {
 }
 
 Choco::Choco(models::Arena& arena, const MixOptions& options)
-    : Mixer(CellGrid{arena.size(), options.cell_floats}),
+    : Mixer(arena, options.cell_floats),
       target_(arena, options.exact),
       medians_(grid_.count()),
       payload_(options.payload),

@@ -31,7 +31,7 @@ MixResult<Mixed> Mixer::complete(const Session& session, const Parcel& sent, con
   if (!mixed) {
     ++counters_.refused[static_cast<std::size_t>(mixed.error().fault)];
   } else if (reply.payload != Payload::none && sent.offset + sent.floats == grid_.arena_floats) {
-    mixes_.fetch_add(1, std::memory_order_relaxed);
+    arena_.count_mix();
   }
   return mixed;
 }
@@ -44,7 +44,7 @@ MixResult<Parcel> Mixer::answer(const Session& session, const Parcel& offer, Mut
   }
   ++counters_.answered;
   if (offer.payload != Payload::none && offer.offset + offer.floats == grid_.arena_floats)
-    mixes_.fetch_add(1, std::memory_order_relaxed);
+    arena_.count_mix();
   return reply;
 }
 

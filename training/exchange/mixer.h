@@ -11,7 +11,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,6 +18,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "models/arena.h"
 
 namespace starling::training {
 
@@ -133,12 +133,12 @@ class Mixer {
 
   const MixCounters& counters() const { return counters_; }
   // How many exchanges, own and answered ones, have been mixed up to the arena's end. On any thread.
-  std::uint64_t mixes() const { return mixes_.load(std::memory_order_relaxed); }
+  std::uint64_t mixes() const { return arena_.mixes(); }
 
   static constexpr std::size_t kRoomBesides = 4096;
 
  protected:
-  explicit Mixer(CellGrid grid) : grid_(grid) {}
+  Mixer(models::Arena& arena, std::size_t cell_floats) : grid_{arena.size(), cell_floats}, arena_(arena) {}
 
   virtual MixResult<Parcel> do_lend(const Session& session, Cells cells, MutableBytes room) = 0;
   virtual MixResult<Mixed> do_complete(const Session& session, const Parcel& sent, const Parcel& reply) = 0;
@@ -149,7 +149,9 @@ class Mixer {
 
   CellGrid grid_;
   MixCounters counters_;
-  std::atomic<std::uint64_t> mixes_{0};
+
+ private:
+  models::Arena& arena_;
 };
 
 }  // namespace starling::training

@@ -19,7 +19,7 @@ std::pair<std::size_t, std::size_t> range(std::span<const std::uint32_t> places,
 }  // namespace
 
 PairwiseTopK::PairwiseTopK(models::Arena& arena, const MixOptions& options)
-    : Mixer(CellGrid{arena.size(), options.cell_floats}),
+    : Mixer(arena, options.cell_floats),
       target_(arena, options.exact),
       medians_(grid_.count()),
       fraction_(options.top_k),

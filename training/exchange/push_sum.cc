@@ -11,7 +11,7 @@
 namespace starling::training {
 
 PushSum::PushSum(models::Arena& arena, const MixOptions& options)
-    : Mixer(CellGrid{arena.size(), options.cell_floats}),
+    : Mixer(arena, options.cell_floats),
       target_(arena, options.exact),
       medians_(grid_.count()),
       payload_(options.payload),
