@@ -1,4 +1,6 @@
 // A control message's bytes: refused with a sentence, or a message that is encoded to bytes which say the same.
+#include <algorithm>
+
 #include "base/check.h"
 #include "fuzz/repair.h"
 #include "wire/codec.h"
