@@ -18,6 +18,7 @@
 #include "lab/world.h"
 #include "topologies/analysis.h"
 #include "training/checkpoint.h"
+#include "training/exchange/make.h"
 #include "training/recipe.h"
 #include "training/worker.h"
 
@@ -200,6 +201,12 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   auto rules = gossip::rules_from(manifest, epoch_samples);
   if (!rules) return rules.error();
   world_options.rules = *rules;
+  auto mix = training::mix_options(experiment);
+  if (!mix) return mix.error();
+  world_options.mix = *mix;
+  if (experiment.chunk > 0)
+    world_options.chunk_cells = std::max<std::size_t>(1, experiment.chunk / sizeof(float) / mix->cell_floats);
+  if (experiment.window > 0) world_options.window = experiment.window;
 
   unsigned threads = options.threads;
   if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());

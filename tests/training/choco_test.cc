@@ -154,6 +154,33 @@ TEST_CASE("of two offers that cross on a link the lower id's is mixed, the other
   }
 }
 
+TEST_CASE("of what is lent on one link choco gives others the free half, at a quarter") {
+  Random random(6);
+  for (const bool met : {false, true}) {
+    const auto x = random_values(random, 32), y = random_values(random, 32);
+    Party peer(x, options_of(Payload::f32, 16)), second(y, options_of(Payload::f32, 16)),
+        third(y, options_of(Payload::f32, 16));
+    if (met) {
+      exchange(peer, second, session_of(1, 1, 2));
+      exchange(third, peer, session_of(1, 3, 1));
+    }
+    const auto a = contents(peer.arena);
+    const auto lent = peer.lend(session_of(2, 1, 2), {1, 1});
+    REQUIRE(lent.ok());
+    peer.arena.add(0, random_values(random, 32));  // a worker's update, while half is away
+    const auto now = contents(peer.arena), theirs = contents(third.arena);
+    const auto offer = third.lend(session_of(3, 3, 1), {0, 2});
+    const auto reply = peer.answer(seen_by_responder(session_of(3, 3, 1)), offer->parcel);
+    REQUIRE(reply->parcel.weight == 0.25f);
+    REQUIRE(third.mixer->complete(session_of(3, 3, 1), offer->parcel, reply->parcel).ok());
+    for (std::size_t i = 0; i < 32; ++i) {
+      const double value = i < 16 ? wide(now[i]) : 2 * wide(now[i]) - wide(a[i]);
+      REQUIRE(near(wide(peer.arena.data()[i]), wide(now[i]) + 0.25 * (wide(theirs[i]) - value), 1e-5));
+      REQUIRE(near(wide(third.arena.data()[i]), wide(theirs[i]) + 0.25 * (value - wide(theirs[i])), 1e-5));
+    }
+  }
+}
+
 TEST_CASE("choco's exchanges that overlap on several links keep the sum and do not diverge") {
   for (const Payload payload : kAll) {
     INFO("payload " << static_cast<int>(payload));

@@ -140,6 +140,33 @@ TEST_CASE("pairwise top-k answers with the free half of what is lent, at a quart
   }
 }
 
+TEST_CASE("of places that are lent pairwise top-k has the free half to give, of others all") {
+  Random random(5);
+  Party peer(random_values(random, 40), sparse(10, 0.3));
+  peer.arena.add(0, random_values(random, 40));
+  const auto lent = peer.lend(session_of(1, 1, 2), {1, 2});  // [10, 30)
+  const auto sent = read_entries(lent->parcel, true);
+  peer.arena.add(0, random_values(random, 40));  // a worker's, meanwhile
+  const auto now = contents(peer.arena);
+  std::vector<std::uint32_t> places(40);
+  std::iota(places.begin(), places.end(), 0U);
+  auto offer = packet_of(40, random_values(random, 40), places);
+  const auto reply = peer.answer(session_of(1, 2, 2), offer.parcel);
+  REQUIRE(reply->parcel.weight == 0.25f);
+  const auto values = read_entries(reply->parcel, false)->values;
+  const auto theirs = read_entries(offer.parcel, true)->values;
+  std::size_t halves = 0;
+  for (std::size_t i = 0; i < 40; ++i) {
+    const auto found = i < 10 ? sent->places.end() : std::find(sent->places.begin(), sent->places.end(), i - 10);
+    const bool half = found != sent->places.end();
+    halves += half;
+    const float a = half ? sent->values[static_cast<std::size_t>(found - sent->places.begin())] : now[i];
+    REQUIRE(values[i] == 2 * now[i] - a);
+    REQUIRE(peer.arena.data()[i] == now[i] + 0.25f * (theirs[i] - values[i]));
+  }
+  REQUIRE(halves == 6);
+}
+
 TEST_CASE("replicas that drift apart at random stay together under pairwise top-k") {
   Random random(4);
   constexpr std::size_t n = 6, floats = 512;
