@@ -20,6 +20,7 @@ struct MixOptions {
   std::size_t links = 8;         // choco: partners whose copies are kept
   std::size_t cell_floats = kDefaultCellFloats;
   std::uint64_t seed = 1;  // of the chance in rounding
+  bool wary = true;   // refuses what is far off; not where replicas begin far apart, as in measurements of mixing
   bool exact = false;      // loses no concurrent atomic_add to the arena, 20 times slower: for tests
 };
 

@@ -16,6 +16,7 @@ TwoWay::TwoWay(models::Arena& arena, const MixOptions& options)
       target_(arena, options.exact),
       medians_(grid_.count()),
       payload_(options.payload),
+      wary_(options.wary),
       seed_(options.seed) {
   STARLING_CHECK(payload_ == Payload::f32 || payload_ == Payload::bf16 || payload_ == Payload::int8);
 }
@@ -85,7 +86,7 @@ MixResult<Mixed> TwoWay::judge(Cells cells) {
     mixed.norm_square += measures_.back().norm_square;
   }
   if (!acceptable) return unacceptable(offset, theirs_);
-  if (bounded() && far_off(medians_, cells, measures_)) return too_far(offset);
+  if (wary_ && bounded() && far_off(medians_, cells, measures_)) return too_far(offset);
   return mixed;
 }
 

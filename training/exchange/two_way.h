@@ -68,6 +68,7 @@ class TwoWay : public Mixer {
   std::span<const float> part(std::span<const float> chunk, Cells cells, std::size_t cell) const;
 
   Payload payload_;
+  bool wary_;
   std::uint64_t seed_;
   Loans<> loans_;
   std::vector<Measure> measures_;   // of the chunk at hand, by its cells
