@@ -48,6 +48,9 @@ class PartnerChooser {
   // looked at. REQUIRES: the topology is undirected.
   std::vector<Neighbor> neighbors(std::uint64_t round, const Membership& membership);
 
+  // After so many rounds the topology's links repeat. REQUIRES: neighbors() was called.
+  std::uint64_t period() const { return schedule_->period(); }
+
   // An exchange with this member was completed or given up: one of one's own, which took so long, or one of the
   // member's, of which only the meeting counts.
   void met(const Membership& membership, PeerId id, std::optional<Duration> took);

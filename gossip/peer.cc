@@ -56,7 +56,7 @@ Instant Peer::earliest_deadline() const {
   if (copy_) next = std::min(next, copy_->deadline);
   if (phase() == Phase::training && rules_->end.time) next = std::min(next, run_start_ + *rules_->end.time);
   if (diverged_) return std::min(next, recover_by_);
-  if (rounds_.open()) next = std::min({next, round_deadline_, round_doubt_});
+  if (rounds_.open()) next = std::min({next, round_deadline_, round_doubt_, in_flight_ ? kNever : rounds_.next_try()});
   if (in_flight_) return std::min({next, in_flight_->deadline, in_flight_->doubt});
   if (rule().meeting == Meeting::never || rounds_.open()) return next;
   if (phase() == Phase::training) next = std::min(next, pacer_->next_deadline(now_));
@@ -348,6 +348,7 @@ void Peer::handle(const ReplicaDiverged&, std::vector<Action>& out) {
     ++exchanges_.aborted;
   }
   abandon_round(out);
+  rounds_.lose_step();
   best_copy_rate_ = 0;
   state_delay_ = options_.state_retry_min;
   next_state_request_ = now_;

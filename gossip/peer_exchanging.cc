@@ -95,8 +95,8 @@ void Peer::abort_exchange(std::vector<Action>& out) {
 // An exchange of its own with this partner failed, in whatever way.
 void Peer::came_to_nothing(PeerId partner) {
   membership_.exchange_aborted(now_, partner);
-  if (Rounds::Edge* const edge = rounds_.edge(partner)) {
-    edge->state = Rounds::Edge::State::over;  // not in this round any more
+  if (rounds_.edge(partner) != nullptr) {
+    rounds_.meet(partner, false);  // not in this round any more
   } else {
     pacer_->hold_off(now_, options_.exchange_hold_off);
   }
@@ -123,8 +123,8 @@ void Peer::handle(const ExchangeEnded& ended, std::vector<Action>& out) {
       partners_->met(membership_, exchange.partner, now_ - exchange.begun);
       if (exchange.advanced || rule().meeting != Meeting::lock_step)
         patience_.went_well(exchange.partner, std::max(exchange.silence, now_ - exchange.heard));
-      if (Rounds::Edge* const edge = rounds_.edge(exchange.partner)) {
-        edge->state = Rounds::Edge::State::over;
+      if (rounds_.edge(exchange.partner) != nullptr) {
+        rounds_.meet(exchange.partner, true);
         round_met_anyone_ = true;
       } else if (exchange.settles && settling_left_ > 0) {
         --settling_left_;
@@ -132,6 +132,8 @@ void Peer::handle(const ExchangeEnded& ended, std::vector<Action>& out) {
       return;
     case Outcome::rejected:
       ++exchanges_.rejected;
+      if (rounds_.edge(exchange.partner) != nullptr && ended.round > 0 && ended.round < rounds_.current())
+        return rounds_.try_later(exchange.partner, now_, options_.exchange_hold_off);
       rounds_.left_behind(ended.round);
       break;
     case Outcome::poisoned:
@@ -203,7 +205,8 @@ void Peer::accept(const Rounds::Offer& offer, std::vector<Action>& out) {
 
 void Peer::refuse(const Rounds::Offer& offer, RefusalReason reason, std::vector<Action>& out) const {
   Terms terms;
-  if (rule().meeting == Meeting::lock_step) terms.round = rounds_.expected();
+  if (rule().meeting == Meeting::lock_step && reason == RefusalReason::out_of_step)
+    terms.round = rounds_.expected();
   if (rule().meeting == Meeting::outer_rounds) terms.round = rounds_.current();
   out.push_back(AnswerOffer{offer.from, offer.exchange, false, reason, terms});
 }
@@ -216,7 +219,7 @@ void Peer::handle(const AnswerEnded& ended, std::vector<Action>& out) {
   if (ended.poisoned) membership_.poisoned_by(now_, ended.from, out);
   Rounds::Edge* const edge = rounds_.edge(ended.from);
   if (edge != nullptr && !edge->own && edge->state == Rounds::Edge::State::under_way) {
-    edge->state = Rounds::Edge::State::over;
+    rounds_.meet(ended.from, ended.completed);
     round_met_anyone_ = round_met_anyone_ || ended.completed;
   }
 }
@@ -237,7 +240,7 @@ void Peer::keep_in_step(std::vector<Action>& out) {
 }
 
 void Peer::meet_next(std::vector<Action>& out) {
-  Rounds::Edge* const edge = rounds_.next_own();
+  Rounds::Edge* const edge = rounds_.next_own(now_);
   if (edge == nullptr) return;
   edge->state = Rounds::Edge::State::under_way;
   Terms terms = terms_with(edge->partner);
@@ -253,7 +256,7 @@ void Peer::open_round(std::vector<Action>& out) {
   std::vector<Rounds::Edge> edges;
   for (const auto& [id, weight] : partners_->neighbors(round, membership_))
     edges.push_back({id, static_cast<float>(weight), options_.id < id});
-  rounds_.open(std::move(edges));
+  rounds_.open(std::move(edges), partners_->period() - 1);
   round_deadline_ = now_ + options_.round_limit;
   round_doubt_ = now_ + options_.exchange_doubt;
   round_settles_ = phase() == Phase::settling;
@@ -281,7 +284,7 @@ void Peer::pass_over_the_absent(std::vector<Action>& out) {
     if (in_flight_ && in_flight_->partner == partner) {
       abort_exchange(out);
     } else {
-      rounds_.edge(partner)->state = State::over;
+      rounds_.meet(partner, false);
     }
   }
   if (round_deadline_ <= now_) round_deadline_ = kNever;

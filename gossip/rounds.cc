@@ -7,10 +7,11 @@
 
 namespace starling::gossip {
 
-void Rounds::open(std::vector<Edge> edges) {
+void Rounds::open(std::vector<Edge> edges, std::uint64_t lead) {
   STARLING_CHECK(!open_ && round_ > 0);
   open_ = true;
   edges_ = std::move(edges);
+  lead_ = lead;
 }
 
 Rounds::Edge* Rounds::edge(PeerId partner) {
@@ -19,30 +20,60 @@ Rounds::Edge* Rounds::edge(PeerId partner) {
   return open_ && found != edges_.end() ? &*found : nullptr;
 }
 
-Rounds::Edge* Rounds::next_own() {
-  const auto found = std::find_if(edges_.begin(), edges_.end(), [](const Edge& edge) {
-    return edge.own && edge.state == Edge::State::waiting;
+Rounds::Edge* Rounds::next_own(Instant now) {
+  const auto found = std::find_if(edges_.begin(), edges_.end(), [&](const Edge& edge) {
+    return edge.own && edge.state == Edge::State::waiting && edge.not_before <= now;
   });
   return open_ && found != edges_.end() ? &*found : nullptr;
 }
 
+Instant Rounds::next_try() const {
+  Instant next = kNever;
+  for (const Edge& edge : edges_) {
+    if (open_ && edge.own && edge.state == Edge::State::waiting) next = std::min(next, edge.not_before);
+  }
+  return next;
+}
+
+void Rounds::try_later(PeerId partner, Instant now, Duration pause) {
+  Edge* const edge = this->edge(partner);
+  if (edge == nullptr) return;
+  edge->state = Edge::State::waiting;
+  edge->not_before = now + pause * (1 << std::min(edge->tries++, 4U));
+}
+
 bool Rounds::all_over() const {
-  return std::all_of(edges_.begin(), edges_.end(),
-                     [](const Edge& edge) { return edge.state == Edge::State::over; });
+  return std::all_of(edges_.begin(), edges_.end(), [this](const Edge& edge) {
+    return edge.state == Edge::State::over ||
+           (edge.state == Edge::State::waiting && !edge.own && !in_step(edge.partner));
+  });
+}
+
+bool Rounds::in_step(PeerId partner) const {
+  return std::find(in_step_.begin(), in_step_.end(), partner) != in_step_.end();
+}
+
+void Rounds::meet(PeerId partner, bool completed) {
+  if (Edge* const edge = this->edge(partner)) edge->state = Edge::State::over;
+  if (!completed) {
+    std::erase(in_step_, partner);
+  } else if (!in_step(partner)) {
+    in_step_.push_back(partner);
+  }
 }
 
 Rounds::Verdict Rounds::judge(const Offer& offer) {
-  if (offer.round < expected() || offer.round > round_ + kAheadMost) return Verdict::refuse;
+  if (offer.round > round_ + kAheadMost) return Verdict::refuse;
+  if (offer.round < expected()) {  // it comes as soon as it has made its step: or it would run behind for ever
+    if (!in_step(offer.from)) in_step_.push_back(offer.from);
+    return Verdict::refuse;
+  }
   Edge* const edge = this->edge(offer.from);
   const bool awaited = edge != nullptr && !edge->own && edge->state == Edge::State::waiting;
   if (open_ && offer.round == round_) return awaited ? Verdict::accept : Verdict::refuse;
-  if (awaited) edge->state = Edge::State::over;
-  return Verdict::hold;
-}
-
-void Rounds::hold(const Offer& offer) {
-  held_.push_back(offer);
-  if (round_ == 0 || offer.round > round_ + kAheadUsual) left_behind(offer.round);
+  if (awaited) meet(offer.from, false);
+  if (round_ == 0 || offer.round > round_ + 1 + lead_) left_behind(offer.round);
+  return !open_ && offer.round == next() ? Verdict::hold : Verdict::refuse;
 }
 
 bool Rounds::withdraw(PeerId from, std::uint64_t exchange) {

@@ -7,8 +7,12 @@
 //
 // In lock-step a round is one exchange along each link of the topology, and a barrier between neighbors: of the two
 // ends of a link the one with the lower id begins the exchange, as soon as it is in that round itself; the other
-// one holds the offer until it is there too. Nobody waits for more than its neighbors, and for those only while
-// they live (the peer passes over who does not): so there is always somebody behind all others, who waits for nobody.
+// one, while it still makes the step before that round, holds the offer until it is there. Neighbors are waited for
+// only while they live (the peer passes over who does not), and nobody waits in a circle:
+// - a held offer waits for computation alone. Whoever is in an earlier round, and may wait for others there, refuses
+//   with that round's number, and the offer is made again a little later, after those to others;
+// - an offer is awaited only of partners in step: with whom the last exchange went through, or who offered an earlier
+//   round and were told this one; and of those no longer as soon as they offer a later round.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +21,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/time.h"
 
 namespace starling::gossip {
 
@@ -27,6 +32,8 @@ class Rounds {
     float weight = 0;  // W_ij
     bool own = false;  // this peer begins the exchange
     enum class State : std::uint8_t { waiting, under_way, over } state = State::waiting;
+    Instant not_before{};      // of one's own: the partner was not there yet
+    std::uint32_t tries = 0;
   };
   struct Offer {
     PeerId from;
@@ -36,7 +43,6 @@ class Rounds {
   enum class Verdict : std::uint8_t { accept, hold, refuse };
 
   // By so much nobody is ahead: what is farther off is not believed, so that no liar uses up the numbers.
-  static constexpr std::uint64_t kAheadUsual = 32;  // of a neighbor's, in lock-step
   static constexpr std::uint64_t kAheadMost = std::uint64_t{1} << 32;
 
   // ---- the count ----
@@ -51,8 +57,9 @@ class Rounds {
 
   // ---- lock-step ----
   bool open() const { return open_; }
+  // A neighbor may be ahead by one round, and by `lead` more where the topology varies in time.
   // REQUIRES: begin() was called, !open().
-  void open(std::vector<Edge> edges);
+  void open(std::vector<Edge> edges, std::uint64_t lead = 0);
   void close() { open_ = false; }
   // The round in which this peer is, or which it would begin next: offers of earlier ones are refused.
   std::uint64_t expected() const { return open_ ? round_ : round_ + 1; }
@@ -60,13 +67,23 @@ class Rounds {
   const std::vector<Edge>& edges() const { return edges_; }
   // With this partner in the round that is open; null where there is none.
   Edge* edge(PeerId partner);
-  // The next exchange that this peer is to begin; null where there is none.
-  Edge* next_own();
+  // The next exchange that this peer is to begin; null where there is none now.
+  Edge* next_own(Instant now);
+  // When one may be tried again; kNever where none is to be.
+  Instant next_try() const;
+  // The partner is in an earlier round: again a little later.
+  void try_later(PeerId partner, Instant now, Duration pause);
+  // Nothing is under way in the round that is open, and nobody is waited for.
   bool all_over() const;
+  bool in_step(PeerId partner) const;
+  // The exchange with this partner is over; whether it went through.
+  void meet(PeerId partner, bool completed);
+  // Whoever was in step is not any more: this peer begins anew.
+  void lose_step() { in_step_.clear(); }
 
   // What becomes of an offer now. A partner that offers a later round has passed over this peer in this one.
   Verdict judge(const Offer& offer);
-  void hold(const Offer& offer);
+  void hold(const Offer& offer) { held_.push_back(offer); }
   // It is held no more; false where it was not.
   bool withdraw(PeerId from, std::uint64_t exchange);
   std::optional<Offer> held_of(PeerId from) const;
@@ -77,8 +94,10 @@ class Rounds {
  private:
   std::uint64_t round_ = 0, seen_ = 0;
   bool open_ = false;
+  std::uint64_t lead_ = 0;
   std::vector<Edge> edges_;
   std::vector<Offer> held_;  // in the order they came
+  std::vector<PeerId> in_step_;
 };
 
 }  // namespace starling::gossip

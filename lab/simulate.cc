@@ -204,6 +204,9 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   auto mix = training::mix_options(experiment);
   if (!mix) return mix.error();
   world_options.mix = *mix;
+  if (experiment.chunk > 0)
+    world_options.chunk_cells = std::max<std::size_t>(1, experiment.chunk / sizeof(float) / mix->cell_floats);
+  if (experiment.window > 0) world_options.window = experiment.window;
 
   unsigned threads = options.threads;
   if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());

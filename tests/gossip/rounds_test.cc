@@ -19,6 +19,16 @@ std::vector<AnswerOffer> answers(const std::vector<Action>& actions) {
 }
 
 // Peer 1, whose id is the lowest, at the beginning of its first round.
+// As seen from peer 9, of whom peer 2 has the lower id, after a first round with it.
+Life ninth_in_step_with_2(const std::vector<std::uint64_t>& others = {2}) {
+  Life life(PeerOptions{}, 9);
+  life.trains(in_step(), others);
+  life.happens(ExchangeOffered{PeerId{2}, 1, 1});
+  life.happens(Stepped{1, 32});
+  life.happens(AnswerEnded{PeerId{2}, 1});
+  return life;
+}
+
 struct Barrier {
   explicit Barrier(const std::vector<std::uint64_t>& others, RunRules rules = in_step()) {
     life.trains(rules, others);
@@ -69,14 +79,13 @@ TEST_CASE("of two neighbors the one with the lower id begins: the other waits fo
   Barrier lower({2});
   REQUIRE(all<BeginExchange>(lower.opened).size() == 1);
 
-  Life ninth(PeerOptions{}, 9);
-  ninth.trains(in_step(), {2});
-  const auto opened = ninth.happens(Stepped{1, 32});
+  Life ninth = ninth_in_step_with_2();
+  const auto opened = ninth.happens(Stepped{2, 64});
   REQUIRE(all<BeginExchange>(opened).empty());
   REQUIRE(all<ResumeTraining>(opened).empty());
-  const auto accepted = answers(ninth.happens(ExchangeOffered{PeerId{2}, 5, 1}));
+  const auto accepted = answers(ninth.happens(ExchangeOffered{PeerId{2}, 5, 2}));
   REQUIRE(accepted.at(0).accept);
-  REQUIRE(accepted[0].terms.round == 1);
+  REQUIRE(accepted[0].terms.round == 2);
   REQUIRE(accepted[0].terms.weight == 0.5F);
   REQUIRE(all<ResumeTraining>(ninth.happens(AnswerEnded{PeerId{2}, 5})).size() == 1);
 }
@@ -132,9 +141,9 @@ TEST_CASE("a neighbor that dies, leaves or finishes is waited for no longer, on 
   for (const std::uint64_t self : {1, 9}) {
     for (const int how : {0, 1, 2}) {
       CAPTURE(self, how);
-      Life life(PeerOptions{}, self);
-      life.trains(in_step(), {2});
-      REQUIRE(all<ResumeTraining>(life.happens(Stepped{1, 32})).empty());
+      Life life = self == 9 ? ninth_in_step_with_2() : Life(PeerOptions{}, self);
+      if (self == 1) life.trains(in_step(), {2});
+      REQUIRE(all<ResumeTraining>(life.happens(Stepped{2, 64})).empty());
       std::vector<Action> end;
       if (how == 0) end = life.waits(at(20s));  // it answers no probe
       if (how == 1) end = life.hears(2, wire::Leave{said_to_be(member(2), wire::Liveness::left)});
@@ -147,23 +156,47 @@ TEST_CASE("a neighbor that dies, leaves or finishes is waited for no longer, on 
 
 TEST_CASE("a neighbor that lives is waited for, though it is slow") {
   for (const std::uint64_t self : {1, 9}) {
-    Life life(PeerOptions{}, self);
-    life.trains(in_step(), {2});
-    life.happens(Stepped{1, 32});
+    Life life = self == 9 ? ninth_in_step_with_2() : Life(PeerOptions{}, self);
+    if (self == 1) life.trains(in_step(), {2});
+    life.happens(Stepped{2, 64});
     REQUIRE(all<ResumeTraining>(life.waits(at(100s), {2})).empty());
     REQUIRE(all<ResumeTraining>(life.waits(at(130s), {2})).size() == 1);  // not for ever
   }
 }
 
 TEST_CASE("a neighbor in a later round has passed over this peer: it is not waited for") {
-  Life life(PeerOptions{}, 9);
-  life.trains(in_step(), {2});
-  life.happens(Stepped{1, 32});
-  const auto passed = life.happens(ExchangeOffered{PeerId{2}, 5, 2});
-  REQUIRE(answers(passed).empty());
+  Life life = ninth_in_step_with_2();
+  life.happens(Stepped{2, 64});
+  const auto passed = life.happens(ExchangeOffered{PeerId{2}, 5, 3});
+  REQUIRE_FALSE(answers(passed).at(0).accept);
+  REQUIRE(answers(passed)[0].terms.round == 2);  // this peer's own: not there yet
   REQUIRE(all<ResumeTraining>(passed).size() == 1);
+  REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 6, 3})).empty());  // it makes its step now: held
   life.waits(at(100ms), {2});
-  REQUIRE(answers(life.happens(Stepped{2, 64})).at(0).accept);
+  REQUIRE(answers(life.happens(Stepped{3, 96})).at(0).accept);
+}
+
+TEST_CASE("a neighbor that was not met lately is not waited for, but its offer is taken") {
+  Life life(PeerOptions{}, 9);
+  life.trains(in_step(), {2, 3});
+  REQUIRE(all<ResumeTraining>(life.happens(Stepped{1, 32})).size() == 1);
+}
+
+TEST_CASE("a neighbor that is in an earlier round is asked again, after the others") {
+  Barrier barrier({2, 3});
+  const auto first = all<BeginExchange>(barrier.opened).at(0);
+  barrier.life.happens(ExchangeEnded{first.exchange, Outcome::completed});
+  barrier.life.happens(ExchangeEnded{first.exchange + 1, Outcome::completed});
+  const auto second = all<BeginExchange>(barrier.life.happens(Stepped{2, 64})).at(0);
+  REQUIRE(second.terms.round == 2);
+  const auto other =
+      all<BeginExchange>(barrier.life.happens(ExchangeEnded{second.exchange, Outcome::rejected, 1})).at(0);
+  REQUIRE(other.partner != second.partner);
+  const auto done = barrier.life.happens(ExchangeEnded{other.exchange, Outcome::completed});
+  REQUIRE(all<ResumeTraining>(done).empty());
+  const auto again = all<BeginExchange>(barrier.life.waits(at(50ms), {2, 3})).at(0);
+  REQUIRE(again.partner == second.partner);
+  REQUIRE(all<ResumeTraining>(barrier.life.happens(ExchangeEnded{again.exchange, Outcome::completed})).size() == 1);
 }
 
 TEST_CASE("a peer that settles in lock-step goes on with rounds, without steps, and then finishes") {
