@@ -1,7 +1,9 @@
 # Everything comes from the distribution's packages (scripts/deps installs them).
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
+if(NOT STARLING_FUZZ)
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+endif()
 find_package(ZLIB REQUIRED)
 find_package(dnnl REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)
@@ -32,6 +34,7 @@ find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
 add_library(starling_asio INTERFACE)
 target_include_directories(starling_asio SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})
 target_compile_definitions(starling_asio INTERFACE ASIO_STANDALONE ASIO_SEPARATE_COMPILATION ASIO_NO_DEPRECATED
+  ASIO_RECYCLING_ALLOCATOR_CACHE_SIZE=16  # coroutine frames kept for the next ones: as many as nest in an exchange
   ASIO_DISABLE_STD_ALIGNED_ALLOC)  # Asio 1.22 decides this by what was included before it: every file must agree
 target_link_libraries(starling_asio INTERFACE Threads::Threads)
 

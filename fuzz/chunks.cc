@@ -1,0 +1,143 @@
+// Chunks as they come from a partner, for every rule and payload: offers to answer and replies to complete, with
+// whatever head and values. Nothing crashes, and no value of the replica ever leaves what is acceptable.
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "base/check.h"
+#include "fuzz/repair.h"
+#include "training/exchange/make.h"
+#include "training/exchange/values.h"
+#include "wire/frame.h"
+
+using namespace starling;
+
+namespace {
+
+constexpr std::size_t kCell = 64, kFloats = 4 * kCell + 20;
+constexpr std::size_t kRoom = sizeof(float) * wire::kChunkFloatsMax + training::Mixer::kRoomBesides;
+
+struct Combination {
+  const char* rule;
+  training::Payload payload;
+};
+constexpr Combination kCombinations[] = {
+    {"pairwise", training::Payload::f32},  {"pairwise", training::Payload::bf16},
+    {"pairwise", training::Payload::int8}, {"pairwise", training::Payload::top_k},
+    {"clipped", training::Payload::f32},   {"clipped", training::Payload::int8},
+    {"push-sum", training::Payload::f32},  {"push-sum", training::Payload::bf16},
+    {"d-psgd", training::Payload::f32},    {"noloco", training::Payload::f32},
+    {"choco", training::Payload::top_k},   {"choco", training::Payload::int8},
+    {"choco", training::Payload::f32},
+};
+
+struct alignas(64) Line {
+  std::byte bytes[64];
+};
+struct Room {
+  explicit Room(std::size_t size) : lines((size + 63) / 64), bytes(std::as_writable_bytes(std::span(lines)).first(size)) {}
+  std::vector<Line> lines;
+  MutableBytes bytes;
+};
+
+// What comes from outside, byte by byte; zeros behind its end.
+struct Input {
+  Bytes rest;
+  std::uint8_t byte() {
+    if (rest.empty()) return 0;
+    const auto value = static_cast<std::uint8_t>(rest.front());
+    rest = rest.subspan(1);
+    return value;
+  }
+  // A head that the frame reader lets pass, and its values; nothing where it would not.
+  bool parcel(training::Parcel& parcel, Room& values) {
+    if (rest.size() < wire::kChunkHeadBytes) return false;
+    const auto head_bytes = rest.first<wire::kChunkHeadBytes>();
+    // The length fits its head: else the frame reader refuses it, which is tried elsewhere.
+    const std::uint32_t bytes = length(head_bytes);
+    const auto head = wire::parse_chunk_head(head_bytes, static_cast<std::uint32_t>(wire::kChunkHeadBytes) + bytes);
+    if (!head) return false;
+    rest = rest.subspan(wire::kChunkHeadBytes);
+    parcel = {head->offset, head->floats, static_cast<training::Payload>(head->payload), head->weight,
+              head->entries, head->sequence, values.bytes.first(bytes)};
+    std::fill(values.bytes.begin(), values.bytes.begin() + bytes, std::byte{0});
+    const std::size_t n = std::min<std::size_t>(bytes, rest.size());
+    std::copy_n(rest.begin(), n, values.bytes.begin());
+    rest = rest.subspan(n);
+    return true;
+  }
+  static std::uint32_t length(Bytes head) {
+    const auto floats = load<std::uint32_t>(head.data() + 16) % (wire::kChunkFloatsMax + 1);
+    const auto payload = load<std::uint8_t>(head.data() + 21);
+    const auto entries = load<std::uint32_t>(head.data() + 28) % (wire::kChunkFloatsMax + 1);
+    switch (static_cast<wire::Payload>(payload)) {
+      case wire::Payload::f32: return 4 * floats;
+      case wire::Payload::bf16: return 2 * floats;
+      case wire::Payload::int8: return floats + 4 * ((floats + wire::kInt8BlockFloats - 1) / wire::kInt8BlockFloats);
+      case wire::Payload::top_k: return std::min<std::uint32_t>((head[39] == std::byte{1} ? 4 : 8) * entries, kRoom - 64);
+      default: return 0;
+    }
+  }
+};
+
+bool acceptable(const models::Arena& arena) {
+  std::vector<float> values(arena.size());
+  arena.read(0, values);
+  return training::all_acceptable(values);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Input input{std::as_bytes(std::span(data, size))};
+  const Combination& combination = kCombinations[input.byte() % std::size(kCombinations)];
+  training::MixOptions options;
+  options.rule = combination.rule;
+  options.payload = combination.payload;
+  options.cell_floats = kCell;
+  options.top_k = 0.1;
+  models::Arena arena(kFloats);
+  std::vector<float> first(kFloats);
+  for (std::size_t i = 0; i < kFloats; ++i) first[i] = static_cast<float>(i % 7) - 3;
+  arena.write(0, first);
+  const auto mixer = training::make_mixer(arena, options);
+  mixer->adopt();
+  mixer->begin_round(1);
+
+  static Room room(kRoom), values(kRoom);
+  training::Session theirs{.exchange = 1, .initiator = 2, .partner = 2, .round = 1};
+  std::uint64_t own_exchange = 100, round = 1;
+  for (int step = 0; step < 12 && !input.rest.empty(); ++step) {
+    training::Parcel parcel;
+    switch (input.byte() % 4) {
+      case 0: {  // another peer's offer
+        if (!input.parcel(parcel, values)) break;
+        const auto reply = mixer->answer(theirs, parcel, room.bytes);
+        if (reply) STARLING_CHECK(reply->values.size() <= kRoom);
+        break;
+      }
+      case 1: {  // a reply to an own one
+        const training::Session own{.exchange = ++own_exchange, .initiator = 1, .partner = 2, .round = round};
+        const auto lent = mixer->lend(own, {input.byte() % 3u, 1 + input.byte() % 2u}, room.bytes);
+        if (!lent) break;
+        if (input.parcel(parcel, values)) {
+          static_cast<void>(mixer->complete(own, *lent, parcel));
+        } else {
+          mixer->give_up(own, *lent);
+        }
+        break;
+      }
+      case 2:
+        mixer->begin_round(++round);
+        theirs.round = round;
+        break;
+      default:
+        theirs.exchange = input.byte();
+        theirs.partner = theirs.initiator = 2 + input.byte() % 12;
+        break;
+    }
+    STARLING_CHECK(acceptable(arena));
+  }
+  return 0;
+}

@@ -1,0 +1,35 @@
+// Right checksums for bytes that a fuzzer made up: it would hardly ever find one, and everything behind the
+// checksum would stay untried.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "wire/frame.h"
+
+namespace starling::fuzz {
+
+// Walks frame by frame as far as the lengths go.
+inline void repair(std::vector<std::byte>& bytes) {
+  constexpr std::size_t kChecksumAt = 16;
+  for (std::size_t at = 0; bytes.size() - at >= wire::kFrameHeaderBytes;) {
+    const MutableBytes rest = MutableBytes(bytes).subspan(at);
+    const auto header = wire::FrameHeader::parse(rest.first<wire::kFrameHeaderBytes>());
+    if (!header || rest.size() - wire::kFrameHeaderBytes < header->body_bytes) return;
+    const Bytes body = rest.subspan(wire::kFrameHeaderBytes, header->body_bytes);
+    const std::uint64_t checksum =
+        header->kind == wire::FrameKind::control
+            ? wire::control_checksum(rest, body)
+            : wire::chunk_checksum(rest.first<wire::kChunkPrefixBytes>(), body.subspan(wire::kChunkHeadBytes));
+    store(rest.data() + kChecksumAt, checksum);
+    at += wire::kFrameHeaderBytes + header->body_bytes;
+  }
+}
+
+inline std::vector<std::byte> copy(const std::uint8_t* data, std::size_t size) {
+  const auto bytes = std::as_bytes(std::span(data, size));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace starling::fuzz

@@ -1,0 +1,304 @@
+// Every rule and payload over real connections, terms and rounds, and a peer whose own values may not travel.
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "node/status.h"
+#include "tests/models/allocations.h"
+#include "tests/node/flock.h"
+
+namespace starling::node {
+namespace {
+
+using namespace testing;
+using gossip::Outcome;
+using training::MixFault;
+using training::Payload;
+
+constexpr std::size_t kFloats = 2'100, kCell = 256;  // nine cells, the last one shorter
+constexpr std::size_t kCells = 9;
+
+training::MixOptions mix_of(const std::string& rule, Payload payload) {
+  training::MixOptions mix;
+  mix.rule = rule;
+  mix.payload = payload;
+  mix.cell_floats = kCell;
+  mix.top_k = 0.1;
+  return mix;
+}
+
+void fill(Bird& bird, const training::MixOptions& mix, std::uint64_t seed) {
+  bird.attach(kFloats, mix);
+  bird.arena->write(0, random_floats(kFloats, seed));
+  bird.mixer->adopt();
+}
+
+double disagreement(const Bird& a, const Bird& b) {
+  const auto x = a.values(), y = b.values();
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) sum += std::pow(double{x[i]} - double{y[i]}, 2);
+  return std::sqrt(sum);
+}
+
+std::uint64_t refused(const Bird& bird, MixFault fault) {
+  return bird.mixer->counters().refused[static_cast<std::size_t>(fault)];
+}
+
+std::size_t open_descriptors() {
+  std::size_t n = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("every rule in every payload of its own brings two peers together, over TCP and in memory") {
+  struct Combination {
+    const char* rule;
+    Payload payload;
+  };
+  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+    for (const auto& [rule, payload] :
+         {Combination{"pairwise", Payload::f32}, {"pairwise", Payload::bf16}, {"pairwise", Payload::int8},
+          {"pairwise", Payload::top_k}, {"clipped", Payload::f32}, {"push-sum", Payload::f32},
+          {"d-psgd", Payload::f32}, {"noloco", Payload::f32}, {"choco", Payload::f32}, {"choco", Payload::top_k}}) {
+      CAPTURE(rule, static_cast<int>(payload));
+      World world(kind);
+      ExchangerOptions options = steady();
+      options.chunk_cells = 2;
+      Bird a(world, 1, options), b(world, 2, options);
+      fill(a, mix_of(rule, payload), 1);
+      fill(b, mix_of(rule, payload), 2);
+      const double before = disagreement(a, b);
+      for (std::uint64_t round = 1; round <= 12; ++round) {
+        Bird& from = round % 2 == 1 ? a : b;
+        Bird& to = round % 2 == 1 ? b : a;
+        for (Bird* bird : {&a, &b}) {
+          bird->mixer->begin_round(round);
+          bird->terms.round = round;
+        }
+        REQUIRE(exchange(world, from, to) == Outcome::completed);
+      }
+      REQUIRE(world.until([&] { return a.answers_ended + b.answers_ended == 12; }));
+      REQUIRE(a.answers_completed + b.answers_completed == 12);
+      for (Bird* bird : {&a, &b}) bird->mixer->begin_round(13);
+      REQUIRE(disagreement(a, b) < (payload == Payload::top_k ? 0.97 : 0.8) * before);
+      REQUIRE(a.counters().chunks_refused + b.counters().chunks_refused == 0);
+      REQUIRE(a.counters().half_applied_chunks + b.counters().half_applied_chunks == 0);
+    }
+  }
+}
+
+TEST_CASE("a peer meets all its neighbors at once in a lock-step round, and offers say the round") {
+  World world(Kind::tcp);
+  Bird center(world, 1);
+  fill(center, mix_of("d-psgd", Payload::f32), 1);
+  std::vector<std::unique_ptr<Bird>> others;
+  std::vector<double> expected(kFloats);
+  constexpr double kWeight = 0.2;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    others.push_back(std::make_unique<Bird>(world, 10 + i));
+    fill(*others.back(), mix_of("d-psgd", Payload::f32), 10 + i);
+    others.back()->terms.weight = static_cast<float>(kWeight);
+    others.back()->mixer->begin_round(7);
+  }
+  const auto x = center.values();
+  for (std::size_t i = 0; i < kFloats; ++i) expected[i] = double{x[i]};
+  for (const auto& other : others) {
+    const auto y = other->values();
+    for (std::size_t i = 0; i < kFloats; ++i) expected[i] += kWeight * (double{y[i]} - double{x[i]});
+  }
+  center.mixer->begin_round(7);
+  center.terms = {7, static_cast<float>(kWeight), 1};
+  for (auto& other : others) {
+    other->terms.round = 7;
+    center.begin(*other);
+  }
+  REQUIRE(center.exchanger->under_way() == 4);
+  REQUIRE(world.until([&] { return center.ended.size() == 4; }));
+  for (const auto& ended : center.ended) REQUIRE(ended.outcome == Outcome::completed);
+  for (const auto& other : others) REQUIRE(other->rounds_offered == std::vector<std::uint64_t>{7});
+  const auto after = center.values();
+  for (std::size_t i = 0; i < kFloats; ++i) REQUIRE(std::abs(double{after[i]} - expected[i]) < 1e-6);
+}
+
+TEST_CASE("a refusal tells the refuser's round") {
+  World world(Kind::tcp);
+  Bird a(world, 1), b(world, 2);
+  fill(a, mix_of("pairwise", Payload::f32), 1);
+  fill(b, mix_of("pairwise", Payload::f32), 2);
+  b.decide = [] { return Decision{false, wire::RefusalReason::busy}; };
+  b.terms.round = 42;
+  REQUIRE(exchange(world, a, b) == Outcome::rejected);
+  REQUIRE(a.ended.back().round == 42);
+}
+
+TEST_CASE("an exchange tells how far it is, at every sixteenth or oftener") {
+  World world(Kind::tcp);
+  Bird a(world, 1), b(world, 2);
+  a.attach(random_floats(100 * 64, 1), 64);
+  b.attach(random_floats(100 * 64, 2), 64);
+  REQUIRE(exchange(world, a, b) == Outcome::completed);
+  REQUIRE(a.advanced.back() == 100);
+  std::uint64_t before = 0;
+  for (const std::uint64_t cells : a.advanced) {
+    REQUIRE(cells > before);
+    REQUIRE(cells - before <= 7);  // 100 / 16, rounded up
+    before = cells;
+  }
+  REQUIRE(b.advanced.empty());
+}
+
+TEST_CASE("an offer may wait for the core, and is answered or withdrawn then") {
+  World world(Kind::tcp);
+  Bird a(world, 1), b(world, 2);
+  fill(a, mix_of("pairwise", Payload::f32), 1);
+  fill(b, mix_of("pairwise", Payload::f32), 2);
+  const auto y = b.values();
+  std::vector<std::uint64_t> waiting;
+  b.undecided = [&](PeerId, std::uint64_t exchange) { waiting.push_back(exchange); };
+  a.begin(b);
+  REQUIRE(world.until([&] { return waiting.size() == 1; }));
+  REQUIRE(b.values() == y);
+  SECTION("answered") {
+    b.exchanger->answer({a.id, 1, true, {}, {}});
+    REQUIRE(world.until([&] { return a.ended.size() == 1; }));
+    REQUIRE(a.ended.back().outcome == Outcome::completed);
+  }
+  SECTION("withdrawn, which is noticed without an answer") {
+    a.exchanger->abort(1);
+    REQUIRE(world.until([&] { return b.answers_ended == 1; }));
+    REQUIRE(b.answers_completed == 0);
+    REQUIRE(b.values() == y);
+    b.exchanger->answer({a.id, 1, true, {}, {}});  // too late, and harmless
+  }
+}
+
+TEST_CASE("a peer whose own values are not finite gives none of them away, and says so") {
+  const float poison = GENERATE(std::numeric_limits<float>::quiet_NaN(), 1e38F);
+  World world(Kind::tcp);
+  Bird sick(world, 1), healthy(world, 2);
+  fill(sick, mix_of("pairwise", Payload::f32), 1);
+  fill(healthy, mix_of("pairwise", Payload::f32), 2);
+  const auto before = healthy.values();
+  sick.arena->write(300, std::vector<float>{poison});
+  SECTION("in an exchange of its own") {
+    REQUIRE(exchange(world, sick, healthy) == Outcome::aborted);
+  }
+  SECTION("when another asks") {
+    REQUIRE(exchange(world, healthy, sick) == Outcome::aborted);
+    REQUIRE(healthy.counters().half_applied_chunks <= kWindow);
+  }
+  SECTION("to a joiner, neither now nor later, until it is renewed") {
+    healthy.exchanger->fetch_state(sick.id, sick.address);
+    REQUIRE(world.until([&] { return healthy.states_lost.size() == 1; }));
+    REQUIRE(sick.diverged == 1);
+    sick.arena->write(300, std::vector<float>{0.5F});
+    healthy.exchanger->fetch_state(sick.id, sick.address, true);
+    REQUIRE(world.until([&] { return healthy.states_lost.size() == 2; }));
+    sick.exchanger->renewed();
+    healthy.exchanger->fetch_state(sick.id, sick.address, true);
+    REQUIRE(world.until([&] { return healthy.states_arrived == 1; }));
+    REQUIRE(healthy.values() == sick.values());
+    return;
+  }
+  REQUIRE(sick.diverged == 1);
+  REQUIRE(refused(sick, MixFault::own_replica) == 1);
+  REQUIRE(refused(healthy, MixFault::not_finite) + refused(healthy, MixFault::too_large) == 0);
+  REQUIRE(healthy.diverged == 0);
+  for (const float value : healthy.values()) REQUIRE(std::abs(value) <= 1);
+}
+
+TEST_CASE("what a partner sends is refused by its reason, and the reasons are counted") {
+  World world(Kind::tcp);
+  Bird b(world, 2);
+  fill(b, mix_of("pairwise", Payload::f32), 2);
+  const auto before = b.values();
+  const auto send = [&](std::uint64_t number, wire::ChunkHead head, const std::vector<float>& values) {
+    Stranger evil(world, number);
+    evil.dial(b);
+    REQUIRE(evil.say(evil.offer(b, kCell)));
+    head.exchange = 1;
+    REQUIRE(evil.say(head, values));
+    evil.hear_the_end();
+  };
+  std::vector<float> values(kCell, 0.5F);
+  values[7] = std::numeric_limits<float>::quiet_NaN();
+  send(10, {}, values);
+  values[7] = -1e38F;
+  send(11, {}, values);
+  send(12, {}, std::vector<float>(kCell - 1, 0.5F));
+  REQUIRE(world.until([&] { return b.answers_ended == 3; }));
+  REQUIRE(refused(b, MixFault::not_finite) == 1);
+  REQUIRE(refused(b, MixFault::too_large) == 1);
+  REQUIRE(refused(b, MixFault::shape) == 1);
+  REQUIRE(b.answers_poisoned == 2);
+  REQUIRE(b.counters().chunks_refused == 3);
+  REQUIRE(b.values() == before);
+
+  // A reply with a weight that the rule does not know.
+  Stranger liar(world, 13);
+  b.exchanger->begin(9, liar.id, liar.address);
+  liar.await_dial();
+  REQUIRE(liar.hear_message<wire::ExchangeOffer>().exchange == 9);
+  REQUIRE(liar.hear());
+  wire::ChunkHead head;
+  head.exchange = 9;
+  head.kind = wire::ChunkKind::reply;
+  head.weight = 0.375F;
+  REQUIRE(liar.say(head, std::vector<float>(kCell, 0.5F)));
+  REQUIRE(world.until([&] { return b.ended.size() == 1; }));
+  REQUIRE(b.ended.back().outcome == Outcome::aborted);
+  REQUIRE(refused(b, MixFault::weight) == 1);
+  REQUIRE(b.values() == before);
+}
+
+TEST_CASE("a thousand exchanges that are begun and broken leave no descriptor, no loan and little memory behind") {
+  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+    World world(kind);
+    Bird a(world, 1), b(world, 2);
+    fill(a, mix_of("pairwise", Payload::f32), 1);
+    fill(b, mix_of("pairwise", Payload::f32), 2);
+    REQUIRE(exchange(world, a, b) == Outcome::completed);
+    const std::size_t descriptors = open_descriptors();
+    Random random(4);
+    std::size_t resident = 0;
+    for (int i = 0; i < 1000; ++i) {
+      if (i == 200) resident = resident_bytes();
+      a.begin(b);
+      for (std::uint64_t turns = random.below(30); turns > 0; --turns) world.io.poll_one();
+      a.exchanger->abort(a.last_exchange);
+    }
+    REQUIRE(world.until([&] { return b.exchanger->servers() == a.exchanger->idle(); }));
+    REQUIRE(a.exchanger->under_way() == 0);
+    REQUIRE(exchange(world, a, b) == Outcome::completed);
+    REQUIRE(world.until([&] { return b.exchanger->servers() == a.exchanger->idle(); }));
+    REQUIRE(open_descriptors() <= descriptors + 2);
+    REQUIRE(a.exchanger->spare_bytes() + b.exchanger->spare_bytes() <= 2 * steady().rooms_bytes_max);
+    REQUIRE(resident_bytes() < resident + (std::size_t{8} << 20));
+    REQUIRE(disagreement(a, b) < 1e-5);
+    REQUIRE(b.answers_ended == b.accepted);
+  }
+}
+
+TEST_CASE("a chunk more in an exchange costs no allocation, but for the coroutines that had to wait") {
+  constexpr int kExchanges = 100;
+  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+    const auto allocations = [&](std::size_t chunks) {
+      World world(kind);
+      Bird a(world, 1), b(world, 2);
+      a.attach(random_floats(chunks * 1024, 1), 1024);
+      b.attach(random_floats(chunks * 1024, 2), 1024);
+      for (int i = 0; i < 10; ++i) REQUIRE(exchange(world, a, b) == Outcome::completed);
+      const long before = allocation_count();
+      for (int i = 0; i < kExchanges; ++i) REQUIRE(exchange(world, a, b) == Outcome::completed);
+      return static_cast<double>(allocation_count() - before) / kExchanges;
+    };
+    const double few = allocations(8), many = allocations(72);
+    WARN((kind == Kind::tcp ? "tcp: " : "memory: ") << few << " allocations in an exchange of 8 chunks, " << many
+                                                    << " of 72: " << (many - few) / 64 << " a chunk");
+    REQUIRE((many - few) / 64 < 12);
+  }
+}
+
+}  // namespace starling::node
