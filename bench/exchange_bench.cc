@@ -47,13 +47,14 @@ struct Options {
   std::size_t rounds = 0;                                   // 0: about two seconds of them
   training::MixOptions mix;
   std::optional<std::size_t> chunk_cells, window;  // unset: as the exchange finds best
+  transport::LinkShape shape;
   bool pin = false;
   bool stages = false;
 };
 
 constexpr const char* kUsage =
     "usage: exchange_bench [--floats N] [--rounds N] [--payload f32|bf16|int8] [--chunk CELLS] [--window CHUNKS]\n"
-    "                      [--pin] [--stages]\n";
+    "                      [--latency TIME] [--bandwidth RATE] [--pin] [--stages]\n";
 
 [[noreturn]] void fail(const std::string& why) {
   std::fprintf(stderr, "exchange_bench: %s\n", why.c_str());
@@ -122,6 +123,7 @@ void measure(const std::string& what, const Options& options, std::size_t floats
 struct Daemon {
   Daemon(std::uint64_t id, std::size_t floats, const Options& options) : transport(io.get_executor()), arena(floats) {
     fill(arena, id);
+    transport.shape_links(options.shape);
     wire::Hello self;
     self.swarm = "bench";
     self.name = "bench";
@@ -269,6 +271,13 @@ Options parse(int argc, char** argv) {
       }
     } else if (flag == "--window") {
       options.window = number();
+    } else if (flag == "--latency" || flag == "--bandwidth") {
+      const std::string text = i + 1 < argc ? argv[++i] : "";
+      const auto latency = parse_duration(text);
+      const auto bandwidth = parse_bandwidth(text);
+      if (flag == "--latency" ? !latency.ok() : !bandwidth.ok()) fail(flag + " does not take '" + text + "'");
+      if (latency.ok()) options.shape.latency = *latency;
+      if (bandwidth.ok()) options.shape.bandwidth = *bandwidth;
     } else if (flag == "--pin") {
       options.pin = true;
     } else if (flag == "--stages") {

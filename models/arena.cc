@@ -38,13 +38,14 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-// Large pages for what lies between the two ends: a pass over tens of megabytes misses the TLB less, a tenth of the
-// time of an exchange. Where the system has none to give nothing changes.
+// Large pages for what lies between the two ends: a pass over tens of megabytes misses the TLB less, a tenth
+// of the time of an exchange. Where the system has none to give nothing changes.
 void ask_for_large_pages(void* begin, std::size_t bytes) {
 #ifdef MADV_HUGEPAGE
   constexpr std::uintptr_t kLarge = std::uintptr_t{2} << 20;
   const auto address = reinterpret_cast<std::uintptr_t>(begin);
-  const std::uintptr_t from = (address + kLarge - 1) / kLarge * kLarge, to = (address + bytes) / kLarge * kLarge;
+  const std::uintptr_t from = (address + kLarge - 1) / kLarge * kLarge,
+                       to = (address + bytes) / kLarge * kLarge;
   if (from < to) ::madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
 #endif
 }
@@ -94,8 +95,8 @@ KEEP_RACY void sgd_along_floats(float* __restrict x, const float* __restrict gra
   }
 }
 
-KEEP_RACY void follow_floats(const float* __restrict x, float* __restrict velocity, float* __restrict last, float keep,
-                             float gain, std::size_t n) {
+KEEP_RACY void follow_floats(const float* __restrict x, float* __restrict velocity, float* __restrict last,
+                             float keep, float gain, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     const float value = x[i];
     velocity[i] = keep * velocity[i] + gain * (last[i] - value);

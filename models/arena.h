@@ -32,7 +32,8 @@ class Arena {
   // meanwhile.
   const float* data() const { return data_.get(); }
 
-  // How many exchanges have been mixed with the whole of it: whoever mixes counts, workers that want to know ask.
+  // How many exchanges have been mixed with the whole of it: whoever mixes counts, workers that want to know
+  // ask.
   void count_mix() { mixes_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t mixes() const { return mixes_.load(std::memory_order_relaxed); }
 

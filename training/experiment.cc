@@ -116,8 +116,9 @@ Status check_rule(const Experiment& experiment) {
                  " has f32, bf16 and int8"};
   }
   if (rule == "push-sum" && resolved_every(experiment).kind == Every::Kind::steps) {
-    return Error{"gossip.every: the rule push-sum is paced by time (200ms, poisson 200ms), not by steps: a peer "
-                 "that makes fewer of them would keep more weight than the others"};
+    return Error{
+        "gossip.every: the rule push-sum is paced by time (200ms, poisson 200ms), not by steps: a peer "
+        "that makes fewer of them would keep more weight than the others"};
   }
   return Done{};
 }

@@ -26,7 +26,8 @@ struct Every {
   Duration time{0};         // of Kind::time; the mean of Kind::poisson; else zero
   friend bool operator==(const Every&, const Every&) = default;
 };
-Result<Every> parse_every(std::string_view text);  // "8 steps", "200ms", "poisson 200ms", "always"; a bare number is steps
+Result<Every> parse_every(
+    std::string_view text);  // "8 steps", "200ms", "poisson 200ms", "always"; a bare number is steps
 std::string format_every(const Every& every);
 
 // Something that befalls one peer. Times count from the run's start (virtual or wall).
@@ -69,17 +70,17 @@ struct Experiment {
 
   std::string rule = "pairwise";
   std::string topology = "exponential";
-  std::string partners = "uniform";  // how one of the neighbors is chosen: or turns, aware
-  std::optional<Every> every;        // unset: by the rule, see resolved_every()
-  std::string payload = "f32";       // or bf16, int8, top-k
-  double top_k = 0.01;               // the part of the floats that travels, of payload top-k
-  std::string weights = "equal";     // or work, age: by which partners far behind count for less
+  std::string partners = "uniform";        // how one of the neighbors is chosen: or turns, aware
+  std::optional<Every> every;              // unset: by the rule, see resolved_every()
+  std::string payload = "f32";             // or bf16, int8, top-k
+  double top_k = 0.01;                     // the part of the floats that travels, of payload top-k
+  std::string weights = "equal";           // or work, age: by which partners far behind count for less
   double outer_rate = 0.7;                 // of noloco
   double outer_momentum = 0.5;             // of noloco
   std::optional<double> consensus_rate{};  // of choco; unset: by payload
   double clip = 0.5;                       // of clipped: the multiple of the median distance that is taken
-  std::uint64_t chunk = 0;   // bytes of float32 in a frame; 0: as suits the link
-  std::uint32_t window = 0;  // chunks sent and not yet answered; 0: as suits the link
+  std::uint64_t chunk = 0;                 // bytes of float32 in a frame; 0: as suits the link
+  std::uint32_t window = 0;                // chunks sent and not yet answered; 0: as suits the link
 
   // Of links; unset: as they are between processes, 100 us and 1 Gbit/s in `simulate`.
   std::optional<Duration> latency;
@@ -135,16 +136,16 @@ std::string format_slow(const Fault& fault);  // its inverse. REQUIRES: fault.ki
 // Whether rule, payload and pace go together.
 Status check_rule(const Experiment& experiment);
 
-// What fits no single key, and every key's own limits again for an experiment that was not read: check_rule(), fault
-// peers that exist, times that run forwards, factors of 1 and more.
+// What fits no single key, and every key's own limits again for an experiment that was not read:
+// check_rule(), fault peers that exist, times that run forwards, factors of 1 and more.
 Status check(const Experiment& experiment);
 
 // The whole experiment as a TOML file that reads back to the same value. REQUIRES: check() is content.
 std::string to_toml(const Experiment& experiment);
 
-// What the peers of one run share, as a manifest carries it, the pace resolved; `apply_shared` is its inverse and
-// checks like a file: afterwards every shared setting is as it was where the list was made, unset ones but the pace
-// included. An Error changes nothing.
+// What the peers of one run share, as a manifest carries it, the pace resolved; `apply_shared` is its inverse
+// and checks like a file: afterwards every shared setting is as it was where the list was made, unset ones
+// but the pace included. An Error changes nothing.
 std::vector<std::pair<std::string, std::string>> shared_settings(const Experiment& experiment);
 Status apply_shared(Experiment& experiment, const std::vector<std::pair<std::string, std::string>>& values);
 

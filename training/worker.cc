@@ -65,7 +65,8 @@ void Worker::follow(const models::Arena& arena) {
     const auto k = static_cast<double>(steps_since_);
     const double gain = 1 - std::pow(1 - kFollow, k);
     arena.follow(velocity_, last_, static_cast<float>(1 - gain),
-                 static_cast<float>(gain / (k * static_cast<double>(workers_) * static_cast<double>(step_.learning_rate))));
+                 static_cast<float>(
+                     gain / (k * static_cast<double>(workers_) * static_cast<double>(step_.learning_rate))));
   } else {
     return;
   }

@@ -35,11 +35,12 @@ class Worker {
   Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
          BatchSampler sampler, std::uint32_t batch_size, models::Arena::SgdStep step);
 
-  // From now on its momentum is the swarm's: quasi-global momentum (Lin et al., ICML 2021), for unlike data. The
-  // velocity m is fixed between mixes, each step goes along beta m + g; when the arena's mixes() have grown, after k
-  // steps, m follows where the replica went since the last time, mixing included:
+  // From now on its momentum is the swarm's: quasi-global momentum (Lin et al., ICML 2021), for unlike data.
+  // The velocity m is fixed between mixes, each step goes along beta m + g; when the arena's mixes() have
+  // grown, after k steps, m follows where the replica went since the last time, mixing included:
   //   mu_k = 1 - (1 - mu)^k,  m <- (1 - mu_k) m + mu_k (x_last - x) / (k eta).
-  // `workers`: so many share the replica, so many times further it goes. There is no Nesterov's variant of it.
+  // `workers`: so many share the replica, so many times further it goes. There is no Nesterov's variant of
+  // it.
   void follow_swarm(std::uint32_t workers);
   static constexpr double kFollow = 0.1;  // mu
 

@@ -205,7 +205,8 @@ TEST_CASE("Every pass may race with every other, and a float is never torn", "[a
                                                     arena.sgd_along(zero, zero, {0.1F, 0.9F});
                                                   },
                                                   [&] {
-                                                    std::vector<float> velocity(kSize, 0.0F), last(kSize, 1.0F);
+                                                    std::vector<float> velocity(kSize, 0.0F),
+                                                        last(kSize, 1.0F);
                                                     arena.follow(velocity, last, 0.5F, 1.0F);
                                                   },
                                                   [&] { arena.mix(0, one, one, 0.5F); },

@@ -23,7 +23,8 @@ constexpr Payload kAll[] = {Payload::f32, Payload::bf16, Payload::int8, Payload:
 class Peers {
  public:
   Peers(std::size_t n, std::size_t floats, const MixOptions& options, std::uint64_t seed) : random(seed) {
-    for (std::size_t i = 0; i < n; ++i) parties.push_back(std::make_unique<Party>(random_values(random, floats, 5), options));
+    for (std::size_t i = 0; i < n; ++i)
+      parties.push_back(std::make_unique<Party>(random_values(random, floats, 5), options));
   }
 
   std::vector<double> mean() const {
@@ -46,7 +47,8 @@ class Peers {
   // Exchanges of random pairs.
   void mingle(int exchanges) {
     for (int i = 0; i < exchanges; ++i) {
-      const std::size_t a = random.below(parties.size()), b = (a + 1 + random.below(parties.size() - 1)) % parties.size();
+      const std::size_t a = random.below(parties.size()),
+                        b = (a + 1 + random.below(parties.size() - 1)) % parties.size();
       exchange(*parties[a], *parties[b], session_of(++number, a, b), 1 + random.below(3));
     }
   }
@@ -125,7 +127,8 @@ TEST_CASE("whatever is lost between two peers, choco finds together again and co
   }
 }
 
-TEST_CASE("of two offers that cross on a link the lower id's is mixed, the other's not, and nothing is lost") {
+TEST_CASE(
+    "of two offers that cross on a link the lower id's is mixed, the other's not, and nothing is lost") {
   for (const Payload payload : kAll) {
     for (const bool met : {false, true}) {
       INFO("payload " << static_cast<int>(payload) << ", met " << met);

@@ -53,7 +53,9 @@ Experiment random_experiment(Random& random) {
   if (random.chance(0.5)) e.steps = 1 + random.below(1'000'000'000'000);
   if (random.chance(0.5)) e.seconds = random_time(random);
   if (random.chance(0.5)) e.target_accuracy = random.chance(0.2) ? 1 : random.uniform(1e-6, 1);
-  const auto one_of = [&](std::vector<const char*> names) { return std::string(names[random.below(names.size())]); };
+  const auto one_of = [&](std::vector<const char*> names) {
+    return std::string(names[random.below(names.size())]);
+  };
   e.quasi_global_momentum = random.chance(0.5);
   e.rule = one_of({"pairwise", "push-sum", "d-psgd", "choco", "noloco", "clipped", "none"});
   e.payload = one_of({"f32", "bf16", "int8", "top-k"});
@@ -493,7 +495,8 @@ TEST_CASE("check refuses rules with payloads and paces that they do not have") {
     Experiment e;
     e.rule = rule;
     e.payload = "top-k";
-    REQUIRE(contains(check(e).error().message, "gossip.payload: top-k goes with the rules pairwise and choco"));
+    REQUIRE(
+        contains(check(e).error().message, "gossip.payload: top-k goes with the rules pairwise and choco"));
     e.payload = "int8";
     REQUIRE(check(e).ok());
   }

@@ -1,4 +1,5 @@
-// What the tests of the exchange rules share: replicas, the bytes between them, and one exchange driven to its end.
+// What the tests of the exchange rules share: replicas, the bytes between them, and one exchange driven to
+// its end.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,8 @@ namespace starling::training {
 class Room {
  public:
   Room() = default;
-  explicit Room(std::size_t size) : size_(size), bytes_(static_cast<std::byte*>(::operator new(size, kAlignment))) {}
+  explicit Room(std::size_t size)
+      : size_(size), bytes_(static_cast<std::byte*>(::operator new(size, kAlignment))) {}
   Room(Bytes copied) : Room(copied.size()) { std::copy(copied.begin(), copied.end(), bytes_.get()); }
   MutableBytes bytes() { return {bytes_.get(), size_}; }
   Bytes bytes() const { return {bytes_.get(), size_}; }
@@ -98,12 +100,14 @@ inline Session seen_by_responder(Session session) {
 // Cells in chunks of `count`.
 inline std::vector<Cells> chunks(const CellGrid& grid, std::size_t count) {
   std::vector<Cells> list;
-  for (std::size_t k = 0; k < grid.count(); k += count) list.push_back({k, std::min(count, grid.count() - k)});
+  for (std::size_t k = 0; k < grid.count(); k += count)
+    list.push_back({k, std::min(count, grid.count() - k)});
   return list;
 }
 
 // One whole exchange that nothing overlaps.
-inline void exchange(Party& initiator, Party& responder, const Session& session, std::size_t cells_a_chunk = 2) {
+inline void exchange(Party& initiator, Party& responder, const Session& session,
+                     std::size_t cells_a_chunk = 2) {
   for (const Cells cells : chunks(initiator.mixer->grid(), cells_a_chunk)) {
     auto offer = initiator.lend(session, cells);
     REQUIRE(offer.ok());

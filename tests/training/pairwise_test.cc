@@ -35,7 +35,8 @@ class World {
     options.cell_floats = 1 + random_.below(floats);
     const std::size_t n = 2 + random_.below(5);
     for (std::size_t i = 0; i < n; ++i) {
-      peers_.push_back(std::make_unique<Peer>(random_values(random_, floats, 3), options));  // a mean that is not zero
+      peers_.push_back(
+          std::make_unique<Peer>(random_values(random_, floats, 3), options));  // a mean that is not zero
     }
   }
 
@@ -176,7 +177,8 @@ class World {
     const CellGrid& grid = peer.party.mixer->grid();
     Cells cells{random_.below(grid.count()), 1};
     if (peer.lent(cells.first)) return;
-    while (random_.chance(0.5) && cells.first + cells.count < grid.count() && !peer.lent(cells.first + cells.count)) {
+    while (random_.chance(0.5) && cells.first + cells.count < grid.count() &&
+           !peer.lent(cells.first + cells.count)) {
       ++cells.count;
     }
     const Session session = session_of(++exchanges_, from, to);
@@ -185,7 +187,8 @@ class World {
     REQUIRE(sent->parcel.offset == grid.offset(cells.first));
     auto a = decoded(sent->parcel);
     const auto x = contents(peer.party.arena);
-    for (std::size_t i = 0; i < a.size(); ++i) rounding_ += square(wide(x[sent->parcel.offset + i]) - wide(a[i]));
+    for (std::size_t i = 0; i < a.size(); ++i)
+      rounding_ += square(wide(x[sent->parcel.offset + i]) - wide(a[i]));
     Room copy(sent->parcel.values);
     Parcel offer = sent->parcel;
     offer.values = copy.bytes();
@@ -352,7 +355,8 @@ TEST_CASE("in every payload both sides move by the same vector, each by its own 
 TEST_CASE("a peer that has lent half of a chunk answers with the other half and a quarter") {
   Random random(2);
   for (const Payload payload : kDense) {
-    const auto x = random_values(random, 16), theirs = random_values(random, 16), moved = random_values(random, 16);
+    const auto x = random_values(random, 16), theirs = random_values(random, 16),
+               moved = random_values(random, 16);
     Party peer(x, options_of(payload, 8)), other(theirs, options_of(payload, 8));
     const Session own = session_of(1, 1, 2), others = session_of(1, 2, 1);
     const auto lent = peer.lend(own, {1, 1});
@@ -410,13 +414,15 @@ TEST_CASE("an exchange that overlapped nothing lowers the energy by exactly 2w(1
     const std::size_t n = 2 + random.below(5), floats = 1 + random.below(50);
     std::vector<std::unique_ptr<Party>> parties;
     for (std::size_t i = 0; i < n; ++i) {
-      parties.push_back(std::make_unique<Party>(random_values(random, floats), options_of(Payload::f32, floats)));
+      parties.push_back(
+          std::make_unique<Party>(random_values(random, floats), options_of(Payload::f32, floats)));
     }
     const auto energy = [&] {
       std::vector<double> mean(floats, 0.0);
       double sum = 0;
       for (const auto& party : parties) {
-        for (std::size_t i = 0; i < floats; ++i) mean[i] += wide(party->arena.data()[i]) / static_cast<double>(n);
+        for (std::size_t i = 0; i < floats; ++i)
+          mean[i] += wide(party->arena.data()[i]) / static_cast<double>(n);
       }
       for (const auto& party : parties) {
         for (std::size_t i = 0; i < floats; ++i) sum += square(wide(party->arena.data()[i]) - mean[i]);
@@ -562,7 +568,8 @@ TEST_CASE("a chunk that is far off is refused once enough distances are known, a
   REQUIRE(!refused.ok());
   REQUIRE(refused.error().fault == MixFault::far_off);
   REQUIRE(offer(1.5).ok());
-  // Who refuses relents: each refusal doubles what is tolerated, or a replica that was cut off would be for ever.
+  // Who refuses relents: each refusal doubles what is tolerated, or a replica that was cut off would be for
+  // ever.
   peer.arena.write(0, std::vector<float>(128, 0.0f));
   int refusals = 0;
   while (!offer(1000).ok()) ++refusals;

@@ -46,7 +46,8 @@ TEST_CASE("bf16 is the nearest value of eight bits, ties to even") {
   Random random(2);
   std::vector<float> values;
   for (int i = 0; i < 20000; ++i) {
-    values.push_back(static_cast<float>(std::ldexp(random.uniform(-1, 1), static_cast<int>(random.below(80)) - 40)));
+    values.push_back(
+        static_cast<float>(std::ldexp(random.uniform(-1, 1), static_cast<int>(random.below(80)) - 40)));
   }
   for (std::uint32_t high = 0x3f80; high < 0x3f84; ++high) {  // exact ones, halves, and just beside halves
     for (const std::uint32_t low : {0x0000U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU}) {
@@ -77,7 +78,8 @@ TEST_CASE("int8 stays within a step, is exact for zeros and extremes, and right 
     const auto out = round_trip(Payload::int8, values, static_cast<std::uint64_t>(seed) * 0x9e3779b97f4a7c15);
     for (std::size_t i = 0; i < kFloats; ++i) {
       sums[i] += wide(out[i]);
-      if (std::abs(wide(out[i]) - wide(values[i])) > step[i] * (1 + 1e-4)) FAIL("off by more than a step at " << i);
+      if (std::abs(wide(out[i]) - wide(values[i])) > step[i] * (1 + 1e-4))
+        FAIL("off by more than a step at " << i);
       if (values[i] == 0 && out[i] != 0) FAIL("a zero has changed");
       if (std::abs(wide(values[i])) == 127 * step[i] && !near(wide(out[i]), wide(values[i]), 0, 1e-6)) {
         FAIL("the largest of a block has changed");

@@ -47,7 +47,9 @@ struct Pair {
     a.mixer->begin_round(round);
     b.mixer->begin_round(round);
   }
-  Session session(std::uint64_t initiator, std::uint64_t responder) { return session_of(++number, initiator, responder); }
+  Session session(std::uint64_t initiator, std::uint64_t responder) {
+    return session_of(++number, initiator, responder);
+  }
 
   Party a, b;
   std::uint64_t number = 0;
@@ -153,7 +155,8 @@ TEST_CASE("whatever garbage comes, every rule goes on with acceptable values, an
             break;
           }
           case 4:
-            parcel.entries = static_cast<std::uint32_t>(random.chance(0.5) ? random.bits() : random.below(100));
+            parcel.entries =
+                static_cast<std::uint32_t>(random.chance(0.5) ? random.bits() : random.below(100));
             break;
           case 5:
             parcel.sequence = random.chance(0.5) ? random.bits() : random.below(3);
@@ -170,7 +173,8 @@ TEST_CASE("whatever garbage comes, every rule goes on with acceptable values, an
       if (reply_too) {
         refused += !victim.mixer->complete(session, sent->parcel, packet.parcel).ok();
       } else {
-        const std::size_t room = sizeof(float) * std::min<std::size_t>(packet.parcel.floats, 1 << 18) + Mixer::kRoomBesides;
+        const std::size_t room =
+            sizeof(float) * std::min<std::size_t>(packet.parcel.floats, 1 << 18) + Mixer::kRoomBesides;
         Room answer(room);
         refused += !victim.mixer->answer(seen_by_responder(session), packet.parcel, answer.bytes()).ok();
         liar.mixer->give_up(session, sent->parcel);

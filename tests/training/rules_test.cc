@@ -18,7 +18,8 @@ constexpr Payload kDense[] = {Payload::f32, Payload::bf16, Payload::int8};
 
 using Parties = std::vector<std::unique_ptr<Party>>;
 
-Parties parties_of(Random& random, std::size_t n, std::size_t floats, const MixOptions& options, double mean = 0) {
+Parties parties_of(Random& random, std::size_t n, std::size_t floats, const MixOptions& options,
+                   double mean = 0) {
   Parties parties;
   for (std::size_t i = 0; i < n; ++i) {
     parties.push_back(std::make_unique<Party>(random_values(random, floats, mean), options));
@@ -62,8 +63,8 @@ double distance(std::span<const float> a, std::span<const float> b) {
 
 // ---- push-sum ----
 
-// Peers that send and receive as chance has it, some of it lost on the way: the sums of u and of u z over peers and
-// what travels, by float.
+// Peers that send and receive as chance has it, some of it lost on the way: the sums of u and of u z over
+// peers and what travels, by float.
 class Pushes {
  public:
   Pushes(std::uint64_t seed, Payload payload)
@@ -131,7 +132,8 @@ class Pushes {
   static void add(const Message& message, std::vector<double>* weight, std::vector<double>* value) {
     for (std::size_t i = 0; i < message.values.size(); ++i) {
       (*weight)[message.offer.parcel.offset + i] += wide(message.offer.parcel.weight);
-      (*value)[message.offer.parcel.offset + i] += wide(message.offer.parcel.weight) * wide(message.values[i]);
+      (*value)[message.offer.parcel.offset + i] +=
+          wide(message.offer.parcel.weight) * wide(message.values[i]);
     }
   }
 
@@ -170,7 +172,8 @@ class Pushes {
       counted_twice_ += wide(message.offer.parcel.weight) * static_cast<double>(message.values.size());
       return;
     }
-    REQUIRE(parties_[message.from]->mixer->complete(message.session, message.offer.parcel, reply->parcel).ok());
+    REQUIRE(
+        parties_[message.from]->mixer->complete(message.session, message.offer.parcel, reply->parcel).ok());
   }
 
   void refuse() {
@@ -340,12 +343,14 @@ TEST_CASE("d-psgd keeps the mean to rounding, mixes rounds apart with nobody, an
     parties[0]->mixer->begin_round(8);
     const auto offer = parties[0]->lend(session, {0, 1});
     REQUIRE(offer->parcel.sequence == 8);
-    REQUIRE(parties[1]->answer(seen_by_responder(session), offer->parcel).error().fault == MixFault::sequence);
+    REQUIRE(parties[1]->answer(seen_by_responder(session), offer->parcel).error().fault ==
+            MixFault::sequence);
     REQUIRE(contents(parties[1]->arena) == before);
     parties[1]->mixer->begin_round(8);
     session.weight = 1.1f;
     const auto reply = parties[1]->answer(seen_by_responder(session), offer->parcel);
-    REQUIRE(parties[0]->mixer->complete(session, offer->parcel, reply->parcel).error().fault == MixFault::weight);
+    REQUIRE(parties[0]->mixer->complete(session, offer->parcel, reply->parcel).error().fault ==
+            MixFault::weight);
   }
 }
 

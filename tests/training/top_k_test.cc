@@ -20,7 +20,8 @@ MixOptions sparse(std::size_t cell_floats, double fraction) {
 }
 
 // A parcel of entries, in bytes of its own.
-Packet packet_of(std::size_t floats, const std::vector<float>& values, const std::vector<std::uint32_t>& places) {
+Packet packet_of(std::size_t floats, const std::vector<float>& values,
+                 const std::vector<std::uint32_t>& places) {
   Packet packet{{}, Room(values.size() * 4 + places.size() * 4 + 1)};
   packet.parcel = {.floats = floats,
                    .payload = Payload::top_k,
@@ -37,7 +38,8 @@ TEST_CASE("the largest magnitudes are those of a full sort, the first of equals,
     const std::size_t n = 1 + random.below(400);
     auto values = random_values(random, n);
     if (random.chance(0.5)) {
-      for (auto& v : values) v = std::round(v * 2) * (random.chance(0.5) ? 1e-40f : 1.0f);  // many equals, denormals
+      for (auto& v : values)
+        v = std::round(v * 2) * (random.chance(0.5) ? 1e-40f : 1.0f);  // many equals, denormals
     }
     const std::size_t count = random.below(n + 1);
     std::vector<std::uint32_t> order(n);
@@ -81,7 +83,8 @@ TEST_CASE("entries from outside are read only if they are ascending places of th
   }
 }
 
-TEST_CASE("pairwise top-k mixes the places that changed most since they were mixed, on both sides, and no others") {
+TEST_CASE(
+    "pairwise top-k mixes the places that changed most since they were mixed, on both sides, and no others") {
   Random random(2);
   const auto start = random_values(random, 100);
   Party a(start, sparse(20, 0.1)), b(start, sparse(20, 0.1));
@@ -133,7 +136,8 @@ TEST_CASE("pairwise top-k answers with the free half of what is lent, at a quart
       REQUIRE(pending.reply.parcel.weight == 0.25f);
       REQUIRE(a.mixer->complete(from_a, pending.sent.parcel, pending.reply.parcel).ok());
     }
-    for (auto& pending : of_b) REQUIRE(b.mixer->complete(from_b, pending.sent.parcel, pending.reply.parcel).ok());
+    for (auto& pending : of_b)
+      REQUIRE(b.mixer->complete(from_b, pending.sent.parcel, pending.reply.parcel).ok());
     for (std::size_t k = 0; k < n; ++k) {
       REQUIRE(near(wide(a.arena.data()[k]) + wide(b.arena.data()[k]), sum[k], 2e-6));
     }
@@ -157,7 +161,8 @@ TEST_CASE("of places that are lent pairwise top-k has the free half to give, of 
   const auto theirs = read_entries(offer.parcel, true)->values;
   std::size_t halves = 0;
   for (std::size_t i = 0; i < 40; ++i) {
-    const auto found = i < 10 ? sent->places.end() : std::find(sent->places.begin(), sent->places.end(), i - 10);
+    const auto found =
+        i < 10 ? sent->places.end() : std::find(sent->places.begin(), sent->places.end(), i - 10);
     const bool half = found != sent->places.end();
     halves += half;
     const float a = half ? sent->values[static_cast<std::size_t>(found - sent->places.begin())] : now[i];

@@ -118,7 +118,8 @@ TEST_CASE("a worker learns a simple task on every back end, and the same way eac
   }
 }
 
-TEST_CASE("quasi-global momentum is its formula: fixed between mixes, then turned to where the replica went") {
+TEST_CASE(
+    "quasi-global momentum is its formula: fixed between mixes, then turned to where the replica went") {
   const auto data = striped(600, 1);
   const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
   const auto backend = kernels::make_backend("reference");

@@ -24,9 +24,10 @@ std::uint64_t hash_of(std::span<const std::uint64_t> parts) {
 
 }  // namespace
 
-// With f32, bf16 and int8 every rate up to 1 converges, and 1 the quickest. With top-k a coordinate's copies are put
-// right once in 1/fraction exchanges, and in each of these the two sides move towards the old copies by the rate: a
-// pair overshoots, and diverges, beyond 2 fractions (seen at 2.5 for one link and even vectors; eight peers bear ten).
+// With f32, bf16 and int8 every rate up to 1 converges, and 1 the quickest. With top-k a coordinate's copies
+// are put right once in 1/fraction exchanges, and in each of these the two sides move towards the old copies
+// by the rate: a pair overshoots, and diverges, beyond 2 fractions (seen at 2.5 for one link and even
+// vectors; eight peers bear ten).
 double default_consensus_rate(const MixOptions& options) {
   return options.payload == Payload::top_k ? std::min(1.0, 1.5 * options.top_k) : 1;
 }
@@ -57,7 +58,8 @@ Choco::Link& Choco::link_to(std::uint64_t partner) {
     (*found)->used = ++uses_;
     return **found;
   }
-  if (links_.size() >= links_most_) {  // the one that was not used for longest, and that nothing is on its way on
+  if (links_.size() >=
+      links_most_) {  // the one that was not used for longest, and that nothing is on its way on
     auto oldest = links_.end();
     for (auto link = links_.begin(); link != links_.end(); ++link) {
       const bool lent = std::any_of(loans_.begin(), loans_.end(),
@@ -114,8 +116,8 @@ void Choco::publish(const Parcel& parcel, std::span<const float> copy, std::span
   if (parcel.sequence != 0) add(copy, out);
 }
 
-MixResult<Parcel> Choco::own_parcel(const Session& session, Cells cells, const Link& link, std::uint64_t sequence,
-                                    MutableBytes room, bool reply) {
+MixResult<Parcel> Choco::own_parcel(const Session& session, Cells cells, const Link& link,
+                                    std::uint64_t sequence, MutableBytes room, bool reply) {
   const std::size_t offset = grid_.offset(cells.first), n = floats(cells);
   const auto copy = std::span(link.mine).subspan(offset, n);
   values_.resize(n);
@@ -165,8 +167,8 @@ MixResult<Mixed> Choco::judge(Cells cells) {
   bool acceptable = true;
   for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
     const std::size_t at = grid_.offset(cell) - offset, m = grid_.floats(cell);
-    measures_.push_back(measure(std::span<const float>(theirs_).subspan(at, m),
-                                std::span<const float>(own_).subspan(at, m)));
+    measures_.push_back(
+        measure(std::span<const float>(theirs_).subspan(at, m), std::span<const float>(own_).subspan(at, m)));
     acceptable = acceptable && measures_.back().acceptable;
     mixed.distance_square += measures_.back().distance_square;
     mixed.norm_square += measures_.back().norm_square;
@@ -215,7 +217,8 @@ MixResult<Mixed> Choco::do_complete(const Session& session, const Parcel& sent, 
   };
   if (reply.offset != sent.offset || reply.floats != sent.floats) return refuse(wrong_payload(reply));
   if (loan->yielded || reply.sequence != loan->sent.sequence) {
-    return refuse({{"the chunk at " + std::to_string(sent.offset) + " was answered out of order"}, MixFault::sequence});
+    return refuse(
+        {{"the chunk at " + std::to_string(sent.offset) + " was answered out of order"}, MixFault::sequence});
   }
   if (reply.weight != 0.25F && reply.weight != 0.5F) {
     return refuse({{"the chunk at " + std::to_string(sent.offset) + " was answered with the weight " +

@@ -1,19 +1,19 @@
 // Gossip of compressed differences (CHOCO-SGD, Koloskova, Stich and Jaggi, ICML 2019), on links instead of
-// neighborhoods, so that nobody waits. Both ends of a link keep a copy x^ of either side's public values. What
-// travels is q = Q(x - x^), both ways; then on both ends x^ += q for either side, and
+// neighborhoods, so that nobody waits. Both ends of a link keep a copy x^ of either side's public values.
+// What travels is q = Q(x - x^), both ways; then on both ends x^ += q for either side, and
 //
 //   x += gamma w (x^_partner - x^_own),
 //
 // by which one side gains what the other loses. What Q leaves out stays in x - x^ and travels later.
 //
-// Every q must be applied exactly once, in order, on both ends. So each cell of a link has a tag, a hash of all the
-// exchanges that made its copies; an offer carries the tags' hash as its sequence. Where the two ends do not agree
-// (a reply was lost, a copy was dropped) the responder says so, and the next offer has the sequence 0: it begins anew
-// from copies of zero, densely. Offers of the two ends that cross on the same cells cannot both be applied: the lower
-// id's is.
+// Every q must be applied exactly once, in order, on both ends. So each cell of a link has a tag, a hash of
+// all the exchanges that made its copies; an offer carries the tags' hash as its sequence. Where the two ends
+// do not agree (a reply was lost, a copy was dropped) the responder says so, and the next offer has the
+// sequence 0: it begins anew from copies of zero, densely. Offers of the two ends that cross on the same
+// cells cannot both be applied: the lower id's is.
 //
-// Overlap with exchanges on other links is ruled as in pairwise.h: of a cell whose public value a was lent, others
-// get 2x - a, at half the weight.
+// Overlap with exchanges on other links is ruled as in pairwise.h: of a cell whose public value a was lent,
+// others get 2x - a, at half the weight.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Pairwise averaging that no partner can use to move a replica far (ClippedGossip, He, Karimireddy and Jaggi,
-// 2022): of each cell's difference at most tau is taken, a fraction of the median of this replica's own distances
-// of that cell. An exchange moves a replica by at most w sqrt(sum of tau^2), whatever the partner sends. Two sides
-// with unequal taus do not conserve the sum.
+// 2022): of each cell's difference at most tau is taken, a fraction of the median of this replica's own
+// distances of that cell. An exchange moves a replica by at most w sqrt(sum of tau^2), whatever the partner
+// sends. Two sides with unequal taus do not conserve the sum.
 #pragma once
 
 #include "training/exchange/pairwise.h"

@@ -1,5 +1,5 @@
-// Vectors of floats that begin on a cache line, as arenas and the bytes that travel do: the widest loads and stores
-// of a misaligned one all touch two lines.
+// Vectors of floats that begin on a cache line, as arenas and the bytes that travel do: the widest loads and
+// stores of a misaligned one all touch two lines.
 #pragma once
 
 #include <cstddef>

@@ -25,7 +25,8 @@ class Loans {
   // Takes it out; nullopt where it is over already, or was never.
   std::optional<T> finish(const Session& session, const Parcel& sent) {
     const auto found = std::find_if(list_.begin(), list_.end(), [&](const T& loan) {
-      return loan.exchange == session.exchange && loan.sent.offset == sent.offset && loan.sent.floats == sent.floats;
+      return loan.exchange == session.exchange && loan.sent.offset == sent.offset &&
+             loan.sent.floats == sent.floats;
     });
     if (found == list_.end()) return std::nullopt;
     std::optional<T> loan = std::move(*found);

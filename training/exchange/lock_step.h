@@ -1,6 +1,6 @@
-// D-PSGD (Lian et al., NIPS 2017): in every round x_i += sum over the neighbors j of W_ij (s_j - s_i), s being the
-// replicas as they were when the round began. W is the core's affair: it comes as Session::weight. A baseline with
-// a local barrier.
+// D-PSGD (Lian et al., NIPS 2017): in every round x_i += sum over the neighbors j of W_ij (s_j - s_i), s
+// being the replicas as they were when the round began. W is the core's affair: it comes as Session::weight.
+// A baseline with a local barrier.
 #pragma once
 
 #include <vector>

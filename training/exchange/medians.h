@@ -1,8 +1,8 @@
-// How far partners usually are: of every cell the last few distances, and their median. One liar in a minority
-// of the exchanges does not move it.
+// How far partners usually are: of every cell the last few distances, and their median. One liar in a
+// minority of the exchanges does not move it.
 //
-// Who refuses whatever is far off must relent, or a replica that was cut off for long would be refused, and refuse,
-// for ever: each refusal doubles what is tolerated, each mix of a whole replica halves it again.
+// Who refuses whatever is far off must relent, or a replica that was cut off for long would be refused, and
+// refuse, for ever: each refusal doubles what is tolerated, each mix of a whole replica halves it again.
 #pragma once
 
 #include <algorithm>

@@ -43,8 +43,7 @@ MixResult<Parcel> Mixer::answer(const Session& session, const Parcel& offer, Mut
     return reply;
   }
   ++counters_.answered;
-  if (offer.payload != Payload::none && offer.offset + offer.floats == grid_.arena_floats)
-    arena_.count_mix();
+  if (offer.payload != Payload::none && offer.offset + offer.floats == grid_.arena_floats) arena_.count_mix();
   return reply;
 }
 

@@ -55,23 +55,23 @@ struct Parcel {
 
 // One exchange, as the core decided it: the same for all its chunks.
 struct Session {
-  std::uint64_t exchange = 0;  // of the initiator
+  std::uint64_t exchange = 0;   // of the initiator
   std::uint64_t initiator = 0;  // its id
-  std::uint64_t partner = 0;   // id of the other side
-  std::uint64_t round = 0;     // of rules that count rounds: the initiator's
-  float weight = 0.5F;         // the most that either side mixes of the other
-  float own_share = 1;         // in (0, 1]: by which this side moves less than it would (weights by work or age)
+  std::uint64_t partner = 0;    // id of the other side
+  std::uint64_t round = 0;      // of rules that count rounds: the initiator's
+  float weight = 0.5F;          // the most that either side mixes of the other
+  float own_share = 1;  // in (0, 1]: by which this side moves less than it would (weights by work or age)
 };
 
 // Why a chunk was not mixed.
 enum class MixFault : std::uint8_t {
-  shape,      // no such cells, or not as long as they are, or in a payload that this run does not use
-  weight,     // none that the rule knows
-  sequence,   // out of order, of another round
-  late,       // a reply to what is not lent any more
-  not_finite,  // a value is NaN or infinite
-  too_large,   // a value is beyond kLargestMagnitude
-  far_off,     // farther from this replica than any honest partner would be
+  shape,        // no such cells, or not as long as they are, or in a payload that this run does not use
+  weight,       // none that the rule knows
+  sequence,     // out of order, of another round
+  late,         // a reply to what is not lent any more
+  not_finite,   // a value is NaN or infinite
+  too_large,    // a value is beyond kLargestMagnitude
+  far_off,      // farther from this replica than any honest partner would be
   own_replica,  // nothing is wrong with the chunk: this replica itself holds values that may not travel
 };
 inline constexpr std::size_t kMixFaults = 8;
@@ -92,7 +92,7 @@ struct Mixed {
 
 struct MixCounters {
   std::array<std::uint64_t, kMixFaults> refused{};  // chunks, by MixFault
-  std::uint64_t answered = 0;                    // chunks of others' exchanges that were mixed
+  std::uint64_t answered = 0;                       // chunks of others' exchanges that were mixed
   std::uint64_t overlapped = 0;  // among them: at half the weight, because a part of them was lent
   std::uint64_t clipped = 0;     // chunks of which not all of the difference was taken (rule clipped)
   double lost_weight = 0;        // push-sum: sent and not acknowledged, in replicas (1 is a whole one)
@@ -118,8 +118,8 @@ class Mixer {
 
   // Initiator. Snapshots these cells and encodes them into `room`, which must stay as it is until complete()
   // or give_up(). MixFault::own_replica where they hold what may not travel: nothing is lent then.
-  // REQUIRES: the cells exist, and are not lent (but d-psgd, noloco and push-sum lend them to several at once);
-  // room.size() >= room(cells), aligned to 64 bytes.
+  // REQUIRES: the cells exist, and are not lent (but d-psgd, noloco and push-sum lend them to several at
+  // once); room.size() >= room(cells), aligned to 64 bytes.
   MixResult<Parcel> lend(const Session& session, Cells cells, MutableBytes room);
   // The reply to what lend() returned. Whatever it says, the loan is over; an Error mixed nothing.
   MixResult<Mixed> complete(const Session& session, const Parcel& sent, const Parcel& reply);

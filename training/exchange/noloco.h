@@ -1,15 +1,16 @@
-// NoLoCo (2025): DiLoCo's outer step (Douillard et al., 2023) with the partners of a round instead of everybody.
+// NoLoCo (2025): DiLoCo's outer step (Douillard et al., 2023) with the partners of a round instead of
+// everybody.
 //
-// Of peer i, theta is the replica as it was when a round began, phi the outer parameters, S the peer itself and
-// those it has exchanged with since:
+// Of peer i, theta is the replica as it was when a round began, phi the outer parameters, S the peer itself
+// and those it has exchanged with since:
 //
 //   m   <- mu m + eta mean_S(theta - phi) + eta (mean_S phi - phi_i)  =  mu m + eta (mean_S theta - phi_i)
 //   phi <- phi + m
 //
-// Both terms that need partners have the factor eta, so phi drops out of what has to be known of them: only theta
-// travels, the bytes of a pairwise exchange. The step of one round is made when the next begins, with what has come
-// by then; until then the workers train on, and as theta goes to phi in difference form (x += phi - theta) they lose
-// nothing.
+// Both terms that need partners have the factor eta, so phi drops out of what has to be known of them: only
+// theta travels, the bytes of a pairwise exchange. The step of one round is made when the next begins, with
+// what has come by then; until then the workers train on, and as theta goes to phi in difference form (x +=
+// phi - theta) they lose nothing.
 #pragma once
 
 #include <vector>
@@ -41,9 +42,9 @@ class Noloco : public TwoWay {
   float rate_, momentum_;
   std::uint64_t round_ = 0;
   Floats theta_, phi_, velocity_;
-  Floats received_;         // sums of (theirs - own)
+  Floats received_;                      // sums of (theirs - own)
   std::vector<std::uint32_t> partners_;  // how many are in them, by cell
-  Floats change_;            // scratch
+  Floats change_;                        // scratch
 };
 
 }  // namespace starling::training

@@ -1,8 +1,8 @@
 // Pairwise averaging by differences (AD-PSGD, Lian et al., ICML 2018), made safe for exchanges that overlap.
 //
 // A peer that has sent its snapshot a of a chunk and awaits the reply has *lent* half of it; the free half is
-// worth 2x - a, and that is what others get meanwhile, at half the weight. So every event swaps or merges parts
-// of the sum, whatever overlaps with whatever: it conserves, it never expands, and nobody waits.
+// worth 2x - a, and that is what others get meanwhile, at half the weight. So every event swaps or merges
+// parts of the sum, whatever overlaps with whatever: it conserves, it never expands, and nobody waits.
 #pragma once
 
 #include "training/exchange/floats.h"

@@ -10,7 +10,8 @@ namespace starling::training {
 namespace {
 
 // [begin, end) of the places in [from, to).
-std::pair<std::size_t, std::size_t> range(std::span<const std::uint32_t> places, std::size_t from, std::size_t to) {
+std::pair<std::size_t, std::size_t> range(std::span<const std::uint32_t> places, std::size_t from,
+                                          std::size_t to) {
   const auto begin = std::lower_bound(places.begin(), places.end(), from);
   const auto end = std::lower_bound(begin, places.end(), to);
   return {static_cast<std::size_t>(begin - places.begin()), static_cast<std::size_t>(end - places.begin())};

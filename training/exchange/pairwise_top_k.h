@@ -1,7 +1,8 @@
-// Pairwise averaging of a few coordinates: the initiator picks, of every cell, those that have changed most since
-// they were last mixed; the responder answers with its own values of the same places; both mix only these. What is
-// not picked stays in the difference and is picked later (error feedback). Loans and weights are those of
-// pairwise.h: a place that is lent is worth 2x - a to others, and where any cell of a chunk is lent, 1/4 is mixed.
+// Pairwise averaging of a few coordinates: the initiator picks, of every cell, those that have changed most
+// since they were last mixed; the responder answers with its own values of the same places; both mix only
+// these. What is not picked stays in the difference and is picked later (error feedback). Loans and weights
+// are those of pairwise.h: a place that is lent is worth 2x - a to others, and where any cell of a chunk is
+// lent, 1/4 is mixed.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,7 @@ class PairwiseTopK : public Mixer {
   MixTarget target_;
   Medians medians_;
   double fraction_;
-  Floats reference_;         // every float as it was last mixed
+  Floats reference_;  // every float as it was last mixed
   Loans<LentEntries> loans_;
   std::vector<Measure> measures_;
   std::vector<std::uint32_t> places_;  // scratches

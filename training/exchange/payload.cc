@@ -36,8 +36,8 @@ STARLING_WIDE float largest_magnitude(const float* values, std::size_t n) {
   return std::bit_cast<float>(largest);
 }
 
-// Sixteen bits of chance of a counter: a Weyl sequence, folded and multiplied once. It decides how to round, and no
-// more is asked of it.
+// Sixteen bits of chance of a counter: a Weyl sequence, folded and multiplied once. It decides how to round,
+// and no more is asked of it.
 inline std::uint32_t chance_of(std::uint32_t counter, std::uint32_t seed) {
   std::uint32_t x = counter * 0x9e3779b9 + seed;
   x ^= x >> 15;
@@ -98,7 +98,8 @@ void encode(Payload payload, std::span<const float> values, std::uint64_t seed, 
       const std::size_t n = std::min(kInt8Block, values.size() - begin);
       float step = largest_magnitude(values.data() + begin, n) / 127;
       float per_unit = 1 / step;
-      if (step < std::numeric_limits<float>::min()) step = per_unit = 0;  // a block of zeros, or as good as that
+      if (step < std::numeric_limits<float>::min())
+        step = per_unit = 0;  // a block of zeros, or as good as that
       store(scales + begin / kInt8Block * sizeof(float), step);
       to_int8(values.data() + begin, per_unit, seed32, static_cast<std::uint32_t>(begin), steps + begin, n);
     }
@@ -114,7 +115,8 @@ void decode(Payload payload, Bytes in, std::size_t floats, std::size_t begin, st
   } else if (payload == Payload::bf16) {
     from_bf16(reinterpret_cast<const std::uint16_t*>(in.data()) + begin, out.data(), out.size());
   } else {
-    const auto* const steps = reinterpret_cast<const std::int8_t*>(in.data() + blocks_of(floats) * sizeof(float));
+    const auto* const steps =
+        reinterpret_cast<const std::int8_t*>(in.data() + blocks_of(floats) * sizeof(float));
     for (std::size_t i = 0; i < out.size();) {
       const std::size_t at = begin + i;
       const std::size_t n = std::min(kInt8Block - at % kInt8Block, out.size() - i);

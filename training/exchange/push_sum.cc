@@ -90,9 +90,10 @@ MixResult<Mixed> PushSum::do_complete(const Session& session, const Parcel& sent
   }
   if (reply.payload != Payload::none || reply.weight != loan->sent.weight) {
     lose(loan->sent);
-    return MixError{{"the chunk at " + std::to_string(sent.offset) + " was acknowledged with the weight " +
-                     std::to_string(reply.weight) + ", but was sent with " + std::to_string(loan->sent.weight)},
-                    MixFault::weight};
+    return MixError{
+        {"the chunk at " + std::to_string(sent.offset) + " was acknowledged with the weight " +
+         std::to_string(reply.weight) + ", but was sent with " + std::to_string(loan->sent.weight)},
+        MixFault::weight};
   }
   return Mixed{};
 }
@@ -101,7 +102,8 @@ MixResult<Parcel> PushSum::do_answer(const Session& session, const Parcel& offer
   const auto cells = cells_of(offer);
   if (!cells) return cells.error();
   Parcel reply{.offset = offer.offset, .floats = offer.floats, .payload = Payload::none};
-  if (offer.payload == Payload::none && offer.values.empty()) return reply;  // the sender had too little to give
+  if (offer.payload == Payload::none && offer.values.empty())
+    return reply;  // the sender had too little to give
   if (offer.payload != payload_ || offer.entries != 0 ||
       offer.values.size() != encoded_bytes(payload_, offer.floats)) {
     return wrong_payload(offer);
@@ -127,7 +129,8 @@ MixResult<Parcel> PushSum::do_answer(const Session& session, const Parcel& offer
   const auto share = static_cast<double>(offer.weight);
   for (std::size_t k = cells->count; k-- > 0;) {
     const std::size_t cell = cells->first + k;
-    const auto w = static_cast<float>(share / (share + shares_[cell]) * static_cast<double>(session.own_share));
+    const auto w =
+        static_cast<float>(share / (share + shares_[cell]) * static_cast<double>(session.own_share));
     target_.mix(grid_.offset(cell), part(theirs_, *cells, cell), part(own_, *cells, cell), w);
     shares_[cell] += share;
     medians_.add(cell, measures_[k].distance());

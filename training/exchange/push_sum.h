@@ -1,11 +1,12 @@
-// Push-sum gossip of parameters (SGP, Assran et al., ICML 2019; with random partners GoSGD, Blot et al., 2016):
-// one way, no reply but an acknowledgment. Every cell of a replica z has a weight u, 1 at first. A sender keeps half
-// of it and sends the other half along; the receiver takes z_i for as much as its weight says:
+// Push-sum gossip of parameters (SGP, Assran et al., ICML 2019; with random partners GoSGD, Blot et al.,
+// 2016): one way, no reply but an acknowledgment. Every cell of a replica z has a weight u, 1 at first. A
+// sender keeps half of it and sends the other half along; the receiver takes z_i for as much as its weight
+// says:
 //
 //   z_j += u_i / (u_i + u_j) (z_i - z_j),  u_j += u_i
 //
-// so that the sums of u and of u z, over peers and what travels, stay. What is sent and never acknowledged is lost,
-// and counted. The gradient is taken at z and not divided by u.
+// so that the sums of u and of u z, over peers and what travels, stay. What is sent and never acknowledged is
+// lost, and counted. The gradient is taken at z and not divided by u.
 #pragma once
 
 #include <vector>

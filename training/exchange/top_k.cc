@@ -51,8 +51,8 @@ void select_largest(std::span<const float> values, std::size_t count, std::uint3
                     std::vector<std::uint32_t>& places) {
   STARLING_CHECK(count <= values.size());
   if (count == 0) return;
-  // Down from the largest, an octave, then two more, then four, until enough are reached; then halfway up again,
-  // until they are not many more.
+  // Down from the largest, an octave, then two more, then four, until enough are reached; then halfway up
+  // again, until they are not many more.
   std::int32_t low = largest_bits(values.data(), values.size()), high = low;
   if (low == 0) {  // nothing but zeros
     for (std::size_t i = 0; i < count; ++i) places.push_back(base + static_cast<std::uint32_t>(i));
@@ -90,8 +90,10 @@ void select_largest(std::span<const float> values, std::size_t count, std::uint3
   places.pop_back();
   std::vector<std::int32_t> magnitudes;
   magnitudes.reserve(reached);
-  for (std::size_t i = before; i < places.size(); ++i) magnitudes.push_back(magnitude(values[places[i] - base]));
-  // Of these the largest: all beyond the last one's magnitude, and as many that equal it as there is room for.
+  for (std::size_t i = before; i < places.size(); ++i)
+    magnitudes.push_back(magnitude(values[places[i] - base]));
+  // Of these the largest: all beyond the last one's magnitude, and as many that equal it as there is room
+  // for.
   const auto last = magnitudes.begin() + static_cast<std::ptrdiff_t>(count - 1);
   std::nth_element(magnitudes.begin(), last, magnitudes.end(), std::greater<>());
   const std::int32_t least = *last;
@@ -100,7 +102,8 @@ void select_largest(std::span<const float> values, std::size_t count, std::uint3
     const std::int32_t m = magnitude(values[place - base]);
     return m < least || (m == least && equals-- <= 0);
   };
-  places.erase(std::remove_if(places.begin() + static_cast<std::ptrdiff_t>(before), places.end(), spare), places.end());
+  places.erase(std::remove_if(places.begin() + static_cast<std::ptrdiff_t>(before), places.end(), spare),
+               places.end());
 }
 
 Bytes write_entries(std::span<const float> values, std::span<const std::uint32_t> places, MutableBytes out) {
@@ -114,8 +117,9 @@ Bytes write_entries(std::span<const float> values, std::span<const std::uint32_t
 MixResult<Entries> read_entries(const Parcel& parcel, bool with_places) {
   const std::size_t n = parcel.entries;
   const auto refuse = [&](const char* why) {
-    return MixError{{"the chunk at " + std::to_string(parcel.offset) + " of " + std::to_string(n) + " entries " + why},
-                    MixFault::shape};
+    return MixError{
+        {"the chunk at " + std::to_string(parcel.offset) + " of " + std::to_string(n) + " entries " + why},
+        MixFault::shape};
   };
   if (n == 0 || n > parcel.floats) return refuse("has none, or more than floats");
   const std::size_t bytes = n * (sizeof(float) + (with_places ? sizeof(std::uint32_t) : 0));

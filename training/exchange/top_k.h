@@ -11,7 +11,8 @@
 
 namespace starling::training {
 
-// How many of a cell's floats travel: the fraction, rounded up, and never so many that plain floats would be shorter.
+// How many of a cell's floats travel: the fraction, rounded up, and never so many that plain floats would be
+// shorter.
 std::size_t entries_of(double fraction, std::size_t floats);
 
 // Appends the places, counted from `base`, of the `count` values of largest magnitude, in ascending order; of
@@ -29,8 +30,8 @@ struct Entries {
 // REQUIRES: out has room, aligned to 4 bytes.
 Bytes write_entries(std::span<const float> values, std::span<const std::uint32_t> places, MutableBytes out);
 
-// Of a parcel from outside. MixFault::shape where the length is not that of its entries, there are more than floats,
-// or the places are not ascending places of the chunk. The values themselves are not judged.
+// Of a parcel from outside. MixFault::shape where the length is not that of its entries, there are more than
+// floats, or the places are not ascending places of the chunk. The values themselves are not judged.
 MixResult<Entries> read_entries(const Parcel& parcel, bool with_places);
 
 }  // namespace starling::training

@@ -16,6 +16,7 @@ TwoWay::TwoWay(models::Arena& arena, const MixOptions& options)
       target_(arena, options.exact),
       medians_(grid_.count()),
       payload_(options.payload),
+      wary_(options.wary),
       seed_(options.seed) {
   STARLING_CHECK(payload_ == Payload::f32 || payload_ == Payload::bf16 || payload_ == Payload::int8);
 }
@@ -85,7 +86,7 @@ MixResult<Mixed> TwoWay::judge(Cells cells) {
     mixed.norm_square += measures_.back().norm_square;
   }
   if (!acceptable) return unacceptable(offset, theirs_);
-  if (bounded() && far_off(medians_, cells, measures_)) return too_far(offset);
+  if (wary_ && bounded() && far_off(medians_, cells, measures_)) return too_far(offset);
   return mixed;
 }
 
@@ -116,8 +117,8 @@ MixResult<Mixed> TwoWay::do_complete(const Session& session, const Parcel& sent,
   if (!loan) return not_lent(sent.offset);
   if (reply.payload == Payload::none || reply.weight == 0) return Mixed{};
   if (reply.offset != sent.offset || reply.floats != sent.floats) {
-    return MixError{{"the reply at " + std::to_string(reply.offset) + " is of another chunk than the offer at " +
-                     std::to_string(sent.offset)},
+    return MixError{{"the reply at " + std::to_string(reply.offset) +
+                     " is of another chunk than the offer at " + std::to_string(sent.offset)},
                     MixFault::shape};
   }
   if (!known_weight(reply.weight)) {
@@ -169,12 +170,14 @@ bool far_off(Medians& medians, Cells cells, std::span<const Measure> measures) {
 }
 
 MixError not_lent(std::size_t offset) {
-  return {{"the chunk at " + std::to_string(offset) + " is not lent: the reply comes too late"}, MixFault::late};
+  return {{"the chunk at " + std::to_string(offset) + " is not lent: the reply comes too late"},
+          MixFault::late};
 }
 
 MixError own_diverged(std::size_t offset) {
-  return {{"this replica's own chunk at " + std::to_string(offset) + " holds a value beyond 2^60 or none at all"},
-          MixFault::own_replica};
+  return {
+      {"this replica's own chunk at " + std::to_string(offset) + " holds a value beyond 2^60 or none at all"},
+      MixFault::own_replica};
 }
 
 MixError unacceptable(std::size_t offset, std::span<const float> theirs) {

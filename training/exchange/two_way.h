@@ -1,7 +1,7 @@
-// What the rules of two-way exchanges have in common: the initiator's values travel, the responder's come back,
-// in one of the dense payloads, and each side does with the pair (theirs, own), as decoded, what its rule says.
-// Here the chunk is read, encoded, decoded, measured and judged as a whole before the first float of it is
-// mixed, cell by cell.
+// What the rules of two-way exchanges have in common: the initiator's values travel, the responder's come
+// back, in one of the dense payloads, and each side does with the pair (theirs, own), as decoded, what its
+// rule says. Here the chunk is read, encoded, decoded, measured and judged as a whole before the first float
+// of it is mixed, cell by cell.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +42,8 @@ class TwoWay : public Mixer {
   virtual bool exclusive() const { return true; }
   // Whether a chunk may be refused for being far off.
   virtual bool bounded() const { return true; }
-  // Moves this side of the cell, by what `weight` (own share included) says. Returns whether it took less of the
-  // difference than the weight says.
+  // Moves this side of the cell, by what `weight` (own share included) says. Returns whether it took less of
+  // the difference than the weight says.
   virtual bool take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
                     const Measure& measure) = 0;
 
@@ -68,9 +68,10 @@ class TwoWay : public Mixer {
   std::span<const float> part(std::span<const float> chunk, Cells cells, std::size_t cell) const;
 
   Payload payload_;
+  bool wary_;
   std::uint64_t seed_;
   Loans<> loans_;
-  std::vector<Measure> measures_;   // of the chunk at hand, by its cells
+  std::vector<Measure> measures_;        // of the chunk at hand, by its cells
   std::span<const float> own_, theirs_;  // the chunk at hand, as decoded: in the parcels or in the scratches
   Floats own_scratch_, theirs_scratch_;
 };

@@ -30,8 +30,8 @@ STARLING_WIDE bool any_beyond(const float* values, std::size_t n, std::int32_t l
 constexpr std::int32_t kLargestBits = std::bit_cast<std::int32_t>(kLargestMagnitude);
 
 // Squares are summed in floats, kLanes sums side by side, over blocks so short that acceptable values cannot
-// overflow a lane ((2^61)^2 x 16 = 2^126); lanes are summed in double. A vector type and not an inner loop over
-// lanes, because that is how GCC is sure to keep the lanes in a register.
+// overflow a lane ((2^61)^2 x 16 = 2^126); lanes are summed in double. A vector type and not an inner loop
+// over lanes, because that is how GCC is sure to keep the lanes in a register.
 constexpr std::size_t kLanes = 16, kBlock = 16 * kLanes;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Signs = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));

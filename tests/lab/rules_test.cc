@@ -1,0 +1,192 @@
+// What each exchange rule promises where many peers meet in time, without learning (rate 0).
+
+#include <cmath>
+#include <vector>
+
+#include "tests/catch.h"
+#include "tests/lab/world_story.h"
+
+namespace starling::lab {
+
+namespace {
+
+// n machines with normal parameters each, that exchange by a rule and do not learn.
+class Mixing {
+ public:
+  Mixing(gossip::Rule rule, std::uint32_t n, const std::string& topology, std::uint64_t seed,
+         training::Payload payload = training::Payload::f32)
+      : world_(options(rule, n, topology, seed, payload), [](std::uint32_t) { return std::make_unique<Idle>(); },
+               std::vector<float>(kFloats)) {
+    while (!everyone_trains()) run_for(10ms);
+    while (!world_.quiet()) world_.run_one();
+    Random random = Random(seed).split(5);
+    std::vector<float> values(kFloats);
+    for (std::uint32_t i = 0; i < n; ++i) {
+      for (float& x : values) x = static_cast<float>(random.normal());
+      world_.set_parameters(i, values);
+    }
+    mean_ = mean();
+  }
+
+  void run_for(Duration time) {
+    const Instant until = world_.now() + time;
+    while (world_.now() < until && world_.run_one()) {
+    }
+  }
+  std::vector<double> mean() const {
+    std::vector<double> mean(kFloats);
+    for (std::uint32_t i = 0; i < world_.machines(); ++i)
+      for (std::size_t f = 0; f < kFloats; ++f) mean[f] += world_.machine(i).arena.data()[f] / double(world_.machines());
+    return mean;
+  }
+  // Root of the mean square of all values' distances from their mean.
+  double spread() const {
+    const auto now = mean();
+    double sum = 0;
+    for (std::uint32_t i = 0; i < world_.machines(); ++i)
+      for (std::size_t f = 0; f < kFloats; ++f) sum += std::pow(world_.machine(i).arena.data()[f] - now[f], 2);
+    return std::sqrt(sum / double(kFloats * world_.machines()));
+  }
+  // How far the mean is from that of the start, at most.
+  double drift() const {
+    const auto now = mean();
+    double most = 0;
+    for (std::size_t f = 0; f < kFloats; ++f) most = std::max(most, std::abs(now[f] - mean_[f]));
+    return most;
+  }
+  World& world() { return world_; }
+
+  static constexpr std::size_t kFloats = 64;
+
+ private:
+  class Idle : public Learner {
+   public:
+    void begin_step(std::uint32_t, const models::Arena&) override {}
+    std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 1; }
+  };
+
+  static WorldOptions options(gossip::Rule rule, std::uint32_t n, const std::string& topology, std::uint64_t seed,
+                              training::Payload payload) {
+    const gossip::Pace pace{gossip::Pace::Kind::time, 0, 20ms};
+    Scene scene = scene_of(seed, n, {*topologies::Topology::parse(topology), rule, pace, {}}, 10ms);
+    scene.options.arena_floats = kFloats;
+    scene.options.mix.cell_floats = 8;
+    scene.options.chunk_cells = 2;
+    scene.options.mix.rule = gossip::traits(rule).name;
+    scene.options.mix.payload = payload;
+    scene.options.mix.wary = false;
+    scene.options.mix.seed = seed;
+    return scene.options;
+  }
+  bool everyone_trains() const {
+    for (std::uint32_t i = 0; i < world_.machines(); ++i) {
+      const auto machine = world_.machine(i);
+      if (machine.phase != wire::Phase::training || machine.membership->live_others() + 1 != world_.machines())
+        return false;
+    }
+    return true;
+  }
+
+  World world_;
+  std::vector<double> mean_;
+};
+
+}  // namespace
+
+TEST_CASE("pairwise and choco bring all replicas to the mean of the start, in every payload") {
+  using training::Payload;
+  struct Case {
+    gossip::Rule rule;
+    Payload payload;
+    double spread, drift;
+  };
+  for (const Case& c : {Case{gossip::Rule::pairwise, Payload::f32, 1e-5, 1e-5},
+                        Case{gossip::Rule::pairwise, Payload::bf16, 0.05, 1e-5},
+                        Case{gossip::Rule::pairwise, Payload::int8, 0.1, 1e-5},
+                        Case{gossip::Rule::choco, Payload::f32, 1e-3, 1e-5},
+                        Case{gossip::Rule::choco, Payload::int8, 1e-3, 1e-5},
+                        Case{gossip::Rule::choco, Payload::top_k, 0.3, 1e-5}}) {
+    CAPTURE(gossip::traits(c.rule).name, int(c.payload));
+    Mixing mixing(c.rule, 6, "complete", 3, c.payload);
+    const double before = mixing.spread();
+    REQUIRE(before > 0.7);
+    mixing.run_for(5s);
+    while (!mixing.world().quiet()) mixing.world().run_one();
+    CHECK(mixing.spread() < c.spread * before);
+    CHECK(mixing.drift() < c.drift);
+  }
+}
+
+TEST_CASE("push-sum brings all replicas together, on a directed graph too") {
+  for (const std::string topology : {"complete", "directed-exponential", "ring"}) {
+    CAPTURE(topology);
+    Mixing mixing(gossip::Rule::push_sum, 6, topology, 4);
+    const double before = mixing.spread();
+    mixing.run_for(5s);
+    CHECK(mixing.spread() < 1e-3 * before);
+  }
+}
+
+TEST_CASE("noloco's outer steps shrink the spread, and clipped averaging does too") {
+  for (const gossip::Rule rule : {gossip::Rule::noloco, gossip::Rule::clipped}) {
+    CAPTURE(gossip::traits(rule).name);
+    Mixing mixing(rule, 6, "complete", 5);
+    const double before = mixing.spread();
+    mixing.run_for(5s);
+    CHECK(mixing.spread() < 0.05 * before);
+  }
+}
+
+// Not kept yet: late joiners may leave neighbors waiting for a round that was skipped, until round_limit.
+TEST_CASE("in lock-step, peers of the same speed make rounds together, and as many as steps", "[!mayfail]") {
+  const gossip::Pace pace{gossip::Pace::Kind::steps, 1, {}};
+  Scene scene = scene_of(6, 6, {*topologies::Topology::parse("ring"), gossip::Rule::d_psgd, pace, {}}, 10ms);
+  scene.options.mix.rule = "d-psgd";
+  Watched watched(scene);
+  watched.run(at_instant(4s));
+  std::uint64_t least = UINT64_MAX, most = 0;
+  for (std::uint32_t i = 0; i < 6; ++i) {
+    least = std::min(least, watched.world.machine(i).round);
+    most = std::max(most, watched.world.machine(i).round);
+  }
+  CHECK(most - least <= 3);  // along a ring of six: one for each link between the two
+  CHECK(least > 50);
+}
+
+TEST_CASE("a machine whose own replica becomes NaN recovers a neighbor's, and harms nobody") {
+  for (const gossip::Rule rule :
+       {gossip::Rule::pairwise, gossip::Rule::push_sum, gossip::Rule::d_psgd, gossip::Rule::choco,
+        gossip::Rule::noloco, gossip::Rule::clipped}) {
+    CAPTURE(gossip::traits(rule).name);
+    gossip::Pace pace{gossip::Pace::Kind::time, 0, 20ms};
+    Scene scene = scene_of(7, 4, {*topologies::Topology::parse("complete"), rule, pace, {}}, 10ms);
+    scene.options.mix.rule = gossip::traits(rule).name;
+    scene.options.incidents.push_back(Loss{2, at_instant(2s)});
+    Watched watched(scene);
+    watched.run(at_instant(6s));
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      const auto machine = watched.world.machine(i);
+      REQUIRE(machine.has_parameters);
+      REQUIRE(machine.phase == wire::Phase::training);
+      for (const float x : watched.parameters(i)) REQUIRE(std::isfinite(x));
+    }
+    REQUIRE(watched.world.machine(2).exchanges.aborted + watched.world.machine(2).exchanges.completed > 10);
+  }
+}
+
+TEST_CASE("a stopped peer slows no other, where nobody waits") {
+  for (const gossip::Rule rule : {gossip::Rule::pairwise, gossip::Rule::push_sum, gossip::Rule::choco,
+                                  gossip::Rule::noloco, gossip::Rule::clipped}) {
+    CAPTURE(gossip::traits(rule).name);
+    gossip::Pace pace{gossip::Pace::Kind::time, 0, 20ms};
+    Scene scene = scene_of(8, 4, {*topologies::Topology::parse("complete"), rule, pace, {}}, 10ms);
+    scene.options.mix.rule = gossip::traits(rule).name;
+    scene.options.incidents.push_back(Pause{3, at_instant(2s), at_instant(8s)});
+    Watched watched(scene);
+    watched.run(at_instant(8s));
+    for (std::uint32_t i = 0; i < 3; ++i) REQUIRE(watched.world.machine(i).steps >= 700);
+    REQUIRE(watched.world.machine(3).steps <= 210);
+  }
+}
+
+}  // namespace starling::lab
