@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/experiment_flags.h"
 #include "cli/output.h"
+#include "lab/process_faults.h"
 
 namespace starling::cli {
 namespace {
@@ -24,6 +25,9 @@ int run(const Arguments& arguments) {
   training::Experiment experiment;
   if (Status read = read_experiment(experiment, arguments, arguments.get("EXPERIMENT")); !read) {
     return refuse(arguments, read.error().message);
+  }
+  if (Status possible = lab::check_for_processes(experiment); !possible) {
+    return refuse(arguments, possible.error().message);
   }
   set_default_end(experiment);
   Result<Materials> materials = gather_materials(experiment);

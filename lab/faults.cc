@@ -84,6 +84,12 @@ struct Teller {
     return span(c.from, c.to) + "the bandwidth between " + name(c.a) + " and " + name(c.b) +
            " is divided by " + number(c.factor);
   }
+  std::string operator()(const PoorLinks& p) const {
+    std::string text = span(p.from, p.to) + "the links of " + name(p.machine) + " have";
+    if (p.shape.latency) text += " a latency of " + number(to_seconds(*p.shape.latency)) + " s,";
+    if (p.shape.bandwidth) text += " a bandwidth of " + number(*p.shape.bandwidth) + " bit/s,";
+    return text + " and lose " + number(100 * p.shape.drop) + " % of what is sent at first";
+  }
   std::string operator()(const Reset& r) const {
     return "At " + at_text(r.at) + " the connections between " + name(r.a) + " and " + name(r.b) + " break";
   }

@@ -86,6 +86,17 @@ struct Clog {  // the bandwidth between two machines is divided
   Instant from, to;
   double factor;
 };
+// What links can be like besides the network's own latency and bandwidth.
+struct LinkShape {
+  std::optional<Duration> latency{};
+  std::optional<double> bandwidth{};  // bits per second, of each way
+  double drop = 0;                    // chance of a packet to get lost, each time it is sent
+};
+struct PoorLinks {  // all links of a machine, both ways
+  std::uint32_t machine;
+  Instant from, to;
+  LinkShape shape;
+};
 struct Reset {  // their connections break, and both learn it
   std::uint32_t a, b;
   Instant at;
@@ -104,8 +115,8 @@ struct Mutation {  // control frames, anyone's, have a bit flipped under way
   double chance;  // of each
 };
 
-using Incident = std::variant<Crash, Leave, Pause, Slow, SlowDisk, Drift, Poison, Loss, Cut, Partition, Clog, Reset,
-                              HalfOpen, Rewiring, Mutation>;
+using Incident = std::variant<Crash, Leave, Pause, Slow, SlowDisk, Drift, Poison, Loss, Cut, Partition, Clog, PoorLinks,
+                              Reset, HalfOpen, Rewiring, Mutation>;
 
 Instant beginning(const Incident& incident);
 // "At 12.304 s p3 loses its power; at 18.100 s it is back, with its cache of addresses."

@@ -210,6 +210,7 @@ struct Counter {
   void operator()(const Cut&) const { ++totals.cuts; }
   void operator()(const Partition&) const { ++totals.partitions; }
   void operator()(const Clog&) const { ++totals.clogs; }
+  void operator()(const PoorLinks&) const {}  // of experiments; never drawn
   void operator()(const Reset&) const { ++totals.resets; }
   void operator()(const HalfOpen&) const { ++totals.half_opens; }
 };

@@ -7,12 +7,25 @@ namespace starling::lab {
 using training::Experiment;
 using training::Fault;
 
+Status check_for_processes(const Experiment& experiment) {
+  for (const Fault& fault : experiment.faults) {
+    if (fault.kind != Fault::Kind::poison && fault.kind != Fault::Kind::link) continue;
+    const std::string kind = name(fault.kind);
+    return Error{"the fault " + kind + " of peer " + std::to_string(fault.peer) +
+                 (fault.kind == Fault::Kind::poison ? ": lying peers exist" : ": links of a single peer exist") +
+                 " in 'starling simulate' alone; leave the fault out to run the experiment on processes"};
+  }
+  return Done{};
+}
+
 std::vector<ProcessFault> process_faults(const Experiment& experiment) {
   using Act = ProcessFault::Act;
   std::vector<ProcessFault> faults;
   for (const Fault& fault : experiment.faults) {
     switch (fault.kind) {
       case Fault::Kind::slow:
+      case Fault::Kind::poison:  // check_for_processes() refuses these
+      case Fault::Kind::link:
         break;
       case Fault::Kind::pause:
         faults.push_back({fault.from, fault.peer, Act::pause});

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "training/experiment.h"
 
@@ -24,6 +25,10 @@ struct ProcessFault {
   friend bool operator==(const ProcessFault&, const ProcessFault&) = default;
 };
 
+// Refuses the faults that only a virtual peer can have, poison and link, in a sentence.
+Status check_for_processes(const training::Experiment& experiment);
+
+// REQUIRES: check_for_processes() is content.
 std::vector<ProcessFault> process_faults(const training::Experiment& experiment);
 
 // Whether the peer is not there from the start.

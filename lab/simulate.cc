@@ -105,6 +105,13 @@ void make_machines(const training::Experiment& experiment, WorldOptions& options
       case training::Fault::Kind::join:
         options.machines.at(fault.peer).start = from;
         break;
+      case training::Fault::Kind::poison:
+        options.incidents.emplace_back(Poison{fault.peer, from, to, 1, poison_named(fault.poison).value()});
+        break;
+      case training::Fault::Kind::link:
+        options.incidents.emplace_back(
+            PoorLinks{fault.peer, from, to, {fault.link.latency, fault.link.bandwidth, fault.link.drop}});
+        break;
     }
   }
 }
@@ -334,6 +341,8 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     summary.exchanges.aborted += machine.exchanges.aborted;
     summary.exchanges.rejected += machine.exchanges.rejected;
     summary.exchanges.half_applied_chunks += machine.half_applied_chunks;
+    for (const auto& [reason, count] : training::refused_by_reason(machine.mixed))
+      summary.exchanges.refused_chunks[reason] += count;
     summary.bytes_sent += machine.bytes_sent;
   }
   if (replicas.empty()) return Error{"no peer finished the run, so there is no model to judge"};

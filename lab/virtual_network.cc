@@ -9,6 +9,8 @@ namespace starling::lab {
 
 namespace {
 
+constexpr Duration kLeastTimeout = std::chrono::milliseconds(200);  // of TCP, before it sends again
+
 std::uint64_t key_of(std::uint32_t a, std::uint32_t b) {
   return std::uint64_t{a} << 32 | b;
 }
@@ -121,11 +123,13 @@ void VirtualNetwork::transmit(Connection& c, std::uint32_t from, PacketPtr packe
   Instant clear = reach == NetworkHost::Reach::silent ? kNever : clear_of_cuts(from, to);
   if (!c.stands && clear != kNever) clear = std::max({clear, clear_of_cuts(to, from), host_.awake(to)});
   if (clear > now) return stall(c, from, std::move(packet), clear);
-  const Instant departure = sent_by(from, to, packet->bytes);
-  if (departure - now > options_.write_limit) return stall(c, from, std::move(packet), kNever);
+  const Conditions found = conditions(from, to);
+  const Instant departure = sent_by(from, to, packet->bytes, found.bandwidth);
+  const Duration resent = resent_after(found);
+  if (departure - now + resent > options_.write_limit) return stall(c, from, std::move(packet), kNever);
 
-  Duration time = travel();
-  if (!c.stands) time += 4 * options_.latency;  // a round trip for TCP, one for the Hellos
+  Duration time = resent + travel(found.latency);
+  if (!c.stands) time += 4 * found.latency;  // a round trip for TCP, one for the Hellos
   c.stands = true;
   way.free_at = departure;
   way.last_arrival = std::max(way.last_arrival, departure + time);
@@ -187,8 +191,33 @@ void VirtualNetwork::arrive(Connection& c, std::uint32_t epoch, std::uint32_t fr
   if (c.epoch == epoch && !way.waiting.empty()) pump(c, from);
 }
 
-Duration VirtualNetwork::travel() {
-  double seconds = to_seconds(options_.latency);
+VirtualNetwork::Conditions VirtualNetwork::conditions(std::uint32_t from, std::uint32_t to) const {
+  std::optional<Duration> latency;
+  std::optional<double> bandwidth;
+  double kept = 1;
+  for (const Shape& it : shapes_) {
+    if ((it.machine != from && it.machine != to) || !it.interval.covers(queue_.now())) continue;
+    if (it.shape.latency) latency = std::max(latency.value_or(Duration{0}), *it.shape.latency);
+    if (it.shape.bandwidth) bandwidth = std::min(bandwidth.value_or(*it.shape.bandwidth), *it.shape.bandwidth);
+    kept *= 1 - it.shape.drop;
+  }
+  return {latency.value_or(options_.latency), bandwidth.value_or(options_.bandwidth), 1 - kept};
+}
+
+// How much later than its first sending a packet is sent so that it gets through.
+Duration VirtualNetwork::resent_after(const Conditions& found) {
+  Duration late{0};
+  if (found.drop <= 0) return late;
+  Duration timeout = std::max<Duration>(kLeastTimeout, 4 * found.latency);
+  while (late <= options_.write_limit && random_.chance(found.drop)) {
+    late += timeout;
+    timeout *= 2;
+  }
+  return late;
+}
+
+Duration VirtualNetwork::travel(Duration latency) {
+  double seconds = to_seconds(latency);
   if (options_.latency_jitter.count() > 0)
     seconds += random_.exponential() * to_seconds(options_.latency_jitter);
   if (options_.tail_chance > 0 && queue_.now() < options_.tail_until && random_.chance(options_.tail_chance))
@@ -197,9 +226,9 @@ Duration VirtualNetwork::travel() {
 }
 
 // When the last byte of a packet that begins now has left.
-Instant VirtualNetwork::sent_by(std::uint32_t from, std::uint32_t to, std::size_t bytes) const {
+Instant VirtualNetwork::sent_by(std::uint32_t from, std::uint32_t to, std::size_t bytes, double bandwidth) const {
   Instant at = queue_.now();
-  double left = static_cast<double>(bytes) * 8 / options_.bandwidth;
+  double left = static_cast<double>(bytes) * 8 / bandwidth;
   if (!clogs_.empty()) {
     if (const auto found = clogs_.find(key_of(from, to)); found != clogs_.end()) {
       for (const Clog& clog : found->second) {
@@ -246,6 +275,10 @@ void VirtualNetwork::clog(std::uint32_t a, std::uint32_t b, Interval interval, d
     std::sort(clogs.begin(), clogs.end(),
               [](const Clog& x, const Clog& y) { return x.interval.from < y.interval.from; });
   }
+}
+
+void VirtualNetwork::shape(std::uint32_t machine, Interval interval, const LinkShape& shape) {
+  shapes_.push_back({machine, interval, shape});
 }
 
 template <class Do>

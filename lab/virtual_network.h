@@ -1,7 +1,7 @@
 // Connections of the virtual world. Two machines share one control connection, and each dials a bulk
 // connection of its own to the other. A connection is two first-in-first-out ways with a bandwidth and a
 // latency: order holds within one while it lasts, never between two. Whatever TCP and transport::LinkTable
-// would do under a fault is played here: what is cut off waits and is sent again, a dial or a write that
+// would do under a fault is played here: what is cut off or gets lost waits and is sent again, a dial or a write that
 // takes too long breaks the connection, a broken connection loses all that is under way in it, and a link's
 // queue is bounded.
 #pragma once
@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "base/time.h"
 #include "lab/event_queue.h"
+#include "lab/faults.h"
 #include "lab/packet.h"
 
 namespace starling::lab {
@@ -104,6 +105,10 @@ class VirtualNetwork {
   void cut(std::uint32_t from, std::uint32_t to, Interval interval);
   // The bandwidth between two machines, both ways, is divided by `factor` meanwhile.
   void clog(std::uint32_t a, std::uint32_t b, Interval interval, double factor);
+  // All ways from and to a machine are like this meanwhile, for what is sent then; the worse of several shapes
+  // counts. A packet that gets lost arrives later, and whatever follows it waits for it: the first time it is
+  // sent again after 200 ms, the least timeout of TCP, or two round trips, then after twice as long, and so on.
+  void shape(std::uint32_t machine, Interval interval, const LinkShape& shape);
   // All connections between two machines break; both ends learn it.
   void reset(std::uint32_t a, std::uint32_t b);
   void reset(Connection& connection);
@@ -128,6 +133,17 @@ class VirtualNetwork {
     double factor;
   };
 
+  struct Shape {
+    std::uint32_t machine;
+    Interval interval;
+    LinkShape shape;
+  };
+  struct Conditions {  // of one packet
+    Duration latency;
+    double bandwidth;
+    double drop;
+  };
+
   Connection& connection(std::uint32_t dialer, std::uint32_t acceptor, wire::Purpose purpose);
   template <class Do>
   void for_pair(std::uint32_t a, std::uint32_t b, Do act);
@@ -140,8 +156,10 @@ class VirtualNetwork {
   void tell(Connection& c, std::uint32_t end, std::uint32_t epoch, bool undelivered, Instant at);
   void make_half_open(Connection& c, std::uint32_t knows);
   Instant clear_of_cuts(std::uint32_t from, std::uint32_t to) const;
-  Instant sent_by(std::uint32_t from, std::uint32_t to, std::size_t bytes) const;
-  Duration travel();
+  Conditions conditions(std::uint32_t from, std::uint32_t to) const;
+  Instant sent_by(std::uint32_t from, std::uint32_t to, std::size_t bytes, double bandwidth) const;
+  Duration travel(Duration latency);
+  Duration resent_after(const Conditions& found);
   void note_length(const Way& way);
 
   NetworkOptions options_;
@@ -152,6 +170,7 @@ class VirtualNetwork {
   std::vector<std::vector<Connection*>> of_machine_;           // in the order they were first used
   std::unordered_map<std::uint64_t, std::vector<Interval>> cuts_;
   std::unordered_map<std::uint64_t, std::vector<Clog>> clogs_;
+  std::vector<Shape> shapes_;
   std::size_t longest_queue_ = 0;
   std::uint64_t dropped_ = 0, broken_ = 0;
 };

@@ -147,6 +147,10 @@ void World::play_one(const Clog& clog) {
   network_.clog(clog.a, clog.b, {clog.from, clog.to}, clog.factor);
 }
 
+void World::play_one(const PoorLinks& links) {
+  network_.shape(links.machine, {links.from, links.to}, links.shape);
+}
+
 void World::play_one(const Reset& reset) {
   queue_.schedule(reset.at, [this, reset] { network_.reset(reset.a, reset.b); });
 }
@@ -312,6 +316,7 @@ World::MachineView World::machine(std::uint32_t i) const {
           m.earlier_steps + m.steps,
           m.earlier_samples + m.samples,
           m.peer ? m.peer->view().exchanges : kNone,
+          m.mixer->counters(),
           m.half_applied_chunks,
           m.bytes_sent,
           m.learner ? m.learner->loss() : 0,

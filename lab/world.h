@@ -86,6 +86,7 @@ class World final : private NetworkHost {
     const models::Arena& arena;
     std::uint64_t steps, samples;  // of all its instances
     const gossip::ExchangeCounts& exchanges;
+    const training::MixCounters& mixed;  // of the latest instance
     std::uint64_t half_applied_chunks, bytes_sent;
     double loss;
     double slow;                                // factor at this moment
@@ -144,6 +145,7 @@ class World final : private NetworkHost {
   void play_one(const Cut& cut);
   void play_one(const Partition& partition);
   void play_one(const Clog& clog);
+  void play_one(const PoorLinks& links);
   void play_one(const Reset& reset);
   void play_one(const HalfOpen& half_open);
   void play_one(const Rewiring& rewiring);

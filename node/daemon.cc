@@ -638,6 +638,7 @@ training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const 
   report.answered = view.exchanges.answered;
   report.exchanges = {view.exchanges.completed, view.exchanges.aborted, view.exchanges.rejected,
                       exchanger_->counters().half_applied_chunks};
+  if (mixer_) report.exchanges.refused_chunks = training::refused_by_reason(mixer_->counters());
   return report;
 }
 

@@ -86,11 +86,7 @@ std::vector<MemberStatus> list_members(const gossip::Membership& membership, Ins
 }
 
 void PeerStatus::Exchanges::count(const training::MixCounters& mixed) {
-  for (std::size_t i = 0; i < training::kMixFaults; ++i) {
-    std::string reason = training::name(static_cast<training::MixFault>(i));
-    std::replace(reason.begin(), reason.end(), ' ', '_');
-    if (mixed.refused[i] > 0) chunks_refused[reason] = mixed.refused[i];
-  }
+  chunks_refused = training::refused_by_reason(mixed);
   chunks_overlapped = mixed.overlapped;
   chunks_clipped = mixed.clipped;
   lost_weight = mixed.lost_weight;

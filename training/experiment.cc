@@ -1,5 +1,7 @@
 #include "training/experiment.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "training/quantities.h"
 
@@ -61,10 +63,24 @@ const char* name(Fault::Kind kind) {
       return "crash";
     case Fault::Kind::leave:
       return "leave";
+    case Fault::Kind::poison:
+      return "poison";
+    case Fault::Kind::link:
+      return "link";
     case Fault::Kind::join:
       break;
   }
   return "join";
+}
+
+bool lasts(Fault::Kind kind) {
+  return kind == Fault::Kind::slow || kind == Fault::Kind::pause || kind == Fault::Kind::poison ||
+         kind == Fault::Kind::link;
+}
+
+const std::vector<std::string>& poisons() {
+  static const std::vector<std::string> kPoisons = {"nan", "inf", "huge", "noise", "sign-flip", "frozen"};
+  return kPoisons;
 }
 
 Result<Fault> parse_slow(std::string_view text) {
@@ -123,6 +139,30 @@ Status check_rule(const Experiment& experiment) {
   return Done{};
 }
 
+namespace {
+
+// What belongs to some kinds of faults alone. A sentence without the fault's name.
+Status check_kind(const Fault& fault) {
+  const bool poison = fault.kind == Fault::Kind::poison;
+  if (poison && std::find(poisons().begin(), poisons().end(), fault.poison) == poisons().end())
+    return Error{"there is no poison '" + fault.poison.substr(0, 80) + "'"};
+  if (!poison && !fault.poison.empty()) return Error{"only poison has a poison"};
+  const Fault::Link& link = fault.link;
+  if (fault.kind != Fault::Kind::link) {
+    if (link != Fault::Link{}) return Error{"only link has a latency, a bandwidth and a drop"};
+    return Done{};
+  }
+  if (link == Fault::Link{}) return Error{"a link needs a latency, a bandwidth or a drop"};
+  if (link.latency && (*link.latency < Duration{0} || *link.latency > kLongestTime))
+    return Error{"latency is not between 0s and " + format_duration(kLongestTime)};
+  if (link.bandwidth && !(*link.bandwidth >= 1 && *link.bandwidth <= 1e15))
+    return Error{"bandwidth is not from 1bit/s to 1000000Gbit/s"};
+  if (!(link.drop >= 0 && link.drop < 1)) return Error{"drop is not a number from 0 to below 1"};
+  return Done{};
+}
+
+}  // namespace
+
 Status check(const Experiment& experiment) {
   Experiment scratch;
   for (const auto& setting : settings()) {
@@ -144,13 +184,12 @@ Status check(const Experiment& experiment) {
     if (!(fault.factor >= 1 && fault.factor <= 1e6))
       return Error{which + "slow is not a factor from 1 to 1e+06"};
     if (fault.kind != Fault::Kind::slow && fault.factor != 1) return Error{which + "only slow has a factor"};
+    if (Status fine = check_kind(fault); !fine) return Error{which + fine.error().message};
     if (fault.from < Duration{0} || fault.from > kLongestTime || (fault.to && *fault.to > kLongestTime)) {
       return Error{which + "its times must lie between 0s and " + format_duration(kLongestTime)};
     }
     if (!fault.to) continue;
-    if (fault.kind != Fault::Kind::slow && fault.kind != Fault::Kind::pause) {
-      return Error{which + "'to' belongs to slow and pause alone"};
-    }
+    if (!lasts(fault.kind)) return Error{which + "'to' belongs to slow, pause, poison and link alone"};
     if (*fault.to <= fault.from) {
       return Error{which + "from " + format_duration(fault.from) + " to " + format_duration(*fault.to) +
                    " does not run forwards"};

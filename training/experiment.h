@@ -32,15 +32,28 @@ std::string format_every(const Every& every);
 
 // Something that befalls one peer. Times count from the run's start (virtual or wall).
 struct Fault {
-  enum class Kind : std::uint8_t { slow, pause, crash, leave, join };
+  enum class Kind : std::uint8_t { slow, pause, crash, leave, join, poison, link };
+  // What all links of the peer are like meanwhile, both ways; what is not set is as on all other links.
+  struct Link {
+    std::optional<Duration> latency{};
+    std::optional<double> bandwidth{};  // bits per second
+    double drop = 0;                    // in [0, 1): chance of a frame to get lost and be sent again
+    friend bool operator==(const Link&, const Link&) = default;
+  };
   std::uint32_t peer = 0;
   Kind kind = Kind::slow;
   double factor = 1;  // of slow: a step takes so many times as long
   Duration from{0};
-  std::optional<Duration> to{};  // of slow and pause; without it, to the end
+  std::optional<Duration> to{};  // of what lasts; without it, to the end
+  std::string poison{};          // of poison: one of poisons()
+  Link link{};                   // of link
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 const char* name(Fault::Kind kind);  // "slow", as in the file
+bool lasts(Fault::Kind kind);        // has a `to`: slow, pause, poison and link
+// What a poisoned peer puts into every chunk it sends: "nan", "inf", "huge" values, or lies all over, "noise",
+// "sign-flip", "frozen".
+const std::vector<std::string>& poisons();
 
 struct Experiment {
   std::string name = "run";
@@ -137,7 +150,8 @@ std::string format_slow(const Fault& fault);  // its inverse. REQUIRES: fault.ki
 Status check_rule(const Experiment& experiment);
 
 // What fits no single key, and every key's own limits again for an experiment that was not read:
-// check_rule(), fault peers that exist, times that run forwards, factors of 1 and more.
+// check_rule(), fault peers that exist, times that run forwards, factors of 1 and more, poisons and links that
+// can be.
 Status check(const Experiment& experiment);
 
 // The whole experiment as a TOML file that reads back to the same value. REQUIRES: check() is content.

@@ -34,13 +34,20 @@ std::optional<std::string> scalar(const toml::node& node) {
   return std::nullopt;
 }
 
-// Slow is a factor; the others are said to be true. Sets kind and factor.
+// Slow is a factor, poison a name; the others are said to be true. Sets the kind and what belongs to it.
 Status read_kind(Fault& fault, const std::string& key, const std::string& value, Fault::Kind kind) {
   fault.kind = kind;
   if (kind == Fault::Kind::slow) {
     const auto factor = parse_real(value, {1, 1e6});
     if (!factor) return factor.error();
     fault.factor = *factor;
+  } else if (kind == Fault::Kind::poison) {
+    if (std::find(poisons().begin(), poisons().end(), value) == poisons().end()) {
+      std::string names;
+      for (const auto& poison : poisons()) names += (names.empty() ? "" : ", ") + poison;
+      return Error{"'" + value.substr(0, 80) + "' is no poison; expected one of " + names};
+    }
+    fault.poison = value;
   } else if (value != "true") {
     return Error{"'" + value.substr(0, 80) + "' is not accepted; write " + key +
                  " = true, or leave the fault out"};
@@ -48,22 +55,63 @@ Status read_kind(Fault& fault, const std::string& key, const std::string& value,
   return Done{};
 }
 
+// link = { latency = "20ms", bandwidth = "10Mbit/s", drop = 0.01 }, in one line or as a table of its own.
+Status read_link(Fault& fault, const toml::node& node, const std::string& path) {
+  static const std::vector<std::string> kKeys = {"fault.link.latency", "fault.link.bandwidth",
+                                                 "fault.link.drop"};
+  fault.kind = Fault::Kind::link;
+  const toml::table* table = node.as_table();
+  if (table == nullptr || table->empty()) {
+    return Error{place(path, node) +
+                 ": fault.link: expected a table with some of latency, bandwidth and drop, for example " +
+                 "link = { latency = \"20ms\" }"};
+  }
+  for (const auto& [name_node, entry] : *table) {
+    const std::string key = "fault.link." + std::string(name_node.str());
+    const std::string where = place(path, entry) + ": ";
+    if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) return Error{where + unknown_key(key, kKeys)};
+    const auto value = scalar(entry);
+    if (!value) return Error{where + key + ": expected a single value"};
+    const auto take = [&](const auto& parsed, auto& target) -> Status {
+      if (!parsed) return Error{where + key + ": " + parsed.error().message};
+      target = *parsed;
+      return Done{};
+    };
+    Status taken = Done{};
+    if (key == "fault.link.latency") {
+      taken = take(parse_time(*value), fault.link.latency);
+    } else if (key == "fault.link.bandwidth") {
+      taken = take(parse_rate(*value), fault.link.bandwidth);
+    } else {
+      taken = take(parse_real(*value, {0, 1, false, true}), fault.link.drop);
+    }
+    if (!taken) return taken;
+  }
+  if (fault.link == Fault::Link{}) {
+    return Error{place(path, node) + ": fault.link: this link is like all others; give it a latency, a bandwidth " +
+                 "or a drop above 0"};
+  }
+  return Done{};
+}
+
 Result<Fault> read_fault(const toml::table& table, const std::string& path) {
   using enum Fault::Kind;
-  static const std::vector<std::string> kKeys = {"fault.peer",  "fault.slow", "fault.pause", "fault.crash",
-                                                 "fault.leave", "fault.join", "fault.from",  "fault.to"};
+  static const std::vector<std::string> kKeys = {"fault.peer",  "fault.slow", "fault.pause",  "fault.crash",
+                                                 "fault.leave", "fault.join", "fault.poison", "fault.link",
+                                                 "fault.from",  "fault.to"};
   Fault fault;
   bool has_peer = false;
   std::vector<std::string> kinds;
   for (const auto& [name_node, node] : table) {
     const std::string key(name_node.str());
     const std::string where = place(path, node) + ": ";
-    if (key == "link") {
-      return Error{where + "fault.link: a single link cannot be given faults in this version; " +
-                   "[network] shapes all of them"};
-    }
     if (std::find(kKeys.begin(), kKeys.end(), "fault." + key) == kKeys.end()) {
       return Error{where + unknown_key("fault." + key, kKeys)};
+    }
+    if (key == name(link)) {
+      kinds.push_back(key);
+      if (Status read = read_link(fault, node, path); !read) return read.error();
+      continue;
     }
     const auto value = scalar(node);
     if (!value) return Error{where + "fault." + key + ": expected a single value"};
@@ -81,7 +129,7 @@ Result<Fault> read_fault(const toml::table& table, const std::string& path) {
         fault.to = *time;
       }
     } else {
-      for (const auto kind : {slow, pause, crash, leave, join}) {
+      for (const auto kind : {slow, pause, crash, leave, join, poison}) {
         if (key != name(kind)) continue;
         kinds.push_back(key);
         if (Status read = read_kind(fault, key, *value, kind); !read) {
@@ -94,10 +142,10 @@ Result<Fault> read_fault(const toml::table& table, const std::string& path) {
   if (!has_peer) return Error{where + "this fault has no 'peer'; peers are numbered from 0"};
   if (kinds.size() != 1) {
     return Error{where + "this fault has " + (kinds.empty() ? "no kind" : "several kinds") +
-                 "; expected exactly one of slow = FACTOR, pause, crash, leave or join = true"};
+                 "; expected exactly one of slow = FACTOR, poison = NAME, link = { ... }, pause, crash, leave or join = true"};
   }
-  if (fault.to && fault.kind != slow && fault.kind != pause) {
-    return Error{where + "fault.to belongs to slow and pause alone"};
+  if (fault.to && !lasts(fault.kind)) {
+    return Error{where + "fault.to belongs to slow, pause, poison and link alone"};
   }
   if (fault.to && *fault.to <= fault.from) return Error{where + "fault.to must be later than fault.from"};
   return fault;
@@ -212,6 +260,22 @@ Status read_file(Experiment& experiment, const std::string& path) {
   }
 }
 
+namespace {
+
+std::string write_kind(const Fault& fault) {
+  if (fault.kind == Fault::Kind::slow) return format_number(fault.factor);
+  if (fault.kind == Fault::Kind::poison) return quote(fault.poison);
+  if (fault.kind != Fault::Kind::link) return "true";
+  std::string parts;
+  const auto add = [&parts](const std::string& part) { parts += (parts.empty() ? "" : ", ") + part; };
+  if (fault.link.latency) add("latency = " + quote(format_duration(*fault.link.latency)));
+  if (fault.link.bandwidth) add("bandwidth = " + quote(format_rate(*fault.link.bandwidth)));
+  if (fault.link.drop > 0) add("drop = " + format_number(fault.link.drop));
+  return "{ " + parts + " }";
+}
+
+}  // namespace
+
 std::string to_toml(const Experiment& experiment) {
   std::string text, table;
   for (const auto& setting : settings()) {
@@ -228,8 +292,7 @@ std::string to_toml(const Experiment& experiment) {
   }
   for (const auto& fault : experiment.faults) {
     text += "\n[[fault]]\npeer = " + std::to_string(fault.peer) + "\n" + name(fault.kind) + " = " +
-            (fault.kind == Fault::Kind::slow ? format_number(fault.factor) : "true") +
-            "\nfrom = " + quote(format_duration(fault.from)) + "\n";
+            write_kind(fault) + "\nfrom = " + quote(format_duration(fault.from)) + "\n";
     if (fault.to) text += "to = " + quote(format_duration(*fault.to)) + "\n";
   }
   return text;

@@ -162,6 +162,15 @@ TEST_CASE("a second Ctrl-C ends a swarm at once") {
   CHECK(outcome.out.empty() == (outcome.exit_code == 130));
 }
 
+TEST_CASE("a swarm refuses what only a virtual peer can do, and leaves no folder") {
+  const TemporaryFolder folder;
+  folder.write("liar.toml", "peers = 4\n[[fault]]\npeer = 3\npoison = \"sign-flip\"\n");
+  const Outcome outcome = run({"swarm", folder.file("liar.toml"), "--out", folder.file("run")});
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.err.find("lying peers exist in 'starling simulate' alone") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(folder.file("run")));
+}
+
 TEST_CASE("a swarm survives a crash, a departure, a pause and a late arrival") {
   const TemporaryFolder folder;
   folder.write("faults.toml",

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "tests/catch.h"
+#include "training/experiment.h"
 
 namespace starling::lab {
 namespace {
@@ -63,6 +64,15 @@ TEST_CASE("two machines at least are there all along") {
       if (drawn.late[i]) leaving.insert(i);
     }
     REQUIRE(leaving.size() <= kSetting.machines - 2);
+  }
+}
+
+TEST_CASE("every poison of an experiment file is one that the simulator knows") {
+  for (const std::string& poison : training::poisons()) {
+    INFO(poison);
+    const auto kind = poison_named(poison);
+    REQUIRE(kind.has_value());
+    REQUIRE(name(*kind) == poison);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "tests/catch.h"
 
@@ -78,6 +79,53 @@ TEST_CASE("peers that exchange agree far better than peers that learn alone") {
   REQUIRE(together.exchanges.completed > 0);
   REQUIRE(*alone.consensus_distance > 5 * *together.consensus_distance);
   REQUIRE(*together.consensus_distance <= *together.consensus_distance_before_settling);
+}
+
+TEST_CASE("poison that a peer sends is refused and counted by reason, until nobody exchanges with it") {
+  auto experiment = small();
+  experiment.workers = 1;
+  experiment.every = *training::parse_every("2 steps");
+  for (const auto& [poison, reason] : {std::pair{"nan", "not_finite"}, {"inf", "not_finite"}, {"huge", "too_large"}}) {
+    INFO(poison);
+    experiment.faults = {{.peer = 3,
+                          .kind = training::Fault::Kind::poison,
+                          .from = std::chrono::milliseconds(200),
+                          .poison = poison}};
+    const auto summary = run(experiment);
+    REQUIRE(summary.exchanges.refused_chunks.contains(reason));
+    REQUIRE(summary.exchanges.refused_chunks.at(reason) >= 3);
+    REQUIRE(*summary.accuracy_min > 0.5);
+  }
+  experiment.faults.clear();
+  REQUIRE(run(experiment).exchanges.refused_chunks.empty());
+}
+
+TEST_CASE("a liar of whom nothing can be refused harms the others under pairwise averaging") {
+  auto experiment = small();
+  experiment.workers = 1;
+  experiment.every = *training::parse_every("2 steps");
+  const auto honest = run(experiment);
+  experiment.faults = {{.peer = 3,
+                        .kind = training::Fault::Kind::poison,
+                        .from = std::chrono::milliseconds(200),
+                        .poison = "sign-flip"}};
+  const auto lied = run(experiment);
+  REQUIRE(lied.trace_hash != honest.trace_hash);
+  REQUIRE(*lied.loss > *honest.loss);
+}
+
+TEST_CASE("a peer behind poor links exchanges less, and the others finish") {
+  auto experiment = small();
+  experiment.workers = 1;
+  experiment.every = *training::parse_every("2 steps");
+  const auto fine = run(experiment);
+  experiment.faults = {{.peer = 3,
+                        .kind = training::Fault::Kind::link,
+                        .link = {.latency = std::chrono::milliseconds(50), .bandwidth = 1e6, .drop = 0.05}}};
+  const auto poor = run(experiment);
+  REQUIRE(poor.per_peer[3].exchanges < fine.per_peer[3].exchanges / 2);
+  REQUIRE(poor.per_peer[3].exchanges > 0);
+  for (const auto& peer : poor.per_peer) REQUIRE(peer.state == "finished");
 }
 
 TEST_CASE("an epoch counts what the dead and the departed have consumed") {

@@ -106,6 +106,16 @@ TEST_CASE("faults fall due in the order of their times") {
                        {.peer = 2, .kind = Fault::Kind::leave, .from = 7s},
                        {.peer = 3, .kind = Fault::Kind::pause, .from = 4s},
                        {.peer = 3, .kind = Fault::Kind::slow, .factor = 2}};
+  CHECK(check_for_processes(experiment).ok());
+  for (const training::Fault& fault : {training::Fault{.peer = 3, .kind = training::Fault::Kind::poison, .poison = "nan"},
+                                       training::Fault{.peer = 3, .kind = training::Fault::Kind::link}}) {
+    training::Experiment virtual_only = experiment;
+    virtual_only.faults.push_back(fault);
+    const Status refused = check_for_processes(virtual_only);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().message.find("of peer 3") != std::string::npos);
+    CHECK(refused.error().message.find("'starling simulate' alone") != std::string::npos);
+  }
   CHECK(process_faults(experiment) == std::vector<ProcessFault>{{1s, 2, Act::start},
                                                                 {3s, 0, Act::pause},
                                                                 {4s, 3, Act::pause},

@@ -1,8 +1,10 @@
 // Connections of the virtual world: what TCP and the table of links would do under each fault.
 #include "lab/virtual_network.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "tests/catch.h"
 
@@ -125,6 +127,83 @@ TEST_CASE("a first message costs two round trips more, a large one its length") 
   REQUIRE(net.arrivals[0].at == at(5ms));
   REQUIRE(net.arrivals[1].at == at(101ms));
   REQUIRE(net.arrivals[2].at == at(301ms));
+}
+
+TEST_CASE("a machine's poor links are poor both ways, for what is sent meanwhile") {
+  Net net;
+  net.network.shape(1, {at(1s), at(2s)}, {.latency = 20ms, .bandwidth = 1e6});
+  Connection& poor = net.network.control(0, 1);
+  Connection& fine = net.network.control(0, 2);
+  const auto talk = [&](std::uint64_t number) {
+    net.send(poor, 0, number, 12'500);  // 0.1 ms at 1 Gbit/s, 100 ms at 1 Mbit/s
+    net.send(poor, 1, number, 12'500);
+    net.send(fine, 0, number, 12'500);
+  };
+  const auto arrival = [&](std::uint32_t to, std::uint64_t number) {
+    for (const auto& a : net.arrivals) {
+      if (a.to == to && a.number == number) return a.at;
+    }
+    return kNever;
+  };
+  talk(1);  // over new connections: their handshakes come first
+  net.run_until(at(500ms));
+  for (const auto& [number, sent, took] : {std::tuple{2, 500ms, 1100us}, {3, 1500ms, 120'000us}, {4, 2500ms, 1100us}}) {
+    const auto n = static_cast<std::uint64_t>(number);
+    net.run_until(at(sent));
+    talk(n);
+    net.run_until(at(sent + 400ms));
+    REQUIRE(arrival(1, n) == at(sent + took));
+    REQUIRE(arrival(0, n) == at(sent + took));
+    REQUIRE(arrival(2, n) == at(sent + 1100us));
+  }
+}
+
+TEST_CASE("of two machines with poor links the worse counts") {
+  Net net;
+  net.network.shape(0, {at(0s), kNever}, {.latency = 20ms, .bandwidth = 1e5});
+  net.network.shape(1, {at(0s), kNever}, {.latency = 30ms, .bandwidth = 1e6});
+  Connection& c = net.network.control(0, 1);
+  net.send(c, 0, 1, 0);
+  net.run_until(at(1s));
+  net.send(c, 0, 2, 1'250);  // 100 ms at 100 kbit/s
+  net.run_until(at(2s));
+  REQUIRE(net.arrivals.size() == 2);
+  REQUIRE(net.arrivals[0].at == at(150ms));
+  REQUIRE(net.arrivals[1].at == at(1130ms));
+}
+
+TEST_CASE("what a link drops arrives after a timeout, in order, and nothing is lost") {
+  Net net;
+  net.network.shape(1, {at(0s), kNever}, {.drop = 0.1});
+  Connection& c = net.network.control(0, 1);
+  constexpr std::uint64_t kPackets = 400;
+  std::map<std::int64_t, int> times_resent;
+  for (std::uint64_t k = 0; k < kPackets; ++k) {
+    const Instant sent = at(10s * k);
+    net.run_until(sent);
+    net.send(c, 0, k, 0);
+    net.run_until(sent + 9s);
+    REQUIRE(net.arrivals.size() == k + 1);
+    if (k > 0) ++times_resent[(net.arrivals.back().at - sent) / 1ms];
+  }
+  REQUIRE(net.breaks.empty());
+  int late = 0;
+  for (const auto& [milliseconds, count] : times_resent) {  // 1 ms, and 200 ms, 400 ms, 800 ms ... of waiting before
+    REQUIRE((milliseconds - 1) % 200 == 0);
+    const std::int64_t waits = (milliseconds - 1) / 200 + 1;
+    REQUIRE((waits & (waits - 1)) == 0);
+    if (milliseconds > 1) late += count;
+  }
+  REQUIRE(late > 20);
+  REQUIRE(late < 65);
+  REQUIRE(times_resent[201] > times_resent[601]);
+
+  net.arrivals.clear();
+  for (std::uint64_t k = 0; k < 50; ++k) net.send(c, 0, k, 0);
+  net.run_until(at(10s * kPackets + 60s));
+  const auto numbers = net.numbers(1);
+  REQUIRE(numbers.size() == 50);
+  REQUIRE(std::is_sorted(numbers.begin(), numbers.end()));
 }
 
 TEST_CASE("behind a short cut messages wait and arrive late, in order") {

@@ -87,10 +87,16 @@ Experiment random_experiment(Random& random) {
   for (std::uint64_t i = random.below(4); i > 0; --i) {
     Fault fault;
     fault.peer = static_cast<std::uint32_t>(random.below(e.peers));
-    fault.kind = static_cast<Fault::Kind>(random.below(5));
+    fault.kind = static_cast<Fault::Kind>(random.below(7));
     if (fault.kind == Fault::Kind::slow) fault.factor = random.uniform(1, 1e6);
+    if (fault.kind == Fault::Kind::poison) fault.poison = poisons()[random.below(poisons().size())];
+    if (fault.kind == Fault::Kind::link) {
+      fault.link.drop = random.uniform();
+      if (random.chance(0.5)) fault.link.latency = random_time(random);
+      if (random.chance(0.5)) fault.link.bandwidth = std::pow(10, random.uniform(0, 15));
+    }
     fault.from = random.chance(0.3) ? Duration{0} : random_time(random) / 2;
-    if (fault.kind <= Fault::Kind::pause && random.chance(0.5))
+    if (lasts(fault.kind) && random.chance(0.5))
       fault.to = fault.from + random_time(random) / 2 + Duration{1};
     e.faults.push_back(fault);
   }
@@ -274,10 +280,19 @@ TEST_CASE("a bad value is refused with the file, the line, the key and what is a
       {"[[fault]]\npeer = -1\nslow = 2", "fault.peer"},
       {"[[fault]]\npeer = 1\nslow = 0.5", "fault.slow: '0.5' is not a number from 1 to 1e+06"},
       {"[[fault]]\npeer = 1\ncrash = false", "write crash = true"},
-      {"[[fault]]\npeer = 1\ncrash = true\nto = 3", "fault.to belongs to slow and pause"},
+      {"[[fault]]\npeer = 1\ncrash = true\nto = 3", "fault.to belongs to slow, pause, poison and link alone"},
       {"[[fault]]\npeer = 1\nslow = 2\nfrom = 5\nto = 5", "later than fault.from"},
-      {"[[fault]]\npeer = 1\nlink = {drop = 0.1}",
-       "line 3: fault.link: a single link cannot be given faults"},
+      {"[[fault]]\npeer = 1\npoison = \"lies\"",
+       "line 3: fault.poison: 'lies' is no poison; expected one of nan, inf, huge, noise, sign-flip, frozen"},
+      {"[[fault]]\npeer = 1\npoison = [\"nan\"]", "fault.poison: expected a single value"},
+      {"[[fault]]\npeer = 1\npoison = \"nan\"\nlink = {drop = 0.1}", "has several kinds"},
+      {"[[fault]]\npeer = 1\nlink = 3", "line 3: fault.link: expected a table"},
+      {"[[fault]]\npeer = 1\nlink = {}", "line 3: fault.link: expected a table"},
+      {"[[fault]]\npeer = 1\nlink = {drop = 0}", "line 3: fault.link: this link is like all others"},
+      {"[[fault]]\npeer = 1\nlink = {drop = 1}", "fault.link.drop: '1' is not a number from 0 to below 1"},
+      {"[[fault]]\npeer = 1\nlink = {latency = 20}", "line 3: fault.link.latency: '20'"},
+      {"[[fault]]\npeer = 1\nlink = {bandwidth = \"fast\"}", "fault.link.bandwidth: 'fast' is not a bandwidth"},
+      {"[[fault]]\npeer = 1\nlink = {latncy = \"1ms\"}", "did you mean fault.link.latency?"},
       {"[[fault]]\npeer = 1\nslow = [2]", "fault.slow: expected a single value"},
   };
   for (const auto& [toml, sentence] : cases) {
@@ -454,6 +469,27 @@ TEST_CASE("a slow peer is read from PEER=FACTOR with or without its times") {
   }
 }
 
+TEST_CASE("a peer lies for a while, and another has poor links") {
+  Experiment e;
+  const Status status = read_text_of(e,
+                                     "[[fault]]\npeer = 3\npoison = \"sign-flip\"\nfrom = \"2s\"\nto = \"5s\"\n"
+                                     "[[fault]]\npeer = 2\npoison = nan\n"
+                                     "[[fault]]\npeer = 1\nfrom = 7\nlink = { latency = \"20ms\", "
+                                     "bandwidth = \"10Mbit/s\", drop = 0.01 }\n"
+                                     "[[fault]]\npeer = 0\n[fault.link]\nlatency = \"1s\"\n");
+  REQUIRE((status.ok() ? "" : status.error().message) == std::string());
+  using namespace std::chrono_literals;
+  REQUIRE(e.faults.size() == 4);
+  REQUIRE(e.faults[0] ==
+          Fault{.peer = 3, .kind = Fault::Kind::poison, .from = 2s, .to = 5s, .poison = "sign-flip"});
+  REQUIRE(e.faults[1] == Fault{.peer = 2, .kind = Fault::Kind::poison, .poison = "nan"});
+  REQUIRE(e.faults[2] == Fault{.peer = 1,
+                               .kind = Fault::Kind::link,
+                               .from = 7s,
+                               .link = {.latency = 20ms, .bandwidth = 1e7, .drop = 0.01}});
+  REQUIRE(e.faults[3] == Fault{.kind = Fault::Kind::link, .link = {.latency = 1s}});
+}
+
 TEST_CASE("check refuses faults of peers that are not there and times that run backwards") {
   Experiment e;
   e.faults = {{.peer = 4, .factor = 2}};
@@ -467,6 +503,17 @@ TEST_CASE("check refuses faults of peers that are not there and times that run b
   REQUIRE(contains(check(e).error().message, "'to' belongs"));
   e.faults = {{.factor = 2, .from = Duration{-1}}};
   REQUIRE(contains(check(e).error().message, "its times"));
+  e.faults = {{.kind = Fault::Kind::poison, .poison = "arsenic"}};
+  REQUIRE(contains(check(e).error().message, "fault 1 (poison of peer 0): there is no poison 'arsenic'"));
+  e.faults = {{.kind = Fault::Kind::pause, .poison = "nan"}};
+  REQUIRE(contains(check(e).error().message, "only poison"));
+  for (const Fault::Link& link : {Fault::Link{}, Fault::Link{.drop = 1}, Fault::Link{.bandwidth = 0},
+                                  Fault::Link{.latency = Duration{-1}}}) {
+    e.faults = {{.kind = Fault::Kind::link, .link = link}};
+    REQUIRE(contains(check(e).error().message, "fault 1 (link of peer 0): "));
+  }
+  e.faults = {{.kind = Fault::Kind::pause, .link = {.drop = 0.1}}};
+  REQUIRE(contains(check(e).error().message, "only link"));
   e.faults.clear();
   e.batch_size = 0;
   REQUIRE(contains(check(e).error().message, "training.batch_size: '0'"));

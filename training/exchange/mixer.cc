@@ -15,6 +15,17 @@ const char* name(MixFault fault) {
   return kNames[static_cast<std::size_t>(fault)];
 }
 
+std::map<std::string, std::uint64_t> refused_by_reason(const MixCounters& counters) {
+  std::map<std::string, std::uint64_t> refused;
+  for (std::size_t i = 0; i < kMixFaults; ++i) {
+    if (counters.refused[i] == 0) continue;
+    std::string reason = name(static_cast<MixFault>(i));
+    std::replace(reason.begin(), reason.end(), ' ', '_');
+    refused[reason] = counters.refused[i];
+  }
+  return refused;
+}
+
 std::size_t Mixer::floats(Cells cells) const {
   const std::size_t end = std::min(grid_.arena_floats, grid_.offset(cells.first + cells.count));
   return end - std::min(end, grid_.offset(cells.first));

@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 
@@ -97,6 +98,9 @@ struct MixCounters {
   std::uint64_t clipped = 0;     // chunks of which not all of the difference was taken (rule clipped)
   double lost_weight = 0;        // push-sum: sent and not acknowledged, in replicas (1 is a whole one)
 };
+
+// The refused chunks by reason, as records and statuses name it ("not_finite"): those that occurred.
+std::map<std::string, std::uint64_t> refused_by_reason(const MixCounters& counters);
 
 // One per replica; used by one thread at a time, while any number of workers change the arena.
 class Mixer {
