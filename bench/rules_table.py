@@ -114,7 +114,7 @@ def poison(run):
         for lie in LIES:
             s = run("--rule", rule, "--epochs", "3", fault=f'[[fault]]\npeer = {LIAR}\npoison = "{lie}"\n')
             row(lie, rule, mean(s, honest), mean(peace, honest),
-                mean(s, lambda x: sum(x["exchanges"].get("refused", {}).values()), "{:.0f}"))
+                mean(s, lambda x: sum(x["exchanges"].get("refused_chunks", {}).values()), "{:.0f}"))
 
 
 def main():
