@@ -100,6 +100,21 @@ TEST_CASE("poison that a peer sends is refused and counted by reason, until nobo
   REQUIRE(run(experiment).exchanges.refused_chunks.empty());
 }
 
+TEST_CASE("a run ends where the only peer with parameters gives none that can be taken") {
+  auto experiment = small();
+  training::Fault lie;
+  lie.kind = training::Fault::Kind::poison;
+  lie.peer = 0;
+  lie.poison = "nan";
+  experiment.faults.push_back(lie);
+  const auto summary = run(experiment);
+  REQUIRE(summary.per_peer[0].state == "finished");
+  for (std::size_t i = 1; i < 4; ++i) {
+    REQUIRE(summary.per_peer[i].state == "running");
+    REQUIRE(summary.per_peer[i].steps == 0);
+  }
+}
+
 TEST_CASE("a liar of whom nothing can be refused harms the others under pairwise averaging") {
   auto experiment = small();
   experiment.workers = 1;
