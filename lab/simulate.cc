@@ -178,6 +178,16 @@ class Judge {
   std::unique_ptr<training::Evaluator> evaluator_;
 };
 
+// Whether a machine that is not over has parameters: where none has, nobody can copy them, and nobody ever trains.
+bool anyone_can_train(const World& world) {
+  for (std::uint32_t i = 0; i < world.machines(); ++i) {
+    const auto machine = world.machine(i);
+    const bool over = machine.state != MachineState::running && machine.state != MachineState::waiting;
+    if (!over && machine.has_parameters) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<training::Summary> simulate(const training::Experiment& experiment, const SimulateOptions& options,
@@ -298,13 +308,20 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   };
 
   std::uint64_t seen = 0;
+  std::uint64_t without_sample = 0;  // happenings
   bool ending = false;
   while (!world.over() && world.run_one()) {
     if (failure) return *failure;
-    if (world.samples() == seen) continue;
+    const bool sampled = world.samples() != seen;
+    without_sample = sampled ? 0 : without_sample + 1;
+    if (!sampled && without_sample % 10'000 != 0) continue;
     if (!ending && options.interrupted && options.interrupted()) {
       ending = true;
       world.end_all();
+    }
+    if (!sampled) {
+      if (!anyone_can_train(world)) break;
+      continue;
     }
     seen = world.samples();
     last_step = world.now();

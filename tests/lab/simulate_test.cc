@@ -100,6 +100,16 @@ TEST_CASE("poison that a peer sends is refused and counted by reason, until nobo
   REQUIRE(run(experiment).exchanges.refused_chunks.empty());
 }
 
+TEST_CASE("where nobody can copy the first parameters, the one that has them finishes alone") {
+  auto experiment = small();
+  experiment.faults = {{.peer = 0, .kind = training::Fault::Kind::poison, .poison = "nan"}};
+  const auto summary = run(experiment);
+  REQUIRE(summary.per_peer[0].state == "finished");
+  REQUIRE(summary.per_peer[0].samples == summary.samples);
+  REQUIRE(summary.per_peer[1].state == "running");
+  REQUIRE(summary.per_peer[1].samples == 0);
+}
+
 TEST_CASE("a liar of whom nothing can be refused harms the others under pairwise averaging") {
   auto experiment = small();
   experiment.workers = 1;
