@@ -85,7 +85,8 @@ TEST_CASE("poison that a peer sends is refused and counted by reason, until nobo
   auto experiment = small();
   experiment.workers = 1;
   experiment.every = *training::parse_every("2 steps");
-  for (const auto& [poison, reason] : {std::pair{"nan", "not_finite"}, {"inf", "not_finite"}, {"huge", "too_large"}}) {
+  for (const auto& [poison, reason] :
+       {std::pair{"nan", "not_finite"}, {"inf", "not_finite"}, {"huge", "too_large"}}) {
     INFO(poison);
     experiment.faults = {{.peer = 3,
                           .kind = training::Fault::Kind::poison,
