@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 BASE = ["--peers", "8", "--model", "lenet", "--data", "mnist", "--batch-size", "32", "--learning-rate", "0.05"]
-RULES = ["pairwise", "push-sum", "d-psgd", "choco", "noloco", "clipped", "none"]
+RULES = os.environ.get("RULES", "pairwise push-sum d-psgd choco noloco clipped none").split()
 PAYLOADS = ["f32", "bf16", "int8", "top-k"]
 LIES = ["nan", "inf", "huge", "noise", "sign-flip", "frozen"]
 LIAR = 3
@@ -114,7 +114,7 @@ def poison(run):
         for lie in LIES:
             s = run("--rule", rule, "--epochs", "3", fault=f'[[fault]]\npeer = {LIAR}\npoison = "{lie}"\n')
             row(lie, rule, mean(s, honest), mean(peace, honest),
-                mean(s, lambda x: sum(x["exchanges"].get("refused", {}).values()), "{:.0f}"))
+                mean(s, lambda x: sum(x["exchanges"].get("refused_chunks", {}).values()), "{:.0f}"))
 
 
 def main():

@@ -41,7 +41,7 @@ void Peer::step(Instant now, const Event& event, std::vector<Action>& out) {
     // Woken late (stopped, or starved of processor time): the others' answers may lie unread.
     const Duration late = now - deadline_;
     membership_.slept(late);
-    if (in_flight_) in_flight_->deadline = in_flight_->deadline + late;
+    for (InFlight& exchange : in_flight_) exchange.deadline = exchange.deadline + late;
     if (copy_) copy_->deadline = copy_->deadline + late;
   }
   std::visit([&](const auto& e) { handle(e, out); }, event);
@@ -56,8 +56,9 @@ Instant Peer::earliest_deadline() const {
   if (copy_) next = std::min(next, copy_->deadline);
   if (phase() == Phase::training && rules_->end.time) next = std::min(next, run_start_ + *rules_->end.time);
   if (diverged_) return std::min(next, recover_by_);
-  if (rounds_.open()) next = std::min({next, round_deadline_, round_doubt_, in_flight_ ? kNever : rounds_.next_try()});
-  if (in_flight_) return std::min({next, in_flight_->deadline, in_flight_->doubt});
+  if (rounds_.open()) next = std::min({next, round_deadline_, round_doubt_});
+  for (const InFlight& exchange : in_flight_) next = std::min({next, exchange.deadline, exchange.doubt});
+  if (!in_flight_.empty()) return next;
   if (rule().meeting == Meeting::never || rounds_.open()) return next;
   if (phase() == Phase::training) next = std::min(next, pacer_->next_deadline(now_));
   if (phase() == Phase::settling && pacer_->not_before() > now_) next = std::min(next, pacer_->not_before());
@@ -72,7 +73,7 @@ void Peer::run_timers(std::vector<Action>& out) {
   watch_copy(out);
   watch_recovery(out);
   if (over_) return;
-  watch_exchange(out);
+  watch_exchanges(out);
   maybe_end_training(out);
   keep_in_step(out);
   maybe_exchange(out);
@@ -245,6 +246,7 @@ void Peer::follow_topology(std::vector<Action>& out) {
   if (const auto why = obstacle_to(*topology)) return out.push_back(Notice{Notice::What::unwired, {}, *why});
   rules_->topology = *topology;
   partners_->follow(std::move(*topology));
+  round_version_ = kNoVersion;  // a round that goes on looks at its links anew
   out.push_back(Rewired{rewire_.topology});
 }
 
@@ -342,11 +344,11 @@ void Peer::handle(const ReplicaDiverged&, std::vector<Action>& out) {
   recover_by_ = now_ + options_.recovery_limit;
   out.push_back(Notice{Notice::What::diverged, {}, {}});
   out.push_back(PauseTraining{true});
-  if (in_flight_) {  // through no fault of its partner's
-    out.push_back(AbortExchange{in_flight_->exchange});
-    in_flight_.reset();
+  for (const InFlight& exchange : in_flight_) {  // through no fault of their partners'
+    out.push_back(AbortExchange{exchange.exchange});
     ++exchanges_.aborted;
   }
+  in_flight_.clear();
   abandon_round(out);
   rounds_.lose_step();
   best_copy_rate_ = 0;
@@ -418,7 +420,7 @@ void Peer::maybe_end_training(std::vector<Action>& out) {
 
 void Peer::maybe_finish(std::vector<Action>& out) {
   if (diverged_) return;
-  if (phase() == Phase::settling && settling_left_ == 0 && !in_flight_ && !rounds_.open()) {
+  if (phase() == Phase::settling && settling_left_ == 0 && in_flight_.empty() && !rounds_.open()) {
     // What was received since the last outer step counts too.
     if (rule().meeting == Meeting::outer_rounds) out.push_back(BeginRound{rounds_.begin()});
     membership_.set_phase(Phase::finished);
@@ -456,8 +458,8 @@ void Peer::handle(const LeaveRequested&, std::vector<Action>& out) {
 void Peer::maybe_leave(std::vector<Action>& out) {
   if (leave_by_ == kNever) return;
   if (leave_by_ <= now_) {
-    if (in_flight_) abort_exchange(out);
-  } else if (in_flight_ || exchange_due()) {
+    while (!in_flight_.empty()) abort_exchange(in_flight_.front().exchange, out);
+  } else if (!in_flight_.empty() || exchange_due()) {
     return;
   }
   membership_.say_goodbye(out);

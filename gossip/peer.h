@@ -108,6 +108,7 @@ class Peer {
     Duration silence{0};  // the longest between two of them
     bool advanced = false;
     bool settles = false;  // begun after training ended
+    bool again = false;    // the partner refused it because this peer was behind, which then caught up
   };
   struct Answering {
     PeerId from;
@@ -171,16 +172,21 @@ class Peer {
   void maybe_exchange(std::vector<Action>& out);
   void begin_exchange(PeerId partner, const Terms& terms, Instant deadline, std::vector<Action>& out);
   Terms terms_with(PeerId partner) const;
-  void watch_exchange(std::vector<Action>& out);
-  void abort_exchange(std::vector<Action>& out);
+  InFlight* in_flight(std::uint64_t exchange);
+  const InFlight* in_flight_with(PeerId partner) const;
+  InFlight take_in_flight(std::uint64_t exchange);
+  void watch_exchanges(std::vector<Action>& out);
+  void abort_exchange(std::uint64_t exchange, std::vector<Action>& out);
+  bool catch_up(const InFlight& refused, std::vector<Action>& out);
   void came_to_nothing(PeerId partner);
   std::optional<wire::RefusalReason> reason_to_refuse(const Rounds::Offer& offer);
   void accept(const Rounds::Offer& offer, std::vector<Action>& out);
   void refuse(const Rounds::Offer& offer, wire::RefusalReason reason, std::vector<Action>& out) const;
   void keep_in_step(std::vector<Action>& out);
   void open_round(std::vector<Action>& out);
-  void meet_next(std::vector<Action>& out);
+  void meet_all(std::vector<Action>& out);
   void pass_over_the_absent(std::vector<Action>& out);
+  void pass_over_the_unlinked();
   void answer_held(std::vector<Action>& out);
   void close_round(std::vector<Action>& out);
   void abandon_round(std::vector<Action>& out);
@@ -217,7 +223,7 @@ class Peer {
   std::optional<PartnerChooser> partners_;
   wire::Rewire rewire_;  // the latest; number 0: the manifest's topology
   std::optional<Pacer> pacer_;
-  std::optional<InFlight> in_flight_;
+  std::vector<InFlight> in_flight_;  // one at most, but of a round in lock-step all of its own
   Patience patience_;
   Acceptance acceptance_;
   std::uint64_t last_exchange_ = 0;
@@ -228,6 +234,8 @@ class Peer {
   Rounds rounds_;
   Instant round_deadline_ = kNever;  // of one in lock-step: who has not come by then is passed over
   Instant round_doubt_ = kNever;     // when those it waits for are probed
+  static constexpr std::uint64_t kNoVersion = UINT64_MAX;
+  std::uint64_t round_version_ = kNoVersion;  // of the membership that its links were last compared with
   bool round_settles_ = false;       // it was begun after training ended
   bool round_met_anyone_ = false;
 

@@ -14,7 +14,7 @@ using wire::RefusalReason;
 // ---- one's own, of rules without a barrier ----
 
 bool Peer::exchange_due() const {
-  if (in_flight_ || !rules_ || diverged_) return false;
+  if (!in_flight_.empty() || !rules_ || diverged_) return false;
   if (rule().meeting == Meeting::never || rule().meeting == Meeting::lock_step) return false;
   if (leave_by_ != kNever) return phase() >= Phase::training && !last_exchange_begun_;
   return moment_is_due();
@@ -49,13 +49,13 @@ void Peer::maybe_exchange(std::vector<Action>& out) {
 void Peer::begin_exchange(PeerId partner, const Terms& terms, Instant deadline, std::vector<Action>& out) {
   ++exchanges_.begun;
   acceptance_.own(now_);
-  in_flight_ = InFlight{.exchange = ++last_exchange_,
+  in_flight_.push_back({.exchange = ++last_exchange_,
                         .partner = partner,
                         .begun = now_,
                         .deadline = deadline,
                         .doubt = now_ + options_.exchange_doubt,
                         .heard = now_,
-                        .settles = phase() == Phase::settling};
+                        .settles = phase() == Phase::settling});
   out.push_back(BeginExchange{last_exchange_, partner, membership_.find(partner)->member.address, terms});
 }
 
@@ -68,28 +68,49 @@ Terms Peer::terms_with(PeerId partner) const {
   return terms;
 }
 
-// A partner that seems to be gone is probed, and once it is suspect it is not waited for any longer.
-void Peer::watch_exchange(std::vector<Action>& out) {
-  if (!in_flight_) return;
-  if (in_flight_->doubt <= now_) {
-    in_flight_->doubt = kNever;
-    membership_.doubt(now_, in_flight_->partner, out);
-  }
-  const Record* const partner = membership_.find(in_flight_->partner);
-  const bool gone = partner == nullptr || partner->member.liveness != wire::Liveness::alive;
-  const bool late = in_flight_->deadline <= now_;
-  if (!gone && !late) return;
-  if (late) patience_.timed_out(in_flight_->partner);
-  abort_exchange(out);
+// Null where it was given up.
+Peer::InFlight* Peer::in_flight(std::uint64_t exchange) {
+  const auto found = std::find_if(in_flight_.begin(), in_flight_.end(),
+                                  [&](const InFlight& it) { return it.exchange == exchange; });
+  return found == in_flight_.end() ? nullptr : &*found;
 }
 
-void Peer::abort_exchange(std::vector<Action>& out) {
-  const InFlight exchange = *in_flight_;
-  out.push_back(AbortExchange{exchange.exchange});
-  in_flight_.reset();
+const Peer::InFlight* Peer::in_flight_with(PeerId partner) const {
+  const auto found = std::find_if(in_flight_.begin(), in_flight_.end(),
+                                  [&](const InFlight& it) { return it.partner == partner; });
+  return found == in_flight_.end() ? nullptr : &*found;
+}
+
+// REQUIRES: it is in flight.
+Peer::InFlight Peer::take_in_flight(std::uint64_t exchange) {
+  const InFlight taken = *in_flight(exchange);
+  std::erase_if(in_flight_, [&](const InFlight& it) { return it.exchange == exchange; });
+  return taken;
+}
+
+// A partner that seems to be gone is probed, and once it is suspect it is not waited for any longer.
+void Peer::watch_exchanges(std::vector<Action>& out) {
+  std::vector<std::uint64_t> lost;
+  for (InFlight& exchange : in_flight_) {
+    if (exchange.doubt <= now_) {
+      exchange.doubt = kNever;
+      membership_.doubt(now_, exchange.partner, out);
+    }
+    const Record* const partner = membership_.find(exchange.partner);
+    const bool gone = partner == nullptr || partner->member.liveness != wire::Liveness::alive;
+    const bool late = exchange.deadline <= now_;
+    if (late) patience_.timed_out(exchange.partner);
+    if (late || gone) lost.push_back(exchange.exchange);
+  }
+  for (const std::uint64_t exchange : lost) abort_exchange(exchange, out);
+}
+
+void Peer::abort_exchange(std::uint64_t exchange, std::vector<Action>& out) {
+  const InFlight given_up = take_in_flight(exchange);
+  out.push_back(AbortExchange{exchange});
   ++exchanges_.aborted;
-  partners_->met(membership_, exchange.partner, now_ - exchange.begun);
-  came_to_nothing(exchange.partner);
+  partners_->met(membership_, given_up.partner, now_ - given_up.begun);
+  came_to_nothing(given_up.partner);
 }
 
 // An exchange of its own with this partner failed, in whatever way.
@@ -103,19 +124,19 @@ void Peer::came_to_nothing(PeerId partner) {
 }
 
 void Peer::handle(const ExchangeAdvanced& advanced, std::vector<Action>&) {
-  if (!in_flight_ || in_flight_->exchange != advanced.exchange) return;
+  InFlight* const exchange = in_flight(advanced.exchange);
+  if (exchange == nullptr) return;
   // In lock-step the first sign comes when the partner is there: that says nothing about the link.
-  const bool waited = rule().meeting == Meeting::lock_step && !in_flight_->advanced;
-  if (!waited) in_flight_->silence = std::max(in_flight_->silence, now_ - in_flight_->heard);
-  in_flight_->heard = now_;
-  in_flight_->advanced = true;
-  in_flight_->deadline = now_ + patience_.limit(in_flight_->partner);
+  const bool waited = rule().meeting == Meeting::lock_step && !exchange->advanced;
+  if (!waited) exchange->silence = std::max(exchange->silence, now_ - exchange->heard);
+  exchange->heard = now_;
+  exchange->advanced = true;
+  exchange->deadline = now_ + patience_.limit(exchange->partner);
 }
 
 void Peer::handle(const ExchangeEnded& ended, std::vector<Action>& out) {
-  if (!in_flight_ || in_flight_->exchange != ended.exchange) return;  // already given up
-  const InFlight exchange = *in_flight_;
-  in_flight_.reset();
+  if (in_flight(ended.exchange) == nullptr) return;  // already given up
+  const InFlight exchange = take_in_flight(ended.exchange);
   switch (ended.outcome) {
     case Outcome::completed:
       ++exchanges_.completed;
@@ -132,9 +153,8 @@ void Peer::handle(const ExchangeEnded& ended, std::vector<Action>& out) {
       return;
     case Outcome::rejected:
       ++exchanges_.rejected;
-      if (rounds_.edge(exchange.partner) != nullptr && ended.round > 0 && ended.round < rounds_.current())
-        return rounds_.try_later(exchange.partner, now_, options_.exchange_hold_off);
       rounds_.left_behind(ended.round);
+      if (catch_up(exchange, out)) return;
       break;
     case Outcome::poisoned:
       membership_.poisoned_by(now_, exchange.partner, out);
@@ -145,6 +165,19 @@ void Peer::handle(const ExchangeEnded& ended, std::vector<Action>& out) {
   }
   last_exchange_begun_ = false;  // a leaver tries another neighbor
   came_to_nothing(exchange.partner);
+}
+
+// Where outer steps are counted, who is refused because it is behind makes the partner's next one and asks again at
+// once. A partner that makes many rounds in the time of one of this peer's would be too far ahead for ever.
+bool Peer::catch_up(const InFlight& refused, std::vector<Action>& out) {
+  if (rule().meeting != Meeting::outer_rounds || refused.again) return false;
+  const Record* const partner = membership_.find(refused.partner);
+  if (rounds_.next() <= rounds_.current() + 1 || partner == nullptr) return false;
+  out.push_back(BeginRound{rounds_.begin()});
+  begin_exchange(refused.partner, terms_with(refused.partner), now_ + patience_.limit(refused.partner), out);
+  in_flight_.back().again = true;
+  in_flight_.back().settles = refused.settles;
+  return true;
 }
 
 // ---- those of others ----
@@ -229,23 +262,29 @@ void Peer::handle(const AnswerEnded& ended, std::vector<Action>& out) {
 void Peer::keep_in_step(std::vector<Action>& out) {
   if (!rules_ || rule().meeting != Meeting::lock_step || diverged_ || phase() == Phase::joining) return;
   if (leave_by_ != kNever || phase() == Phase::finished) return abandon_round(out);
-  while (rounds_.open() || moment_is_due()) {
-    if (!rounds_.open()) open_round(out);
-    pass_over_the_absent(out);
+  for (;;) {
     answer_held(out);
-    if (!in_flight_) meet_next(out);
-    if (in_flight_ || !rounds_.all_over()) return;
+    if (!rounds_.open()) {
+      if (!moment_is_due()) return;
+      open_round(out);
+      answer_held(out);
+    }
+    pass_over_the_absent(out);
+    pass_over_the_unlinked();
+    meet_all(out);
+    if (!rounds_.all_over()) return;
     close_round(out);
   }
 }
 
-void Peer::meet_next(std::vector<Action>& out) {
-  Rounds::Edge* const edge = rounds_.next_own(now_);
-  if (edge == nullptr) return;
-  edge->state = Rounds::Edge::State::under_way;
-  Terms terms = terms_with(edge->partner);
-  terms.weight = edge->weight;
-  begin_exchange(edge->partner, terms, round_deadline_, out);
+// All of its own at once: one after the other, a round would be a chain through the whole graph.
+void Peer::meet_all(std::vector<Action>& out) {
+  while (Rounds::Edge* const edge = rounds_.next_own()) {
+    edge->state = Rounds::Edge::State::under_way;
+    Terms terms = terms_with(edge->partner);
+    terms.weight = edge->weight;
+    begin_exchange(edge->partner, terms, round_deadline_, out);
+  }
 }
 
 void Peer::open_round(std::vector<Action>& out) {
@@ -259,6 +298,7 @@ void Peer::open_round(std::vector<Action>& out) {
   rounds_.open(std::move(edges), partners_->period() - 1);
   round_deadline_ = now_ + options_.round_limit;
   round_doubt_ = now_ + options_.exchange_doubt;
+  round_version_ = membership_.version();
   round_settles_ = phase() == Phase::settling;
   round_met_anyone_ = false;
 }
@@ -271,8 +311,8 @@ void Peer::pass_over_the_absent(std::vector<Action>& out) {
   std::vector<PeerId> absent;
   for (const Rounds::Edge& edge : rounds_.edges()) {
     if (edge.state == State::over) continue;
-    const bool mine = in_flight_ && in_flight_->partner == edge.partner;
-    const bool met = edge.state == State::under_way && (!mine || in_flight_->advanced);
+    const InFlight* const mine = in_flight_with(edge.partner);
+    const bool met = edge.state == State::under_way && (mine == nullptr || mine->advanced);
     const Record* const record = membership_.find(edge.partner);
     const bool comes = record != nullptr && record->member.liveness == wire::Liveness::alive &&
                        (met || (record->member.phase != Phase::finished &&
@@ -281,13 +321,27 @@ void Peer::pass_over_the_absent(std::vector<Action>& out) {
     if (comes && doubting) membership_.doubt(now_, edge.partner, out);
   }
   for (const PeerId partner : absent) {
-    if (in_flight_ && in_flight_->partner == partner) {
-      abort_exchange(out);
+    if (const InFlight* const mine = in_flight_with(partner)) {
+      abort_exchange(mine->exchange, out);
     } else {
       rounds_.meet(partner, false);
     }
   }
   if (round_deadline_ <= now_) round_deadline_ = kNever;
+}
+
+// When members come and go, the graph changes under the round: who is no neighbor any more may have taken another
+// round for the last with this peer, and would be waited for in vain.
+void Peer::pass_over_the_unlinked() {
+  if (round_version_ == membership_.version()) return;
+  round_version_ = membership_.version();
+  const auto linked = partners_->neighbors(rounds_.current(), membership_);
+  std::vector<PeerId> unlinked;
+  for (const Rounds::Edge& edge : rounds_.edges()) {
+    const bool stays = std::any_of(linked.begin(), linked.end(), [&](const auto& it) { return it.id == edge.partner; });
+    if (edge.state == Rounds::Edge::State::waiting && !stays) unlinked.push_back(edge.partner);
+  }
+  for (const PeerId partner : unlinked) rounds_.meet(partner, false);
 }
 
 void Peer::answer_held(std::vector<Action>& out) {

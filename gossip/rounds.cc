@@ -20,26 +20,11 @@ Rounds::Edge* Rounds::edge(PeerId partner) {
   return open_ && found != edges_.end() ? &*found : nullptr;
 }
 
-Rounds::Edge* Rounds::next_own(Instant now) {
-  const auto found = std::find_if(edges_.begin(), edges_.end(), [&](const Edge& edge) {
-    return edge.own && edge.state == Edge::State::waiting && edge.not_before <= now;
+Rounds::Edge* Rounds::next_own() {
+  const auto found = std::find_if(edges_.begin(), edges_.end(), [](const Edge& edge) {
+    return edge.own && edge.state == Edge::State::waiting;
   });
   return open_ && found != edges_.end() ? &*found : nullptr;
-}
-
-Instant Rounds::next_try() const {
-  Instant next = kNever;
-  for (const Edge& edge : edges_) {
-    if (open_ && edge.own && edge.state == Edge::State::waiting) next = std::min(next, edge.not_before);
-  }
-  return next;
-}
-
-void Rounds::try_later(PeerId partner, Instant now, Duration pause) {
-  Edge* const edge = this->edge(partner);
-  if (edge == nullptr) return;
-  edge->state = Edge::State::waiting;
-  edge->not_before = now + pause * (1 << std::min(edge->tries++, 4U));
 }
 
 bool Rounds::all_over() const {
@@ -72,8 +57,8 @@ Rounds::Verdict Rounds::judge(const Offer& offer) {
   const bool awaited = edge != nullptr && !edge->own && edge->state == Edge::State::waiting;
   if (open_ && offer.round == round_) return awaited ? Verdict::accept : Verdict::refuse;
   if (awaited) meet(offer.from, false);
-  if (round_ == 0 || offer.round > round_ + 1 + lead_) left_behind(offer.round);
-  return !open_ && offer.round == next() ? Verdict::hold : Verdict::refuse;
+  left_behind(offer.round);
+  return Verdict::hold;
 }
 
 bool Rounds::withdraw(PeerId from, std::uint64_t exchange) {

@@ -2,17 +2,25 @@
 //
 // The count is a logical clock. Peers do not agree on when a round begins; whoever was left behind (it has joined
 // late, it was cut off, it computes slowly and nobody waits) learns of a later round from an offer or a refusal, and
-// its next round is that one. In lock-step a neighbor may rightly be some rounds ahead, where the topology varies in
-// time and the two do not meet in each: then every round is made, for others wait in it.
+// its next round is that one.
 //
 // In lock-step a round is one exchange along each link of the topology, and a barrier between neighbors: of the two
-// ends of a link the one with the lower id begins the exchange, as soon as it is in that round itself; the other
-// one, while it still makes the step before that round, holds the offer until it is there. Neighbors are waited for
-// only while they live (the peer passes over who does not), and nobody waits in a circle:
-// - a held offer waits for computation alone. Whoever is in an earlier round, and may wait for others there, refuses
-//   with that round's number, and the offer is made again a little later, after those to others;
-// - an offer is awaited only of partners in step: with whom the last exchange went through, or who offered an earlier
-//   round and were told this one; and of those no longer as soon as they offer a later round.
+// ends of a link the one with the lower id begins the exchange, as soon as it is in that round itself, with all such
+// neighbors at once. What the other end does with the offer depends on the round that it is in, or would begin next:
+// - the same: it accepts where it is in it, and holds the offer where it still makes the step before;
+// - an earlier one: it holds the offer until it gets there;
+// - a later one: it refuses with that round's number.
+//
+// No round is skipped in which somebody waits. A peer jumps only to where others went on without it: to a round
+// that is farther ahead than a neighbor in step can be, of which it was told by a refusal or an offer. (A neighbor
+// is rightly ahead by one, and by more where the topology varies in time and the two do not meet in each round.)
+// Whoever waited for it in a round that it jumps over learns so by what it does there at once: its offer passes the
+// waiting one over, its refusal lets the waiting one go on. Where both have a link, one of the two must come.
+//
+// Neighbors are waited for only while they live and the topology links them (the peer passes over who does not),
+// and nobody waits in a circle: a held offer waits for an earlier round to end, and an offer is awaited only of
+// partners in step: with whom the last exchange went through, or who offered an earlier round and were told this
+// one; and of those no longer as soon as they offer a later round.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +29,6 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "base/time.h"
 
 namespace starling::gossip {
 
@@ -32,8 +39,6 @@ class Rounds {
     float weight = 0;  // W_ij
     bool own = false;  // this peer begins the exchange
     enum class State : std::uint8_t { waiting, under_way, over } state = State::waiting;
-    Instant not_before{};      // of one's own: the partner was not there yet
-    std::uint32_t tries = 0;
   };
   struct Offer {
     PeerId from;
@@ -48,9 +53,9 @@ class Rounds {
   // ---- the count ----
   std::uint64_t current() const { return round_; }  // 0: there was none yet
   std::uint64_t next() const { return std::max(round_ + 1, seen_); }
-  // Somebody is in this round, and goes on without this peer.
+  // Somebody is in this round. Where it is beyond what one in step may be, it went on without this peer.
   void left_behind(std::uint64_t round) {
-    if (round <= round_ + kAheadMost) seen_ = std::max(seen_, round);
+    if (round <= round_ + kAheadMost && (round_ == 0 || round > round_ + 1 + lead_)) seen_ = std::max(seen_, round);
   }
   // Begins the next one, and returns it.
   std::uint64_t begin() { return round_ = next(); }
@@ -62,17 +67,13 @@ class Rounds {
   void open(std::vector<Edge> edges, std::uint64_t lead = 0);
   void close() { open_ = false; }
   // The round in which this peer is, or which it would begin next: offers of earlier ones are refused.
-  std::uint64_t expected() const { return open_ ? round_ : round_ + 1; }
+  std::uint64_t expected() const { return open_ ? round_ : next(); }
 
   const std::vector<Edge>& edges() const { return edges_; }
   // With this partner in the round that is open; null where there is none.
   Edge* edge(PeerId partner);
-  // The next exchange that this peer is to begin; null where there is none now.
-  Edge* next_own(Instant now);
-  // When one may be tried again; kNever where none is to be.
-  Instant next_try() const;
-  // The partner is in an earlier round: again a little later.
-  void try_later(PeerId partner, Instant now, Duration pause);
+  // An exchange that this peer is to begin; null where there is none.
+  Edge* next_own();
   // Nothing is under way in the round that is open, and nobody is waited for.
   bool all_over() const;
   bool in_step(PeerId partner) const;
@@ -96,7 +97,7 @@ class Rounds {
   bool open_ = false;
   std::uint64_t lead_ = 0;
   std::vector<Edge> edges_;
-  std::vector<Offer> held_;  // in the order they came
+  std::vector<Offer> held_;  // in the order they came, one of a partner
   std::vector<PeerId> in_step_;
 };
 

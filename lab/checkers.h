@@ -106,8 +106,7 @@ class Checkers : public Watcher {
     std::uint32_t incarnation = 0;  // the highest it ever chose
     std::optional<Instant> ended{};
     bool leaving = false;
-    std::uint64_t exchange = 0;  // the last of its own
-    Instant exchange_began;
+    std::vector<std::uint64_t> under_way{};  // exchanges of its own
     std::uint64_t exchanges_before = 0;  // its completed and answered ones when the faults ended
   };
   struct Seen {

@@ -1,6 +1,8 @@
 // What the world keeps of one virtual machine; of no concern to anybody but the world's own files.
 #pragma once
 
+#include <algorithm>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -88,7 +90,7 @@ struct World::Machine {
   std::optional<Instant> training_since;
   std::uint64_t steps = 0, samples = 0;                  // of this instance
   std::uint64_t earlier_steps = 0, earlier_samples = 0;  // of its former ones
-  std::optional<Own> own;
+  std::list<Own> owns;  // one at most, but of a rule in lock-step
   std::vector<Answer> answers;
   std::uint64_t half_applied_chunks = 0, bytes_sent = 0;
   std::vector<float> first_values;  // of one that lies by sending these for ever
@@ -104,6 +106,19 @@ struct World::Machine {
     mixer.reset();
     arena = std::make_unique<models::Arena>(floats);
     mixer = training::make_mixer(*arena, mix);
+  }
+
+  // One's own exchange of this number; null where it is over.
+  Own* own(std::uint64_t exchange) {
+    const auto found = std::find_if(owns.begin(), owns.end(), [&](const Own& it) { return it.exchange == exchange; });
+    return found == owns.end() ? nullptr : &*found;
+  }
+  // What is lent there, of whichever exchange; null where nothing is.
+  const Own::Flight* covering(std::size_t offset) const {
+    for (const Own& own : owns) {
+      if (const Own::Flight* const flight = own.covering(offset)) return flight;
+    }
+    return nullptr;
   }
 
   bool up() const { return state == MachineState::running; }

@@ -25,6 +25,15 @@
 namespace starling::lab {
 namespace {
 
+// Whether somebody still has parameters: who has none yet copies them from those, or waits for ever.
+bool has_parameters_left(const World& world) {
+  for (std::uint32_t i = 0; i < world.machines(); ++i) {
+    const auto machine = world.machine(i);
+    if (machine.state == MachineState::running && machine.has_parameters) return true;
+  }
+  return false;
+}
+
 // Real mathematics: gradients on the snapshot of a step's start, computed in the pool while virtual time goes
 // on.
 class TrainingLearner : public Learner {
@@ -178,16 +187,6 @@ class Judge {
   std::unique_ptr<training::Evaluator> evaluator_;
 };
 
-// Whether a machine that is not over has parameters: where none has, nobody can copy them, and nobody ever trains.
-bool anyone_can_train(const World& world) {
-  for (std::uint32_t i = 0; i < world.machines(); ++i) {
-    const auto machine = world.machine(i);
-    const bool over = machine.state != MachineState::running && machine.state != MachineState::waiting;
-    if (!over && machine.has_parameters) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 Result<training::Summary> simulate(const training::Experiment& experiment, const SimulateOptions& options,
@@ -260,7 +259,8 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   double goal_samples = 0;
   if (rules->end.swarm_samples) goal_samples = static_cast<double>(*rules->end.swarm_samples);
   std::uint64_t looks = 0;
-  Instant last_step;
+  constexpr Duration kLookAround = std::chrono::minutes(1);
+  Instant last_step, last_look_around;
 
   // A look comes every twentieth of an epoch. It costs as much as there are peers, so in a large swarm it
   // waits until everyone could have made a step since, of a thousand peers ten.
@@ -308,19 +308,20 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   };
 
   std::uint64_t seen = 0;
-  std::uint64_t without_sample = 0;  // happenings
   bool ending = false;
   while (!world.over() && world.run_one()) {
     if (failure) return *failure;
     const bool sampled = world.samples() != seen;
-    without_sample = sampled ? 0 : without_sample + 1;
-    if (!sampled && without_sample % 10'000 != 0) continue;
+    if (!sampled) {
+      if (world.now() - last_look_around < kLookAround) continue;
+      last_look_around = world.now();
+    }
     if (!ending && options.interrupted && options.interrupted()) {
       ending = true;
       world.end_all();
     }
     if (!sampled) {
-      if (!anyone_can_train(world)) break;
+      if (world.training_began() && !has_parameters_left(world)) break;
       continue;
     }
     seen = world.samples();

@@ -218,8 +218,7 @@ void World::restart(std::uint32_t i, Instant at, bool cached) {
     m.renew_replica(options_.arena_floats, options_.mix);
     m.has_parameters = false;
     m.fetch = {};
-    if (m.own) --exchanges_under_way_;
-    m.own.reset();
+    m.owns.clear();
     m.answers.clear();
     m.training = m.resting = false;
     m.training_since.reset();
@@ -250,7 +249,7 @@ void World::take_down(std::uint32_t i, MachineState state, bool silent) {
   m.silent = silent;
   m.training = false;
   --open_;
-  if (m.own) --exchanges_under_way_;  // what it had lent stays lent on a machine that is no more
+  exchanges_under_way_ -= m.owns.size();  // what it had lent stays lent on a machine that is no more
   trace(i, 400, static_cast<std::uint64_t>(state));
   if (options_.watcher != nullptr) options_.watcher->ended(i, state);
   network_.down(i, state != MachineState::crashed ? VirtualNetwork::Ending::orderly
@@ -450,8 +449,8 @@ void World::arrived(Connection& connection, std::uint32_t from, std::uint32_t to
       machines_[to]->answers.push_back({packet.sender, packet.exchange, &connection, connection.epoch});
       return step(to, gossip::ExchangeOffered{packet.sender, packet.exchange, packet.round});
     case Packet::Kind::refusal: {
-      const Machine& m = *machines_[to];
-      if (m.own && m.own->exchange == packet.exchange) end_own(to, gossip::Outcome::rejected, packet.round);
+      if (machines_[to]->own(packet.exchange) != nullptr)
+        end_own(to, packet.exchange, gossip::Outcome::rejected, packet.round);
       return;
     }
     case Packet::Kind::offer_chunk:
@@ -480,8 +479,10 @@ void World::broken(Connection& connection, std::uint32_t end, std::uint32_t epoc
       return step(end, gossip::Unreachable{address, false, to_string(address) + " does not answer"});
     }
     if (end == connection.acceptor) return end_answers(end, connection, epoch);
-    if (m.own && m.own->connection == &connection && m.own->epoch <= epoch)
-      return end_own(end, gossip::Outcome::aborted);
+    const auto own = std::find_if(m.owns.begin(), m.owns.end(), [&](const Own& it) {
+      return it.connection == &connection && it.epoch <= epoch;
+    });
+    if (own != m.owns.end()) return end_own(end, own->exchange, gossip::Outcome::aborted);
     if (m.fetch.active && m.fetch.connection == &connection && m.fetch.epoch <= epoch)
       lose_state(end, "the connection to the donor broke", false);
   });

@@ -191,14 +191,14 @@ class World final : private NetworkHost {
                    const Block& block);
   void spoil(Machine& machine, const Poison& poison, Packet& packet);
   void diverged(std::uint32_t i);
-  void send_chunks(std::uint32_t i);
+  void send_chunks(std::uint32_t i, Own& own);
   void answer_waiting(std::uint32_t i, PeerId from, std::uint64_t exchange);
   void answer_chunk(std::uint32_t i, std::uint32_t from, Connection& connection, Packet& packet);
   void answer_accepted(std::uint32_t i, std::uint32_t from, Connection& connection, Answer& answer,
                        const Packet& packet);
   void take_reply(std::uint32_t i, const Packet& packet);
-  void end_own(std::uint32_t i, gossip::Outcome outcome, std::uint64_t round = 0);
-  void end_loans(std::uint32_t i, bool counted);
+  void end_own(std::uint32_t i, std::uint64_t exchange, gossip::Outcome outcome, std::uint64_t round = 0);
+  void end_loans(std::uint32_t i, std::uint64_t exchange, bool counted);
   void end_answer(std::uint32_t i, PeerId from, std::uint64_t exchange, bool poisoned);
   void end_answers(std::uint32_t i, const Connection& connection, std::uint32_t epoch);
   void give_state(std::uint32_t donor, std::uint32_t to, Connection& connection, const Packet& request);

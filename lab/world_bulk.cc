@@ -76,7 +76,6 @@ void World::diverged(std::uint32_t i) {
 
 void World::act(std::uint32_t i, const gossip::BeginExchange& begin) {
   Machine& m = *machines_[i];
-  STARLING_CHECK(!m.own);
   const auto partner = by_host_.find(begin.address.host);
   STARLING_CHECK(partner != by_host_.end());
   if (partner->second == i) {  // a former instance of this machine: whoever listens there now is itself
@@ -88,19 +87,18 @@ void World::act(std::uint32_t i, const gossip::BeginExchange& begin) {
   Connection& connection = network_.bulk(i, partner->second);
   const training::Session session{begin.exchange,    m.id.value,         begin.partner.value, begin.terms.round,
                                   begin.terms.weight, begin.terms.own_share};
-  m.own.emplace(Own{begin.exchange, partner->second, &connection, connection.epoch, session});
+  Own& own = m.owns.emplace_back(Own{begin.exchange, partner->second, &connection, connection.epoch, session});
   ++exchanges_under_way_;
   static const std::size_t kOfferBytes = frame_bytes(wire::ExchangeOffer{1, 1, 1, 1, 1});
   PacketPtr offer = packet(i, Packet::Kind::offer, begin.exchange, kOfferBytes);
   offer->round = begin.terms.round;
   network_.send(connection, i, std::move(offer));
-  m.own->epoch = connection.epoch;  // sending may have found the old connection dead
-  send_chunks(i);
+  own.epoch = connection.epoch;  // sending may have found the old connection dead
+  send_chunks(i, own);
 }
 
-void World::send_chunks(std::uint32_t i) {
+void World::send_chunks(std::uint32_t i, Own& own) {
   Machine& m = *machines_[i];
-  Own& own = *m.own;
   training::Mixer& mixer = *m.mixer;
   while (own.flights.size() < options_.window && own.next_cell < mixer.grid().count()) {
     const training::Cells cells{own.next_cell,
@@ -110,7 +108,7 @@ void World::send_chunks(std::uint32_t i) {
     if (!sent) {
       diverged(i);
       later(now(), i, [this, i, exchange = own.exchange] {
-        if (machines_[i]->own && machines_[i]->own->exchange == exchange) end_own(i, gossip::Outcome::aborted);
+        if (machines_[i]->own(exchange) != nullptr) end_own(i, exchange, gossip::Outcome::aborted);
       });
       return;
     }
@@ -125,8 +123,9 @@ void World::send_chunks(std::uint32_t i) {
 
 void World::take_reply(std::uint32_t i, const Packet& p) {
   Machine& m = *machines_[i];
-  if (!m.own || m.own->exchange != p.exchange) return;  // given up meanwhile; counted then
-  Own& own = *m.own;
+  Own* const found = m.own(p.exchange);
+  if (found == nullptr) return;  // given up meanwhile; counted then
+  Own& own = *found;
   STARLING_CHECK(!own.flights.empty());
   const Own::Flight flight = std::move(own.flights.front());  // replies come in order
   own.flights.erase(own.flights.begin());
@@ -143,7 +142,7 @@ void World::take_reply(std::uint32_t i, const Packet& p) {
       ++m.half_applied_chunks;
       if (options_.watcher != nullptr) options_.watcher->half_applied(i, own.exchange, chunk);
       if (mixed.error().fault == training::MixFault::own_replica) diverged(i);
-      return end_own(i, mixed.error().poisoned() ? gossip::Outcome::poisoned : gossip::Outcome::aborted);
+      return end_own(i, own.exchange, mixed.error().poisoned() ? gossip::Outcome::poisoned : gossip::Outcome::aborted);
     }
   }
   if (options_.watcher != nullptr) {
@@ -155,29 +154,28 @@ void World::take_reply(std::uint32_t i, const Packet& p) {
   }
   const std::size_t cells = m.mixer->grid().count();
   own.completed += (flight.sent.floats + options_.mix.cell_floats - 1) / options_.mix.cell_floats;
-  if (own.completed == cells) return end_own(i, gossip::Outcome::completed);
-  send_chunks(i);
+  if (own.completed == cells) return end_own(i, own.exchange, gossip::Outcome::completed);
+  send_chunks(i, own);
   if (own.completed < own.told + std::max<std::size_t>(1, cells / 16)) return;
   own.told = own.completed;
   step(i, gossip::ExchangeAdvanced{own.exchange, own.completed});
 }
 
-void World::end_own(std::uint32_t i, gossip::Outcome outcome, std::uint64_t round) {
-  const std::uint64_t exchange = machines_[i]->own->exchange;
+void World::end_own(std::uint32_t i, std::uint64_t exchange, gossip::Outcome outcome, std::uint64_t round) {
   // Where it was refused nobody mixed, so nothing is half applied.
-  end_loans(i, outcome != gossip::Outcome::rejected);
+  end_loans(i, exchange, outcome != gossip::Outcome::rejected);
   step(i, gossip::ExchangeEnded{exchange, outcome, round});
 }
 
 void World::act(std::uint32_t i, const gossip::AbortExchange& abort) {
-  if (machines_[i]->own && machines_[i]->own->exchange == abort.exchange) end_loans(i, true);
+  if (machines_[i]->own(abort.exchange) != nullptr) end_loans(i, abort.exchange, true);
 }
 
-// Ends the exchange in flight. What was sent and not answered may be mixed at the partner: it is counted, and
+// Ends one's own exchange that is in flight. What was sent and not answered may be mixed at the partner: it is counted, and
 // the partner learns that no more will come.
-void World::end_loans(std::uint32_t i, bool counted) {
+void World::end_loans(std::uint32_t i, std::uint64_t exchange, bool counted) {
   Machine& m = *machines_[i];
-  Own& own = *m.own;
+  Own& own = *m.own(exchange);
   for (const Own::Flight& flight : own.flights) {
     m.mixer->give_up(own.session, flight.sent);
     if (!counted) continue;
@@ -189,7 +187,7 @@ void World::end_loans(std::uint32_t i, bool counted) {
     network_.close(*own.connection, own.epoch, i,
                    packet(i, Packet::Kind::close, own.exchange, wire::kFrameHeaderBytes));
   }
-  m.own.reset();
+  m.owns.remove_if([&](const Own& it) { return it.exchange == exchange; });
   --exchanges_under_way_;
 }
 
@@ -251,13 +249,14 @@ void World::answer_accepted(std::uint32_t i, std::uint32_t from, Connection& con
   Machine& m = *machines_[i];
   Machine& initiator = *machines_[from];
   Own::Flight* flight = nullptr;
-  if (initiator.own && initiator.id == p.sender && initiator.own->exchange == p.exchange) {
-    for (Own::Flight& f : initiator.own->flights) {
+  Own* const theirs = initiator.id == p.sender ? initiator.own(p.exchange) : nullptr;
+  if (theirs != nullptr) {
+    for (Own::Flight& f : theirs->flights) {
       if (f.sent.offset == p.parcel.offset) flight = &f;
     }
   }
   // What the responder has lent of this chunk itself: its mixer knows, its own flight holds it.
-  const Own::Flight* const lent = m.own ? m.own->covering(p.parcel.offset) : nullptr;
+  const Own::Flight* const lent = m.covering(p.parcel.offset);
 
   const Block room(sizeof(float) * p.parcel.floats + training::Mixer::kRoomBesides);
   const auto reply = m.mixer->answer(answer.session, p.parcel, room.bytes());
@@ -429,7 +428,7 @@ double World::energy() const {
     for (const auto& m : machines_) {
       if (!m->has_parameters) continue;
       const double x = m->arena->data()[f];
-      const Own::Flight* flight = m->own ? m->own->covering(f) : nullptr;
+      const Own::Flight* flight = m->covering(f);
       if (flight == nullptr) {
         parts.push_back({1, x});
         continue;

@@ -40,25 +40,38 @@ struct Barrier {
 
 }  // namespace
 
-TEST_CASE("in lock-step a peer rests at each round until it has met every neighbor, in turn") {
+TEST_CASE("in lock-step a peer rests at each round until it has met every neighbor, all at once") {
   Barrier barrier({2, 3});
   REQUIRE(all<PauseTraining>(barrier.opened).size() == 1);
   REQUIRE_FALSE(all<PauseTraining>(barrier.opened)[0].discard);
   REQUIRE(all<BeginRound>(barrier.opened).at(0).round == 1);
-  const auto first = all<BeginExchange>(barrier.opened);
-  REQUIRE(first.size() == 1);
-  REQUIRE(first[0].terms.round == 1);
-  REQUIRE(first[0].terms.weight == 1.0F / 3);  // three peers, each with two neighbors
-  const auto then = barrier.life.happens(ExchangeEnded{first[0].exchange, Outcome::completed});
-  const auto second = all<BeginExchange>(then);
-  REQUIRE(second.size() == 1);
-  REQUIRE(second[0].partner != first[0].partner);
+  const auto begun = all<BeginExchange>(barrier.opened);
+  REQUIRE(begun.size() == 2);
+  REQUIRE(begun[0].partner != begun[1].partner);
+  for (const BeginExchange& exchange : begun) {
+    REQUIRE(exchange.terms.round == 1);
+    REQUIRE(exchange.terms.weight == 1.0F / 3);  // three peers, each with two neighbors
+  }
+  const auto then = barrier.life.happens(ExchangeEnded{begun[1].exchange, Outcome::completed});
+  REQUIRE(all<BeginExchange>(then).empty());
   REQUIRE(all<ResumeTraining>(then).empty());
-  const auto end = barrier.life.happens(ExchangeEnded{second[0].exchange, Outcome::completed});
+  const auto end = barrier.life.happens(ExchangeEnded{begun[0].exchange, Outcome::completed});
   REQUIRE(all<ResumeTraining>(end).size() == 1);
   REQUIRE_FALSE(all<ResumeTraining>(end)[0].renewed);
   REQUIRE(all<BeginRound>(end).empty());
   REQUIRE(all<BeginRound>(barrier.life.happens(Stepped{2, 64})).at(0).round == 2);
+}
+
+TEST_CASE("of several exchanges in a round each is given up for its own partner's fault") {
+  Barrier barrier({2, 3});
+  const auto begun = all<BeginExchange>(barrier.opened);
+  REQUIRE(begun.size() == 2);
+  const auto lost = barrier.life.waits(at(20s), {begun[0].partner.value});  // the other one answers no probe
+  REQUIRE(all<AbortExchange>(lost).size() == 1);
+  REQUIRE(all<AbortExchange>(lost)[0].exchange == begun[1].exchange);
+  REQUIRE(all<ResumeTraining>(lost).empty());
+  const auto end = barrier.life.happens(ExchangeEnded{begun[0].exchange, Outcome::completed});
+  REQUIRE(all<ResumeTraining>(end).size() == 1);
 }
 
 TEST_CASE("the pause comes before the round, and the round before its exchanges") {
@@ -164,39 +177,54 @@ TEST_CASE("a neighbor that lives is waited for, though it is slow") {
   }
 }
 
-TEST_CASE("a neighbor in a later round has passed over this peer: it is not waited for") {
+TEST_CASE("a neighbor in a later round has passed over this peer: it is not waited for, and its offer is held") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});
   const auto passed = life.happens(ExchangeOffered{PeerId{2}, 5, 3});
-  REQUIRE_FALSE(answers(passed).at(0).accept);
-  REQUIRE(answers(passed)[0].terms.round == 2);  // this peer's own: not there yet
+  REQUIRE(answers(passed).empty());
   REQUIRE(all<ResumeTraining>(passed).size() == 1);
-  REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 6, 3})).empty());  // it makes its step now: held
   life.waits(at(100ms), {2});
-  REQUIRE(answers(life.happens(Stepped{3, 96})).at(0).accept);
+  const auto next = life.happens(Stepped{3, 96});
+  REQUIRE(all<BeginRound>(next).at(0).round == 3);
+  REQUIRE(answers(next).at(0).accept);
+}
+
+TEST_CASE("an offer of the next round, while this peer waits in the one before, is held and jumps nothing") {
+  Life life = ninth_in_step_with_2({2, 3});
+  life.happens(ExchangeOffered{PeerId{3}, 1, 1});  // too late for round 1: refused, and in step from here on
+  life.happens(Stepped{2, 64});
+  REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 5, 2})).at(0).accept);
+  REQUIRE(all<ResumeTraining>(life.happens(AnswerEnded{PeerId{2}, 5})).empty());  // 3 is awaited
+  REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 6, 3})).empty());
+  REQUIRE(answers(life.happens(ExchangeOffered{PeerId{3}, 2, 2})).at(0).accept);
+  REQUIRE(all<ResumeTraining>(life.happens(AnswerEnded{PeerId{3}, 2})).size() == 1);
+  const auto next = life.happens(Stepped{3, 96});
+  REQUIRE(all<BeginRound>(next).at(0).round == 3);
+  REQUIRE(answers(next).at(0).exchange == 6);
+}
+
+TEST_CASE("a peer that has yet to jump names the round that it will begin, not one that it skips") {
+  Life life(PeerOptions{}, 9);
+  life.trains(in_step(), {2, 3});
+  life.happens(Stepped{1, 32});  // round 1, in which nobody is awaited
+  life.happens(ExchangeOffered{PeerId{2}, 5, 40});
+  const auto refused = answers(life.happens(ExchangeOffered{PeerId{3}, 1, 2}));
+  REQUIRE_FALSE(refused.at(0).accept);
+  REQUIRE(refused[0].terms.round == 40);
+}
+
+TEST_CASE("who is no neighbor any more, because the graph has changed under the round, is not waited for") {
+  Life life = ninth_in_step_with_2();
+  life.meets(member(4));
+  REQUIRE(all<ResumeTraining>(life.happens(Stepped{2, 64})).empty());
+  // On a line, in the order of their names: 2, 4, 9.
+  REQUIRE(all<ResumeTraining>(life.happens(RewireRequested{"line"})).size() == 1);
 }
 
 TEST_CASE("a neighbor that was not met lately is not waited for, but its offer is taken") {
   Life life(PeerOptions{}, 9);
   life.trains(in_step(), {2, 3});
   REQUIRE(all<ResumeTraining>(life.happens(Stepped{1, 32})).size() == 1);
-}
-
-TEST_CASE("a neighbor that is in an earlier round is asked again, after the others") {
-  Barrier barrier({2, 3});
-  const auto first = all<BeginExchange>(barrier.opened).at(0);
-  barrier.life.happens(ExchangeEnded{first.exchange, Outcome::completed});
-  barrier.life.happens(ExchangeEnded{first.exchange + 1, Outcome::completed});
-  const auto second = all<BeginExchange>(barrier.life.happens(Stepped{2, 64})).at(0);
-  REQUIRE(second.terms.round == 2);
-  const auto other =
-      all<BeginExchange>(barrier.life.happens(ExchangeEnded{second.exchange, Outcome::rejected, 1})).at(0);
-  REQUIRE(other.partner != second.partner);
-  const auto done = barrier.life.happens(ExchangeEnded{other.exchange, Outcome::completed});
-  REQUIRE(all<ResumeTraining>(done).empty());
-  const auto again = all<BeginExchange>(barrier.life.waits(at(50ms), {2, 3})).at(0);
-  REQUIRE(again.partner == second.partner);
-  REQUIRE(all<ResumeTraining>(barrier.life.happens(ExchangeEnded{again.exchange, Outcome::completed})).size() == 1);
 }
 
 TEST_CASE("a peer that settles in lock-step goes on with rounds, without steps, and then finishes") {
@@ -240,6 +268,21 @@ TEST_CASE("an outer step begins before each exchange of its rule, and once more 
     due = life.happens(ExchangeEnded{all<BeginExchange>(due).at(0).exchange, Outcome::completed});
   }
   REQUIRE(all<BeginRound>(due).at(0).round == last + 1);
+}
+
+TEST_CASE("who is refused because its outer steps are far behind catches up and asks again at once, one time") {
+  Life life;
+  life.trains(outer(), {2});
+  const auto first = all<BeginExchange>(life.happens(Stepped{10, 10})).at(0);
+  const auto refused = life.happens(ExchangeEnded{first.exchange, Outcome::rejected, 60});
+  REQUIRE(all<BeginRound>(refused).at(0).round == 60);
+  const auto again = all<BeginExchange>(refused).at(0);
+  REQUIRE(again.partner == first.partner);
+  REQUIRE(again.terms.round == 60);
+  const auto twice = life.happens(ExchangeEnded{again.exchange, Outcome::rejected, 90});
+  REQUIRE(all<BeginExchange>(twice).empty());
+  life.waits(at(5s), {2});
+  REQUIRE(all<BeginRound>(life.happens(Stepped{20, 20})).at(0).round == 90);
 }
 
 TEST_CASE("outer steps that are far apart do not meet, and whoever is behind catches up") {

@@ -34,6 +34,22 @@ TEST_CASE("no kind of fault makes a swarm break its promises") {
   }
 }
 
+TEST_CASE("seeds that once broke a promise keep it") {
+  for (const std::uint64_t seed : {
+           1145U, 1258U, 1410U,  // lock-step: rounds skipped in which somebody waited, links that were no more
+           1179U,                // noloco: a slow peer was refused as far behind by a quick hub, for ever
+           1242U,                // pairwise: replicas that had shrunk to nothing took honest ones for far off
+       }) {
+    CAPTURE(seed);
+    HuntOptions options;
+    options.from = seed;
+    options.to = seed + 1;
+    options.threads = 1;
+    const HuntOutcome outcome = hunt(options);
+    if (outcome.failure) FAIL(summary_text(options, outcome));
+  }
+}
+
 TEST_CASE("a seed replays to the same run, with or without its story, and another seed is another run") {
   const HuntOptions options;
   for (std::uint64_t seed = 0; seed < 3; ++seed) {

@@ -158,11 +158,15 @@ std::uint64_t rounding_seed(std::uint64_t seed, const Session& session, std::siz
 
 bool far_off(Medians& medians, Cells cells, std::span<const Measure> measures) {
   double distance = 0, bound = 0;
+  bool known = true;
   for (std::size_t k = 0; k < cells.count; ++k) {
-    if (medians.seen(cells.first + k) < kFarOffSeen) return false;
+    const std::size_t cell = cells.first + k;
+    known = known && medians.seen(cell) >= kFarOffSeen;
     distance += measures[k].distance_square;
-    bound += std::max(16 * measures[k].norm_square, 256 * std::pow(medians.median(cells.first + k), 2));
+    const double norm_square = medians.largest_norm_square(cell, measures[k].norm_square);
+    bound += std::max(16 * norm_square, 256 * std::pow(medians.median(cell), 2));
   }
+  if (!known) return false;
   bound *= medians.leniency() * medians.leniency();
   if (bound == 0 || distance <= bound) return false;  // 0: nothing but zeros was ever seen
   medians.refused();

@@ -79,8 +79,8 @@ class TwoWay : public Mixer {
 // The seed of the chance in rounding one parcel.
 std::uint64_t rounding_seed(std::uint64_t seed, const Session& session, std::size_t offset, bool reply);
 
-// Whether a chunk is farther off than any honest partner would be: once kFarOffSeen distances of each of its
-// cells are known, more than the root of the cells' sum of max(4 |own|, 16 medians)^2, times the leniency
+// Whether a chunk is farther off than any honest partner would be: once kFarOffSeen distances of each of its cells
+// are known, more than the root of the cells' sum of max(4 |own| at its largest, 16 medians)^2, times the leniency
 // (medians.h), which a refusal raises.
 bool far_off(Medians& medians, Cells cells, std::span<const Measure> measures);
 inline constexpr std::uint64_t kFarOffSeen = 8;

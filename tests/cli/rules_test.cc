@@ -1,0 +1,82 @@
+// Every rule and every payload, by real processes and in virtual time: peers learn together and agree.
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/catch.h"
+#include "tests/cli/program.h"
+
+namespace starling::cli_tests {
+namespace {
+
+using nlohmann::json;
+
+json run_rule(const std::string& command, const TemporaryFolder& folder, const Words& more) {
+  Words words = {command,     "--peers", "3",  "--model", "softmax", "--data", "glyphs",
+                 "--steps",   "120",     "--pace", "5ms",     "--out",   folder.file("run"),
+                 "--force",   "--json"};
+  words.insert(words.end(), more.begin(), more.end());
+  const Outcome outcome = run(words);
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const json summary = json::parse(outcome.out, nullptr, false);
+  REQUIRE(summary.is_object());
+  return summary;
+}
+
+// What every rule but none brings about. Peers that learn alone are at 0.3 and more from each other here.
+void check_learned(const json& summary, double distance) {
+  CHECK(summary.at("accuracy").get<double>() > 0.3);
+  CHECK(summary.at("consensus_distance").get<double>() < distance);
+  CHECK(summary.at("exchanges").at("completed").get<std::uint64_t>() > 5);
+  CHECK(summary.at("exchanges").at("aborted") == 0);
+  CHECK(summary.at("exchanges").at("refused_chunks").empty());
+  for (const json& peer : summary.at("per_peer")) CHECK(peer.at("state") == "finished");
+}
+
+const Words kRules = {"pairwise", "push-sum", "d-psgd", "choco", "noloco", "clipped"};
+
+}  // namespace
+
+TEST_CASE("real peers learn together by every rule") {
+  const TemporaryFolder folder;
+  for (const std::string& rule : kRules) {
+    CAPTURE(rule);
+    Words flags = {"--rule", rule};
+    if (rule == "push-sum") flags.insert(flags.end(), {"--every", "40ms"});
+    if (rule == "noloco") flags.insert(flags.end(), {"--every", "12 steps"});
+    const json summary = run_rule("swarm", folder, flags);
+    CHECK(summary.at("rule") == rule);
+    check_learned(summary, 0.2);
+  }
+}
+
+TEST_CASE("real peers learn together in every payload, and the smaller ones send less") {
+  const TemporaryFolder folder;
+  double f32 = 0;
+  for (const char* payload : {"f32", "bf16", "int8", "top-k"}) {
+    CAPTURE(payload);
+    const json summary = run_rule("swarm", folder, {"--payload", payload, "--every", "2 steps"});
+    CHECK(summary.at("payload") == payload);
+    check_learned(summary, payload == std::string("top-k") ? 1 : 0.2);
+    const double each = summary.at("bytes_sent").get<double>() /
+                        summary.at("exchanges").at("completed").get<double>();
+    if (f32 == 0) {
+      f32 = each;
+    } else {
+      CHECK(each < 0.7 * f32);
+    }
+  }
+}
+
+TEST_CASE("simulated peers learn together by every rule, and a run repeats itself to the last bit") {
+  const TemporaryFolder folder;
+  for (const std::string& rule : kRules) {
+    CAPTURE(rule);
+    const json first = run_rule("simulate", folder, {"--rule", rule});
+    check_learned(first, 0.3);
+    const json second = run_rule("simulate", folder, {"--rule", rule, "--threads", "1"});
+    CHECK(first.at("trace_hash") == second.at("trace_hash"));
+  }
+}
+
+}  // namespace starling::cli_tests
