@@ -311,13 +311,16 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   bool ending = false;
   while (!world.over() && world.run_one()) {
     if (failure) return *failure;
+    const bool sampled = world.samples() != seen;
+    if (!sampled) {
+      if (world.now() - last_look_around < kLookAround) continue;
+      last_look_around = world.now();
+    }
     if (!ending && options.interrupted && options.interrupted()) {
       ending = true;
       world.end_all();
     }
-    if (world.samples() == seen) {
-      if (world.now() - last_look_around < kLookAround) continue;
-      last_look_around = world.now();
+    if (!sampled) {
       if (world.training_began() && !has_parameters_left(world)) break;
       continue;
     }

@@ -1,9 +1,9 @@
 // Connections of the virtual world. Two machines share one control connection, and each dials a bulk
 // connection of its own to the other. A connection is two first-in-first-out ways with a bandwidth and a
 // latency: order holds within one while it lasts, never between two. Whatever TCP and transport::LinkTable
-// would do under a fault is played here: what is cut off or gets lost waits and is sent again, a dial or a write that
-// takes too long breaks the connection, a broken connection loses all that is under way in it, and a link's
-// queue is bounded.
+// would do under a fault is played here: what is cut off or gets lost waits and is sent again, a dial or a
+// write that takes too long breaks the connection, a broken connection loses all that is under way in it, and
+// a link's queue is bounded.
 #pragma once
 
 #include <array>

@@ -142,7 +142,8 @@ Result<Fault> read_fault(const toml::table& table, const std::string& path) {
   if (!has_peer) return Error{where + "this fault has no 'peer'; peers are numbered from 0"};
   if (kinds.size() != 1) {
     return Error{where + "this fault has " + (kinds.empty() ? "no kind" : "several kinds") +
-                 "; expected exactly one of slow = FACTOR, poison = NAME, link = { ... }, pause, crash, leave or join = true"};
+                 "; expected exactly one of slow = FACTOR, poison = NAME, link = { ... }, pause, crash, leave " +
+                 "or join = true"};
   }
   if (fault.to && !lasts(fault.kind)) {
     return Error{where + "fault.to belongs to slow, pause, poison and link alone"};

@@ -107,10 +107,9 @@ TEST_CASE("faults fall due in the order of their times") {
                        {.peer = 3, .kind = Fault::Kind::pause, .from = 4s},
                        {.peer = 3, .kind = Fault::Kind::slow, .factor = 2}};
   CHECK(check_for_processes(experiment).ok());
-  for (const training::Fault& fault : {training::Fault{.peer = 3, .kind = training::Fault::Kind::poison, .poison = "nan"},
-                                       training::Fault{.peer = 3, .kind = training::Fault::Kind::link}}) {
+  for (const auto kind : {training::Fault::Kind::poison, training::Fault::Kind::link}) {
     training::Experiment virtual_only = experiment;
-    virtual_only.faults.push_back(fault);
+    virtual_only.faults.push_back({.peer = 3, .kind = kind});
     const Status refused = check_for_processes(virtual_only);
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().message.find("of peer 3") != std::string::npos);

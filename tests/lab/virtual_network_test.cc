@@ -147,7 +147,8 @@ TEST_CASE("a machine's poor links are poor both ways, for what is sent meanwhile
   };
   talk(1);  // over new connections: their handshakes come first
   net.run_until(at(500ms));
-  for (const auto& [number, sent, took] : {std::tuple{2, 500ms, 1100us}, {3, 1500ms, 120'000us}, {4, 2500ms, 1100us}}) {
+  for (const auto& [number, sent, took] :
+       {std::tuple{2, 500ms, 1100us}, {3, 1500ms, 120'000us}, {4, 2500ms, 1100us}}) {
     const auto n = static_cast<std::uint64_t>(number);
     net.run_until(at(sent));
     talk(n);
