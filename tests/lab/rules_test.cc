@@ -60,7 +60,12 @@ class Mixing {
   // Of a rule in lock-step: runs until everybody has made one more round, the same one; returns its number.
   std::uint64_t make_round() {
     const std::uint64_t last = world_.machine(0).round;
-    while (!(world_.machine(0).round > last && world_.quiet() && all_in_one_round())) world_.run_one();
+    const Instant limit = world_.now() + 10s;
+    while (!(world_.machine(0).round > last && world_.quiet() && all_in_one_round())) {
+      if (world_.now() > limit) { for (unsigned i = 0; i < world_.machines(); ++i) std::printf("%u: %lu q%d ex %lu rej %lu ab %lu\n", i, world_.machine(i).round, world_.quiet(), world_.machine(i).exchanges.begun, world_.machine(i).exchanges.rejected, world_.machine(i).exchanges.aborted); }
+      REQUIRE(world_.now() <= limit);
+      world_.run_one();
+    }
     return world_.machine(0).round;
   }
 
