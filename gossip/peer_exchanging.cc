@@ -330,18 +330,24 @@ void Peer::pass_over_the_absent(std::vector<Action>& out) {
   if (round_deadline_ <= now_) round_deadline_ = kNever;
 }
 
-// When members come and go, the graph changes under the round: who is no neighbor any more may have taken another
-// round for the last with this peer, and would be waited for in vain.
+// When members come and go, the graph changes under the round. Who is no neighbor any more may have taken another
+// round for the last with this peer, and would be waited for in vain; and who is one now may wait for this peer in
+// an earlier round, until it hears from it.
 void Peer::pass_over_the_unlinked() {
   if (round_version_ == membership_.version()) return;
   round_version_ = membership_.version();
+  std::vector<Rounds::Edge> edges = rounds_.edges();
   const auto linked = partners_->neighbors(rounds_.current(), membership_);
-  std::vector<PeerId> unlinked;
-  for (const Rounds::Edge& edge : rounds_.edges()) {
-    const bool stays = std::any_of(linked.begin(), linked.end(), [&](const auto& it) { return it.id == edge.partner; });
-    if (edge.state == Rounds::Edge::State::waiting && !stays) unlinked.push_back(edge.partner);
+  for (Rounds::Edge& edge : edges) {
+    const bool stays =
+        std::any_of(linked.begin(), linked.end(), [&](const auto& it) { return it.id == edge.partner; });
+    if (edge.state == Rounds::Edge::State::waiting && !stays) edge.state = Rounds::Edge::State::over;
   }
-  for (const PeerId partner : unlinked) rounds_.meet(partner, false);
+  for (const auto& [id, weight] : linked) {
+    if (rounds_.edge(id) == nullptr) edges.push_back({id, static_cast<float>(weight), options_.id < id});
+  }
+  rounds_.close();
+  rounds_.open(std::move(edges), partners_->period() - 1);  // the same round
 }
 
 void Peer::answer_held(std::vector<Action>& out) {
@@ -356,6 +362,9 @@ void Peer::answer_held(std::vector<Action>& out) {
 
 void Peer::close_round(std::vector<Action>& out) {
   rounds_.close();
+  // A step that landed meanwhile had begun before the round, and is none towards the next: else this peer would
+  // be a round ahead of its neighbors for ever.
+  if (rules_->pace.kind == Pace::Kind::steps) pacer_->taken(now_, membership_.self().steps);
   if (phase() == Phase::training) out.push_back(ResumeTraining{});
   if (round_settles_ && settling_left_ > 0) --settling_left_;
   if (!round_met_anyone_) pacer_->hold_off(now_, options_.exchange_hold_off);
