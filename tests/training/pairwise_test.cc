@@ -549,33 +549,43 @@ TEST_CASE("a chunk that is far off is refused once enough distances are known, a
   double norm = 0;
   for (const float x : own) norm += square(wide(x));
   std::uint64_t exchange_number = 0;
-  const auto offer = [&](double distance) {  // of a chunk so far from the replica as it is now
-    auto values = contents(peer.arena);
+  const auto offer_to = [&](Party& to, double distance) {  // of a chunk so far from the replica as it is now
+    auto values = contents(to.arena);
     for (auto& x : values) x += static_cast<float>(distance / std::sqrt(128.0));
     Party partner(values, options);
     const Session session = session_of(++exchange_number, 2, 1);
     const auto sent = partner.lend(session, {0, 2});
-    return peer.answer(seen_by_responder(session), sent->parcel);
+    return to.answer(seen_by_responder(session), sent->parcel);
   };
   for (int i = 0; i < 8; ++i) {
-    REQUIRE(offer(0.1).ok());
+    REQUIRE(offer_to(peer, 0.1).ok());
     if (i < 7) continue;
-    REQUIRE(offer(5 * std::sqrt(norm)).error().fault == MixFault::far_off);
-    REQUIRE(offer(0.5 * std::sqrt(norm)).ok());
+    REQUIRE(offer_to(peer, 5 * std::sqrt(norm)).error().fault == MixFault::far_off);
+    REQUIRE(offer_to(peer, 0.5 * std::sqrt(norm)).ok());
   }
-  peer.arena.write(0, std::vector<float>(128, 0.0f));  // then only the median speaks: 0.1
+  // A replica that has shrunk is judged by the size that it had.
+  peer.arena.write(0, std::vector<float>(128, 0.0f));
+  REQUIRE(offer_to(peer, 3 * std::sqrt(norm)).ok());
+
+  // Of one that was zero all along only the median speaks: 0.1.
+  const std::vector<float> zeros(128, 0.0f);
+  Party flat(zeros, options);
+  const auto offer = [&](double distance) {
+    flat.arena.write(0, zeros);
+    return offer_to(flat, distance);
+  };
+  for (int i = 0; i < 8; ++i) REQUIRE(offer(0.1).ok());
   const auto refused = offer(1.7);
   REQUIRE(!refused.ok());
   REQUIRE(refused.error().fault == MixFault::far_off);
   REQUIRE(offer(1.5).ok());
   // Who refuses relents: each refusal doubles what is tolerated, or a replica that was cut off would be for
   // ever.
-  peer.arena.write(0, std::vector<float>(128, 0.0f));
   int refusals = 0;
   while (!offer(1000).ok()) ++refusals;
   REQUIRE(refusals >= 5);
   REQUIRE(refusals <= 11);
-  peer.mixer->adopt();
+  flat.mixer->adopt();
   REQUIRE(offer(1000).ok());
 }
 
