@@ -184,7 +184,10 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   scenario.first_parameters.resize(world.arena_floats);
   for (float& x : scenario.first_parameters) x = static_cast<float>(random.normal());
   scenario.check = bounds_of(world);
-  const Duration exchange = world.peer.exchange_timeout + seconds(5);
+  Duration exchange = world.peer.exchange_timeout + seconds(5);
+  // On a topology that varies in time, peers in lock-step whose views differed may wait for each other in a circle,
+  // until one of them has had enough.
+  if (gossip::traits(world.rules->rule).meeting == gossip::Meeting::lock_step) exchange += world.peer.round_limit;
   scenario.end = kFaultsEnd + std::max(scenario.check.recovery, exchange) + seconds(1);
   return scenario;
 }
