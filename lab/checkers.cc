@@ -176,6 +176,8 @@ void Checkers::lost_parameters(std::uint32_t machine) {
   ledger_ -= total_of(shadow.values).sum;
   shadow.live = false;
   shadow.lost = world_->now();
+  // The step under way is computed to its end and thrown away.
+  if (!shadow.stopped) shadow.rested += shadow.step_takes;
   energy_ = -1;
 }
 
