@@ -186,7 +186,7 @@ class Peer {
   void open_round(std::vector<Action>& out);
   void meet_all(std::vector<Action>& out);
   void pass_over_the_absent(std::vector<Action>& out);
-  void pass_over_the_unlinked();
+  void follow_links();
   void answer_held(std::vector<Action>& out);
   void close_round(std::vector<Action>& out);
   void abandon_round(std::vector<Action>& out);

@@ -270,7 +270,7 @@ void Peer::keep_in_step(std::vector<Action>& out) {
       answer_held(out);
     }
     pass_over_the_absent(out);
-    pass_over_the_unlinked();
+    follow_links();
     meet_all(out);
     if (!rounds_.all_over()) return;
     close_round(out);
@@ -333,7 +333,7 @@ void Peer::pass_over_the_absent(std::vector<Action>& out) {
 // When members come and go, the graph changes under the round. Who is no neighbor any more may have taken another
 // round for the last with this peer, and would be waited for in vain; and who is one now may wait for this peer in
 // an earlier round, until it hears from it.
-void Peer::pass_over_the_unlinked() {
+void Peer::follow_links() {
   if (round_version_ == membership_.version()) return;
   round_version_ = membership_.version();
   std::vector<Rounds::Edge> edges = rounds_.edges();

@@ -355,12 +355,8 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     record.slow = slowness(experiment, i);
     record.state = state_name(machine.state);
     summary.per_peer.push_back(record);
-    summary.exchanges.completed += machine.exchanges.completed;
-    summary.exchanges.aborted += machine.exchanges.aborted;
-    summary.exchanges.rejected += machine.exchanges.rejected;
-    summary.exchanges.half_applied_chunks += machine.half_applied_chunks;
-    for (const auto& [reason, count] : training::refused_by_reason(machine.mixed))
-      summary.exchanges.refused_chunks[reason] += count;
+    summary.exchanges += {machine.exchanges.completed, machine.exchanges.aborted, machine.exchanges.rejected,
+                          machine.half_applied_chunks, training::refused_by_reason(machine.mixed)};
     summary.bytes_sent += machine.bytes_sent;
   }
   if (replicas.empty()) return Error{"no peer finished the run, so there is no model to judge"};
