@@ -51,6 +51,7 @@ void Responder::serve(LinkPtr link, wire::Hello remote) {
   const std::uint64_t key = next_server_++;
   servers_[key] = server;
   transport::spawn(plane_.executor, [](Responder* self, ServerPtr s, std::uint64_t k) -> asio::awaitable<void> {
+    if (s->closed) co_return;  // before it began
     co_await self->run(s);
     if (s->closed) co_return;
     s->closed = true;
