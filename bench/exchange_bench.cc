@@ -260,6 +260,8 @@ Options parse(int argc, char** argv) {
       options.rounds = number();
     } else if (flag == "--chunk") {
       options.chunk_cells = number();
+    } else if (flag == "--cell") {
+      options.mix.cell_floats = number();
     } else if (flag == "--payload") {
       const std::string name = i + 1 < argc ? argv[++i] : "";
       if (name == "bf16") {

@@ -41,10 +41,13 @@ MixResult<Parcel> TwoWay::own_parcel(const Session& session, Cells cells, Mutabl
   const bool plain = payload_ == Payload::f32;
   if (!plain) own_scratch_.resize(n);
   const std::span<float> values = plain ? as_floats(bytes) : std::span(own_scratch_);
+  bool acceptable = true;
   for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
-    own_values(cell, values.subspan(grid_.offset(cell) - offset, grid_.floats(cell)));
+    const std::span<float> out = values.subspan(grid_.offset(cell) - offset, grid_.floats(cell));
+    own_values(cell, out);
+    acceptable = all_acceptable(out) && acceptable;  // now, while the cell is in the L1
   }
-  if (!all_acceptable(values)) return own_diverged(offset);
+  if (!acceptable) return own_diverged(offset);
   if (!plain) {
     encode(payload_, values, rounding_seed(seed_, session, offset, reply), bytes);
     decode(payload_, bytes, n, 0, values);

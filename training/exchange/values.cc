@@ -43,12 +43,14 @@ struct Sums {
   std::int32_t sign = 0;
 };
 
-STARLING_WIDE void sum_blocks(const float* theirs, const float* own, std::size_t blocks, Sums* sums) {
+// REQUIRES: n is a multiple of kLanes.
+STARLING_WIDE void sum_lanes(const float* theirs, const float* own, std::size_t n, Sums* sums) {
   Signs sign{};
   Doubles distances{}, norms{};
-  for (std::size_t b = 0; b < blocks; ++b) {
+  for (std::size_t begin = 0; begin < n; begin += kBlock) {
+    const std::size_t end = begin + kBlock < n ? begin + kBlock : n;
     Lanes distance{}, norm{};
-    for (std::size_t i = b * kBlock; i < (b + 1) * kBlock; i += kLanes) {
+    for (std::size_t i = begin; i < end; i += kLanes) {
       Lanes t, o;
       Signs bits;
       std::memcpy(&t, theirs + i, sizeof t);
@@ -99,9 +101,9 @@ double Measure::distance() const {
 Measure measure(std::span<const float> theirs, std::span<const float> own) {
   STARLING_CHECK(theirs.size() == own.size());
   Sums sums;
-  const std::size_t blocks = theirs.size() / kBlock;
-  sum_blocks(theirs.data(), own.data(), blocks, &sums);
-  for (std::size_t i = blocks * kBlock; i < theirs.size(); ++i) {
+  const std::size_t whole = theirs.size() / kLanes * kLanes;
+  sum_lanes(theirs.data(), own.data(), whole, &sums);
+  for (std::size_t i = whole; i < theirs.size(); ++i) {
     sums.sign |= kLargestBits - (std::bit_cast<std::int32_t>(theirs[i]) & 0x7fffffff);
     const double o = static_cast<double>(own[i]), d = static_cast<double>(theirs[i]) - o;
     sums.distance += d * d;
