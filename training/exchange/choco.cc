@@ -7,9 +7,9 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "training/exchange/faults.h"
 #include "training/exchange/payload.h"
 #include "training/exchange/top_k.h"
-#include "training/exchange/two_way.h"
 
 namespace starling::training {
 namespace {
@@ -35,7 +35,7 @@ double default_consensus_rate(const MixOptions& options) {
 Choco::Choco(models::Arena& arena, const MixOptions& options)
     : Mixer(arena, options.cell_floats),
       target_(arena, options.exact),
-      medians_(grid_.count()),
+      judge_(grid_, options.wary),
       payload_(options.payload),
       fraction_(options.top_k),
       rate_(static_cast<float>(options.consensus_rate > 0 ? options.consensus_rate
@@ -48,7 +48,7 @@ Choco::Choco(models::Arena& arena, const MixOptions& options)
 void Choco::adopt() {
   loans_.clear();
   links_.clear();
-  medians_.clear();
+  judge_.clear();
 }
 
 Choco::Link& Choco::link_to(std::uint64_t partner) {
@@ -160,24 +160,6 @@ MixResult<Parcel> Choco::own_parcel(const Session& session, Cells cells, const L
   return parcel;
 }
 
-MixResult<Mixed> Choco::judge(Cells cells) {
-  const std::size_t offset = grid_.offset(cells.first);
-  measures_.clear();
-  Mixed mixed;
-  bool acceptable = true;
-  for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
-    const std::size_t at = grid_.offset(cell) - offset, m = grid_.floats(cell);
-    measures_.push_back(
-        measure(std::span<const float>(theirs_).subspan(at, m), std::span<const float>(own_).subspan(at, m)));
-    acceptable = acceptable && measures_.back().acceptable;
-    mixed.distance_square += measures_.back().distance_square;
-    mixed.norm_square += measures_.back().norm_square;
-  }
-  if (!acceptable) return unacceptable(offset, theirs_);
-  if (far_off(medians_, cells, measures_)) return too_far(offset);
-  return mixed;
-}
-
 void Choco::commit(const Session& session, Cells cells, Link& link, float weight) {
   const std::size_t offset = grid_.offset(cells.first);
   target_.mix(offset, theirs_, own_, weight * rate_);
@@ -186,8 +168,8 @@ void Choco::commit(const Session& session, Cells cells, Link& link, float weight
   for (std::size_t k = 0; k < cells.count; ++k) {
     std::uint64_t& tag = link.tags[cells.first + k];
     tag = hash_of(std::array{tag, session.initiator, session.exchange});
-    medians_.add(cells.first + k, measures_[k].distance());
   }
+  judge_.remember();
 }
 
 MixResult<Parcel> Choco::do_lend(const Session& session, Cells cells, MutableBytes room) {
@@ -220,18 +202,14 @@ MixResult<Mixed> Choco::do_complete(const Session& session, const Parcel& sent, 
     return refuse(
         {{"the chunk at " + std::to_string(sent.offset) + " was answered out of order"}, MixFault::sequence});
   }
-  if (reply.weight != 0.25F && reply.weight != 0.5F) {
-    return refuse({{"the chunk at " + std::to_string(sent.offset) + " was answered with the weight " +
-                    std::to_string(reply.weight) + ", which this rule does not have"},
-                   MixFault::weight});
-  }
+  if (reply.weight != 0.25F && reply.weight != 0.5F) return refuse(unknown_weight(sent.offset, reply.weight));
   if (auto fits = check_shape(reply); !fits) return refuse(fits.error());
   const std::size_t n = sent.floats;
   own_.resize(n);
   theirs_.resize(n);
   publish(loan->sent, std::span(link.mine).subspan(sent.offset, n), own_);
   publish(reply, std::span(link.theirs).subspan(sent.offset, n), theirs_);
-  const auto mixed = judge(cells);
+  const auto mixed = judge_.judge(cells, theirs_, own_);
   if (!mixed) return refuse(mixed.error());
   commit(session, cells, link, reply.weight * session.own_share);
   return mixed;
@@ -266,7 +244,7 @@ MixResult<Parcel> Choco::do_answer(const Session& session, const Parcel& offer, 
   // An own chunk that crosses this one is void: what of it was lent is whole again.
   for (LentOn* loan : crossed) loan->yielded = true;
   auto reply = own_parcel(session, *cells, link, offer.sequence, room, true);
-  const auto mixed = reply ? judge(*cells) : MixResult<Mixed>(reply.error());
+  const auto mixed = reply ? judge_.judge(*cells, theirs_, own_) : MixResult<Mixed>(reply.error());
   if (!mixed) {
     for (LentOn* loan : crossed) loan->yielded = false;
     return mixed.error();

@@ -22,7 +22,7 @@
 
 #include "training/exchange/floats.h"
 #include "training/exchange/loans.h"
-#include "training/exchange/medians.h"
+#include "training/exchange/judge.h"
 #include "training/exchange/mix_target.h"
 #include "training/exchange/mixer.h"
 #include "training/exchange/options.h"
@@ -66,12 +66,11 @@ class Choco : public Mixer {
   // out = x^ + q, of one end's copy and a parcel whose shape is right. REQUIRES: out has the chunk's floats.
   void publish(const Parcel& parcel, std::span<const float> copy, std::span<float> out) const;
   MixResult<Done> check_shape(const Parcel& parcel) const;
-  MixResult<Mixed> judge(Cells cells);
   // x += weight gamma (theirs_ - own_), and the copies are theirs_ and own_ from now on.
   void commit(const Session& session, Cells cells, Link& link, float weight);
 
   MixTarget target_;
-  Medians medians_;
+  Judge judge_;
   Payload payload_;
   double fraction_;
   float rate_;  // gamma
@@ -80,7 +79,6 @@ class Choco : public Mixer {
   std::uint64_t uses_ = 0;
   std::vector<std::unique_ptr<Link>> links_;
   Loans<LentOn> loans_;
-  std::vector<Measure> measures_;
   Floats own_, theirs_, values_;  // scratches
   std::vector<std::uint32_t> places_;
 };

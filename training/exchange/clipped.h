@@ -10,17 +10,18 @@ namespace starling::training {
 
 class Clipped : public Pairwise {
  public:
-  Clipped(models::Arena& arena, const MixOptions& options) : Pairwise(arena, options), clip_(options.clip) {}
+  Clipped(models::Arena& arena, const MixOptions& options)
+      : Pairwise(arena, options, false), clip_(options.clip) {}
 
   // Before so many distances of a cell are known, nothing of it is taken: one liar shall not set the scale.
   static constexpr std::uint64_t kSeenFirst = 3;
   // The most that is taken of the cell's difference now.
   double tau(std::size_t cell) const {
-    return medians_.seen(cell) < kSeenFirst ? 0 : clip_ * medians_.median(cell);
+    const Medians& medians = judge_.medians();
+    return medians.seen(cell) < kSeenFirst ? 0 : clip_ * medians.median(cell);
   }
 
  private:
-  bool bounded() const override { return false; }
   bool take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
             const Measure& measure) override;
 

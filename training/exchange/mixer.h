@@ -23,6 +23,11 @@
 
 namespace starling::training {
 
+struct Cells {  // [first, first + count)
+  std::size_t first = 0, count = 0;
+  friend bool operator==(const Cells&, const Cells&) = default;
+};
+
 // How an arena is cut: cell k covers [k * cell_floats, ...), the last one may be shorter. All peers of a run
 // have the same grid. A chunk is a run of whole cells; how many, its sender chooses.
 struct CellGrid {
@@ -32,16 +37,15 @@ struct CellGrid {
   std::size_t count() const { return (arena_floats + cell_floats - 1) / cell_floats; }
   std::size_t offset(std::size_t cell) const { return cell * cell_floats; }
   std::size_t floats(std::size_t cell) const;  // 0 behind the end
+  // One cell's part of the floats of a run of cells.
+  std::span<const float> part(std::span<const float> chunk, Cells cells, std::size_t cell) const {
+    return chunk.subspan(offset(cell) - offset(cells.first), floats(cell));
+  }
 };
 
 // A little under 32 KiB: a cell's vectors stay in the L1 and L2, and two cells with their frame's 64 bytes fit into one
 // segment of loopback TCP (65,483 bytes); a byte more would travel, and wake the reader, as a segment of its own.
 inline constexpr std::size_t kDefaultCellFloats = 8160;
-
-struct Cells {  // [first, first + count)
-  std::size_t first = 0, count = 0;
-  friend bool operator==(const Cells&, const Cells&) = default;
-};
 
 // As wire::Payload, whose numbers these are.
 enum class Payload : std::uint8_t { f32, bf16, int8, top_k, none };

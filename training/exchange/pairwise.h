@@ -12,7 +12,7 @@ namespace starling::training {
 
 class Pairwise : public TwoWay {
  public:
-  Pairwise(models::Arena& arena, const MixOptions& options) : TwoWay(arena, options) {}
+  Pairwise(models::Arena& arena, const MixOptions& options, bool bounded = true) : TwoWay(arena, options, bounded) {}
 
  protected:
   MixResult<Parcel> do_answer(const Session& session, const Parcel& offer, MutableBytes room) override;

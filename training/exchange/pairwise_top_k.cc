@@ -1,10 +1,9 @@
 #include "training/exchange/pairwise_top_k.h"
 
 #include <algorithm>
-#include <string>
 
 #include "base/check.h"
-#include "training/exchange/two_way.h"
+#include "training/exchange/faults.h"
 
 namespace starling::training {
 namespace {
@@ -22,7 +21,7 @@ std::pair<std::size_t, std::size_t> range(std::span<const std::uint32_t> places,
 PairwiseTopK::PairwiseTopK(models::Arena& arena, const MixOptions& options)
     : Mixer(arena, options.cell_floats),
       target_(arena, options.exact),
-      medians_(grid_.count()),
+      judge_(grid_, options.wary),
       fraction_(options.top_k),
       reference_(arena.size()) {
   target_.read(0, reference_);
@@ -31,7 +30,7 @@ PairwiseTopK::PairwiseTopK(models::Arena& arena, const MixOptions& options)
 void PairwiseTopK::adopt() {
   target_.read(0, reference_);
   loans_.clear();
-  medians_.clear();
+  judge_.clear();
 }
 
 MixResult<Parcel> PairwiseTopK::do_lend(const Session& session, Cells cells, MutableBytes room) {
@@ -91,20 +90,13 @@ bool PairwiseTopK::read_own(Cells cells, std::span<const std::uint32_t> places) 
 
 MixResult<Mixed> PairwiseTopK::judge(Cells cells, const Entries& theirs, std::span<const float> own) {
   const std::size_t offset = grid_.offset(cells.first);
-  measures_.clear();
-  Mixed mixed;
-  bool acceptable = true;
+  judge_.begin(cells);
   for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
     const std::size_t from = grid_.offset(cell) - offset;
     const auto [begin, end] = range(theirs.places, from, from + grid_.floats(cell));
-    measures_.push_back(measure(theirs.values.subspan(begin, end - begin), own.subspan(begin, end - begin)));
-    acceptable = acceptable && measures_.back().acceptable;
-    mixed.distance_square += measures_.back().distance_square;
-    mixed.norm_square += measures_.back().norm_square;
+    judge_.add(theirs.values.subspan(begin, end - begin), own.subspan(begin, end - begin));
   }
-  if (!acceptable) return unacceptable(offset, theirs.values);
-  if (far_off(medians_, cells, measures_)) return too_far(offset);
-  return mixed;
+  return judge_.verdict(theirs.values);
 }
 
 void PairwiseTopK::take(Cells cells, const Entries& theirs, std::span<const float> own, float weight) {
@@ -112,7 +104,7 @@ void PairwiseTopK::take(Cells cells, const Entries& theirs, std::span<const floa
   mixed_.resize(own.size());
   target_.mix_at(offset, theirs.places, theirs.values, own, weight, mixed_);
   for (std::size_t i = 0; i < own.size(); ++i) reference_[offset + theirs.places[i]] = mixed_[i];
-  for (std::size_t k = 0; k < cells.count; ++k) medians_.add(cells.first + k, measures_[k].distance());
+  judge_.remember();
 }
 
 MixResult<Mixed> PairwiseTopK::do_complete(const Session& session, const Parcel& sent, const Parcel& reply) {
@@ -123,11 +115,7 @@ MixResult<Mixed> PairwiseTopK::do_complete(const Session& session, const Parcel&
       reply.floats != sent.floats) {
     return wrong_payload(reply);
   }
-  if (reply.weight != 0.25F && reply.weight != 0.5F) {
-    return MixError{{"the chunk at " + std::to_string(sent.offset) + " was answered with the weight " +
-                     std::to_string(reply.weight) + ", which this rule does not have"},
-                    MixFault::weight};
-  }
+  if (reply.weight != 0.25F && reply.weight != 0.5F) return unknown_weight(sent.offset, reply.weight);
   auto theirs = read_entries(reply, false);
   if (!theirs) return theirs.error();
   theirs->places = loan->entries.places;

@@ -10,7 +10,7 @@
 
 #include "training/exchange/floats.h"
 #include "training/exchange/loans.h"
-#include "training/exchange/medians.h"
+#include "training/exchange/judge.h"
 #include "training/exchange/mix_target.h"
 #include "training/exchange/mixer.h"
 #include "training/exchange/options.h"
@@ -42,11 +42,10 @@ class PairwiseTopK : public Mixer {
   void take(Cells cells, const Entries& theirs, std::span<const float> own, float weight);
 
   MixTarget target_;
-  Medians medians_;
+  Judge judge_;
   double fraction_;
   Floats reference_;  // every float as it was last mixed
   Loans<LentEntries> loans_;
-  std::vector<Measure> measures_;
   std::vector<std::uint32_t> places_;  // scratches
   Floats own_, cell_, mixed_;
 };

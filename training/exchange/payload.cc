@@ -5,11 +5,13 @@
 #include "training/exchange/payload.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "training/exchange/wide.h"
 
 namespace starling::training {
@@ -66,6 +68,10 @@ std::size_t blocks_of(std::size_t floats) {
 }
 
 }  // namespace
+
+bool is_dense(Payload payload) {
+  return payload == Payload::f32 || payload == Payload::bf16 || payload == Payload::int8;
+}
 
 std::size_t encoded_bytes(Payload payload, std::size_t floats) {
   switch (payload) {
@@ -125,6 +131,11 @@ void decode(Payload payload, Bytes in, std::size_t floats, std::size_t begin, st
       i += n;
     }
   }
+}
+
+std::uint64_t rounding_seed(std::uint64_t seed, const Session& session, std::size_t offset, bool reply) {
+  const std::array<std::uint64_t, 4> parts{session.exchange, session.initiator, offset, reply};
+  return hash64(std::as_bytes(std::span(parts)), seed);
 }
 
 std::span<const float> as_floats(Bytes bytes) {

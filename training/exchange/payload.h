@@ -17,7 +17,10 @@ namespace starling::training {
 
 inline constexpr std::size_t kInt8Block = 256;  // floats; as wire::kInt8BlockFloats
 
-// Bytes of so many floats. REQUIRES: payload is f32, bf16 or int8, as everywhere here.
+// Whether every float travels: f32, bf16 or int8.
+bool is_dense(Payload payload);
+
+// Bytes of so many floats. REQUIRES: is_dense(payload), as everywhere here.
 std::size_t encoded_bytes(Payload payload, std::size_t floats);
 
 // REQUIRES: every value is finite; out.size() == encoded_bytes(payload, values.size()), aligned to 4 bytes.
@@ -27,6 +30,9 @@ void encode(Payload payload, std::span<const float> values, std::uint64_t seed, 
 // nothing else; what comes out may be anything, NaN included.
 // REQUIRES: in.size() == encoded_bytes(payload, floats), aligned to 4 bytes; the range lies within.
 void decode(Payload payload, Bytes in, std::size_t floats, std::size_t begin, std::span<float> out);
+
+// The seed of the chance in rounding one parcel.
+std::uint64_t rounding_seed(std::uint64_t seed, const Session& session, std::size_t offset, bool reply);
 
 // The floats of a payload f32, where they lie. REQUIRES: aligned to 4 bytes, a whole number of floats.
 std::span<const float> as_floats(Bytes bytes);

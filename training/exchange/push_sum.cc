@@ -5,29 +5,25 @@
 #include <string>
 
 #include "base/check.h"
+#include "training/exchange/faults.h"
 #include "training/exchange/payload.h"
-#include "training/exchange/two_way.h"
 
 namespace starling::training {
 
 PushSum::PushSum(models::Arena& arena, const MixOptions& options)
     : Mixer(arena, options.cell_floats),
       target_(arena, options.exact),
-      medians_(grid_.count()),
+      judge_(grid_, options.wary),
       payload_(options.payload),
       seed_(options.seed),
       shares_(grid_.count(), 1.0) {
-  STARLING_CHECK(payload_ == Payload::f32 || payload_ == Payload::bf16 || payload_ == Payload::int8);
+  STARLING_CHECK(is_dense(payload_));
 }
 
 void PushSum::adopt() {
   std::fill(shares_.begin(), shares_.end(), 1.0);
   loans_.clear();
-  medians_.clear();
-}
-
-std::span<const float> PushSum::part(std::span<const float> chunk, Cells cells, std::size_t cell) const {
-  return chunk.subspan(grid_.offset(cell) - grid_.offset(cells.first), grid_.floats(cell));
+  judge_.clear();
 }
 
 MixResult<Parcel> PushSum::do_lend(const Session& session, Cells cells, MutableBytes room) {
@@ -53,7 +49,7 @@ MixResult<Parcel> PushSum::do_lend(const Session& session, Cells cells, MutableB
     // What rounding took from the share that leaves stays with the one that does not: u z = u_f z^ + u' z'.
     if (payload_ != Payload::f32) {
       const auto w = static_cast<float>(static_cast<double>(share) / shares_[cell]);
-      target_.mix(grid_.offset(cell), part(own_, cells, cell), part(theirs_, cells, cell), w);
+      target_.mix(grid_.offset(cell), grid_.part(own_, cells, cell), grid_.part(theirs_, cells, cell), w);
     }
   }
   const Parcel parcel{.offset = offset, .floats = n, .payload = payload_, .weight = share, .values = bytes};
@@ -84,7 +80,7 @@ MixResult<Mixed> PushSum::do_complete(const Session& session, const Parcel& sent
     for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
       shares_[cell] += share;
       const auto w = static_cast<float>(share / shares_[cell]);
-      target_.mix(grid_.offset(cell), part(theirs_, cells, cell), part(own_, cells, cell), w);
+      target_.mix(grid_.offset(cell), grid_.part(theirs_, cells, cell), grid_.part(own_, cells, cell), w);
     }
     return Mixed{};
   }
@@ -118,23 +114,16 @@ MixResult<Parcel> PushSum::do_answer(const Session& session, const Parcel& offer
   decode(payload_, offer.values, offer.floats, 0, theirs_);
   target_.read(offer.offset, own_);
   if (!all_acceptable(own_)) return own_diverged(offer.offset);
-  measures_.clear();
-  bool acceptable = true;
-  for (std::size_t cell = cells->first; cell < cells->first + cells->count; ++cell) {
-    measures_.push_back(measure(part(theirs_, *cells, cell), part(own_, *cells, cell)));
-    acceptable = acceptable && measures_.back().acceptable;
-  }
-  if (!acceptable) return unacceptable(offer.offset, theirs_);
-  if (far_off(medians_, *cells, measures_)) return too_far(offer.offset);
+  if (const auto mixed = judge_.judge(*cells, theirs_, own_); !mixed) return mixed.error();
   const auto share = static_cast<double>(offer.weight);
   for (std::size_t k = cells->count; k-- > 0;) {
     const std::size_t cell = cells->first + k;
     const auto w =
         static_cast<float>(share / (share + shares_[cell]) * static_cast<double>(session.own_share));
-    target_.mix(grid_.offset(cell), part(theirs_, *cells, cell), part(own_, *cells, cell), w);
+    target_.mix(grid_.offset(cell), grid_.part(theirs_, *cells, cell), grid_.part(own_, *cells, cell), w);
     shares_[cell] += share;
-    medians_.add(cell, measures_[k].distance());
   }
+  judge_.remember();
   reply.weight = offer.weight;
   return reply;
 }

@@ -13,7 +13,7 @@
 
 #include "training/exchange/floats.h"
 #include "training/exchange/loans.h"
-#include "training/exchange/medians.h"
+#include "training/exchange/judge.h"
 #include "training/exchange/mix_target.h"
 #include "training/exchange/mixer.h"
 #include "training/exchange/options.h"
@@ -40,15 +40,13 @@ class PushSum : public Mixer {
   MixResult<Parcel> do_answer(const Session& session, const Parcel& offer, MutableBytes room) override;
 
   void lose(const Parcel& sent);
-  std::span<const float> part(std::span<const float> chunk, Cells cells, std::size_t cell) const;
 
   MixTarget target_;
-  Medians medians_;
+  Judge judge_;
   Payload payload_;
   std::uint64_t seed_;
   std::vector<double> shares_;  // u, by cell
   Loans<> loans_;               // any number of a cell: each has its share
-  std::vector<Measure> measures_;
   Floats own_, theirs_;  // scratch
 };
 

@@ -2,37 +2,32 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <string>
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "training/exchange/faults.h"
 #include "training/exchange/payload.h"
 
 namespace starling::training {
 
-TwoWay::TwoWay(models::Arena& arena, const MixOptions& options)
+TwoWay::TwoWay(models::Arena& arena, const MixOptions& options, bool bounded)
     : Mixer(arena, options.cell_floats),
       target_(arena, options.exact),
-      medians_(grid_.count()),
+      judge_(grid_, options.wary && bounded),
       payload_(options.payload),
-      wary_(options.wary),
       seed_(options.seed) {
-  STARLING_CHECK(payload_ == Payload::f32 || payload_ == Payload::bf16 || payload_ == Payload::int8);
+  STARLING_CHECK(is_dense(payload_));
 }
 
 void TwoWay::adopt() {
-  medians_.clear();
+  judge_.clear();
   loans_.clear();  // of what is no more
 }
 
 void TwoWay::lent_values(std::size_t cell, std::span<float> out) const {
   const Parcel& sent = loans_.of(cell)->sent;
   decode(payload_, sent.values, sent.floats, grid_.offset(cell) - sent.offset, out);
-}
-
-std::span<const float> TwoWay::part(std::span<const float> chunk, Cells cells, std::size_t cell) const {
-  return chunk.subspan(grid_.offset(cell) - grid_.offset(cells.first), grid_.floats(cell));
 }
 
 MixResult<Parcel> TwoWay::own_parcel(const Session& session, Cells cells, MutableBytes room, bool reply) {
@@ -77,29 +72,13 @@ MixResult<Done> TwoWay::receive(const Parcel& parcel) {
   return Done{};
 }
 
-MixResult<Mixed> TwoWay::judge(Cells cells) {
-  const std::size_t offset = grid_.offset(cells.first);
-  measures_.clear();
-  Mixed mixed;
-  bool acceptable = true;
-  for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
-    measures_.push_back(measure(part(theirs_, cells, cell), part(own_, cells, cell)));
-    acceptable = acceptable && measures_.back().acceptable;
-    mixed.distance_square += measures_.back().distance_square;
-    mixed.norm_square += measures_.back().norm_square;
-  }
-  if (!acceptable) return unacceptable(offset, theirs_);
-  if (wary_ && bounded() && far_off(medians_, cells, measures_)) return too_far(offset);
-  return mixed;
-}
-
 void TwoWay::take_all(Cells cells, float weight) {
   bool less = false;
   for (std::size_t k = cells.count; k-- > 0;) {
     const std::size_t cell = cells.first + k;
-    less = take(cell, part(theirs_, cells, cell), part(own_, cells, cell), weight, measures_[k]) || less;
-    medians_.add(cell, measures_[k].distance());
+    less = take(cell, grid_.part(theirs_, cells, cell), grid_.part(own_, cells, cell), weight, judge_.measure(k)) || less;
   }
+  judge_.remember();
   if (less) ++counters_.clipped;
 }
 
@@ -124,11 +103,7 @@ MixResult<Mixed> TwoWay::do_complete(const Session& session, const Parcel& sent,
                      " is of another chunk than the offer at " + std::to_string(sent.offset)},
                     MixFault::shape};
   }
-  if (!known_weight(reply.weight)) {
-    return MixError{{"the chunk at " + std::to_string(sent.offset) + " was answered with the weight " +
-                     std::to_string(reply.weight) + ", which this rule does not have"},
-                    MixFault::weight};
-  }
+  if (!known_weight(reply.weight)) return unknown_weight(sent.offset, reply.weight);
   if (auto received = receive(reply); !received) return received.error();
   if (payload_ == Payload::f32) {
     own_ = as_floats(loan->sent.values);
@@ -137,7 +112,7 @@ MixResult<Mixed> TwoWay::do_complete(const Session& session, const Parcel& sent,
     decode(payload_, loan->sent.values, sent.floats, 0, own_scratch_);
     own_ = own_scratch_;
   }
-  const auto mixed = judge(loan->cells);
+  const auto mixed = judge_.judge(loan->cells, theirs_, own_);
   if (mixed) take_all(loan->cells, reply.weight * session.own_share);
   return mixed;
 }
@@ -148,63 +123,10 @@ MixResult<Parcel> TwoWay::do_answer(const Session& session, const Parcel& offer,
   if (auto received = receive(offer); !received) return received.error();
   auto reply = own_parcel(session, *cells, room, true);
   if (!reply) return reply;
-  if (const auto mixed = judge(*cells); !mixed) return mixed.error();
+  if (const auto mixed = judge_.judge(*cells, theirs_, own_); !mixed) return mixed.error();
   reply->weight = weight(session, *cells);
   take_all(*cells, reply->weight * session.own_share);
   return reply;
-}
-
-std::uint64_t rounding_seed(std::uint64_t seed, const Session& session, std::size_t offset, bool reply) {
-  const std::array<std::uint64_t, 4> parts{session.exchange, session.initiator, offset, reply};
-  return hash64(std::as_bytes(std::span(parts)), seed);
-}
-
-bool far_off(Medians& medians, Cells cells, std::span<const Measure> measures) {
-  double distance = 0, bound = 0;
-  bool known = true;
-  for (std::size_t k = 0; k < cells.count; ++k) {
-    const std::size_t cell = cells.first + k;
-    known = known && medians.seen(cell) >= kFarOffSeen;
-    distance += measures[k].distance_square;
-    const double norm_square = medians.largest_norm_square(cell, measures[k].norm_square);
-    bound += std::max(16 * norm_square, 256 * std::pow(medians.median(cell), 2));
-  }
-  if (!known) return false;
-  bound *= medians.leniency() * medians.leniency();
-  if (bound == 0 || distance <= bound) return false;  // 0: nothing but zeros was ever seen
-  medians.refused();
-  return true;
-}
-
-MixError not_lent(std::size_t offset) {
-  return {{"the chunk at " + std::to_string(offset) + " is not lent: the reply comes too late"},
-          MixFault::late};
-}
-
-MixError own_diverged(std::size_t offset) {
-  return {
-      {"this replica's own chunk at " + std::to_string(offset) + " holds a value beyond 2^60 or none at all"},
-      MixFault::own_replica};
-}
-
-MixError unacceptable(std::size_t offset, std::span<const float> theirs) {
-  const bool finite = all_finite(theirs);
-  return {{"the chunk at " + std::to_string(offset) +
-           (finite ? " holds a value beyond 2^60" : " holds a value that is not finite")},
-          finite ? MixFault::too_large : MixFault::not_finite};
-}
-
-MixError too_far(std::size_t offset) {
-  return {{"the chunk at " + std::to_string(offset) +
-           " is farther from this replica than any honest partner's has been"},
-          MixFault::far_off};
-}
-
-MixError wrong_payload(const Parcel& parcel) {
-  return {{"the chunk at " + std::to_string(parcel.offset) + " of " + std::to_string(parcel.floats) +
-           " floats came as " + std::to_string(parcel.values.size()) + " bytes of payload " +
-           std::to_string(static_cast<int>(parcel.payload)) + ", which is not this run's"},
-          MixFault::shape};
 }
 
 }  // namespace starling::training
