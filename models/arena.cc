@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <new>
 
@@ -52,6 +53,18 @@ void ask_for_large_pages(void* begin, std::size_t bytes) {
 
 KEEP_RACY void copy_floats(const float* __restrict from, float* __restrict to, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) to[i] = from[i];
+}
+
+// The largest magnitude among them, too. Floats without sign are ordered as their bits are, infinity and NaN last.
+KEEP_RACY float copy_and_look(const float* __restrict from, float* __restrict to, std::size_t n) {
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float value = from[i];
+    const std::int32_t bits = std::bit_cast<std::int32_t>(value) & 0x7fffffff;
+    largest = bits > largest ? bits : largest;
+    to[i] = value;
+  }
+  return std::bit_cast<float>(largest);
 }
 
 KEEP_RACY void add_floats(float* __restrict x, const float* __restrict delta, std::size_t n) {
@@ -117,9 +130,9 @@ Arena::Arena(std::size_t size)
   for (std::size_t i = 0; i < size; ++i) data_[i] = 0;
 }
 
-void Arena::read(std::size_t offset, std::span<float> out) const {
+float Arena::read(std::size_t offset, std::span<float> out) const {
   STARLING_CHECK(offset <= size_ && out.size() <= size_ - offset);
-  copy_floats(data_.get() + offset, out.data(), out.size());
+  return copy_and_look(data_.get() + offset, out.data(), out.size());
 }
 
 void Arena::write(std::size_t offset, std::span<const float> values) {

@@ -39,7 +39,8 @@ class Arena {
 
   // Each of these is one pass over [offset, offset + n) floats, n being the spans' length (equal where there
   // are several); any number of them may run at once, on any threads. REQUIRES: offset + n <= size().
-  void read(std::size_t offset, std::span<float> out) const;      // out = x
+  // out = x. Returns the largest magnitude among them, where NaN is larger than infinity; 0 of none.
+  float read(std::size_t offset, std::span<float> out) const;
   void write(std::size_t offset, std::span<const float> values);  // x = values
   void add(std::size_t offset, std::span<const float> delta);  // x += delta, vectorised, may lose an update
   void atomic_add(std::size_t offset,

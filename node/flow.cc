@@ -61,9 +61,6 @@ void Flow::adapt() {
   if (!options_.chunk_cells) {
     const double in_time = rate() * to_seconds(kChunkTimeMax) / cell;
     chunk_cells_ = static_cast<std::size_t>(std::clamp(in_time, 1.0, static_cast<double>(kChunkCells)));
-    // A long fat link: larger chunks rather than more of them.
-    constexpr double kMany = 32;
-    if (chunk_cells_ == kChunkCells && chunks_of(kChunkCells) > kMany) chunk_cells_ = kChunkCellsMax;
   }
   const std::size_t chunk_bytes = options_.cell_bytes * chunk_cells();
   const std::size_t most = std::clamp(options_.flight_bytes_max / chunk_bytes, kWindowMin, kWindowMax);

@@ -52,9 +52,8 @@ class Flow {
   Duration delay() const;
 
   static constexpr std::size_t kWindowMin = 2, kWindowMax = 256, kWindowAtFirst = 3;
-  // Two cells of the default size are about 64 KiB: with a few of them on their way, what was lent is still in the L2
-  // when its reply comes.
-  static constexpr std::size_t kChunkCells = 2, kChunkCellsMax = 8;
+  // Large enough that system calls and wake-ups cost little, small enough that two or three stay in the L2.
+  static constexpr std::size_t kChunkCells = 8;
   // So long a chunk may take on a thin link, or others wait behind it.
   static constexpr Duration kChunkTimeMax = std::chrono::milliseconds(4);
   // A rate is believed for so long to twice that. A delay too: then the window closes for a moment, or queues

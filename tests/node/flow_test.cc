@@ -83,7 +83,7 @@ TEST_CASE("a thin link gets single cells, a fat one several, a long fat one many
   REQUIRE(after({1.25e6, ms(10)}).first == 1);
   REQUIRE(after({1.25e9, ms(1)}).first == Flow::kChunkCells);
   const auto [cells, window] = after({1.25e9, ms(100)});
-  REQUIRE(cells == Flow::kChunkCellsMax);
+  REQUIRE(cells == Flow::kChunkCells);
   REQUIRE(window * cells * kCell <= FlowOptions{}.flight_bytes_max);
   REQUIRE(window * cells * kCell > FlowOptions{}.flight_bytes_max / 2);
 }

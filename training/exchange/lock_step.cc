@@ -19,8 +19,9 @@ void LockStep::begin_round(std::uint64_t round) {
   target_.read(0, snapshot_);
 }
 
-void LockStep::own_values(std::size_t cell, std::span<float> out) {
+bool LockStep::own_values(std::size_t cell, std::span<float> out) {
   std::copy_n(snapshot_.begin() + static_cast<std::ptrdiff_t>(grid_.offset(cell)), out.size(), out.begin());
+  return all_acceptable(out);
 }
 
 bool LockStep::take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,

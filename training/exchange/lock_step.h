@@ -17,7 +17,7 @@ class LockStep : public TwoWay {
   void begin_round(std::uint64_t round) override;
 
  private:
-  void own_values(std::size_t cell, std::span<float> out) override;
+  bool own_values(std::size_t cell, std::span<float> out) override;
   float weight(const Session& session, Cells /*cells*/) const override { return session.weight; }
   // Any entry of a doubly stochastic W: families with a matrix of their own have such beyond 1/2.
   bool known_weight(float weight) const override { return weight > 0 && weight <= 1; }

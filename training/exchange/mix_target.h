@@ -10,6 +10,7 @@
 
 #include "models/arena.h"
 #include "training/exchange/floats.h"
+#include "training/exchange/values.h"
 
 namespace starling::training {
 
@@ -19,7 +20,8 @@ class MixTarget {
   MixTarget(models::Arena& arena, bool exact) : arena_(arena), exact_(exact) {}
 
   std::size_t size() const { return arena_.size(); }
-  void read(std::size_t offset, std::span<float> out) const { arena_.read(offset, out); }
+  // out = x. Returns whether all of it is acceptable (values.h).
+  bool read(std::size_t offset, std::span<float> out) const { return arena_.read(offset, out) <= kLargestMagnitude; }
 
   // x += w (theirs - own). REQUIRES: as many of either, and so many behind `offset`.
   void mix(std::size_t offset, std::span<const float> theirs, std::span<const float> own, float w) {

@@ -43,8 +43,8 @@ struct CellGrid {
   }
 };
 
-// A little under 32 KiB: a cell's vectors stay in the L1 and L2, and two cells with their frame's 64 bytes fit into one
-// segment of loopback TCP (65,483 bytes); a byte more would travel, and wake the reader, as a segment of its own.
+// A little under 32 KiB: a cell's vectors stay in the L1 and L2, and every two cells fill a segment of loopback TCP
+// (65,483 bytes) with their frame's 64 bytes; a byte more would travel, and wake the reader, as a segment of its own.
 inline constexpr std::size_t kDefaultCellFloats = 8160;
 
 // As wire::Payload, whose numbers these are.

@@ -49,9 +49,10 @@ void Noloco::begin_round(std::uint64_t round) {
   }
 }
 
-void Noloco::own_values(std::size_t cell, std::span<float> out) {
+bool Noloco::own_values(std::size_t cell, std::span<float> out) {
   const auto theta = part(theta_, cell);
   std::copy(theta.begin(), theta.end(), out.begin());
+  return all_acceptable(out);
 }
 
 bool Noloco::take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,

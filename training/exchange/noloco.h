@@ -27,7 +27,7 @@ class Noloco : public TwoWay {
   void begin_round(std::uint64_t round) override;
 
  private:
-  void own_values(std::size_t cell, std::span<float> out) override;
+  bool own_values(std::size_t cell, std::span<float> out) override;
   float weight(const Session& /*session*/, Cells /*cells*/) const override { return kWeight; }
   bool known_weight(float weight) const override { return weight == kWeight; }
   std::uint64_t sequence() const override { return round_; }

@@ -8,12 +8,13 @@ MixResult<Parcel> Pairwise::do_answer(const Session& session, const Parcel& offe
   return reply;
 }
 
-void Pairwise::own_values(std::size_t cell, std::span<float> out) {
-  target_.read(grid_.offset(cell), out);
-  if (!lent(cell)) return;
+bool Pairwise::own_values(std::size_t cell, std::span<float> out) {
+  const bool acceptable = target_.read(grid_.offset(cell), out);
+  if (!lent(cell)) return acceptable;
   lent_.resize(out.size());
   lent_values(cell, lent_);
   free_half(lent_, out);
+  return all_acceptable(out);
 }
 
 float Pairwise::weight(const Session& /*session*/, Cells cells) const {

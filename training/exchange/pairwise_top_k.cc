@@ -41,8 +41,7 @@ MixResult<Parcel> PairwiseTopK::do_lend(const Session& session, Cells cells, Mut
     STARLING_CHECK(loans_.of(cell) == nullptr);
     const std::size_t at = grid_.offset(cell), n = grid_.floats(cell), before = places_.size();
     cell_.resize(n);
-    target_.read(at, cell_);
-    if (!all_acceptable(cell_)) return own_diverged(offset);
+    if (!target_.read(at, cell_)) return own_diverged(offset);
     mixed_.resize(n);  // what has changed since it was last mixed
     for (std::size_t i = 0; i < n; ++i) mixed_[i] = cell_[i] - reference_[at + i];
     const auto base = static_cast<std::uint32_t>(at - offset);

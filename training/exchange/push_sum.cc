@@ -37,8 +37,7 @@ MixResult<Parcel> PushSum::do_lend(const Session& session, Cells cells, MutableB
     return Parcel{.offset = offset, .floats = n, .payload = Payload::none};
   }
   own_.resize(n);
-  target_.read(offset, own_);
-  if (!all_acceptable(own_)) return own_diverged(offset);
+  if (!target_.read(offset, own_)) return own_diverged(offset);
   const MutableBytes bytes = room.first(encoded_bytes(payload_, n));
   encode(payload_, own_, rounding_seed(seed_, session, offset, false), bytes);
   theirs_.resize(n);  // what they will get
@@ -112,8 +111,7 @@ MixResult<Parcel> PushSum::do_answer(const Session& session, const Parcel& offer
   theirs_.resize(offer.floats);
   own_.resize(offer.floats);
   decode(payload_, offer.values, offer.floats, 0, theirs_);
-  target_.read(offer.offset, own_);
-  if (!all_acceptable(own_)) return own_diverged(offer.offset);
+  if (!target_.read(offer.offset, own_)) return own_diverged(offer.offset);
   if (const auto mixed = judge_.judge(*cells, theirs_, own_); !mixed) return mixed.error();
   const auto share = static_cast<double>(offer.weight);
   for (std::size_t k = cells->count; k-- > 0;) {

@@ -38,9 +38,7 @@ MixResult<Parcel> TwoWay::own_parcel(const Session& session, Cells cells, Mutabl
   const std::span<float> values = plain ? as_floats(bytes) : std::span(own_scratch_);
   bool acceptable = true;
   for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
-    const std::span<float> out = values.subspan(grid_.offset(cell) - offset, grid_.floats(cell));
-    own_values(cell, out);
-    acceptable = all_acceptable(out) && acceptable;  // now, while the cell is in the L1
+    acceptable = own_values(cell, values.subspan(grid_.offset(cell) - offset, grid_.floats(cell))) && acceptable;
   }
   if (!acceptable) return own_diverged(offset);
   if (!plain) {

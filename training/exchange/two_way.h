@@ -27,8 +27,8 @@ class TwoWay : public Mixer {
 
   MixResult<Parcel> do_answer(const Session& session, const Parcel& offer, MutableBytes room) override;
 
-  // The values of the cell that a partner gets now.
-  virtual void own_values(std::size_t cell, std::span<float> out) = 0;
+  // The values of the cell that a partner gets now. Returns whether all of them are acceptable.
+  virtual bool own_values(std::size_t cell, std::span<float> out) = 0;
   // The weight to answer these cells with: what both sides mix.
   virtual float weight(const Session& session, Cells cells) const = 0;
   // Whether a reply may carry this weight, which is not 0.
