@@ -205,31 +205,78 @@ TEST_CASE("an exchange that is aborted while it is dialled never begins") {
   REQUIRE(two.b.offered == 1);
 }
 
-TEST_CASE("a partner that falls silent is given up after the stall limit, on either side") {
+TEST_CASE("who begins an exchange or asks for a copy, and falls silent, is given up after the stall limit") {
+  const Kind kind = GENERATE(Kind::tcp, Kind::memory);
   ExchangerOptions options = steady();
   options.stall = std::chrono::milliseconds(30);
-  World world(Kind::tcp);
+  World world(kind);
   Bird a(world, 1, options);
   a.attach(kA, kChunk);
   Stranger silent(world, 2);
-  SECTION("a responder") {
-    a.exchanger->begin(1, silent.id, silent.address);
-    REQUIRE(world.until([&] { return !a.ended.empty(); }));
-    REQUIRE(a.ended.back().outcome == Outcome::aborted);
-    REQUIRE(a.counters().half_applied_chunks == kWindow);
-    REQUIRE(a.links->counters()[transport::LinkErrorKind::timed_out] == 1);
-  }
-  SECTION("an initiator") {
+  SECTION("an initiator, behind its offer") {
     silent.dial(a);
     REQUIRE(silent.say(silent.offer(a, kChunk)));
     REQUIRE(world.until([&] { return a.answers_ended == 1; }));
-    REQUIRE(world.until([&] { return a.exchanger->servers() == 0; }));
+    REQUIRE(a.values() == kA);
+    REQUIRE(a.answers_completed == 0);
+  }
+  SECTION("an initiator, behind some chunks") {
+    silent.dial(a);
+    REQUIRE(silent.say(silent.offer(a, kChunk)));
+    for (std::size_t chunk = 0; chunk < 4; ++chunk) {
+      REQUIRE(silent.say(head_of(ChunkKind::offer, chunk), chunk_of(kB, chunk)));
+    }
+    REQUIRE(world.until([&] { return a.answers_ended == 1; }));
+    REQUIRE(a.answers_completed == 0);
+    REQUIRE(shifted_chunks(kA, kB, a.values(), kB, kChunk) <= 4);
   }
   SECTION("a donor") {
     a.exchanger->fetch_state(silent.id, silent.address);
     REQUIRE(world.until([&] { return !a.states_lost.empty(); }));
+    REQUIRE(a.values() == kA);
   }
+  REQUIRE(world.until([&] { return a.exchanger->servers() == 0; }));
+  REQUIRE(a.links->counters()[transport::LinkErrorKind::timed_out] <= 1);
   require_well(world, a, kTries);
+}
+
+TEST_CASE("a partner may hold an offer beyond any stall limit: the core alone gives an exchange up") {
+  const Kind kind = GENERATE(Kind::tcp, Kind::memory);
+  ExchangerOptions options = steady();
+  options.stall = std::chrono::milliseconds(5);
+  World world(kind);
+  Bird a(world, 1, options), b(world, 2, options);
+  a.attach(kA, kChunk);
+  b.attach(kB, kChunk);
+  std::vector<std::uint64_t> held;
+  b.undecided = [&](PeerId, std::uint64_t exchange) { held.push_back(exchange); };
+  a.begin(b);
+  REQUIRE(world.until([&] { return held.size() == 1; }));
+  // Time passes: others begin exchanges with the same peer after that, and are cut off for their silence.
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    Stranger silent(world, 10 + i);
+    silent.dial(a);
+    REQUIRE(silent.say(silent.offer(a, kChunk)));
+    silent.hear_the_end();
+  }
+  REQUIRE(a.ended.empty());
+  REQUIRE(a.exchanger->under_way() == 1);
+  REQUIRE(b.answers_ended == 0);
+  SECTION("and when it is answered it goes on") {
+    b.exchanger->answer({a.id, 1, true, {}, {}});
+    REQUIRE(world.until([&] { return a.ended.size() == 1; }));
+    REQUIRE(a.ended.back().outcome == Outcome::completed);
+    REQUIRE(near(a.values(), b.values()));
+    REQUIRE(a.counters().half_applied_chunks == 0);
+  }
+  SECTION("and when the core gives it up nothing was mixed") {
+    a.exchanger->abort(1);
+    REQUIRE(a.counters().half_applied_chunks == kWindow);
+    REQUIRE(world.until([&] { return b.exchanger->servers() == 0; }));
+    REQUIRE(b.answers_ended == 1);
+    REQUIRE(a.values() == kA);
+    REQUIRE(b.values() == kB);
+  }
 }
 
 // ---- a partner that dies ----
