@@ -85,6 +85,13 @@ class Cable {
     cut(End::dialler);
     cut(End::listener);
   }
+  // Both ends of the connection before the latest.
+  void cut_before() {
+    if (!wiring_->before) return;
+    wiring_->before->cut = true;
+    wiring_->before->dialler->close();
+    if (wiring_->before->listener) wiring_->before->listener->close();
+  }
 
  private:
   struct Way {
@@ -102,7 +109,7 @@ class Cable {
     transport::Transport* links = nullptr;
     Address to;
     Limits next;
-    WirePtr wire;  // the latest
+    WirePtr wire, before;  // the latest two
     std::size_t connections = 0;
   };
 
@@ -113,6 +120,7 @@ class Cable {
 
   static asio::awaitable<void> connect(std::shared_ptr<Wiring> wiring, LinkPtr dialler) {
     const auto executor = dialler->executor();
+    wiring->before = wiring->wire;
     const auto wire = wiring->wire = std::make_shared<Wire>();
     wire->dialler = std::move(dialler);
     wire->limits = std::exchange(wiring->next, Limits{});
