@@ -18,7 +18,8 @@ namespace starling::node::testing {
 
 // The bytes of a frame as they travelled.
 inline std::vector<std::byte> bytes_of(const transport::Frame& frame) {
-  if (frame.kind == wire::FrameKind::control) return wire::encode_frame(wire::decode(frame.body).value()).value();
+  if (frame.kind == wire::FrameKind::control)
+    return wire::encode_frame(wire::decode(frame.body).value()).value();
   std::vector<std::byte> bytes(wire::kChunkPrefixBytes + frame.body.size());
   wire::write_chunk_prefix(frame.chunk, frame.body, std::span(bytes).first<wire::kChunkPrefixBytes>());
   std::copy(frame.body.begin(), frame.body.end(), bytes.begin() + wire::kChunkPrefixBytes);
@@ -33,8 +34,8 @@ class Cable {
   // What passes in one direction of a connection, from its beginning, the handshake's frame included.
   struct Limit {
     std::size_t frames = kAll;
-    std::size_t bytes = 0;     // of the frame behind them, at most all but the last
-    bool reads_on = true;      // what comes behind that is taken and dropped; else it stays where it is
+    std::size_t bytes = 0;  // of the frame behind them, at most all but the last
+    bool reads_on = true;   // what comes behind that is taken and dropped; else it stays where it is
   };
   struct Limits {
     Limit up, down;
@@ -43,11 +44,11 @@ class Cable {
   Cable(World& world, const Address& to) : wiring_(std::make_shared<Wiring>()) {
     wiring_->links = &world.transport();
     wiring_->to = to;
-    auto listening = wiring_->links->listen(transport::testing::anywhere(),
-                                            [wiring = wiring_](LinkPtr dialler) {
-                                              const auto executor = dialler->executor();
-                                              transport::spawn(executor, connect(wiring, std::move(dialler)));
-                                            });
+    auto listening =
+        wiring_->links->listen(transport::testing::anywhere(), [wiring = wiring_](LinkPtr dialler) {
+          const auto executor = dialler->executor();
+          transport::spawn(executor, connect(wiring, std::move(dialler)));
+        });
     REQUIRE(listening.ok());
     listener_ = std::move(*listening);
   }

@@ -1,11 +1,12 @@
-// Broken connections do no harm, over TCP and in memory: wherever one is cut, what each side has mixed is known to
-// the chunk, counted, and within the bound; the next exchange works; and nothing is left behind.
+// Broken connections do no harm, over TCP and in memory: wherever one is cut, what each side has mixed is
+// known to the chunk, counted, and within the bound; the next exchange works; and nothing is left behind.
 //
-// The bound. When a connection breaks the initiator has had r replies and the responder has mixed u >= r chunks.
-// At most a window W is unanswered, so u - r <= W. Chunks below r are mixed on both sides and conserve the sum;
-// those in [r, u) on the responder's alone, each shifting the sum of the two replicas by w (a - b), where a and b
-// are the values that met (plus a step of the payload's rounding); all others are untouched. The initiator cannot
-// know u: it counts all that it had sent, min(W, C - r) of C chunks, as half applied.
+// The bound. When a connection breaks the initiator has had r replies and the responder has mixed u >= r
+// chunks. At most a window W is unanswered, so u - r <= W. Chunks below r are mixed on both sides and
+// conserve the sum; those in [r, u) on the responder's alone, each shifting the sum of the two replicas by w
+// (a - b), where a and b are the values that met (plus a step of the payload's rounding); all others are
+// untouched. The initiator cannot know u: it counts all that it had sent, min(W, C - r) of C chunks, as half
+// applied.
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -26,7 +27,8 @@ using training::Payload;
 using transport::LinkErrorKind;
 using End = Cable::End;
 
-constexpr std::size_t kCell = 256, kCells = 6, kFloats = kCell * (kCells - 1) + 26;  // the last one is shorter
+constexpr std::size_t kCell = 256, kCells = 6,
+                      kFloats = kCell * (kCells - 1) + 26;  // the last one is shorter
 const std::vector<float> kA = random_floats(kFloats, 1), kB = random_floats(kFloats, 2);
 constexpr double kRounding = 1e-6;  // of values below 2: some units in the last place
 
@@ -40,8 +42,9 @@ struct Case {
   bool met;          // they have exchanged before: a rule that keeps copies has some
 };
 
-// With int8 a step is 1/127 of the block's largest, which is below 1 for values and below 2 for their differences.
-// A side moves half of the difference of two decoded values, so by less than a step more or less.
+// With int8 a step is 1/127 of the block's largest, which is below 1 for values and below 2 for their
+// differences. A side moves half of the difference of two decoded values, so by less than a step more or
+// less.
 const std::vector<Case> kCases = {
     {"pairwise, f32", "pairwise", Payload::f32, 0.5, true, kRounding, false},
     {"pairwise, int8", "pairwise", Payload::int8, 0.5, true, 1.0 / 127, false},
@@ -107,12 +110,13 @@ double largest_difference(const std::vector<double>& x, const std::vector<double
 double disagreement(const Pair& pair) {
   const auto x = pair.a.values(), y = pair.b.values();
   double largest = 0;
-  for (std::size_t i = 0; i < kFloats; ++i) largest = std::max(largest, std::abs(double{x[i]} - double{y[i]}));
+  for (std::size_t i = 0; i < kFloats; ++i)
+    largest = std::max(largest, std::abs(double{x[i]} - double{y[i]}));
   return largest;
 }
 
-// Whether the replica is `from`, moved by `share` of the way towards `to` in the first `chunks` cells and not at
-// all behind them.
+// Whether the replica is `from`, moved by `share` of the way towards `to` in the first `chunks` cells and not
+// at all behind them.
 bool moved(const Bird& bird, const std::vector<float>& from, const std::vector<float>& to, std::size_t chunks,
            double share, double step) {
   const auto x = bird.values();
@@ -125,23 +129,24 @@ bool moved(const Bird& bird, const std::vector<float>& from, const std::vector<f
   return true;
 }
 
-// Whether the sum of the two replicas has kept its place, to rounding, but in the chunks [from, to), and there
-// changed by no more than the responder moved.
+// Whether the sum of the two replicas has kept its place, to rounding, but in the chunks [from, to), and
+// there changed by no more than the responder moved.
 bool shifted_within(const Pair& pair, const Case& of, std::size_t from, std::size_t to) {
   const auto x = pair.a.values(), y = pair.b.values();
   for (std::size_t i = 0; i < kFloats; ++i) {
     const double shift = double{x[i]} + double{y[i]} - double{kA[i]} - double{kB[i]};
     const bool half = i / kCell >= from && i / kCell < to;
-    const double most = half ? of.responder * std::abs(double{kA[i]} - double{kB[i]}) + of.step : 2 * kRounding;
+    const double most =
+        half ? of.responder * std::abs(double{kA[i]} - double{kB[i]}) + of.step : 2 * kRounding;
     if (std::abs(shift) > most) return false;
   }
   return true;
 }
 
 struct Break {
-  std::size_t replies = 0, offers = 0;  // chunks: r and u
+  std::size_t replies = 0, offers = 0;       // chunks: r and u
   std::size_t up_bytes = 0, down_bytes = 0;  // of the frame behind these, offer or reply
-  End first = End::dialler;  // hears of it, and the other later
+  End first = End::dialler;                  // hears of it, and the other later
 };
 
 // One exchange that is cut, and what must be true afterwards.
@@ -219,19 +224,23 @@ void breaks(Kind kind, const Case& of, const Break& at) {
 
 }  // namespace
 
-TEST_CASE("a connection may be cut at any chunk's boundary, on either side, under any rule: both know what they mixed") {
+TEST_CASE(
+    "a connection may be cut at any chunk's boundary, on either side, under any rule: both know what they "
+    "mixed") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const Case& of : kCases) {
       for (std::size_t replies = 0; replies <= kCells; ++replies) {
         for (std::size_t offers = replies; offers <= std::min(replies + kWindow, kCells); ++offers) {
-          for (const End first : {End::dialler, End::listener}) breaks(kind, of, {replies, offers, 0, 0, first});
+          for (const End first : {End::dialler, End::listener})
+            breaks(kind, of, {replies, offers, 0, 0, first});
         }
       }
     }
   }
 }
 
-TEST_CASE("a connection may be cut in the middle of an offered chunk or of a reply: that chunk was never there") {
+TEST_CASE(
+    "a connection may be cut in the middle of an offered chunk or of a reply: that chunk was never there") {
   // In the frame's header, at its end, in the chunk's head, at its end, in the values, one byte short.
   const std::vector<std::size_t> places = {1, 23, 24, 40, 64, 65, 200, 1'000'000};
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
@@ -281,7 +290,9 @@ TEST_CASE("a connection may be cut in its handshake or in the offer: nothing is 
   }
 }
 
-TEST_CASE("an exchange whose old connection breaks before the first reply begins again, and one with a reply does not") {
+TEST_CASE(
+    "an exchange whose old connection breaks before the first reply begins again, and one with a reply does "
+    "not") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const Case& of : kCases) {
       if (!of.initiator) continue;
@@ -351,7 +362,8 @@ TEST_CASE("a first copy may be cut anywhere: what is in place stays, and another
           if (first == End::dialler) REQUIRE(world.until([&] { return joiner.states_lost.size() == 1; }));
           if (first == End::listener) REQUIRE(world.until([&] { return donor.exchanger->servers() == 0; }));
           cable.cut();
-          REQUIRE(world.until([&] { return joiner.states_lost.size() == 1 && donor.exchanger->servers() == 0; }));
+          REQUIRE(
+              world.until([&] { return joiner.states_lost.size() == 1 && donor.exchanger->servers() == 0; }));
           REQUIRE(joiner.states_poisoned == 0);
           REQUIRE(joiner.counters().chunks_refused == 0);
           auto expected = kA;
@@ -381,7 +393,11 @@ std::size_t open_descriptors() {
 class Breakage {
  public:
   explicit Breakage(Kind kind)
-      : world(kind), a(world, 1), b(world, 2), short_tempered(world, 3, tempered()), cable(world, b.address),
+      : world(kind),
+        a(world, 1),
+        b(world, 2),
+        short_tempered(world, 3, tempered()),
+        cable(world, b.address),
         stranger(world, 66) {
     a.attach(kA, kCell);
     b.attach(kB, kCell);
@@ -397,11 +413,16 @@ class Breakage {
     const std::size_t kind = random.below(5);
     ++tally[kind];
     switch (kind) {
-      case 0: return initiator_aborts();
-      case 1: return responder_closes();
-      case 2: return initiator_closes();
-      case 3: return initiator_stalls();
-      default: return link_is_cut();
+      case 0:
+        return initiator_aborts();
+      case 1:
+        return responder_closes();
+      case 2:
+        return initiator_closes();
+      case 3:
+        return initiator_stalls();
+      default:
+        return link_is_cut();
     }
   }
 
@@ -431,7 +452,9 @@ class Breakage {
     options.stall = std::chrono::milliseconds(1);
     return options;
   }
-  void begin(PeerId partner, const Address& address) { a.exchanger->begin(++a.last_exchange, partner, address); }
+  void begin(PeerId partner, const Address& address) {
+    a.exchanger->begin(++a.last_exchange, partner, address);
+  }
 
   void initiator_aborts() {
     begin(b.id, cable.address());
@@ -476,7 +499,8 @@ class Breakage {
   void link_is_cut() {
     const std::size_t ended = a.ended.size();
     const auto limit = [&] {
-      return Cable::Limit{random.below(kCells + 3), 1 + random.below(kCell * sizeof(float)), random.below(2) == 0};
+      return Cable::Limit{random.below(kCells + 3), 1 + random.below(kCell * sizeof(float)),
+                          random.below(2) == 0};
     };
     settle();
     a.arena->write(0, kA);
@@ -501,7 +525,8 @@ class Breakage {
 
 }  // namespace
 
-TEST_CASE("a thousand exchanges that are begun and broken leave no descriptor, no memory and no loan behind") {
+TEST_CASE(
+    "a thousand exchanges that are begun and broken leave no descriptor, no memory and no loan behind") {
   constexpr int kWarm = 500, kBreaks = 1000;
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     Breakage breakage(kind);

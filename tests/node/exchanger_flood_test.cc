@@ -1,5 +1,5 @@
-// Remotes that ask without end, say what nobody asked for, or repeat themselves: each harms its own exchange at
-// most, while another exchange of the same peer is under way and goes on.
+// Remotes that ask without end, say what nobody asked for, or repeat themselves: each harms its own exchange
+// at most, while another exchange of the same peer is under way and goes on.
 #include <cmath>
 #include <vector>
 
@@ -12,7 +12,8 @@ using namespace testing;
 using gossip::Outcome;
 using wire::ChunkKind;
 
-constexpr std::size_t kChunk = 100, kChunks = 11, kFloats = kChunk * (kChunks - 1) + 50;  // the last one is shorter
+constexpr std::size_t kChunk = 100, kChunks = 11,
+                      kFloats = kChunk * (kChunks - 1) + 50;  // the last one is shorter
 const std::vector<float> kA = random_floats(kFloats, 1), kB = random_floats(kFloats, 2);
 
 std::vector<float> chunk_of(const std::vector<float>& values, std::size_t chunk) {
@@ -120,7 +121,8 @@ TEST_CASE("while the core thinks about an offer no other of that connection is h
   REQUIRE(Scene::mixed_up_to(b.values(), kChunks));
 }
 
-TEST_CASE("chunks without an offer are dropped however many come, and the connection may still be used well") {
+TEST_CASE(
+    "chunks without an offer are dropped however many come, and the connection may still be used well") {
   Scene scene(GENERATE(Kind::tcp, Kind::memory));
   auto& [world, b, honest, evil, begun] = scene;
   evil.dial(b);
@@ -162,9 +164,7 @@ TEST_CASE("the same reply twice ends the exchange: the first is mixed, the secon
   Scene scene(GENERATE(Kind::tcp, Kind::memory));
   auto& [world, b, honest, evil, begun] = scene;
   begin_with_evil(scene, 9);
-  const auto reply = [&] {
-    return evil.say(head_of(ChunkKind::reply, 4, 9, 0.5F), chunk_of(kA, 4));
-  };
+  const auto reply = [&] { return evil.say(head_of(ChunkKind::reply, 4, 9, 0.5F), chunk_of(kA, 4)); };
   // Its partner takes the chunks that it was lent, weight 0: nobody mixes.
   for (std::size_t chunk = 0; chunk < 4; ++chunk) {
     REQUIRE(evil.say(head_of(ChunkKind::reply, chunk, 9, 0), chunk_of(kA, chunk)));
@@ -220,8 +220,10 @@ TEST_CASE("replies behind an exchange's last one cost their connection, and mix 
   scene.require_unharmed();
 }
 
-TEST_CASE("a partner that never reads holds one exchange until the core gives it up, and no more than a window") {
-  constexpr std::size_t kMany = 2'000'000, kLarge = 65'536;  // chunks of 256 KiB, more than a connection holds
+TEST_CASE(
+    "a partner that never reads holds one exchange until the core gives it up, and no more than a window") {
+  constexpr std::size_t kMany = 2'000'000,
+                        kLarge = 65'536;  // chunks of 256 KiB, more than a connection holds
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     World world(kind);
     ExchangerOptions options = steady();
