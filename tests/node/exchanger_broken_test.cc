@@ -225,8 +225,7 @@ void breaks(Kind kind, const Case& of, const Break& at) {
 }  // namespace
 
 TEST_CASE(
-    "a connection may be cut at any chunk's boundary, on either side, under any rule: both know what they "
-    "mixed") {
+    "a connection may be cut at any chunk, on either side, under any rule, and all that was mixed is known") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const Case& of : kCases) {
       for (std::size_t replies = 0; replies <= kCells; ++replies) {
@@ -239,8 +238,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "a connection may be cut in the middle of an offered chunk or of a reply: that chunk was never there") {
+TEST_CASE("a connection may be cut in the middle of a chunk or of a reply, and that one was never there") {
   // In the frame's header, at its end, in the chunk's head, at its end, in the values, one byte short.
   const std::vector<std::size_t> places = {1, 23, 24, 40, 64, 65, 200, 1'000'000};
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
@@ -259,7 +257,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a connection may be cut in its handshake or in the offer: nothing is mixed anywhere") {
+TEST_CASE("a connection may be cut in its handshake or in the offer, and nothing is mixed anywhere") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const std::size_t bytes : {1, 23, 24, 30, 1'000'000}) {
       enum class In { hello, welcome, offer };
@@ -290,9 +288,7 @@ TEST_CASE("a connection may be cut in its handshake or in the offer: nothing is 
   }
 }
 
-TEST_CASE(
-    "an exchange whose old connection breaks before the first reply begins again, and one with a reply does "
-    "not") {
+TEST_CASE("an exchange whose old connection breaks begins again on a new one, but not behind a first reply") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const Case& of : kCases) {
       if (!of.initiator) continue;
@@ -525,8 +521,7 @@ class Breakage {
 
 }  // namespace
 
-TEST_CASE(
-    "a thousand exchanges that are begun and broken leave no descriptor, no memory and no loan behind") {
+TEST_CASE("a thousand exchanges begun and broken leave no descriptor, no memory and no loan behind") {
   constexpr int kWarm = 500, kBreaks = 1000;
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     Breakage breakage(kind);

@@ -160,7 +160,7 @@ TEST_CASE("a state request in the middle of an exchange is served, and the excha
   scene.require_unharmed();
 }
 
-TEST_CASE("the same reply twice ends the exchange: the first is mixed, the second is not") {
+TEST_CASE("of the same reply twice the first is mixed, and the second ends the exchange") {
   Scene scene(GENERATE(Kind::tcp, Kind::memory));
   auto& [world, b, honest, evil, begun] = scene;
   begin_with_evil(scene, 9);
