@@ -35,7 +35,9 @@ struct ExchangerOptions {
   // link (flow.h).
   std::optional<std::size_t> chunk_cells;  // cells in a chunk
   std::optional<std::size_t> window;       // chunks sent and not yet answered
-  Duration stall = std::chrono::seconds(15);  // a busy connection without progress for so long is closed
+  // A connection is closed after so long without progress in answering, giving or fetching. An exchange of this
+  // peer's own has no such limit: a partner may hold its offer, and it is the core that gives up (abort()).
+  Duration stall = std::chrono::seconds(15);
   // A connection that this peer dialled is closed after so long without an exchange, one that it accepted
   // after twice that: then the dialler is gone without a word.
   Duration idle_limit = std::chrono::seconds(30);

@@ -168,7 +168,7 @@ void Initiator::take_up_again(Own& own) {
 
 // One try, on own->line: afterwards nothing is lent, and the writer is done.
 asio::awaitable<void> Initiator::attempt(OwnPtr own) {
-  own->line->link->expires_after(plane_.options.stall);
+  own->line->link->expires_never();  // the core knows how long this partner may be silent, and aborts
   transport::spawn(plane_.executor, write(own));
   co_await read(own);
   if (own->abandoned) co_return;
@@ -228,7 +228,6 @@ asio::awaitable<void> Initiator::read(OwnPtr own) {
     const auto frame = co_await line->read();
     if (own->over) co_return;
     if (!frame) co_return fail(*own, frame.error());
-    line->link->expires_after(plane_.options.stall);
     if (frame->kind == wire::FrameKind::control) co_return take_refusal(*own, *frame);
     if (!take_reply(*own, *frame)) co_return;
     own->progress.raise();

@@ -148,14 +148,15 @@ asio::awaitable<bool> Responder::take_offer(ServerPtr server, wire::ExchangeOffe
   }
   server->asked = offer.exchange;
   server->decision.reset();
+  server->link->expires_never();  // it is this peer that may take long
   plane_.events.on_offered(server->remote.id, offer.exchange, offer.round);
   while (!server->decision && !server->closed) {
     co_await server->decided.wait_until(std::chrono::steady_clock::now() + kWithdrawalCheck);
     if (server->closed || !server->link->is_open()) co_return false;
     if (!server->decision && server->link->hung_up()) co_return false;
-    server->link->expires_after(plane_.options.stall);  // it is us who take so long
   }
   if (server->closed) co_return false;
+  server->link->expires_after(plane_.options.stall);
   const gossip::AnswerOffer decision = *std::exchange(server->decision, std::nullopt);
   server->asked.reset();
   if (!decision.accept) {

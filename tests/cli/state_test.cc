@@ -1,11 +1,15 @@
 // What a peer remembers of its swarm in its --state folder, with peers that are really killed.
+#include <poll.h>
 #include <signal.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "tests/catch.h"
 #include "tests/cli/program.h"
@@ -48,13 +52,24 @@ std::set<std::string> remembered(const std::string& state) {
   return *addresses;
 }
 
-// Whether the file comes to name this address, within a time that is ample.
+// Whether the file comes to name this address, within a time that is ample: looks again whenever the folder changes.
+// REQUIRES: the folder is there.
 bool comes_to_remember(const std::string& state, const std::string& address) {
-  for (int turn = 0; turn < 2000; ++turn) {
-    if (look_at(state).value_or(std::set<std::string>()).contains(address)) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + std::chrono::seconds(20);
+  pollfd changes{inotify_init1(IN_CLOEXEC), POLLIN, 0};
+  REQUIRE(inotify_add_watch(changes.fd, state.c_str(), IN_MOVED_TO | IN_CLOSE_WRITE) >= 0);
+  const auto named = [&] { return look_at(state).value_or(std::set<std::string>()).contains(address); };
+  bool found = named();
+  while (!found) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    std::array<char, 4096> told;
+    if (left <= 0 || poll(&changes, 1, static_cast<int>(left)) <= 0) break;
+    if (read(changes.fd, told.data(), told.size()) <= 0) break;
+    found = named();
   }
-  return false;
+  close(changes.fd);
+  return found;
 }
 
 TEST_CASE("a peer that was killed finds its swarm again, time and again, and never by its own address") {

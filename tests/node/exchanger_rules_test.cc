@@ -1,9 +1,7 @@
 // Every rule and payload over real connections, terms and rounds, and a peer whose own values may not travel.
 #include <cmath>
-#include <filesystem>
 #include <limits>
 
-#include "node/status.h"
 #include "tests/models/allocations.h"
 #include "tests/node/flock.h"
 
@@ -42,12 +40,6 @@ double disagreement(const Bird& a, const Bird& b) {
 
 std::uint64_t refused(const Bird& bird, MixFault fault) {
   return bird.mixer->counters().refused[static_cast<std::size_t>(fault)];
-}
-
-std::size_t open_descriptors() {
-  std::size_t n = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++n;
-  return n;
 }
 
 }  // namespace
@@ -251,34 +243,6 @@ TEST_CASE("what a partner sends is refused by its reason, and the reasons are co
   REQUIRE(b.ended.back().outcome == Outcome::aborted);
   REQUIRE(refused(b, MixFault::weight) == 1);
   REQUIRE(b.values() == before);
-}
-
-TEST_CASE("a thousand exchanges that are begun and broken leave no descriptor, no loan and little memory behind") {
-  for (const Kind kind : {Kind::tcp, Kind::memory}) {
-    World world(kind);
-    Bird a(world, 1), b(world, 2);
-    fill(a, mix_of("pairwise", Payload::f32), 1);
-    fill(b, mix_of("pairwise", Payload::f32), 2);
-    REQUIRE(exchange(world, a, b) == Outcome::completed);
-    const std::size_t descriptors = open_descriptors();
-    Random random(4);
-    std::size_t resident = 0;
-    for (int i = 0; i < 1000; ++i) {
-      if (i == 200) resident = resident_bytes();
-      a.begin(b);
-      for (std::uint64_t turns = random.below(30); turns > 0; --turns) world.io.poll_one();
-      a.exchanger->abort(a.last_exchange);
-    }
-    REQUIRE(world.until([&] { return b.exchanger->servers() == a.exchanger->idle(); }));
-    REQUIRE(a.exchanger->under_way() == 0);
-    REQUIRE(exchange(world, a, b) == Outcome::completed);
-    REQUIRE(world.until([&] { return b.exchanger->servers() == a.exchanger->idle(); }));
-    REQUIRE(open_descriptors() <= descriptors + 2);
-    REQUIRE(a.exchanger->spare_bytes() + b.exchanger->spare_bytes() <= 2 * steady().rooms_bytes_max);
-    REQUIRE(resident_bytes() < resident + (std::size_t{8} << 20));
-    REQUIRE(disagreement(a, b) < 1e-5);
-    REQUIRE(b.answers_ended == b.accepted);
-  }
 }
 
 TEST_CASE("a chunk more in an exchange costs no allocation, but for the coroutines that had to wait") {

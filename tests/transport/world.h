@@ -68,7 +68,7 @@ struct World {
 
   std::unique_ptr<Transport> make_transport() {
     if (kind == Kind::memory) return std::make_unique<MemoryTransport>(executor(), network);
-    return std::make_unique<TcpTransport>(executor());
+    return std::make_unique<TcpTransport>(executor(), tcp);
   }
 
   template <class T>
@@ -81,6 +81,7 @@ struct World {
   }
 
   Kind kind;
+  TcpOptions tcp;  // of the transports that are made from now on
   MemoryNetwork network;
   asio::io_context io{1};
 };

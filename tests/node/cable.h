@@ -1,0 +1,169 @@
+// A cable between two peers, over either transport: it passes frames on in both directions as far as it is
+// told to, counts what comes, and is cut where a test wants it, in the middle of a frame too. Whoever dials
+// the cable's address reaches the peer behind it; `up` is the direction from that dialler.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tests/node/flock.h"
+#include "wire/codec.h"
+
+namespace starling::node::testing {
+
+// The bytes of a frame as they travelled.
+inline std::vector<std::byte> bytes_of(const transport::Frame& frame) {
+  if (frame.kind == wire::FrameKind::control)
+    return wire::encode_frame(wire::decode(frame.body).value()).value();
+  std::vector<std::byte> bytes(wire::kChunkPrefixBytes + frame.body.size());
+  wire::write_chunk_prefix(frame.chunk, frame.body, std::span(bytes).first<wire::kChunkPrefixBytes>());
+  std::copy(frame.body.begin(), frame.body.end(), bytes.begin() + wire::kChunkPrefixBytes);
+  return bytes;
+}
+
+class Cable {
+ public:
+  static constexpr std::size_t kAll = SIZE_MAX;
+  enum class End : std::uint8_t { dialler, listener };
+
+  // What passes in one direction of a connection, from its beginning, the handshake's frame included.
+  struct Limit {
+    std::size_t frames = kAll;
+    std::size_t bytes = 0;  // of the frame behind them, at most all but the last
+    bool reads_on = true;   // what comes behind that is taken and dropped; else it stays where it is
+  };
+  struct Limits {
+    Limit up, down;
+  };
+
+  Cable(World& world, const Address& to) : wiring_(std::make_shared<Wiring>()) {
+    wiring_->links = &world.transport();
+    wiring_->to = to;
+    auto listening =
+        wiring_->links->listen(transport::testing::anywhere(), [wiring = wiring_](LinkPtr dialler) {
+          const auto executor = dialler->executor();
+          transport::spawn(executor, connect(wiring, std::move(dialler)));
+        });
+    REQUIRE(listening.ok());
+    listener_ = std::move(*listening);
+  }
+  ~Cable() {
+    listener_->close();
+    cut();
+  }
+  Cable(const Cable&) = delete;
+  Cable& operator=(const Cable&) = delete;
+
+  const Address& address() const { return listener_->address(); }
+
+  // Of the next connection, or from now on of the one that there is. Those behind it are whole.
+  void limit_next(const Limits& limits) { wiring_->next = limits; }
+  void limit(const Limits& limits) { wire().limits = limits; }
+
+  // Of the latest connection: frames that came in, and that went on whole.
+  std::size_t came_up() const { return wire().up.came; }
+  std::size_t came_down() const { return wire().down.came; }
+  std::size_t passed_up() const { return wire().up.passed; }
+  std::size_t passed_down() const { return wire().down.passed; }
+  // The piece of a frame that a limit lets through is on its way.
+  bool broken_up() const { return wire().up.broken; }
+  bool broken_down() const { return wire().down.broken; }
+  std::size_t connections() const { return wiring_->connections; }
+
+  // One end of the latest connection hears that it is over, the other does not yet; or both do.
+  void cut(End end) {
+    if (!wiring_->wire) return;
+    wiring_->wire->cut = true;
+    const LinkPtr& link = end == End::dialler ? wiring_->wire->dialler : wiring_->wire->listener;
+    if (link) link->close();
+  }
+  void cut() {
+    cut(End::dialler);
+    cut(End::listener);
+  }
+  // Both ends of the connection before the latest.
+  void cut_before() {
+    if (!wiring_->before) return;
+    wiring_->before->cut = true;
+    wiring_->before->dialler->close();
+    if (wiring_->before->listener) wiring_->before->listener->close();
+  }
+
+ private:
+  struct Way {
+    std::size_t came = 0, passed = 0;
+    bool broken = false;
+  };
+  struct Wire {
+    LinkPtr dialler, listener;
+    Limits limits;
+    Way up, down;
+    bool cut = false;
+  };
+  using WirePtr = std::shared_ptr<Wire>;
+  struct Wiring {
+    transport::Transport* links = nullptr;
+    Address to;
+    Limits next;
+    WirePtr wire, before;  // the latest two
+    std::size_t connections = 0;
+  };
+
+  Wire& wire() const {
+    static Wire none;
+    return wiring_->wire ? *wiring_->wire : none;
+  }
+
+  static asio::awaitable<void> connect(std::shared_ptr<Wiring> wiring, LinkPtr dialler) {
+    const auto executor = dialler->executor();
+    wiring->before = wiring->wire;
+    const auto wire = wiring->wire = std::make_shared<Wire>();
+    wire->dialler = std::move(dialler);
+    wire->limits = std::exchange(wiring->next, Limits{});
+    ++wiring->connections;
+    auto dialled = co_await wiring->links->dial(wiring->to, transport::testing::kLong);
+    if (!dialled || wire->cut) {
+      if (dialled) (*dialled)->close();
+      wire->dialler->close();
+      co_return;
+    }
+    wire->listener = *dialled;
+    transport::spawn(executor, carry(wire, wire->dialler, wire->listener, &Wire::up, &Limits::up));
+    transport::spawn(executor, carry(wire, wire->listener, wire->dialler, &Wire::down, &Limits::down));
+  }
+
+  static asio::awaitable<void> carry(WirePtr wire, LinkPtr from, LinkPtr to, Way Wire::*direction,
+                                     Limit Limits::*limit_of) {
+    Way& way = (*wire).*direction;
+    for (;;) {
+      auto frame = co_await from->read();
+      if (!frame) break;
+      ++way.came;
+      const Limit& limit = wire->limits.*limit_of;
+      if (way.passed >= limit.frames) {
+        if (!way.broken && limit.bytes > 0) {
+          auto bytes = bytes_of(*frame);
+          bytes.resize(std::min(limit.bytes, bytes.size() - 1));
+          way.broken = true;
+          if (!(co_await to->write(bytes)).ok()) break;
+        }
+        if (!limit.reads_on) co_return;
+        continue;
+      }
+      const auto bytes = bytes_of(*frame);
+      if (!(co_await to->write(bytes)).ok()) break;
+      ++way.passed;
+    }
+    if (!wire->cut) to->close();
+  }
+
+  std::shared_ptr<Wiring> wiring_;
+  std::unique_ptr<transport::Listener> listener_;
+};
+
+}  // namespace starling::node::testing
