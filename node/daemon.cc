@@ -118,6 +118,7 @@ class Daemon {
   std::optional<PeerOutcome> listen();
   std::optional<PeerOutcome> serve_http();
   void connect_launcher();
+  void shape_link(const std::string& command);
   void make_exchanger();
   void watch_signals();
   void begin_run();
@@ -249,7 +250,8 @@ std::optional<PeerOutcome> Daemon::open_cache() {
 }
 
 std::optional<PeerOutcome> Daemon::listen() {
-  transport_.shape_links({options_.experiment.latency.value_or(Duration{0}), options_.experiment.bandwidth.value_or(0)});
+  transport_.shape_links(
+      {options_.experiment.latency.value_or(Duration{0}), options_.experiment.bandwidth.value_or(0), 0});
   self_.swarm = options_.swarm;
   self_.id = PeerId{entropy()};
 
@@ -330,6 +332,7 @@ void Daemon::connect_launcher() {
       [this](const std::string& command) {
         if (command == training::kEndCommand) drive(gossip::EndRequested{});
         if (command == training::kLeaveCommand) leave();
+        if (training::is_link_order(command)) shape_link(command);
       },
       [this] {
         launcher_gone_ = true;
@@ -339,6 +342,12 @@ void Daemon::connect_launcher() {
   report.kind = training::PeerReport::Kind::listening;
   report.address = to_string(self_.address);
   launcher_->report(report);
+}
+
+void Daemon::shape_link(const std::string& command) {
+  const auto order = training::parse_link_order(command);
+  if (!order) return spdlog::warn("{}", order.error().message);
+  transport_.shape_links_to(order->to, {order->latency, order->bandwidth, order->drop});
 }
 
 void Daemon::make_exchanger() {
