@@ -378,8 +378,7 @@ void Daemon::make_exchanger() {
   };
   ExchangerOptions limits;
   const auto& mine = options_.experiment;
-  const std::size_t cell_bytes = sizeof(float) * training::kDefaultCellFloats;
-  if (mine.chunk > 0) limits.chunk_cells = (mine.chunk + cell_bytes - 1) / cell_bytes;
+  if (const auto cells = training::chunk_cells(mine)) limits.chunk_cells = *cells;
   if (mine.window > 0) limits.window = mine.window;
   exchanger_ = std::make_unique<Exchanger>(io_.get_executor(), *links_, std::move(exchanges), limits);
 }
@@ -429,6 +428,12 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
     peer.manifest = cached_manifest_;
     peer.begin_after = from_seconds(to_seconds(options_.begin_after) * Random(entropy()).uniform(1, 1.5));
     spdlog::info("looking for the swarm that {} remembers: {} addresses", options_.state, remembered_.size());
+    const std::string unheard = unheard_settings(options_.given, options_.experiment, cached_manifest_);
+    if (!unheard.empty())
+      spdlog::warn(
+          "the run that {} remembers goes on as it was begun; not heard: {}; another run needs another "
+          "folder",
+          options_.state, unheard);
   }
   spdlog::info("{} listens at {}, swarm '{}'", self_.name, to_string(self_.address), self_.swarm);
   peer_.emplace(std::move(peer));
@@ -714,6 +719,7 @@ HttpAnswer Daemon::set_topology(const std::string& body) {
     trained += record.is_live() && record.member.phase >= wire::Phase::training;
   if (const Status exists = topology->exists(trained); !exists)
     return http_refusal(400, "among the swarm's " + std::to_string(trained) + " peers now: " + exists.error().message);
+  if (const auto why = peer_->obstacle_to_setting(*topology)) return http_refusal(409, *why);
   drive(gossip::RewireRequested{*name});
   return {200, topology_request_json(*name)};
 }
