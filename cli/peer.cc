@@ -145,6 +145,7 @@ int run(const Arguments& arguments) {
   const auto is_given = [&](const char* key) {
     return std::find(given.begin(), given.end(), key) != given.end();
   };
+  options.given = given;
   if (is_given("model.name")) options.expected_model = options.experiment.model;
   if (is_given("data.source")) options.data = options.experiment.data;
   if (const auto out = arguments.get("--out")) {

@@ -228,6 +228,14 @@ void Peer::take_over(const wire::Rewire& rewire, std::vector<Action>& out) {
   follow_topology(out);
 }
 
+std::optional<std::string> Peer::obstacle_to_setting(const topologies::Topology& topology) const {
+  if (rewire_.revision.number >= wire::kRevisionMax) {
+    return "the swarm's topology is at revision " + std::to_string(wire::kRevisionMax) +
+           ", the greatest there is, and cannot be set any more";
+  }
+  return obstacle_to(topology);
+}
+
 // Why the run's rule cannot follow it, in a sentence.
 std::optional<std::string> Peer::obstacle_to(const topologies::Topology& topology) const {
   if (!rule().undirected || !topology.among(4).directed()) return std::nullopt;

@@ -96,6 +96,9 @@ class Peer {
             rounds_.current(), patience_, diverged_, over_};
   }
 
+  // Why a RewireRequested with this topology would come to nothing, in a sentence.
+  std::optional<std::string> obstacle_to_setting(const topologies::Topology& topology) const;
+
   static constexpr std::uint64_t kRoundsApart = 4;  // of two peers that may exchange, where outer steps are counted
 
  private:

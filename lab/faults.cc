@@ -327,6 +327,14 @@ std::optional<PoisonKind> poison_named(std::string_view name) {
   return std::nullopt;
 }
 
+LinkShape worse(const LinkShape& a, const LinkShape& b) {
+  LinkShape both = a;
+  if (b.latency) both.latency = std::max(a.latency.value_or(*b.latency), *b.latency);
+  if (b.bandwidth) both.bandwidth = std::min(a.bandwidth.value_or(*b.bandwidth), *b.bandwidth);
+  both.drop = std::min(a.drop + b.drop - a.drop * b.drop, std::nextafter(1.0, 0.0));
+  return both;
+}
+
 Instant beginning(const Incident& incident) {
   return std::visit(Beginning{}, incident);
 }

@@ -91,7 +91,10 @@ struct LinkShape {
   std::optional<Duration> latency{};
   std::optional<double> bandwidth{};  // bits per second, of each way
   double drop = 0;                    // chance of a packet to get lost, each time it is sent
+  friend bool operator==(const LinkShape&, const LinkShape&) = default;
 };
+// A link that is like both: the longer latency, the smaller bandwidth, and lost is what either loses.
+LinkShape worse(const LinkShape& a, const LinkShape& b);
 struct PoorLinks {  // all links of a machine, both ways
   std::uint32_t machine;
   Instant from, to;

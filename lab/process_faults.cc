@@ -9,11 +9,11 @@ using training::Fault;
 
 Status check_for_processes(const Experiment& experiment) {
   for (const Fault& fault : experiment.faults) {
-    if (fault.kind != Fault::Kind::poison && fault.kind != Fault::Kind::link) continue;
-    const std::string kind = name(fault.kind);
-    return Error{"the fault " + kind + " of peer " + std::to_string(fault.peer) +
-                 (fault.kind == Fault::Kind::poison ? ": lying peers exist" : ": links of a single peer exist") +
-                 " in 'starling simulate' alone; leave the fault out to run the experiment on processes"};
+    if (fault.kind != Fault::Kind::poison) continue;
+    return Error{
+        "the fault poison of peer " + std::to_string(fault.peer) +
+        ": lying peers exist in 'starling simulate' alone; leave the fault out to run the experiment on "
+        "processes"};
   }
   return Done{};
 }
@@ -24,8 +24,11 @@ std::vector<ProcessFault> process_faults(const Experiment& experiment) {
   for (const Fault& fault : experiment.faults) {
     switch (fault.kind) {
       case Fault::Kind::slow:
-      case Fault::Kind::poison:  // check_for_processes() refuses these
+      case Fault::Kind::poison:  // check_for_processes() refuses it
+        break;
       case Fault::Kind::link:
+        faults.push_back({fault.from, fault.peer, Act::links});
+        if (fault.to) faults.push_back({*fault.to, fault.peer, Act::links});
         break;
       case Fault::Kind::pause:
         faults.push_back({fault.from, fault.peer, Act::pause});
@@ -45,6 +48,18 @@ std::vector<ProcessFault> process_faults(const Experiment& experiment) {
   std::stable_sort(faults.begin(), faults.end(),
                    [](const ProcessFault& a, const ProcessFault& b) { return a.at < b.at; });
   return faults;
+}
+
+LinkShape link_at(const Experiment& experiment, std::uint32_t from, std::uint32_t to, Duration at) {
+  LinkShape all;
+  for (const Fault& fault : experiment.faults) {
+    const bool concerns = fault.kind == Fault::Kind::link && (fault.peer == from || fault.peer == to);
+    if (!concerns || at < fault.from || (fault.to && at >= *fault.to)) continue;
+    all = worse(all, {fault.link.latency, fault.link.bandwidth, fault.link.drop});
+  }
+  if (!all.latency) all.latency = experiment.latency;
+  if (!all.bandwidth) all.bandwidth = experiment.bandwidth;
+  return all;
 }
 
 bool joins_late(const Experiment& experiment, std::uint32_t peer) {

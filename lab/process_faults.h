@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "lab/faults.h"
 #include "training/experiment.h"
 
 namespace starling::lab {
@@ -18,6 +19,7 @@ struct ProcessFault {
     resume,  // SIGCONT
     crash,   // SIGKILL
     leave,   // SIGTERM
+    links,   // its links have become others: link_at()
   };
   Duration at{0};  // from the run's start
   std::uint32_t peer = 0;
@@ -25,11 +27,15 @@ struct ProcessFault {
   friend bool operator==(const ProcessFault&, const ProcessFault&) = default;
 };
 
-// Refuses the faults that only a virtual peer can have, poison and link, in a sentence.
+// Refuses the fault that only a virtual peer can have, poison, in a sentence.
 Status check_for_processes(const training::Experiment& experiment);
 
 // REQUIRES: check_for_processes() is content.
 std::vector<ProcessFault> process_faults(const training::Experiment& experiment);
+
+// What `from`'s way to `to` is like at a time of the run: `[network]` where no fault of the two says
+// otherwise, and the worse of several faults, as in lab/virtual_network.h.
+LinkShape link_at(const training::Experiment& experiment, std::uint32_t from, std::uint32_t to, Duration at);
 
 // Whether the peer is not there from the start.
 bool joins_late(const training::Experiment& experiment, std::uint32_t peer);

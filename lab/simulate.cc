@@ -220,8 +220,8 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   auto mix = training::mix_options(experiment);
   if (!mix) return mix.error();
   world_options.mix = *mix;
-  if (experiment.chunk > 0)
-    world_options.chunk_cells = std::max<std::size_t>(1, experiment.chunk / sizeof(float) / mix->cell_floats);
+  if (const auto cells = training::chunk_cells(experiment, mix->cell_floats))
+    world_options.chunk_cells = *cells;
   if (experiment.window > 0) world_options.window = experiment.window;
 
   unsigned threads = options.threads;

@@ -66,6 +66,7 @@ struct Member {
   std::optional<ChildProcess::Exit> exit;
   PeerReport report;                       // the latest
   std::string address;                     // where it listens, once it does
+  std::map<std::uint32_t, LinkShape> links;  // what it was told of those to others
   std::string final_state;                 // finished, left or crashed, once its process has ended
   std::string path, path_before_settling;  // of what it left
   std::optional<SteadyTime> first_step, training_end;
@@ -102,6 +103,7 @@ class Swarm {
   void reap(Member& member);
   void inflict_due_faults();
   void inflict(const ProcessFault& fault);
+  void tell_links();
   void end_all();
   bool only_paused_left() const;
   void stop_if_over();
@@ -237,6 +239,7 @@ void Swarm::take_report(Member& member, PeerReport report) {
   if (report.kind == PeerReport::Kind::listening) {
     member.address = report.address;
     if (!begun_) begun_ = heard;
+    tell_links();
     return;
   }
   if (report.kind == PeerReport::Kind::snapshot) {
@@ -354,6 +357,7 @@ void Swarm::inflict(const ProcessFault& fault) {
     if (Status started = start(member); !started) say(spdlog::level::warn, started.error().message);
     return;
   }
+  if (fault.act == Act::links) return tell_links();
   if (!member.running()) return;
   switch (fault.act) {
     case Act::pause:
@@ -373,7 +377,31 @@ void Swarm::inflict(const ProcessFault& fault) {
       member.paused = false;
       break;
     case Act::start:
+    case Act::links:
       break;
+  }
+}
+
+// Both ends of every link that has become another since they were told what it is like.
+void Swarm::tell_links() {
+  const bool some = std::any_of(experiment_.faults.begin(), experiment_.faults.end(),
+                                [](const auto& fault) { return fault.kind == training::Fault::Kind::link; });
+  if (!some || !run_start_) return;
+  const auto at = std::chrono::duration_cast<Duration>(now() - *run_start_);
+  const LinkShape usual{experiment_.latency, experiment_.bandwidth};
+  for (Member& from : members_) {
+    if (!from.running()) continue;
+    for (const Member& to : members_) {
+      if (to.number == from.number || to.address.empty()) continue;
+      const LinkShape shape = link_at(experiment_, from.number, to.number, at);
+      LinkShape& told = from.links.try_emplace(to.number, usual).first->second;
+      if (shape == told) continue;
+      const Result<Address> address = Address::parse(to.address);
+      if (!address) continue;  // it said nonsense
+      told = shape;
+      from.child->tell(training::format_link_order(
+          {*address, shape.latency.value_or(Duration{0}), shape.bandwidth.value_or(0), shape.drop}));
+    }
   }
 }
 

@@ -4,12 +4,11 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/loss.h"
 
 namespace starling::lab {
 
 namespace {
-
-constexpr Duration kLeastTimeout = std::chrono::milliseconds(200);  // of TCP, before it sends again
 
 std::uint64_t key_of(std::uint32_t a, std::uint32_t b) {
   return std::uint64_t{a} << 32 | b;
@@ -125,7 +124,7 @@ void VirtualNetwork::transmit(Connection& c, std::uint32_t from, PacketPtr packe
   if (clear > now) return stall(c, from, std::move(packet), clear);
   const Conditions found = conditions(from, to);
   const Instant departure = sent_by(from, to, packet->bytes, found.bandwidth);
-  const Duration resent = resent_after(found);
+  const Duration resent = resent_after(found.drop, found.latency, options_.write_limit, random_);
   if (departure - now + resent > options_.write_limit) return stall(c, from, std::move(packet), kNever);
 
   Duration time = resent + travel(found.latency);
@@ -192,28 +191,12 @@ void VirtualNetwork::arrive(Connection& c, std::uint32_t epoch, std::uint32_t fr
 }
 
 VirtualNetwork::Conditions VirtualNetwork::conditions(std::uint32_t from, std::uint32_t to) const {
-  std::optional<Duration> latency;
-  std::optional<double> bandwidth;
-  double kept = 1;
+  LinkShape all;
   for (const Shape& it : shapes_) {
-    if ((it.machine != from && it.machine != to) || !it.interval.covers(queue_.now())) continue;
-    if (it.shape.latency) latency = std::max(latency.value_or(Duration{0}), *it.shape.latency);
-    if (it.shape.bandwidth) bandwidth = std::min(bandwidth.value_or(*it.shape.bandwidth), *it.shape.bandwidth);
-    kept *= 1 - it.shape.drop;
+    if ((it.machine == from || it.machine == to) && it.interval.covers(queue_.now()))
+      all = worse(all, it.shape);
   }
-  return {latency.value_or(options_.latency), bandwidth.value_or(options_.bandwidth), 1 - kept};
-}
-
-// How much later than its first sending a packet is sent so that it gets through.
-Duration VirtualNetwork::resent_after(const Conditions& found) {
-  Duration late{0};
-  if (found.drop <= 0) return late;
-  Duration timeout = std::max<Duration>(kLeastTimeout, 4 * found.latency);
-  while (late <= options_.write_limit && random_.chance(found.drop)) {
-    late += timeout;
-    timeout *= 2;
-  }
-  return late;
+  return {all.latency.value_or(options_.latency), all.bandwidth.value_or(options_.bandwidth), all.drop};
 }
 
 Duration VirtualNetwork::travel(Duration latency) {

@@ -105,9 +105,8 @@ class VirtualNetwork {
   void cut(std::uint32_t from, std::uint32_t to, Interval interval);
   // The bandwidth between two machines, both ways, is divided by `factor` meanwhile.
   void clog(std::uint32_t a, std::uint32_t b, Interval interval, double factor);
-  // All ways from and to a machine are like this meanwhile, for what is sent then; the worse of several shapes
-  // counts. A packet that gets lost arrives later, and whatever follows it waits for it: the first time it is
-  // sent again after 200 ms, the least timeout of TCP, or two round trips, then after twice as long, and so on.
+  // All ways from and to a machine are like this meanwhile, for what is sent then; the worse of several
+  // shapes counts. A packet that gets lost arrives later (base/loss.h), and whatever follows it waits for it.
   void shape(std::uint32_t machine, Interval interval, const LinkShape& shape);
   // All connections between two machines break; both ends learn it.
   void reset(std::uint32_t a, std::uint32_t b);
@@ -159,7 +158,6 @@ class VirtualNetwork {
   Conditions conditions(std::uint32_t from, std::uint32_t to) const;
   Instant sent_by(std::uint32_t from, std::uint32_t to, std::size_t bytes, double bandwidth) const;
   Duration travel(Duration latency);
-  Duration resent_after(const Conditions& found);
   void note_length(const Way& way);
 
   NetworkOptions options_;

@@ -118,6 +118,7 @@ class Daemon {
   std::optional<PeerOutcome> listen();
   std::optional<PeerOutcome> serve_http();
   void connect_launcher();
+  void shape_link(const std::string& command);
   void make_exchanger();
   void watch_signals();
   void begin_run();
@@ -249,7 +250,8 @@ std::optional<PeerOutcome> Daemon::open_cache() {
 }
 
 std::optional<PeerOutcome> Daemon::listen() {
-  transport_.shape_links({options_.experiment.latency.value_or(Duration{0}), options_.experiment.bandwidth.value_or(0)});
+  transport_.shape_links(
+      {options_.experiment.latency.value_or(Duration{0}), options_.experiment.bandwidth.value_or(0), 0});
   self_.swarm = options_.swarm;
   self_.id = PeerId{entropy()};
 
@@ -330,6 +332,7 @@ void Daemon::connect_launcher() {
       [this](const std::string& command) {
         if (command == training::kEndCommand) drive(gossip::EndRequested{});
         if (command == training::kLeaveCommand) leave();
+        if (training::is_link_order(command)) shape_link(command);
       },
       [this] {
         launcher_gone_ = true;
@@ -339,6 +342,12 @@ void Daemon::connect_launcher() {
   report.kind = training::PeerReport::Kind::listening;
   report.address = to_string(self_.address);
   launcher_->report(report);
+}
+
+void Daemon::shape_link(const std::string& command) {
+  const auto order = training::parse_link_order(command);
+  if (!order) return spdlog::warn("{}", order.error().message);
+  transport_.shape_links_to(order->to, {order->latency, order->bandwidth, order->drop});
 }
 
 void Daemon::make_exchanger() {
@@ -369,8 +378,7 @@ void Daemon::make_exchanger() {
   };
   ExchangerOptions limits;
   const auto& mine = options_.experiment;
-  const std::size_t cell_bytes = sizeof(float) * training::kDefaultCellFloats;
-  if (mine.chunk > 0) limits.chunk_cells = (mine.chunk + cell_bytes - 1) / cell_bytes;
+  if (const auto cells = training::chunk_cells(mine)) limits.chunk_cells = *cells;
   if (mine.window > 0) limits.window = mine.window;
   exchanger_ = std::make_unique<Exchanger>(io_.get_executor(), *links_, std::move(exchanges), limits);
 }
@@ -420,6 +428,12 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
     peer.manifest = cached_manifest_;
     peer.begin_after = from_seconds(to_seconds(options_.begin_after) * Random(entropy()).uniform(1, 1.5));
     spdlog::info("looking for the swarm that {} remembers: {} addresses", options_.state, remembered_.size());
+    const std::string unheard = unheard_settings(options_.given, options_.experiment, cached_manifest_);
+    if (!unheard.empty())
+      spdlog::warn(
+          "the run that {} remembers goes on as it was begun; not heard: {}; another run needs another "
+          "folder",
+          options_.state, unheard);
   }
   spdlog::info("{} listens at {}, swarm '{}'", self_.name, to_string(self_.address), self_.swarm);
   peer_.emplace(std::move(peer));
@@ -705,6 +719,7 @@ HttpAnswer Daemon::set_topology(const std::string& body) {
     trained += record.is_live() && record.member.phase >= wire::Phase::training;
   if (const Status exists = topology->exists(trained); !exists)
     return http_refusal(400, "among the swarm's " + std::to_string(trained) + " peers now: " + exists.error().message);
+  if (const auto why = peer_->obstacle_to_setting(*topology)) return http_refusal(409, *why);
   drive(gossip::RewireRequested{*name});
   return {200, topology_request_json(*name)};
 }

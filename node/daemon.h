@@ -24,6 +24,8 @@ struct PeerOptions {
   // What a beginner decides for the whole run. A joiner takes the shared settings from the swarm and only its
   // own (workers, pace, precision's device side, ...) from here.
   training::Experiment experiment;
+  std::vector<std::string>
+      given;  // keys of settings that were given as flags, so that whoever gave them hears of it
   std::optional<std::string> expected_model;  // a joiner's --model: another one is refused with exit code 2
   std::optional<std::string> data;            // a joiner's --data: where its copy lies
   std::string data_root;                      // $STARLING_DATA

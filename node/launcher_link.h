@@ -1,4 +1,4 @@
-// The line to the launcher that started this peer: reports go out, "end" and "leave" come in, and its end of
+// The line to the launcher that started this peer: reports go out, commands come in, and its end of
 // file means that the launcher is gone. Nothing here ever blocks the daemon: if the launcher does not read,
 // reports are dropped.
 #pragma once

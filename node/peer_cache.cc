@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -131,6 +132,26 @@ Result<CachedSwarm> parse_cached_swarm(std::string_view text) {
   }
   if (Status sound = check(cached); !sound) return sound.error();
   return cached;
+}
+
+std::string unheard_settings(const std::vector<std::string>& given, const training::Experiment& mine,
+                             const wire::Manifest& remembered) {
+  training::Experiment run = mine;
+  std::vector<std::pair<std::string, std::string>> shared;
+  for (const auto& [key, value] : remembered.settings) shared.emplace_back(key, value);
+  if (!training::apply_shared(run, shared)) return {};  // whoever joins will hear why
+  run.seed = remembered.seed;
+  std::string list;
+  for (const training::Setting& setting : training::settings()) {
+    // Another model is refused; where the data lies is each peer's own.
+    if (!setting.shared || setting.key == "model.name" || setting.key == "data.source") continue;
+    if (std::find(given.begin(), given.end(), setting.key) == given.end()) continue;
+    const auto wanted = setting.get(mine), there = setting.get(run);
+    if (wanted == there) continue;
+    list += (list.empty() ? "" : ", ") + setting.key + " = " + wanted.value_or("nothing") + " (it is " +
+            there.value_or("not set") + ")";
+  }
+  return list;
 }
 
 Result<std::unique_ptr<PeerCache>> PeerCache::open(const std::string& folder) {

@@ -15,6 +15,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "gossip/membership.h"
+#include "training/experiment.h"
 #include "wire/messages.h"
 
 namespace starling::node {
@@ -43,6 +44,11 @@ std::vector<CachedPeer> peers_to_cache(const gossip::Membership& membership,
 std::string to_json(const CachedSwarm& cached);
 // Refuses whatever a peer would not have written, with a sentence.
 Result<CachedSwarm> parse_cached_swarm(std::string_view text);
+
+// Which of the `given` settings of the run `mine` has otherwise than the remembered one, that goes on all the
+// same: "gossip.rule = choco (it is pairwise), ..."; empty: none.
+std::string unheard_settings(const std::vector<std::string>& given, const training::Experiment& mine,
+                             const wire::Manifest& remembered);
 
 class PeerCache {
  public:

@@ -4,11 +4,12 @@
 #include <array>
 #include <limits>
 
+#include "base/text.h"
 #include "training/json.h"
+#include "training/quantities.h"
 
 namespace starling::training {
 namespace {
-
 
 constexpr std::array<std::string_view, 4> kKinds = {"listening", "status", "snapshot", "finished"};
 
@@ -149,6 +150,64 @@ Result<PeerReport> parse_report(std::string_view line) {
     if (!counts.error().empty()) return Error{counts.error()};
   }
   return report;
+}
+
+namespace {
+
+constexpr std::string_view kLinkWord = "link ";
+
+// The text up to the next blank, which goes too.
+std::string_view next_word(std::string_view& text) {
+  const std::string_view word = text.substr(0, text.find(' '));
+  text.remove_prefix(std::min(text.size(), word.size() + 1));
+  return word;
+}
+
+}  // namespace
+
+std::string format_link_order(const LinkOrder& order) {
+  std::string text = std::string(kLinkWord) + to_string(order.to);
+  if (order.latency > Duration{0}) text += " latency=" + format_duration(order.latency);
+  if (order.bandwidth > 0) text += " bandwidth=" + format_rate(order.bandwidth);
+  if (order.drop > 0) text += " drop=" + format_number(order.drop);
+  return text;
+}
+
+bool is_link_order(std::string_view command) {
+  return command.starts_with(kLinkWord);
+}
+
+Result<LinkOrder> parse_link_order(std::string_view command) {
+  const auto refuse = [](const std::string& why) { return Error{"a command for a link: " + why}; };
+  if (!is_link_order(command)) return refuse("it does not begin with 'link '");
+  command.remove_prefix(kLinkWord.size());
+  const auto to = Address::parse(next_word(command));
+  if (!to) return refuse(to.error().message);
+  LinkOrder order;
+  order.to = *to;
+  while (!command.empty()) {
+    const std::string_view word = next_word(command);
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const std::string_view key = word.substr(0, equals);
+    const std::string_view value = word.substr(std::min(equals + 1, word.size()));
+    const auto take = [](const auto& parsed, auto& target) -> Status {
+      if (!parsed) return parsed.error();
+      target = *parsed;
+      return Done{};
+    };
+    Status taken = Done{};
+    if (key == "latency") {
+      taken = take(parse_time(value), order.latency);
+    } else if (key == "bandwidth") {
+      taken = take(parse_rate(value), order.bandwidth);
+    } else if (key == "drop") {
+      taken = take(parse_real(value, {0, 1, false, true}), order.drop);
+    } else {
+      taken = Error{"'" + std::string(word.substr(0, 80)) + "' is none of latency=, bandwidth= and drop="};
+    }
+    if (!taken) return refuse(taken.error().message);
+  }
+  return order;
 }
 
 }  // namespace starling::training

@@ -1,6 +1,6 @@
 // What a peer and the launcher that started it tell each other over a socket pair: one JSON object a line.
 // A peer says who it is once it listens, how it fares four times a second, and what it leaves behind.
-// The launcher says "end" (stop training, settle, write, exit) or "leave".
+// The launcher says "end" (stop training, settle, write, exit), "leave", or what a link is like from now on.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/ids.h"
 #include "base/result.h"
+#include "base/time.h"
 #include "training/record.h"
 
 namespace starling::training {
@@ -36,5 +38,18 @@ Result<PeerReport> parse_report(std::string_view line);
 
 inline constexpr std::string_view kEndCommand = "end";
 inline constexpr std::string_view kLeaveCommand = "leave";
+
+// What the peer sends to whoever listens there travels like this from now on.
+struct LinkOrder {
+  Address to;
+  Duration latency{0};   // one way
+  double bandwidth = 0;  // bits per second; 0: as fast as it goes
+  double drop = 0;       // in [0, 1): chance of a frame to get lost, each time it is sent
+  friend bool operator==(const LinkOrder&, const LinkOrder&) = default;
+};
+// "link 127.0.0.1:7101 latency=20ms bandwidth=10Mbit/s drop=0.01"; words that would say nothing are left out.
+std::string format_link_order(const LinkOrder& order);
+bool is_link_order(std::string_view command);
+Result<LinkOrder> parse_link_order(std::string_view command);  // the inverse, exact
 
 }  // namespace starling::training

@@ -127,7 +127,7 @@ asio::awaitable<LinkStatus> Link::write(Bytes head, Bytes body) {
   if (failure_) co_return *failure_;
   // Whoever has taken the slow way once stays on it, or bytes would overtake others.
   if (delay_ || !shape_->plain()) {
-    const LinkStatus taken = co_await write_shaped(head, body);
+    const LinkStatus taken = co_await write_shaped(*shape_, head, body);
     if (!taken.ok()) co_return taken;
   } else {
     const LinkStatus written = co_await transmit(head, body);
@@ -138,14 +138,19 @@ asio::awaitable<LinkStatus> Link::write(Bytes head, Bytes body) {
   co_return Done{};
 }
 
-asio::awaitable<LinkStatus> Link::write_shaped(Bytes head, Bytes body) {
+asio::awaitable<LinkStatus> Link::write_shaped(LinkShape shape, Bytes head, Bytes body) {
   if (!delay_) {
     delay_ = std::make_shared<DelayLine>(executor_);
     spawn(executor_, carry(weak_from_this(), delay_));
   }
   const auto line = delay_;
+  const std::optional<Duration> late = line->draw_lateness(shape);
+  if (!late) {
+    co_await line->stand_still(line, DelayLine::kLossLimit);
+    co_return fail(LinkErrorKind::timed_out, "what was sent was lost again and again");
+  }
   for (const Bytes part : {head, body}) {
-    const bool taken = co_await line->put(line, *shape_, part);
+    const bool taken = co_await line->put(line, shape, part, *late);
     if (failure_) co_return *failure_;
     if (!taken) co_return LinkError{{"this end closed the connection"}, LinkErrorKind::closed};
   }

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
@@ -106,6 +107,9 @@ class Link : public std::enable_shared_from_this<Link> {
   // Refuses as `oversize` larger bodies than this from now on (the protocol's own limits stay).
   void limit_body(std::size_t bytes) { body_bytes_max_ = bytes; }
 
+  // What is written from now on travels so, in order behind what was written before.
+  void travel_as(std::shared_ptr<const LinkShape> shape) { shape_ = std::move(shape); }
+
   bool is_open() const { return !failure_ && !read_failure_; }
   const Address& remote() const {
     return remote_;
@@ -114,7 +118,8 @@ class Link : public std::enable_shared_from_this<Link> {
   const asio::any_io_executor& executor() const { return executor_; }
 
  protected:
-  // `total` is the transport's own tally over all its links, `shape` what they are all to be like.
+  // `total` is the transport's own tally over all its links, `shape` what the link is to be like until
+  // travel_as().
   Link(asio::any_io_executor executor, Address remote, std::shared_ptr<Traffic> total,
        std::shared_ptr<const LinkShape> shape);
 
@@ -134,7 +139,7 @@ class Link : public std::enable_shared_from_this<Link> {
 
   asio::awaitable<LinkStatus> fill(MutableBytes wanted, MutableBytes spare, std::size_t& placed,
                                    bool frame_begun);
-  asio::awaitable<LinkStatus> write_shaped(Bytes head, Bytes body);
+  asio::awaitable<LinkStatus> write_shaped(LinkShape shape, Bytes head, Bytes body);
   static asio::awaitable<void> carry(std::weak_ptr<Link> link, std::shared_ptr<DelayLine> line);
   void reserve(std::size_t bytes);
   LinkError fail(LinkErrorKind kind, std::string sentence);

@@ -296,6 +296,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       co_return dialled.error();
     }
     const LinkPtr link = *dialled;
+    link->travel_as(transport_.shape_to(to));
     wire::Hello mine = hello_;
     mine.purpose = purpose;
     handshaking_.insert(link);
@@ -339,6 +340,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       if (self->events_.on_refused) self->events_.on_refused(error.kind, error.message);
       co_return;
     }
+    link->travel_as(self->transport_.shape_to(listening_address(*remote, *link)));
     if (remote->purpose == wire::Purpose::bulk) {
       ++self->counters_.bulk_accepted;
       if (self->events_.on_bulk) self->events_.on_bulk(std::move(link), std::move(*remote));

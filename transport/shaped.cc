@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/loss.h"
+
 namespace starling::transport {
 namespace {
 
@@ -17,14 +19,47 @@ std::size_t piece_bytes(const LinkShape& shape) {
 
 }  // namespace
 
-Duration LinkPacer::arrival(const LinkShape& shape, Duration now, std::size_t bytes) {
+std::shared_ptr<const LinkShape> LinkShapes::to(const Address& remote) {
+  if (const auto found = remotes_.find(remote); found != remotes_.end()) return found->second.shape;
+  std::erase_if(remotes_,
+                [](const auto& entry) { return !entry.second.own && entry.second.shape.use_count() == 1; });
+  return remotes_.emplace(remote, Remote{std::make_shared<LinkShape>(*all_), false}).first->second.shape;
+}
+
+void LinkShapes::set_all(const LinkShape& shape) {
+  *all_ = shape;
+  for (auto& [address, remote] : remotes_) {
+    if (!remote.own) *remote.shape = shape;
+  }
+}
+
+void LinkShapes::set_to(const Address& address, const LinkShape& shape) {
+  Remote& remote = remotes_[address];
+  remote.own = true;
+  if (!remote.shape) remote.shape = std::make_shared<LinkShape>();
+  *remote.shape = shape;
+}
+
+Duration LinkPacer::arrival(const LinkShape& shape, Duration now, std::size_t bytes, Duration late) {
   free_ = std::max(free_, now);
   if (shape.bandwidth > 0) free_ += from_seconds(8 * static_cast<double>(bytes) / shape.bandwidth);
-  last_arrival_ = std::max(last_arrival_, free_ + shape.latency);
+  last_arrival_ = std::max(last_arrival_, free_ + shape.latency + late);
   return last_arrival_;
 }
 
-asio::awaitable<bool> DelayLine::put(std::shared_ptr<DelayLine> self, const LinkShape& shape, Bytes bytes) {
+std::optional<Duration> DelayLine::draw_lateness(const LinkShape& shape) {
+  const Duration late = resent_after(shape.drop, shape.latency, kLossLimit, losses_);
+  if (late > kLossLimit) return std::nullopt;
+  return late;
+}
+
+asio::awaitable<void> DelayLine::stand_still(std::shared_ptr<DelayLine> self, Duration time) {
+  const Duration until = now() + time;
+  while (!self->closed_ && now() < until) co_await room_.wait_until(TimePoint(until));
+}
+
+asio::awaitable<bool> DelayLine::put(std::shared_ptr<DelayLine> self, const LinkShape& shape, Bytes bytes,
+                                     Duration late) {
   while (!bytes.empty()) {
     while (!self->closed_ && (pacer_.free() > now() + kBacklog || bytes_ >= kBytesMax)) {
       const Duration later = bytes_ >= kBytesMax ? now() + std::chrono::hours(1) : pacer_.free() - kBacklog;
@@ -32,7 +67,7 @@ asio::awaitable<bool> DelayLine::put(std::shared_ptr<DelayLine> self, const Link
     }
     if (closed_) co_return false;
     const Bytes piece = bytes.first(std::min(bytes.size(), piece_bytes(shape)));
-    pieces_.push_back({pacer_.arrival(shape, now(), piece.size()), {piece.begin(), piece.end()}});
+    pieces_.push_back({pacer_.arrival(shape, now(), piece.size(), late), {piece.begin(), piece.end()}});
     bytes_ += piece.size();
     bytes = bytes.subspan(piece.size());
     if (pieces_.size() == 1) wake_.raise();

@@ -48,11 +48,19 @@ class Transport {
   // Bytes of all links it ever made.
   virtual const Traffic& traffic() const = 0;
 
-  // From now on what all its links send, the old ones' and the new ones', travels like this.
-  void shape_links(const LinkShape& shape) { *shape_ = shape; }
+  // From now on what all its links send, the old ones' and the new ones', travels like this; each frame like
+  // its link was when its writing began.
+  void shape_links(const LinkShape& shape) { shapes_.set_all(shape); }
+  // The same of those alone that travel_as() what stands here, whatever is said of all links later.
+  void shape_links_to(const Address& remote, const LinkShape& shape) { shapes_.set_to(remote, shape); }
+  // For Link::travel_as(), once it is known at which address the link's remote listens.
+  std::shared_ptr<const LinkShape> shape_to(const Address& remote) { return shapes_.to(remote); }
+
+ private:
+  LinkShapes shapes_;
 
  protected:
-  std::shared_ptr<LinkShape> shape_ = std::make_shared<LinkShape>();
+  const std::shared_ptr<const LinkShape> shape_ = shapes_.to_anyone();  // of new links
 };
 
 }  // namespace starling::transport

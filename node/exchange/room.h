@@ -1,33 +1,16 @@
-// Bytes that chunks are made in and sent from, aligned to 64, and a small store of them: an exchange that goes
-// on allocates nothing, and the room that was used last, which is still in the cache, is used next.
+// A small store of the bytes that chunks are made in and sent from: an exchange that goes on allocates nothing,
+// and the room that was used last, which is still in the cache, is used next.
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <new>
 #include <utility>
 #include <vector>
 
-#include "base/bytes.h"
+#include "base/aligned.h"
 
 namespace starling::node {
 
-class Room {
- public:
-  Room() = default;
-  explicit Room(std::size_t size)
-      : bytes_(static_cast<std::byte*>(::operator new[](size, std::align_val_t{64}))), size_(size) {}
-
-  MutableBytes bytes() { return {bytes_.get(), size_}; }
-  std::size_t size() const { return size_; }
-
- private:
-  struct Free {
-    void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{64}); }
-  };
-  std::unique_ptr<std::byte[], Free> bytes_;
-  std::size_t size_ = 0;
-};
+using Room = AlignedBytes;
 
 class RoomStore {
  public:

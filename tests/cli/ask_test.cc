@@ -6,6 +6,8 @@
 #include "node/status.h"
 #include "tests/catch.h"
 #include "tests/cli/program.h"
+#include "tests/transport/world.h"
+#include "transport/link_table.h"
 
 namespace starling::cli_tests {
 namespace {
@@ -173,6 +175,27 @@ TEST_CASE("a running swarm is told another topology, and whoever joins later fol
   CHECK(post("{\"topology\": \"moebius\"}").status == 400);
   CHECK(node::parse_error(post("{\"topology\": \"moebius\"}").json).find("'moebius' is unknown") != std::string::npos);
   CHECK(second.ask("status").at("topology") == "ring");
+}
+
+TEST_CASE("a topology that the swarm cannot be set to is refused to whoever asks, and not said to be set") {
+  Asked asked({"--model", "softmax", "--pace", "5ms", "--rule", "d-psgd"});
+  check_fails({"topology", "set", "directed-exponential", "--at", asked.http}, 1, {"is directed", "d-psgd"});
+  CHECK(asked.ask("status").at("topology") == "exponential");
+
+  // Somebody claims the greatest revision that there is.
+  transport::testing::World world;
+  const auto transport = world.make_transport();
+  wire::Hello stranger;
+  stranger.swarm = "starling";
+  stranger.id = PeerId{1};
+  stranger.name = "stranger";
+  stranger.address = {"127.0.0.1", 1};
+  transport::LinkTable links(world.executor(), *transport, stranger, {});
+  links.send(*Address::parse(asked.address), wire::Rewire{{wire::kRevisionMax, PeerId{1}}, "ring"});
+  REQUIRE(world.until([&] { return links.counters().messages_sent == 1; }));
+  REQUIRE(asked.program.wait_for_error_text("the swarm's topology is ring from now on"));
+  check_fails({"topology", "set", "complete", "--at", asked.http}, 1, {"cannot be set any more"});
+  CHECK(asked.ask("status").at("topology") == "ring");
 }
 
 TEST_CASE("an --http address that is taken, or is none of this machine's, is refused") {

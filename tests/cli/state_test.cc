@@ -190,6 +190,32 @@ TEST_CASE("a model that the remembered swarm does not train is refused") {
   CHECK(again.err.find("softmax") != std::string::npos);
 }
 
+TEST_CASE(
+    "settings that a remembered run has otherwise are said not to be heard, and what is the same is not "
+    "spoken of") {
+  const TemporaryFolder folder;
+  Program stays(beginner(folder.file("stays"), {"--momentum", "0.5"}));
+  const std::string there = stays.wait_for_error_word(" listens at ");
+  Program other(peer(folder.file("other"), {"--join", there, "--listen", "127.0.0.1:0"}));
+  REQUIRE(other.wait_for_error_text("training begins"));
+  REQUIRE(comes_to_remember(folder.file("other"), there));
+  kill_at_once(other);
+  const Words same = {"--listen", "127.0.0.1:0", "--momentum", "0.5", "--pace", "7ms", "--model", "softmax"};
+  Program silent(peer(folder.file("other"), same));
+  REQUIRE(silent.wait_for_error_text("training begins"));
+  CHECK(silent.error_text().find("not heard") == std::string::npos);
+  kill_at_once(silent);
+  Words otherwise = same;
+  otherwise.insert(otherwise.end(), {"--rule", "choco", "--set", "training.learning_rate=0.25"});
+  Program warned(peer(folder.file("other"), otherwise));
+  REQUIRE(warned.wait_for_error_text("training begins"));
+  const std::string said = warned.error_text();
+  CHECK(said.find(
+            "not heard: training.learning_rate = 0.25 (it is 0.05), gossip.rule = choco (it is pairwise);") !=
+        std::string::npos);
+  CHECK(said.find(folder.file("other")) != std::string::npos);
+}
+
 TEST_CASE("a --state folder that cannot be is refused") {
   const TemporaryFolder folder;
   folder.write("file", "");

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -190,6 +191,32 @@ TEST_CASE("a swarm survives a crash, a departure, a pause and a late arrival") {
   CHECK(peers[3].at("state") == "finished");
   CHECK(peers[4].at("state") == "finished");
   CHECK(peers[4].at("steps") > 0);
+}
+
+TEST_CASE("a peer's links become worse for a while, and what they can carry bounds what is exchanged") {
+  const TemporaryFolder folder;
+  folder.write("thin.toml",
+               "peers = 2\n[model]\nname = \"softmax\"\n[training]\nseconds = 5\npace = \"5ms\"\n"
+               "[gossip]\nevery = \"10ms\"\n"
+               "[[fault]]\npeer = 1\nfrom = \"1s\"\nto = \"4s\"\n"
+               "link = { latency = \"5ms\", bandwidth = \"1Mbit/s\", drop = 0.001 }\n");
+  const json summary =
+      summary_of(run({"swarm", folder.file("thin.toml"), "--out", folder.file("run"), "--json"}));
+  for (const json& peer : summary.at("per_peer")) CHECK(peer.at("state") == "finished");
+  // Exchanges of the peer so far, by time.
+  std::map<double, double> exchanges;
+  std::ifstream metrics(folder.file("run/metrics.jsonl"));
+  for (std::string line; std::getline(metrics, line);) {
+    const json sample = json::parse(line);
+    if (sample.at("peer") == "p1") exchanges[sample.at("seconds")] = sample.at("exchanges");
+  }
+  const auto first = exchanges.lower_bound(1.5), last = exchanges.lower_bound(3.8);
+  REQUIRE(first != exchanges.end());
+  REQUIRE(last != exchanges.end());
+  // 7,850 parameters take a quarter of a second, in either peer's exchanges.
+  const double most = 2 * (1 + (last->first - first->first) * 1e6 / (7850 * 32));
+  CHECK(last->second - first->second <= 2 * most);  // twice: reports may come late
+  CHECK(summary.at("per_peer")[1].at("exchanges").get<double>() > 4 * most);
 }
 
 TEST_CASE("reaching the target ends a swarm that has no other end") {

@@ -121,6 +121,9 @@ TEST_CASE("no revision is greater than the greatest: a user's wish comes to noth
   life.hears(2, rewire(wire::kRevisionMax, "ring"));
   REQUIRE(life.happens(RewireRequested{"complete"}).empty());
   REQUIRE(follows(life) == "ring");
+  REQUIRE(life.peer.obstacle_to_setting(*topologies::Topology::parse("complete"))
+              .value()
+              .find("cannot be set any more") != std::string::npos);
 }
 
 }  // namespace starling::gossip

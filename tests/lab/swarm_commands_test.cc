@@ -105,24 +105,50 @@ TEST_CASE("faults fall due in the order of their times") {
                        {.peer = 2, .kind = Fault::Kind::join, .from = 1s},
                        {.peer = 2, .kind = Fault::Kind::leave, .from = 7s},
                        {.peer = 3, .kind = Fault::Kind::pause, .from = 4s},
-                       {.peer = 3, .kind = Fault::Kind::slow, .factor = 2}};
+                       {.peer = 3, .kind = Fault::Kind::slow, .factor = 2},
+                       {.peer = 1, .kind = Fault::Kind::link, .from = 2s, .to = 6s, .link = {.drop = 0.1}},
+                       {.peer = 0, .kind = Fault::Kind::link, .from = 8s, .link = {.latency = 1s}}};
   CHECK(check_for_processes(experiment).ok());
-  for (const auto kind : {training::Fault::Kind::poison, training::Fault::Kind::link}) {
-    training::Experiment virtual_only = experiment;
-    virtual_only.faults.push_back({.peer = 3, .kind = kind});
-    const Status refused = check_for_processes(virtual_only);
-    REQUIRE_FALSE(refused.ok());
-    CHECK(refused.error().message.find("of peer 3") != std::string::npos);
-    CHECK(refused.error().message.find("'starling simulate' alone") != std::string::npos);
-  }
+  training::Experiment virtual_only = experiment;
+  virtual_only.faults.push_back({.peer = 3, .kind = Fault::Kind::poison});
+  const Status refused = check_for_processes(virtual_only);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message.find("of peer 3") != std::string::npos);
+  CHECK(refused.error().message.find("'starling simulate' alone") != std::string::npos);
   CHECK(process_faults(experiment) == std::vector<ProcessFault>{{1s, 2, Act::start},
+                                                                {2s, 1, Act::links},
                                                                 {3s, 0, Act::pause},
                                                                 {4s, 3, Act::pause},
                                                                 {5s, 1, Act::crash},
+                                                                {6s, 1, Act::links},
                                                                 {7s, 2, Act::leave},
+                                                                {8s, 0, Act::links},
                                                                 {9s, 0, Act::resume}});
   CHECK(joins_late(experiment, 2));
   CHECK_FALSE(joins_late(experiment, 1));
+}
+
+TEST_CASE("a link is as poor as the poorer of its two peers, in what they say, while they say it") {
+  using Kind = Fault::Kind;
+  Experiment experiment;
+  experiment.latency = 1ms;
+  experiment.faults = {{.peer = 1,
+                        .kind = Kind::link,
+                        .from = 2s,
+                        .to = 6s,
+                        .link = {.latency = 20ms, .bandwidth = 1e7, .drop = 0.5}},
+                       {.peer = 2, .kind = Kind::link, .from = 4s, .link = {.latency = 30ms, .drop = 0.5}},
+                       {.peer = 1, .kind = Kind::slow, .factor = 9}};
+  for (const auto& [a, b] : {std::pair{0U, 1U}, {1U, 0U}}) {  // both ways alike
+    CHECK(link_at(experiment, a, b, 1999ms) == LinkShape{1ms, std::nullopt, 0});
+    CHECK(link_at(experiment, a, b, 2s) == LinkShape{20ms, 1e7, 0.5});
+    CHECK(link_at(experiment, a, b, 5999ms) == LinkShape{20ms, 1e7, 0.5});
+    CHECK(link_at(experiment, a, b, 6s) == LinkShape{1ms, std::nullopt, 0});
+  }
+  CHECK(link_at(experiment, 1, 2, 5s) == LinkShape{30ms, 1e7, 0.75});
+  CHECK(link_at(experiment, 2, 1, 5s) == LinkShape{30ms, 1e7, 0.75});
+  CHECK(link_at(experiment, 2, 1, 7s) == LinkShape{30ms, std::nullopt, 0.5});
+  CHECK(link_at(experiment, 0, 3, 5s) == LinkShape{1ms, std::nullopt, 0});
 }
 
 }  // namespace

@@ -64,5 +64,39 @@ TEST_CASE("what is no report is refused with a sentence") {
   }
 }
 
+TEST_CASE("what a link is to be like reads back as it was written, on one line that a peer takes") {
+  using namespace std::chrono_literals;
+  for (const LinkOrder& order :
+       {LinkOrder{{"127.0.0.1", 7101}}, LinkOrder{{"::1", 1}, 20ms, 1e7, 0.01},
+        LinkOrder{{"host", 65535}, 0s, 1.0 / 3e-4}, LinkOrder{{"host", 2}, 1000h, 1e15, 1 - 0x1p-53},
+        LinkOrder{{"host", 2}, 1ns, 0, 1e-300}}) {
+    const std::string line = format_link_order(order);
+    INFO(line);
+    CHECK(line.find('\n') == std::string::npos);
+    CHECK(line.size() < 200);
+    CHECK(is_link_order(line));
+    const auto read = parse_link_order(line);
+    REQUIRE(read.ok());
+    CHECK(*read == order);
+  }
+  CHECK(format_link_order({{"127.0.0.1", 7101}, 20ms, 1e7, 0.01}) ==
+        "link 127.0.0.1:7101 latency=20ms bandwidth=10Mbit/s drop=0.01");
+  CHECK_FALSE(is_link_order(kEndCommand));
+  CHECK_FALSE(is_link_order(kLeaveCommand));
+}
+
+TEST_CASE("what says nothing about a link is refused with a sentence") {
+  for (const char* line :
+       {"", "link", "link ", "link here", "link 127.0.0.1", "link 127.0.0.1:1 latency", "link :1 ",
+        "link 127.0.0.1:1 latency=", "link 127.0.0.1:1 latency=20", "link 127.0.0.1:1 bandwidth=0",
+        "link 127.0.0.1:1 bandwidth=-1Mbit/s", "link 127.0.0.1:1 drop=1", "link 127.0.0.1:1 drop=-0.1",
+        "link 127.0.0.1:1 drop=nan", "link 127.0.0.1:1 jitter=1ms", "link 127.0.0.1:1  drop=0.1"}) {
+    INFO(line);
+    const auto read = parse_link_order(line);
+    REQUIRE_FALSE(read.ok());
+    CHECK(read.error().message.find("a command for a link: ") == 0);
+  }
+}
+
 }  // namespace
 }  // namespace starling::training

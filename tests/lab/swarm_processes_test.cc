@@ -3,6 +3,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <set>
+#include <sstream>
+
 #include "lab/child_process.h"
 #include "lab/swarm.h"
 #include "tests/catch.h"
@@ -100,6 +103,41 @@ TEST_CASE("the last words of a first peer that fails are the swarm's error, with
   CHECK(outcome.exit_code == 2);
   CHECK(outcome.error == "no such thing");
   CHECK_FALSE(outcome.summary.has_value());
+}
+
+TEST_CASE("both ends of a link hear what it is like when its peer's fault begins, and when it ends") {
+  const SwarmFolder folder;
+  const auto data = two_pixels(4);
+  const auto out = training::RunFolder::create(folder.file("run"), false);
+  REQUIRE(out.ok());
+  // Each listens at a port that tells its number. The last to listen says that training has begun: its start
+  // is the run's. They write down what they are told and end after as many lines as they are to hear.
+  const std::string program = folder.script(
+      "program",
+      "while [ \"$1\" != --slot ]; do shift; done\nn=${2%/3}\n"
+      "echo \"{\\\"kind\\\":\\\"listening\\\",\\\"address\\\":\\\"127.0.0.1:$((n + 1))\\\"}\" >&3\n"
+      "echo '{\"kind\":\"status\",\"state\":\"training\",\"steps\":1}' >&3\n"
+      "lines=2; [ $n = 1 ] && lines=4\n"
+      "while [ $lines -gt 0 ]; do read -r line <&3; echo \"$line\"; lines=$((lines - 1)); done\n");
+  training::Experiment experiment = small_experiment();
+  experiment.peers = 3;
+  experiment.latency = std::chrono::milliseconds(1);
+  experiment.faults = {{.peer = 1,
+                        .kind = training::Fault::Kind::link,
+                        .from = Duration{0},
+                        .to = std::chrono::milliseconds(300),
+                        .link = {.latency = std::chrono::milliseconds(20), .bandwidth = 1e7, .drop = 0.01}}};
+  run_swarm(experiment, softmax_plan(data), data, {program}, *out);
+  const std::string poor = " latency=20ms bandwidth=10Mbit/s drop=0.01\n", usual = " latency=1ms\n";
+  const std::string to_1 = "link 127.0.0.1:2" + poor + "link 127.0.0.1:2" + usual;
+  CHECK(folder.read("run/p0.log") == to_1);
+  CHECK(folder.read("run/p2.log") == to_1);
+  // Whom of the others it hears of first, while they come, is chance.
+  std::istringstream log(folder.read("run/p1.log"));
+  std::multiset<std::string> heard;
+  for (std::string line; std::getline(log, line);) heard.insert(line + "\n");
+  CHECK(heard == std::multiset<std::string>{"link 127.0.0.1:1" + poor, "link 127.0.0.1:1" + usual,
+                                            "link 127.0.0.1:3" + poor, "link 127.0.0.1:3" + usual});
 }
 
 TEST_CASE("a swarm in which every peer joins late has nobody to begin it") {

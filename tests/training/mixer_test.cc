@@ -1,6 +1,9 @@
 #include "training/exchange/mixer.h"
 
+#include <utility>
+
 #include "tests/catch.h"
+#include "training/exchange/make.h"
 
 namespace starling::training {
 
@@ -17,6 +20,18 @@ TEST_CASE("a grid cuts an arena into cells that cover it once") {
     REQUIRE(grid.floats(grid.count()) == 0);
     REQUIRE(grid.floats(SIZE_MAX) == 0);
   }
+}
+
+TEST_CASE("a chunk is the fewest whole cells that hold the bytes that were asked for") {
+  Experiment experiment;
+  REQUIRE_FALSE(chunk_cells(experiment, 1000).has_value());  // auto
+  for (const auto& [bytes, cells] :
+       {std::pair{1, 1}, {3999, 1}, {4000, 1}, {4001, 2}, {8000, 2}, {1'000'000, 250}}) {
+    experiment.chunk = static_cast<std::uint64_t>(bytes);
+    REQUIRE(chunk_cells(experiment, 1000) == static_cast<std::size_t>(cells));
+  }
+  experiment.chunk = 4 * sizeof(float) * kDefaultCellFloats;
+  REQUIRE(chunk_cells(experiment) == 4);
 }
 
 }  // namespace starling::training

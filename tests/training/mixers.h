@@ -2,13 +2,14 @@
 // its end.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <span>
 #include <vector>
 
+#include "base/aligned.h"
 #include "base/random.h"
 #include "models/arena.h"
 #include "tests/catch.h"
@@ -16,24 +17,13 @@
 
 namespace starling::training {
 
-// Bytes as a driver would give them: aligned to 64.
-class Room {
- public:
-  Room() = default;
-  explicit Room(std::size_t size)
-      : size_(size), bytes_(static_cast<std::byte*>(::operator new(size, kAlignment))) {}
-  Room(Bytes copied) : Room(copied.size()) { std::copy(copied.begin(), copied.end(), bytes_.get()); }
-  MutableBytes bytes() { return {bytes_.get(), size_}; }
-  Bytes bytes() const { return {bytes_.get(), size_}; }
+using Room = AlignedBytes;  // as a driver would give them
 
- private:
-  static constexpr std::align_val_t kAlignment{64};
-  struct Free {
-    void operator()(std::byte* p) const { ::operator delete(p, kAlignment); }
-  };
-  std::size_t size_ = 0;
-  std::unique_ptr<std::byte, Free> bytes_;
-};
+inline Room copy_of(Bytes bytes) {
+  Room room(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), room.bytes().begin());
+  return room;
+}
 
 // A parcel and the bytes it lies in.
 struct Packet {

@@ -189,7 +189,7 @@ class World {
     const auto x = contents(peer.party.arena);
     for (std::size_t i = 0; i < a.size(); ++i)
       rounding_ += square(wide(x[sent->parcel.offset + i]) - wide(a[i]));
-    Room copy(sent->parcel.values);
+    Room copy = copy_of(sent->parcel.values);
     Parcel offer = sent->parcel;
     offer.values = copy.bytes();
     requests_.push_back({session, from, to, offer, std::move(copy), a});
@@ -459,7 +459,7 @@ TEST_CASE("what a peer may not send is refused with a sentence and a fault, and 
   const Session own = session_of(1, 1, 2), others = seen_by_responder(session_of(1, 2, 1));
   std::uint64_t refused = 0;
   for (const auto& [values, fault] : cases) {
-    Room room(std::as_bytes(std::span(values)));
+    Room room = copy_of(std::as_bytes(std::span(values)));
     const Parcel parcel{.floats = 16, .weight = 0.5F, .values = room.bytes()};
     for (const bool lent : {false, true}) {
       MixResult<Packet> sent = lent ? peer.lend(own, {0, 1}) : Packet{};
@@ -475,7 +475,7 @@ TEST_CASE("what a peer may not send is refused with a sentence and a fault, and 
       ++refused;
     }
   }
-  Room room(std::as_bytes(std::span(good)));
+  Room room = copy_of(std::as_bytes(std::span(good)));
   for (const float w : {-0.5f, 0.125f, 0.3f, 0.75f, 1.0f, 1e30f, kNan, kInfinity}) {
     const auto sent = peer.lend(own, {0, 1});
     const Parcel parcel{.floats = 16, .weight = w, .values = room.bytes()};

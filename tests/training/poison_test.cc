@@ -125,14 +125,14 @@ TEST_CASE("whatever garbage comes, every rule goes on with acceptable values, an
       Party& lender = reply_too ? victim : liar;
       auto sent = lender.lend(session, cells);
       if (!sent.ok()) continue;
-      Packet packet{sent->parcel, Room(sent->parcel.values)};
+      Packet packet{sent->parcel, copy_of(sent->parcel.values)};
       if (reply_too) {
         auto reply = liar.answer(seen_by_responder(session), sent->parcel);
         if (!reply.ok()) {
           lender.mixer->give_up(session, sent->parcel);
           continue;
         }
-        packet = {reply->parcel, Room(reply->parcel.values)};
+        packet = {reply->parcel, copy_of(reply->parcel.values)};
       }
       packet.parcel.values = packet.room.bytes();
       // One lie, or a few.

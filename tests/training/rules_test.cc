@@ -248,7 +248,7 @@ TEST_CASE("push-sum refuses weights that nobody has, and sends none that is hard
   Random random(2);
   Party peer(random_values(random, 16), options_of("push-sum", Payload::f32, 16));
   const auto before = contents(peer.arena);
-  const Room room(std::as_bytes(std::span(before)));
+  const Room room = copy_of(std::as_bytes(std::span(before)));
   for (const float u : {0.0f, -0.5f, 1025.0f, std::numeric_limits<float>::infinity(),
                         std::numeric_limits<float>::quiet_NaN()}) {
     const Parcel offer{.floats = 16, .weight = u, .values = room.bytes()};

@@ -1,10 +1,13 @@
 // Links made slower than they are: the arithmetic by hand, and both transports in ratios that hold on any machine.
 #include "transport/shaped.h"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "tests/catch.h"
 #include "tests/transport/world.h"
+#include "transport/link_table.h"
 #include "transport/message_io.h"
 
 namespace starling::transport {
@@ -57,6 +60,36 @@ TEST_CASE("without a bandwidth only the latency counts, and a shorter latency le
   REQUIRE(pacer.arrival({ms(5), 0}, ms(50), 10) == ms(55));
 }
 
+TEST_CASE("what was lost at first is late, and so is all that follows it") {
+  const LinkShape shape{ms(5), 8e6};
+  LinkPacer pacer;
+  REQUIRE(pacer.arrival(shape, ms(100), 1000, ms(200)) == ms(306));
+  REQUIRE(pacer.free() == ms(101));  // it has left all the same
+  REQUIRE(pacer.arrival(shape, ms(102), 1000) == ms(306));
+  REQUIRE(pacer.arrival(shape, ms(400), 1000) == ms(406));
+}
+
+TEST_CASE("links to one remote have their own shape, before and after it is said, and others keep theirs") {
+  const Address a{"a", 1}, b{"b", 2};
+  const LinkShape usual{ms(1), 1e6}, slow{ms(9), 1e3}, slower{ms(10), 1e3};
+  LinkShapes shapes;
+  const auto anyone = shapes.to_anyone(), to_a = shapes.to(a), to_b = shapes.to(b);
+  shapes.set_all(usual);
+  REQUIRE((*anyone == usual && *to_a == usual && *to_b == usual));
+  shapes.set_to(a, slow);
+  REQUIRE((*anyone == usual && *to_a == slow && *to_b == usual));
+  REQUIRE(shapes.to(a) == to_a);
+  shapes.set_all({});
+  REQUIRE((anyone->plain() && *to_a == slow && to_b->plain()));
+  shapes.set_to(b, slow);
+  shapes.set_to(a, slower);
+  REQUIRE((anyone->plain() && *to_a == slower && *to_b == slow));
+  shapes.set_to({"c", 3}, slow);  // of whom there is no link yet
+  REQUIRE(*shapes.to({"c", 3}) == slow);
+  REQUIRE(shapes.to({"d", 4})->plain());
+  REQUIRE(*shapes.to({"c", 3}) == slow);
+}
+
 TEST_CASE("a link of 10 Mbit/s carries 10 Mbit/s, over TCP and in memory") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     World world(kind);
@@ -95,6 +128,89 @@ TEST_CASE("a shaped link delivers in order all that was written before it was fi
       REQUIRE(frame->chunk.exchange == i);
     }
     REQUIRE(world.run(ends.far->read()).error().kind == LinkErrorKind::closed_by_peer);
+  }
+}
+
+TEST_CASE("bytes stay in order while a link's shape changes, from none to slow to lossy and back") {
+  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+    World world(kind);
+    Ends ends(world);
+    ends.near->travel_as(ends.transport->shape_to(ends.listener->address()));
+    const std::vector<LinkShape> shapes = {
+        {}, {ms(30), 0, 0}, {ms(1), 1e8, 0}, {ms(1), 0, 0.02}, {ms(5), 0, 0}, {}, {Duration{0}, 1e8, 0}};
+    constexpr std::uint64_t kFrames = 60;
+    const auto sent = world.begin([](Ends& e, const std::vector<LinkShape>& all) -> asio::awaitable<bool> {
+      for (std::uint64_t i = 0; i < kFrames; ++i) {
+        e.transport->shape_links_to(e.listener->address(), all[i / 2 % all.size()]);
+        const auto frame = chunk_frame(1 + static_cast<std::uint32_t>(i * 700 % 5000), i + 1);
+        if (!(co_await e.near->write(frame)).ok()) co_return false;
+      }
+      e.near->finish();
+      co_return true;
+    }(ends, shapes));
+    for (std::uint64_t i = 1; i <= kFrames; ++i) {
+      const auto frame = world.run(ends.far->read());
+      REQUIRE(frame.ok());
+      REQUIRE(frame->chunk.exchange == i);
+    }
+    REQUIRE(sent->value());
+    REQUIRE(world.run(ends.far->read()).error().kind == LinkErrorKind::closed_by_peer);
+  }
+}
+
+TEST_CASE("a link table shapes the links to one remote at either end, and no others") {
+  struct Bird {
+    Bird(World& world, std::uint64_t number) : transport(world.make_transport()) {
+      wire::Hello self;
+      self.swarm = "flock";
+      self.id = PeerId{number};
+      self.name = "bird";
+      LinkTableEvents events;
+      events.on_bulk = [this](LinkPtr link, const wire::Hello&) { accepted = std::move(link); };
+      links = std::make_unique<LinkTable>(world.executor(), *transport, self, std::move(events));
+      self.address = address = *links->listen(anywhere());
+      links->set_hello(self);
+    }
+    std::unique_ptr<Transport> transport;
+    std::unique_ptr<LinkTable> links;
+    Address address;
+    LinkPtr accepted;
+  };
+  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+    World world(kind);
+    Bird slow(world, 1), near(world, 2), far(world, 3);
+    const auto seconds = [&](Link& from, Link& to) {
+      const auto begun = Clock::now();
+      REQUIRE(world.run(from.write(chunk_frame(100))).ok());
+      REQUIRE(world.run(to.read()).ok());
+      return std::chrono::duration<double>(Clock::now() - begun).count();
+    };
+    const auto connect = [&](Bird& from, Bird& to) {
+      auto dialled = world.run(from.links->dial_bulk(to.address));
+      REQUIRE(dialled.ok());
+      REQUIRE(world.until([&] { return to.accepted != nullptr; }));
+      return std::pair{dialled->link, std::exchange(to.accepted, nullptr)};
+    };
+    const auto [slow_out, near_in] = connect(slow, near);
+    const auto [far_out, slow_in] = connect(far, slow);
+    const auto [far_out2, near_in2] = connect(far, near);
+    // The links stand already; what the three are told reaches the ways from and to the slow one.
+    for (Bird* bird : {&near, &far}) {
+      slow.transport->shape_links_to(bird->address, {ms(40), 0, 0});
+      bird->transport->shape_links_to(slow.address, {ms(40), 0, 0});
+    }
+    for (const auto& [a, b] : {std::pair{slow_out, near_in}, {far_out, slow_in}}) {
+      REQUIRE(seconds(*a, *b) >= 0.04);
+      REQUIRE(seconds(*b, *a) >= 0.04);
+    }
+    double least = 1;
+    for (int i = 0; i < 20; ++i)
+      least = std::min({least, seconds(*far_out2, *near_in2), seconds(*near_in2, *far_out2)});
+    REQUIRE(least < 0.04);
+    // And a link that is made meanwhile.
+    const auto [near_out, slow_in2] = connect(near, slow);
+    REQUIRE(seconds(*near_out, *slow_in2) >= 0.04);
+    REQUIRE(seconds(*slow_in2, *near_out) >= 0.04);
   }
 }
 

@@ -6,18 +6,19 @@
 #include <new>
 #include <vector>
 
+#include "base/aligned.h"
+
 namespace starling::training {
 
 template <class T>
 struct CacheLineAllocator {
   using value_type = T;
-  static constexpr std::align_val_t kLine{64};
 
   CacheLineAllocator() = default;
   template <class U>
   CacheLineAllocator(const CacheLineAllocator<U>&) {}
-  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kLine)); }
-  void deallocate(T* p, std::size_t) { ::operator delete(p, kLine); }
+  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kCacheLine)); }
+  void deallocate(T* p, std::size_t) { ::operator delete(p, kCacheLine); }
   friend bool operator==(CacheLineAllocator, CacheLineAllocator) { return true; }
 };
 

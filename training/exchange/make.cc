@@ -32,6 +32,12 @@ Result<MixOptions> mix_options(const Experiment& experiment) {
   return options;
 }
 
+std::optional<std::size_t> chunk_cells(const Experiment& experiment, std::size_t cell_floats) {
+  if (experiment.chunk == 0) return std::nullopt;
+  const std::size_t cell_bytes = sizeof(float) * cell_floats;
+  return (experiment.chunk + cell_bytes - 1) / cell_bytes;
+}
+
 std::unique_ptr<Mixer> make_mixer(models::Arena& arena, const MixOptions& options) {
   if (options.rule == "choco") return std::make_unique<Choco>(arena, options);
   if (options.rule == "clipped") return std::make_unique<Clipped>(arena, options);

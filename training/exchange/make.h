@@ -1,7 +1,9 @@
 // From an experiment to the mixer of its rule.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "base/result.h"
 #include "models/arena.h"
@@ -13,6 +15,10 @@ namespace starling::training {
 
 // What the experiment's gossip settings say. An Error where they do not go together.
 Result<MixOptions> mix_options(const Experiment& experiment);
+
+// How many whole cells a chunk is: the fewest that hold gossip.chunk; nullopt where that is auto.
+std::optional<std::size_t> chunk_cells(const Experiment& experiment,
+                                       std::size_t cell_floats = kDefaultCellFloats);
 
 // `arena` outlives the mixer, which begins as after adopt(). REQUIRES: the options are mix_options()' or like
 // them; cell_floats > 0. A rule none has a mixer too, which nobody calls: pairwise.
