@@ -53,10 +53,14 @@ Rounds::Verdict Rounds::judge(const Offer& offer) {
     if (!in_step(offer.from)) in_step_.push_back(offer.from);
     return Verdict::refuse;
   }
-  Edge* const edge = this->edge(offer.from);
-  const bool awaited = edge != nullptr && !edge->own && edge->state == Edge::State::waiting;
-  if (open_ && offer.round == round_) return awaited ? Verdict::accept : Verdict::refuse;
-  if (awaited) meet(offer.from, false);
+  const Edge* const edge = this->edge(offer.from);
+  const bool waiting = edge != nullptr && edge->state == Edge::State::waiting;
+  if (open_ && offer.round == round_) {
+    if (waiting) return Verdict::accept;
+    const bool crossing = edge != nullptr && edge->state == Edge::State::under_way && edge->answered == 0;
+    return crossing ? Verdict::hold : Verdict::refuse;  // as long as this peer's own offer is on its way
+  }
+  if (waiting) meet(offer.from, false);
   left_behind(offer.round);
   return Verdict::hold;
 }

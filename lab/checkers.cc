@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "lab/mix_sums.h"
+#include "training/exchange/payload.h"
 #include "training/exchange/values.h"
 
 namespace starling::lab {
@@ -197,6 +198,12 @@ void Checkers::lent(std::uint32_t machine, const training::Parcel& parcel) {
       shadows_[machine].weights[f / cell_floats] -= static_cast<double>(parcel.weight);
 }
 
+void Checkers::taken_back(std::uint32_t machine, const training::Parcel& parcel) {
+  if (!push_sum_ || !shadows_[machine].live) return;
+  if (!check_push(machine, parcel, training::as_floats(parcel.values)))
+    violate(2, name(machine) + " takes back another weight than the one that was refused");
+}
+
 // Some of its values changed, rightly: the shadow follows. Returns by how much.
 std::vector<double> Checkers::take_over(std::uint32_t machine, std::size_t offset, std::size_t floats) {
   const auto now = arena_of(world_->machine(machine)).subspan(offset, floats);
@@ -263,27 +270,26 @@ void Checkers::check_pairwise(const Mix& mix, bool responder) {
 }
 
 // A receipt of push-sum in float32: z += u_f / (u_f + u) (z_f - z), cell by cell, with the weights as counted here.
-void Checkers::check_push(const Mix& mix) {
-  Shadow& shadow = shadows_[mix.machine];
+// False where it is another.
+bool Checkers::check_push(std::uint32_t machine, const training::Parcel& parcel, std::span<const float> values) {
+  Shadow& shadow = shadows_[machine];
   const std::size_t cell_floats = world_->options().mix.cell_floats;
-  const std::size_t offset = mix.offer.offset, floats = mix.offer.floats;
+  const std::size_t offset = parcel.offset, floats = parcel.floats;
   const std::vector<float> before(shadow.values.begin() + static_cast<std::ptrdiff_t>(offset),
                                   shadow.values.begin() + static_cast<std::ptrdiff_t>(offset + floats));
-  take_over(mix.machine, offset, floats);
-  if (mix.offer.payload == training::Payload::none) return;
-  const double weight = static_cast<double>(mix.offer.weight);
-  for (std::size_t f = 0; f < floats && !mix.a.empty(); ++f) {
+  take_over(machine, offset, floats);
+  if (parcel.payload == training::Payload::none) return true;
+  const double weight = static_cast<double>(parcel.weight);
+  bool right = true;
+  for (std::size_t f = 0; f < floats && !values.empty(); ++f) {
     const double u = shadow.weights[(offset + f) / cell_floats];
-    const double x = before[f], a = mix.a[f];
+    const double x = before[f], a = values[f];
     const double wanted = x + weight / (weight + u) * (a - x);
-    const double off = std::abs(wanted - shadow.values[offset + f]);
-    if (off > 8 * kFloatUlp * (std::abs(x) + std::abs(a))) {
-      violate(2, name(mix.machine) + " takes chunk " + std::to_string(mix.chunk) + " of " + name(mix.partner) +
-                     " with another weight than the two have");
-      break;
-    }
+    const double off = std::abs(wanted - static_cast<double>(shadow.values[offset + f]));
+    right = right && off <= 8 * kFloatUlp * (std::abs(x) + std::abs(a));
   }
   for (std::size_t f = 0; f < floats; f += cell_floats) shadow.weights[(offset + f) / cell_floats] += weight;
+  return right;
 }
 
 // One side mixed. False where it had nothing to mix into: its own replica is lost.
@@ -293,7 +299,9 @@ bool Checkers::check_mix(const Mix& mix, bool responder) {
   if (exact_) {
     check_pairwise(mix, responder);
   } else if (push_sum_ && responder) {
-    check_push(mix);
+    if (!check_push(mix.machine, mix.offer, mix.a))
+      violate(2, name(mix.machine) + " takes chunk " + std::to_string(mix.chunk) + " of " + name(mix.partner) +
+                     " with another weight than the two have");
   } else {
     const auto moved = take_over(mix.machine, mix.offer.offset, mix.offer.floats);
     if (opposite_) {

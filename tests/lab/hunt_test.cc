@@ -84,6 +84,8 @@ TEST_CASE("the line that replays a seed names what it needs, and no more") {
   options.peers = 5;
   options.faults = "links";
   CHECK(replay_line(options, 17) == "starling hunt --seeds 17..18 --faults links --peers 5");
+  options.rule = gossip::Rule::push_sum;
+  CHECK(replay_line(options, 17) == "starling hunt --seeds 17..18 --faults links --peers 5 --rule push-sum");
 }
 
 TEST_CASE("a hunt that dies of an assertion still says which seed replays it") {
