@@ -131,6 +131,8 @@ void Peer::handle(const ExchangeAdvanced& advanced, std::vector<Action>&) {
   if (!waited) exchange->silence = std::max(exchange->silence, now_ - exchange->heard);
   exchange->heard = now_;
   exchange->advanced = true;
+  Rounds::Edge* const edge = rounds_.edge(exchange->partner);
+  if (exchange->asks && edge != nullptr) edge->state = Rounds::Edge::State::under_way;
   exchange->deadline = now_ + patience_.limit(exchange->partner);
 }
 
@@ -161,11 +163,14 @@ void Peer::handle(const ExchangeEnded& ended, std::vector<Action>& out) {
       [[fallthrough]];
     case Outcome::aborted:
       ++exchanges_.aborted;
-      if (exchange.asks && ended.outcome == Outcome::aborted) return;  // it is asked again in a moment
+      // Who was asked and has not answered yet is asked again in a moment.
+      if (exchange.asks && !exchange.advanced && ended.outcome == Outcome::aborted) return;
       break;
   }
   last_exchange_begun_ = false;  // a leaver tries another neighbor
   came_to_nothing(exchange.partner);
+  if (exchange.asks && ended.outcome == Outcome::rejected && ended.round > rounds_.current())
+    rounds_.comes_in(exchange.partner, ended.round);
 }
 
 // Where outer steps are counted, who is refused because it is behind makes the partner's next one and asks again at
@@ -309,7 +314,7 @@ void Peer::begin_along(PeerId partner, std::vector<Action>& out) {
 void Peer::withdraw_asks(std::vector<Action>& out) {
   std::erase_if(in_flight_, [&](const InFlight& exchange) {
     const Rounds::Edge* const edge = rounds_.edge(exchange.partner);
-    const bool wanted = edge != nullptr && edge->state == Rounds::Edge::State::waiting;
+    const bool wanted = edge != nullptr && edge->state != Rounds::Edge::State::over && edge->answered == 0;
     if (!exchange.asks || wanted) return false;
     out.push_back(AbortExchange{exchange.exchange});
     ++exchanges_.aborted;
@@ -339,7 +344,7 @@ void Peer::pass_over_the_absent(std::vector<Action>& out) {
   using State = Rounds::Edge::State;
   const bool doubting = round_doubt_ <= now_;
   if (doubting) round_doubt_ = now_ + options_.exchange_doubt;
-  std::vector<PeerId> absent, silent;
+  std::vector<PeerId> absent, silent, asking;
   for (const Rounds::Edge& edge : rounds_.edges()) {
     if (edge.state == State::over) continue;
     const InFlight* const mine = in_flight_with(edge.partner);
@@ -353,6 +358,9 @@ void Peer::pass_over_the_absent(std::vector<Action>& out) {
     membership_.doubt(now_, edge.partner, out);
     const bool awaited = edge.state == State::waiting && !edge.own && rounds_.in_step(edge.partner);
     if (awaited && mine == nullptr) silent.push_back(edge.partner);
+    const auto held = rounds_.held_of(edge.partner);
+    const bool unheard = mine != nullptr && !mine->advanced && mine->begun + options_.exchange_doubt <= now_;
+    if (edge.own && unheard && held && held->round == rounds_.current()) asking.push_back(edge.partner);
   }
   for (const PeerId partner : absent) {
     if (const InFlight* const mine = in_flight_with(partner)) {
@@ -365,6 +373,14 @@ void Peer::pass_over_the_absent(std::vector<Action>& out) {
     begin_along(partner, out);
     in_flight_.back().asks = true;
   }
+  for (const PeerId partner : asking) {  // it is there, and has not got this peer's offer
+    const std::uint64_t lost = in_flight_with(partner)->exchange;
+    static_cast<void>(take_in_flight(lost));
+    out.push_back(AbortExchange{lost});
+    ++exchanges_.aborted;
+    rounds_.edge(partner)->state = State::waiting;
+  }
+  answer_held(out);
   if (round_deadline_ <= now_) round_deadline_ = kNever;
 }
 

@@ -23,9 +23,10 @@
 //
 // Peers whose views differ see different links, and one may await an offer that the other will never make. So who
 // has waited for a moment asks: it makes the offer itself. The partner refuses where it is beyond that round or has no
-// such link in it, and is waited for no longer; in an earlier round it holds the offer, and answers it when it gets
-// there instead of making its own. Of two offers that cross, the lower id's is answered and the other withdrawn. After
-// the asking everybody waits for somebody in an earlier round only: never in a circle.
+// such link in it, and is not waited for before the round that it says it is in; in an earlier round it holds the offer,
+// and answers it when it gets there instead of making its own. Of two offers that cross, the lower id's is answered and
+// the other withdrawn, unless the lower id's was lost on its way: then there is no sign of it, and in a moment it is the
+// other's. After the asking everybody waits for somebody in an earlier round only: never in a circle.
 #pragma once
 
 #include <algorithm>
@@ -85,6 +86,8 @@ class Rounds {
   bool in_step(PeerId partner) const;
   // The exchange with this partner is over; whether it went through.
   void meet(PeerId partner, bool completed);
+  // This partner will come in that round.
+  void comes_in(PeerId partner, std::uint64_t round);
   // Whoever was in step is not any more: this peer begins anew.
   void lose_step() { in_step_.clear(); }
 
@@ -104,7 +107,11 @@ class Rounds {
   std::uint64_t lead_ = 0;
   std::vector<Edge> edges_;
   std::vector<Offer> held_;  // in the order they came, one of a partner
-  std::vector<PeerId> in_step_;
+  struct InStep {
+    PeerId partner;
+    std::uint64_t from = 0;  // the first round in which it is awaited
+  };
+  std::vector<InStep> in_step_;
 };
 
 }  // namespace starling::gossip

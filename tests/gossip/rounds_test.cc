@@ -205,6 +205,32 @@ TEST_CASE("a neighbor that lets this peer wait is asked: refused by it, this pee
   }
 }
 
+TEST_CASE("a neighbor that was asked and is ahead is awaited in the round where it is, and not before") {
+  Life life = ninth_in_step_with_2();
+  life.happens(Stepped{2, 64});
+  const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
+  life.happens(ExchangeEnded{asked.at(0).exchange, Outcome::rejected, 4});
+  for (std::uint64_t steps = 3; life.peer.view().round < 4; ++steps) {
+    life.waits(life.now + 100ms, {2});
+    const auto opened = life.happens(Stepped{steps, 32 * steps});
+    REQUIRE(all<ResumeTraining>(opened).size() == (life.peer.view().round < 4 ? 1 : 0));
+  }
+  REQUIRE(all<BeginExchange>(life.waits(life.now + 1500ms, {2})).at(0).terms.round == 4);
+}
+
+TEST_CASE("an exchange that was asked for and goes on is not given up for an offer that comes late") {
+  Life life = ninth_in_step_with_2();
+  life.happens(Stepped{2, 64});
+  const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
+  life.happens(ExchangeAdvanced{asked.at(0).exchange, 1});
+  const auto late = life.happens(ExchangeOffered{PeerId{2}, 5, 2});
+  REQUIRE(all<AbortExchange>(late).empty());
+  REQUIRE(answers(late).empty());
+  const auto over = life.happens(ExchangeEnded{asked[0].exchange, Outcome::completed});
+  REQUIRE_FALSE(answers(over).at(0).accept);
+  REQUIRE(all<ResumeTraining>(over).size() == 1);
+}
+
 TEST_CASE("an exchange that was asked for counts as the round's, whoever began it") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});
@@ -261,6 +287,15 @@ TEST_CASE("of two offers that cross the lower id's is answered: it holds the oth
   SECTION("and its own goes through") {
     barrier.life.happens(AnswerEnded{PeerId{2}, 5, false});  // withdrawn
     REQUIRE(all<ResumeTraining>(barrier.life.happens(ExchangeEnded{own, Outcome::completed})).size() == 1);
+  }
+  SECTION("and its own is lost on the way: the other's is answered after a moment") {
+    const auto moment = barrier.life.waits(barrier.life.now + 2500ms, {2});
+    REQUIRE(all<AbortExchange>(moment).at(0).exchange == own);
+    REQUIRE(answers(moment).at(0).accept);
+    REQUIRE(answers(moment)[0].exchange == 5);
+    REQUIRE(all<BeginExchange>(moment).empty());
+    REQUIRE(all<ResumeTraining>(moment).empty());
+    REQUIRE(all<ResumeTraining>(barrier.life.happens(AnswerEnded{PeerId{2}, 5})).size() == 1);
   }
   SECTION("and its own breaks: neither is made") {
     const auto broken = barrier.life.happens(ExchangeEnded{own, Outcome::aborted});
