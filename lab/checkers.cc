@@ -496,6 +496,26 @@ void Checkers::look_at(std::uint32_t viewer, Instance& instance, const wire::Mem
   }
 }
 
+Duration Checkers::barrier() const {
+  if (!lock_step_) return {};
+  const WorldOptions& options = world_->options();
+  const gossip::Pace& pace = options.rules->pace;
+  Duration left{0}, round{0};
+  std::uint64_t period = 1;
+  for (std::uint32_t i = 0; i < shadows_.size(); ++i) {
+    const auto view = world_->machine(i);
+    const Shadow& shadow = shadows_[i];
+    if (view.state != MachineState::running) continue;
+    left = std::max(left, shadow.step_began + shadow.step_takes - world_->now());
+    const MachineOptions& machine = options.machines[i];
+    const bool steps = pace.kind == gossip::Pace::Kind::steps;
+    round = std::max(round, steps ? static_cast<std::int64_t>(pace.steps) * machine.step : pace.time + machine.step);
+    if (view.topology != nullptr)
+      period = std::max(period, view.topology->among(static_cast<std::uint32_t>(shadows_.size())).period());
+  }
+  return left + static_cast<std::int64_t>(2 * period) * round;
+}
+
 void Checkers::finish() {
   look();
   check_sum();

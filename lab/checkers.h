@@ -52,6 +52,10 @@ class Checkers : public Watcher {
   void look();
   // What must hold at the end.
   void finish();
+  // In lock-step, how much longer than under other rules a peer may rightly be without an exchange from now on: until
+  // the steps that go on are over, which slowness may have drawn out, and two periods of the topology after them, as
+  // each link has its turn once in a period and peers that are not in step may miss the first.
+  Duration barrier() const;
 
   const std::optional<Violation>& violation() const { return violation_; }
 

@@ -280,7 +280,12 @@ SeedOutcome hunt_seed(const HuntOptions& options, std::uint64_t seed, std::strin
   if (teller) teller->watch(world);
 
   Instant next_look = Instant{} + kLookEvery;
+  bool faults_over = false;
   while (world.now() < scenario.end && !checkers.violation() && world.run_one()) {
+    if (!faults_over && world.now() >= kFaultsEnd) {
+      faults_over = true;
+      scenario.end = scenario.end + checkers.barrier();
+    }
     if (world.now() < next_look) continue;
     checkers.look();
     next_look = world.now() + kLookEvery;
