@@ -193,6 +193,13 @@ void Peer::handle(const ExchangeOffered& offered, std::vector<Action>& out) {
   if (const auto reason = reason_to_refuse(offer)) return refuse(offer, *reason, out);
   if (rule().meeting == Meeting::outer_rounds) follow_ahead(offer, out);
   if (rule().meeting != Meeting::lock_step) return accept(offer, out);
+  // It makes one exchange at a time with this peer: an earlier one that is still answered has come to nothing there.
+  const Rounds::Edge* const edge = rounds_.edge(offer.from);
+  if (edge != nullptr && edge->state == Rounds::Edge::State::under_way && edge->answered != 0 &&
+      edge->answered < offer.exchange) {
+    std::erase(answers_, Answering{offer.from, edge->answered});
+    rounds_.meet(offer.from, false);
+  }
   switch (rounds_.judge(offer)) {
     case Rounds::Verdict::accept:
       return accept(offer, out);

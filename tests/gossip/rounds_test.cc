@@ -304,6 +304,19 @@ TEST_CASE("of two offers that cross the lower id's is answered: it holds the oth
   }
 }
 
+TEST_CASE("a neighbor that offers again has given up its exchange that is still answered") {
+  for (const std::uint64_t round : {2, 3}) {
+    Life life = ninth_in_step_with_2();
+    life.happens(Stepped{2, 64});
+    REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 5, 2})).at(0).accept);
+    const auto again = life.happens(ExchangeOffered{PeerId{2}, 6, round});
+    REQUIRE(all<ResumeTraining>(again).size() == 1);
+    // In the same round it would be mixed twice; the next one is waited for.
+    REQUIRE(answers(again).size() == (round == 2 ? 1 : 0));
+    REQUIRE(life.happens(AnswerEnded{PeerId{2}, 5, false}).empty());
+  }
+}
+
 TEST_CASE("an answer of an earlier round that ends late says nothing about this round's") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});

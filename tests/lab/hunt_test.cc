@@ -57,6 +57,7 @@ TEST_CASE("seeds that once broke a promise keep it") {
                                                            // that had changed
            Once{525, gossip::Rule::d_psgd}, Once{781, gossip::Rule::d_psgd},
            Once{879, gossip::Rule::d_psgd},  // lock-step: views differed, and neighbors waited in a circle
+           Once{2152},                       // lock-step: a dead connection held up who answered on it
            Once{1179}, Once{428},            // noloco: a slow peer was refused as far behind, for ever
            Once{1242},                       // pairwise: replicas shrunk to nothing took honest ones for far off
        }) {
