@@ -343,9 +343,9 @@ void Peer::handle(const ReplicaDiverged&, std::vector<Action>& out) {
   diverged_ = copy_afresh_ = true;
   const std::uint64_t steps = membership_.self().steps;
   if (recoveries_ > 0 && steps - recovered_steps_ >= options_.recovery_steps) recoveries_ = 0;  // that one lasted
-  const Duration delay = recoveries_ == 0 ? Duration{0}
-                                          : std::min(options_.state_retry_min * (1 << std::min(recoveries_ - 1, 16U)),
-                                                     options_.state_retry_max);
+  Duration delay{0};
+  if (recoveries_ > 0)
+    delay = std::min(options_.state_retry_min * (1 << std::min(recoveries_ - 1, 16U)), options_.state_retry_max);
   recover_by_ = now_ + delay + options_.recovery_limit;
   out.push_back(Notice{Notice::What::diverged, {}, {}});
   out.push_back(PauseTraining{true});

@@ -556,7 +556,8 @@ void Checkers::finish() {
     if (!first) first = i;
     // 6: exchanges.
     const Instance& instance = instance_of(i);
-    if (alive.size() > 1 && replicas && view.exchanges.completed + view.exchanges.answered <= instance.exchanges_before) {
+    const std::uint64_t exchanges = view.exchanges.completed + view.exchanges.answered;
+    if (alive.size() > 1 && replicas && exchanges <= instance.exchanges_before) {
       violate(6, name(i) + " has not exchanged since the faults ended at " +
                      seconds(setting_.faults_end.since_start));
     }
