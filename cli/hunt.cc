@@ -36,6 +36,13 @@ std::string names_text() {
   return text;
 }
 
+std::string rules_text() {
+  std::string text;
+  for (const gossip::RuleTraits& rule : gossip::kRules)
+    if (rule.meeting != gossip::Meeting::never) text += (text.empty() ? "" : ", ") + std::string(rule.name);
+  return text;
+}
+
 Status read_options(const Arguments& arguments, lab::HuntOptions& options) {
   const std::string seeds = arguments.get("--seeds").value_or("0..1000");
   const auto range = parse_range(seeds);
@@ -52,6 +59,11 @@ Status read_options(const Arguments& arguments, lab::HuntOptions& options) {
   options.faults = arguments.get("--faults").value_or("all");
   if (!lab::Faults::named(options.faults))
     return Error{"--faults: '" + options.faults + "' is none of " + names_text()};
+  if (const auto text = arguments.get("--rule")) {
+    options.rule = gossip::rule_named(*text);
+    if (!options.rule || *options.rule == gossip::Rule::none)
+      return Error{"--rule: '" + *text + "' is none of " + rules_text()};
+  }
   if (const auto text = arguments.get("--threads")) {
     const auto threads = parse_number<unsigned>(*text);
     if (!threads || *threads < 1 || *threads > kMostThreads) {
@@ -118,6 +130,7 @@ Command hunt_command() {
       {"--seeds", "FIRST..END", "which seeds, END excluded (default 0..1000)"},
       {"--peers", "N", "how many peers (default: drawn from 3 to 12 by each seed)"},
       {"--faults", "NAME", names_text() + " (default all)"},
+      {"--rule", "NAME", rules_text() + " (default: drawn by each seed)"},
       {"--threads", "N", "how many seeds at once (default: all cores); never changes a result"},
       {"--trace", "FILE", "write one seed's run as a story"},
       {"--json", "", "print the outcome as one JSON object"},

@@ -349,7 +349,12 @@ void Peer::handle(const StateArrived&, std::vector<Action>& out) {
 void Peer::handle(const ReplicaDiverged&, std::vector<Action>& out) {
   if (phase() == Phase::joining || diverged_ || leave_by_ != kNever) return;
   diverged_ = copy_afresh_ = true;
-  recover_by_ = now_ + options_.recovery_limit;
+  const std::uint64_t steps = membership_.self().steps;
+  if (recoveries_ > 0 && steps - recovered_steps_ >= options_.recovery_steps) recoveries_ = 0;  // that one lasted
+  Duration delay{0};
+  if (recoveries_ > 0)
+    delay = std::min(options_.state_retry_min * (1 << std::min(recoveries_ - 1, 16U)), options_.state_retry_max);
+  recover_by_ = now_ + delay + options_.recovery_limit;
   out.push_back(Notice{Notice::What::diverged, {}, {}});
   out.push_back(PauseTraining{true});
   for (const InFlight& exchange : in_flight_) {  // through no fault of their partners'
@@ -361,11 +366,20 @@ void Peer::handle(const ReplicaDiverged&, std::vector<Action>& out) {
   rounds_.lose_step();
   best_copy_rate_ = 0;
   state_delay_ = options_.state_retry_min;
-  next_state_request_ = now_;
+  next_state_request_ = now_ + delay;
 }
 
 void Peer::watch_recovery(std::vector<Action>& out) {
   if (!diverged_ || leave_by_ != kNever) return;
+  if (recoveries_ >= options_.recoveries_max) {
+    membership_.say_goodbye(out);
+    return finish(Finish::How::failed,
+                  "the parameters were not finite again within " + std::to_string(options_.recovery_steps) +
+                      " steps after each of " + std::to_string(recoveries_) +
+                      " copies of a neighbor's: this peer's own steps diverge; a lower training.learning_rate "
+                      "would help",
+                  out);
+  }
   const auto& others = membership_.others();
   const bool alone = std::none_of(others.begin(), others.end(), [](const Record& record) {
     return record.member.liveness <= wire::Liveness::failed && !record.superseded;  // the failed may come back
@@ -385,6 +399,8 @@ void Peer::watch_recovery(std::vector<Action>& out) {
 void Peer::recovered(std::vector<Action>& out) {
   diverged_ = false;
   recover_by_ = kNever;
+  ++recoveries_;
+  recovered_steps_ = membership_.self().steps;
   pacer_->start(now_, membership_.self().steps);
   out.push_back(ResumeTraining{true});
 }

@@ -63,6 +63,10 @@ struct PeerOptions {
   Duration leave_limit = std::chrono::milliseconds(1500);      // from LeaveRequested to the goodbye
   std::uint32_t answers_max = 16;              // offers served at once; more are refused as busy
   Duration recovery_limit = std::chrono::seconds(30);  // a lost replica without anybody to copy: then it is over
+  // A replica that is lost again within so many steps of its own after a copy makes the peer wait before the next
+  // (the delays of state_retry); after so many copies in a row it is over.
+  std::uint64_t recovery_steps = 1000;
+  std::uint32_t recoveries_max = 5;
   Duration linger = std::chrono::seconds(10);  // a finished peer answers at most this long those who are not
 };
 
@@ -99,7 +103,7 @@ class Peer {
   // Why a RewireRequested with this topology would come to nothing, in a sentence.
   std::optional<std::string> obstacle_to_setting(const topologies::Topology& topology) const;
 
-  static constexpr std::uint64_t kRoundsApart = 4;  // of two peers that may exchange, where outer steps are counted
+  static constexpr std::uint64_t kRoundsApart = 4;  // of two peers in an exchange, where outer steps are counted
 
  private:
   struct InFlight {
@@ -112,6 +116,7 @@ class Peer {
     bool advanced = false;
     bool settles = false;  // begun after training ended
     bool again = false;    // the partner refused it because this peer was behind, which then caught up
+    bool asks = false;     // in lock-step, for an exchange that the partner was to begin
   };
   struct Answering {
     PeerId from;
@@ -182,13 +187,16 @@ class Peer {
   void abort_exchange(std::uint64_t exchange, std::vector<Action>& out);
   bool catch_up(const InFlight& refused, std::vector<Action>& out);
   void came_to_nothing(PeerId partner);
+  void follow_ahead(const Rounds::Offer& offer, std::vector<Action>& out);
   std::optional<wire::RefusalReason> reason_to_refuse(const Rounds::Offer& offer);
   void accept(const Rounds::Offer& offer, std::vector<Action>& out);
   void refuse(const Rounds::Offer& offer, wire::RefusalReason reason, std::vector<Action>& out) const;
   void keep_in_step(std::vector<Action>& out);
   void open_round(std::vector<Action>& out);
   void meet_all(std::vector<Action>& out);
+  void begin_along(PeerId partner, std::vector<Action>& out);
   void pass_over_the_absent(std::vector<Action>& out);
+  void withdraw_asks(std::vector<Action>& out);
   void follow_links();
   void answer_held(std::vector<Action>& out);
   void close_round(std::vector<Action>& out);
@@ -246,6 +254,8 @@ class Peer {
   bool diverged_ = false;
   bool copy_afresh_ = false;  // nothing of the lost replica is to be kept
   Instant recover_by_ = kNever;
+  std::uint32_t recoveries_ = 0;       // copies in a row after each of which the replica was soon lost
+  std::uint64_t recovered_steps_ = 0;  // its own when the last one was in place
 
   // Ending.
   bool end_requested_ = false;

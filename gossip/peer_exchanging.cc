@@ -131,6 +131,8 @@ void Peer::handle(const ExchangeAdvanced& advanced, std::vector<Action>&) {
   if (!waited) exchange->silence = std::max(exchange->silence, now_ - exchange->heard);
   exchange->heard = now_;
   exchange->advanced = true;
+  Rounds::Edge* const edge = rounds_.edge(exchange->partner);
+  if (exchange->asks && edge != nullptr) edge->state = Rounds::Edge::State::under_way;
   exchange->deadline = now_ + patience_.limit(exchange->partner);
 }
 
@@ -161,10 +163,14 @@ void Peer::handle(const ExchangeEnded& ended, std::vector<Action>& out) {
       [[fallthrough]];
     case Outcome::aborted:
       ++exchanges_.aborted;
+      // Who was asked and has not answered yet is asked again in a moment.
+      if (exchange.asks && !exchange.advanced && ended.outcome == Outcome::aborted) return;
       break;
   }
   last_exchange_begun_ = false;  // a leaver tries another neighbor
   came_to_nothing(exchange.partner);
+  if (exchange.asks && ended.outcome == Outcome::rejected && ended.round > rounds_.current())
+    rounds_.comes_in(exchange.partner, ended.round);
 }
 
 // Where outer steps are counted, who is refused because it is behind makes the partner's next one and asks again at
@@ -185,7 +191,15 @@ bool Peer::catch_up(const InFlight& refused, std::vector<Action>& out) {
 void Peer::handle(const ExchangeOffered& offered, std::vector<Action>& out) {
   const Rounds::Offer offer{offered.from, offered.exchange, offered.round};
   if (const auto reason = reason_to_refuse(offer)) return refuse(offer, *reason, out);
+  if (rule().meeting == Meeting::outer_rounds) follow_ahead(offer, out);
   if (rule().meeting != Meeting::lock_step) return accept(offer, out);
+  // It makes one exchange at a time with this peer: an earlier one that is still answered has come to nothing there.
+  const Rounds::Edge* const edge = rounds_.edge(offer.from);
+  if (edge != nullptr && edge->state == Rounds::Edge::State::under_way && edge->answered != 0 &&
+      edge->answered < offer.exchange) {
+    std::erase(answers_, Answering{offer.from, edge->answered});
+    rounds_.meet(offer.from, false);
+  }
   switch (rounds_.judge(offer)) {
     case Rounds::Verdict::accept:
       return accept(offer, out);
@@ -199,6 +213,14 @@ void Peer::handle(const ExchangeOffered& offered, std::vector<Action>& out) {
       }
       rounds_.hold(offer);
   }
+}
+
+// Where outer steps are counted, who is offered one from far ahead makes the partner's outer step first: what it
+// answers with is then as new as the partner's, however slowly it learns, and nobody who is slow is locked out. Who is
+// finished makes none any more; what it has is the newest that it will ever have.
+void Peer::follow_ahead(const Rounds::Offer& offer, std::vector<Action>& out) {
+  if (phase() == Phase::finished || offer.round <= rounds_.current() + kRoundsApart) return;
+  out.push_back(BeginRound{rounds_.begin()});
 }
 
 std::optional<RefusalReason> Peer::reason_to_refuse(const Rounds::Offer& offer) {
@@ -215,7 +237,7 @@ std::optional<RefusalReason> Peer::reason_to_refuse(const Rounds::Offer& offer) 
       return std::nullopt;
     case Meeting::outer_rounds:
       rounds_.left_behind(offer.round);
-      if (offer.round > rounds_.current() + kRoundsApart || rounds_.current() > offer.round + kRoundsApart)
+      if (rounds_.current() > offer.round + kRoundsApart || offer.round > rounds_.current() + Rounds::kAheadMost)
         return RefusalReason::out_of_step;
       break;
     case Meeting::whenever:
@@ -230,7 +252,9 @@ void Peer::accept(const Rounds::Offer& offer, std::vector<Action>& out) {
   Terms terms = terms_with(offer.from);
   if (Rounds::Edge* const edge = rounds_.edge(offer.from)) {
     edge->state = Rounds::Edge::State::under_way;
+    edge->answered = offer.exchange;
     terms.weight = edge->weight;
+    withdraw_asks(out);
   }
   answers_.push_back({offer.from, offer.exchange});
   out.push_back(AnswerOffer{offer.from, offer.exchange, true, {}, terms});
@@ -250,8 +274,8 @@ void Peer::handle(const AnswerEnded& ended, std::vector<Action>& out) {
   exchanges_.answered += ended.completed;
   if (ended.completed) partners_->met(membership_, ended.from, std::nullopt);
   if (ended.poisoned) membership_.poisoned_by(now_, ended.from, out);
-  Rounds::Edge* const edge = rounds_.edge(ended.from);
-  if (edge != nullptr && !edge->own && edge->state == Rounds::Edge::State::under_way) {
+  const Rounds::Edge* const edge = rounds_.edge(ended.from);
+  if (edge != nullptr && edge->state == Rounds::Edge::State::under_way && edge->answered == ended.exchange) {
     rounds_.meet(ended.from, ended.completed);
     round_met_anyone_ = round_met_anyone_ || ended.completed;
   }
@@ -272,6 +296,7 @@ void Peer::keep_in_step(std::vector<Action>& out) {
     pass_over_the_absent(out);
     follow_links();
     meet_all(out);
+    withdraw_asks(out);
     if (!rounds_.all_over()) return;
     close_round(out);
   }
@@ -281,10 +306,27 @@ void Peer::keep_in_step(std::vector<Action>& out) {
 void Peer::meet_all(std::vector<Action>& out) {
   while (Rounds::Edge* const edge = rounds_.next_own()) {
     edge->state = Rounds::Edge::State::under_way;
-    Terms terms = terms_with(edge->partner);
-    terms.weight = edge->weight;
-    begin_exchange(edge->partner, terms, round_deadline_, out);
+    begin_along(edge->partner, out);
   }
+}
+
+// REQUIRES: the round that is open has an edge to it.
+void Peer::begin_along(PeerId partner, std::vector<Action>& out) {
+  Terms terms = terms_with(partner);
+  terms.weight = rounds_.edge(partner)->weight;
+  begin_exchange(partner, terms, round_deadline_, out);
+}
+
+// Of those that are over without them: the partner made its offer itself, or is not waited for any longer.
+void Peer::withdraw_asks(std::vector<Action>& out) {
+  std::erase_if(in_flight_, [&](const InFlight& exchange) {
+    const Rounds::Edge* const edge = rounds_.edge(exchange.partner);
+    const bool wanted = edge != nullptr && edge->state != Rounds::Edge::State::over && edge->answered == 0;
+    if (!exchange.asks || wanted) return false;
+    out.push_back(AbortExchange{exchange.exchange});
+    ++exchanges_.aborted;
+    return true;
+  });
 }
 
 void Peer::open_round(std::vector<Action>& out) {
@@ -303,22 +345,29 @@ void Peer::open_round(std::vector<Action>& out) {
   round_met_anyone_ = false;
 }
 
-// Who is dead, finished or quarantined will not come; and nobody is waited for beyond all measure.
+// Who is dead, finished or quarantined will not come; who lets this peer wait is asked; and nobody is waited for beyond
+// all measure.
 void Peer::pass_over_the_absent(std::vector<Action>& out) {
   using State = Rounds::Edge::State;
   const bool doubting = round_doubt_ <= now_;
   if (doubting) round_doubt_ = now_ + options_.exchange_doubt;
-  std::vector<PeerId> absent;
+  std::vector<PeerId> absent, silent, asking;
   for (const Rounds::Edge& edge : rounds_.edges()) {
     if (edge.state == State::over) continue;
     const InFlight* const mine = in_flight_with(edge.partner);
-    const bool met = edge.state == State::under_way && (mine == nullptr || mine->advanced);
+    const bool met = mine != nullptr ? mine->advanced : edge.state == State::under_way;
     const Record* const record = membership_.find(edge.partner);
     const bool comes = record != nullptr && record->member.liveness == wire::Liveness::alive &&
                        (met || (record->member.phase != Phase::finished &&
                                 record->quarantined_until <= now_ && round_deadline_ > now_));
     if (!comes) absent.push_back(edge.partner);
-    if (comes && doubting) membership_.doubt(now_, edge.partner, out);
+    if (!comes || !doubting) continue;
+    membership_.doubt(now_, edge.partner, out);
+    const bool awaited = edge.state == State::waiting && !edge.own && rounds_.in_step(edge.partner);
+    if (awaited && mine == nullptr) silent.push_back(edge.partner);
+    const auto held = rounds_.held_of(edge.partner);
+    const bool unheard = mine != nullptr && !mine->advanced && mine->begun + options_.exchange_doubt <= now_;
+    if (edge.own && unheard && held && held->round == rounds_.current()) asking.push_back(edge.partner);
   }
   for (const PeerId partner : absent) {
     if (const InFlight* const mine = in_flight_with(partner)) {
@@ -327,6 +376,18 @@ void Peer::pass_over_the_absent(std::vector<Action>& out) {
       rounds_.meet(partner, false);
     }
   }
+  for (const PeerId partner : silent) {
+    begin_along(partner, out);
+    in_flight_.back().asks = true;
+  }
+  for (const PeerId partner : asking) {  // it is there, and has not got this peer's offer
+    const std::uint64_t lost = in_flight_with(partner)->exchange;
+    static_cast<void>(take_in_flight(lost));
+    out.push_back(AbortExchange{lost});
+    ++exchanges_.aborted;
+    rounds_.edge(partner)->state = State::waiting;
+  }
+  answer_held(out);
   if (round_deadline_ <= now_) round_deadline_ = kNever;
 }
 

@@ -35,28 +35,35 @@ bool Rounds::all_over() const {
 }
 
 bool Rounds::in_step(PeerId partner) const {
-  return std::find(in_step_.begin(), in_step_.end(), partner) != in_step_.end();
+  return std::any_of(in_step_.begin(), in_step_.end(),
+                     [&](const InStep& it) { return it.partner == partner && it.from <= round_; });
+}
+
+void Rounds::comes_in(PeerId partner, std::uint64_t round) {
+  std::erase_if(in_step_, [&](const InStep& it) { return it.partner == partner; });
+  in_step_.push_back({partner, round});
 }
 
 void Rounds::meet(PeerId partner, bool completed) {
   if (Edge* const edge = this->edge(partner)) edge->state = Edge::State::over;
-  if (!completed) {
-    std::erase(in_step_, partner);
-  } else if (!in_step(partner)) {
-    in_step_.push_back(partner);
-  }
+  comes_in(partner, 0);
+  if (!completed) in_step_.pop_back();
 }
 
 Rounds::Verdict Rounds::judge(const Offer& offer) {
   if (offer.round > round_ + kAheadMost) return Verdict::refuse;
   if (offer.round < expected()) {  // it comes as soon as it has made its step: or it would run behind for ever
-    if (!in_step(offer.from)) in_step_.push_back(offer.from);
+    comes_in(offer.from, 0);
     return Verdict::refuse;
   }
-  Edge* const edge = this->edge(offer.from);
-  const bool awaited = edge != nullptr && !edge->own && edge->state == Edge::State::waiting;
-  if (open_ && offer.round == round_) return awaited ? Verdict::accept : Verdict::refuse;
-  if (awaited) meet(offer.from, false);
+  const Edge* const edge = this->edge(offer.from);
+  const bool waiting = edge != nullptr && edge->state == Edge::State::waiting;
+  if (open_ && offer.round == round_) {
+    if (waiting) return Verdict::accept;
+    const bool crossing = edge != nullptr && edge->state == Edge::State::under_way && edge->answered == 0;
+    return crossing ? Verdict::hold : Verdict::refuse;  // as long as this peer's own offer is on its way
+  }
+  if (waiting) meet(offer.from, false);
   left_behind(offer.round);
   return Verdict::hold;
 }

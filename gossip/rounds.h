@@ -17,10 +17,16 @@
 // Whoever waited for it in a round that it jumps over learns so by what it does there at once: its offer passes the
 // waiting one over, its refusal lets the waiting one go on. Where both have a link, one of the two must come.
 //
-// Neighbors are waited for only while they live and the topology links them (the peer passes over who does not),
-// and nobody waits in a circle: a held offer waits for an earlier round to end, and an offer is awaited only of
-// partners in step: with whom the last exchange went through, or who offered an earlier round and were told this
-// one; and of those no longer as soon as they offer a later round.
+// Neighbors are waited for only while they live and the topology links them (the peer passes over who does not), and
+// an offer is awaited only of partners in step: with whom the last exchange went through, or who offered an earlier
+// round and were told this one; and of those no longer as soon as they offer a later round.
+//
+// Peers whose views differ see different links, and one may await an offer that the other will never make. So who
+// has waited for a moment asks: it makes the offer itself. The partner refuses where it is beyond that round or has no
+// such link in it, and is not waited for before the round that it says it is in; in an earlier round it holds the offer,
+// and answers it when it gets there instead of making its own. Of two offers that cross, the lower id's is answered and
+// the other withdrawn, unless the lower id's was lost on its way: then there is no sign of it, and in a moment it is the
+// other's. After the asking everybody waits for somebody in an earlier round only: never in a circle.
 #pragma once
 
 #include <algorithm>
@@ -37,8 +43,9 @@ class Rounds {
   struct Edge {
     PeerId partner;
     float weight = 0;  // W_ij
-    bool own = false;  // this peer begins the exchange
+    bool own = false;  // this peer begins the exchange, unless the partner has asked for it
     enum class State : std::uint8_t { waiting, under_way, over } state = State::waiting;
+    std::uint64_t answered = 0;  // the partner's exchange that is under way, where it began it
   };
   struct Offer {
     PeerId from;
@@ -79,6 +86,8 @@ class Rounds {
   bool in_step(PeerId partner) const;
   // The exchange with this partner is over; whether it went through.
   void meet(PeerId partner, bool completed);
+  // This partner will come in that round.
+  void comes_in(PeerId partner, std::uint64_t round);
   // Whoever was in step is not any more: this peer begins anew.
   void lose_step() { in_step_.clear(); }
 
@@ -98,7 +107,11 @@ class Rounds {
   std::uint64_t lead_ = 0;
   std::vector<Edge> edges_;
   std::vector<Offer> held_;  // in the order they came, one of a partner
-  std::vector<PeerId> in_step_;
+  struct InStep {
+    PeerId partner;
+    std::uint64_t from = 0;  // the first round in which it is awaited
+  };
+  std::vector<InStep> in_step_;
 };
 
 }  // namespace starling::gossip

@@ -15,7 +15,7 @@ enum class Rule : std::uint8_t { none, pairwise, push_sum, d_psgd, choco, noloco
 enum class Meeting : std::uint8_t {
   never,
   whenever,      // one partner when an exchange is due; whoever is asked answers at once
-  outer_rounds,  // the same, and a round (an outer step) begins first; the two rounds must not be far apart
+  outer_rounds,  // the same, and a round (an outer step) begins first; who is far behind catches up
   lock_step,     // a round is an exchange with every neighbor, and no step is made until it is over
 };
 

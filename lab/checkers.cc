@@ -4,9 +4,11 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/hash.h"
 #include "lab/mix_sums.h"
+#include "training/exchange/payload.h"
 #include "training/exchange/values.h"
 
 namespace starling::lab {
@@ -172,7 +174,11 @@ void Checkers::has_parameters(std::uint32_t machine) {
 
 void Checkers::lost_parameters(std::uint32_t machine) {
   Shadow& shadow = shadows_[machine];
-  if (!shadow.live) return;
+  if (!shadow.live) {  // found out only now: a step that began meanwhile is thrown away as well
+    if (shadow.lost && shadow.step_began > *shadow.lost && !shadow.stopped)
+      shadow.rested += std::exchange(shadow.step_takes, Duration{0});
+    return;
+  }
   ledger_ -= total_of(shadow.values).sum;
   shadow.live = false;
   shadow.lost = world_->now();
@@ -195,6 +201,12 @@ void Checkers::lent(std::uint32_t machine, const training::Parcel& parcel) {
   for (std::size_t f = parcel.offset; f < parcel.offset + parcel.floats; f += cell_floats)
     if (parcel.payload != training::Payload::none && shadows_[machine].live)
       shadows_[machine].weights[f / cell_floats] -= static_cast<double>(parcel.weight);
+}
+
+void Checkers::taken_back(std::uint32_t machine, const training::Parcel& parcel) {
+  if (!push_sum_ || !shadows_[machine].live) return;
+  if (!check_push(machine, parcel, training::as_floats(parcel.values)))
+    violate(2, name(machine) + " takes back another weight than the one that was refused");
 }
 
 // Some of its values changed, rightly: the shadow follows. Returns by how much.
@@ -263,27 +275,26 @@ void Checkers::check_pairwise(const Mix& mix, bool responder) {
 }
 
 // A receipt of push-sum in float32: z += u_f / (u_f + u) (z_f - z), cell by cell, with the weights as counted here.
-void Checkers::check_push(const Mix& mix) {
-  Shadow& shadow = shadows_[mix.machine];
+// False where it is another.
+bool Checkers::check_push(std::uint32_t machine, const training::Parcel& parcel, std::span<const float> values) {
+  Shadow& shadow = shadows_[machine];
   const std::size_t cell_floats = world_->options().mix.cell_floats;
-  const std::size_t offset = mix.offer.offset, floats = mix.offer.floats;
+  const std::size_t offset = parcel.offset, floats = parcel.floats;
   const std::vector<float> before(shadow.values.begin() + static_cast<std::ptrdiff_t>(offset),
                                   shadow.values.begin() + static_cast<std::ptrdiff_t>(offset + floats));
-  take_over(mix.machine, offset, floats);
-  if (mix.offer.payload == training::Payload::none) return;
-  const double weight = static_cast<double>(mix.offer.weight);
-  for (std::size_t f = 0; f < floats && !mix.a.empty(); ++f) {
+  take_over(machine, offset, floats);
+  if (parcel.payload == training::Payload::none) return true;
+  const double weight = static_cast<double>(parcel.weight);
+  bool right = true;
+  for (std::size_t f = 0; f < floats && !values.empty(); ++f) {
     const double u = shadow.weights[(offset + f) / cell_floats];
-    const double x = before[f], a = mix.a[f];
+    const double x = before[f], a = values[f];
     const double wanted = x + weight / (weight + u) * (a - x);
-    const double off = std::abs(wanted - shadow.values[offset + f]);
-    if (off > 8 * kFloatUlp * (std::abs(x) + std::abs(a))) {
-      violate(2, name(mix.machine) + " takes chunk " + std::to_string(mix.chunk) + " of " + name(mix.partner) +
-                     " with another weight than the two have");
-      break;
-    }
+    const double off = std::abs(wanted - static_cast<double>(shadow.values[offset + f]));
+    right = right && off <= 8 * kFloatUlp * (std::abs(x) + std::abs(a));
   }
   for (std::size_t f = 0; f < floats; f += cell_floats) shadow.weights[(offset + f) / cell_floats] += weight;
+  return right;
 }
 
 // One side mixed. False where it had nothing to mix into: its own replica is lost.
@@ -293,7 +304,9 @@ bool Checkers::check_mix(const Mix& mix, bool responder) {
   if (exact_) {
     check_pairwise(mix, responder);
   } else if (push_sum_ && responder) {
-    check_push(mix);
+    if (!check_push(mix.machine, mix.offer, mix.a))
+      violate(2, name(mix.machine) + " takes chunk " + std::to_string(mix.chunk) + " of " + name(mix.partner) +
+                     " with another weight than the two have");
   } else {
     const auto moved = take_over(mix.machine, mix.offer.offset, mix.offer.floats);
     if (opposite_) {
@@ -488,6 +501,26 @@ void Checkers::look_at(std::uint32_t viewer, Instance& instance, const wire::Mem
   }
 }
 
+Duration Checkers::barrier() const {
+  if (!lock_step_) return {};
+  const WorldOptions& options = world_->options();
+  const gossip::Pace& pace = options.rules->pace;
+  Duration left{0}, round{0};
+  std::uint64_t period = 1;
+  for (std::uint32_t i = 0; i < shadows_.size(); ++i) {
+    const auto view = world_->machine(i);
+    const Shadow& shadow = shadows_[i];
+    if (view.state != MachineState::running) continue;
+    left = std::max(left, shadow.step_began + shadow.step_takes - world_->now());
+    const MachineOptions& machine = options.machines[i];
+    const bool steps = pace.kind == gossip::Pace::Kind::steps;
+    round = std::max(round, steps ? static_cast<std::int64_t>(pace.steps) * machine.step : pace.time + machine.step);
+    if (view.topology != nullptr)
+      period = std::max(period, view.topology->among(static_cast<std::uint32_t>(shadows_.size())).period());
+  }
+  return left + static_cast<std::int64_t>(2 * period) * round;
+}
+
 void Checkers::finish() {
   look();
   check_sum();
@@ -496,6 +529,8 @@ void Checkers::finish() {
     if (!instance.ended) alive.push_back(instance.id);
   }
   std::sort(alive.begin(), alive.end());
+  // Where all are lost there is nothing to exchange: one after the other their peers end.
+  const bool replicas = std::any_of(shadows_.begin(), shadows_.end(), [](const Shadow& it) { return it.live; });
   std::optional<std::uint32_t> first;
   for (std::uint32_t i = 0; i < current_.size(); ++i) {
     const auto view = world_->machine(i);
@@ -521,7 +556,8 @@ void Checkers::finish() {
     if (!first) first = i;
     // 6: exchanges.
     const Instance& instance = instance_of(i);
-    if (alive.size() > 1 && view.exchanges.completed + view.exchanges.answered <= instance.exchanges_before) {
+    const std::uint64_t exchanges = view.exchanges.completed + view.exchanges.answered;
+    if (alive.size() > 1 && replicas && exchanges <= instance.exchanges_before) {
       violate(6, name(i) + " has not exchanged since the faults ended at " +
                      seconds(setting_.faults_end.since_start));
     }

@@ -52,6 +52,10 @@ class Checkers : public Watcher {
   void look();
   // What must hold at the end.
   void finish();
+  // In lock-step, how much longer than under other rules a peer may rightly be without an exchange from now on: until
+  // the steps that go on are over, which slowness may have drawn out, and two periods of the topology after them, as
+  // each link has its turn once in a period and peers that are not in step may miss the first.
+  Duration barrier() const;
 
   const std::optional<Violation>& violation() const { return violation_; }
 
@@ -70,6 +74,7 @@ class Checkers : public Watcher {
   void lost_parameters(std::uint32_t machine) override;
   void round_began(std::uint32_t machine) override;
   void lent(std::uint32_t machine, const training::Parcel& parcel) override;
+  void taken_back(std::uint32_t machine, const training::Parcel& parcel) override;
   void step_began(std::uint32_t machine, Duration takes) override;
   void step_ended(std::uint32_t machine) override;
   void answered(const Mix& mix) override;
@@ -121,7 +126,7 @@ class Checkers : public Watcher {
   Open& open(PeerId initiator, std::uint64_t exchange, std::size_t chunk);
   bool check_mix(const Mix& mix, bool responder);
   void check_pairwise(const Mix& mix, bool responder);
-  void check_push(const Mix& mix);
+  bool check_push(std::uint32_t machine, const training::Parcel& parcel, std::span<const float> values);
   std::vector<double> take_over(std::uint32_t machine, std::size_t offset, std::size_t floats);
   void check_sum();
   void check_energy();

@@ -63,13 +63,14 @@ double log_uniform(Random& random, double low, double high) {
 }
 
 // Half of the seeds average pairwise in float32, which the most is known of; the others share what else there is.
-void draw_rule(Random& random, WorldOptions& world) {
+void draw_rule(Random& random, std::optional<gossip::Rule> wanted, WorldOptions& world) {
   using training::Payload;
   gossip::RunRules& rules = *world.rules;
   rules.rule = gossip::Rule::pairwise;
   world.mix.payload = Payload::f32;
-  if (random.chance(0.5)) {
+  if (random.chance(0.5) || wanted) {
     rules.rule = static_cast<gossip::Rule>(1 + random.below(gossip::kRules.size() - 1));
+    rules.rule = wanted.value_or(rules.rule);
     constexpr std::array kDense = {Payload::f32, Payload::bf16, Payload::int8};
     if (rules.rule == gossip::Rule::pairwise || rules.rule == gossip::Rule::choco) {
       world.mix.payload = static_cast<Payload>(random.below(4));
@@ -170,7 +171,7 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
     if (i > 0) machine.start = Instant{from_seconds(random.uniform(0, 1))};
     world.machines.push_back(std::move(machine));
   }
-  draw_rule(random, world);
+  draw_rule(random, options.rule, world);
   const Faults faults = *Faults::named(options.faults);
   FaultDraw drawn = draw(seed, faults, {n, kFaultsBegin, kFaultsEnd});
   world.incidents = std::move(drawn.incidents);
@@ -184,10 +185,7 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   scenario.first_parameters.resize(world.arena_floats);
   for (float& x : scenario.first_parameters) x = static_cast<float>(random.normal());
   scenario.check = bounds_of(world);
-  Duration exchange = world.peer.exchange_timeout + seconds(5);
-  // On a topology that varies in time, peers in lock-step whose views differed may wait for each other in a circle,
-  // until one of them has had enough.
-  if (gossip::traits(world.rules->rule).meeting == gossip::Meeting::lock_step) exchange += world.peer.round_limit;
+  const Duration exchange = world.peer.exchange_timeout + seconds(5);
   scenario.end = kFaultsEnd + std::max(scenario.check.recovery, exchange) + seconds(1);
   return scenario;
 }
@@ -282,7 +280,12 @@ SeedOutcome hunt_seed(const HuntOptions& options, std::uint64_t seed, std::strin
   if (teller) teller->watch(world);
 
   Instant next_look = Instant{} + kLookEvery;
+  bool faults_over = false;
   while (world.now() < scenario.end && !checkers.violation() && world.run_one()) {
+    if (!faults_over && world.now() >= kFaultsEnd) {
+      faults_over = true;
+      scenario.end = scenario.end + checkers.barrier();
+    }
     if (world.now() < next_look) continue;
     checkers.look();
     next_look = world.now() + kLookEvery;
@@ -349,6 +352,7 @@ std::string replay_line(const HuntOptions& options, std::uint64_t seed) {
   std::string line = "starling hunt --seeds " + std::to_string(seed) + ".." + std::to_string(seed + 1) +
                      " --faults " + options.faults;
   if (options.peers) line += " --peers " + std::to_string(*options.peers);
+  if (options.rule) line += " --rule " + std::string(gossip::traits(*options.rule).name);
   return line;
 }
 

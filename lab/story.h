@@ -28,6 +28,9 @@ class Story : public Watcher {
   void lost_parameters(std::uint32_t machine) override;
   void round_began(std::uint32_t machine) override { next_.round_began(machine); }
   void lent(std::uint32_t machine, const training::Parcel& parcel) override { next_.lent(machine, parcel); }
+  void taken_back(std::uint32_t machine, const training::Parcel& parcel) override {
+    next_.taken_back(machine, parcel);
+  }
   void has_parameters(std::uint32_t machine) override;
   void step_began(std::uint32_t machine, Duration takes) override { next_.step_began(machine, takes); }
   void step_ended(std::uint32_t machine) override { next_.step_ended(machine); }

@@ -47,6 +47,8 @@ class Watcher {
   virtual void lost_parameters(std::uint32_t /*machine*/) {}  // they are not finite any more; said twice maybe
   virtual void round_began(std::uint32_t /*machine*/) {}      // its arena may have changed
   virtual void lent(std::uint32_t /*machine*/, const training::Parcel&) {}
+  // The partner refused the exchange that this was lent for.
+  virtual void taken_back(std::uint32_t /*machine*/, const training::Parcel&) {}
   virtual void step_began(std::uint32_t /*machine*/, Duration /*takes*/) {}
   virtual void step_ended(std::uint32_t /*machine*/) {}  // its arena may have changed
   virtual void answered(const Mix&) {}

@@ -177,8 +177,12 @@ void World::end_loans(std::uint32_t i, std::uint64_t exchange, bool counted) {
   Machine& m = *machines_[i];
   Own& own = *m.own(exchange);
   for (const Own::Flight& flight : own.flights) {
+    if (!counted) {
+      m.mixer->take_back(own.session, flight.sent);
+      if (options_.watcher != nullptr) options_.watcher->taken_back(i, flight.sent);
+      continue;
+    }
     m.mixer->give_up(own.session, flight.sent);
-    if (!counted) continue;
     ++m.half_applied_chunks;
     if (options_.watcher != nullptr)
       options_.watcher->half_applied(i, own.exchange, flight.sent.offset / options_.chunk_floats());

@@ -100,7 +100,14 @@ void Initiator::abandon(Own& own) {
 
 void Initiator::end_loans(Own& own, bool refused) {
   if (!refused) plane_.counters.half_applied_chunks += own.in_flight();
-  for (; own.answered < own.sent; ++own.answered) plane_.mixer->give_up(own.session, own.oldest().parcel);
+  for (; own.answered < own.sent; ++own.answered) {
+    const Parcel& parcel = own.oldest().parcel;
+    if (refused) {
+      plane_.mixer->take_back(own.session, parcel);
+    } else {
+      plane_.mixer->give_up(own.session, parcel);
+    }
+  }
   // Their rooms stay in the ring: the newest may still be on its way to the kernel.
 }
 

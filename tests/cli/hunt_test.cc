@@ -36,6 +36,7 @@ TEST_CASE("a hunt's bad flags are refused with one line that says what is accept
            {{"hunt", "--seeds", "a..b"}, {"--seeds", "'a..b'"}},
            {{"hunt", "--faults", "gremlins"}, {"--faults", "'gremlins'", "partition"}},
            {{"hunt", "--peers", "1"}, {"--peers", "'1'", "2 to 64"}},
+           {{"hunt", "--rule", "none"}, {"--rule", "'none'", "push-sum"}},
            {{"hunt", "--threads", "0"}, {"--threads", "'0'"}},
            {{"hunt", "--seeds", "0..2", "--trace", "/nowhere/story"}, {"--trace", "one seed"}},
            {{"hunt", "--seeds", "0..1", "--trace", "/nowhere/story"}, {"--trace", "/nowhere/story"}},

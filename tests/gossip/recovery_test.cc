@@ -34,6 +34,42 @@ TEST_CASE("a peer whose replica is lost discards its steps, copies a member's, a
   REQUIRE(all<BeginExchange>(life.happens(Stepped{51, 1632})).size() == 1);
 }
 
+TEST_CASE("a replica that is lost soon after each copy is copied later and later, and then no more") {
+  Life life;
+  life.trains(rules_of(), {2});
+  std::vector<Duration> waited;
+  std::uint64_t steps = 0;
+  while (!life.peer.view().over && waited.size() < 100) {
+    const Instant lost = life.now;
+    auto told = life.happens(ReplicaDiverged{});
+    while (all<FetchState>(told).empty() && !life.peer.view().over) told = life.waits(life.now + 10ms, {2});
+    if (life.peer.view().over) break;
+    waited.push_back(life.now - lost);
+    life.happens(StateArrived{});
+    life.happens(Stepped{steps += 999, 0});
+  }
+  REQUIRE(waited.size() == 5);
+  REQUIRE(waited[0] == 0s);
+  REQUIRE(waited[1] >= 190ms);
+  for (std::size_t k = 2; k < waited.size(); ++k) REQUIRE(waited[k] >= 2 * waited[k - 1] - 20ms);
+  const auto end = all<Finish>(life.out);
+  REQUIRE(end.size() == 1);
+  REQUIRE(end[0].how == Finish::How::failed);
+  REQUIRE(end[0].why.find("training.learning_rate") != std::string::npos);
+  REQUIRE(sent<wire::Leave>(life.out).size() == 1);
+}
+
+TEST_CASE("a replica that lasted for a while after its copy may be lost as often as it likes") {
+  Life life;
+  life.trains(rules_of(), {2});
+  for (std::uint64_t k = 1; k <= 50; ++k) {
+    REQUIRE(all<FetchState>(life.happens(ReplicaDiverged{})).size() == 1);  // at once
+    life.happens(StateArrived{});
+    life.happens(Stepped{1000 * k, 0});
+  }
+  REQUIRE_FALSE(life.peer.view().over);
+}
+
 TEST_CASE("a donor that breaks off is followed by another, and what is in place stays") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2, 3});

@@ -162,7 +162,8 @@ TEST_CASE("a neighbor that dies, leaves or finishes is waited for no longer, on 
       if (how == 1) end = life.hears(2, wire::Leave{said_to_be(member(2), wire::Liveness::left)});
       if (how == 2) end = life.meets(member(2, wire::Phase::finished));
       REQUIRE(all<ResumeTraining>(end).size() == 1);
-      REQUIRE(all<AbortExchange>(end).size() == (self == 1 ? 1 : 0));
+      // Its own exchange, or its asking for one.
+      REQUIRE(all<AbortExchange>(end).size() == (self == 1 || how == 0 ? 1 : 0));
     }
   }
 }
@@ -187,6 +188,141 @@ TEST_CASE("a neighbor in a later round has passed over this peer: it is not wait
   const auto next = life.happens(Stepped{3, 96});
   REQUIRE(all<BeginRound>(next).at(0).round == 3);
   REQUIRE(answers(next).at(0).accept);
+}
+
+TEST_CASE("a neighbor that lets this peer wait is asked: refused by it, this peer waits no longer") {
+  for (const std::uint64_t round : {2, 5}) {  // it has no such link in its view of this round, or is past it
+    Life life = ninth_in_step_with_2();
+    REQUIRE(all<BeginExchange>(life.happens(Stepped{2, 64})).empty());
+    const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
+    REQUIRE(asked.size() == 1);
+    REQUIRE(asked[0].partner == PeerId{2});
+    REQUIRE(asked[0].terms.round == 2);
+    REQUIRE(asked[0].terms.weight == 0.5F);
+    REQUIRE(all<BeginExchange>(life.waits(life.now + 5s, {2})).empty());  // once
+    const auto refused = life.happens(ExchangeEnded{asked[0].exchange, Outcome::rejected, round});
+    REQUIRE(all<ResumeTraining>(refused).size() == 1);
+  }
+}
+
+TEST_CASE("a neighbor that was asked and is ahead is awaited in the round where it is, and not before") {
+  Life life = ninth_in_step_with_2();
+  life.happens(Stepped{2, 64});
+  const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
+  life.happens(ExchangeEnded{asked.at(0).exchange, Outcome::rejected, 4});
+  for (std::uint64_t steps = 3; life.peer.view().round < 4; ++steps) {
+    life.waits(life.now + 100ms, {2});
+    const auto opened = life.happens(Stepped{steps, 32 * steps});
+    REQUIRE(all<ResumeTraining>(opened).size() == (life.peer.view().round < 4 ? 1 : 0));
+  }
+  REQUIRE(all<BeginExchange>(life.waits(life.now + 1500ms, {2})).at(0).terms.round == 4);
+}
+
+TEST_CASE("an exchange that was asked for and goes on is not given up for an offer that comes late") {
+  Life life = ninth_in_step_with_2();
+  life.happens(Stepped{2, 64});
+  const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
+  life.happens(ExchangeAdvanced{asked.at(0).exchange, 1});
+  const auto late = life.happens(ExchangeOffered{PeerId{2}, 5, 2});
+  REQUIRE(all<AbortExchange>(late).empty());
+  REQUIRE(answers(late).empty());
+  const auto over = life.happens(ExchangeEnded{asked[0].exchange, Outcome::completed});
+  REQUIRE_FALSE(answers(over).at(0).accept);
+  REQUIRE(all<ResumeTraining>(over).size() == 1);
+}
+
+TEST_CASE("an exchange that was asked for counts as the round's, whoever began it") {
+  Life life = ninth_in_step_with_2();
+  life.happens(Stepped{2, 64});
+  const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
+  REQUIRE(asked.size() == 1);
+  const auto over = life.happens(ExchangeEnded{asked[0].exchange, Outcome::completed});
+  REQUIRE(all<ResumeTraining>(over).size() == 1);
+  life.waits(life.now + 100ms, {2});
+  REQUIRE(all<ResumeTraining>(life.happens(Stepped{3, 96})).empty());  // in step still
+}
+
+TEST_CASE("the neighbor's own offer ends the asking, and a broken connection only puts it off") {
+  Life life = ninth_in_step_with_2();
+  life.happens(Stepped{2, 64});
+  const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
+  REQUIRE(all<ResumeTraining>(life.happens(ExchangeEnded{asked.at(0).exchange, Outcome::aborted})).empty());
+  const auto again = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
+  REQUIRE(again.size() == 1);
+  const auto offered = life.happens(ExchangeOffered{PeerId{2}, 5, 2});
+  REQUIRE(all<AbortExchange>(offered).at(0).exchange == again[0].exchange);
+  REQUIRE(answers(offered).at(0).accept);
+  REQUIRE(all<ResumeTraining>(offered).empty());
+  REQUIRE(all<ResumeTraining>(life.happens(AnswerEnded{PeerId{2}, 5})).size() == 1);
+  const ExchangeCounts& counts = life.peer.view().exchanges;
+  REQUIRE(counts.begun == counts.completed + counts.aborted + counts.rejected);
+}
+
+TEST_CASE("a neighbor that passes over the asker is not asked any longer") {
+  Life life = ninth_in_step_with_2();
+  life.happens(Stepped{2, 64});
+  const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
+  const auto passed = life.happens(ExchangeOffered{PeerId{2}, 5, 3});
+  REQUIRE(all<AbortExchange>(passed).at(0).exchange == asked.at(0).exchange);
+  REQUIRE(all<ResumeTraining>(passed).size() == 1);
+}
+
+TEST_CASE("who is asked before it gets to the round answers there instead of beginning the exchange itself") {
+  Life life;
+  life.trains(in_step(), {2});
+  REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 5, 1})).empty());
+  const auto opened = life.happens(Stepped{1, 32});
+  REQUIRE(all<BeginExchange>(opened).empty());
+  REQUIRE(answers(opened).at(0).accept);
+  REQUIRE(all<ResumeTraining>(opened).empty());
+  REQUIRE(all<ResumeTraining>(life.happens(AnswerEnded{PeerId{2}, 5})).size() == 1);
+}
+
+TEST_CASE("of two offers that cross the lower id's is answered: it holds the other's until that is withdrawn") {
+  Barrier barrier({2});
+  const std::uint64_t own = all<BeginExchange>(barrier.opened).at(0).exchange;
+  const auto asked = barrier.life.happens(ExchangeOffered{PeerId{2}, 5, 1});
+  REQUIRE(answers(asked).empty());
+  REQUIRE(all<AbortExchange>(asked).empty());
+  SECTION("and its own goes through") {
+    barrier.life.happens(AnswerEnded{PeerId{2}, 5, false});  // withdrawn
+    REQUIRE(all<ResumeTraining>(barrier.life.happens(ExchangeEnded{own, Outcome::completed})).size() == 1);
+  }
+  SECTION("and its own is lost on the way: the other's is answered after a moment") {
+    const auto moment = barrier.life.waits(barrier.life.now + 2500ms, {2});
+    REQUIRE(all<AbortExchange>(moment).at(0).exchange == own);
+    REQUIRE(answers(moment).at(0).accept);
+    REQUIRE(answers(moment)[0].exchange == 5);
+    REQUIRE(all<BeginExchange>(moment).empty());
+    REQUIRE(all<ResumeTraining>(moment).empty());
+    REQUIRE(all<ResumeTraining>(barrier.life.happens(AnswerEnded{PeerId{2}, 5})).size() == 1);
+  }
+  SECTION("and its own breaks: neither is made") {
+    const auto broken = barrier.life.happens(ExchangeEnded{own, Outcome::aborted});
+    REQUIRE_FALSE(answers(broken).at(0).accept);
+    REQUIRE(all<ResumeTraining>(broken).size() == 1);
+  }
+}
+
+TEST_CASE("a neighbor that offers again has given up its exchange that is still answered") {
+  for (const std::uint64_t round : {2, 3}) {
+    Life life = ninth_in_step_with_2();
+    life.happens(Stepped{2, 64});
+    REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 5, 2})).at(0).accept);
+    const auto again = life.happens(ExchangeOffered{PeerId{2}, 6, round});
+    REQUIRE(all<ResumeTraining>(again).size() == 1);
+    // In the same round it would be mixed twice; the next one is waited for.
+    REQUIRE(answers(again).size() == (round == 2 ? 1 : 0));
+    REQUIRE(life.happens(AnswerEnded{PeerId{2}, 5, false}).empty());
+  }
+}
+
+TEST_CASE("an answer of an earlier round that ends late says nothing about this round's") {
+  Life life = ninth_in_step_with_2();
+  life.happens(Stepped{2, 64});
+  life.happens(ExchangeOffered{PeerId{2}, 5, 2});
+  life.happens(AnswerEnded{PeerId{2}, 4});
+  REQUIRE(all<ResumeTraining>(life.happens(AnswerEnded{PeerId{2}, 5})).size() == 1);
 }
 
 TEST_CASE("an offer of the next round, while this peer waits in the one before, is held and jumps nothing") {
@@ -285,24 +421,63 @@ TEST_CASE("who is refused because its outer steps are far behind catches up and 
   REQUIRE(all<BeginRound>(life.happens(Stepped{20, 20})).at(0).round == 90);
 }
 
-TEST_CASE("outer steps that are far apart do not meet, and whoever is behind catches up") {
+TEST_CASE("who is offered an exchange from far ahead makes the outer step of that round, and takes part in it") {
   Life life;
   life.trains(outer(), {2});
   life.happens(Stepped{10, 10});  // in round 1
-  REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 1, 5})).at(0).accept);
-  const auto far = answers(life.happens(ExchangeOffered{PeerId{2}, 2, 60})).at(0);
-  REQUIRE_FALSE(far.accept);
-  REQUIRE(far.reason == wire::RefusalReason::out_of_step);
-  REQUIRE(far.terms.round == 1);
+  const auto near = life.happens(ExchangeOffered{PeerId{2}, 1, 5});
+  REQUIRE(answers(near).at(0).accept);
+  REQUIRE(all<BeginRound>(near).empty());
+  for (std::uint64_t round : {60, 1000}) {  // it makes no step of its own meanwhile
+    const auto far = life.happens(ExchangeOffered{PeerId{2}, round, round});
+    REQUIRE(all<BeginRound>(far).at(0).round == round);
+    REQUIRE(answers(far).at(0).accept);
+    REQUIRE(answers(far)[0].terms.round == round);
+    REQUIRE(std::holds_alternative<BeginRound>(far.at(0)));  // then the answer
+  }
   life.happens(ExchangeEnded{1, Outcome::completed});
-  REQUIRE(all<BeginRound>(life.happens(Stepped{20, 20})).at(0).round == 60);
-  REQUIRE_FALSE(answers(life.happens(ExchangeOffered{PeerId{2}, 3, 55})).at(0).accept);
+  REQUIRE(all<BeginRound>(life.happens(Stepped{20, 20})).at(0).round == 1001);
+}
+
+TEST_CASE("who offers an exchange from far behind is told the round, and is to come again") {
+  Life life;
+  life.trains(outer(), {2});
+  life.happens(ExchangeOffered{PeerId{2}, 1, 60});
+  const auto behind = life.happens(ExchangeOffered{PeerId{2}, 2, 55});
+  REQUIRE(all<BeginRound>(behind).empty());
+  REQUIRE_FALSE(answers(behind).at(0).accept);
+  REQUIRE(answers(behind)[0].reason == wire::RefusalReason::out_of_step);
+  REQUIRE(answers(behind)[0].terms.round == 60);
+  REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 3, 56})).at(0).accept);
+}
+
+TEST_CASE("an offer from far ahead that is refused for another reason makes no outer step") {
+  PeerOptions options;
+  options.answers_max = 0;
+  Life life(options);
+  life.trains(outer(), {2});
+  const auto busy = life.happens(ExchangeOffered{PeerId{2}, 1, 60});
+  REQUIRE_FALSE(answers(busy).at(0).accept);
+  REQUIRE(all<BeginRound>(busy).empty());
+}
+
+TEST_CASE("a finished peer answers from far behind as it is: its replica stays what it was judged by") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 10, {}}, {{}, 10, {}}, "complete", Rule::noloco), {2});
+  auto due = life.happens(Stepped{10, 10});
+  while (life.phase() != wire::Phase::finished)
+    due = life.happens(ExchangeEnded{all<BeginExchange>(due).at(0).exchange, Outcome::completed});
+  const auto late = life.happens(ExchangeOffered{PeerId{2}, 7, 60});
+  REQUIRE(answers(late).at(0).accept);
+  REQUIRE(all<BeginRound>(late).empty());
 }
 
 TEST_CASE("no round of a liar uses up the numbers") {
   Life life;
   life.trains(outer(), {2});
-  life.happens(ExchangeOffered{PeerId{2}, 1, UINT64_MAX});
+  const auto told = life.happens(ExchangeOffered{PeerId{2}, 1, UINT64_MAX});
+  REQUIRE_FALSE(answers(told).at(0).accept);
+  REQUIRE(all<BeginRound>(told).empty());
   REQUIRE(all<BeginRound>(life.happens(Stepped{10, 10})).at(0).round == 1);
   Life ninth(PeerOptions{}, 9);
   ninth.trains(in_step(), {2});

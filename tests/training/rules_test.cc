@@ -176,9 +176,11 @@ class Pushes {
         parties_[message.from]->mixer->complete(message.session, message.offer.parcel, reply->parcel).ok());
   }
 
+  // The chunk alone, by its reply; or the whole exchange, before any of it was answered.
   void refuse() {
     if (messages_.empty()) return;
     const Message message = take();
+    if (random_.chance(0.5)) return parties_[message.from]->mixer->take_back(message.session, message.offer.parcel);
     Parcel reply = message.offer.parcel;
     reply.payload = Payload::none;
     reply.values = {};
@@ -241,6 +243,47 @@ TEST_CASE("push-sum without losses brings all peers to the mean of their beginni
   for (const auto& party : parties) {
     const auto x = contents(party->arena);
     for (std::size_t i = 0; i < x.size(); ++i) REQUIRE(near(wide(x[i]), mean[i], 1e-4));
+  }
+}
+
+TEST_CASE("push-sum gets back exactly what a refused exchange had taken along, and nothing of it is lost") {
+  for (const Payload payload : kDense) {
+    Random random(7);
+    const auto options = options_of("push-sum", payload, 16);
+    Party peer(random_values(random, 40), options), other(random_values(random, 40), options);
+    const auto& mixer = dynamic_cast<const PushSum&>(*peer.mixer);
+    const auto before = contents(peer.arena);
+    for (std::uint64_t i = 1; i <= 20; ++i) {  // lost, the weight would be too small to be sent after six
+      const Session session = session_of(i, 1, 2);
+      const auto first = peer.lend(session, {0, 2}), second = peer.lend(session, {2, 1});
+      REQUIRE(first.ok());
+      REQUIRE(second.ok());
+      REQUIRE(mixer.share(0) == 0.5);
+      peer.mixer->take_back(session, first->parcel);
+      peer.mixer->take_back(session, second->parcel);
+      peer.mixer->take_back(session, second->parcel);  // it is over: nothing comes twice
+      for (std::size_t cell = 0; cell < 3; ++cell) REQUIRE(mixer.share(cell) == 1.0);
+      const auto now = contents(peer.arena);
+      for (std::size_t k = 0; k < now.size(); ++k) REQUIRE(near(wide(now[k]), wide(before[k]), 1e-5));
+      if (payload == Payload::f32) REQUIRE(now == before);
+    }
+    // What has come in meanwhile stays: u and u z are the sums of both.
+    const auto lent = peer.lend(session_of(21, 1, 2), {0, 3});
+    const auto given = other.lend(session_of(1, 2, 1), {0, 3});
+    std::vector<float> came(40);
+    decode(payload, given->parcel.values, came.size(), 0, came);
+    const auto x = contents(peer.arena);
+    std::vector<float> went(40);
+    decode(payload, lent->parcel.values, went.size(), 0, went);
+    REQUIRE(peer.answer(session_of(1, 2, 1), given->parcel).ok());
+    peer.mixer->take_back(session_of(21, 1, 2), lent->parcel);
+    const auto now = contents(peer.arena);
+    REQUIRE(mixer.share(0) == 1.5);
+    for (std::size_t k = 0; k < now.size(); ++k) {
+      const double sum = 0.5 * wide(x[k]) + 0.5 * wide(went[k]) + 0.5 * wide(came[k]);
+      REQUIRE(near(1.5 * wide(now[k]), sum, 1e-5));
+    }
+    REQUIRE(peer.mixer->counters().lost_weight == 0);
   }
 }
 

@@ -126,15 +126,18 @@ class Mixer {
   // with outer steps an outer step is made. REQUIRES: round is greater than the last.
   virtual void begin_round(std::uint64_t /*round*/) {}
 
-  // Initiator. Snapshots these cells and encodes them into `room`, which must stay as it is until complete()
-  // or give_up(). MixFault::own_replica where they hold what may not travel: nothing is lent then.
+  // Initiator. Snapshots these cells and encodes them into `room`, which must stay as it is until complete(),
+  // give_up() or take_back(). MixFault::own_replica where they hold what may not travel: nothing is lent then.
   // REQUIRES: the cells exist, and are not lent (but d-psgd, noloco and push-sum lend them to several at
   // once); room.size() >= room(cells), aligned to 64 bytes.
   MixResult<Parcel> lend(const Session& session, Cells cells, MutableBytes room);
   // The reply to what lend() returned. Whatever it says, the loan is over; an Error mixed nothing.
   MixResult<Mixed> complete(const Session& session, const Parcel& sent, const Parcel& reply);
-  // Ends the loan without a reply, which will be dropped if it comes.
+  // Ends the loan without a reply, which will be dropped if it comes. The partner may have mixed the chunk.
   virtual void give_up(const Session& session, const Parcel& sent) = 0;
+  // As give_up(), where the partner is known to have mixed nothing of the exchange: it refused it. What a rule let
+  // go with the chunk comes back.
+  virtual void take_back(const Session& session, const Parcel& sent) { give_up(session, sent); }
 
   // Responder. Checks the offer, mixes, and encodes the reply into `room`. An Error changed nothing.
   // REQUIRES: room.size() >= sizeof(float) * offer.floats + kRoomBesides, aligned to 64 bytes, apart from the

@@ -60,6 +60,25 @@ void PushSum::give_up(const Session& session, const Parcel& sent) {
   if (loans_.finish(session, sent)) lose(sent);
 }
 
+void PushSum::take_back(const Session& session, const Parcel& sent) {
+  if (const auto loan = loans_.finish(session, sent)) restore(*loan);
+}
+
+// The share returns with the values that it had: z += u_f / (u_f + u) (z^ - z), u += u_f.
+void PushSum::restore(const Loan& loan) {
+  const Parcel& sent = loan.sent;
+  const auto share = static_cast<double>(sent.weight);
+  theirs_.resize(sent.floats);
+  own_.resize(sent.floats);
+  decode(payload_, sent.values, sent.floats, 0, theirs_);
+  target_.read(sent.offset, own_);
+  for (std::size_t cell = loan.cells.first; cell < loan.cells.first + loan.cells.count; ++cell) {
+    shares_[cell] += share;
+    const auto w = static_cast<float>(share / shares_[cell]);
+    target_.mix(grid_.offset(cell), grid_.part(theirs_, loan.cells, cell), grid_.part(own_, loan.cells, cell), w);
+  }
+}
+
 void PushSum::lose(const Parcel& sent) {
   counters_.lost_weight += static_cast<double>(sent.weight) * static_cast<double>(sent.floats) /
                            static_cast<double>(grid_.arena_floats);
@@ -69,18 +88,8 @@ MixResult<Mixed> PushSum::do_complete(const Session& session, const Parcel& sent
   if (sent.payload == Payload::none) return Mixed{};
   const auto loan = loans_.finish(session, sent);
   if (!loan) return not_lent(sent.offset);
-  const Cells cells = loan->cells;
-  const auto share = static_cast<double>(loan->sent.weight);
   if (reply.weight == 0) {
-    theirs_.resize(sent.floats);
-    own_.resize(sent.floats);
-    decode(payload_, loan->sent.values, sent.floats, 0, theirs_);
-    target_.read(sent.offset, own_);
-    for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
-      shares_[cell] += share;
-      const auto w = static_cast<float>(share / shares_[cell]);
-      target_.mix(grid_.offset(cell), grid_.part(theirs_, cells, cell), grid_.part(own_, cells, cell), w);
-    }
+    restore(*loan);
     return Mixed{};
   }
   if (reply.payload != Payload::none || reply.weight != loan->sent.weight) {

@@ -6,7 +6,8 @@
 //   z_j += u_i / (u_i + u_j) (z_i - z_j),  u_j += u_i
 //
 // so that the sums of u and of u z, over peers and what travels, stay. What is sent and never acknowledged is
-// lost, and counted. The gradient is taken at z and not divided by u.
+// lost, and counted; of a refused exchange it
+// comes back, as if this peer had sent it to itself. The gradient is taken at z and not divided by u.
 #pragma once
 
 #include <vector>
@@ -26,6 +27,7 @@ class PushSum : public Mixer {
   PushSum(models::Arena& arena, const MixOptions& options);
   void adopt() override;
   void give_up(const Session& session, const Parcel& sent) override;
+  void take_back(const Session& session, const Parcel& sent) override;
 
   double share(std::size_t cell) const { return shares_[cell]; }
 
@@ -40,6 +42,7 @@ class PushSum : public Mixer {
   MixResult<Parcel> do_answer(const Session& session, const Parcel& offer, MutableBytes room) override;
 
   void lose(const Parcel& sent);
+  void restore(const Loan& loan);
 
   MixTarget target_;
   Judge judge_;
