@@ -60,7 +60,10 @@ void Flow::adapt() {
   const auto chunks_of = [&](std::size_t cells) { return std::ceil(flight / (cell * static_cast<double>(cells))) + 1; };
   if (!options_.chunk_cells) {
     const double in_time = rate() * to_seconds(kChunkTimeMax) / cell;
-    chunk_cells_ = static_cast<std::size_t>(std::clamp(in_time, 1.0, static_cast<double>(kChunkCells)));
+    // A long link: larger chunks rather than hundreds of them.
+    constexpr double kMany = 64;
+    const double cells = std::max(in_time, flight / (kMany * cell));
+    chunk_cells_ = static_cast<std::size_t>(std::clamp(cells, 1.0, static_cast<double>(kChunkCells)));
   }
   const std::size_t chunk_bytes = options_.cell_bytes * chunk_cells();
   const std::size_t most = std::clamp(options_.flight_bytes_max / chunk_bytes, kWindowMin, kWindowMax);

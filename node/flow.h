@@ -55,7 +55,7 @@ class Flow {
   // Large enough that system calls and wake-ups cost little, small enough that two or three stay in the L2.
   static constexpr std::size_t kChunkCells = 8;
   // So long a chunk may take on a thin link, or others wait behind it.
-  static constexpr Duration kChunkTimeMax = std::chrono::milliseconds(4);
+  static constexpr Duration kChunkTimeMax = std::chrono::milliseconds(1);
   // A rate is believed for so long to twice that. A delay too: then the window closes for a moment, or queues
   // that this exchange itself has filled would pass for the link's delay.
   static constexpr Duration kMemory = std::chrono::seconds(10);
