@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "tests/node/flock.h"
+#include "tests/node/eleven_chunks.h"
 
 namespace starling::node {
 namespace {
@@ -11,24 +11,6 @@ namespace {
 using namespace testing;
 using gossip::Outcome;
 using wire::ChunkKind;
-
-constexpr std::size_t kChunk = 100, kChunks = 11,
-                      kFloats = kChunk * (kChunks - 1) + 50;  // the last one is shorter
-const std::vector<float> kA = random_floats(kFloats, 1), kB = random_floats(kFloats, 2);
-
-std::vector<float> chunk_of(const std::vector<float>& values, std::size_t chunk) {
-  const auto begin = values.begin() + static_cast<std::ptrdiff_t>(chunk * kChunk);
-  return {begin, begin + static_cast<std::ptrdiff_t>(std::min(kChunk, values.size() - chunk * kChunk))};
-}
-
-wire::ChunkHead head_of(ChunkKind kind, std::size_t chunk, std::uint64_t exchange, float weight = 0) {
-  wire::ChunkHead head;
-  head.kind = kind;
-  head.exchange = exchange;
-  head.offset = chunk * kChunk;
-  head.weight = weight;
-  return head;
-}
 
 // A peer with kB that is in the middle of an honest exchange: a remote with kA has sent two chunks of it.
 struct Scene {

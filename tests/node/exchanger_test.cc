@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "tests/node/flock.h"
+#include "tests/node/eleven_chunks.h"
 
 namespace starling::node {
 namespace {
@@ -14,26 +14,7 @@ using gossip::Outcome;
 using wire::ChunkKind;
 using wire::RefusalReason;
 
-constexpr std::size_t kFloats = 1'050, kChunk = 100;  // eleven chunks, the last one shorter
-constexpr std::size_t kChunks = 11;
 constexpr int kTries = 200;
-
-const std::vector<float> kA = random_floats(kFloats, 1), kB = random_floats(kFloats, 2);
-
-std::vector<float> chunk_of(const std::vector<float>& values, std::size_t chunk) {
-  const std::size_t begin = chunk * kChunk, end = std::min(values.size(), begin + kChunk);
-  return {values.begin() + static_cast<std::ptrdiff_t>(begin),
-          values.begin() + static_cast<std::ptrdiff_t>(end)};
-}
-
-wire::ChunkHead head_of(ChunkKind kind, std::size_t chunk, std::uint64_t exchange = 1, float weight = 0) {
-  wire::ChunkHead head;
-  head.kind = kind;
-  head.exchange = exchange;
-  head.offset = chunk * kChunk;
-  head.weight = weight;
-  return head;
-}
 
 bool near(const std::vector<float>& x, const std::vector<float>& y) {
   for (std::size_t i = 0; i < x.size(); ++i) {

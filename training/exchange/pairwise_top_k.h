@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "training/exchange/floats.h"
-#include "training/exchange/loans.h"
 #include "training/exchange/judge.h"
+#include "training/exchange/loans.h"
 #include "training/exchange/mix_target.h"
 #include "training/exchange/mixer.h"
 #include "training/exchange/options.h"

@@ -1,11 +1,9 @@
 #include "training/exchange/two_way.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 
 #include "base/check.h"
-#include "base/hash.h"
 #include "training/exchange/faults.h"
 #include "training/exchange/payload.h"
 
