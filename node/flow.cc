@@ -57,7 +57,7 @@ void Flow::answered(Duration now, const Sent& sent) {
 void Flow::adapt() {
   const double cell = static_cast<double>(options_.cell_bytes);
   const double flight = kGain * rate() * to_seconds(delay());
-  const auto chunks_of = [&](std::size_t cells) { return std::ceil(flight / (cell * static_cast<double>(cells))) + 1; };
+  const auto chunks_of = [&](std::size_t cells) { return std::floor(flight / (cell * static_cast<double>(cells))) + 1; };
   if (!options_.chunk_cells) {
     const double in_time = rate() * to_seconds(kChunkTimeMax) / cell;
     // A long link: larger chunks rather than hundreds of them.

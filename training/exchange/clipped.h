@@ -22,8 +22,7 @@ class Clipped : public Pairwise {
   }
 
  private:
-  bool take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
-            const Measure& measure) override;
+  bool take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) override;
 
   double clip_;
 };

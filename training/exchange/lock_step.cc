@@ -19,14 +19,13 @@ void LockStep::begin_round(std::uint64_t round) {
   target_.read(0, snapshot_);
 }
 
-bool LockStep::own_values(std::size_t cell, std::span<float> out) {
-  std::copy_n(snapshot_.begin() + static_cast<std::ptrdiff_t>(grid_.offset(cell)), out.size(), out.begin());
+bool LockStep::own_values(Cells cells, std::span<float> out) {
+  std::copy_n(snapshot_.begin() + static_cast<std::ptrdiff_t>(grid_.offset(cells.first)), out.size(), out.begin());
   return all_acceptable(out);
 }
 
-bool LockStep::take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
-                    const Measure& /*measure*/) {
-  target_.mix(grid_.offset(cell), theirs, own, weight);
+bool LockStep::take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) {
+  target_.mix(grid_.offset(cells.first), theirs, own, weight);
   return false;
 }
 

@@ -17,15 +17,14 @@ class LockStep : public TwoWay {
   void begin_round(std::uint64_t round) override;
 
  private:
-  bool own_values(std::size_t cell, std::span<float> out) override;
+  bool own_values(Cells cells, std::span<float> out) override;
   float weight(const Session& session, Cells /*cells*/) const override { return session.weight; }
   // Any entry of a doubly stochastic W: families with a matrix of their own have such beyond 1/2.
   bool known_weight(float weight) const override { return weight > 0 && weight <= 1; }
   std::uint64_t sequence() const override { return round_; }
   bool fits(std::uint64_t sequence) const override { return sequence == round_; }
   bool exclusive() const override { return false; }  // a snapshot may go to many
-  bool take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
-            const Measure& measure) override;
+  bool take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) override;
 
   std::uint64_t round_ = 0;
   Floats snapshot_;  // of the arena, when the round began

@@ -31,9 +31,7 @@ class MixTarget {
       arena_.atomic_add(offset, delta_);
       return;
     }
-    downwards(theirs.size(), [&](std::size_t begin, std::size_t count) {
-      arena_.mix(offset + begin, theirs.subspan(begin, count), own.subspan(begin, count), w);
-    });
+    arena_.mix(offset, theirs, own, w);
   }
 
   // x += delta.

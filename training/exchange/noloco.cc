@@ -49,16 +49,14 @@ void Noloco::begin_round(std::uint64_t round) {
   }
 }
 
-bool Noloco::own_values(std::size_t cell, std::span<float> out) {
-  const auto theta = part(theta_, cell);
-  std::copy(theta.begin(), theta.end(), out.begin());
+bool Noloco::own_values(Cells cells, std::span<float> out) {
+  std::copy_n(theta_.begin() + static_cast<std::ptrdiff_t>(grid_.offset(cells.first)), out.size(), out.begin());
   return all_acceptable(out);
 }
 
-bool Noloco::take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
-                  const Measure& /*measure*/) {
-  mix(theirs, own, weight / kWeight, part(received_, cell));
-  ++partners_[cell];
+bool Noloco::take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) {
+  training::mix(theirs, own, weight / kWeight, std::span(received_).subspan(grid_.offset(cells.first), own.size()));
+  for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) ++partners_[cell];
   return false;
 }
 

@@ -27,14 +27,13 @@ class Noloco : public TwoWay {
   void begin_round(std::uint64_t round) override;
 
  private:
-  bool own_values(std::size_t cell, std::span<float> out) override;
+  bool own_values(Cells cells, std::span<float> out) override;
   float weight(const Session& /*session*/, Cells /*cells*/) const override { return kWeight; }
   bool known_weight(float weight) const override { return weight == kWeight; }
   std::uint64_t sequence() const override { return round_; }
   bool exclusive() const override { return false; }  // theta may go to many
   // Collects (theirs - own) for the next outer step.
-  bool take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
-            const Measure& measure) override;
+  bool take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) override;
   std::span<float> part(Floats& values, std::size_t cell) const;
 
   static constexpr float kWeight = 0.5F;  // of a pair, each side counts a half

@@ -8,13 +8,17 @@ MixResult<Parcel> Pairwise::do_answer(const Session& session, const Parcel& offe
   return reply;
 }
 
-bool Pairwise::own_values(std::size_t cell, std::span<float> out) {
-  const bool acceptable = target_.read(grid_.offset(cell), out);
-  if (!lent(cell)) return acceptable;
-  lent_.resize(out.size());
-  lent_values(cell, lent_);
-  free_half(lent_, out);
-  return all_acceptable(out);
+bool Pairwise::own_values(Cells cells, std::span<float> out) {
+  bool acceptable = target_.read(grid_.offset(cells.first), out);
+  for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
+    if (!lent(cell)) continue;
+    const auto free = out.subspan(grid_.offset(cell) - grid_.offset(cells.first), grid_.floats(cell));
+    lent_.resize(free.size());
+    lent_values(cell, lent_);
+    free_half(lent_, free);
+    acceptable = acceptable && all_acceptable(free);
+  }
+  return acceptable;
 }
 
 float Pairwise::weight(const Session& /*session*/, Cells cells) const {
@@ -24,9 +28,8 @@ float Pairwise::weight(const Session& /*session*/, Cells cells) const {
   return 0.5F;
 }
 
-bool Pairwise::take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
-                    const Measure& /*measure*/) {
-  target_.mix(grid_.offset(cell), theirs, own, weight);
+bool Pairwise::take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) {
+  target_.mix(grid_.offset(cells.first), theirs, own, weight);
   return false;
 }
 

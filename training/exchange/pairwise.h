@@ -17,11 +17,10 @@ class Pairwise : public TwoWay {
  protected:
   MixResult<Parcel> do_answer(const Session& session, const Parcel& offer, MutableBytes room) override;
 
-  bool own_values(std::size_t cell, std::span<float> out) override;
+  bool own_values(Cells cells, std::span<float> out) override;
   float weight(const Session& session, Cells cells) const override;
   bool known_weight(float weight) const override { return weight == 0.25F || weight == 0.5F; }
-  bool take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
-            const Measure& measure) override;
+  bool take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) override;
 
  private:
   Floats lent_;  // scratch

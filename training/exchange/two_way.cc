@@ -34,11 +34,7 @@ MixResult<Parcel> TwoWay::own_parcel(const Session& session, Cells cells, Mutabl
   const bool plain = payload_ == Payload::f32;
   if (!plain) own_scratch_.resize(n);
   const std::span<float> values = plain ? as_floats(bytes) : std::span(own_scratch_);
-  bool acceptable = true;
-  for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
-    acceptable = own_values(cell, values.subspan(grid_.offset(cell) - offset, grid_.floats(cell))) && acceptable;
-  }
-  if (!acceptable) return own_diverged(offset);
+  if (!own_values(cells, values)) return own_diverged(offset);
   if (!plain) {
     encode(payload_, values, rounding_seed(seed_, session, offset, reply), bytes);
     decode(payload_, bytes, n, 0, values);
@@ -68,14 +64,9 @@ MixResult<Done> TwoWay::receive(const Parcel& parcel) {
   return Done{};
 }
 
-void TwoWay::take_all(Cells cells, float weight) {
-  bool less = false;
-  for (std::size_t k = cells.count; k-- > 0;) {
-    const std::size_t cell = cells.first + k;
-    less = take(cell, grid_.part(theirs_, cells, cell), grid_.part(own_, cells, cell), weight, judge_.measure(k)) || less;
-  }
+void TwoWay::mix(Cells cells, float weight) {
+  if (take(cells, theirs_, own_, weight)) ++counters_.clipped;
   judge_.remember();
-  if (less) ++counters_.clipped;
 }
 
 MixResult<Parcel> TwoWay::do_lend(const Session& session, Cells cells, MutableBytes room) {
@@ -109,7 +100,7 @@ MixResult<Mixed> TwoWay::do_complete(const Session& session, const Parcel& sent,
     own_ = own_scratch_;
   }
   const auto mixed = judge_.judge(loan->cells, theirs_, own_);
-  if (mixed) take_all(loan->cells, reply.weight * session.own_share);
+  if (mixed) mix(loan->cells, reply.weight * session.own_share);
   return mixed;
 }
 
@@ -121,7 +112,7 @@ MixResult<Parcel> TwoWay::do_answer(const Session& session, const Parcel& offer,
   if (!reply) return reply;
   if (const auto mixed = judge_.judge(*cells, theirs_, own_); !mixed) return mixed.error();
   reply->weight = weight(session, *cells);
-  take_all(*cells, reply->weight * session.own_share);
+  mix(*cells, reply->weight * session.own_share);
   return reply;
 }
 

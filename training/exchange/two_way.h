@@ -1,7 +1,7 @@
 // What the rules of two-way exchanges have in common: the initiator's values travel, the responder's come
 // back, in one of the dense payloads, and each side does with the pair (theirs, own), as decoded, what its
 // rule says. Here the chunk is read, encoded, decoded, measured and judged as a whole before the first float
-// of it is mixed, cell by cell.
+// of it is mixed.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class TwoWay : public Mixer {
 
   MixResult<Parcel> do_answer(const Session& session, const Parcel& offer, MutableBytes room) override;
 
-  // The values of the cell that a partner gets now. Returns whether all of them are acceptable.
-  virtual bool own_values(std::size_t cell, std::span<float> out) = 0;
+  // The values of these cells that a partner gets now. Returns whether all of them are acceptable.
+  virtual bool own_values(Cells cells, std::span<float> out) = 0;
   // The weight to answer these cells with: what both sides mix.
   virtual float weight(const Session& session, Cells cells) const = 0;
   // Whether a reply may carry this weight, which is not 0.
@@ -38,10 +38,9 @@ class TwoWay : public Mixer {
   virtual bool fits(std::uint64_t /*sequence*/) const { return true; }
   // Whether a cell may be lent but once at a time.
   virtual bool exclusive() const { return true; }
-  // Moves this side of the cell, by what `weight` (own share included) says. Returns whether it took less of
-  // the difference than the weight says.
-  virtual bool take(std::size_t cell, std::span<const float> theirs, std::span<const float> own, float weight,
-                    const Measure& measure) = 0;
+  // Moves this side of the cells, which judge_ has just measured, by what `weight` (own share included) says. Returns
+  // whether it took less of the difference than the weight says.
+  virtual bool take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) = 0;
 
   bool lent(std::size_t cell) const { return loans_.of(cell) != nullptr; }
   // The values of this cell that were lent. REQUIRES: lent(cell); out.size() == grid().floats(cell).
@@ -58,7 +57,7 @@ class TwoWay : public Mixer {
   MixResult<Parcel> own_parcel(const Session& session, Cells cells, MutableBytes room, bool reply);
   // Checks a parcel from outside and decodes it into theirs_.
   MixResult<Done> receive(const Parcel& parcel);
-  void take_all(Cells cells, float weight);
+  void mix(Cells cells, float weight);
 
   Payload payload_;
   std::uint64_t seed_;
