@@ -29,10 +29,11 @@ STARLING_WIDE bool any_beyond(const float* values, std::size_t n, std::int32_t l
 
 constexpr std::int32_t kLargestBits = std::bit_cast<std::int32_t>(kLargestMagnitude);
 
-// Squares are summed in floats, kLanes sums side by side, over blocks so short that acceptable values cannot
-// overflow a lane ((2^61)^2 x 16 = 2^126); lanes are summed in double. A vector type and not an inner loop
-// over lanes, because that is how GCC is sure to keep the lanes in a register.
-constexpr std::size_t kLanes = 16, kBlock = 16 * kLanes;
+// Squares are summed in floats, kLanes sums side by side and kRows of them in turn, since an addition waits for the
+// one before it; over blocks so short that acceptable values cannot overflow a lane ((2^61)^2 x 16 = 2^126); lanes
+// are summed in double. A vector type and not an inner loop over lanes, because that is how GCC is sure to keep the
+// lanes in a register.
+constexpr std::size_t kLanes = 16, kRows = 2, kBlock = 16 * kRows * kLanes;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Signs = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
 
@@ -43,26 +44,30 @@ struct Sums {
   std::int32_t sign = 0;
 };
 
-// REQUIRES: n is a multiple of kLanes.
+// REQUIRES: n is a multiple of kRows * kLanes.
 STARLING_WIDE void sum_lanes(const float* theirs, const float* own, std::size_t n, Sums* sums) {
   Signs sign{};
   Doubles distances{}, norms{};
   for (std::size_t begin = 0; begin < n; begin += kBlock) {
     const std::size_t end = begin + kBlock < n ? begin + kBlock : n;
-    Lanes distance{}, norm{};
-    for (std::size_t i = begin; i < end; i += kLanes) {
-      Lanes t, o;
-      Signs bits;
-      std::memcpy(&t, theirs + i, sizeof t);
-      std::memcpy(&bits, theirs + i, sizeof bits);
-      std::memcpy(&o, own + i, sizeof o);
-      sign |= kLargestBits - (bits & 0x7fffffff);
-      const Lanes d = t - o;
-      distance += d * d;
-      norm += o * o;
+    Lanes distance[kRows] = {}, norm[kRows] = {};
+    for (std::size_t i = begin; i < end; i += kRows * kLanes) {
+      for (std::size_t row = 0; row < kRows; ++row) {
+        Lanes t, o;
+        Signs bits;
+        std::memcpy(&t, theirs + i + row * kLanes, sizeof t);
+        std::memcpy(&bits, theirs + i + row * kLanes, sizeof bits);
+        std::memcpy(&o, own + i + row * kLanes, sizeof o);
+        sign |= kLargestBits - (bits & 0x7fffffff);
+        const Lanes d = t - o;
+        distance[row] += d * d;
+        norm[row] += o * o;
+      }
     }
-    distances += __builtin_convertvector(distance, Doubles);
-    norms += __builtin_convertvector(norm, Doubles);
+    for (std::size_t row = 0; row < kRows; ++row) {
+      distances += __builtin_convertvector(distance[row], Doubles);
+      norms += __builtin_convertvector(norm[row], Doubles);
+    }
   }
   for (std::size_t j = 0; j < kLanes; ++j) {
     sums->distance += distances[j];
@@ -101,7 +106,7 @@ double Measure::distance() const {
 Measure measure(std::span<const float> theirs, std::span<const float> own) {
   STARLING_CHECK(theirs.size() == own.size());
   Sums sums;
-  const std::size_t whole = theirs.size() / kLanes * kLanes;
+  const std::size_t whole = theirs.size() / (kRows * kLanes) * (kRows * kLanes);
   sum_lanes(theirs.data(), own.data(), whole, &sums);
   for (std::size_t i = whole; i < theirs.size(); ++i) {
     sums.sign |= kLargestBits - (std::bit_cast<std::int32_t>(theirs[i]) & 0x7fffffff);
