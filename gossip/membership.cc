@@ -731,14 +731,15 @@ Instant Membership::next_deadline() const {
   return next;
 }
 
-// How long an answer may take: the probe interval until something was measured, then as TCP reckons (RFC
-// 6298), and one's own lag, for which the other cannot help.
+// How long an answer may take: half the probe interval until something was measured, then as TCP reckons (RFC 6298),
+// and one's own lag, for which the other cannot help. A link that exchanges keep full may hold one up for longer than
+// a probe interval, so that is no bound; a member that is slower than four of them passes for dead.
 Duration Membership::answer_limit(const Record& record) const {
   Duration limit = options_.probe_interval / 2;
   if (record.round_trip.count() > 0) {
     limit = std::max(record.round_trip + 4 * record.round_trip_deviation, options_.probe_interval / 10);
   }
-  return std::min(limit + 2 * lag_, options_.probe_interval);
+  return std::min(limit + 2 * lag_, 4 * options_.probe_interval);
 }
 
 Duration Membership::longest_suspicion() const {
