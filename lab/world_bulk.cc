@@ -213,7 +213,9 @@ void World::act(std::uint32_t i, const gossip::AnswerOffer& decision) {
       });
     return;
   }
+  const bool stands = answer->connection->epoch == answer->epoch;
   m.answers.erase(answer);
+  if (!stands) return;  // what goes over the one that took its place is for another, maybe another instance
   static const std::size_t kRefusalBytes = frame_bytes(wire::ExchangeRefusal{1, wire::RefusalReason::busy, 1});
   PacketPtr refusal = packet(i, Packet::Kind::refusal, decision.exchange, kRefusalBytes);
   refusal->round = decision.terms.round;
@@ -228,6 +230,7 @@ void World::answer_waiting(std::uint32_t i, PeerId from, std::uint64_t exchange)
       return it.from == from && it.exchange == exchange;
     });
     if (answer == answers.end() || answer->waiting.empty()) return;
+    if (answer->connection->epoch != answer->epoch) return;  // it broke: the answer is about to end
     const Packet p = std::move(answer->waiting.front());
     answer->waiting.erase(answer->waiting.begin());
     const std::uint32_t initiator = index_of(from);

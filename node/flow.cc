@@ -57,7 +57,6 @@ void Flow::answered(Duration now, const Sent& sent) {
 void Flow::adapt() {
   const double cell = static_cast<double>(options_.cell_bytes);
   const double flight = kGain * rate() * to_seconds(delay());
-  const auto chunks_of = [&](std::size_t cells) { return std::floor(flight / (cell * static_cast<double>(cells))) + 1; };
   if (!options_.chunk_cells) {
     const double in_time = rate() * to_seconds(kChunkTimeMax) / cell;
     // A long link: larger chunks rather than hundreds of them.
@@ -67,8 +66,10 @@ void Flow::adapt() {
   }
   const std::size_t chunk_bytes = options_.cell_bytes * chunk_cells();
   const std::size_t most = std::clamp(options_.flight_bytes_max / chunk_bytes, kWindowMin, kWindowMax);
+  // More than the flight, by less than a chunk: what waits beside it would only push others out of the caches.
+  const double chunks = std::floor(flight / static_cast<double>(chunk_bytes)) + 1;
   window_ = static_cast<std::size_t>(
-      std::clamp(chunks_of(chunk_cells()), static_cast<double>(kWindowMin), static_cast<double>(most)));
+      std::clamp(chunks, static_cast<double>(kWindowMin), static_cast<double>(most)));
 }
 
 }  // namespace starling::node

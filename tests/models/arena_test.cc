@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -14,6 +15,8 @@
 
 namespace starling::models {
 namespace {
+
+constexpr std::size_t kLongest = 519;  // pass
 
 std::vector<float> draw(Random& random, std::size_t n) {
   std::vector<float> values(n);
@@ -36,10 +39,10 @@ std::vector<float> contents(const Arena& arena) {
 void check_pass(const std::function<void(Arena&, std::size_t, std::size_t)>& pass,
                 const std::function<double(std::size_t, float)>& expected) {
   Random random(31);
-  for (const std::size_t n : {0, 1, 3, 7, 8, 15, 16, 17, 31, 64, 100}) {
+  for (const std::size_t n : {0, 1, 3, 7, 8, 15, 16, 17, 31, 63, 64, 65, 100, 127, 128, 200, 519}) {
     for (const std::size_t offset : {0, 1, 5, 16, 27}) {
-      Arena arena(128);
-      const std::vector<float> before = draw(random, 128);
+      Arena arena(kLongest + 28);
+      const std::vector<float> before = draw(random, arena.size());
       arena.write(0, before);
       pass(arena, offset, n);
       const std::vector<float> after = contents(arena);
@@ -62,7 +65,7 @@ TEST_CASE("An arena begins at zero and on a cache line", "[arena]") {
 
 TEST_CASE("What is written to an arena is read back, from any place", "[arena]") {
   Random random(30);
-  const std::vector<float> values = draw(random, 100);
+  const std::vector<float> values = draw(random, kLongest);
   check_pass(
       [&](Arena& arena, std::size_t at, std::size_t n) { arena.write(at, std::span(values).first(n)); },
       [&](std::size_t i, float) { return values[i]; });
@@ -73,9 +76,34 @@ TEST_CASE("What is written to an arena is read back, from any place", "[arena]")
   CHECK(part == std::vector<float>(values.begin() + 3, values.begin() + 23));
 }
 
+TEST_CASE("Reading says the largest magnitude, wherever it lies, and NaN is the largest of all", "[arena]") {
+  Random random(29);
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  for (const std::size_t n : {1, 17, 64, 65, 200, 519}) {
+    Arena arena(n + 3);
+    std::vector<float> out(n);
+    CHECK(arena.read(3, out) == 0);
+    const std::vector<float> values = draw(random, n);
+    for (std::size_t i = 0; i < n; ++i) {
+      for (const float largest : {-2.5F, 7.0F, -infinity, nan, -nan}) {
+        arena.write(3, values);
+        arena.write(3 + i, std::span(&largest, 1));
+        const float said = arena.read(3, out);
+        if (std::isnan(largest)) {
+          REQUIRE(std::isnan(said));
+          REQUIRE(std::isnan(out[i]));
+        } else {
+          REQUIRE(said == std::abs(largest));
+          REQUIRE(out[i] == largest);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("Both additions add", "[arena]") {
   Random random(32);
-  const std::vector<float> delta = draw(random, 100);
+  const std::vector<float> delta = draw(random, kLongest);
   const auto sum = [&](std::size_t i, float x) { return static_cast<double>(x) + delta[i]; };
   check_pass([&](Arena& arena, std::size_t at, std::size_t n) { arena.add(at, std::span(delta).first(n)); },
              sum);
@@ -86,7 +114,7 @@ TEST_CASE("Both additions add", "[arena]") {
 
 TEST_CASE("Mixing moves by the weighted difference of the two vectors that travelled", "[arena]") {
   Random random(33);
-  const std::vector<float> theirs = draw(random, 100), mine = draw(random, 100);
+  const std::vector<float> theirs = draw(random, kLongest), mine = draw(random, kLongest);
   check_pass(
       [&](Arena& arena, std::size_t at, std::size_t n) {
         arena.mix(at, std::span(theirs).first(n), std::span(mine).first(n), 0.3F);

@@ -1,6 +1,6 @@
-// The arena as a rule changes it: downwards, a block at a time. Workers' updates run upwards through the
-// arena: a mix that did so too could keep step with one for a whole chunk, and every element they touch
-// together may lose an update. Running against them, the two meet once, in one block.
+// The arena as a rule changes it: downwards. Workers' updates run upwards through the arena: a mix that did so too
+// could keep step with one for a whole chunk, and every element they touch together may lose an update. Running
+// against them, the two meet once, in one block.
 #pragma once
 
 #include <cstddef>

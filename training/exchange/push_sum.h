@@ -6,8 +6,8 @@
 //   z_j += u_i / (u_i + u_j) (z_i - z_j),  u_j += u_i
 //
 // so that the sums of u and of u z, over peers and what travels, stay. What is sent and never acknowledged is
-// lost, and counted; of a refused exchange it
-// comes back, as if this peer had sent it to itself. The gradient is taken at z and not divided by u.
+// lost, and counted; of a refused exchange it comes back, as if this peer had sent it to itself. The gradient is
+// taken at z and not divided by u.
 #pragma once
 
 #include <vector>

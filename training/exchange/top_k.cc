@@ -13,7 +13,7 @@
 
 #include "base/check.h"
 #include "training/exchange/payload.h"
-#include "training/exchange/wide.h"
+#include "base/processor.h"
 
 namespace starling::training {
 namespace {
@@ -23,7 +23,7 @@ std::int32_t magnitude(float value) {
 }
 
 // How many magnitudes are at least that of these bits.
-STARLING_WIDE std::uint32_t count_reaching(const float* values, std::size_t n, std::int32_t bits) {
+STARLING_FOR_PROCESSORS std::uint32_t count_reaching(const float* values, std::size_t n, std::int32_t bits) {
   std::uint32_t count = 0;
   for (std::size_t i = 0; i < n; ++i) {
     count += (std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff) >= bits;
@@ -31,7 +31,7 @@ STARLING_WIDE std::uint32_t count_reaching(const float* values, std::size_t n, s
   return count;
 }
 
-STARLING_WIDE std::int32_t largest_bits(const float* values, std::size_t n) {
+STARLING_FOR_PROCESSORS std::int32_t largest_bits(const float* values, std::size_t n) {
   std::int32_t largest = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const std::int32_t bits = std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff;

@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "training/exchange/wide.h"
+#include "base/processor.h"
 
 namespace starling::training {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 // Whether any magnitude's bits are beyond `limit`. Floats without sign are ordered as their bits are,
 // infinity and NaN last, so this is integer arithmetic (which -ffast-math could not break): the difference's
 // sign bit says it, and two values below 2^31 cannot overflow it.
-STARLING_WIDE bool any_beyond(const float* values, std::size_t n, std::int32_t limit) {
+STARLING_FOR_PROCESSORS bool any_beyond(const float* values, std::size_t n, std::int32_t limit) {
   std::int32_t sign = 0;
   for (std::size_t i = 0; i < n; ++i) {
     sign |= limit - (std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff);
@@ -36,7 +36,6 @@ constexpr std::int32_t kLargestBits = std::bit_cast<std::int32_t>(kLargestMagnit
 constexpr std::size_t kLanes = 16, kRows = 2, kBlock = 16 * kRows * kLanes;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Signs = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
-
 using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
 
 struct Sums {
@@ -45,7 +44,7 @@ struct Sums {
 };
 
 // REQUIRES: n is a multiple of kRows * kLanes.
-STARLING_WIDE void sum_lanes(const float* theirs, const float* own, std::size_t n, Sums* sums) {
+STARLING_FOR_PROCESSORS void sum_lanes(const float* theirs, const float* own, std::size_t n, Sums* sums) {
   Signs sign{};
   Doubles distances{}, norms{};
   for (std::size_t begin = 0; begin < n; begin += kBlock) {
@@ -76,15 +75,15 @@ STARLING_WIDE void sum_lanes(const float* theirs, const float* own, std::size_t 
   }
 }
 
-STARLING_WIDE void free_half_floats(const float* lent, float* __restrict out, std::size_t n) {
+STARLING_FOR_PROCESSORS void free_half_floats(const float* lent, float* __restrict out, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) out[i] = 2 * out[i] - lent[i];
 }
 
-STARLING_WIDE void add_floats(const float* delta, float* __restrict x, std::size_t n) {
+STARLING_FOR_PROCESSORS void add_floats(const float* delta, float* __restrict x, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) x[i] += delta[i];
 }
 
-STARLING_WIDE void mix_floats(const float* theirs, const float* own, float w, float* __restrict x,
+STARLING_FOR_PROCESSORS void mix_floats(const float* theirs, const float* own, float w, float* __restrict x,
                               std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) x[i] += w * (theirs[i] - own[i]);
 }
