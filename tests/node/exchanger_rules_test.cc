@@ -4,6 +4,7 @@
 
 #include "tests/models/allocations.h"
 #include "tests/node/flock.h"
+#include "training/exchange/push_sum.h"
 
 namespace starling::node {
 namespace {
@@ -112,6 +113,29 @@ TEST_CASE("a peer meets all its neighbors at once in a lock-step round, and offe
   for (const auto& other : others) REQUIRE(other->rounds_offered == std::vector<std::uint64_t>{7});
   const auto after = center.values();
   for (std::size_t i = 0; i < kFloats; ++i) REQUIRE(std::abs(double{after[i]} - expected[i]) < 1e-6);
+}
+
+TEST_CASE("of a refused exchange a sender of push-sum gets back what had left: shares and values are as before") {
+  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+    for (const Payload payload : {Payload::f32, Payload::int8}) {
+      World world(kind);
+      Bird a(world, 1), b(world, 2);
+      fill(a, mix_of("push-sum", payload), 1);
+      fill(b, mix_of("push-sum", payload), 2);
+      const auto& shares = dynamic_cast<const training::PushSum&>(*a.mixer);
+      const auto before = a.values(), theirs = b.values();
+      b.decide = [] { return Decision{false, wire::RefusalReason::busy}; };
+      for (int k = 0; k < 5; ++k) REQUIRE(exchange(world, a, b) == Outcome::rejected);
+      for (std::size_t cell = 0; cell < a.mixer->grid().count(); ++cell) REQUIRE(shares.share(cell) == 1);
+      REQUIRE(a.mixer->counters().lost_weight == 0);
+      const auto after = a.values();
+      for (std::size_t i = 0; i < kFloats; ++i) REQUIRE(std::abs(double{after[i]} - double{before[i]}) < 1e-5);
+      REQUIRE(b.values() == theirs);
+      b.decide = nullptr;
+      REQUIRE(exchange(world, a, b) == Outcome::completed);
+      for (std::size_t cell = 0; cell < a.mixer->grid().count(); ++cell) REQUIRE(shares.share(cell) == 0.5);
+    }
+  }
 }
 
 TEST_CASE("a refusal tells the refuser's round") {
