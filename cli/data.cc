@@ -48,8 +48,13 @@ int info(const Arguments& arguments) {
                  info.shape.channels, info.shape.height, info.shape.width, info.classes);
   fmt::format_to(out, "training  {} samples, {}\n", info.train_samples, range(info.train_per_class));
   fmt::format_to(out, "test      {} samples, {}\n", info.test_samples, range(info.test_per_class));
-  fmt::format_to(out, "pixels    mean {:.4f}, deviation {:.4f} (of 0 to 1, over the training images)\n",
-                 info.mean, info.deviation);
+  std::vector<std::string> means, deviations;  // by channel
+  for (const datasets::Normalization& n : info.normalization) {
+    means.push_back(fmt::format("{:.4f}", n.mean));
+    deviations.push_back(fmt::format("{:.4f}", n.deviation));
+  }
+  fmt::format_to(out, "pixels    mean {}, deviation {} (of 0 to 1, over the training images)\n",
+                 fmt::join(means, " "), fmt::join(deviations, " "));
   fmt::format_to(out, "memory    {}\n", format_bytes(static_cast<double>(info.memory_bytes)));
   if (data->train.size() > 0) {
     fmt::format_to(out, "\nthe first training image, of class {}:\n{}", data->train.labels[0],
@@ -68,7 +73,7 @@ Command data_list_command() {
 Command data_info_command() {
   return {"data info",
           "what a data set holds",
-          {{"NAME-OR-PATH", "a name of `data list`, or a folder of IDX files"}},
+          {{"NAME-OR-PATH", "a name of `data list`, or a folder of IDX or CIFAR files"}},
           {{"--json", "", "print one JSON object"}},
           info};
 }

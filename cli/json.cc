@@ -74,6 +74,12 @@ std::string model_json(const models::Plan& plan, const ModelMemory& memory) {
 }
 
 std::string data_json(const datasets::Info& info) {
+  // A number of gray images, an array by channel of others.
+  const auto by_channel = [&](float datasets::Normalization::*member) {
+    json list = json::array();
+    for (const datasets::Normalization& n : info.normalization) list.push_back(static_cast<double>(n.*member));
+    return list.size() == 1 ? list[0] : list;
+  };
   return to_line({{"name", info.name},
                   {"shape", json::array({info.shape.channels, info.shape.height, info.shape.width})},
                   {"classes", info.classes},
@@ -81,8 +87,8 @@ std::string data_json(const datasets::Info& info) {
                   {"test_samples", info.test_samples},
                   {"train_per_class", info.train_per_class},
                   {"test_per_class", info.test_per_class},
-                  {"mean", info.mean},
-                  {"deviation", info.deviation},
+                  {"mean", by_channel(&datasets::Normalization::mean)},
+                  {"deviation", by_channel(&datasets::Normalization::deviation)},
                   {"memory_bytes", info.memory_bytes}});
 }
 

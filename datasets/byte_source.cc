@@ -20,6 +20,15 @@ struct CloseFile {
 
 }  // namespace
 
+std::optional<std::string> find_file(const std::string& folder, const std::string& name) {
+  std::error_code ignored;
+  for (const char* ending : {"", ".gz"}) {
+    const std::string path = (std::filesystem::path(folder) / (name + ending)).string();
+    if (std::filesystem::exists(path, ignored)) return path;
+  }
+  return std::nullopt;
+}
+
 struct ByteSource::State {
   std::string path;
   std::unique_ptr<std::FILE, CloseFile> file;

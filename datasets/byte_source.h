@@ -5,12 +5,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "base/result.h"
 
 namespace starling::datasets {
+
+// The path of NAME or NAME.gz in `folder`, whichever exists, the plain one first.
+std::optional<std::string> find_file(const std::string& folder, const std::string& name);
 
 class ByteSource {
  public:

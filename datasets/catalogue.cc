@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "datasets/cifar.h"
 #include "datasets/dataset.h"
 #include "datasets/glyphs.h"
 #include "datasets/idx.h"
@@ -18,7 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<CatalogueEntry, 2> kCatalogue = {{
+constexpr std::array<CatalogueEntry, 4> kCatalogue = {{
+    {"cifar10", "50,000 + 10,000 color images of 32x32, ten kinds of things",
+     "the folder 'cifar10' in $STARLING_DATA, with data_batch_1.bin to data_batch_5.bin and test_batch.bin, plain or "
+     ".gz"},
+    {"cifar100", "50,000 + 10,000 color images of 32x32, a hundred kinds of things",
+     "the folder 'cifar100' in $STARLING_DATA, with train.bin and test.bin, plain or .gz"},
     {"glyphs", "60,000 + 10,000 gray images of 28x28, ten invented glyphs; glyphs:seed=7 draws others",
      "built in: drawn by Starling itself"},
     {"mnist", "60,000 + 10,000 gray images of 28x28, handwritten digits",
@@ -35,9 +41,9 @@ std::string accepted() {
   std::vector<std::string> names;
   for (const auto& entry : kCatalogue) names.push_back(std::string("'") + entry.name + "'");
   return "accepted are " + one_of(names) +
-         ", or the path of a folder with the four IDX files (train-images-idx3-ubyte, "
-         "train-labels-idx1-ubyte, "
-         "t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte, plain or .gz)";
+         ", or the path of a folder with the four IDX files (train-images-idx3-ubyte, train-labels-idx1-ubyte, "
+         "t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte) or with CIFAR's binary files (data_batch_1.bin and so on and "
+         "test_batch.bin, or train.bin and test.bin), plain or .gz";
 }
 
 bool is_glyphs(std::string_view name) {
@@ -79,7 +85,8 @@ Result<DataPair> load(const std::string& name_or_path, const std::string& data_r
     folder = (fs::path(data_root) / name_or_path).string();
   if (is_folder(folder)) {
     if (is_idx_folder(folder)) return read_idx_folder(folder);
-    return Error{"the folder '" + folder + "' holds none of the four IDX files; " + accepted()};
+    if (is_cifar_folder(folder)) return read_cifar_folder(folder);
+    return Error{"the folder '" + folder + "' holds no data set; " + accepted()};
   }
   const std::string root = data_root.empty()
                                ? "STARLING_DATA, which names the folder of data sets, is not set"

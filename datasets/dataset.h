@@ -17,14 +17,17 @@ struct ImageShape {
   friend bool operator==(const ImageShape&, const ImageShape&) = default;
 };
 
+// How the bytes of a channel become floats: (pixel / 255 - mean) / deviation.
+struct Normalization {
+  float mean = 0, deviation = 1;  // of pixel / 255, over the training images
+};
+
 struct Dataset {
   ImageShape shape;
   int classes = 0;
-  std::vector<std::uint8_t> images;  // [size(), channels, height, width]
-  std::vector<std::uint8_t> labels;  // [size()], each below `classes`
-  float mean = 0,
-        deviation =
-            1;  // of pixel / 255, over the training images: a float is (pixel / 255 - mean) / deviation
+  std::vector<std::uint8_t> images;          // [size(), channels, height, width]
+  std::vector<std::uint8_t> labels;          // [size()], each below `classes`
+  std::vector<Normalization> normalization;  // [channels]; empty: mean 0 and deviation 1
 
   std::size_t size() const { return labels.size(); }
 
@@ -33,16 +36,15 @@ struct Dataset {
   void gather(std::span<const std::uint32_t> indices, float* images_out, std::int32_t* labels_out) const;
 };
 
-// A training and a test set that belong together. Both carry the training set's mean and deviation.
+// A training and a test set that belong together. Both carry the training set's normalization.
 struct DataPair {
   std::string name;  // the catalogue name where it has one ("mnist", "glyphs"), else the folder's name
   Dataset train, test;
 };
 
-// Loads a catalogue name ("glyphs", "mnist") or a folder that holds the four IDX files with their usual names
-// (train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte), plain
-// or ending in .gz. A catalogue name other than "glyphs" is looked for as a folder in $STARLING_DATA
-// (`data_root` here; may be empty).
+// Loads a catalogue name ("glyphs", "mnist", "cifar10") or a folder that holds files with their usual names, plain or
+// ending in .gz: the four IDX files (idx.h), or CIFAR's binary ones (cifar.h). A catalogue name other than "glyphs" is
+// looked for as a folder in $STARLING_DATA (`data_root` here; may be empty).
 Result<DataPair> load(const std::string& name_or_path, const std::string& data_root);
 
 // The name under which `load` would file what it finds there, without reading it: peers compare these.

@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <filesystem>
-#include <optional>
 
 #include "datasets/byte_source.h"
 #include "datasets/statistics.h"
 
 namespace starling::datasets {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::uint32_t kItemsMax = 1u << 27;
 constexpr std::uint32_t kSideMax = 4096;  // pixels
@@ -54,16 +50,6 @@ Result<std::vector<std::uint8_t>> read_up_to(ByteSource& source, std::uint64_t w
     }
   }
   return bytes;
-}
-
-// NAME or NAME.gz in `folder`, whichever exists.
-std::optional<std::string> find_file(const std::string& folder, const std::string& name) {
-  std::error_code ignored;
-  for (const char* ending : {"", ".gz"}) {
-    const std::string path = (fs::path(folder) / (name + ending)).string();
-    if (fs::exists(path, ignored)) return path;
-  }
-  return std::nullopt;
 }
 
 Result<Dataset> read_named(const std::string& folder, const std::string& images, const std::string& labels) {

@@ -22,8 +22,7 @@ Info describe(const DataPair& pair) {
   info.test_samples = pair.test.size();
   info.train_per_class = count_classes(pair.train, info.classes);
   info.test_per_class = count_classes(pair.test, info.classes);
-  info.mean = static_cast<double>(pair.train.mean);
-  info.deviation = static_cast<double>(pair.train.deviation);
+  info.normalization = pair.train.normalization;
   for (const Dataset* set : {&pair.train, &pair.test})
     info.memory_bytes += set->images.size() + set->labels.size();
   return info;

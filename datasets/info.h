@@ -15,7 +15,7 @@ struct Info {
   int classes = 0;
   std::size_t train_samples = 0, test_samples = 0;
   std::vector<std::size_t> train_per_class, test_per_class;  // [classes]
-  double mean = 0, deviation = 1;                            // of pixel / 255, over the training images
+  std::vector<Normalization> normalization;                  // [channels]
   std::size_t memory_bytes = 0;                              // both sets
 };
 

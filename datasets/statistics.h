@@ -1,22 +1,17 @@
-// The mean and deviation by which a data set's bytes become floats. Readers call normalize() once, after
-// loading, so that training and test images are scaled alike, by what the training images say.
+// The means and deviations by which a data set's bytes become floats. Readers call normalize() once, after loading, so
+// that training and test images are scaled alike, by what the training images say.
 #pragma once
 
-#include <cstdint>
-#include <span>
+#include <vector>
 
 #include "datasets/dataset.h"
 
 namespace starling::datasets {
 
-struct Normalization {
-  float mean = 0, deviation = 1;  // of pixel / 255
-};
+// Of every channel. Exact integer sums, then one rounding. All pixels alike (or none): deviation 1.
+std::vector<Normalization> measure(const Dataset& set);
 
-// Exact integer sums, then one rounding. All pixels alike (or none): deviation 1.
-Normalization measure(std::span<const std::uint8_t> pixels);
-
-// Gives both sets of the pair the training images' mean and deviation.
+// Gives both sets of the pair what the training images say.
 void normalize(DataPair& pair);
 
 }  // namespace starling::datasets

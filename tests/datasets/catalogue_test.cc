@@ -19,7 +19,7 @@ TEST_CASE("an unknown name lists the catalogue, the folder form and STARLING_DAT
       CHECK(contains(message, part));
     CHECK_FALSE(contains(message, "\n"));
   }
-  REQUIRE(contains(load("", "").error().message, "'glyphs' or 'mnist'"));
+  REQUIRE(contains(load("", "").error().message, "'cifar100', 'glyphs' or 'mnist'"));
 }
 
 TEST_CASE("a catalogue name without its data says where it was looked for") {
@@ -29,11 +29,11 @@ TEST_CASE("a catalogue name without its data says where it was looked for") {
   REQUIRE(contains(load("mnist", folder.path()).error().message, "STARLING_DATA is '" + folder.path() + "'"));
 }
 
-TEST_CASE("a folder without IDX files says which four it should hold") {
+TEST_CASE("a folder without a data set's files says which it should hold") {
   TemporaryFolder folder;
   const auto set = load(folder.path(), "");
   REQUIRE_FALSE(set.ok());
-  REQUIRE(contains(set.error().message, "holds none of the four IDX files"));
+  REQUIRE(contains(set.error().message, "holds no data set; accepted are"));
 }
 
 TEST_CASE("a folder is loaded by its path, and by its name under the data root") {
@@ -70,7 +70,7 @@ TEST_CASE("glyphs refuses what is not a seed") {
 }
 
 TEST_CASE("every catalogue entry says what it is and where it is found") {
-  REQUIRE(catalogue().size() == 2);
+  REQUIRE(catalogue().size() == 4);
   for (const auto& entry : catalogue()) {
     CHECK(std::string(entry.description).size() > 20);
     CHECK(std::string(entry.found).size() > 5);
@@ -92,8 +92,9 @@ TEST_CASE("the original MNIST loads with its known counts, mean and deviation") 
   REQUIRE(info.shape == ImageShape{1, 28, 28});
   REQUIRE(info.train_per_class ==
           std::vector<std::size_t>{5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949});
-  REQUIRE(std::abs(info.mean - 0.1307) < 0.00005);
-  REQUIRE(std::abs(info.deviation - 0.3081) < 0.00005);
+  REQUIRE(info.normalization.size() == 1);
+  REQUIRE(std::abs(info.normalization[0].mean - 0.1307f) < 0.00005f);
+  REQUIRE(std::abs(info.normalization[0].deviation - 0.3081f) < 0.00005f);
   REQUIRE(pair->train.labels[0] == 5);
 }
 

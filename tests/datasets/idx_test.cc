@@ -161,9 +161,10 @@ TEST_CASE("a folder's four files make a pair that shares the training images' me
   folder.write_gzip("t10k-labels-idx1-ubyte.gz", labels({1}));
   const auto pair = read_idx_folder(folder.path());
   REQUIRE(pair.ok());
-  REQUIRE(std::abs(pair->train.mean - 0.5f) < 1e-6f);
-  REQUIRE(std::abs(pair->train.deviation - 0.5f) < 1e-6f);
-  REQUIRE(pair->test.mean == pair->train.mean);
+  REQUIRE(pair->train.normalization.size() == 1);
+  REQUIRE(std::abs(pair->train.normalization[0].mean - 0.5f) < 1e-6f);
+  REQUIRE(std::abs(pair->train.normalization[0].deviation - 0.5f) < 1e-6f);
+  REQUIRE(pair->test.normalization[0].mean == pair->train.normalization[0].mean);
   REQUIRE(pair->test.classes == 2);
   float floats[2];
   std::int32_t label = 0;

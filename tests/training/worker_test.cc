@@ -15,8 +15,7 @@ datasets::Dataset striped(std::size_t n, std::uint64_t seed) {
   datasets::Dataset data;
   data.shape = {1, 6, 6};
   data.classes = 3;
-  data.mean = 0.4f;
-  data.deviation = 0.25f;
+  data.normalization = {{0.4f, 0.25f}};
   Random random(seed);
   for (std::size_t i = 0; i < n; ++i) {
     const auto label = random.below(3);
