@@ -65,6 +65,7 @@ Status read_experiment(Experiment& experiment, const Arguments& arguments,
   Result<std::string> topology = resolve_topology(experiment.topology);
   if (!topology) return topology.error();
   experiment.topology = *topology;
+  experiment.learning_rate = training::resolved_learning_rate(experiment);
   return Done{};
 }
 

@@ -11,6 +11,8 @@
 #include "kernels/backend.h"
 #include "models/network.h"
 #include "models/spec.h"
+#include "training/experiment.h"
+#include "training/recipe.h"
 
 namespace starling::cli {
 namespace {
@@ -99,8 +101,14 @@ int show(const Arguments& arguments) {
   if (!backend) return fail(arguments, backend.error().message);
   ModelMemory memory;
   memory.batch_size = *batch;
-  memory.weights_bytes = memory.gradients_bytes = memory.optimizer_bytes =
-      plan->layout.arena_size() * sizeof(float);
+  const std::string optimizer = arguments.get("--optimizer").value_or("sgd");
+  if (optimizer != "sgd" && optimizer != "adamw")
+    return refuse(arguments, "--optimizer: '" + optimizer.substr(0, 80) +
+                                 "' is not available; this version has sgd or adamw");
+  training::Experiment experiment;
+  experiment.optimizer = optimizer;
+  memory.weights_bytes = memory.gradients_bytes = plan->layout.arena_size() * sizeof(float);
+  memory.optimizer_bytes = training::state_vectors(training::make_optimizer(experiment)) * memory.weights_bytes;
   // Built for this very batch, so that it is what a worker holds and no estimate.
   memory.activations_bytes = models::Network(*plan, **backend, *batch, models::Purpose::train).memory_bytes();
   const std::string text = arguments.has("--json") ? model_json(*plan, memory) : model_text(*plan, memory);
@@ -121,6 +129,7 @@ Command model_show_command() {
           {{"--batch-size", "N", "samples in a step (default 64)"},
            {"--input", "CxHxW", "shape of an input (default 1x28x28)"},
            {"--classes", "N", "how many classes (default 10)"},
+           {"--optimizer", "NAME", "sgd (default) or adamw"},
            {"--json", "", "print one JSON object"}},
           show};
 }

@@ -1,11 +1,10 @@
 // The racy loops, and nothing else (arena.h says why they are sound). How this file keeps them plain:
 //  - every function that touches the floats is KEEP_RACY: ThreadSanitizer does not instrument it;
-//  - GCC may not turn a loop into a call of memcpy or memset, which ThreadSanitizer would intercept (and
-//  which
+//  - GCC may not turn a loop into a call of memcpy or memset, which ThreadSanitizer would intercept (and which
 //    promises nothing about the width of its stores);
-//  - each loop is compiled for several processors, and the widest one that fits is chosen at the program's
-//  start.
-//    Not so under a sanitizer, whose runtime is not ready when that choice is made.
+//  - each loop is compiled for several processors, and the widest one that fits is chosen at the program's start. Not
+//    so under a sanitizer, whose runtime is not ready when that choice is made;
+//  - a square root is the processor's, of many at once: it need not tell errno of negative numbers (CMakeLists.txt).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3", "no-tree-loop-distribute-patterns")
 #endif
@@ -17,6 +16,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <new>
 
@@ -141,6 +141,21 @@ KEEP_RACY void sgd_along_floats(float* __restrict x, const float* __restrict gra
   }
 }
 
+// `rate` and `scale` hold the corrections of the means' beginning at zero.
+KEEP_RACY void adamw_floats(float* __restrict x, const float* __restrict gradient, float* __restrict mean,
+                            float* __restrict square, float rate, float scale, float beta1, float beta2, float epsilon,
+                            float shrink, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const float g = gradient[i];
+    const float m = beta1 * mean[i] + (1 - beta1) * g;
+    const float v = beta2 * square[i] + (1 - beta2) * (g * g);
+    mean[i] = m;
+    square[i] = v;
+    const float value = x[i];
+    x[i] = value - (rate * m / (std::sqrt(v) * scale + epsilon) + shrink * value);
+  }
+}
+
 KEEP_RACY void follow_floats(const float* __restrict x, float* __restrict velocity, float* __restrict last,
                              float keep, float gain, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
@@ -203,6 +218,18 @@ void Arena::sgd(std::span<const float> gradient, std::span<float> velocity, SgdS
   STARLING_CHECK(gradient.size() == size_ && velocity.size() == size_);
   sgd_floats(data_.get(), gradient.data(), velocity.data(), step.learning_rate, step.momentum,
              step.weight_decay, step.nesterov ? step.momentum : 1.0F, step.nesterov ? 1.0F : 0.0F, size_);
+}
+
+void Arena::adamw(std::span<const float> gradient, std::span<float> mean, std::span<float> square, AdamWStep step,
+                  std::uint64_t t) {
+  STARLING_CHECK(gradient.size() == size_ && mean.size() == size_ && square.size() == size_ && t > 0);
+  const auto power = static_cast<double>(t);
+  const double correction1 = 1 - std::pow(static_cast<double>(step.beta1), power),
+               correction2 = 1 - std::pow(static_cast<double>(step.beta2), power);
+  adamw_floats(data_.get(), gradient.data(), mean.data(), square.data(),
+               static_cast<float>(static_cast<double>(step.learning_rate) / correction1),
+               static_cast<float>(1 / std::sqrt(correction2)), step.beta1, step.beta2, step.epsilon,
+               step.learning_rate * step.weight_decay, size_);
 }
 
 void Arena::sgd_along(std::span<const float> gradient, std::span<const float> velocity, SgdStep step) {

@@ -64,7 +64,21 @@ class Arena {
   };
   void sgd(std::span<const float> gradient, std::span<float> velocity, SgdStep step);
 
-  // The same step with a velocity that is only read: x -= learning_rate (momentum velocity + g').
+  // One fused pass of Adam with decoupled weight decay (Loshchilov and Hutter, "Decoupled weight decay regularization",
+  // ICLR 2019, algorithm 2): m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
+  // x -= learning_rate (m^ / (sqrt(v^) + epsilon) + weight_decay x), where m^ = m / (1 - beta1^t) and
+  // v^ = v / (1 - beta2^t) in the t-th step. `gradient`, `mean` (m) and `square` (v) hold size() floats.
+  struct AdamWStep {
+    float learning_rate;
+    float beta1 = 0.9F, beta2 = 0.999F;
+    float epsilon = 1e-8F;
+    float weight_decay = 0;
+  };
+  // REQUIRES: t > 0.
+  void adamw(std::span<const float> gradient, std::span<float> mean, std::span<float> square, AdamWStep step,
+             std::uint64_t t);
+
+  // The SGD step with a velocity that is only read: x -= learning_rate (momentum velocity + g').
   void sgd_along(std::span<const float> gradient, std::span<const float> velocity, SgdStep step);
   // velocity = keep velocity + gain (last - x); last = x. All of size() floats.
   void follow(std::span<float> velocity, std::span<float> last, float keep, float gain) const;

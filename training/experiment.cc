@@ -44,6 +44,10 @@ std::string format_every(const Every& every) {
   return "always";
 }
 
+double resolved_learning_rate(const Experiment& experiment) {
+  return experiment.learning_rate.value_or(experiment.optimizer == "adamw" ? 0.001 : 0.05);
+}
+
 Every resolved_every(const Experiment& experiment) {
   if (experiment.every) return *experiment.every;
   if (experiment.rule == "noloco") return {.steps = 50};
@@ -125,6 +129,14 @@ std::string format_slow(const Fault& fault) {
   return text;
 }
 
+Status check_optimizer(const Experiment& experiment) {
+  if (experiment.optimizer != "adamw") return Done{};
+  if (experiment.nesterov) return Error{"training.nesterov: Nesterov's momentum goes with the optimizer sgd"};
+  if (experiment.quasi_global_momentum)
+    return Error{"training.quasi_global_momentum: it goes with the optimizer sgd"};
+  return Done{};
+}
+
 Status check_rule(const Experiment& experiment) {
   const std::string& rule = experiment.rule;
   if (experiment.payload == "top-k" && rule != "pairwise" && rule != "choco" && rule != "none") {
@@ -172,6 +184,7 @@ Status check(const Experiment& experiment) {
       return Error{setting.key + ": " + status.error().message};
     }
   }
+  if (Status status = check_optimizer(experiment); !status) return status;
   if (Status status = check_rule(experiment); !status) return status;
   for (std::size_t i = 0; i < experiment.faults.size(); ++i) {
     const Fault& fault = experiment.faults[i];

@@ -66,8 +66,9 @@ struct Experiment {
 
   std::uint32_t batch_size = 64;
   std::string optimizer = "sgd";
-  double learning_rate = 0.05;
-  double momentum = 0.9;
+  std::optional<double> learning_rate{};  // unset: by the optimizer, see resolved_learning_rate()
+  double momentum = 0.9;                  // of adamw: beta1
+  double beta2 = 0.999;                   // of adamw
   double weight_decay = 0;
   bool nesterov = false;
   bool quasi_global_momentum = false;
@@ -103,6 +104,9 @@ struct Experiment {
 
   friend bool operator==(const Experiment&, const Experiment&) = default;
 };
+
+// The step size: as set, else the optimizer's default.
+double resolved_learning_rate(const Experiment& experiment);
 
 // How often its peers exchange: as set, else the rule's default.
 Every resolved_every(const Experiment& experiment);
@@ -146,12 +150,14 @@ Status read_environment(Experiment& experiment, const std::function<const char*(
 Result<Fault> parse_slow(std::string_view text);
 std::string format_slow(const Fault& fault);  // its inverse. REQUIRES: fault.kind == slow
 
+// Whether what is set for the optimizer is something that it has.
+Status check_optimizer(const Experiment& experiment);
+
 // Whether rule, payload and pace go together.
 Status check_rule(const Experiment& experiment);
 
-// What fits no single key, and every key's own limits again for an experiment that was not read:
-// check_rule(), fault peers that exist, times that run forwards, factors of 1 and more, poisons and links that
-// can be.
+// What fits no single key, and every key's own limits again for an experiment that was not read: check_optimizer(),
+// check_rule(), fault peers that exist, times that run forwards, factors of 1 and more, poisons and links that can be.
 Status check(const Experiment& experiment);
 
 // The whole experiment as a TOML file that reads back to the same value. REQUIRES: check() is content.

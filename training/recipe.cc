@@ -19,6 +19,22 @@ Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dat
                             train.classes);
 }
 
+Optimizer make_optimizer(const Experiment& experiment) {
+  const auto learning_rate = static_cast<float>(resolved_learning_rate(experiment)),
+             momentum = static_cast<float>(experiment.momentum),
+             weight_decay = static_cast<float>(experiment.weight_decay);
+  if (experiment.optimizer == "adamw") {
+    return models::Arena::AdamWStep{.learning_rate = learning_rate,
+                                    .beta1 = momentum,
+                                    .beta2 = static_cast<float>(experiment.beta2),
+                                    .weight_decay = weight_decay};
+  }
+  return models::Arena::SgdStep{.learning_rate = learning_rate,
+                                .momentum = momentum,
+                                .weight_decay = weight_decay,
+                                .nesterov = experiment.nesterov};
+}
+
 std::vector<float> first_parameters(const models::Plan& plan, std::uint64_t seed) {
   std::vector<float> parameters(plan.layout.arena_size());
   models::initialize(plan, Random(seed).split(kParameters), parameters);
@@ -44,17 +60,12 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
     return Error{"no training samples for slot " + std::to_string(slot) + " of " + std::to_string(slots) +
                  ": the set holds only " + std::to_string(train.size())};
   }
-  models::Arena::SgdStep step;
-  step.learning_rate = static_cast<float>(experiment.learning_rate);
-  step.momentum = static_cast<float>(experiment.momentum);
-  step.weight_decay = static_cast<float>(experiment.weight_decay);
-  step.nesterov = experiment.nesterov;
-
+  const Optimizer optimizer = make_optimizer(experiment);
   const Random batches = Random(experiment.seed).split(kBatches).split(slot);
   std::vector<std::unique_ptr<Worker>> workers;
   for (std::uint32_t w = 0; w < experiment.workers; ++w) {
     workers.push_back(std::make_unique<Worker>(plan, backend, train, BatchSampler(shard, batches.split(w)),
-                                               experiment.batch_size, step));
+                                               experiment.batch_size, optimizer));
     if (experiment.quasi_global_momentum) workers.back()->follow_swarm(experiment.workers);
   }
   return workers;

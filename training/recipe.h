@@ -18,6 +18,9 @@ namespace starling::training {
 // The experiment's model for this data.
 Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train);
 
+// The experiment's optimizer.
+Optimizer make_optimizer(const Experiment& experiment);
+
 // What a beginner starts from: a function of the plan and the seed alone. arena_size() floats.
 std::vector<float> first_parameters(const models::Plan& plan, std::uint64_t seed);
 

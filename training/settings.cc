@@ -202,13 +202,17 @@ std::vector<Setting> make_settings() {
 
       whole({"training.batch_size", "--batch-size", "N", "samples in a step", number, of_run}, &E::batch_size,
             1, 65'536),
-      choice({"training.optimizer", "--optimizer", "NAME", "sgd", text, of_run}, &E::optimizer, {"sgd"}),
-      real({"training.learning_rate", "--learning-rate", "R", "step size; 0 only mixes", number, of_run},
+      choice({"training.optimizer", "--optimizer", "NAME", "sgd or adamw", text, of_run}, &E::optimizer,
+             {"sgd", "adamw"}),
+      real({"training.learning_rate", "--learning-rate", "R",
+            "step size; by default 0.05, of adamw 0.001; 0 only mixes", number, of_run},
            &E::learning_rate, {0, 1000}),
-      real({"training.momentum", "--momentum", "R", "of each worker's own velocity", number, of_run},
+      real({"training.momentum", "--momentum", "R", "of each worker's own velocity; of adamw beta1", number, of_run},
            &E::momentum, {0, 1, false, true}),
-      real({"training.weight_decay", "--weight-decay", "R", "L2 penalty, added to the gradient", number,
-            of_run},
+      real({"training.beta2", "--beta2", "R", "of adamw: of the mean of the gradients' squares", number, of_run},
+           &E::beta2, {0, 1, false, true}),
+      real({"training.weight_decay", "--weight-decay", "R",
+            "L2 penalty, added to the gradient; of adamw to the step", number, of_run},
            &E::weight_decay, {0, 1000}),
       truth({"training.nesterov", "--nesterov", "", "Nesterov's momentum", boolean, of_run}, &E::nesterov),
       truth({"training.quasi_global_momentum", "--quasi-global-momentum", "",
@@ -334,7 +338,9 @@ std::vector<std::pair<std::string, std::string>> shared_settings(const Experimen
   std::vector<std::pair<std::string, std::string>> values;
   for (const auto& setting : settings()) {
     if (!setting.shared) continue;
-    if (setting.key == "gossip.every") {
+    if (setting.key == "training.learning_rate") {
+      values.emplace_back(setting.key, format_number(resolved_learning_rate(experiment)));
+    } else if (setting.key == "gossip.every") {
       values.emplace_back(setting.key, format_every(resolved_every(experiment)));
     } else if (auto value = setting.get(experiment)) {
       values.emplace_back(setting.key, std::move(*value));

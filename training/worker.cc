@@ -23,17 +23,22 @@ void BatchSampler::next(std::span<std::uint32_t> batch) {
   }
 }
 
+std::size_t state_vectors(const Optimizer& optimizer) {
+  return std::holds_alternative<models::Arena::AdamWStep>(optimizer) ? 2 : 1;
+}
+
 Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
-               BatchSampler sampler, std::uint32_t batch_size, models::Arena::SgdStep step)
+               BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer)
     : network_(plan, backend, static_cast<int>(batch_size), models::Purpose::train),
       data_(data),
       sampler_(std::move(sampler)),
-      step_(step),
+      optimizer_(optimizer),
       indices_(batch_size),
       inputs_(batch_size * static_cast<std::size_t>(data.shape.size())),
       labels_(batch_size),
       gradient_(plan.layout.arena_size()),
-      velocity_(plan.layout.arena_size()) {
+      velocity_(plan.layout.arena_size()),
+      square_(state_vectors(optimizer) > 1 ? plan.layout.arena_size() : 0) {
   STARLING_CHECK(plan.spec.input.size() == data.shape.size() && plan.classes >= data.classes);
 }
 
@@ -44,29 +49,32 @@ double Worker::compute(const float* parameters) {
 }
 
 void Worker::apply(models::Arena& arena) {
-  if (workers_ == 0) return arena.sgd(gradient_, velocity_, step_);
-  follow(arena);
-  arena.sgd_along(gradient_, velocity_, step_);
+  if (const auto* adamw = std::get_if<models::Arena::AdamWStep>(&optimizer_)) {
+    return arena.adamw(gradient_, velocity_, square_, *adamw, ++steps_);
+  }
+  const auto& sgd = std::get<models::Arena::SgdStep>(optimizer_);
+  if (workers_ == 0) return arena.sgd(gradient_, velocity_, sgd);
+  follow(arena, sgd.learning_rate);
+  arena.sgd_along(gradient_, velocity_, sgd);
   ++steps_since_;
 }
 
 void Worker::follow_swarm(std::uint32_t workers) {
-  STARLING_CHECK(workers > 0);
+  STARLING_CHECK(workers > 0 && std::holds_alternative<models::Arena::SgdStep>(optimizer_));
   workers_ = workers;
   renew();
 }
 
-void Worker::follow(const models::Arena& arena) {
+void Worker::follow(const models::Arena& arena, float learning_rate) {
   const std::uint64_t mixes = arena.mixes();
   if (last_.empty()) {  // it begins here
     last_.resize(arena.size());
     arena.read(0, last_);
-  } else if (mixes != mixes_seen_ && steps_since_ > 0 && step_.learning_rate > 0) {
+  } else if (mixes != mixes_seen_ && steps_since_ > 0 && learning_rate > 0) {
     const auto k = static_cast<double>(steps_since_);
     const double gain = 1 - std::pow(1 - kFollow, k);
     arena.follow(velocity_, last_, static_cast<float>(1 - gain),
-                 static_cast<float>(
-                     gain / (k * static_cast<double>(workers_) * static_cast<double>(step_.learning_rate))));
+                 static_cast<float>(gain / (k * static_cast<double>(workers_) * static_cast<double>(learning_rate))));
   } else {
     return;
   }
@@ -76,6 +84,8 @@ void Worker::follow(const models::Arena& arena) {
 
 void Worker::renew() {
   std::fill(velocity_.begin(), velocity_.end(), 0.0F);
+  std::fill(square_.begin(), square_.end(), 0.0F);
+  steps_ = 0;
   last_.clear();
 }
 

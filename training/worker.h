@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "base/random.h"
@@ -29,18 +30,23 @@ class BatchSampler {
   std::size_t position_ = 0;
 };
 
+// What a worker makes of its gradients.
+using Optimizer = std::variant<models::Arena::SgdStep, models::Arena::AdamWStep>;
+// Vectors of the arena's size that it keeps.
+std::size_t state_vectors(const Optimizer& optimizer);
+
 class Worker {
  public:
   // `plan`, `data` and `backend` outlive the worker. REQUIRES: the plan fits the data's shape and classes.
   Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
-         BatchSampler sampler, std::uint32_t batch_size, models::Arena::SgdStep step);
+         BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer);
 
   // From now on its momentum is the swarm's: quasi-global momentum (Lin et al., ICML 2021), for unlike data.
   // The velocity m is fixed between mixes, each step goes along beta m + g; when the arena's mixes() have
   // grown, after k steps, m follows where the replica went since the last time, mixing included:
   //   mu_k = 1 - (1 - mu)^k,  m <- (1 - mu_k) m + mu_k (x_last - x) / (k eta).
   // `workers`: so many share the replica, so many times further it goes. There is no Nesterov's variant of
-  // it.
+  // it. REQUIRES: the optimizer is SGD.
   void follow_swarm(std::uint32_t workers);
   static constexpr double kFollow = 0.1;  // mu
 
@@ -57,13 +63,15 @@ class Worker {
   models::Network network_;
   const datasets::Dataset& data_;
   BatchSampler sampler_;
-  models::Arena::SgdStep step_;
+  Optimizer optimizer_;
   std::vector<std::uint32_t> indices_;
   std::vector<float> inputs_;
   std::vector<std::int32_t> labels_;
-  std::vector<float> gradient_, velocity_;
+  std::vector<float> gradient_, velocity_;  // of AdamW: its means of gradients
+  std::vector<float> square_;               // of AdamW: its means of their squares
+  std::uint64_t steps_ = 0;                 // since those began at zero
 
-  void follow(const models::Arena& arena);
+  void follow(const models::Arena& arena, float learning_rate);
   std::uint32_t workers_ = 0;  // that follow the swarm; 0: the momentum is this worker's own
   std::uint64_t mixes_seen_ = 0, steps_since_ = 0;
   std::vector<float> last_;  // the replica when mixes were last seen to grow; empty: not yet

@@ -186,6 +186,34 @@ TEST_CASE("The fused SGD pass is momentum, weight decay and Nesterov's look-ahea
   }
 }
 
+TEST_CASE("AdamW is Adam by its formulas, with the decay beside it", "[arena]") {
+  Random random(36);
+  constexpr std::size_t kSize = 77;
+  const Arena::AdamWStep step{.learning_rate = 0.01F, .beta1 = 0.8F, .beta2 = 0.97F, .epsilon = 1e-6F,
+                              .weight_decay = 0.1F};
+  Arena arena(kSize);
+  const std::vector<float> begin = draw(random, kSize);
+  arena.write(0, begin);
+  std::vector<double> x(begin.begin(), begin.end()), m(kSize), v(kSize);
+  std::vector<float> mean(kSize), square(kSize);
+  for (std::uint64_t t = 1; t <= 20; ++t) {
+    std::vector<float> gradient = draw(random, kSize);
+    gradient[3] = 0;
+    arena.adamw(gradient, mean, square, step, t);
+    for (std::size_t i = 0; i < kSize; ++i) {
+      const double g = gradient[i];
+      m[i] = 0.8 * m[i] + 0.2 * g;
+      v[i] = 0.97 * v[i] + 0.03 * g * g;
+      const double corrected_m = m[i] / (1 - std::pow(0.8, t)), corrected_v = v[i] / (1 - std::pow(0.97, t));
+      x[i] -= 0.01 * (corrected_m / (std::sqrt(corrected_v) + 1e-6) + 0.1 * x[i]);
+      REQUIRE(close(mean[i], m[i]));
+      REQUIRE(close(square[i], v[i]));
+    }
+  }
+  const auto after = contents(arena);
+  for (std::size_t i = 0; i < kSize; ++i) REQUIRE(std::abs(double{after[i]} - x[i]) < 1e-5);
+}
+
 TEST_CASE("Atomic additions of many threads lose nothing", "[arena]") {
   constexpr int kThreads = 4, kRounds = 500;
   constexpr std::size_t kSize = 67;

@@ -43,7 +43,7 @@ Experiment random_experiment(Random& random) {
   e.data = random_text(random);
   e.partition = random_text(random);
   e.batch_size = static_cast<std::uint32_t>(1 + random.below(65'536));
-  e.learning_rate = random.uniform() * std::pow(10, -static_cast<double>(random.below(12)));
+  if (random.chance(0.8)) e.learning_rate = random.uniform() * std::pow(10, -static_cast<double>(random.below(12)));
   e.momentum = random.uniform();
   e.weight_decay = random.chance(0.5) ? 0 : random.uniform();
   e.nesterov = random.chance(0.5);
@@ -57,6 +57,9 @@ Experiment random_experiment(Random& random) {
     return std::string(names[random.below(names.size())]);
   };
   e.quasi_global_momentum = random.chance(0.5);
+  e.optimizer = random.chance(0.5) ? "sgd" : "adamw";
+  if (!check_optimizer(e)) e.nesterov = e.quasi_global_momentum = false;
+  e.beta2 = random.uniform();
   e.rule = one_of({"pairwise", "push-sum", "d-psgd", "choco", "noloco", "clipped", "none"});
   e.payload = one_of({"f32", "bf16", "int8", "top-k"});
   if (e.payload == "top-k" && !check_rule(e)) e.payload = "int8";
@@ -233,7 +236,7 @@ TEST_CASE("a bad value is refused with the file, the line, the key and what is a
       {"[training]\nnesterov = 1", "'1' is neither true nor false"},
       {"[training]\ntarget_accuracy = 0", "from above 0 to 1"},
       {"[training]\ntarget_accuracy = 1.01", "from above 0 to 1"},
-      {"[training]\noptimizer = \"adamw\"", "'adamw' is not available; this version has sgd"},
+      {"[training]\noptimizer = \"adagrad\"", "'adagrad' is not available; this version has sgd or adamw"},
       {"[training]\nprecision = \"bf16\"", "this version has f32"},
       {"[training]\nepochs = 0", "training.epochs"},
       {"[training]\nsteps = 0", "training.steps"},
@@ -361,6 +364,7 @@ TEST_CASE("every setting has its key, flag, variable and help once, and takes it
                            "--learning-rate",
                            "--optimizer",
                            "--momentum",
+                           "--beta2",
                            "--weight-decay",
                            "--nesterov",
                            "--precision",
@@ -390,7 +394,7 @@ TEST_CASE("every setting has its key, flag, variable and help once, and takes it
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 35);
+  REQUIRE(flags.size() == 36);
 }
 
 TEST_CASE("environment variables set what flags set, and name themselves when they are wrong") {
@@ -522,6 +526,24 @@ TEST_CASE("check refuses faults of peers that are not there and times that run b
   REQUIRE(contains(check(e).error().message, "training.learning_rate"));
 }
 
+TEST_CASE("AdamW takes its own learning rate by default, and refuses what belongs to SGD") {
+  Experiment e;
+  CHECK(resolved_learning_rate(e) == 0.05);
+  e.optimizer = "adamw";
+  CHECK(resolved_learning_rate(e) == 0.001);
+  REQUIRE(check(e).ok());
+  const auto shared = shared_settings(e);
+  REQUIRE(std::find(shared.begin(), shared.end(),
+                    std::pair<std::string, std::string>("training.learning_rate", "0.001")) != shared.end());
+  e.learning_rate = 0.01;
+  CHECK(resolved_learning_rate(e) == 0.01);
+  e.nesterov = true;
+  CHECK(contains(check(e).error().message, "training.nesterov: Nesterov's momentum goes with the optimizer sgd"));
+  e.nesterov = false;
+  e.quasi_global_momentum = true;
+  CHECK(contains(check(e).error().message, "training.quasi_global_momentum"));
+}
+
 TEST_CASE("the pace that is not set is the rule's, and the one that is set counts") {
   const std::map<std::string, std::string> paces = {
       {"pairwise", "8 steps"}, {"clipped", "8 steps"}, {"choco", "8 steps"}, {"noloco", "50 steps"},
@@ -577,10 +599,11 @@ TEST_CASE("a joiner ends with the swarm's shared settings and keeps its own") {
     REQUIRE(shared_settings(joiner) == shared_settings(beginner));
     for (const auto& setting : settings()) {
       INFO(setting.key);
-      if (setting.key == "gossip.every") continue;
+      if (setting.key == "gossip.every" || setting.key == "training.learning_rate") continue;
       REQUIRE(setting.get(joiner) == setting.get(setting.shared ? beginner : before));
     }
     REQUIRE(joiner.every == resolved_every(beginner));
+    REQUIRE(joiner.learning_rate == resolved_learning_rate(beginner));
     REQUIRE(joiner.faults == before.faults);
   }
 }

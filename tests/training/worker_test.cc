@@ -117,6 +117,40 @@ TEST_CASE("a worker learns a simple task on every back end, and the same way eac
   }
 }
 
+TEST_CASE("a worker with AdamW learns the task, and forgets its means when the parameters are another's") {
+  const auto data = striped(600, 1);
+  const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
+  const auto backend = kernels::make_backend("reference");
+  const models::Arena::AdamWStep step{.learning_rate = 0.01f, .weight_decay = 1e-3f};
+  const std::size_t n = plan->layout.arena_size();
+  std::vector<float> start(n);
+  models::initialize(*plan, Random(3), start);
+  Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16, step);
+  models::Arena arena(n);
+  arena.write(0, start);
+  const double first = worker.compute(arena.data());
+  worker.apply(arena);
+  // The first step of Adam is the learning rate, whatever the gradient, but where that is next to nothing.
+  std::vector<float> after(n);
+  arena.read(0, after);
+  for (std::size_t i = 0; i < n; ++i) REQUIRE(std::abs(after[i] - start[i]) < 0.0101f);
+  double loss = first;
+  for (int k = 0; k < 300; ++k) {
+    loss = worker.compute(arena.data());
+    worker.apply(arena);
+  }
+  REQUIRE(loss < first / 2);
+  worker.renew();
+  arena.write(0, start);
+  worker.compute(arena.data());
+  worker.apply(arena);
+  arena.read(0, after);
+  float largest = 0;
+  for (std::size_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(after[i] - start[i]));
+  REQUIRE(largest > 0.0099f);
+  REQUIRE(largest < 0.0101f);
+}
+
 TEST_CASE(
     "quasi-global momentum is its formula: fixed between mixes, then turned to where the replica went") {
   const auto data = striped(600, 1);
@@ -130,7 +164,8 @@ TEST_CASE(
   Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16, step);
   worker.follow_swarm(kWorkers);
   // Another one on the same batches tells the gradient: with the rate 1 its step is just that.
-  Worker probe(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16, {.learning_rate = 1});
+  Worker probe(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16,
+               models::Arena::SgdStep{.learning_rate = 1});
 
   models::Arena arena(n), scratch(n);
   arena.write(0, start);
