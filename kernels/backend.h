@@ -32,7 +32,13 @@ class Backend {
   virtual std::unique_ptr<Operation> make(std::span<const OperationSpec> rest, const Activation& input,
                                           Passes passes) const = 0;
 
+  // REQUIRES: a and b have one shape and came from this back end. The sum is in a's format.
+  virtual std::unique_ptr<Sum> make_sum(const Activation& a, const Activation& b, bool relu) const = 0;
+
   virtual std::unique_ptr<Loss> softmax_cross_entropy(const Activation& logits) const = 0;
+
+  // gradient += more, for gradients of a value that several operations read; both in the activation's format.
+  virtual void accumulate(const Activation& activation, float* gradient, const float* more) const = 0;
 
   // Between a plain array of activation.shape.size() floats and this back end's format. Not for the hot path.
   virtual void pack(const Activation& activation, const float* plain, float* stored) const = 0;
