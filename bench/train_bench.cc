@@ -58,7 +58,7 @@ int measure(const std::string& name, const std::string& backend_name, double sec
   const double cpu = static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC;
   const double samples = static_cast<double>(steps) * kBatch;
   std::printf("%s samples_per_second %.1f per_cpu_second %.1f network_bytes %zu\n", name.c_str(),
-              samples / elapsed, samples / cpu, network.memory_bytes());
+              samples / elapsed, samples / cpu, network.memory().total());
   std::fflush(stdout);
   return 0;
 }

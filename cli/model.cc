@@ -108,9 +108,10 @@ int show(const Arguments& arguments) {
   training::Experiment experiment;
   experiment.optimizer = optimizer;
   memory.weights_bytes = memory.gradients_bytes = plan->layout.arena_size() * sizeof(float);
-  memory.optimizer_bytes = training::state_vectors(training::make_optimizer(experiment)) * memory.weights_bytes;
+  memory.optimizer_bytes =
+      training::state_vectors(training::make_optimizer(experiment)) * plan->layout.trained_size() * sizeof(float);
   // Built for this very batch, so that it is what a worker holds and no estimate.
-  memory.activations_bytes = models::Network(*plan, **backend, *batch, models::Purpose::train).memory_bytes();
+  memory.activations_bytes = models::Network(*plan, **backend, *batch, models::Purpose::train).memory().total();
   const std::string text = arguments.has("--json") ? model_json(*plan, memory) : model_text(*plan, memory);
   std::fputs(text.c_str(), stdout);
   return kExitDone;

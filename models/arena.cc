@@ -1,10 +1,13 @@
 // The racy loops, and nothing else (arena.h says why they are sound). How this file keeps them plain:
 //  - every function that touches the floats is KEEP_RACY: ThreadSanitizer does not instrument it;
-//  - GCC may not turn a loop into a call of memcpy or memset, which ThreadSanitizer would intercept (and which
+//  - GCC may not turn a loop into a call of memcpy or memset, which ThreadSanitizer would intercept (and
+//  which
 //    promises nothing about the width of its stores);
-//  - each loop is compiled for several processors, and the widest one that fits is chosen at the program's start. Not
+//  - each loop is compiled for several processors, and the widest one that fits is chosen at the program's
+//  start. Not
 //    so under a sanitizer, whose runtime is not ready when that choice is made;
-//  - a square root is the processor's, of many at once: it need not tell errno of negative numbers (CMakeLists.txt).
+//  - a square root is the processor's, of many at once: it need not tell errno of negative numbers
+//  (CMakeLists.txt).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3", "no-tree-loop-distribute-patterns")
 #endif
@@ -39,9 +42,9 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-// A pass over memory that no cache holds waits for it, and a processor fetches ahead for every place that it is read
-// at in order: so long passes run in four streams side by side, over a quarter of the range each. A core that
-// reads 11 GB/s in one stream reads 15 in four.
+// A pass over memory that no cache holds waits for it, and a processor fetches ahead for every place that it
+// is read at in order: so long passes run in four streams side by side, over a quarter of the range each. A
+// core that reads 11 GB/s in one stream reads 15 in four.
 constexpr std::size_t kStreams = 4, kLanes = 16;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(alignof(float)), may_alias));
 using Bits = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
@@ -67,7 +70,8 @@ KEEP_RACY void copy_floats(const float* __restrict from, float* __restrict to, s
   for (std::size_t i = 0; i < n; ++i) to[i] = from[i];
 }
 
-// The largest magnitude among them, too. Floats without sign are ordered as their bits are, infinity and NaN last.
+// The largest magnitude among them, too. Floats without sign are ordered as their bits are, infinity and NaN
+// last.
 KEEP_RACY float copy_and_look(const float* __restrict from, float* __restrict to, std::size_t n) {
   const std::size_t stream = stream_of(n);
   Bits lanes{};
@@ -103,8 +107,8 @@ KEEP_RACY void mix_floats(float* __restrict x, const float* __restrict theirs, c
     i -= kLanes;
     for (std::size_t k = 0; k < kStreams; ++k) {
       const std::size_t at = k * stream + i;
-      *reinterpret_cast<Lanes*>(x + at) += w * (*reinterpret_cast<const Lanes*>(theirs + at) -
-                                                *reinterpret_cast<const Lanes*>(own + at));
+      *reinterpret_cast<Lanes*>(x + at) +=
+          w * (*reinterpret_cast<const Lanes*>(theirs + at) - *reinterpret_cast<const Lanes*>(own + at));
     }
   }
 }
@@ -143,8 +147,8 @@ KEEP_RACY void sgd_along_floats(float* __restrict x, const float* __restrict gra
 
 // `rate` and `scale` hold the corrections of the means' beginning at zero.
 KEEP_RACY void adamw_floats(float* __restrict x, const float* __restrict gradient, float* __restrict mean,
-                            float* __restrict square, float rate, float scale, float beta1, float beta2, float epsilon,
-                            float shrink, std::size_t n) {
+                            float* __restrict square, float rate, float scale, float beta1, float beta2,
+                            float epsilon, float shrink, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     const float g = gradient[i];
     const float m = beta1 * mean[i] + (1 - beta1) * g;
@@ -215,32 +219,35 @@ void Arena::mix_at(std::size_t offset, std::span<const std::uint32_t> places, st
 }
 
 void Arena::sgd(std::span<const float> gradient, std::span<float> velocity, SgdStep step) {
-  STARLING_CHECK(gradient.size() == size_ && velocity.size() == size_);
+  const std::size_t n = velocity.size();
+  STARLING_CHECK(n <= size_ && gradient.size() == n);
   sgd_floats(data_.get(), gradient.data(), velocity.data(), step.learning_rate, step.momentum,
-             step.weight_decay, step.nesterov ? step.momentum : 1.0F, step.nesterov ? 1.0F : 0.0F, size_);
+             step.weight_decay, step.nesterov ? step.momentum : 1.0F, step.nesterov ? 1.0F : 0.0F, n);
 }
 
-void Arena::adamw(std::span<const float> gradient, std::span<float> mean, std::span<float> square, AdamWStep step,
-                  std::uint64_t t) {
-  STARLING_CHECK(gradient.size() == size_ && mean.size() == size_ && square.size() == size_ && t > 0);
+void Arena::adamw(std::span<const float> gradient, std::span<float> mean, std::span<float> square,
+                  AdamWStep step, std::uint64_t t) {
+  const std::size_t n = mean.size();
+  STARLING_CHECK(n <= size_ && gradient.size() == n && square.size() == n && t > 0);
   const auto power = static_cast<double>(t);
   const double correction1 = 1 - std::pow(static_cast<double>(step.beta1), power),
                correction2 = 1 - std::pow(static_cast<double>(step.beta2), power);
   adamw_floats(data_.get(), gradient.data(), mean.data(), square.data(),
                static_cast<float>(static_cast<double>(step.learning_rate) / correction1),
                static_cast<float>(1 / std::sqrt(correction2)), step.beta1, step.beta2, step.epsilon,
-               step.learning_rate * step.weight_decay, size_);
+               step.learning_rate * step.weight_decay, n);
 }
 
 void Arena::sgd_along(std::span<const float> gradient, std::span<const float> velocity, SgdStep step) {
-  STARLING_CHECK(gradient.size() == size_ && velocity.size() == size_);
+  const std::size_t n = velocity.size();
+  STARLING_CHECK(n <= size_ && gradient.size() == n);
   sgd_along_floats(data_.get(), gradient.data(), velocity.data(), step.learning_rate, step.momentum,
-                   step.weight_decay, size_);
+                   step.weight_decay, n);
 }
 
 void Arena::follow(std::span<float> velocity, std::span<float> last, float keep, float gain) const {
-  STARLING_CHECK(velocity.size() == size_ && last.size() == size_);
-  follow_floats(data_.get(), velocity.data(), last.data(), keep, gain, size_);
+  STARLING_CHECK(velocity.size() <= size_ && last.size() == velocity.size());
+  follow_floats(data_.get(), velocity.data(), last.data(), keep, gain, last.size());
 }
 
 }  // namespace starling::models

@@ -54,8 +54,9 @@ class Arena {
   void mix_at(std::size_t offset, std::span<const std::uint32_t> places, std::span<const float> theirs,
               std::span<const float> own, float w, std::span<float> mixed);
 
-  // One fused SGD pass over the whole arena: g' = g + weight_decay x; v = momentum v + g';
-  // x -= learning_rate (nesterov ? g' + momentum v : v). `gradient` and `velocity` hold size() floats.
+  // The optimizers: each is one pass over the arena's first floats, as many as the spans hold, all equally
+  // long (the trained ones: Layout::trained_size()). SGD: g' = g + weight_decay x; v = momentum v + g'; x -=
+  // learning_rate (nesterov ? g' + momentum v : v).
   struct SgdStep {
     float learning_rate;
     float momentum = 0;
@@ -64,10 +65,10 @@ class Arena {
   };
   void sgd(std::span<const float> gradient, std::span<float> velocity, SgdStep step);
 
-  // One fused pass of Adam with decoupled weight decay (Loshchilov and Hutter, "Decoupled weight decay regularization",
+  // Adam with decoupled weight decay (Loshchilov and Hutter, "Decoupled weight decay regularization",
   // ICLR 2019, algorithm 2): m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
   // x -= learning_rate (m^ / (sqrt(v^) + epsilon) + weight_decay x), where m^ = m / (1 - beta1^t) and
-  // v^ = v / (1 - beta2^t) in the t-th step. `gradient`, `mean` (m) and `square` (v) hold size() floats.
+  // v^ = v / (1 - beta2^t) in the t-th step, `mean` being m and `square` v.
   struct AdamWStep {
     float learning_rate;
     float beta1 = 0.9F, beta2 = 0.999F;
@@ -80,7 +81,7 @@ class Arena {
 
   // The SGD step with a velocity that is only read: x -= learning_rate (momentum velocity + g').
   void sgd_along(std::span<const float> gradient, std::span<const float> velocity, SgdStep step);
-  // velocity = keep velocity + gain (last - x); last = x. All of size() floats.
+  // velocity = keep velocity + gain (last - x); last = x.
   void follow(std::span<float> velocity, std::span<float> last, float keep, float gain) const;
 
  private:

@@ -14,23 +14,35 @@ std::size_t round_up(std::size_t n) {
 
 }  // namespace
 
-const Tensor& Layout::append(std::string name, std::vector<std::int64_t> shape) {
-  std::size_t size = 1;
-  for (const std::int64_t extent : shape) {
+const Tensor& Layout::append(Tensor tensor) {
+  STARLING_CHECK(!tensor.trained || tensors_.empty() || tensors_.back().trained);
+  tensor.size = 1;
+  for (const std::int64_t extent : tensor.shape) {
     STARLING_CHECK(extent > 0);
-    size *= static_cast<std::size_t>(extent);
+    tensor.size *= static_cast<std::size_t>(extent);
   }
-  const std::size_t offset = arena_size();
-  return tensors_.emplace_back(Tensor{std::move(name), std::move(shape), offset, size});
+  tensor.offset = arena_size();
+  return tensors_.emplace_back(std::move(tensor));
+}
+
+const Tensor& Layout::append(std::string name, std::vector<std::int64_t> shape) {
+  return append(Tensor{std::move(name), std::move(shape), 0, 0});
 }
 
 std::size_t Layout::arena_size() const {
   return tensors_.empty() ? 0 : round_up(tensors_.back().offset + tensors_.back().size);
 }
 
+std::size_t Layout::trained_size() const {
+  for (const Tensor& tensor : tensors_) {
+    if (!tensor.trained) return tensor.offset;
+  }
+  return arena_size();
+}
+
 std::size_t Layout::parameter_count() const {
   std::size_t count = 0;
-  for (const Tensor& tensor : tensors_) count += tensor.size;
+  for (const Tensor& tensor : tensors_) count += tensor.trained ? tensor.size : 0;
   return count;
 }
 

@@ -14,16 +14,23 @@ struct Tensor {
   std::vector<std::int64_t> shape;  // plain order: convolution [out, in, height, width], linear [out, in]
   std::size_t offset;               // in floats from the arena's start, a multiple of 16 (64 bytes)
   std::size_t size;                 // in floats
+  bool trained = true;              // false: a statistic, which no optimizer touches
+  // What it starts from: uniform in +-bound, or the bound itself in every place.
+  enum class Start : std::uint8_t { uniform, constant } start = Start::constant;
+  double bound = 0;
 };
 
 class Layout {
  public:
-  // Appends a tensor behind the last one, at the next multiple of 16 floats (the gap stays zero for ever).
-  const Tensor& append(std::string name, std::vector<std::int64_t> shape);
+  // Appends a tensor behind the last one, at the next multiple of 16 floats (the gap stays zero for ever);
+  // its offset and size are worked out here. REQUIRES: no trained one comes behind one that is not.
+  const Tensor& append(Tensor tensor);
+  const Tensor& append(std::string name, std::vector<std::int64_t> shape);  // trained, starting from 0
 
   const std::vector<Tensor>& tensors() const { return tensors_; }
   std::size_t arena_size() const;       // floats, gaps included, a multiple of 16
-  std::size_t parameter_count() const;  // floats, gaps excluded
+  std::size_t trained_size() const;     // the same of the trained tensors, which lie before all others
+  std::size_t parameter_count() const;  // trained floats, gaps excluded
   std::uint64_t fingerprint() const;
 
  private:

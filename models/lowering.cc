@@ -1,8 +1,10 @@
 #include "models/lowering.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/check.h"
+#include "base/random.h"
 
 namespace starling::models {
 namespace {
@@ -11,55 +13,124 @@ struct Extent {
   int height, width;
 };
 
+Extent whole(const Shape& shape) {
+  return {shape.height, shape.width};
+}
+
 // How much of a layer's input is read for `out` of its output.
-Extent needed(const Layer& layer, const Shape& input, Extent out) {
-  if (const auto* conv = std::get_if<Convolution>(&layer)) {
+Extent needed(const LayerInfo& info, Extent out) {
+  const Layer::Kind& kind = info.layer.kind;
+  if (const auto* conv = std::get_if<Convolution>(&kind)) {
     const auto reach = [&](int outputs, int available) {
       return std::min((outputs - 1) * conv->stride + conv->kernel - conv->padding, available);
     };
-    return {reach(out.height, input.height), reach(out.width, input.width)};
+    return {reach(out.height, info.input.height), reach(out.width, info.input.width)};
   }
-  if (const auto* pool = std::get_if<AveragePool>(&layer))
+  if (const auto* pool = std::get_if<AveragePool>(&kind))
     return {out.height * pool->size, out.width * pool->size};
-  if (const auto* pool = std::get_if<MaxPool>(&layer))
+  if (const auto* pool = std::get_if<MaxPool>(&kind))
     return {out.height * pool->size, out.width * pool->size};
-  if (std::holds_alternative<Relu>(layer)) return out;
-  return {input.height, input.width};
+  return std::holds_alternative<Linear>(kind) ? whole(info.input) : out;
 }
+
+// Whether outputs that nobody reads can be left out: in a chain of layers that look at a window each. What
+// sees all of its input, or is read twice, needs everything before it and leaves nothing out behind it.
+bool can_leave_out(const Plan& plan) {
+  return std::all_of(plan.layers.begin(), plan.layers.end(), [](const LayerInfo& info) {
+    const Layer::Kind& kind = info.layer.kind;
+    return std::holds_alternative<Convolution>(kind) || std::holds_alternative<AveragePool>(kind) ||
+           std::holds_alternative<MaxPool>(kind) || std::holds_alternative<Linear>(kind) ||
+           std::holds_alternative<Relu>(kind) || std::holds_alternative<Gelu>(kind);
+  });
+}
+
+class Lowering {
+ public:
+  Lowering(const Plan& plan, std::uint64_t seed) : plan_(plan), random_(seed) {}
+
+  // The operation of one layer, `out` of whose output is computed.
+  kernels::OperationSpec operator()(const LayerInfo& info, Extent out) {
+    return std::visit([&](const auto& layer) { return lower(layer, info, out); }, info.layer.kind);
+  }
+
+ private:
+  using Spec = kernels::OperationSpec;
+
+  Spec lower(const Convolution& it, const LayerInfo& info, Extent out) {
+    return kernels::Convolution{
+        it.channels, it.kernel, it.stride,       it.padding,
+        out.height,  out.width, offset(info, 0), it.bias ? offset(info, 1) : kernels::kNone,
+        it.groups};
+  }
+  Spec lower(const Linear& it, const LayerInfo& info, Extent) {
+    return kernels::Linear{it.features, offset(info, 0), offset(info, 1)};
+  }
+  Spec lower(const BatchNorm& it, const LayerInfo& info, Extent) {
+    return kernels::BatchNorm{offset(info, 0),
+                              offset(info, 1),
+                              offset(info, 2),
+                              offset(info, 3),
+                              static_cast<float>(it.epsilon),
+                              static_cast<float>(it.momentum)};
+  }
+  Spec lower(const GroupNorm& it, const LayerInfo& info, Extent) {
+    return kernels::GroupNorm{it.groups, offset(info, 0), offset(info, 1), static_cast<float>(it.epsilon)};
+  }
+  Spec lower(const LayerNorm& it, const LayerInfo& info, Extent) {
+    return kernels::GroupNorm{1, offset(info, 0), offset(info, 1), static_cast<float>(it.epsilon)};
+  }
+  Spec lower(const Dropout& it, const LayerInfo&, Extent) {
+    return kernels::Dropout{static_cast<float>(it.rate), random_.bits()};
+  }
+  Spec lower(const AveragePool& it, const LayerInfo&, Extent) { return kernels::AveragePool{it.size}; }
+  Spec lower(const MaxPool& it, const LayerInfo&, Extent) { return kernels::MaxPool{it.size}; }
+  Spec lower(const GlobalAveragePool&, const LayerInfo&, Extent) { return kernels::GlobalAveragePool{}; }
+  Spec lower(const Relu&, const LayerInfo&, Extent) { return kernels::Relu{}; }
+  Spec lower(const Gelu&, const LayerInfo&, Extent) { return kernels::Gelu{}; }
+  Spec lower(const Residual&, const LayerInfo&, Extent) {
+    check_failed("a sum is no operation", __FILE__, __LINE__);
+  }
+
+  std::size_t offset(const LayerInfo& info, std::size_t tensor) const {
+    return plan_.layout.tensors()[info.tensors.at(tensor)].offset;
+  }
+
+  const Plan& plan_;
+  Random random_;
+};
 
 }  // namespace
 
-Lowered lower(const Plan& plan) {
+Lowered lower(const Plan& plan, std::uint64_t seed) {
   const std::size_t count = plan.layers.size();
+  std::vector<int> readers(count, 0);
+  const auto read = [&](int index) {
+    if (index >= 0) ++readers[static_cast<std::size_t>(index)];
+  };
+  for (const LayerInfo& info : plan.layers) {
+    read(info.from);
+    read(info.other);
+  }
+
+  Extent extent = whole(plan.spec.input);
   std::vector<Extent> outputs(count);
-  Extent extent{1, 1};
-  for (std::size_t i = count; i-- > 0;) {
-    outputs[i] = extent;
-    extent = needed(plan.spec.layers[i], plan.layers[i].input, extent);
+  if (can_leave_out(plan)) {
+    extent = {1, 1};
+    for (std::size_t i = count; i-- > 0;) {
+      outputs[i] = extent;
+      extent = needed(plan.layers[i], extent);
+    }
+  } else {
+    for (std::size_t i = 0; i < count; ++i) outputs[i] = whole(plan.layers[i].output);
   }
 
   Lowered lowered{extent.height, extent.width, {}};
-  std::size_t tensor = 0;  // the next of the layout: a weight, then its bias
-  const auto next_offset = [&] { return plan.layout.tensors()[tensor++].offset; };
+  Lowering operation(plan, seed);
   for (std::size_t i = 0; i < count; ++i) {
-    const Layer& layer = plan.spec.layers[i];
-    if (const auto* conv = std::get_if<Convolution>(&layer)) {
-      const std::size_t weight = next_offset(), bias = next_offset();
-      lowered.operations.push_back(kernels::Convolution{conv->channels, conv->kernel, conv->stride,
-                                                        conv->padding, outputs[i].height, outputs[i].width,
-                                                        weight, bias});
-    } else if (const auto* linear = std::get_if<Linear>(&layer)) {
-      const std::size_t weight = next_offset(), bias = next_offset();
-      lowered.operations.push_back(kernels::Linear{linear->features, weight, bias});
-    } else if (const auto* average = std::get_if<AveragePool>(&layer)) {
-      lowered.operations.push_back(kernels::AveragePool{average->size});
-    } else if (const auto* max = std::get_if<MaxPool>(&layer)) {
-      lowered.operations.push_back(kernels::MaxPool{max->size});
-    } else {
-      lowered.operations.push_back(kernels::Relu{});
-    }
+    const LayerInfo& info = plan.layers[i];
+    Node& node = lowered.nodes.emplace_back(Node{std::nullopt, info.from, info.other, readers[i]});
+    if (info.other == LayerInfo::kNone) node.operation = operation(info, outputs[i]);
   }
-  STARLING_CHECK(tensor == plan.layout.tensors().size());
   return lowered;
 }
 

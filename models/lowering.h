@@ -4,6 +4,8 @@
 // shorter.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kernels/operation.h"
@@ -11,10 +13,21 @@
 
 namespace starling::models {
 
-struct Lowered {
-  int input_height, input_width;                   // the upper left part of each image that is read
-  std::vector<kernels::OperationSpec> operations;  // one per layer
+// What computes one layer of the plan, from outputs of earlier ones by their index (LayerInfo::kInput: the
+// batch).
+struct Node {
+  std::optional<kernels::OperationSpec> operation;  // none: the sum of `from` and `other`
+  int from;
+  int other;    // of a sum, else LayerInfo::kNone
+  int readers;  // nodes that read its output
 };
-Lowered lower(const Plan& plan);
+
+struct Lowered {
+  int input_height, input_width;  // the upper left part of each image that is read
+  std::vector<Node> nodes;        // one per layer
+};
+
+// Chance in the network (dropout) is drawn from `seed`.
+Lowered lower(const Plan& plan, std::uint64_t seed = 0);
 
 }  // namespace starling::models

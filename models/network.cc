@@ -1,82 +1,325 @@
 #include "models/network.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
-#include "kernels/buffer.h"
 #include "models/lowering.h"
+#include "models/slots.h"
 
 namespace starling::models {
+namespace {
+
+// The values that pass between steps: number 0 is the batch, number k + 1 what step k yields.
+struct Value {
+  kernels::Activation activation;
+  bool trained = false;  // whether parameters are behind it, so that its gradient is wanted
+  int last_reader = -1;  // the last step that reads it
+  int slot = -1;         // of the activations; the batch has none
+};
+
+// One operation, or one sum of two values.
+struct Step {
+  std::unique_ptr<kernels::Operation> operation;
+  std::unique_ptr<kernels::Sum> sum;
+  int from, other = -1;  // values
+  int layer;             // of the plan, the first that it does
+
+  // Backward: where the gradients of its output and of what it reads lie, in slots. `more_*`: the value has a
+  // gradient already, so this one is computed in a slot of its own and added.
+  bool backward = false;
+  int dy = -1, dfrom = -1, dother = -1;
+  int more_from = -1, more_other = -1;
+};
+
+bool is_trained(const kernels::OperationSpec& spec) {
+  return std::visit(
+      [](const auto& it) {
+        return requires {
+          it.weight;
+        }
+        || requires {
+          it.scale;
+        };
+      },
+      spec);
+}
+
+// Steps between which only one value passes on.
+struct Segment {
+  int begin, end;  // steps
+};
+
+}  // namespace
 
 struct Network::Impl {
-  struct Step {
-    std::unique_ptr<kernels::Operation> operation;
-    kernels::Buffer output;
-    bool input_gradient;  // whether an earlier step has parameters
-  };
-
   int batch;
+  bool train, recompute;
+  const kernels::Backend& backend;
+  std::vector<Value> values;
   std::vector<Step> steps;
+  std::vector<Segment> segments;  // all steps; several only where activations are computed again
   std::unique_ptr<kernels::Loss> loss;
-  // The gradients of two neighboring activations, of which one is read and the other written; then they
-  // change places.
-  kernels::Buffer gradients[2];
+  Slots activations, gradients;
 
-  Impl(const Plan& plan, const kernels::Backend& backend, int batch_size, Purpose purpose)
-      : batch(batch_size) {
+  Impl(const Plan& plan, const kernels::Backend& on, int batch_size, Purpose purpose, NetworkOptions options)
+      : batch(batch_size),
+        train(purpose == Purpose::train),
+        recompute(train && options.recompute),
+        backend(on) {
     STARLING_CHECK(batch > 0);
-    const Lowered lowered = lower(plan);
+    build(plan, lower(plan, options.seed));
+    loss = backend.softmax_cross_entropy(values.back().activation);
+    find_segments();
+    place_activations();
+    if (train) place_gradients();
+    activations.allocate();
+    gradients.allocate();
+  }
+
+  Value& value(int number) { return values[static_cast<std::size_t>(number)]; }
+  int last_step() const { return static_cast<int>(steps.size()) - 1; }
+
+  // Building
+
+  void build(const Plan& plan, const Lowered& lowered) {
     const Shape& in = plan.spec.input;
-    kernels::Activation activation =
-        backend.input({batch, in.channels, in.height, in.width}, lowered.input_height, lowered.input_width);
-    std::size_t largest = 0;
-    bool trained = false;
-    std::span<const kernels::OperationSpec> rest = lowered.operations;
-    while (!rest.empty()) {
-      const bool input_gradient = purpose == Purpose::train && trained;
-      const kernels::Passes passes{purpose == Purpose::train, input_gradient};
-      std::unique_ptr<kernels::Operation> operation = backend.make(rest, activation, passes);
-      for (const auto& spec : rest.first(static_cast<std::size_t>(operation->covers()))) {
-        trained = trained || std::holds_alternative<kernels::Convolution>(spec) ||
-                  std::holds_alternative<kernels::Linear>(spec);
-      }
-      rest = rest.subspan(static_cast<std::size_t>(operation->covers()));
-      activation = operation->output();
-      largest = std::max(largest, activation.floats);
-      steps.push_back({std::move(operation), kernels::Buffer(activation.floats), input_gradient});
+    values.push_back({backend.input({batch, in.channels, in.height, in.width}, lowered.input_height,
+                                    lowered.input_width)});
+    const std::vector<Node>& nodes = lowered.nodes;
+    std::vector<int> value_of(nodes.size());
+    const auto place = [&](int node) {
+      return node == LayerInfo::kInput ? 0 : value_of[static_cast<std::size_t>(node)];
+    };
+    for (std::size_t i = 0; i < nodes.size();) {
+      const auto covered = static_cast<std::size_t>(
+          nodes[i].operation ? add_operation(nodes, i, place(nodes[i].from))
+                             : add_sum(nodes, i, place(nodes[i].from), place(nodes[i].other)));
+      for (std::size_t k = 0; k < covered; ++k) value_of[i + k] = static_cast<int>(values.size()) - 1;
+      i += covered;
     }
-    loss = backend.softmax_cross_entropy(activation);
-    if (purpose == Purpose::train) {
-      for (kernels::Buffer& buffer : gradients) buffer = kernels::Buffer(largest);
+    // What the plan yields is what its last layer yields.
+    STARLING_CHECK(values.back().activation.shape.sample_size() == static_cast<std::size_t>(plan.classes));
+  }
+
+  // Whether node i does nothing but go on with what the one before it yields.
+  static bool goes_on(const std::vector<Node>& nodes, std::size_t i) {
+    return i < nodes.size() && nodes[i].operation && nodes[i].from == static_cast<int>(i) - 1 &&
+           nodes[i - 1].readers == 1;
+  }
+
+  // Adds the operation of nodes[i] and as many behind it as it covers, and what brings `from` into its
+  // format.
+  int add_operation(const std::vector<Node>& nodes, std::size_t i, int from) {
+    std::vector<kernels::OperationSpec> rest{*nodes[i].operation};
+    while (goes_on(nodes, i + rest.size())) rest.push_back(*nodes[i + rest.size()].operation);
+    for (;;) {
+      const kernels::Passes passes{train, train && value(from).trained};
+      Step step{backend.make(rest, value(from).activation, passes), nullptr, from, -1, static_cast<int>(i)};
+      const int covers = step.operation->covers();
+      const auto covered = std::span(rest).first(static_cast<std::size_t>(covers));
+      const bool trained = value(from).trained || std::any_of(covered.begin(), covered.end(), is_trained);
+      from = add(std::move(step), trained);
+      if (covers > 0) return covers;
+    }
+  }
+
+  int add_sum(const std::vector<Node>& nodes, std::size_t i, int from, int other) {
+    const bool relu = goes_on(nodes, i + 1) && std::holds_alternative<kernels::Relu>(*nodes[i + 1].operation);
+    Step step{nullptr, backend.make_sum(value(from).activation, value(other).activation, relu), from, other,
+              static_cast<int>(i)};
+    add(std::move(step), value(from).trained || value(other).trained);
+    return relu ? 2 : 1;
+  }
+
+  int add(Step step, bool trained) {
+    const int number = static_cast<int>(steps.size());
+    value(step.from).last_reader = number;
+    if (step.sum) value(step.other).last_reader = number;
+    values.push_back({step.sum ? step.sum->output() : step.operation->output(), trained});
+    step.backward = train && trained;
+    steps.push_back(std::move(step));
+    return static_cast<int>(values.size()) - 1;
+  }
+
+  // Cuts where no later step reads anything older than the last value, into pieces of about the square root
+  // of all activations (Chen et al., "Training deep nets with sublinear memory cost", 2016).
+  void find_segments() {
+    const int count = last_step() + 1;
+    segments = {{0, count}};
+    if (!recompute) return;
+    std::vector<int> cuts;  // a segment may begin here
+    int reach = -1;         // the last reader of any value older than the last
+    for (int k = 0; k + 1 < count; ++k) {
+      reach = std::max(reach, value(k).last_reader);
+      if (reach <= k) cuts.push_back(k + 1);
+    }
+    double best = -1;
+    for (std::size_t pieces = 1; pieces <= cuts.size() + 1; ++pieces) {
+      const std::vector<Segment> candidate = cut(cuts, pieces);
+      const double cost = floats_kept(candidate);
+      if (best >= 0 && cost >= best) continue;
+      best = cost;
+      segments = candidate;
+    }
+  }
+
+  // About `pieces` segments of equal size.
+  std::vector<Segment> cut(const std::vector<int>& cuts, std::size_t pieces) const {
+    double total = 0;
+    for (const Value& it : values) total += static_cast<double>(it.activation.floats);
+    std::vector<Segment> result{{0, last_step() + 1}};
+    double piece = 0;
+    for (int k = 0; k <= last_step(); ++k) {
+      if (piece >= total / static_cast<double>(pieces) && std::binary_search(cuts.begin(), cuts.end(), k)) {
+        result.back().end = k;
+        result.push_back({k, last_step() + 1});
+        piece = 0;
+      }
+      piece += static_cast<double>(values[static_cast<std::size_t>(k) + 1].activation.floats);
+    }
+    return result;
+  }
+
+  // Of these segments: what each leaves, and the largest's inside.
+  double floats_kept(const std::vector<Segment>& candidate) const {
+    double left = 0, inside = 0;
+    for (const Segment& segment : candidate) {
+      double floats = 0;
+      for (int k = segment.begin; k < segment.end; ++k) {
+        const auto size = static_cast<double>(values[static_cast<std::size_t>(k) + 1].activation.floats);
+        (k + 1 == segment.end ? left : floats) += size;
+      }
+      inside = std::max(inside, floats);
+    }
+    return left + inside;
+  }
+
+  void place_activations() {
+    for (const Segment& segment : segments) {
+      for (int k = segment.begin; k < segment.end; ++k) {
+        value(k + 1).slot = activations.take(value(k + 1).activation.floats);
+        if (train) continue;
+        // Nothing goes back: what nobody reads any more makes room.
+        release_read_last_by(k);
+      }
+      if (!recompute) continue;
+      for (int k = segment.begin; k + 1 < segment.end; ++k) activations.release(value(k + 1).slot);
+    }
+  }
+
+  void release_read_last_by(int step) {
+    const Step& it = steps[static_cast<std::size_t>(step)];
+    for (const int number : {it.from, it.other}) {
+      if (number > 0 && value(number).last_reader == step) activations.release(value(number).slot);
+    }
+  }
+
+  // Walks backward as backward() will.
+  void place_gradients() {
+    std::vector<int> slot(values.size(), -1);
+    const auto slot_of = [&](int number) -> int& { return slot[static_cast<std::size_t>(number)]; };
+    // Where a step writes the gradient of `number`: its slot, or one whose content is then added to it.
+    const auto write = [&](int number, int& where, int& more) {
+      if (number < 0 || !value(number).trained) return;
+      const std::size_t floats = value(number).activation.floats;
+      if (slot_of(number) < 0) {
+        slot_of(number) = where = gradients.take(floats);
+      } else {
+        where = slot_of(number);
+        more = gradients.take(floats);
+      }
+    };
+    slot.back() = gradients.take(values.back().activation.floats);
+    for (int k = last_step(); k >= 0; --k) {
+      Step& step = steps[static_cast<std::size_t>(k)];
+      if (!step.backward) continue;
+      step.dy = slot_of(k + 1);
+      STARLING_CHECK(step.dy >= 0);
+      bool passed_on = false;
+      if (step.sum) {
+        // A sum hands its own gradient on to the first branch, in place.
+        if (value(step.from).trained && slot_of(step.from) < 0) {
+          slot_of(step.from) = step.dfrom = step.dy;
+          passed_on = true;
+        } else {
+          write(step.from, step.dfrom, step.more_from);
+        }
+        write(step.other, step.dother, step.more_other);
+      } else {
+        write(step.from, step.dfrom, step.more_from);
+      }
+      if (!passed_on) gradients.release(step.dy);
+      for (const int more : {step.more_from, step.more_other}) {
+        if (more >= 0) gradients.release(more);
+      }
+    }
+  }
+
+  // Running
+
+  const float* data(int number, const float* inputs) {
+    return number == 0 ? inputs : activations.data(value(number).slot);
+  }
+
+  void forward(const float* parameters, const float* inputs, Segment range, bool again) {
+    for (int k = range.begin; k < range.end; ++k) {
+      Step& step = steps[static_cast<std::size_t>(k)];
+      const float* x = data(step.from, inputs);
+      float* y = activations.data(value(k + 1).slot);
+      if (step.sum) {
+        step.sum->forward(x, data(step.other, inputs), y);
+      } else if (again) {
+        step.operation->forward_again(parameters, x, y);
+      } else {
+        step.operation->forward(parameters, x, y);
+      }
     }
   }
 
   const float* forward(const float* parameters, const float* inputs) {
-    const float* x = inputs;
-    for (Step& step : steps) {
-      step.operation->forward(parameters, x, step.output.data());
-      x = step.output.data();
-    }
-    return x;
+    forward(parameters, inputs, {0, last_step() + 1}, false);
+    return data(last_step() + 1, inputs);
   }
 
-  // From d(loss)/d(logits), in gradients[0], to the parameters.
+  // From d(loss)/d(logits), in the last step's dy, to the parameters.
   void backward(const float* parameters, const float* inputs, float* gradient) {
-    float* dy = gradients[0].data();
-    float* dx = gradients[1].data();
-    for (std::size_t i = steps.size(); i-- > 0;) {
-      const float* x = i == 0 ? inputs : steps[i - 1].output.data();
-      const bool input_gradient = steps[i].input_gradient;
-      steps[i].operation->backward(parameters, x, steps[i].output.data(), dy, input_gradient ? dx : nullptr,
-                                   gradient);
-      if (!input_gradient) return;
-      std::swap(dy, dx);
+    for (std::size_t i = segments.size(); i-- > 0;) {
+      const Segment segment = segments[i];
+      // The last segment's activations are still there, and of the others what they left.
+      if (i + 1 < segments.size()) forward(parameters, inputs, {segment.begin, segment.end - 1}, true);
+      for (int k = segment.end - 1; k >= segment.begin; --k) {
+        Step& step = steps[static_cast<std::size_t>(k)];
+        if (step.backward) backward(step, k, parameters, inputs, gradient);
+      }
     }
+  }
+
+  void backward(Step& step, int k, const float* parameters, const float* inputs, float* gradient) {
+    const auto target = [&](int where, int more) {
+      const int slot = more >= 0 ? more : where;
+      return slot >= 0 ? gradients.data(slot) : nullptr;
+    };
+    float* dy = gradients.data(step.dy);
+    const float* y = data(k + 1, inputs);
+    float* dfrom = target(step.dfrom, step.more_from);
+    if (step.sum) {
+      step.sum->backward(y, dy, dfrom, target(step.dother, step.more_other));
+    } else {
+      step.operation->backward(parameters, data(step.from, inputs), y, dy, dfrom, gradient);
+    }
+    add_more(step.from, step.dfrom, step.more_from);
+    add_more(step.other, step.dother, step.more_other);
+  }
+
+  void add_more(int number, int where, int more) {
+    if (more >= 0) backend.accumulate(value(number).activation, gradients.data(where), gradients.data(more));
   }
 };
 
-Network::Network(const Plan& plan, const kernels::Backend& backend, int batch, Purpose purpose)
-    : impl_(std::make_unique<Impl>(plan, backend, batch, purpose)) {}
+Network::Network(const Plan& plan, const kernels::Backend& backend, int batch, Purpose purpose,
+                 NetworkOptions options)
+    : impl_(std::make_unique<Impl>(plan, backend, batch, purpose, options)) {}
 Network::~Network() = default;
 Network::Network(Network&&) noexcept = default;
 
@@ -86,9 +329,10 @@ int Network::batch() const {
 
 double Network::train(const float* parameters, const float* inputs, const std::int32_t* labels,
                       float* gradient) {
-  STARLING_CHECK(impl_->gradients[0].size() > 0);
+  STARLING_CHECK(impl_->train);
   const float* logits = impl_->forward(parameters, inputs);
-  const kernels::LossValue value = impl_->loss->train(logits, labels, impl_->gradients[0].data());
+  const kernels::LossValue value =
+      impl_->loss->train(logits, labels, impl_->gradients.data(impl_->steps.back().dy));
   impl_->backward(parameters, inputs, gradient);
   return value.sum / impl_->batch;
 }
@@ -101,11 +345,12 @@ Network::Evaluation Network::evaluate(const float* parameters, const float* inpu
   return {value.sum, value.correct, count};
 }
 
-std::size_t Network::memory_bytes() const {
-  std::size_t bytes = impl_->gradients[0].bytes() + impl_->gradients[1].bytes();
-  for (const Impl::Step& step : impl_->steps)
-    bytes += step.output.bytes() + step.operation->workspace_bytes();
-  return bytes;
+NetworkMemory Network::memory() const {
+  NetworkMemory memory{impl_->activations.bytes(), impl_->gradients.bytes(), 0};
+  for (const Step& step : impl_->steps) {
+    memory.workspace_bytes += step.sum ? step.sum->workspace_bytes() : step.operation->workspace_bytes();
+  }
+  return memory;
 }
 
 }  // namespace starling::models

@@ -19,10 +19,27 @@ namespace starling::models {
 
 enum class Purpose { train, evaluate };  // evaluate builds no backward pass
 
+struct NetworkOptions {
+  std::uint64_t seed = 0;  // of the network's own chance: dropout
+  // Keep few activations and compute the others again where the backward pass wants them (gradient
+  // checkpointing).
+  bool recompute = false;
+};
+
+// Bytes that a network holds.
+struct NetworkMemory {
+  std::size_t activations_bytes = 0;  // kept from the forward to the backward pass
+  std::size_t gradients_bytes = 0;    // of activations, not of parameters
+  std::size_t workspace_bytes = 0;    // the operations' own
+  std::size_t total() const { return activations_bytes + gradients_bytes + workspace_bytes; }
+};
+
 class Network {
  public:
   // The plan's layers for batches of `batch` samples. Builds every primitive now.
-  Network(const Plan& plan, const kernels::Backend& backend, int batch, Purpose purpose);
+  // `backend` outlives the network.
+  Network(const Plan& plan, const kernels::Backend& backend, int batch, Purpose purpose,
+          NetworkOptions options = {});
   ~Network();
   Network(Network&&) noexcept;
 
@@ -30,9 +47,9 @@ class Network {
 
   // Forward and backward over one full batch: `inputs` [batch, channels, height, width], `labels` [batch] in
   // [0, classes). Writes d(mean loss)/d(parameters) to every parameter's place in `gradient` (arena_size()
-  // floats; gaps are zeroed once by the caller and never touched). Returns the batch's mean softmax
-  // cross-entropy. `parameters` may be changed by others meanwhile (Hogwild). REQUIRES: built for
-  // Purpose::train.
+  // floats; gaps are zeroed once by the caller and never touched), and to a running statistic's place what is
+  // to be added to it. Returns the batch's mean softmax cross-entropy. `parameters` may be changed by others
+  // meanwhile (Hogwild). REQUIRES: built for Purpose::train.
   double train(const float* parameters, const float* inputs, const std::int32_t* labels, float* gradient);
 
   struct Evaluation {
@@ -44,17 +61,16 @@ class Network {
   // must be readable: batch samples).
   Evaluation evaluate(const float* parameters, const float* inputs, const std::int32_t* labels, int count);
 
-  // Bytes this network holds: activations, their gradients, workspaces.
-  std::size_t memory_bytes() const;
+  NetworkMemory memory() const;
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-// Fresh parameters for the plan: He-uniform as PyTorch's default (Kaiming uniform with a = sqrt(5): weights
-// and biases uniform in +-1/sqrt(fan_in)), a function of the seed alone. `out` holds arena_size() floats;
-// gaps are zeroed.
+// Fresh parameters for the plan, as the layout says each tensor starts: weights and biases He-uniform as
+// PyTorch's default (Kaiming uniform with a = sqrt(5): uniform in +-1/sqrt(fan_in)), normalizations as the
+// identity. A function of the seed alone. `out` holds arena_size() floats; gaps are zeroed.
 void initialize(const Plan& plan, Random random, std::span<float> out);
 
 }  // namespace starling::models

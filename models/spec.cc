@@ -1,6 +1,6 @@
 #include "models/spec.h"
 
-#include <limits>
+#include <cmath>
 #include <map>
 
 namespace starling::models {
@@ -19,84 +19,173 @@ bool in_range(int value, int low) {
   return value >= low && value <= kExtentMax;
 }
 
-// Plans one layer after another; each `plan` overload checks its layer against the shape so far and returns
-// an empty string, or what is wrong.
+// Where a chain of layers has come to: what the next one reads.
+struct End {
+  int layer;  // its index in the plan, or LayerInfo::kInput
+  Shape shape;
+};
+
+// Plans one layer after another; each `plan` overload checks its layer against what it reads and returns an
+// empty string, or what is wrong.
 class Planner {
  public:
-  explicit Planner(Plan& plan) : plan_(plan), shape_(plan.spec.input) {}
+  explicit Planner(Plan& plan) : plan_(plan), end_{LayerInfo::kInput, plan.spec.input} {}
 
-  std::string add(const Layer& layer) {
-    return std::visit([this](const auto& it) { return plan(it); }, layer);
+  std::string add(const std::vector<Layer>& layers) {
+    for (const Layer& layer : layers) {
+      std::string wrong = std::visit([&](const auto& it) { return plan(it); }, layer.kind);
+      if (!wrong.empty()) return wrong;
+    }
+    return {};
   }
-  Shape shape() const { return shape_; }
+
+  // Behind the last layer: the statistics, after everything that is trained.
+  void finish() {
+    for (Statistic& statistic : statistics_) {
+      plan_.layers[statistic.layer].tensors.push_back(plan_.layout.tensors().size());
+      plan_.layout.append(std::move(statistic.tensor));
+    }
+  }
+
+  Shape shape() const { return end_.shape; }
 
  private:
   std::string plan(const Convolution& layer) {
-    LayerInfo& info = begin("conv", "convolution");
+    LayerInfo& info = begin("conv", "convolution", layer);
+    const Shape in = info.input;
     if (!in_range(layer.channels, 1) || !in_range(layer.kernel, 1) || !in_range(layer.stride, 1) ||
-        !in_range(layer.padding, 0)) {
+        !in_range(layer.padding, 0) || !in_range(layer.groups, 1)) {
       return info.name +
-             " needs channels, a kernel and a stride of at least 1 and a padding of at least 0, at most " +
+             " needs channels, a kernel, a stride and groups of at least 1 and a padding of at least 0, at "
+             "most " +
              std::to_string(kExtentMax) + " each";
     }
     if (layer.padding >= layer.kernel) {
       return info.name + " has padding " + std::to_string(layer.padding) +
              ", which must be less than its kernel " + std::to_string(layer.kernel);
     }
-    const int height = shape_.height + 2 * layer.padding - layer.kernel;
-    const int width = shape_.width + 2 * layer.padding - layer.kernel;
+    if (in.channels % layer.groups != 0 || layer.channels % layer.groups != 0) {
+      return info.name + " has " + std::to_string(layer.groups) + " groups, which must divide its " +
+             std::to_string(in.channels) + " channels in and its " + std::to_string(layer.channels) + " out";
+    }
+    const int height = in.height + 2 * layer.padding - layer.kernel;
+    const int width = in.width + 2 * layer.padding - layer.kernel;
     if (height < 0 || width < 0) {
       return info.name + " has a kernel of " + std::to_string(layer.kernel) + ", larger than its input " +
-             text(shape_) + " with padding " + std::to_string(layer.padding);
+             text(in) + " with padding " + std::to_string(layer.padding);
     }
     const Shape output{layer.channels, height / layer.stride + 1, width / layer.stride + 1};
-    const std::int64_t window = std::int64_t{layer.kernel} * layer.kernel;
-    if (std::string wrong = weights(layer.channels, {shape_.channels, layer.kernel, layer.kernel});
+    const int channels = in.channels / layer.groups;
+    if (std::string wrong = weights(layer.channels, {channels, layer.kernel, layer.kernel}, layer.bias);
         !wrong.empty()) {
       return wrong;
     }
-    const double fan_in = static_cast<double>(window) * shape_.channels;
+    const double fan_in = static_cast<double>(layer.kernel) * layer.kernel * channels;
     return end(output, 2.0 * fan_in * output.channels * output.height * output.width);
   }
 
-  std::string plan(const AveragePool& layer) { return pool("average pool", layer.size); }
-  std::string plan(const MaxPool& layer) { return pool("max pool", layer.size); }
+  std::string plan(const AveragePool& layer) { return pool("average pool", layer, layer.size); }
+  std::string plan(const MaxPool& layer) { return pool("max pool", layer, layer.size); }
 
-  std::string pool(const char* kind, int size) {
-    LayerInfo& info = begin("pool", kind);
+  std::string pool(const char* kind, const Layer& layer, int size) {
+    LayerInfo& info = begin("pool", kind, layer);
     if (!in_range(size, 1)) return info.name + " needs a window of at least 1";
-    if (size > shape_.height || size > shape_.width) {
+    if (size > info.input.height || size > info.input.width) {
       return info.name + " has a window of " + std::to_string(size) + ", larger than its input " +
-             text(shape_);
+             text(info.input);
     }
-    const Shape output{shape_.channels, shape_.height / size, shape_.width / size};
+    const Shape output{info.input.channels, info.input.height / size, info.input.width / size};
     return end(output, static_cast<double>(size) * size * output.channels * output.height * output.width);
   }
 
+  std::string plan(const GlobalAveragePool& layer) {
+    const Shape in = begin("pool", "global average pool", layer).input;
+    return end({in.channels, 1, 1}, in.size());
+  }
+
   std::string plan(const Linear& layer) {
-    LayerInfo& info = begin("fc", "linear");
+    LayerInfo& info = begin("fc", "linear", layer);
     if (!in_range(layer.features, 1)) {
       return info.name + " needs from 1 to " + std::to_string(kExtentMax) + " features";
     }
-    if (std::string wrong = weights(layer.features, {shape_.size()}); !wrong.empty()) return wrong;
-    return end({layer.features, 1, 1}, 2.0 * shape_.size() * layer.features);
+    const int in = info.input.size();
+    if (std::string wrong = weights(layer.features, {in}, true); !wrong.empty()) return wrong;
+    return end({layer.features, 1, 1}, 2.0 * in * layer.features);
   }
 
-  std::string plan(const Relu&) {
-    begin("relu", "relu");
-    return end(shape_, shape_.size());
+  std::string plan(const Relu& layer) { return elementwise("relu", layer, 1); }
+  std::string plan(const Gelu& layer) { return elementwise("gelu", layer, 8); }
+
+  std::string plan(const Dropout& layer) {
+    if (!(layer.rate >= 0 && layer.rate < 1)) {
+      return begin("dropout", "dropout", layer).name + " needs a rate of at least 0 and less than 1";
+    }
+    return elementwise("dropout", layer, 1);
   }
 
-  LayerInfo& begin(const std::string& prefix, const char* kind) {
-    LayerInfo& info = plan_.layers.emplace_back();
-    info.name = prefix + std::to_string(++counts_[prefix]);
-    info.kind = kind;
-    info.input = shape_;
-    return info;
+  std::string elementwise(const char* kind, const Layer& layer, int flops) {
+    const Shape in = begin(kind, kind, layer).input;
+    return end(in, static_cast<double>(flops) * in.size());
   }
 
-  // Appends "<name>.weight" [out, in...] and "<name>.bias" [out].
-  std::string weights(int out, std::vector<std::int64_t> in) {
+  std::string plan(const BatchNorm& layer) {
+    LayerInfo& info = begin("bn", "batch norm", layer);
+    if (std::string wrong = normalization(layer.epsilon); !wrong.empty()) return wrong;
+    if (!(layer.momentum > 0 && layer.momentum <= 1))
+      return info.name + " needs a momentum above 0 and at most 1";
+    const std::size_t index = plan_.layers.size() - 1;
+    statistics_.push_back({index, statistic(info, ".running_mean", 0)});
+    statistics_.push_back({index, statistic(info, ".running_var", 1)});
+    return end(info.input, 4.0 * info.input.size());
+  }
+
+  std::string plan(const GroupNorm& layer) {
+    LayerInfo& info = begin("gn", "group norm", layer);
+    if (!in_range(layer.groups, 1) || info.input.channels % layer.groups != 0) {
+      return info.name + " has " + std::to_string(layer.groups) + " groups, which must divide its " +
+             std::to_string(info.input.channels) + " channels";
+    }
+    if (std::string wrong = normalization(layer.epsilon); !wrong.empty()) return wrong;
+    return end(info.input, 4.0 * info.input.size());
+  }
+
+  std::string plan(const LayerNorm& layer) {
+    const Shape in = begin("ln", "layer norm", layer).input;
+    if (std::string wrong = normalization(layer.epsilon); !wrong.empty()) return wrong;
+    return end(in, 4.0 * in.size());
+  }
+
+  std::string plan(const Residual& block) {
+    const std::string name = "add" + std::to_string(++blocks_);
+    if (block.layers.empty()) return name + " is a residual block without layers";
+    const End entrance = end_;
+    if (std::string wrong = add(block.layers); !wrong.empty()) return wrong + inside(name);
+    const End body = end_;
+    end_ = entrance;
+    if (std::string wrong = add(block.shortcut); !wrong.empty()) return wrong + inside(name);
+    if (body.shape != end_.shape) {
+      return name + " cannot add " + text(body.shape) + ", which its layers yield, and " + text(end_.shape) +
+             (block.shortcut.empty() ? ", which came in: give it a shortcut that changes the shape"
+                                     : ", which its shortcut yields");
+    }
+    const int shortcut = end_.layer;
+    end_ = body;
+    LayerInfo& info = begin("add", "sum", Residual{}, name);
+    info.other = shortcut;
+    return end(info.input, info.input.size());
+  }
+
+  static std::string inside(const std::string& block) { return " (in the block that ends in " + block + ")"; }
+
+  LayerInfo& begin(const std::string& prefix, const char* kind, Layer layer, std::string name = {}) {
+    if (name.empty()) name = prefix + std::to_string(++counts_[prefix]);
+    return plan_.layers.emplace_back(LayerInfo{std::move(name), kind, std::move(layer), end_.layer,
+                                               LayerInfo::kNone, end_.shape, end_.shape});
+  }
+
+  // Appends "<name>.weight" [out, in...] and "<name>.bias" [out], which start as PyTorch's do: uniform in
+  // +-1/sqrt(fan-in).
+  std::string weights(int out, std::vector<std::int64_t> in, bool bias) {
     LayerInfo& info = plan_.layers.back();
     std::int64_t size = out;
     for (const std::int64_t extent : in) {
@@ -105,9 +194,29 @@ class Planner {
     }
     std::vector<std::int64_t> shape{out};
     shape.insert(shape.end(), in.begin(), in.end());
-    info.parameters = plan_.layout.append(info.name + ".weight", std::move(shape)).size;
-    info.parameters += plan_.layout.append(info.name + ".bias", {out}).size;
+    const double bound = 1 / std::sqrt(static_cast<double>(size) / out);
+    append(info, {info.name + ".weight", std::move(shape), 0, 0, true, Tensor::Start::uniform, bound});
+    if (bias) append(info, {info.name + ".bias", {out}, 0, 0, true, Tensor::Start::uniform, bound});
     return {};
+  }
+
+  // Appends a scale of 1 and a shift of 0 for each channel.
+  std::string normalization(double epsilon) {
+    LayerInfo& info = plan_.layers.back();
+    if (!(epsilon > 0 && epsilon < 1)) return info.name + " needs an epsilon above 0 and below 1";
+    const std::int64_t channels = info.input.channels;
+    append(info, {info.name + ".weight", {channels}, 0, 0, true, Tensor::Start::constant, 1});
+    append(info, {info.name + ".bias", {channels}, 0, 0, true, Tensor::Start::constant, 0});
+    return {};
+  }
+
+  void append(LayerInfo& info, Tensor tensor) {
+    info.tensors.push_back(plan_.layout.tensors().size());
+    info.parameters += plan_.layout.append(std::move(tensor)).size;
+  }
+
+  static Tensor statistic(const LayerInfo& info, const char* suffix, double start) {
+    return {info.name + suffix, {info.input.channels}, 0, 0, false, Tensor::Start::constant, start};
   }
 
   std::string end(Shape output, double flops) {
@@ -115,14 +224,22 @@ class Planner {
     const std::int64_t plane = std::int64_t{output.height} * output.width;
     if (plane > kTensorMax / output.channels)
       return info.name + " would yield more than 2^31 values a sample";
-    info.output = shape_ = output;
+    info.output = output;
     info.flops_forward = flops;
+    end_ = {static_cast<int>(plan_.layers.size()) - 1, output};
     return {};
   }
 
+  struct Statistic {
+    std::size_t layer;
+    Tensor tensor;
+  };
+
   Plan& plan_;
-  Shape shape_;
+  End end_;
   std::map<std::string, int> counts_;
+  int blocks_ = 0;
+  std::vector<Statistic> statistics_;
 };
 
 }  // namespace
@@ -138,15 +255,14 @@ Result<Plan> make_plan(Spec spec) {
   if (spec.layers.empty()) return Error{where + "it has no layers; the last one must yield the logits"};
   Plan plan{std::move(spec), {}, {}, 0};
   Planner planner(plan);
-  for (const Layer& layer : plan.spec.layers) {
-    if (std::string wrong = planner.add(layer); !wrong.empty()) return Error{where + wrong};
-  }
+  if (std::string wrong = planner.add(plan.spec.layers); !wrong.empty()) return Error{where + wrong};
+  planner.finish();
   const Shape logits = planner.shape();
   if (logits.height != 1 || logits.width != 1 || logits.channels < 2) {
     return Error{where + plan.layers.back().name + " yields " + text(logits) +
                  ", but the last layer must yield one logit for each of at least 2 classes"};
   }
-  if (plan.layout.tensors().empty())
+  if (plan.layout.trained_size() == 0)
     return Error{where + "no layer has parameters, so there is nothing to train"};
   plan.classes = logits.channels;
   return plan;

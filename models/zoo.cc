@@ -1,5 +1,6 @@
 // The models that have a name.
 #include <array>
+#include <initializer_list>
 
 #include "base/text.h"
 #include "models/spec.h"
@@ -28,10 +29,61 @@ std::vector<Layer> lenet(int classes) {
           AveragePool{2},     Linear{128}, Relu{},         Linear{classes}};
 }
 
-constexpr std::array<Entry, 3> kZoo{{
+// After VGG (Simonyan and Zisserman, "Very deep convolutional networks", 2015), as small as 32x32 images
+// need: three pairs of 3x3 convolutions with batch normalization.
+std::vector<Layer> vgg_small(int classes) {
+  std::vector<Layer> layers;
+  for (const int channels : {64, 128, 256}) {
+    for (int i = 0; i < 2; ++i) {
+      layers.insert(layers.end(), {Convolution{channels, 3, 1, 1, 1, false}, BatchNorm{}, Relu{}});
+    }
+    layers.push_back(MaxPool{2});
+  }
+  layers.insert(layers.end(), {GlobalAveragePool{}, Linear{classes}});
+  return layers;
+}
+
+// Two 3x3 convolutions; where the shape changes, a 1x1 convolution in the shortcut.
+Layer basic_block(int channels, int stride, bool same_shape) {
+  Residual block{{Convolution{channels, 3, stride, 1, 1, false}, BatchNorm{}, Relu{},
+                  Convolution{channels, 3, 1, 1, 1, false}, BatchNorm{}}};
+  if (!same_shape) block.shortcut = {Convolution{channels, 1, stride, 0, 1, false}, BatchNorm{}};
+  return block;
+}
+
+// He et al., "Deep residual learning" (CVPR 2016), for 32x32 images: a 3x3 convolution of stride 1 comes
+// first, no pool, then stages of basic blocks, each stage with half the extents of the one before.
+std::vector<Layer> resnet(int classes, std::initializer_list<int> stages, int blocks) {
+  int channels = *stages.begin();
+  std::vector<Layer> layers{Convolution{channels, 3, 1, 1, 1, false}, BatchNorm{}, Relu{}};
+  for (const int next : stages) {
+    for (int i = 0; i < blocks; ++i) {
+      layers.push_back(basic_block(next, next == channels || i > 0 ? 1 : 2, next == channels || i > 0));
+      layers.push_back(Relu{});
+    }
+    channels = next;
+  }
+  layers.insert(layers.end(), {GlobalAveragePool{}, Linear{classes}});
+  return layers;
+}
+
+std::vector<Layer> resnet8(int classes) {
+  return resnet(classes, {16, 32, 64}, 1);
+}
+
+std::vector<Layer> resnet18(int classes) {
+  return resnet(classes, {64, 128, 256, 512}, 2);
+}
+
+constexpr std::array<Entry, 6> kZoo{{
     {"softmax", "multinomial logistic regression: one linear layer", softmax},
     {"mlp", "two hidden layers of 256 and 128 ReLUs", mlp},
     {"lenet", "two convolutions (20 of 3x3, 50 of 5x5) with average pools, a hidden layer of 128", lenet},
+    {"vgg-small", "six 3x3 convolutions of 64 to 256 channels with batch norm, for color images of 32x32",
+     vgg_small},
+    {"resnet8", "ResNet with three basic blocks of 16, 32 and 64 channels, for color images of 32x32",
+     resnet8},
+    {"resnet18", "ResNet with eight basic blocks of 64 to 512 channels, the variant for 32x32", resnet18},
 }};
 
 const Entry* find(const std::string& name) {

@@ -37,8 +37,8 @@ Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const 
       inputs_(batch_size * static_cast<std::size_t>(data.shape.size())),
       labels_(batch_size),
       gradient_(plan.layout.arena_size()),
-      velocity_(plan.layout.arena_size()),
-      square_(state_vectors(optimizer) > 1 ? plan.layout.arena_size() : 0) {
+      velocity_(plan.layout.trained_size()),
+      square_(state_vectors(optimizer) > 1 ? plan.layout.trained_size() : 0) {
   STARLING_CHECK(plan.spec.input.size() == data.shape.size() && plan.classes >= data.classes);
 }
 
@@ -49,13 +49,15 @@ double Worker::compute(const float* parameters) {
 }
 
 void Worker::apply(models::Arena& arena) {
+  const auto gradient = std::span<const float>(gradient_).first(velocity_.size());
+  arena.add(gradient.size(), std::span<const float>(gradient_).subspan(gradient.size()));  // statistics
   if (const auto* adamw = std::get_if<models::Arena::AdamWStep>(&optimizer_)) {
-    return arena.adamw(gradient_, velocity_, square_, *adamw, ++steps_);
+    return arena.adamw(gradient, velocity_, square_, *adamw, ++steps_);
   }
   const auto& sgd = std::get<models::Arena::SgdStep>(optimizer_);
-  if (workers_ == 0) return arena.sgd(gradient_, velocity_, sgd);
+  if (workers_ == 0) return arena.sgd(gradient, velocity_, sgd);
   follow(arena, sgd.learning_rate);
-  arena.sgd_along(gradient_, velocity_, sgd);
+  arena.sgd_along(gradient, velocity_, sgd);
   ++steps_since_;
 }
 
@@ -68,7 +70,7 @@ void Worker::follow_swarm(std::uint32_t workers) {
 void Worker::follow(const models::Arena& arena, float learning_rate) {
   const std::uint64_t mixes = arena.mixes();
   if (last_.empty()) {  // it begins here
-    last_.resize(arena.size());
+    last_.resize(velocity_.size());
     arena.read(0, last_);
   } else if (mixes != mixes_seen_ && steps_since_ > 0 && learning_rate > 0) {
     const auto k = static_cast<double>(steps_since_);

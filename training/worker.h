@@ -67,7 +67,8 @@ class Worker {
   std::vector<std::uint32_t> indices_;
   std::vector<float> inputs_;
   std::vector<std::int32_t> labels_;
-  std::vector<float> gradient_, velocity_;  // of AdamW: its means of gradients
+  std::vector<float> gradient_;             // and what running statistics change by, behind the trained ones
+  std::vector<float> velocity_;             // of AdamW: its means of gradients
   std::vector<float> square_;               // of AdamW: its means of their squares
   std::uint64_t steps_ = 0;                 // since those began at zero
 

@@ -1,0 +1,58 @@
+// Which values can lie in the same memory, decided before there is any: a value takes a slot for as long as
+// it is needed, a slot that nobody needs any more is taken again, and in the end each is as large as the
+// largest value that was ever in it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "kernels/buffer.h"
+
+namespace starling::models {
+
+class Slots {
+ public:
+  // The free slot that fits best: the smallest that is large enough, else the largest.
+  int take(std::size_t floats) {
+    int best = -1;
+    for (int i = 0; i < static_cast<int>(sizes_.size()); ++i) {
+      if (taken_[index(i)]) continue;
+      if (best < 0 || better(sizes_[index(i)], sizes_[index(best)], floats)) best = i;
+    }
+    if (best < 0) {
+      best = static_cast<int>(sizes_.size());
+      sizes_.push_back(0);
+      taken_.push_back(false);
+    }
+    sizes_[index(best)] = std::max(sizes_[index(best)], floats);
+    taken_[index(best)] = true;
+    return best;
+  }
+  void release(int slot) { taken_[index(slot)] = false; }
+
+  // The memory, once all is decided.
+  void allocate() {
+    for (const std::size_t size : sizes_) buffers_.emplace_back(size);
+  }
+  float* data(int slot) { return buffers_[index(slot)].data(); }
+
+  std::size_t bytes() const {
+    std::size_t floats = 0;
+    for (const std::size_t size : sizes_) floats += size;
+    return floats * sizeof(float);
+  }
+
+ private:
+  static std::size_t index(int slot) { return static_cast<std::size_t>(slot); }
+  static bool better(std::size_t a, std::size_t b, std::size_t wanted) {
+    if ((a >= wanted) != (b >= wanted)) return a >= wanted;
+    return a >= wanted ? a < b : a > b;
+  }
+
+  std::vector<std::size_t> sizes_;
+  std::vector<bool> taken_;
+  std::vector<kernels::Buffer> buffers_;
+};
+
+}  // namespace starling::models
