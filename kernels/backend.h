@@ -32,7 +32,8 @@ class Backend {
   virtual std::unique_ptr<Operation> make(std::span<const OperationSpec> rest, const Activation& input,
                                           Passes passes) const = 0;
 
-  // REQUIRES: a and b have one shape and came from this back end. The sum is in a's format.
+  // REQUIRES: a and b have one shape and came from this back end. The sum is in a's format, or plain
+  // where that is a window of larger images.
   virtual std::unique_ptr<Sum> make_sum(const Activation& a, const Activation& b, bool relu) const = 0;
 
   virtual std::unique_ptr<Loss> softmax_cross_entropy(const Activation& logits) const = 0;

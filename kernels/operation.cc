@@ -9,8 +9,9 @@ Shape shape_of(const Convolution& it, const Shape& in) {
   STARLING_CHECK(it.channels > 0 && it.kernel > 0 && it.stride > 0 && it.padding >= 0 &&
                  it.padding < it.kernel);
   STARLING_CHECK(it.height > 0 && it.width > 0);
-  STARLING_CHECK((it.height - 1) * it.stride + it.kernel - it.padding >= in.height);
-  STARLING_CHECK((it.width - 1) * it.stride + it.kernel - it.padding >= in.width);
+  STARLING_CHECK((it.height - 1) * it.stride + it.kernel - it.padding > in.height - it.stride);
+  STARLING_CHECK((it.width - 1) * it.stride + it.kernel - it.padding > in.width - it.stride);
+  STARLING_CHECK(it.groups > 0 && in.channels % it.groups == 0 && it.channels % it.groups == 0);
   return {in.batch, it.channels, it.height, it.width};
 }
 Shape pooled(int size, const Shape& in) {
@@ -23,11 +24,31 @@ Shape shape_of(const AveragePool& it, const Shape& in) {
 Shape shape_of(const MaxPool& it, const Shape& in) {
   return pooled(it.size, in);
 }
+Shape shape_of(const GlobalAveragePool&, const Shape& in) {
+  return {in.batch, in.channels, 1, 1};
+}
 Shape shape_of(const Linear& it, const Shape& in) {
   STARLING_CHECK(it.features > 0);
   return {in.batch, it.features, 1, 1};
 }
 Shape shape_of(const Relu&, const Shape& in) {
+  return in;
+}
+Shape shape_of(const Gelu&, const Shape& in) {
+  return in;
+}
+Shape shape_of(const BatchNorm& it, const Shape& in) {
+  STARLING_CHECK(it.epsilon > 0);
+  return in;
+}
+Shape shape_of(const GroupNorm& it, const Shape& in) {
+  STARLING_CHECK(it.epsilon > 0 && it.groups > 0 && in.channels % it.groups == 0);
+  return in;
+}
+Shape shape_of(const Dropout& it, const Shape& in) {
+  STARLING_CHECK(it.rate >= 0 && it.rate < 1);
+  STARLING_CHECK(in.size() <=
+                 std::numeric_limits<std::uint32_t>::max());  // indices that the draws are made of
   return in;
 }
 

@@ -23,16 +23,18 @@ struct Shape {
   friend bool operator==(const Shape&, const Shape&) = default;
 };
 
-// The specs. `weight`, `bias` and so on are offsets, in floats, into the parameters and into the gradient that an
-// Operation is given when it runs; they lie there in plain order, bias [out] and weight as said below.
+// The specs. `weight`, `bias` and so on are offsets, in floats, into the parameters and into the gradient
+// that an Operation is given when it runs; they lie there in plain order, bias [out] and weight as said
+// below.
 
 // The offset of what is not there.
 inline constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
-// y[n,o,i,j] = bias[o] + sum over c,u,v of weight[o,c,u,v] x[n, first(o) + c, i stride + u - padding, j stride + v -
-// padding], where x is 0 outside, for `height` x `width` outputs. They may be fewer than the input has room
-// for in a caller's larger image, but leave fewer than `stride` of the input's last rows and columns unread (the caller
-// passes the part that is read). An output reads the in / groups channels of its group, first(o) being its first.
+// y[n,o,i,j] = bias[o] + sum over c,u,v of weight[o,c,u,v] x[n, first(o) + c, i stride + u - padding, j
+// stride + v - padding], where x is 0 outside, for `height` x `width` outputs. They may be fewer than the
+// input has room for in a caller's larger image, but leave fewer than `stride` of the input's last rows and
+// columns unread (the caller passes the part that is read). An output reads the in / groups channels of its
+// group, first(o) being its first.
 struct Convolution {
   int channels;  // out
   int kernel;    // square
@@ -61,36 +63,38 @@ struct Linear {
 };
 // y = max(x, 0); the derivative at 0 is 0.
 struct Relu {};
-// y = x Phi(x), Phi being the standard normal distribution function: the exact form of Hendrycks and Gimpel, "Gaussian
-// error linear units" (2016).
+// y = x Phi(x), Phi being the standard normal distribution function: the exact form of Hendrycks and Gimpel,
+// "Gaussian error linear units" (2016).
 struct Gelu {};
-// y[n,c,i,j] = scale[c] (x[n,c,i,j] - m[c]) / sqrt(v[c] + epsilon) + shift[c] (Ioffe and Szegedy, "Batch normalization",
-// ICML 2015). Built for training, m and v are the mean and the (biased) variance of the batch's channel over n, i and j;
-// without a backward pass they are the running ones that lie among the parameters, and a negative v (averages of
-// replicas may overshoot) counts as 0. The running ones are nobody's parameters: in their places of the gradient
-// backward() leaves what is to be added to them, momentum (the batch's - the running), where the batch's variance is the
-// unbiased one (of a single value: 0), as in PyTorch.
+// y[n,c,i,j] = scale[c] (x[n,c,i,j] - m[c]) / sqrt(v[c] + epsilon) + shift[c] (Ioffe and Szegedy, "Batch
+// normalization", ICML 2015). Built for training, m and v are the mean and the (biased) variance of the
+// batch's channel over n, i and j; without a backward pass they are the running ones that lie among the
+// parameters, and a negative v (averages of replicas may overshoot) counts as 0. The running ones are
+// nobody's parameters: in their places of the gradient backward() leaves what is to be added to them,
+// momentum (the batch's - the running), where the batch's variance is the unbiased one (of a single value:
+// 0), as in PyTorch.
 struct BatchNorm {
   std::size_t scale, shift;    // [channels]
   std::size_t mean, variance;  // [channels], the running ones
   float epsilon = 1e-5F;
   float momentum = 0.1F;
 };
-// The same with m and v of one sample's `groups` groups of neighboring channels each, always (Wu and He, "Group
-// normalization", ECCV 2018). With one group over a vector it is layer normalization (Ba, Kiros and Hinton, 2016).
+// The same with m and v of one sample's `groups` groups of neighboring channels each, always (Wu and He,
+// "Group normalization", ECCV 2018). With one group over a vector it is layer normalization (Ba, Kiros and
+// Hinton, 2016).
 struct GroupNorm {
   int groups;                // divides the channels
   std::size_t scale, shift;  // [channels]
   float epsilon = 1e-5F;
 };
-// Each value is 0 with probability `rate`, else divided by 1 - rate (Srivastava et al., JMLR 2014). Every forward() draws
-// anew, from `seed` and the count of draws before; without a backward pass y = x.
+// Each value is 0 with probability `rate`, else divided by 1 - rate (Srivastava et al., JMLR 2014). Every
+// forward() draws anew, from `seed` and the count of draws before; without a backward pass y = x.
 struct Dropout {
   float rate;  // in [0, 1)
   std::uint64_t seed;
 };
-using OperationSpec = std::variant<Convolution, AveragePool, MaxPool, GlobalAveragePool, Linear, Relu, Gelu, BatchNorm,
-                                   GroupNorm, Dropout>;
+using OperationSpec = std::variant<Convolution, AveragePool, MaxPool, GlobalAveragePool, Linear, Relu, Gelu,
+                                   BatchNorm, GroupNorm, Dropout>;
 
 // REQUIRES: the spec fits the input.
 Shape output_shape(const OperationSpec& spec, const Shape& input);
@@ -155,7 +159,8 @@ class Sum {
   const Activation& output() const { return output_; }
 
   virtual void forward(const float* a, const float* b, float* y) = 0;
-  // da = db = dy, or 0 where a ReLU's y is not positive; da is in a's format and may be dy where that is y's, db in b's.
+  // da = db = dy, or 0 where a ReLU's y is not positive; da is in a's format and may be dy where that is y's,
+  // db in b's.
   virtual void backward(const float* y, const float* dy, float* da, float* db) = 0;
 
   virtual std::size_t workspace_bytes() const { return 0; }

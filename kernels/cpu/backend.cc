@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "kernels/cpu/convolution.h"
+#include "kernels/cpu/fallback.h"
 #include "kernels/cpu/format.h"
 #include "kernels/cpu/lanes/format.h"
 #include "kernels/cpu/lanes/operations.h"
@@ -11,6 +12,8 @@
 #include "kernels/cpu/loss.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/relu.h"
+#include "kernels/cpu/sum.h"
+#include "kernels/cpu/vector_loops.h"
 
 namespace starling::kernels::cpu {
 namespace {
@@ -36,9 +39,18 @@ class CpuBackend final : public Backend {
     return make_with_onednn(rest, input, passes);
   }
 
+  std::unique_ptr<Sum> make_sum(const Activation& a, const Activation& b, bool relu) const override {
+    keep_to_one_thread();
+    return cpu::make_sum(a, b, relu);
+  }
+
   std::unique_ptr<Loss> softmax_cross_entropy(const Activation& logits) const override {
     keep_to_one_thread();
     return make_softmax_cross_entropy(logits);
+  }
+
+  void accumulate(const Activation& activation, float* gradient, const float* more) const override {
+    add(gradient, more, gradient, activation.floats);
   }
 
   void pack(const Activation& activation, const float* plain, float* stored) const override {
@@ -65,7 +77,8 @@ class CpuBackend final : public Backend {
     if (const auto* it = std::get_if<Linear>(&rest[0])) return make_linear(*it, input, passes, relu_next);
     if (const auto* it = std::get_if<AveragePool>(&rest[0])) return make_average_pool(*it, input, passes);
     if (const auto* it = std::get_if<MaxPool>(&rest[0])) return make_max_pool(*it, input, passes);
-    return make_relu(input);
+    if (std::holds_alternative<Relu>(rest[0])) return make_relu(input);
+    return make_fallback(rest[0], input, passes);
   }
 
   static void convert(const memory::desc& from_format, const float* from, const memory::desc& to_format,

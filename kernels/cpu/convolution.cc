@@ -1,5 +1,7 @@
 #include "kernels/cpu/convolution.h"
 
+#include <algorithm>
+
 #include "kernels/cpu/format.h"
 #include "kernels/cpu/vector_loops.h"
 
@@ -7,9 +9,9 @@ namespace starling::kernels::cpu {
 namespace {
 
 ConvolutionGeometry geometry(const Convolution& spec, const Shape& in) {
-  // Below and right: what the asked-for outputs reach beyond the input.
+  // Below and right: what the asked-for outputs reach beyond the input, if they do.
   const auto end = [&](int outputs, int extent) {
-    return memory::dim{(outputs - 1) * spec.stride + spec.kernel - spec.padding - extent};
+    return memory::dim{std::max((outputs - 1) * spec.stride + spec.kernel - spec.padding - extent, 0)};
   };
   return {{spec.stride, spec.stride},
           {spec.padding, spec.padding},
@@ -17,7 +19,12 @@ ConvolutionGeometry geometry(const Convolution& spec, const Shape& in) {
 }
 
 memory::dims weight_dims(const Convolution& spec, const Shape& in) {
-  return {spec.channels, in.channels, spec.kernel, spec.kernel};
+  if (spec.groups == 1) return {spec.channels, in.channels, spec.kernel, spec.kernel};
+  return {spec.groups, spec.channels / spec.groups, in.channels / spec.groups, spec.kernel, spec.kernel};
+}
+
+memory::desc bias_format(const Convolution& spec) {
+  return spec.bias == kNone ? memory::desc() : plain_format({spec.channels});
 }
 
 // The library chooses the formats of x, y and the weights for the forward pass; x and y keep them in the
@@ -32,25 +39,35 @@ class OneDnnConvolution final : public Operation {
         x_(in_format, forward.src_desc()),
         weight_(plain_format(weight_dims(spec, in)), forward.weights_desc()),
         forward_(forward) {
-    const memory::desc bias = plain_format({spec.channels});
     forward_.argument(DNNL_ARG_SRC, forward.src_desc())
         .argument(DNNL_ARG_WEIGHTS, forward.weights_desc())
-        .argument(DNNL_ARG_BIAS, bias)
         .argument(DNNL_ARG_DST, forward.dst_desc());
+    if (biased()) forward_.argument(DNNL_ARG_BIAS, bias_format(spec));
     if (passes.backward) build_backward_weights(in, forward);
     if (passes.backward && passes.input_gradient) build_backward_data(in, in_format, forward);
   }
 
   void forward(const float* parameters, const float* x, float* y) override {
-    forward_.run({x_.convert(x), weight_.convert(parameters + spec_.weight), parameters + spec_.bias, y});
+    const float* in = x_.convert(x);
+    const float* weight = weight_.convert(parameters + spec_.weight);
+    if (biased()) {
+      forward_.run({in, weight, y, parameters + spec_.bias});
+    } else {
+      forward_.run({in, weight, y});
+    }
   }
 
   void backward(const float* parameters, const float* x, const float* y, float* dy, float* dx,
                 float* gradient) override {
     if (relu_) mask_where_not_positive(y, dy, dy, output().floats);
     float* dweight = gradient + spec_.weight;
-    backward_weights_.run({x_again_.convert(x_.converted(x)), dy_weights_.convert(dy),
-                           dweight_.target(dweight), gradient + spec_.bias});
+    const float* in = x_again_.convert(x_.converted(x));
+    const float* out = dy_weights_.convert(dy);
+    if (biased()) {
+      backward_weights_.run({in, out, dweight_.target(dweight), gradient + spec_.bias});
+    } else {
+      backward_weights_.run({in, out, dweight_.target(dweight)});
+    }
     dweight_.finish(dweight);
     if (dx == nullptr) return;
     backward_data_.run(
@@ -70,17 +87,18 @@ class OneDnnConvolution final : public Operation {
   }
 
  private:
+  bool biased() const { return spec_.bias != kNone; }
+
   void build_backward_weights(const Shape& in, const ConvForward& forward) {
     const memory::dims dims = weight_dims(spec_, in);
-    const memory::desc bias = plain_format({spec_.channels});
     const auto desc =
-        convolution_backward_weights(any_format(image_dims(in)), any_format(dims), bias,
+        convolution_backward_weights(any_format(image_dims(in)), any_format(dims), bias_format(spec_),
                                      any_format(image_dims(output().shape)), geometry(spec_, in), forward);
     backward_weights_ = Primitive(desc);
     backward_weights_.argument(DNNL_ARG_SRC, desc.src_desc())
         .argument(DNNL_ARG_DIFF_DST, desc.diff_dst_desc())
-        .argument(DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc())
-        .argument(DNNL_ARG_DIFF_BIAS, bias);
+        .argument(DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc());
+    if (biased()) backward_weights_.argument(DNNL_ARG_DIFF_BIAS, bias_format(spec_));
     x_again_ = Reorder(forward.src_desc(), desc.src_desc());
     dy_weights_ = Reorder(forward.dst_desc(), desc.diff_dst_desc());
     dweight_ = Reorder(desc.diff_weights_desc(), plain_format(dims));
@@ -112,8 +130,8 @@ std::unique_ptr<Operation> make_convolution(const Convolution& spec, const Activ
                                             bool relu) {
   const ConvForward forward = convolution_forward(
       passes.backward, any_format(image_dims(input.shape)), any_format(weight_dims(spec, input.shape)),
-      plain_format({spec.channels}), any_format(image_dims(output_shape(spec, input.shape))),
-      geometry(spec, input.shape), relu);
+      bias_format(spec), any_format(image_dims(output_shape(spec, input.shape))), geometry(spec, input.shape),
+      relu);
   return std::make_unique<OneDnnConvolution>(spec, input.shape, describe(input), forward, passes, relu);
 }
 

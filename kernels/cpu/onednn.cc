@@ -190,8 +190,9 @@ memory::desc any_format(const memory::dims& dims) {
 
 memory::desc plain_format(const memory::dims& dims) {
   using tag = memory::format_tag;
-  STARLING_CHECK(dims.size() == 1 || dims.size() == 2 || dims.size() == 4);
-  return {dims, memory::data_type::f32, dims.size() == 1 ? tag::a : dims.size() == 2 ? tag::ab : tag::abcd};
+  constexpr tag kTags[] = {tag::a, tag::ab, tag::abc, tag::abcd, tag::abcde};
+  STARLING_CHECK(!dims.empty() && dims.size() <= std::size(kTags));
+  return {dims, memory::data_type::f32, kTags[dims.size() - 1]};
 }
 
 memory::dims image_dims(const Shape& shape) {

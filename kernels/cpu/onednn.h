@@ -33,8 +33,8 @@ struct PoolGeometry {
   memory::dims window;  // and stride
 };
 
-// Formats may be `any` where the library shall choose. Scratchpads are the user's (Primitive owns them). With
-// `relu`, the output is max(0, .).
+// Formats may be `any` where the library shall choose. A bias may be the empty descriptor, for none.
+// Scratchpads are the user's (Primitive owns them). With `relu`, the output is max(0, .).
 using ConvForward = dnnl::convolution_forward::primitive_desc;
 using ConvBackwardData = dnnl::convolution_backward_data::primitive_desc;
 using ConvBackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
@@ -125,7 +125,7 @@ std::size_t floats(const memory::desc& desc);
 
 // float32 descriptors.
 memory::desc any_format(const memory::dims& dims);
-memory::desc plain_format(const memory::dims& dims);  // 1, 2 or 4 dimensions
+memory::desc plain_format(const memory::dims& dims);  // 1 to 5 dimensions
 memory::dims image_dims(const Shape& shape);          // [batch, channels, height, width]
 
 }  // namespace starling::kernels::cpu

@@ -18,4 +18,17 @@ STARLING_FOR_PROCESSORS void mask_where_not_positive(const float* y, const float
   }
 }
 
+STARLING_FOR_PROCESSORS void add(const float* a, const float* b, float* y, std::size_t n) {
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
+}
+
+STARLING_FOR_PROCESSORS void add_relu(const float* a, const float* b, float* y, std::size_t n) {
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < n; ++i) {
+    const float sum = a[i] + b[i];
+    y[i] = sum > 0 ? sum : 0.0F;
+  }
+}
+
 }  // namespace starling::kernels::cpu

@@ -1,14 +1,18 @@
 #include "kernels/reference/backend.h"
 
-#include <algorithm>
+#include <type_traits>
 
 #include "base/check.h"
 #include "kernels/plain.h"
 #include "kernels/reference/convolution.h"
+#include "kernels/reference/dropout.h"
+#include "kernels/reference/gelu.h"
 #include "kernels/reference/linear.h"
+#include "kernels/reference/norm.h"
 #include "kernels/reference/pool.h"
 #include "kernels/reference/relu.h"
 #include "kernels/reference/softmax_cross_entropy.h"
+#include "kernels/reference/sum.h"
 
 namespace starling::kernels::reference {
 namespace {
@@ -20,15 +24,33 @@ Images<T> view(const Activation& activation, T* values) {
   return {values, activation.shape, plain->height, plain->width};
 }
 
+void copy(Images<const float> from, Images<float> to) {
+  const int size = static_cast<int>(to.shape.sample_size());
+  for (int n = 0; n < to.shape.batch; ++n) {
+    for (int k = 0; k < size; ++k) to.flat(n, k) = from.flat(n, k);
+  }
+}
+
 // One spec at a time, every activation plain. `Spec` picks the loops by overload.
 template <class Spec>
 class PlainOperation final : public Operation {
  public:
-  PlainOperation(const Spec& spec, const Activation& input)
-      : Operation(plain_activation(output_shape(spec, input.shape)), 1), spec_(spec), input_(input) {}
+  PlainOperation(const Spec& spec, const Activation& input, Passes passes)
+      : Operation(plain_activation(output_shape(spec, input.shape)), 1),
+        spec_(spec),
+        input_(input),
+        training_(passes.backward) {}
 
   void forward(const float* parameters, const float* x, float* y) override {
     forward(spec_, parameters, view(input_, x), view(output(), y));
+  }
+
+  void forward_again(const float* parameters, const float* x, float* y) override {
+    if constexpr (std::is_same_v<Spec, Dropout>) {
+      forward_again(spec_, parameters, view(input_, x), view(output(), y));
+    } else {
+      forward(parameters, x, y);
+    }
   }
 
   void backward(const float* parameters, const float* x, const float* y, float* dy, float* dx,
@@ -42,39 +64,98 @@ class PlainOperation final : public Operation {
   using In = Images<const float>;
   using Out = Images<float>;
 
-  static void forward(const Convolution& it, const float* p, In x, Out y) {
-    convolution_forward(it, p + it.weight, p + it.bias, x, y);
+  void forward(const Convolution& it, const float* p, In x, Out y) {
+    convolution_forward(it, p + it.weight, it.bias == kNone ? nullptr : p + it.bias, x, y);
   }
-  static void backward(const Convolution& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
-    convolution_backward_weight(it, x, dy, gradient + it.weight, gradient + it.bias);
+  void backward(const Convolution& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
+    float* dbias = it.bias == kNone ? nullptr : gradient + it.bias;
+    convolution_backward_weight(it, x, dy, gradient + it.weight, dbias);
     if (dx.values != nullptr) convolution_backward_data(it, p + it.weight, dy, dx);
   }
 
-  static void forward(const Linear& it, const float* p, In x, Out y) {
+  void forward(const Linear& it, const float* p, In x, Out y) {
     linear_forward(it, p + it.weight, p + it.bias, x, y);
   }
-  static void backward(const Linear& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
+  void backward(const Linear& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
     linear_backward_weight(it, x, dy, gradient + it.weight, gradient + it.bias);
     if (dx.values != nullptr) linear_backward_data(it, p + it.weight, dy, dx);
   }
 
-  static void forward(const AveragePool& it, const float*, In x, Out y) { average_pool_forward(it, x, y); }
-  static void backward(const AveragePool& it, const float*, In, In, In dy, Out dx, float*) {
+  void forward(const AveragePool& it, const float*, In x, Out y) { average_pool_forward(it, x, y); }
+  void backward(const AveragePool& it, const float*, In, In, In dy, Out dx, float*) {
     if (dx.values != nullptr) average_pool_backward(it, dy, dx);
   }
 
-  static void forward(const MaxPool& it, const float*, In x, Out y) { max_pool_forward(it, x, y); }
-  static void backward(const MaxPool& it, const float*, In x, In, In dy, Out dx, float*) {
+  void forward(const MaxPool& it, const float*, In x, Out y) { max_pool_forward(it, x, y); }
+  void backward(const MaxPool& it, const float*, In x, In, In dy, Out dx, float*) {
     if (dx.values != nullptr) max_pool_backward(it, x, dy, dx);
   }
 
-  static void forward(const Relu&, const float*, In x, Out y) { relu_forward(x, y); }
-  static void backward(const Relu&, const float*, In, In y, In dy, Out dx, float*) {
+  void forward(const GlobalAveragePool&, const float*, In x, Out y) { global_average_pool_forward(x, y); }
+  void backward(const GlobalAveragePool&, const float*, In, In, In dy, Out dx, float*) {
+    if (dx.values != nullptr) global_average_pool_backward(dy, dx);
+  }
+
+  void forward(const Relu&, const float*, In x, Out y) { relu_forward(x, y); }
+  void backward(const Relu&, const float*, In, In y, In dy, Out dx, float*) {
     if (dx.values != nullptr) relu_backward(y, dy, dx);
+  }
+
+  void forward(const Gelu&, const float*, In x, Out y) { gelu_forward(x, y); }
+  void backward(const Gelu&, const float*, In x, In, In dy, Out dx, float*) {
+    if (dx.values != nullptr) gelu_backward(x, dy, dx);
+  }
+
+  void forward(const BatchNorm& it, const float* p, In x, Out y) {
+    if (training_) return batch_norm_forward(it, p + it.scale, p + it.shift, x, y);
+    batch_norm_apply(it, p + it.scale, p + it.shift, p + it.mean, p + it.variance, x, y);
+  }
+  void backward(const BatchNorm& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
+    batch_norm_backward(it, p + it.scale, p + it.mean, p + it.variance, x, dy, dx, gradient + it.scale,
+                        gradient + it.shift, gradient + it.mean, gradient + it.variance);
+  }
+
+  void forward(const GroupNorm& it, const float* p, In x, Out y) {
+    group_norm_forward(it, p + it.scale, p + it.shift, x, y);
+  }
+  void backward(const GroupNorm& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
+    group_norm_backward(it, p + it.scale, x, dy, dx, gradient + it.scale, gradient + it.shift);
+  }
+
+  // `draws_` counts this forward's.
+  void forward(const Dropout& it, const float*, In x, Out y) {
+    if (training_) return dropout(it, draws_++, x, y);
+    copy(x, y);
+  }
+  void forward_again(const Dropout& it, const float*, In x, Out y) {
+    if (training_) return dropout(it, draws_ - 1, x, y);
+    copy(x, y);
+  }
+  void backward(const Dropout& it, const float*, In, In, In dy, Out dx, float*) {
+    if (dx.values != nullptr) dropout(it, draws_ - 1, dy, dx);
   }
 
   Spec spec_;
   Activation input_;
+  bool training_;
+  std::uint64_t draws_ = 0;
+};
+
+class PlainSum final : public Sum {
+ public:
+  PlainSum(const Activation& a, const Activation& b, bool relu)
+      : Sum(plain_activation(a.shape)), a_(a), b_(b), relu_(relu) {}
+
+  void forward(const float* a, const float* b, float* y) override {
+    sum_forward(view(a_, a), view(b_, b), relu_, view(output(), y));
+  }
+  void backward(const float* y, const float* dy, float* da, float* db) override {
+    sum_backward(view(output(), y), view(output(), dy), relu_, view(a_, da), view(b_, db));
+  }
+
+ private:
+  Activation a_, b_;
+  bool relu_;
 };
 
 class PlainLoss final : public Loss {
@@ -103,32 +184,33 @@ class ReferenceBackend final : public Backend {
   }
 
   std::unique_ptr<Operation> make(std::span<const OperationSpec> rest, const Activation& input,
-                                  Passes) const override {
+                                  Passes passes) const override {
     STARLING_CHECK(!rest.empty());
     return std::visit(
         [&]<class Spec>(const Spec& spec) -> std::unique_ptr<Operation> {
-          return std::make_unique<PlainOperation<Spec>>(spec, input);
+          return std::make_unique<PlainOperation<Spec>>(spec, input, passes);
         },
         rest[0]);
+  }
+
+  std::unique_ptr<Sum> make_sum(const Activation& a, const Activation& b, bool relu) const override {
+    STARLING_CHECK(a.shape == b.shape);
+    return std::make_unique<PlainSum>(a, b, relu);
   }
 
   std::unique_ptr<Loss> softmax_cross_entropy(const Activation& logits) const override {
     return std::make_unique<PlainLoss>(logits.shape);
   }
 
-  void pack(const Activation& activation, const float* plain, float* stored) const override {
-    copy(view(activation, stored), images(plain, activation.shape));
-  }
-  void unpack(const Activation& activation, const float* stored, float* plain) const override {
-    copy(images(plain, activation.shape), view(activation, stored));
+  void accumulate(const Activation& activation, float* gradient, const float* more) const override {
+    for (std::size_t i = 0; i < activation.floats; ++i) gradient[i] += more[i];
   }
 
- private:
-  static void copy(Images<float> to, Images<const float> from) {
-    const int size = static_cast<int>(to.shape.sample_size());
-    for (int n = 0; n < to.shape.batch; ++n) {
-      for (int k = 0; k < size; ++k) to.flat(n, k) = from.flat(n, k);
-    }
+  void pack(const Activation& activation, const float* plain, float* stored) const override {
+    copy(images(plain, activation.shape), view(activation, stored));
+  }
+  void unpack(const Activation& activation, const float* stored, float* plain) const override {
+    copy(view(activation, stored), images(plain, activation.shape));
   }
 };
 

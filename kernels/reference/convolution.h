@@ -1,5 +1,5 @@
-// Convolution, as defined beside kernels::Convolution, in plain loops. `weight` is [out, in, kernel, kernel].
-// Sums are in double, whatever T is.
+// Convolution, as defined beside kernels::Convolution, in plain loops. `weight` is [out, in / groups, kernel,
+// kernel]; `bias` and `dbias` are null where there is none. Sums are in double, whatever T is.
 #pragma once
 
 #include "kernels/reference/image.h"
@@ -9,18 +9,20 @@ namespace starling::kernels::reference {
 template <class T>
 void convolution_forward(const Convolution& it, const T* weight, const T* bias, Images<const T> x,
                          Images<T> y) {
-  const int C = x.shape.channels, K = it.kernel;
+  const int C = x.shape.channels / it.groups, K = it.kernel;
   for (int n = 0; n < y.shape.batch; ++n) {
     for (int o = 0; o < it.channels; ++o) {
+      const int first = o / (it.channels / it.groups) * C;
       for (int i = 0; i < it.height; ++i) {
         for (int j = 0; j < it.width; ++j) {
-          double sum = bias[o];
+          double sum = bias == nullptr ? 0.0 : static_cast<double>(bias[o]);
           for (int c = 0; c < C; ++c) {
             for (int u = 0; u < K; ++u) {
               for (int v = 0; v < K; ++v) {
                 const int row = i * it.stride + u - it.padding, column = j * it.stride + v - it.padding;
                 if (!x.inside(row, column)) continue;
-                sum += static_cast<double>(weight[((o * C + c) * K + u) * K + v]) * x.at(n, c, row, column);
+                sum += static_cast<double>(weight[((o * C + c) * K + u) * K + v]) *
+                       x.at(n, first + c, row, column);
               }
             }
           }
@@ -31,12 +33,14 @@ void convolution_forward(const Convolution& it, const T* weight, const T* bias, 
   }
 }
 
-// dx[n,c,row,column] = sum over all (o,i,j,u,v) that read this pixel of weight[o,c,u,v] dy[n,o,i,j].
+// dx[n,c,row,column] = sum over all (o,i,j,u,v) that read this pixel of weight[o,c - first(o),u,v]
+// dy[n,o,i,j].
 template <class T>
 void convolution_backward_data(const Convolution& it, const T* weight, Images<const T> dy, Images<T> dx) {
-  const int C = dx.shape.channels, K = it.kernel;
+  const int C = dx.shape.channels / it.groups, O = it.channels / it.groups, K = it.kernel;
   for (int n = 0; n < dx.shape.batch; ++n) {
-    for (int c = 0; c < C; ++c) {
+    for (int c = 0; c < dx.shape.channels; ++c) {
+      const int group = c / C;
       for (int row = 0; row < dx.shape.height; ++row) {
         for (int column = 0; column < dx.shape.width; ++column) {
           double sum = 0;
@@ -45,8 +49,8 @@ void convolution_backward_data(const Convolution& it, const T* weight, Images<co
               const int i = row + it.padding - u, j = column + it.padding - v;
               if (i % it.stride != 0 || j % it.stride != 0) continue;
               if (!dy.inside(i / it.stride, j / it.stride) || i < 0 || j < 0) continue;
-              for (int o = 0; o < it.channels; ++o) {
-                sum += static_cast<double>(weight[((o * C + c) * K + u) * K + v]) *
+              for (int o = group * O; o < (group + 1) * O; ++o) {
+                sum += static_cast<double>(weight[((o * C + c % C) * K + u) * K + v]) *
                        dy.at(n, o, i / it.stride, j / it.stride);
               }
             }
@@ -61,15 +65,16 @@ void convolution_backward_data(const Convolution& it, const T* weight, Images<co
 template <class T>
 void convolution_backward_weight(const Convolution& it, Images<const T> x, Images<const T> dy, T* dweight,
                                  T* dbias) {
-  const int C = x.shape.channels, K = it.kernel;
+  const int C = x.shape.channels / it.groups, K = it.kernel;
   for (int o = 0; o < it.channels; ++o) {
+    const int first = o / (it.channels / it.groups) * C;
     double bias_sum = 0;
     for (int n = 0; n < dy.shape.batch; ++n) {
       for (int i = 0; i < it.height; ++i) {
         for (int j = 0; j < it.width; ++j) bias_sum += dy.at(n, o, i, j);
       }
     }
-    dbias[o] = static_cast<T>(bias_sum);
+    if (dbias != nullptr) dbias[o] = static_cast<T>(bias_sum);
     for (int c = 0; c < C; ++c) {
       for (int u = 0; u < K; ++u) {
         for (int v = 0; v < K; ++v) {
@@ -79,7 +84,7 @@ void convolution_backward_weight(const Convolution& it, Images<const T> x, Image
               for (int j = 0; j < it.width; ++j) {
                 const int row = i * it.stride + u - it.padding, column = j * it.stride + v - it.padding;
                 if (!x.inside(row, column)) continue;
-                sum += static_cast<double>(x.at(n, c, row, column)) * dy.at(n, o, i, j);
+                sum += static_cast<double>(x.at(n, first + c, row, column)) * dy.at(n, o, i, j);
               }
             }
           }

@@ -1,5 +1,5 @@
-// Average and max pooling, as defined beside kernels::AveragePool and MaxPool, in plain loops. The windows
-// are the output's pixels; dx of pixels that no window reads is 0.
+// Average and max pooling, as defined beside kernels::AveragePool, MaxPool and GlobalAveragePool, in plain
+// loops. The windows are the output's pixels; dx of pixels that no window reads is 0.
 #pragma once
 
 #include "kernels/reference/image.h"
@@ -33,6 +33,32 @@ void average_pool_backward(const AveragePool& it, Images<const T> dy, Images<T> 
           dx.at(n, c, i, j) =
               read ? dy.at(n, c, i / it.size, j / it.size) / static_cast<T>(it.size * it.size) : T{0};
         }
+      }
+    }
+  }
+}
+
+template <class T>
+void global_average_pool_forward(Images<const T> x, Images<T> y) {
+  const int H = x.shape.height, W = x.shape.width;
+  for (int n = 0; n < x.shape.batch; ++n) {
+    for (int c = 0; c < x.shape.channels; ++c) {
+      double sum = 0;
+      for (int i = 0; i < H; ++i) {
+        for (int j = 0; j < W; ++j) sum += x.at(n, c, i, j);
+      }
+      y.at(n, c, 0, 0) = static_cast<T>(sum / (H * W));
+    }
+  }
+}
+
+template <class T>
+void global_average_pool_backward(Images<const T> dy, Images<T> dx) {
+  const int H = dx.shape.height, W = dx.shape.width;
+  for (int n = 0; n < dx.shape.batch; ++n) {
+    for (int c = 0; c < dx.shape.channels; ++c) {
+      for (int i = 0; i < H; ++i) {
+        for (int j = 0; j < W; ++j) dx.at(n, c, i, j) = dy.at(n, c, 0, 0) / static_cast<T>(H * W);
       }
     }
   }

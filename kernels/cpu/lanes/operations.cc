@@ -40,7 +40,7 @@ class Exit final : public Operation {
 };
 
 bool has_loops(const Convolution& it) {
-  return it.stride == 1 && it.padding == 0 && it.kernel <= kKernelMax;
+  return it.stride == 1 && it.padding == 0 && it.kernel <= kKernelMax && it.groups == 1 && it.bias != kNone;
 }
 
 // How many of the specs a convolution can do.

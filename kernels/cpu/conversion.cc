@@ -1,0 +1,50 @@
+#include "kernels/cpu/conversion.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kernels/cpu/format.h"
+#include "kernels/cpu/lanes/format.h"
+
+namespace starling::kernels::cpu {
+
+Conversion::Conversion(const Activation& from, const Activation& to)
+    : from_(from), to_(to), from_lanes_(lanes::is_lanes(from)), to_lanes_(lanes::is_lanes(to)) {
+  STARLING_CHECK(from.shape == to.shape);
+  if (from_lanes_ && to_lanes_) return;
+  const Activation plain = plain_activation(from.shape);
+  if (from_lanes_ && as_plain(to) == nullptr) reorder_ = Reorder(describe(plain), describe(to));
+  if (to_lanes_ && as_plain(from) == nullptr) reorder_ = Reorder(describe(from), describe(plain));
+  if (!from_lanes_ && !to_lanes_) reorder_ = Reorder(describe(from), describe(to));
+  needed_ = from_lanes_ || to_lanes_ || reorder_.needed();
+  if (!needed_) return;
+  if ((from_lanes_ || to_lanes_) && reorder_.needed()) plain_ = Buffer(plain.floats);
+  buffer_ = Buffer(std::max(from.floats, to.floats));
+}
+
+const float* Conversion::convert(const float* from) {
+  if (!needed_) return from;
+  convert(from, buffer_.data());
+  return buffer_.data();
+}
+
+void Conversion::convert(const float* from, float* to) {
+  STARLING_CHECK(needed_);
+  if (from_lanes_) {
+    if (!reorder_.needed()) return lanes::unpack(to_, from, to);
+    lanes::unpack(plain_activation(to_.shape), from, plain_.data());
+    reorder_.convert(plain_.data(), to);
+  } else if (to_lanes_) {
+    if (!reorder_.needed()) return lanes::pack(from_, from, to);
+    reorder_.convert(from, plain_.data());
+    lanes::pack(plain_activation(from_.shape), plain_.data(), to);
+  } else {
+    reorder_.convert(from, to);
+  }
+}
+
+void Conversion::finish(float* out) {
+  if (needed_) convert(buffer_.data(), out);
+}
+
+}  // namespace starling::kernels::cpu

@@ -1,0 +1,39 @@
+// The way between any two of this back end's formats of one shape: nothing where they are equal, else through
+// a buffer.
+#pragma once
+
+#include "kernels/cpu/onednn.h"
+#include "kernels/operation.h"
+
+namespace starling::kernels::cpu {
+
+class Conversion {
+ public:
+  Conversion() = default;
+  // REQUIRES: one shape.
+  Conversion(const Activation& from, const Activation& to);
+
+  bool needed() const { return needed_; }
+
+  // The values in the other format: `from` itself, or the buffer, which keeps them until the next call.
+  const float* convert(const float* from);
+  void convert(const float* from, float* to);
+
+  // The other way about: what writes the first format writes to target(out), then finish(out) leaves the
+  // second at `out`.
+  float* target(float* out) { return needed_ ? buffer_.data() : out; }
+  void finish(float* out);
+
+  std::size_t workspace_bytes() const {
+    return buffer_.bytes() + plain_.bytes() + reorder_.workspace_bytes();
+  }
+
+ private:
+  Activation from_, to_;
+  bool needed_ = false, from_lanes_ = false, to_lanes_ = false;
+  Reorder reorder_;  // from or to plain where the other is lanes
+  Buffer plain_;     // between lanes and a format of oneDNN
+  Buffer buffer_;
+};
+
+}  // namespace starling::kernels::cpu

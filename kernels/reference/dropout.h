@@ -1,0 +1,51 @@
+// Dropout, as defined beside kernels::Dropout, in plain loops. Which values are kept is a pure function of
+// the seed, the count of draws before and the value's index in plain order [batch, channel, row, column], so
+// that every back end keeps the same ones in whatever format and order it goes through them, and nothing need
+// be remembered for the backward pass.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "base/random.h"
+#include "kernels/reference/image.h"
+
+namespace starling::kernels::reference {
+
+// A permutation of the 32-bit words in which every bit of the result depends on every bit of x:
+// multiplications and shifts as in the last step of MurmurHash3 (Appleby, 2011).
+inline std::uint32_t mix(std::uint32_t x) {
+  x = (x ^ (x >> 16)) * 0x85ebca6bU;
+  x = (x ^ (x >> 13)) * 0xc2b2ae35U;
+  return x ^ (x >> 16);
+}
+
+struct DropoutDraw {
+  std::uint32_t key[2];
+  std::uint32_t dropped;  // of 2^32
+
+  DropoutDraw(const Dropout& it, std::uint64_t draws_before) {
+    const std::uint64_t bits = Random(it.seed).split(draws_before).bits();
+    key[0] = static_cast<std::uint32_t>(bits);
+    key[1] = static_cast<std::uint32_t>(bits >> 32);
+    dropped = static_cast<std::uint32_t>(std::lround(it.rate * 0x1p32));
+  }
+
+  bool keeps(std::uint32_t index) const { return mix(mix(index ^ key[0]) ^ key[1]) >= dropped; }
+};
+
+// Forward with x, backward with dy.
+template <class T>
+void dropout(const Dropout& it, std::uint64_t draws_before, Images<const T> x, Images<T> y) {
+  const DropoutDraw draw(it, draws_before);
+  const int size = static_cast<int>(x.shape.sample_size());
+  std::uint32_t index = 0;
+  for (int n = 0; n < x.shape.batch; ++n) {
+    for (int k = 0; k < size; ++k) {
+      y.flat(n, k) =
+          draw.keeps(index++) ? static_cast<T>(x.flat(n, k) / (1 - static_cast<T>(it.rate))) : T{0};
+    }
+  }
+}
+
+}  // namespace starling::kernels::reference
