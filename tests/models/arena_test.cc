@@ -78,7 +78,8 @@ TEST_CASE("What is written to an arena is read back, from any place", "[arena]")
 
 TEST_CASE("Reading says the largest magnitude, wherever it lies, and NaN is the largest of all", "[arena]") {
   Random random(29);
-  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN(),
+              infinity = std::numeric_limits<float>::infinity();
   for (const std::size_t n : {1, 17, 64, 65, 200, 519}) {
     Arena arena(n + 3);
     std::vector<float> out(n);
@@ -189,8 +190,8 @@ TEST_CASE("The fused SGD pass is momentum, weight decay and Nesterov's look-ahea
 TEST_CASE("AdamW is Adam by its formulas, with the decay beside it", "[arena]") {
   Random random(36);
   constexpr std::size_t kSize = 77;
-  const Arena::AdamWStep step{.learning_rate = 0.01F, .beta1 = 0.8F, .beta2 = 0.97F, .epsilon = 1e-6F,
-                              .weight_decay = 0.1F};
+  const Arena::AdamWStep step{
+      .learning_rate = 0.01F, .beta1 = 0.8F, .beta2 = 0.97F, .epsilon = 1e-6F, .weight_decay = 0.1F};
   Arena arena(kSize);
   const std::vector<float> begin = draw(random, kSize);
   arena.write(0, begin);

@@ -47,6 +47,25 @@ std::vector<Plan> assorted_plans() {
       {"padded and cut", {1, 9, 9}, {Convolution{6, 5, 1, 2}, Relu{}, AveragePool{4}, Linear{3}}},
       {"convolution last", {3, 5, 5}, {Convolution{4, 3, 2}, Relu{}, Convolution{3, 2}}},
       {"deep", {4, 1, 1}, {Linear{9}, Relu{}, Linear{8}, Relu{}, Relu{}, Linear{5}}},
+      {"normalized",
+       {3, 6, 6},
+       {Convolution{4, 3, 1, 1, 1, false}, BatchNorm{}, Relu{}, GroupNorm{2}, MaxPool{2}, Linear{3}}},
+      {"grouped",
+       {4, 5, 5},
+       {Convolution{6, 3, 2, 1, 2}, Gelu{}, GlobalAveragePool{}, LayerNorm{}, Linear{3}}},
+      {"residual first",
+       {3, 4, 4},
+       {Residual{{Convolution{3, 3, 1, 1}, Relu{}}}, Relu{}, Convolution{5, 3}, Linear{3}}},
+      {"residual",
+       {2, 7, 7},
+       {Convolution{5, 3, 1, 1}, Relu{},
+        Residual{{Convolution{5, 3, 1, 1, 1, false}, BatchNorm{}, Relu{}, Convolution{5, 3, 1, 1, 1, false},
+                  BatchNorm{}}},
+        Relu{}, Residual{{Convolution{6, 3, 2, 1}, BatchNorm{}}, {Convolution{6, 1, 2}, BatchNorm{}}},
+        Residual{{Gelu{}, Residual{{Convolution{6, 1}}}}}, GlobalAveragePool{}, Linear{3}}},
+      {"residual vectors",
+       {5, 1, 1},
+       {Linear{6}, Residual{{LayerNorm{}, Linear{6}, Gelu{}, Linear{6}}}, Linear{2}}},
   };
   std::vector<Plan> plans;
   for (Spec& spec : specs) plans.push_back(std::move(make_plan(std::move(spec))).value());
@@ -107,7 +126,7 @@ TEST_CASE("Back ends agree on a network's loss, gradient and evaluation") {
   Random random(43);
   std::vector<Plan> plans = assorted_plans();
   const std::size_t tiny = plans.size();
-  for (const std::string& name : model_names())
+  for (const char* name : {"softmax", "mlp", "lenet", "resnet8"})
     plans.push_back(std::move(make_model(name, {1, 28, 28}, 10)).value());
   for (std::size_t round = 0; round < 2 * plans.size(); ++round) {
     const Plan& plan = plans[round / 2];
@@ -154,9 +173,90 @@ TEST_CASE("What no pool reads is not computed") {
   const Lowered lowered = lower(plan);
   CHECK(lowered.input_height == 26);
   CHECK(lowered.input_width == 26);
-  REQUIRE(lowered.operations.size() == 9);
-  CHECK(std::get<kernels::Convolution>(lowered.operations[0]).height == 24);
-  CHECK(std::get<kernels::Convolution>(lowered.operations[3]).width == 8);
+  REQUIRE(lowered.nodes.size() == 9);
+  CHECK(std::get<kernels::Convolution>(*lowered.nodes[0].operation).height == 24);
+  CHECK(std::get<kernels::Convolution>(*lowered.nodes[3].operation).width == 8);
+}
+
+TEST_CASE("A network that computes activations again has the same loss and gradient, and keeps less") {
+  Random random(47);
+  std::vector<Plan> plans = assorted_plans();
+  plans.push_back(
+      std::move(make_plan({"dropping",
+                           {3, 8, 8},
+                           {Convolution{8, 3, 1, 1}, Relu{}, Dropout{0.3}, Convolution{8, 3, 1, 1},
+                            BatchNorm{}, Relu{}, Dropout{0.5}, MaxPool{2}, Convolution{8, 3, 1, 1}, Relu{},
+                            Dropout{0.1}, Linear{3}}}))
+          .value());
+  const std::size_t deep = plans.size() - 1;
+  plans.push_back(std::move(make_model("resnet8", {3, 16, 16}, 10)).value());
+  for (std::size_t p = 0; p < plans.size(); ++p) {
+    const Plan& plan = plans[p];
+    for (const std::string& name : kernels::backend_names()) {
+      INFO(plan.spec.name << " on " << name);
+      const auto on = backend(name);
+      constexpr int kBatch = 16;
+      Network all(plan, *on, kBatch, Purpose::train, {.seed = 5});
+      Network few(plan, *on, kBatch, Purpose::train, {.seed = 5, .recompute = true});
+      const std::vector<float> at = start(plan, 48);
+      std::vector<float> g(at.size()), h(at.size());
+      for (int step = 0; step < 3; ++step) {
+        const Batch data = random_batch(random, plan, kBatch);
+        const double loss = all.train(at.data(), data.inputs.data(), data.labels.data(), g.data());
+        CHECK(few.train(at.data(), data.inputs.data(), data.labels.data(), h.data()) == loss);
+        CHECK(g == h);
+      }
+      CHECK(few.memory().activations_bytes <= all.memory().activations_bytes);
+      if (p >= deep) {
+        CHECK(static_cast<double>(few.memory().activations_bytes) <
+              0.7 * static_cast<double>(all.memory().activations_bytes));
+      }
+    }
+  }
+}
+
+TEST_CASE("A batch's statistics become the running ones, by which a network that does not train normalizes") {
+  const Plan plan =
+      std::move(make_plan({"normalized", {2, 3, 3}, {BatchNorm{1e-5, 0.25}, Linear{2}}})).value();
+  REQUIRE(plan.layout.parameter_count() == 4 + 2 * 18 + 2);
+  const Tensor& mean = plan.layout.tensors().at(4);
+  const Tensor& variance = plan.layout.tensors().at(5);
+  CHECK(mean.name == "bn1.running_mean");
+  CHECK(variance.name == "bn1.running_var");
+  CHECK(mean.offset == plan.layout.trained_size());
+  constexpr int kBatch = 8;
+  Random random(50);
+  const Batch data = random_batch(random, plan, kBatch);
+  for (const std::string& name : kernels::backend_names()) {
+    INFO(name);
+    const auto on = backend(name);
+    Network train(plan, *on, kBatch, Purpose::train), evaluate(plan, *on, kBatch, Purpose::evaluate);
+    std::vector<float> parameters = start(plan, 51), change(parameters.size());
+    double loss = 0;
+    for (int step = 0; step < 60; ++step) {  // (3/4)^60 of where they began is left
+      loss = train.train(parameters.data(), data.inputs.data(), data.labels.data(), change.data());
+      for (const Tensor* tensor : {&mean, &variance}) {
+        for (std::size_t i = tensor->offset; i < tensor->offset + tensor->size; ++i)
+          parameters[i] += change[i];
+      }
+    }
+    for (std::size_t c = 0; c < 2; ++c) {
+      double sum = 0, squares = 0;
+      for (std::size_t n = 0; n < kBatch; ++n) {
+        for (std::size_t k = 0; k < 9; ++k) {
+          const double x = data.inputs[(n * 2 + c) * 9 + k];
+          sum += x;
+          squares += x * x;
+        }
+      }
+      const double count = 9.0 * kBatch, m = sum / count;
+      CHECK(near(parameters[mean.offset + c], m, 1e-5));
+      CHECK(near(parameters[variance.offset + c], (squares - count * m * m) / (count - 1), 1e-5));
+    }
+    // Nearly the same normalization: the running variance is the unbiased one.
+    const auto value = evaluate.evaluate(parameters.data(), data.inputs.data(), data.labels.data(), kBatch);
+    CHECK(near(value.loss_sum / kBatch, loss, 0.02));
+  }
 }
 
 TEST_CASE("A network learns to tell two blobs apart") {

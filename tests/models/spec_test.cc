@@ -59,6 +59,30 @@ TEST_CASE("A spec that does not fit is refused with the layer's name and the rea
   CHECK(refusal({"net", {0, 8, 8}, {Linear{2}}}).find("input 0x8x8") != std::string::npos);
 }
 
+TEST_CASE("Layers of residual blocks, groups and normalizations are checked too") {
+  const Shape image{6, 8, 8};
+  CHECK(refusal({"net", image, {Residual{{Convolution{7, 3, 1, 1}}}, Linear{2}}}) ==
+        "model \"net\": add1 cannot add 7x8x8, which its layers yield, and 6x8x8, which came in: give it a "
+        "shortcut "
+        "that changes the shape");
+  CHECK(refusal({"net", image, {Residual{{Convolution{7, 3, 2, 1}}, {Convolution{7, 1}}}, Linear{2}}}) ==
+        "model \"net\": add1 cannot add 7x4x4, which its layers yield, and 7x8x8, which its shortcut yields");
+  CHECK(refusal({"net", image, {Residual{{Relu{}, Convolution{4, 9}}}, Linear{2}}}) ==
+        "model \"net\": conv1 has a kernel of 9, larger than its input 6x8x8 with padding 0 (in the block "
+        "that ends in "
+        "add1)");
+  CHECK(refusal({"net", image, {Residual{{}}, Linear{2}}}).find("add1 is a residual block without layers") !=
+        std::string::npos);
+  CHECK(refusal({"net", image, {Convolution{8, 3, 1, 1, 4}, Linear{2}}}) ==
+        "model \"net\": conv1 has 4 groups, which must divide its 6 channels in and its 8 out");
+  CHECK(refusal({"net", image, {GroupNorm{4}, Linear{2}}}) ==
+        "model \"net\": gn1 has 4 groups, which must divide its 6 channels");
+  CHECK(refusal({"net", image, {Dropout{1}, Linear{2}}}).find("dropout1 needs a rate") != std::string::npos);
+  CHECK(refusal({"net", image, {BatchNorm{0}, Linear{2}}}).find("bn1 needs an epsilon") != std::string::npos);
+  CHECK(refusal({"net", image, {BatchNorm{1e-5, 2}, Linear{2}}}).find("bn1 needs a momentum") !=
+        std::string::npos);
+}
+
 TEST_CASE("Absurd extents are refused before anything overflows") {
   CHECK(refusal({"net", {1 << 20, 1 << 20, 1 << 20}, {Linear{2}}}).find("input") != std::string::npos);
   CHECK(refusal({"net", {1000, 1000, 1000}, {Linear{1 << 20}, Linear{2}}}).find("fc1 would have") !=
@@ -77,13 +101,18 @@ TEST_CASE("The models of the zoo have the parameters they are known for") {
   CHECK(mlp->layout.parameter_count() == 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10);
   CHECK(lenet->layout.parameter_count() == 129068);
   CHECK(lenet->layers[5].output == Shape{50, 4, 4});
+  const Shape color{3, 32, 32};
+  CHECK(make_model("resnet18", color, 10)->layout.parameter_count() == 11'173'962);
+  CHECK(make_model("resnet8", color, 10)->layout.parameter_count() == 78'042);
+  CHECK(make_model("vgg-small", color, 10)->layout.parameter_count() == 1'148'874);
   CHECK(lenet->classes == 10);
 }
 
 TEST_CASE("An unknown model is refused with the names there are, and each of them is described") {
   const auto plan = make_model("alexnet", {1, 28, 28}, 10);
   REQUIRE(!plan.ok());
-  CHECK(plan.error().message == "there is no model \"alexnet\"; the models are softmax, mlp or lenet");
+  CHECK(plan.error().message ==
+        "there is no model \"alexnet\"; the models are softmax, mlp, lenet, vgg-small, resnet8 or resnet18");
   for (const std::string& name : model_names()) {
     CHECK(!describe_model(name).empty());
     CHECK(make_model(name, {3, 32, 32}, 7).ok());
