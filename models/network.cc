@@ -218,16 +218,19 @@ struct Network::Impl {
   // Walks backward as backward() will.
   void place_gradients() {
     std::vector<int> slot(values.size(), -1);
+    int unwanted = -1;
     const auto slot_of = [&](int number) -> int& { return slot[static_cast<std::size_t>(number)]; };
-    // Where a step writes the gradient of `number`: its slot, or one whose content is then added to it.
-    const auto write = [&](int number, int& where, int& more) {
-      if (number < 0 || !value(number).trained) return;
+    // Where a step writes the gradient of `number`: its slot, or one whose content is then added to it. A sum
+    // writes what nobody wants too.
+    const auto write = [&](const Step& step, int number, int& where, int& more) {
+      if (number < 0 || (!value(number).trained && !step.sum)) return;
       const std::size_t floats = value(number).activation.floats;
-      if (slot_of(number) < 0) {
-        slot_of(number) = where = gradients.take(floats);
-      } else {
+      if (slot_of(number) >= 0) {
         where = slot_of(number);
         more = gradients.take(floats);
+      } else {
+        where = gradients.take(floats);
+        (value(number).trained ? slot_of(number) : unwanted) = where;
       }
     };
     slot.back() = gradients.take(values.back().activation.floats);
@@ -236,6 +239,7 @@ struct Network::Impl {
       if (!step.backward) continue;
       step.dy = slot_of(k + 1);
       STARLING_CHECK(step.dy >= 0);
+      unwanted = -1;
       bool passed_on = false;
       if (step.sum) {
         // A sum hands its own gradient on to the first branch, in place.
@@ -243,15 +247,15 @@ struct Network::Impl {
           slot_of(step.from) = step.dfrom = step.dy;
           passed_on = true;
         } else {
-          write(step.from, step.dfrom, step.more_from);
+          write(step, step.from, step.dfrom, step.more_from);
         }
-        write(step.other, step.dother, step.more_other);
+        write(step, step.other, step.dother, step.more_other);
       } else {
-        write(step.from, step.dfrom, step.more_from);
+        write(step, step.from, step.dfrom, step.more_from);
       }
       if (!passed_on) gradients.release(step.dy);
-      for (const int more : {step.more_from, step.more_other}) {
-        if (more >= 0) gradients.release(more);
+      for (const int done : {step.more_from, step.more_other, unwanted}) {
+        if (done >= 0) gradients.release(done);
       }
     }
   }
@@ -339,7 +343,7 @@ double Network::train(const float* parameters, const float* inputs, const std::i
 
 Network::Evaluation Network::evaluate(const float* parameters, const float* inputs,
                                       const std::int32_t* labels, int count) {
-  STARLING_CHECK(count >= 0 && count <= impl_->batch);
+  STARLING_CHECK(!impl_->train && count >= 0 && count <= impl_->batch);
   const float* logits = impl_->forward(parameters, inputs);
   const kernels::LossValue value = impl_->loss->evaluate(logits, labels, count);
   return {value.sum, value.correct, count};

@@ -58,7 +58,7 @@ class Network {
     std::int64_t samples = 0;
   };
   // Forward over the first `count` samples of a batch (count <= batch; the rest of `inputs` is ignored but
-  // must be readable: batch samples).
+  // must be readable: batch samples). REQUIRES: built for Purpose::evaluate.
   Evaluation evaluate(const float* parameters, const float* inputs, const std::int32_t* labels, int count);
 
   NetworkMemory memory() const;
