@@ -74,8 +74,8 @@ Result<Done> read_cifar(const std::string& path, const CifarFormat& format, Data
       set.images.insert(set.images.end(), record + label_bytes, record + record_bytes);
     }
     if (const std::size_t rest = *got % record_bytes; rest > 0)
-      return forget(file + " is truncated: record " + std::to_string(set.size() - before + 1) +
-                    " ends after " + std::to_string(rest) + " of the " + std::to_string(record_bytes) +
+      return forget(file + " is truncated: record " + std::to_string(set.size() - before + 1) + " ends after " +
+                    std::to_string(rest) + " of the " + std::to_string(record_bytes) +
                     " bytes that a record of CIFAR-" + std::to_string(format.classes) + " has");
     if (set.size() > kRecordsMax)
       return forget(file + " makes the set larger than the " + std::to_string(kRecordsMax) +

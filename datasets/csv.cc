@@ -78,30 +78,29 @@ class Lines {
     for (;;) {
       const std::string_view rest = this->rest();
       const std::size_t found = header ? find_end(rest, length, quoted) : rest.find('\n', length);
+      length = std::min(found, rest.size());
+      if (length > kLineBytesMax)
+        return Error{file_ + ", line " + std::to_string(number_) + ": it is longer than the " +
+                     std::to_string(kLineBytesMax >> 20) + " MiB that are accepted" +
+                     (quoted ? ", perhaps because a quote is not closed" : "")};
       if (found != std::string_view::npos) {
         std::string_view line = rest.substr(0, found);
         breaks_ = header ? 1 + static_cast<std::size_t>(std::count(line.begin(), line.end(), '\n')) : 1;
         at_ += found + 1;
         return std::optional(without_return(line));
       }
-      length = rest.size();
       if (ended_) {
         if (rest.empty()) return std::optional<std::string_view>();
         breaks_ = 1;
         at_ = end_;
         return std::optional(without_return(rest));
       }
-      if (length > kLineBytesMax)
-        return Error{file_ + ", line " + std::to_string(number_) + ": it is longer than the " +
-                     std::to_string(kLineBytesMax >> 20) + " MiB that are accepted" +
-                     (quoted ? ", perhaps because a quote is not closed" : "")};
       if (const auto filled = fill(); !filled) return filled.error();
     }
   }
 
-  std::size_t number() const {
-    return number_;
-  }  // of the line that next() gave, from 1; of a header its first line
+  // Of the line that next() gave, from 1; of a header its first line's.
+  std::size_t number() const { return number_; }
   std::uint64_t consumed() const { return read_ - (end_ - at_); }  // bytes
   // The file's length in bytes; nullopt where only its end will tell.
   std::optional<std::uint64_t> length() const {
@@ -271,7 +270,7 @@ Result<std::size_t> find_column(const std::string& file, const Columns& columns,
 Result<std::size_t> find_label(const std::string& file, const Columns& columns, const std::string& wanted) {
   if (wanted.empty()) {
     for (const char* name : {"label", "class", "target", "y"}) {
-      const auto found = find_column(file, columns, name, false);
+      auto found = find_column(file, columns, name, false);
       if (!found || *found < columns.count) return found;
     }
     return columns.count - 1;
@@ -287,7 +286,7 @@ Result<std::size_t> find_label(const std::string& file, const Columns& columns, 
                  "'; choose the labels' by its number from 1 to " + std::to_string(columns.count) +
                  ", as in ':label=1'"};
   for (const bool exact : {true, false}) {
-    const auto found = find_column(file, columns, wanted, exact);
+    auto found = find_column(file, columns, wanted, exact);
     if (!found || *found < columns.count) return found;
   }
   return Error{file + " has no column called '" + shown(wanted) + "'; its header has " + names_of(columns)};

@@ -43,7 +43,8 @@ const std::array<FileNames, 2>& usual_names() {
 }
 
 bool has_one_of(const std::string& folder, const FileNames& names) {
-  return std::ranges::any_of(names.all(), [&](const std::string* name) { return find_file(folder, *name).has_value(); });
+  return std::ranges::any_of(names.all(),
+                             [&](const std::string* name) { return find_file(folder, *name).has_value(); });
 }
 
 // ---- the header ----
@@ -109,10 +110,12 @@ class Dictionary {
   Error wrong(const std::string& expected) {
     skip();
     std::string found;
-    for (const char c : rest_.substr(0, 12)) found += c >= 0x20 && c < 0x7f ? c : '?';
+    for (const char c : rest_.substr(0, 12)) found += is_printable(c) ? c : '?';
+    while (found.ends_with(' ')) found.pop_back();
     return Error{"has " + (found.empty() ? "its end" : "'" + found + "'") + " where " + expected +
                  " was expected"};
   }
+  static bool is_printable(char c) { return c >= ' ' && c <= '~'; }
   void skip() {
     while (!rest_.empty() && std::string_view(" \t\r\n").find(rest_[0]) != std::string_view::npos)
       rest_.remove_prefix(1);
@@ -138,10 +141,10 @@ class Dictionary {
     skip();
     if (rest_.empty() || (rest_[0] != '\'' && rest_[0] != '"')) return std::nullopt;
     const std::size_t close = rest_.find(rest_[0], 1);
-    if (close == std::string_view::npos || close > 32) return std::nullopt;
+    if (close > 32) return std::nullopt;  // or there is none
     const std::string text(rest_.substr(1, close - 1));
     for (const char c : text)
-      if (c < 0x20 || c >= 0x7f || c == '\\') return std::nullopt;
+      if (!is_printable(c) || c == '\\') return std::nullopt;
     rest_.remove_prefix(close + 1);
     return text;
   }
