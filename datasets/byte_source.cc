@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -122,6 +123,23 @@ bool ByteSource::gzipped() const {
 
 std::uint64_t ByteSource::most_bytes() const {
   return state_->gzip ? state_->file_bytes * kDeflateRatioMax : state_->file_bytes;
+}
+
+Result<std::vector<std::uint8_t>> read_up_to(ByteSource& source, std::uint64_t wanted) {
+  constexpr std::uint64_t kFirst = 1 << 20;
+  std::vector<std::uint8_t> bytes;
+  while (bytes.size() < wanted) {
+    const std::size_t before = bytes.size();
+    bytes.resize(std::min<std::uint64_t>(wanted, std::max<std::uint64_t>(kFirst, 2 * before)));
+    const std::size_t asked = bytes.size() - before;
+    const auto got = source.read(std::span(bytes).subspan(before));
+    if (!got) return got.error();
+    if (*got < asked) {
+      bytes.resize(before + *got);
+      break;
+    }
+  }
+  return bytes;
 }
 
 }  // namespace starling::datasets

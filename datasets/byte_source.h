@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -34,5 +35,9 @@ class ByteSource {
   explicit ByteSource(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+// The next bytes, `wanted` of them or as many as there still are, in memory that grows with what really
+// arrives.
+Result<std::vector<std::uint8_t>> read_up_to(ByteSource& source, std::uint64_t wanted);
 
 }  // namespace starling::datasets

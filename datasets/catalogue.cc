@@ -8,10 +8,13 @@
 #include <vector>
 
 #include "base/text.h"
+#include "datasets/byte_source.h"
 #include "datasets/cifar.h"
+#include "datasets/csv.h"
 #include "datasets/dataset.h"
 #include "datasets/glyphs.h"
 #include "datasets/idx.h"
+#include "datasets/npy.h"
 #include "datasets/options.h"
 
 namespace starling::datasets {
@@ -21,7 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr std::array<CatalogueEntry, 4> kCatalogue = {{
     {"cifar10", "50,000 + 10,000 color images of 32x32, ten kinds of things",
-     "the folder 'cifar10' in $STARLING_DATA, with data_batch_1.bin to data_batch_5.bin and test_batch.bin, plain or "
+     "the folder 'cifar10' in $STARLING_DATA, with data_batch_1.bin to data_batch_5.bin and test_batch.bin, "
+     "plain or "
      ".gz"},
     {"cifar100", "50,000 + 10,000 color images of 32x32, a hundred kinds of things",
      "the folder 'cifar100' in $STARLING_DATA, with train.bin and test.bin, plain or .gz"},
@@ -29,6 +33,20 @@ constexpr std::array<CatalogueEntry, 4> kCatalogue = {{
      "built in: drawn by Starling itself"},
     {"mnist", "60,000 + 10,000 gray images of 28x28, handwritten digits",
      "the folder 'mnist' in $STARLING_DATA, with the four IDX files, plain or .gz"},
+}};
+
+constexpr std::array<PathForm, 5> kPathForms = {{
+    {"a folder with the four IDX files",
+     "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte"},
+    {"a folder with CIFAR's binary files",
+     "data_batch_1.bin and so on and test_batch.bin, or train.bin and test.bin"},
+    {"a folder with four NumPy arrays",
+     "train_images.npy, train_labels.npy, test_images.npy and test_labels.npy, or x_train.npy, y_train.npy, "
+     "x_test.npy and y_test.npy"},
+    {"a folder with the tables train.csv and test.csv",
+     "numbers, and a column of labels: FOLDER:label=NAME or FOLDER:label=3 says which, where it is not the "
+     "usual one"},
+    {"a table FILE.csv", "as above, with FILE.csv:label=NAME; one record of ten is kept for testing"},
 }};
 
 bool in_catalogue(std::string_view name) {
@@ -40,10 +58,31 @@ bool in_catalogue(std::string_view name) {
 std::string accepted() {
   std::vector<std::string> names;
   for (const auto& entry : kCatalogue) names.push_back(std::string("'") + entry.name + "'");
-  return "accepted are " + one_of(names) +
-         ", or the path of a folder with the four IDX files (train-images-idx3-ubyte, train-labels-idx1-ubyte, "
-         "t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte) or with CIFAR's binary files (data_batch_1.bin and so on and "
-         "test_batch.bin, or train.bin and test.bin), plain or .gz";
+  std::vector<std::string> forms;
+  for (const auto& form : kPathForms) forms.emplace_back(form.what);
+  return "accepted are " + one_of(names) + ", or the path of " + one_of(forms) +
+         ", plain or .gz (`starling data list` tells the files' names)";
+}
+
+// A path and the option behind it, as in "iris.csv:label=species".
+struct PathWithLabel {
+  std::string path;
+  std::optional<std::string> label;
+};
+
+// Colons may be part of a path: only ":label=" and what is behind the ending of a CSV file are an option.
+Result<PathWithLabel> split_label(const std::string& name) {
+  constexpr std::string_view kOption = ":label=";
+  if (const std::size_t at = name.find(kOption); at != std::string::npos) {
+    PathWithLabel parts{name.substr(0, at), name.substr(at + kOption.size())};
+    if (!parts.label->empty()) return parts;
+  } else if (const std::size_t colon = name.rfind(':');
+             colon == std::string::npos || !is_csv_path(std::string_view(name).substr(0, colon))) {
+    return PathWithLabel{name, std::nullopt};
+  }
+  return Error{"data '" + name +
+               "': a table takes only the name or number of the column that has its labels, as in "
+               "'iris.csv:label=species' or 'iris.csv:label=5'"};
 }
 
 bool is_glyphs(std::string_view name) {
@@ -66,10 +105,40 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// Where in $STARLING_DATA the data of that name lies, if it does.
+std::optional<std::string> find_in_root(const std::string& data_root, const std::string& name) {
+  if (data_root.empty() || name.empty() || name[0] == '.' || name.find('/') != std::string::npos)
+    return std::nullopt;
+  const fs::path path = fs::path(data_root) / name;
+  if (is_folder(path) || (is_csv_path(name) && exists(path))) return path.string();
+  return find_file(data_root, name + ".csv");
+}
+
+Result<DataPair> load_folder(const std::string& folder, const std::optional<std::string>& label) {
+  const bool idx = is_idx_folder(folder), cifar = is_cifar_folder(folder), npy = is_npy_folder(folder);
+  if (label && (idx || cifar || npy))
+    return Error{"the folder '" + folder +
+                 "' has files of labels; only tables take a column, as in 'iris.csv:label=5'"};
+  if (idx) return read_idx_folder(folder);
+  if (cifar) return read_cifar_folder(folder);
+  if (npy) return read_npy_folder(folder);
+  if (is_csv_folder(folder)) return read_csv_folder(folder, label.value_or(""));
+  return Error{"the folder '" + folder + "' holds no data set; " + accepted()};
+}
+
 }  // namespace
 
 std::span<const CatalogueEntry> catalogue() {
   return kCatalogue;
+}
+
+std::span<const PathForm> path_forms() {
+  return kPathForms;
 }
 
 Result<DataPair> load(const std::string& name_or_path, const std::string& data_root) {
@@ -78,24 +147,20 @@ Result<DataPair> load(const std::string& name_or_path, const std::string& data_r
     if (!seed) return seed.error();
     return make_glyphs(*seed);
   }
-  const bool plain_name =
-      !name_or_path.empty() && name_or_path.find('/') == std::string::npos && name_or_path[0] != '.';
-  std::string folder = name_or_path;
-  if (plain_name && !data_root.empty() && is_folder(fs::path(data_root) / name_or_path))
-    folder = (fs::path(data_root) / name_or_path).string();
-  if (is_folder(folder)) {
-    if (is_idx_folder(folder)) return read_idx_folder(folder);
-    if (is_cifar_folder(folder)) return read_cifar_folder(folder);
-    return Error{"the folder '" + folder + "' holds no data set; " + accepted()};
-  }
+  const auto parts = split_label(name_or_path);
+  if (!parts) return parts.error();
+  const std::string path = find_in_root(data_root, parts->path).value_or(parts->path);
+  if (is_folder(path)) return load_folder(path, parts->label);
+  if (is_csv_path(path)) return read_csv_file(path, parts->label.value_or(""));
+  if (is_there(path)) return Error{"the file '" + path + "' is no data set; " + accepted()};
   const std::string root = data_root.empty()
                                ? "STARLING_DATA, which names the folder of data sets, is not set"
                                : "STARLING_DATA is '" + data_root + "', which has no such folder";
   if (in_catalogue(name_or_path))
     return Error{"data '" + name_or_path + "' is looked for as a folder in $STARLING_DATA, but " + root +
                  "; " + accepted()};
-  return Error{"data '" + name_or_path + "' is neither a catalogue name nor a folder (" + root + "); " +
-               accepted()};
+  return Error{"data '" + name_or_path + "' is neither a catalogue name nor a folder or file (" + root +
+               "); " + accepted()};
 }
 
 std::string data_name(const std::string& name_or_path) {
@@ -104,16 +169,24 @@ std::string data_name(const std::string& name_or_path) {
     if (seed && *seed == 1) return "glyphs";
     return name_or_path;
   }
-  fs::path path = fs::path(name_or_path).lexically_normal();
+  const auto parts = split_label(name_or_path);
+  if (!parts) return name_or_path;  // load() will refuse it
+  const std::string option = parts->label ? ":label=" + *parts->label : "";
+  fs::path path = fs::path(parts->path).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // "mnist/"
   const std::string last = path.filename().string();
   if (last.empty() || last == "." || last == "..") {
     std::error_code error;
-    const fs::path whole = fs::weakly_canonical(name_or_path, error);
-    if (!error && whole.has_filename()) return whole.filename().string();
+    const fs::path whole = fs::weakly_canonical(parts->path, error);
+    if (!error && whole.has_filename()) return whole.filename().string() + option;
     return name_or_path;
   }
-  return last;
+  if (is_csv_path(last)) {
+    const std::string stem =
+        last.substr(0, last.size() - (last.ends_with('z') || last.ends_with('Z') ? 7 : 4));
+    if (!in_catalogue(stem)) return stem + option;
+  }
+  return last + option;
 }
 
 }  // namespace starling::datasets

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "base/processor.h"
 #include "datasets/statistics.h"
@@ -14,7 +16,63 @@ STARLING_FOR_PROCESSORS void normalize(const std::uint8_t* from, std::size_t pix
   for (std::size_t p = 0; p < pixels; ++p) to[p] = static_cast<float>(from[p]) * scale + offset;
 }
 
+STARLING_FOR_PROCESSORS void normalize(const float* from, std::size_t count, Normalization n, float* to) {
+  for (std::size_t i = 0; i < count; ++i) to[i] = (from[i] - n.mean) / n.deviation;
+}
+
+// A row whose every value is a channel.
+STARLING_FOR_PROCESSORS void normalize(const float* from, std::size_t count, const Normalization* n,
+                                       float* to) {
+  for (std::size_t i = 0; i < count; ++i) to[i] = (from[i] - n[i].mean) / n[i].deviation;
+}
+
+// In two passes, so that a mean far from zero costs no digits.
+std::vector<Normalization> measure_floats(const Dataset& set) {
+  struct Channel {
+    double sum = 0, squares = 0;  // squares: of the distances from the mean
+    float least = std::numeric_limits<float>::max(), most = std::numeric_limits<float>::lowest();
+  };
+  const auto channels = static_cast<std::size_t>(set.shape.channels);
+  const std::size_t plane =
+      static_cast<std::size_t>(set.shape.height) * static_cast<std::size_t>(set.shape.width);
+  const double n = static_cast<double>(set.size() * plane);
+  std::vector<Channel> sums(channels);
+  const float* value = set.features.data();
+  for (std::size_t k = 0; k < set.size(); ++k) {
+    for (Channel& channel : sums) {
+      for (const float* end = value + plane; value != end; ++value) {
+        channel.sum += static_cast<double>(*value);
+        channel.least = std::min(channel.least, *value);
+        channel.most = std::max(channel.most, *value);
+      }
+    }
+  }
+  value = set.features.data();
+  for (std::size_t k = 0; k < set.size(); ++k) {
+    for (Channel& channel : sums) {
+      const double mean = channel.sum / n;
+      for (const float* end = value + plane; value != end; ++value) {
+        const double distance = static_cast<double>(*value) - mean;
+        channel.squares += distance * distance;
+      }
+    }
+  }
+  std::vector<Normalization> result;
+  result.reserve(channels);
+  for (const Channel& channel : sums) {
+    const auto deviation = static_cast<float>(std::sqrt(channel.squares / n));
+    // All values alike, or apart by less than a float's division can bear: nothing to scale by.
+    const bool varies = channel.least < channel.most && std::isnormal(deviation);
+    result.push_back({static_cast<float>(channel.sum / n), varies ? deviation : 1.0f});
+  }
+  return result;
+}
+
 }  // namespace
+
+std::size_t Dataset::memory_bytes() const {
+  return images.size() + features.size() * sizeof(float) + labels.size();
+}
 
 void Dataset::gather(std::span<const std::uint32_t> indices, float* images_out,
                      std::int32_t* labels_out) const {
@@ -23,20 +81,32 @@ void Dataset::gather(std::span<const std::uint32_t> indices, float* images_out,
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const std::size_t index = indices[i];
     STARLING_CHECK(index < size());
+    labels_out[i] = labels[index];
+    if (has_floats() && plane == 1 && !normalization.empty()) {
+      normalize(features.data() + index * channels, channels, normalization.data(),
+                images_out + i * channels);
+      continue;
+    }
     for (std::size_t c = 0; c < channels; ++c) {
       const Normalization n = normalization.empty() ? Normalization{} : normalization[c];
-      normalize(images.data() + (index * channels + c) * plane, plane, 1.0f / (255.0f * n.deviation),
-                -n.mean / n.deviation, images_out + (i * channels + c) * plane);
+      const std::size_t from = (index * channels + c) * plane;
+      float* to = images_out + (i * channels + c) * plane;
+      if (has_floats()) {
+        normalize(features.data() + from, plane, n, to);
+      } else {
+        normalize(images.data() + from, plane, 1.0f / (255.0f * n.deviation), -n.mean / n.deviation, to);
+      }
     }
-    labels_out[i] = labels[index];
   }
 }
 
 std::vector<Normalization> measure(const Dataset& set) {
   const auto channels = static_cast<std::size_t>(set.shape.channels);
-  const std::size_t plane = static_cast<std::size_t>(set.shape.height) * static_cast<std::size_t>(set.shape.width);
+  const std::size_t plane =
+      static_cast<std::size_t>(set.shape.height) * static_cast<std::size_t>(set.shape.width);
   std::vector<Normalization> result(channels);
   if (set.size() == 0) return result;
+  if (set.has_floats()) return measure_floats(set);
   for (std::size_t c = 0; c < channels; ++c) {
     std::uint64_t sum = 0, squares = 0;
     for (std::size_t k = 0; k < set.size(); ++k) {
@@ -64,6 +134,17 @@ std::vector<Normalization> measure(const Dataset& set) {
 
 void normalize(DataPair& pair) {
   pair.train.normalization = pair.test.normalization = measure(pair.train);
+}
+
+Result<DataPair> join(std::string name, const std::string& folder, Dataset train, Dataset test) {
+  if (test.classes > train.classes)
+    return Error{"in '" + folder + "' the test labels go up to " + std::to_string(test.classes - 1) +
+                 ", but the training labels only to " + std::to_string(train.classes - 1) +
+                 "; a class to be tested must be trained"};
+  test.classes = train.classes;
+  DataPair pair{std::move(name), std::move(train), std::move(test)};
+  normalize(pair);
+  return pair;
 }
 
 }  // namespace starling::datasets

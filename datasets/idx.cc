@@ -34,24 +34,6 @@ std::uint32_t big_endian(const std::uint8_t* b) {
   return std::uint32_t{b[0]} << 24 | std::uint32_t{b[1]} << 16 | std::uint32_t{b[2]} << 8 | b[3];
 }
 
-// Reads up to `wanted` bytes, growing with what really arrives.
-Result<std::vector<std::uint8_t>> read_up_to(ByteSource& source, std::uint64_t wanted) {
-  constexpr std::uint64_t kFirst = 1 << 20;
-  std::vector<std::uint8_t> bytes;
-  while (bytes.size() < wanted) {
-    const std::size_t before = bytes.size();
-    bytes.resize(std::min<std::uint64_t>(wanted, std::max<std::uint64_t>(kFirst, 2 * before)));
-    const std::size_t asked = bytes.size() - before;
-    const auto got = source.read(std::span(bytes).subspan(before));
-    if (!got) return got.error();
-    if (*got < asked) {
-      bytes.resize(before + *got);
-      break;
-    }
-  }
-  return bytes;
-}
-
 Result<Dataset> read_named(const std::string& folder, const std::string& images, const std::string& labels) {
   std::array<std::string, 2> paths;
   for (const auto& [name, path] : {std::pair(&images, &paths[0]), std::pair(&labels, &paths[1])}) {
@@ -155,14 +137,7 @@ Result<DataPair> read_idx_folder(const std::string& folder) {
   if (train->shape != test->shape)
     return Error{"in '" + folder + "' the training images are " + shape_text(train->shape) +
                  " and the test images " + shape_text(test->shape) + " pixels; both must have one size"};
-  if (test->classes > train->classes)
-    return Error{"in '" + folder + "' the test labels go up to " + std::to_string(test->classes - 1) +
-                 ", but the training labels only to " + std::to_string(train->classes - 1) +
-                 "; a class to be tested must be trained"};
-  test->classes = train->classes;
-  DataPair pair{data_name(folder), std::move(*train), std::move(*test)};
-  normalize(pair);
-  return pair;
+  return join(data_name(folder), folder, std::move(*train), std::move(*test));
 }
 
 bool is_idx_folder(const std::string& folder) {

@@ -1,5 +1,7 @@
 #include "datasets/info.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <string_view>
 
 namespace starling::datasets {
@@ -23,8 +25,8 @@ Info describe(const DataPair& pair) {
   info.train_per_class = count_classes(pair.train, info.classes);
   info.test_per_class = count_classes(pair.test, info.classes);
   info.normalization = pair.train.normalization;
-  for (const Dataset* set : {&pair.train, &pair.test})
-    info.memory_bytes += set->images.size() + set->labels.size();
+  info.floats = pair.train.has_floats();
+  info.memory_bytes = pair.train.memory_bytes() + pair.test.memory_bytes();
   return info;
 }
 
@@ -34,18 +36,44 @@ std::string draw_sample(const Dataset& set, std::size_t index) {
   const auto channels = static_cast<std::size_t>(set.shape.channels);
   const auto height = static_cast<std::size_t>(set.shape.height),
              width = static_cast<std::size_t>(set.shape.width);
-  const std::uint8_t* image = set.images.data() + index * channels * height * width;
+  const std::size_t plane = height * width, begin = index * channels * plane;
+  std::vector<double> gray(plane);  // sums over the channels
+  for (std::size_t i = 0; i < channels * plane; ++i)
+    gray[i % plane] +=
+        set.has_floats() ? static_cast<double>(set.features[begin + i]) : set.images[begin + i];
+  const auto [least, most] = std::minmax_element(gray.begin(), gray.end());
+  const double low = set.has_floats() ? *least : 0;
+  const double range = *most > low ? *most - low : 1;
   std::string text;
   text.reserve(height * (2 * width + 1));
   for (std::size_t y = 0; y < height; ++y) {
     for (std::size_t x = 0; x < width; ++x) {
-      std::size_t sum = 0;
-      for (std::size_t c = 0; c < channels; ++c) sum += image[(c * height + y) * width + x];
-      text.append(2, kShades[sum / channels * kShades.size() / 256]);
+      const double sum = gray[y * width + x];
+      const double byte =
+          set.has_floats() ? 255 * ((sum - low) / range) : sum / static_cast<double>(channels);
+      text.append(2, kShades[static_cast<std::size_t>(byte * static_cast<double>(kShades.size()) / 256)]);
     }
     text += '\n';
   }
   return text;
+}
+
+std::string list_sample(const Dataset& set, std::size_t index, std::size_t most) {
+  STARLING_CHECK(index < set.size());
+  const auto size = static_cast<std::size_t>(set.shape.size());
+  std::string text;
+  for (std::size_t i = 0; i < std::min(size, most); ++i) {
+    char number[32];
+    const std::size_t at = index * size + i;
+    if (set.has_floats()) {
+      std::snprintf(number, sizeof number, "%.6g", static_cast<double>(set.features[at]));
+    } else {
+      std::snprintf(number, sizeof number, "%d", set.images[at]);
+    }
+    if (i > 0) text += ' ';
+    text += number;
+  }
+  return text + (size > most ? " ...\n" : "\n");
 }
 
 }  // namespace starling::datasets

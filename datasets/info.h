@@ -1,4 +1,4 @@
-// What a loaded data set holds, for `starling data info`, and one of its images drawn for a terminal.
+// What a loaded data set holds, for `starling data info`, and one of its samples shown in a terminal.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@ namespace starling::datasets {
 struct Info {
   std::string name;
   ImageShape shape;
+  bool floats = false;  // else bytes
   int classes = 0;
   std::size_t train_samples = 0, test_samples = 0;
   std::vector<std::size_t> train_per_class, test_per_class;  // [classes]
@@ -21,8 +22,13 @@ struct Info {
 
 Info describe(const DataPair& pair);
 
-// The image in characters from ' ' (0) to '@' (255), two columns a pixel (a character is twice as high as it
-// is wide), one line a row, each ended by a newline. Channels are averaged. REQUIRES: index < set.size().
+// The image in characters from ' ' (0; of floats, the image's least value) to '@' (255; its greatest value),
+// two columns a pixel (a character is twice as high as it is wide), one line a row, each ended by a newline.
+// Channels are averaged. REQUIRES: index < set.size().
 std::string draw_sample(const Dataset& set, std::size_t index);
+
+// The sample's first values as they were read, at most so many, with " ..." behind them where there are more,
+// and a newline. REQUIRES: index < set.size().
+std::string list_sample(const Dataset& set, std::size_t index, std::size_t most);
 
 }  // namespace starling::datasets

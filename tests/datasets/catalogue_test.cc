@@ -1,5 +1,6 @@
 #include "datasets/catalogue.h"
 
+#include <array>
 #include <cmath>
 #include <iostream>
 
@@ -15,7 +16,8 @@ TEST_CASE("an unknown name lists the catalogue, the folder form and STARLING_DAT
     REQUIRE_FALSE(set.ok());
     const auto& message = set.error().message;
     for (const char* part :
-         {"'no-such-set'", "'glyphs'", "'mnist'", "folder with the four IDX files", "STARLING_DATA"})
+         {"'no-such-set'", "'glyphs'", "'mnist'", "folder with the four IDX files", "CIFAR", "NumPy",
+          "train.csv", "FILE.csv", "`starling data list`", "STARLING_DATA"})
       CHECK(contains(message, part));
     CHECK_FALSE(contains(message, "\n"));
   }
@@ -51,6 +53,66 @@ TEST_CASE("a folder is loaded by its path, and by its name under the data root")
   }
 }
 
+TEST_CASE("a table is loaded by its path and by its name under the data root, with or without its ending") {
+  TemporaryFolder root;
+  const std::string text =
+      "a,class,b\n1,0,5\n2,1,6\n3,0,7\n4,1,8\n1,0,5\n2,1,6\n3,0,7\n4,1,8\n1,0,5\n2,1,6\n";
+  root.write("few.csv", FileBytes(text.begin(), text.end()));
+  root.write_gzip("zipped.csv.gz", FileBytes(text.begin(), text.end()));
+  for (const auto& [name, data_root, expected] : std::vector<std::array<std::string, 3>>{
+           {root.path("few.csv"), "", "few"},
+           {"few.csv", root.path(), "few"},
+           {"few", root.path(), "few"},
+           {"zipped", root.path(), "zipped"},
+           {root.path("zipped.csv.gz"), "/nowhere", "zipped"},
+           {root.path("few.csv:label=class"), "", "few:label=class"},
+           {"few:label=2", root.path(), "few:label=2"},
+       }) {
+    CAPTURE(name);
+    const auto pair = load(name, data_root);
+    REQUIRE(pair.ok());
+    CHECK(pair->name == expected);
+    CHECK(pair->train.size() == 9);
+    CHECK(pair->test.size() == 1);
+    CHECK(pair->train.shape == ImageShape{2, 1, 1});
+    CHECK(pair->train.classes == 2);
+  }
+  CHECK(load("few:label=1", root.path())->train.classes == 5);
+}
+
+TEST_CASE("folders of tables and of arrays are loaded by their path, tables with a column of labels") {
+  TemporaryFolder root;
+  std::filesystem::create_directory(root.path("tables"));
+  const std::string text = "1,2,0.5\n0,1,0.25\n";
+  root.write("tables/train.csv", FileBytes(text.begin(), text.end()));
+  root.write("tables/test.csv", FileBytes(text.begin(), text.end()));
+  const auto tables = load("tables:label=2", root.path());
+  REQUIRE(tables.ok());
+  CHECK(tables->name == "tables:label=2");
+  CHECK(tables->train.labels == FileBytes{2, 1});
+  CHECK(contains(load("tables", root.path()).error().message, "holds '0.5', but a label is a whole number"));
+
+  std::filesystem::create_directory(root.path("arrays"));
+  root.write("arrays/x_train.npy", {});
+  const auto arrays = load("arrays", root.path());
+  REQUIRE_FALSE(arrays.ok());
+  CHECK(contains(arrays.error().message, "has no file y_train.npy"));
+  CHECK(contains(load("arrays:label=1", root.path()).error().message, "only tables take a column"));
+}
+
+TEST_CASE("a path that is no data set, or has another option than a table's, is refused") {
+  TemporaryFolder folder;
+  CHECK(contains(load(folder.write("notes.txt", {'a'}), "").error().message,
+                 "notes.txt' is no data set; accepted"));
+  CHECK(contains(load(folder.path("gone.csv"), "").error().message, "/gone.csv' was not found"));
+  CHECK(contains(load(folder.path("gone.csv:label=1"), "").error().message, "/gone.csv' was not found"));
+  for (const char* option : {":", ":label", ":label=", ":seed=3"}) {
+    CAPTURE(option);
+    CHECK(contains(load(folder.path("some.csv") + option, "").error().message,
+                   "as in 'iris.csv:label=species'"));
+  }
+}
+
 TEST_CASE("names that mean the same data are the same name") {
   REQUIRE(data_name("mnist") == "mnist");
   REQUIRE(data_name("/some/where/mnist/") == "mnist");
@@ -58,6 +120,20 @@ TEST_CASE("names that mean the same data are the same name") {
   REQUIRE(data_name("glyphs") == "glyphs");
   REQUIRE(data_name("glyphs:seed=1") == "glyphs");
   REQUIRE(data_name("glyphs:seed=7") == "glyphs:seed=7");
+  for (const char* path : {"iris", "iris.csv", "/a/iris.csv.gz", "b/IRIS/../iris.CSV", "c:d/iris.csv"})
+    REQUIRE(data_name(path) == "iris");
+  REQUIRE(data_name("/a/iris.csv.gz:label=a/b") == "iris:label=a/b");
+  REQUIRE(data_name("/a/tables/:label=3") == "tables:label=3");
+  REQUIRE(data_name(".csv") == ".csv");
+  REQUIRE(data_name("mnist.csv") == "mnist.csv");  // not what the catalogue calls mnist
+}
+
+TEST_CASE("every form that a path may lead to says which files it has") {
+  REQUIRE(path_forms().size() == 5);
+  for (const auto& form : path_forms()) {
+    CHECK(std::string(form.what).size() > 10);
+    CHECK(std::string(form.files).size() > 20);
+  }
 }
 
 TEST_CASE("glyphs refuses what is not a seed") {

@@ -1,0 +1,311 @@
+#include "datasets/csv.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "datasets/info.h"
+#include "tests/datasets/files.h"
+
+namespace starling::datasets {
+namespace {
+
+FileBytes bytes(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+
+// The pair of a folder whose training and test file both hold this text.
+Result<DataPair> twice(const std::string& text, const std::string& label = "") {
+  TemporaryFolder folder;
+  folder.write("train.csv", bytes(text));
+  folder.write("test.csv", bytes(text));
+  return read_csv_folder(folder.path(), label);
+}
+
+Dataset read(const std::string& text, const std::string& label = "") {
+  const auto pair = twice(text, label);
+  INFO((pair.ok() ? "" : pair.error().message));
+  REQUIRE(pair.ok());
+  return pair->train;
+}
+
+// The sentence with which a training file of this text is refused.
+std::string refusal(const std::string& text, const std::string& label = "") {
+  TemporaryFolder folder;
+  folder.write("file.csv", bytes(text));
+  const auto pair = read_csv_file(folder.path("file.csv"), label);
+  REQUIRE_FALSE(pair.ok());
+  const std::string& message = pair.error().message;
+  CHECK(message.starts_with("'" + folder.path("file.csv") + "'"));
+  CHECK_FALSE(contains(message, "\n"));
+  return message;
+}
+
+}  // namespace
+
+TEST_CASE("a table's rows become floats, its column of labels classes") {
+  const Dataset set = read("1.5,-2e-3,0\n3,+4,2\n");
+  CHECK(set.shape == ImageShape{2, 1, 1});
+  CHECK(set.classes == 3);
+  CHECK(set.features == std::vector<float>{1.5f, -2e-3f, 3, 4});
+  CHECK(set.images.empty());
+  CHECK(set.labels == FileBytes{0, 2});
+}
+
+TEST_CASE("byte-order mark, CRLF, quotes, spaces, empty last lines and a missing last newline are accepted") {
+  const std::vector<float> features = {1.5f, 2, 3, 4};
+  for (const char* text : {
+           "1.5,2,0\n3,4,1\n", "1.5,2,0\n3,4,1", "1.5,2,0\r\n3,4,1\r\n", "1.5,2,0\r\n3,4,1\r\n\r\n\n  \n",
+           "\xef\xbb\xbf"
+           "1.5,2,0\n3,4,1\n",
+           "\"1.5\",\"2\",\"0\"\n\"3\",\" 4 \" ,\"1\"\n", " 1.5 , 2, 0\n3,4 ,\t1.0 \n", "1.5;2;0\n3;4;1\n",
+           "1.5\t2\t0\n3\t 4\t1\n", "a,b,c\n1.5,2,0\n3,4,1\n",
+           "\xef\xbb\xbf\"a, \"\"b\"\"\",\"two\r\nlines\",c\r\n1.5,2,0\r\n3,4,1",
+           "a;b;\"c,d\"\n1.5;2;0\n3;4;1\n",
+           "a,3,0\n1.5,2,0\n3,4,1\n",  // one cell that is no number makes a header
+       }) {
+    CAPTURE(text);
+    const Dataset set = read(text);
+    CHECK(set.features == features);
+    CHECK(set.labels == FileBytes{0, 1});
+  }
+}
+
+TEST_CASE("numbers are read as the nearest float, those near zero as zero") {
+  const Dataset set = read("0.1,16777217,1e-50,-1e-400,.5,0\n3.4028235e38,1e-45,1.,1E2,0,0\n");
+  CHECK(set.features == std::vector<float>{0.1f, 16777216.0f, 0, 0, 0.5f, 3.4028235e38f, 1e-45f, 1, 100, 0});
+}
+
+TEST_CASE("the labels' column is the one with the usual name, else the last, or as chosen") {
+  const auto labels = [](const std::string& text, const std::string& label = "") {
+    return read(text, label).labels;
+  };
+  CHECK(labels("label,a\n1,2\n") == FileBytes{1});
+  CHECK(labels("a,CLASS,b\n1,2,3\n") == FileBytes{2});
+  CHECK(labels("Target,a\n1,2\n") == FileBytes{1});
+  CHECK(labels("x,y,z\n1,2,3\n") == FileBytes{2});
+  CHECK(labels("y,class,label,target\n1,2,3,4\n") == FileBytes{3});
+  CHECK(labels("a,b,c\n1,2,3\n") == FileBytes{3});
+  CHECK(labels("1,2,3\n") == FileBytes{3});
+  CHECK(labels("1,2,3\n", "2") == FileBytes{2});
+  CHECK(labels("label,b,c\n1,2,3\n", "b") == FileBytes{2});
+  CHECK(labels("B,b,c\n1,2,3\n", "b") == FileBytes{2});
+  CHECK(labels("B,a,c\n1,2,3\n", "b") == FileBytes{1});
+  CHECK(labels("a,b,c\n1,2,3\n", "3") == FileBytes{3});
+  CHECK(read("a,label,c\n1,2,3\n").features == std::vector<float>{1, 3});
+}
+
+TEST_CASE("a choice of a column that is not there says what there is") {
+  CHECK(
+      contains(refusal("a,b\n1,2\n", "species"), "has no column called 'species'; its header has 'a', 'b'"));
+  CHECK(contains(refusal("1,2\n", "species"), "has no header line, so no column is called 'species'"));
+  CHECK(contains(refusal("1,2\n", "species"), "by its number from 1 to 2"));
+  for (const char* number : {"0", "3", "99999999999999999999999"})
+    CHECK(
+        contains(refusal("1,2\n", number), "has 2 columns, so ':label=" + std::string(number) + "' is none"));
+  CHECK(contains(refusal("a,b,a\n1,2,3\n", "a"), "calls both column 1 and column 3 'a'"));
+  CHECK(contains(refusal("label,b,Label\n1,2,3\n"), "calls both column 1 and column 3 'label'"));
+}
+
+TEST_CASE("a bad cell is named by its line and column, with what would be right") {
+  const std::string good = "width,height,label\n1,2,0\n";
+  const auto has = [&](const std::string& lines, const std::vector<std::string>& parts) {
+    const std::string message = refusal(good + lines);
+    INFO(message);
+    for (const std::string& part : parts) CHECK(contains(message, part));
+  };
+  has("1,tall,0\n",
+      {", line 3, column 2 (\"height\") holds 'tall', which is no number; every cell holds one"});
+  has("1,2,0\n\"1 m\",2,0\n", {", line 4, column 1 (\"width\") holds '1 m'"});
+  has("1,,0\n", {", line 3, column 2 (\"height\") is empty; every cell holds a number"});
+  has("  ,2,0\n", {", line 3, column 1 (\"width\") is empty"});
+  has("1,nan,0\n", {", line 3, column 2 (\"height\") holds 'nan'; only finite numbers"});
+  has("-inf,1,0\n", {", line 3, column 1 (\"width\") holds '-inf'; only finite numbers"});
+  has("1e39,1,0\n", {"holds '1e39'; only finite numbers that fit into 32-bit floats"});
+  has("1e999,1,0\n", {"holds '1e999'; only finite numbers"});
+  has("\"1,5\",1,0\n", {"holds '1,5', but numbers are written with a point, as in 1.5"});
+  has("0x10,1,0\n", {"holds '0x10', which is no number"});
+  has("+-1,1,0\n", {"holds '+-1', which is no number"});
+  has("\"1\"2,1,0\n", {", line 3, column 1 (\"width\") has text behind its closing quote"});
+  has("1,\"2,0\n", {", line 3, column 2 (\"height\") opens a quote that is not closed on its line"});
+  has(std::string(100, 'x') + ",1,0\n", {"holds '" + std::string(40, 'x') + "...'"});
+  has(std::string("a\x1b[31m,1,0\n"), {"holds 'a?[31m'"});
+  CHECK(contains(refusal("1,2,0\n1,x,0\n"), ", line 2, column 2 holds 'x'"));
+}
+
+TEST_CASE("a bad label is named by its line and column, with what a label is") {
+  for (const char* label : {"-1", "256", "1.5", "setosa", "", "nan", "4294967296", "true"}) {
+    CAPTURE(label);
+    const std::string message = refusal("a,class,b\n1,0,2\n\n1," + std::string(label) + ",2\n");
+    CHECK(contains(message, ", line 3 is empty"));  // seen first
+    const std::string other = refusal("a,class,b\n1,0,2\n1," + std::string(label) + ",2\n");
+    CHECK(contains(other, ", line 3, column 2 (\"class\")"));
+    CHECK(contains(other, "a label is a whole number from 0 to 255"));
+    CHECK(contains(other, *label ? "holds '" + std::string(label) + "'" : "is empty"));
+    CHECK(contains(other, "':label=1'"));
+  }
+}
+
+TEST_CASE("too few and too many cells are counted") {
+  const std::string good = "a,b,c\n1,2,0\n";
+  CHECK(contains(refusal(good + "1,2\n"), ", line 3 has 2 cells, but the first line has 3"));
+  CHECK(contains(refusal(good + "1,2\n"), "column 3 (\"c\") is missing"));
+  CHECK(contains(refusal(good + "1\n"), ", line 3 has 1 cell, but the first line has 3"));
+  CHECK(contains(refusal(good + "1,2,0,4,\n"), ", line 3 has 5 cells, but the first line has 3"));
+  CHECK(contains(refusal(good + "1;2;0\n"), ", line 3, column 1 (\"a\") holds '1;2;0'"));
+  CHECK(contains(refusal(good + "\n\n1,2,0\n"),
+                 ", line 3 is empty; only behind the last record may lines be empty"));
+}
+
+TEST_CASE("a file without a table says what it lacks") {
+  CHECK(contains(refusal(""), "is empty; a record a line is needed"));
+  CHECK(contains(refusal("\xef\xbb\xbf"), "is empty"));
+  CHECK(contains(refusal("\n1,2\n"), ", line 1 is empty"));
+  CHECK(contains(refusal("a,b\n"), "holds no record behind its header line"));
+  CHECK(contains(refusal("1\n2\n"), "has one column only"));
+  CHECK(contains(refusal("1,0\n2,0\n"), "holds 2 records; at least 10 are needed"));
+  CHECK(contains(refusal("\xff\xfe"
+                         "1"),
+                 "is text in UTF-16"));
+  CHECK(contains(refusal("\"a,b\n" + std::string(20 << 20, 'x')), "perhaps because a quote is not closed"));
+  CHECK(contains(refusal("1,2\n" + std::string(20 << 20, '1')), ", line 2: it is longer than the 16 MiB"));
+  TemporaryFolder folder;
+  CHECK(contains(read_csv_file(folder.path("none.csv")).error().message, "/none.csv' was not found"));
+}
+
+TEST_CASE("of each ten records of a single file one is for testing, not always the same, and always alike") {
+  TemporaryFolder folder;
+  std::string text = "label,number\n";
+  constexpr int kRecords = 995;
+  for (int k = 0; k < kRecords; ++k) text += std::to_string(k % 10) + "," + std::to_string(k) + "\n";
+  folder.write("file.csv", bytes(text));
+  const auto pair = read_csv_file(folder.path("file.csv"));
+  REQUIRE(pair.ok());
+  CHECK(pair->name == "file");
+  CHECK(pair->train.size() + pair->test.size() == kRecords);
+  std::set<int> tens, positions, all;
+  for (const float number : pair->test.features) {
+    tens.insert(static_cast<int>(number) / 10);
+    positions.insert(static_cast<int>(number) % 10);
+    all.insert(static_cast<int>(number));
+  }
+  CHECK(tens.size() == pair->test.size());  // not two of the same ten
+  CHECK(pair->test.size() >= 99);           // of the last five perhaps none
+  CHECK(positions.size() == 10);            // though the classes take turns, each is tested
+  for (std::size_t k = 0; k < pair->train.size(); ++k) {
+    all.insert(static_cast<int>(pair->train.features[k]));
+    REQUIRE(pair->train.labels[k] == static_cast<int>(pair->train.features[k]) % 10);
+  }
+  CHECK(all.size() == kRecords);
+
+  folder.write_gzip("again.csv.gz", bytes(text));
+  const auto again = read_csv_file(folder.path("again.csv.gz"));
+  REQUIRE(again.ok());
+  CHECK(again->test.features == pair->test.features);
+  CHECK(again->train.features == pair->train.features);
+  CHECK(again->name == "again");
+}
+
+TEST_CASE("a single file's classes are those of all its records") {
+  for (int rare = 0; rare < 10; ++rare) {
+    std::string text;
+    for (int k = 0; k < 10; ++k) text += "1," + std::to_string(k == rare ? 255 : 0) + "\n";
+    TemporaryFolder folder;
+    const auto pair = read_csv_file(folder.write("file.csv", bytes(text)));
+    REQUIRE(pair.ok());
+    CHECK(pair->train.classes == 256);
+    CHECK(pair->test.classes == 256);
+    CHECK(pair->test.size() == 1);
+    CHECK(describe(*pair).train_per_class.size() == 256);
+  }
+}
+
+TEST_CASE("a folder's two tables make a pair that shares the training table's means and deviations") {
+  TemporaryFolder folder;
+  folder.write_gzip("train.csv.gz", bytes("a,b,label\n0,5,0\n2,5,1\n"));
+  CHECK(is_csv_folder(folder.path()));
+  CHECK(contains(read_csv_folder(folder.path()).error().message, "has no file test.csv (or test.csv.gz)"));
+  folder.write("test.csv", bytes("a,b,label\n4,6,1\n"));
+  const auto pair = read_csv_folder(folder.path());
+  REQUIRE(pair.ok());
+  CHECK(pair->train.size() == 2);
+  CHECK(pair->test.classes == 2);
+  float values[2];
+  std::int32_t label = 0;
+  const std::uint32_t index = 0;
+  pair->test.gather({&index, 1}, values, &label);
+  CHECK(values[0] == 3);
+  CHECK(values[1] == 1);  // the column is constant in training: only its mean is taken away
+  CHECK(label == 1);
+}
+
+TEST_CASE("training and test tables with different columns or classes are refused with both files' names") {
+  TemporaryFolder folder;
+  folder.write("train.csv", bytes("a,b,label\n0,5,0\n2,5,1\n"));
+  const auto message = [&](const std::string& test) {
+    folder.write("test.csv", bytes(test));
+    const auto pair = read_csv_folder(folder.path());
+    REQUIRE_FALSE(pair.ok());
+    CHECK(contains(pair.error().message, "test"));
+    CHECK(contains(pair.error().message, "train"));
+    return pair.error().message;
+  };
+  CHECK(contains(message("a,label\n0,0\n"),
+                 "test.csv' has 2 columns, but '" + folder.path("train.csv") + "' has 3"));
+  CHECK(contains(message("b,a,label\n0,0,0\n"), "calls column 1 'b', but '"));
+  CHECK(contains(message("a,b,label\n0,0,2\n"), "test labels go up to 2, but the training labels only to 1"));
+  CHECK(contains(message("1,2,0\n"),
+                 "train.csv' has a header line, but '" + folder.path("test.csv") + "' has none"));
+  folder.write("test.csv", bytes("a,b,label\n0,x,1\n"));
+  CHECK(contains(read_csv_folder(folder.path()).error().message,
+                 "test.csv', line 2, column 2 (\"b\") holds 'x'"));
+}
+
+TEST_CASE("lines that cross the pieces in which a file is read are whole") {
+  std::string text;
+  constexpr int kRecords = 300'000;  // some 4 MB
+  for (int k = 0; k < kRecords; ++k)
+    text += std::to_string(k) + ",0." + std::to_string(k % 7) + "," + std::to_string(k % 3) + "\r\n";
+  const Dataset set = read(text);
+  REQUIRE(set.size() == kRecords);
+  bool right = true;
+  for (int k = 0; k < kRecords; ++k) {
+    const auto at = static_cast<std::size_t>(k);
+    right = right && set.features[2 * at] == static_cast<float>(k) && set.labels[at] == k % 3 &&
+            std::abs(set.features[2 * at + 1] - 0.1f * static_cast<float>(k % 7)) < 1e-6f;
+  }
+  CHECK(right);
+  const std::string wide = [] {
+    std::string line;
+    for (int c = 0; c < 400'000; ++c) line += "1.25,";  // 2 MB
+    return line + "0\n";
+  }();
+  const Dataset rows = read(wide + wide);
+  CHECK(rows.shape == ImageShape{400'000, 1, 1});
+  CHECK(std::all_of(rows.features.begin(), rows.features.end(), [](float v) { return v == 1.25f; }));
+}
+
+TEST_CASE("any prefix of a good table and any flipped bit is an Error or a data set, never a crash") {
+  const std::string good = "\xef\xbb\xbf\"a\";b;label\r\n1;\"-2e3\";0\r\n 3;4;\"1\"\r\n";
+  TemporaryFolder folder;
+  folder.write("test.csv", bytes("1,2,0\n"));
+  for (std::size_t n = 0; n <= good.size(); ++n) {
+    folder.write("train.csv", bytes(good.substr(0, n)));
+    (void)read_csv_folder(folder.path());
+  }
+  folder.write("test.csv", bytes(good));
+  for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    FileBytes flipped = bytes(good);
+    flipped[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8);
+    folder.write("train.csv", flipped);
+    const auto pair = read_csv_folder(folder.path());
+    if (pair.ok()) CHECK(pair->train.features.size() == 2 * pair->train.size());
+  }
+}
+
+TEST_CASE("the endings of tables are told from others") {
+  for (const char* path : {"a.csv", "a.CSV", "/x/a.csv.gz", "a.b.csv"}) CHECK(is_csv_path(path));
+  for (const char* path : {"csv", ".csv", "a.csv.zip", "a.tsv", "a.csv/"}) CHECK_FALSE(is_csv_path(path));
+}
+
+}  // namespace starling::datasets
