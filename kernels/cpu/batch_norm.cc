@@ -13,8 +13,9 @@ namespace {
 using namespace channels;  // NOLINT: the loops that this file is about
 
 // A block of channels at a time, in all samples, so that the second pass over it finds much of it in cache;
-// it goes through the samples backward, and finds the last ones there if not all. y is (x - origin) a + b
-// with the mean, to float's precision, as origin; what is left of the mean goes into b.
+// it goes through the samples backward, and finds the last ones there if not all. (Where blocks are
+// interleaved, all of them at a time.) y is (x - origin) a + b with the mean, to float's precision, as
+// origin; what is left of the mean goes into b. The ReLU's gradient is told from x, so y is not read again.
 class LayoutBatchNorm final : public Operation {
  public:
   LayoutBatchNorm(const BatchNorm& spec, const Activation& input, Passes passes, bool relu)
@@ -28,17 +29,23 @@ class LayoutBatchNorm final : public Operation {
         origin_(layout_),
         a_(layout_),
         b_(layout_) {
-    if (passes.backward) statistics_.resize(static_cast<std::size_t>(input.shape.channels));
+    if (!passes.backward) return;
+    p_ = Rows(layout_);
+    q_ = Rows(layout_);
+    r_ = Rows(layout_);
+    sums_.resize(static_cast<std::size_t>(layout_.together()));
+    statistics_.resize(static_cast<std::size_t>(input.shape.channels));
   }
 
   void forward(const float* parameters, const float* x, float* y) override {
     x = x_.convert(x);
     if (!passes_.backward) return apply_running(parameters, x, y);
-    for (int block = 0; block < layout_.blocks; ++block) {
-      measure(block, x);
-      prepare(block, parameters);
-      const std::ptrdiff_t at = layout_.second_pass_at(block);
-      loops().affine(layout_.second_pass(block), x + at, affine(block), y + at);
+    for (int from = 0; from < layout_.blocks; from += layout_.together()) {
+      measure(from, x);
+      for (int block = from; block < from + layout_.together(); ++block) prepare(block, parameters);
+      layout_.visit(from, true, [&](int block, const Run& run, std::ptrdiff_t at) {
+        loops().affine(run, x + at, affine(block), y + at);
+      });
     }
   }
 
@@ -46,25 +53,24 @@ class LayoutBatchNorm final : public Operation {
                 float* gradient) override {
     x = x_.converted(x);
     float* to = dx == nullptr ? nullptr : dx_.target(dx);
-    for (int block = 0; block < layout_.blocks; ++block) {
-      const Affine map = affine(block);
-      const std::ptrdiff_t first = layout_.at(0, block);
-      Sums sums;
-      sums.add(layout_.all_samples(block), [&](const Run& piece, std::ptrdiff_t offset, float* floats) {
-        loops().gradient_sums(piece, x + first + offset, dy + first + offset, map, floats);
+    for (int from = 0; from < layout_.blocks; from += layout_.together()) {
+      add_up(from, [&](int block, std::ptrdiff_t at, const Run& run, float* floats) {
+        loops().gradient_sums(run, x + at, dy + at, affine(block), floats);
       });
-      alignas(64) float p[kRow] = {}, q[kRow] = {}, r[kRow] = {};
-      finish_sums(block, parameters, sums, gradient, p, q, r);
+      for (int block = from; block < from + layout_.together(); ++block)
+        finish_sums(block, parameters, gradient);
       if (to == nullptr) continue;
-      const std::ptrdiff_t at = layout_.second_pass_at(block);
-      loops().gradient(layout_.second_pass(block), x + at, dy + at, map, p, q, r, to + at);
+      layout_.visit(from, true, [&](int block, const Run& run, std::ptrdiff_t at) {
+        loops().gradient(run, x + at, dy + at, affine(block), p_.of(block), q_.of(block), r_.of(block),
+                         to + at);
+      });
     }
     if (dx != nullptr) dx_.finish(dx);
   }
 
   std::size_t workspace_bytes() const override {
-    return x_.workspace_bytes() + dx_.workspace_bytes() + origin_.bytes() + a_.bytes() + b_.bytes() +
-           statistics_.size() * sizeof(statistics_[0]);
+    return x_.workspace_bytes() + dx_.workspace_bytes() + 6 * origin_.bytes() +
+           sums_.size() * sizeof(sums_[0]) + statistics_.size() * sizeof(statistics_[0]);
   }
 
  private:
@@ -94,19 +100,34 @@ class LayoutBatchNorm final : public Operation {
     for (int place = first; place < kRow; place += layout_.period) row[place] = static_cast<float>(value);
   }
 
-  void measure(int block, const float* x) {
-    float* guess = origin_.of(block);
-    guess_means(layout_, block, x, guess);
-    Sums sums;
-    const float* first = x + layout_.at(0, block);
-    sums.add(layout_.all_samples(block), [&](const Run& piece, std::ptrdiff_t offset, float* floats) {
-      loops().moments(piece, first + offset, guess, floats);
+  // One of the loops over the blocks beginning with `from`, into their sums: sum(block, where, run, floats).
+  template <class Sum>
+  void add_up(int from, const Sum& sum) {
+    std::fill(sums_.begin(), sums_.end(), Sums{});
+    layout_.visit(from, false, [&](int block, const Run& run, std::ptrdiff_t at) {
+      sums_of(block).add(run, [&](const Run& piece, std::ptrdiff_t offset, float* floats) {
+        sum(block, at + offset, piece, floats);
+      });
     });
-    for_channels(block, [&](int place, std::size_t c) {
-      const double off = over_channel(sums.first, place) / count();
-      const double squares = over_channel(sums.second, place) / count();
-      statistics_[c] = {static_cast<double>(guess[place]) + off, std::max(squares - off * off, 0.0)};
+  }
+  Sums& sums_of(int block) { return sums_[static_cast<std::size_t>(block % layout_.together())]; }
+
+  void measure(int from, const float* x) {
+    for (int block = from; block < from + layout_.together(); ++block) {
+      guess_means(layout_, block, x, origin_.of(block));
+    }
+    add_up(from, [&](int block, std::ptrdiff_t at, const Run& run, float* floats) {
+      loops().moments(run, x + at, origin_.of(block), floats);
     });
+    for (int block = from; block < from + layout_.together(); ++block) {
+      const Sums& sums = sums_of(block);
+      for_channels(block, [&](int place, std::size_t c) {
+        const double off = over_channel(sums.first, place) / count();
+        const double squares = over_channel(sums.second, place) / count();
+        statistics_[c] = {static_cast<double>(origin_.of(block)[place]) + off,
+                          std::max(squares - off * off, 0.0)};
+      });
+    }
   }
 
   void prepare(int block, const float* parameters) {
@@ -127,8 +148,8 @@ class LayoutBatchNorm final : public Operation {
 
   // With u = (x - mean) / deviation and g = scale d, dx = (g - mean of g - u mean of (g u)) / deviation, as
   // p d + q (x - origin) + r.
-  void finish_sums(int block, const float* parameters, const Sums& sums, float* gradient, float* p, float* q,
-                   float* r) const {
+  void finish_sums(int block, const float* parameters, float* gradient) {
+    const Sums& sums = sums_of(block);
     for_channels(block, [&](int place, std::size_t c) {
       const auto [mean, variance] = statistics_[c];
       const double s = deviation(variance), scale = static_cast<double>(parameters[spec_.scale + c]);
@@ -144,9 +165,9 @@ class LayoutBatchNorm final : public Operation {
       gradient[spec_.variance + c] =
           static_cast<float>(momentum * (unbiased - static_cast<double>(parameters[spec_.variance + c])));
       const double per_u = -scale * sum_du / (count() * s);
-      set(p, place, scale / s);
-      set(q, place, per_u / s);
-      set(r, place, -scale * sum_d / (count() * s) - per_u * left / s);
+      set(p_.of(block), place, scale / s);
+      set(q_.of(block), place, per_u / s);
+      set(r_.of(block), place, -scale * sum_d / (count() * s) - per_u * left / s);
     });
   }
 
@@ -157,11 +178,10 @@ class LayoutBatchNorm final : public Operation {
                    std::max(static_cast<double>(parameters[spec_.variance + c]), 0.0));
       });
     }
-    for (int n = 0; n < layout_.shape.batch; ++n) {
-      for (int block = 0; block < layout_.blocks; ++block) {
-        const std::ptrdiff_t at = layout_.at(n, block);
-        loops().affine(layout_.run_of(block), x + at, affine(block), y + at);
-      }
+    for (int from = 0; from < layout_.blocks; from += layout_.together()) {
+      layout_.visit(from, false, [&](int block, const Run& run, std::ptrdiff_t at) {
+        loops().affine(run, x + at, affine(block), y + at);
+      });
     }
   }
 
@@ -170,7 +190,8 @@ class LayoutBatchNorm final : public Operation {
   bool relu_;
   Layout layout_;
   Conversion x_, dx_;
-  Rows origin_, a_, b_;                 // 0 where a block is filled up, so that y and dx are, too
+  Rows origin_, a_, b_, p_, q_, r_;     // 0 where a block is filled up, so that y and dx are, too
+  std::vector<Sums> sums_;              // of the blocks at hand
   std::vector<Statistics> statistics_;  // the batch's, of each channel
 };
 

@@ -13,19 +13,19 @@ std::optional<Layout> layout_of(const Activation& activation) {
   if (!blocked) return std::nullopt;
   const auto [sample, channel, row, column] = blocked->strides;
   const Shape& shape = activation.shape;
-  Layout layout{shape, sample, channel, 0, blocked->block, {}, {}};
+  Layout layout{shape, sample, channel, 0, blocked->block, false, {}, {}};
   const std::ptrdiff_t pixels = layout.pixels();
   // Strides of dimensions of extent 1 mean nothing.
   const auto dense = [&](std::ptrdiff_t pixel) {
     return (shape.width == 1 || column == pixel) && (shape.height == 1 || row == pixel * shape.width);
   };
-  if (blocked->block == 1 && (channel == 1 || shape.channels == 1) && pixels == 1) {  // vectors
+  const bool vectors = pixels == 1 && (channel == 1 || shape.channels == 1);
+  const std::ptrdiff_t pixel = vectors ? sample : shape.width > 1 ? column : row;
+  if (blocked->block == 1 && (vectors || (channel == 1 && dense(pixel))) && pixel >= shape.channels &&
+      (sample == pixels * pixel || shape.batch == 1)) {  // channels last
     layout.period = kRow;
-    layout.run = {1, 0, kRow, 0};
-  } else if (blocked->block == 1 && channel == 1 && dense(column) &&
-             column >= shape.channels) {  // channels last
-    layout.period = kRow;
-    layout.run = {static_cast<int>(pixels), column, kRow, 0};
+    layout.interleaved = true;
+    layout.run = {static_cast<int>(pixels), pixel, kRow, 0};
   } else if (kRow % blocked->block == 0 && dense(blocked->block)) {
     const std::ptrdiff_t count = pixels * blocked->block;
     layout.run = {static_cast<int>(count / kRow), kRow, kRow, static_cast<int>(count % kRow)};
@@ -40,18 +40,6 @@ std::optional<Layout> layout_of(const Activation& activation) {
   layout.last_run = layout.run;
   layout.last_run.lanes = shape.channels - (layout.blocks - 1) * kRow;
   return layout;
-}
-
-Run Layout::all_samples(int block) const {
-  Run all = run_of(block);
-  if (all.rows == 1 && all.tail == 0) {  // rather one sample of many rows
-    all.rows = shape.batch;
-    all.step = sample_stride;
-  } else {
-    all.samples = shape.batch;
-    all.sample_step = sample_stride;
-  }
-  return all;
 }
 
 Activation with_layout(const Activation& input) {

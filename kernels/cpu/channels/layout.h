@@ -16,27 +16,55 @@ struct Layout {
   Shape shape;
   std::ptrdiff_t sample_stride, block_stride;  // floats
   int blocks;
-  int period;    // channels of a block: 1, 4, 8 or 16
-  Run run;       // one block of one sample
-  Run last_run;  // the last block's, which may have fewer channels
+  int period;        // channels of a block: 1, 4, 8 or 16
+  bool interleaved;  // the blocks of a pixel lie side by side
+  Run run;           // one block of one sample
+  Run last_run;      // the last block's, which may have fewer channels
 
   const Run& run_of(int block) const { return block + 1 < blocks ? run : last_run; }
-  // The block of all samples; and the same for a second pass, which begins with the last sample.
-  Run all_samples(int block) const;
-  Run second_pass(int block) const {
-    Run all = all_samples(block);
-    all.sample_step = -all.sample_step;
-    return all;
-  }
-  std::ptrdiff_t second_pass_at(int block) const {
-    const Run all = all_samples(block);
-    return at(0, block) + (all.samples - 1) * all.sample_step;
-  }
   std::ptrdiff_t at(int sample, int block) const { return sample * sample_stride + block * block_stride; }
   // The channel at a place in a block's rows; one that there is not where a block is filled up.
   int channel(int block, int place) const { return block * period + place % period; }
   std::ptrdiff_t pixels() const { return std::ptrdiff_t{shape.height} * shape.width; }
+
+  // How many blocks to go through at once, where each channel is one thing over the whole batch.
+  int together() const { return interleaved ? blocks : 1; }
+  // f(block, run, where it begins), so that all samples of the blocks [from, from + together()) come once, in
+  // the order of memory as far as may be; or the other way about, for a second pass that begins with what the
+  // first one left in cache.
+  template <class F>
+  void visit(int from, bool second_pass, const F& f) const;
 };
+
+template <class F>
+void Layout::visit(int from, bool second_pass, const F& f) const {
+  if (!interleaved) {
+    Run all = run_of(from);
+    const std::ptrdiff_t step = second_pass ? -sample_stride : sample_stride;
+    if (all.rows == 1 && all.tail == 0) {  // rather one sample of many rows
+      all.rows = shape.batch;
+      all.step = step;
+    } else {
+      all.samples = shape.batch;
+      all.sample_step = step;
+    }
+    f(from, all, at(second_pass ? shape.batch - 1 : 0, from));
+    return;
+  }
+  // Of all samples one list of pixels, a few of them at a time.
+  constexpr std::ptrdiff_t kFloats = 1 << 12;
+  const int pixels_of_all = shape.batch * shape.height * shape.width;
+  const int some = static_cast<int>(kFloats / run.step) + 16;
+  const int pieces = (pixels_of_all + some - 1) / some;
+  for (int piece = 0; piece < pieces; ++piece) {
+    const int first = (second_pass ? pieces - 1 - piece : piece) * some;
+    for (int block = from; block < from + blocks; ++block) {
+      Run rows = run_of(block);
+      rows.rows = pixels_of_all - first < some ? pixels_of_all - first : some;
+      f(block, rows, block * block_stride + first * run.step);
+    }
+  }
+}
 
 // Nothing where it lies in some other way.
 std::optional<Layout> layout_of(const Activation& activation);

@@ -35,16 +35,24 @@ const Loops kLoops{moments, affine,        gradient_sums,        gradient,
 
 }  // namespace
 
-const Loops& loops() {
+const Loops* const* all_loops() {
+  struct List {
+    const Loops* loops[4] = {};
+    List() {
+      const Loops** next = loops;
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-  static const Loops& widest =
-      __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") ? avx512::kLoops
-      : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")       ? avx2::kLoops
-                                                                              : kLoops;
-  return widest;
-#else
-  return kLoops;
+      if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) *next++ = &avx512::kLoops;
+      if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) *next++ = &avx2::kLoops;
 #endif
+      *next = &kLoops;
+    }
+  };
+  static const List list;
+  return list.loops;
+}
+
+const Loops& loops() {
+  return *all_loops()[0];
 }
 
 }  // namespace starling::kernels::cpu::channels

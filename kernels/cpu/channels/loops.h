@@ -55,7 +55,8 @@ struct Loops {
                           float q, float r, float* dx);
 };
 
-// The widest that this processor runs.
+// All that this processor runs, the widest first, and null behind the last; and the widest.
+const Loops* const* all_loops();
 const Loops& loops();
 
 namespace avx2 {
