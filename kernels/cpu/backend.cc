@@ -3,9 +3,13 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/cpu/batch_norm.h"
 #include "kernels/cpu/convolution.h"
-#include "kernels/cpu/fallback.h"
+#include "kernels/cpu/dropout.h"
 #include "kernels/cpu/format.h"
+#include "kernels/cpu/gelu.h"
+#include "kernels/cpu/global_pool.h"
+#include "kernels/cpu/group_norm.h"
 #include "kernels/cpu/lanes/format.h"
 #include "kernels/cpu/lanes/operations.h"
 #include "kernels/cpu/linear.h"
@@ -77,8 +81,14 @@ class CpuBackend final : public Backend {
     if (const auto* it = std::get_if<Linear>(&rest[0])) return make_linear(*it, input, passes, relu_next);
     if (const auto* it = std::get_if<AveragePool>(&rest[0])) return make_average_pool(*it, input, passes);
     if (const auto* it = std::get_if<MaxPool>(&rest[0])) return make_max_pool(*it, input, passes);
-    if (std::holds_alternative<Relu>(rest[0])) return make_relu(input);
-    return make_fallback(rest[0], input, passes);
+    if (const auto* it = std::get_if<BatchNorm>(&rest[0]))
+      return make_batch_norm(*it, input, passes, relu_next);
+    if (const auto* it = std::get_if<GroupNorm>(&rest[0]))
+      return make_group_norm(*it, input, passes, relu_next);
+    if (const auto* it = std::get_if<Dropout>(&rest[0])) return make_dropout(*it, input, passes);
+    if (std::holds_alternative<GlobalAveragePool>(rest[0])) return make_global_average_pool(input);
+    if (std::holds_alternative<Gelu>(rest[0])) return make_gelu(input, passes);
+    return make_relu(input);
   }
 
   static void convert(const memory::desc& from_format, const float* from, const memory::desc& to_format,

@@ -17,6 +17,7 @@ class Conversion {
 
   // The values in the other format: `from` itself, or the buffer, which keeps them until the next call.
   const float* convert(const float* from);
+  const float* converted(const float* from) const { return needed_ ? buffer_.data() : from; }
   void convert(const float* from, float* to);
 
   // The other way about: what writes the first format writes to target(out), then finish(out) leaves the

@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 
@@ -129,6 +130,24 @@ PoolBackward pool_backward(const memory::desc& dx, const memory::desc& dy, const
                                                    kNothing2);
 }
 
+GeluForward gelu_forward(bool training, const memory::desc& x) {
+  constexpr auto kGelu = dnnl::algorithm::eltwise_gelu_erf;
+#if DNNL_VERSION_MAJOR >= 3
+  return describe<dnnl::eltwise_forward>(attributes(false), forward_kind(training), kGelu, x, x);
+#else
+  return describe<dnnl::eltwise_forward>(attributes(false), forward_kind(training), kGelu, x);
+#endif
+}
+
+GeluBackward gelu_backward(const memory::desc& x, const GeluForward& hint) {
+  constexpr auto kGelu = dnnl::algorithm::eltwise_gelu_erf;
+#if DNNL_VERSION_MAJOR >= 3
+  return describe_backward<dnnl::eltwise_backward>(hint, kGelu, x, x, x);
+#else
+  return describe_backward<dnnl::eltwise_backward>(hint, kGelu, x, x);
+#endif
+}
+
 Primitive::Primitive(dnnl::primitive primitive, const memory::desc& scratchpad)
     : primitive_(std::move(primitive)), scratchpad_(floats(scratchpad)) {
   argument(DNNL_ARG_SCRATCHPAD, scratchpad);
@@ -197,6 +216,23 @@ memory::desc plain_format(const memory::dims& dims) {
 
 memory::dims image_dims(const Shape& shape) {
   return {shape.batch, shape.channels, shape.height, shape.width};
+}
+
+std::optional<ChannelBlocks> channel_blocks(const memory::desc& desc) {
+  ChannelBlocks result{};
+#if DNNL_VERSION_MAJOR >= 3
+  if (desc.get_format_kind() != memory::format_kind::blocked || desc.get_ndims() != 4) return std::nullopt;
+  const memory::dims strides = desc.get_strides(), blocks = desc.get_inner_blks(), of = desc.get_inner_idxs();
+  const int count = desc.get_inner_nblks();
+#else
+  const dnnl_memory_desc_t& data = desc.data;
+  if (data.format_kind != dnnl_blocked || data.ndims != 4) return std::nullopt;
+  const auto& [strides, count, blocks, of] = data.format_desc.blocking;
+#endif
+  if (count > 1 || (count == 1 && of[0] != 1)) return std::nullopt;
+  for (std::size_t d = 0; d < 4; ++d) result.strides[d] = strides[d];
+  result.block = count == 1 ? static_cast<int>(blocks[0]) : 1;
+  return result;
 }
 
 }  // namespace starling::kernels::cpu

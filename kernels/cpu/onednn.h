@@ -7,7 +7,9 @@
 // (keep_to_one_thread).
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -66,6 +68,12 @@ PoolForward pool_forward(bool training, const memory::desc& x, const memory::des
                          const PoolGeometry& geometry);
 PoolBackward pool_backward(const memory::desc& dx, const memory::desc& dy, const PoolGeometry& geometry,
                            const PoolForward& hint);
+
+// x Phi(x) elementwise, in x's format; the gradient in dx's.
+using GeluForward = dnnl::eltwise_forward::primitive_desc;
+using GeluBackward = dnnl::eltwise_backward::primitive_desc;
+GeluForward gelu_forward(bool training, const memory::desc& x);
+GeluBackward gelu_backward(const memory::desc& x, const GeluForward& hint);
 
 // One primitive and its arguments. Handles of the arguments may change from run to run.
 class Primitive {
@@ -127,5 +135,14 @@ std::size_t floats(const memory::desc& desc);
 memory::desc any_format(const memory::dims& dims);
 memory::desc plain_format(const memory::dims& dims);  // 1 to 5 dimensions
 memory::dims image_dims(const Shape& shape);          // [batch, channels, height, width]
+
+// How a descriptor of [batch, channels, height, width] lies in memory: `strides` of its four dimensions,
+// those of the channels between blocks of `block` of them that lie together. Nothing where other dimensions
+// are in blocks too.
+struct ChannelBlocks {
+  std::array<std::ptrdiff_t, 4> strides;
+  int block;  // 1 where there are none
+};
+std::optional<ChannelBlocks> channel_blocks(const memory::desc& desc);
 
 }  // namespace starling::kernels::cpu

@@ -14,13 +14,15 @@ int between(Random& random, int low, int high) {
   return low + static_cast<int>(random.below(static_cast<std::uint64_t>(high - low + 1)));
 }
 
-// Float sums in another order differ by a few units in the last place of the largest partial sum.
-void check_close(const std::vector<float>& actual, const std::vector<float>& expected) {
+// Float sums in another order differ by a few units in the last place of the largest partial sum, which is
+// about the largest value, and at least `least`: a normalization's gradient may be 0 as the difference of
+// larger ones.
+void check_close(const std::vector<float>& actual, const std::vector<float>& expected, double least = 1e-3) {
   REQUIRE(actual.size() == expected.size());
   double scale = 0;
   for (const float value : expected) scale = std::max(scale, std::abs(static_cast<double>(value)));
   for (std::size_t i = 0; i < actual.size(); ++i) {
-    if (near(actual[i], expected[i], 3e-5, scale + 1e-3)) continue;
+    if (near(actual[i], expected[i], 3e-5, scale + least)) continue;
     FAIL("element " << i << " of " << actual.size() << " is " << actual[i] << ", not " << expected[i]);
   }
 }
@@ -34,7 +36,7 @@ std::vector<std::unique_ptr<Backend>> candidates() {
   return list;
 }
 
-void check_agreement(const Problem& problem, bool input_gradient, bool twice = true) {
+void check_agreement(const Problem& problem, bool input_gradient, bool twice = true, double least = 1e-3) {
   const Outcome expected = run(*backend("reference"), problem, input_gradient, false);
   int candidate = 0;
   for (const auto& on : candidates()) {
@@ -42,8 +44,18 @@ void check_agreement(const Problem& problem, bool input_gradient, bool twice = t
     const Outcome actual = run(*on, problem, input_gradient, twice);
     REQUIRE(actual.shape == expected.shape);
     check_close(actual.y, expected.y);
-    check_close(actual.gradient, expected.gradient);
-    if (input_gradient) check_close(actual.dx, expected.dx);
+    check_close(actual.gradient, expected.gradient, least);
+    if (input_gradient) check_close(actual.dx, expected.dx, least);
+  }
+}
+
+// Built without a backward pass.
+void check_evaluations_agree(const Problem& problem) {
+  const std::vector<float> expected = evaluate(*backend("reference"), problem);
+  int candidate = 0;
+  for (const auto& on : candidates()) {
+    INFO("candidate " << candidate++);
+    check_close(evaluate(*on, problem), expected);
   }
 }
 
@@ -66,17 +78,23 @@ void finish(Random& random, Problem& problem) {
 }
 
 OperationSpec convolution(Random& random, Problem& problem, const Shape& in, int out, int kernel, int stride,
-                          int padding) {
+                          int padding, int groups = 1, bool biased = true) {
   const Place place = add_parameters(random, problem.parameters, static_cast<std::size_t>(out),
-                                     static_cast<std::size_t>(in.channels * kernel * kernel));
+                                     static_cast<std::size_t>(in.channels / groups * kernel * kernel));
   const auto extent = [&](int size) {  // the least number of outputs that reads all of it
     return std::max(1, (size + padding - kernel + stride - 1) / stride + 1);
   };
   // Padding at the end is one full padding now and then.
   const int more = stride == 1 && random.chance(0.5) ? padding : 0;
-  return Convolution{
-      out,          kernel,    stride, padding, extent(in.height) + more, extent(in.width) + more,
-      place.weight, place.bias};
+  return Convolution{out,
+                     kernel,
+                     stride,
+                     padding,
+                     extent(in.height) + more,
+                     extent(in.width) + more,
+                     place.weight,
+                     biased ? place.bias : kNone,
+                     groups};
 }
 
 OperationSpec linear(Random& random, Problem& problem, const Shape& in, int out) {
@@ -206,6 +224,304 @@ TEST_CASE("LeNet's own layers agree with the reference") {
   REQUIRE(shape == Shape{64, 10, 1, 1});
   finish(random, problem);
   check_agreement(problem, false, false);
+}
+
+TEST_CASE("Grouped and biasless convolutions agree with the reference") {
+  Random random(27);
+  for (int round = 0; round < 100; ++round) {
+    const int kernel = between(random, 1, 3), stride = between(random, 1, 2),
+              padding = between(random, 0, kernel - 1);
+    const int groups = between(random, 1, 4);
+    // Every channel a group of its own, now and then.
+    const int in_each = between(random, 0, 2) == 0 ? 1 : between(random, 1, 9);
+    const int out_each = between(random, 0, 2) == 0 ? 1 : between(random, 1, 9);
+    Problem problem = images_problem(random, groups * in_each, between(random, kernel, 9),
+                                     between(random, kernel, 9), random.chance(0.3));
+    const Shape in{problem.stored.batch, problem.stored.channels, problem.height, problem.width};
+    const bool biased = random.chance(0.5);
+    problem.specs.push_back(
+        convolution(random, problem, in, groups * out_each, kernel, stride, padding, groups, biased));
+    if (random.chance(0.5)) problem.specs.push_back(Relu{});
+    INFO("round " << round << ", kernel " << kernel << ", stride " << stride << ", padding " << padding
+                  << ", " << groups << " groups of " << in_each << " to " << out_each << " channels, "
+                  << in.height << "x" << in.width << ", batch " << in.batch << ", biased " << biased);
+    finish(random, problem);
+    check_agreement(problem, random.chance(0.7));
+    check_evaluations_agree(problem);
+  }
+}
+
+TEST_CASE("Strided convolutions over extents that they do not use up agree with the reference") {
+  Random random(28);
+  for (int round = 0; round < 40; ++round) {
+    const int kernel = between(random, 1, 3), stride = between(random, 2, 3),
+              padding = between(random, 0, kernel - 1);
+    Problem problem = images_problem(random, between(random, 1, 33), between(random, 3, 9),
+                                     between(random, 3, 9), random.chance(0.3));
+    const Shape in{problem.stored.batch, problem.stored.channels, problem.height, problem.width};
+    OperationSpec spec =
+        convolution(random, problem, in, between(random, 1, 33), kernel, stride, padding, 1, false);
+    auto& it = std::get<Convolution>(spec);
+    const auto extent = [&](int size) {
+      return (size + 2 * padding - kernel) / stride + 1;
+    };  // as usual, rounded down
+    it.height = extent(in.height);
+    it.width = extent(in.width);
+    problem.specs.push_back(spec);
+    INFO("round " << round << ", kernel " << kernel << ", stride " << stride << ", padding " << padding
+                  << ", " << in.height << "x" << in.width << " to " << it.height << "x" << it.width);
+    finish(random, problem);
+    check_agreement(problem, random.chance(0.7));
+  }
+}
+
+namespace {
+
+OperationSpec batch_norm(Random& random, Problem& problem, int channels) {
+  const NormPlace place = add_norm_parameters(random, problem.parameters, static_cast<std::size_t>(channels));
+  return BatchNorm{place.scale,
+                   place.shift,
+                   place.mean,
+                   place.variance,
+                   random.chance(0.5) ? 1e-5F : 1e-2F,
+                   static_cast<float>(random.uniform(0.05, 0.5))};
+}
+
+// A number of groups that divides the channels.
+OperationSpec group_norm(Random& random, Problem& problem, int channels) {
+  const NormPlace place = add_norm_parameters(random, problem.parameters, static_cast<std::size_t>(channels));
+  int groups = between(random, 1, channels);
+  while (channels % groups != 0) --groups;
+  return GroupNorm{groups, place.scale, place.shift, random.chance(0.5) ? 1e-5F : 1e-2F};
+}
+
+// One of the operations that keep the shape, and its name for a failing test.
+std::pair<OperationSpec, const char*> shape_keeper(Random& random, Problem& problem, int kind, int channels) {
+  switch (kind) {
+    case 0:
+      return {batch_norm(random, problem, channels), "batch norm "};
+    case 1:
+      return {group_norm(random, problem, channels), "group norm "};
+    case 2:
+      return {Gelu{}, "gelu "};
+    case 3:
+      return {Dropout{static_cast<float>(random.uniform(0, 0.9)), random.bits()}, "dropout "};
+    default:
+      return {Relu{}, "relu "};
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Normalizations, GELU and dropout agree with the reference in every format and shape") {
+  Random random(29);
+  for (int round = 0; round < 240; ++round) {
+    const int kind = round % 4;
+    const int before = round / 4 % 3;  // 0: plain, perhaps a window; 1: from a convolution; 2: vectors
+    const int channels = between(random, 0, 3) == 0 ? 16 * between(random, 1, 3) : between(random, 1, 37);
+    const int height = before == 2 ? 1 : between(random, 1, 9),
+              width = before == 2 ? 1 : between(random, 1, 9);
+    Problem problem = images_problem(random, before == 1 ? between(random, 1, 20) : channels, height, width,
+                                     before == 0 && random.chance(0.5));
+    problem.stored.batch += 3;  // of two values or one nothing is left but rounding errors
+    problem.x = random_values(random, problem.stored.size(), -1, 1.5);
+    const Shape in{problem.stored.batch, problem.stored.channels, height, width};
+    std::string text;
+    if (before == 1) {
+      problem.specs.push_back(convolution(random, problem, in, channels, 1, 1, 0, 1, false));
+      text = "convolution ";
+    }
+    const auto [spec, name] = shape_keeper(random, problem, kind, channels);
+    problem.specs.push_back(spec);
+    text += name;
+    if (random.chance(0.5)) {
+      problem.specs.push_back(Relu{});
+      text += "relu ";
+    }
+    // What reads whole blocks would see what should be 0 where they are filled up.
+    if (random.chance(0.5)) {
+      problem.specs.push_back(
+          convolution(random, problem, {in.batch, channels, height, width}, between(random, 1, 20), 1, 1, 0));
+      text += "convolution";
+    }
+    INFO("round " << round << ": " << text << ", " << channels << " channels, " << height << "x" << width
+                  << ", batch " << in.batch);
+    finish(random, problem);
+    check_agreement(problem, random.chance(0.7), true, 0.1);
+    check_evaluations_agree(problem);
+  }
+}
+
+TEST_CASE("Global average pools agree with the reference in every format and shape") {
+  Random random(30);
+  for (int round = 0; round < 60; ++round) {
+    const int channels = between(random, 0, 3) == 0 ? 32 : between(random, 1, 37);
+    Problem problem = images_problem(random, round % 2 == 0 ? channels : between(random, 1, 9),
+                                     between(random, 1, 9), between(random, 1, 9), random.chance(0.3));
+    const Shape in{problem.stored.batch, problem.stored.channels, problem.height, problem.width};
+    if (round % 2 == 1) problem.specs.push_back(convolution(random, problem, in, channels, 1, 1, 0));
+    problem.specs.push_back(GlobalAveragePool{});
+    if (random.chance(0.5))
+      problem.specs.push_back(linear(random, problem, {in.batch, channels, 1, 1}, between(random, 1, 12)));
+    INFO("round " << round << ": " << channels << " channels, " << in.height << "x" << in.width);
+    finish(random, problem);
+    check_agreement(problem, true);
+    check_evaluations_agree(problem);
+  }
+}
+
+TEST_CASE("Networks of today's layers agree with the reference, whatever formats lie between") {
+  Random random(31);
+  for (int round = 0; round < 60; ++round) {
+    const int extent = between(random, 3, 9);
+    Problem problem = images_problem(random, between(random, 1, 4), extent, extent + between(random, 0, 2),
+                                     random.chance(0.3));
+    problem.stored.batch = between(random, 4, 20);
+    problem.x = random_values(random, problem.stored.size());
+    Shape shape{problem.stored.batch, problem.stored.channels, problem.height, problem.width};
+    std::string text;
+    const auto add = [&](const OperationSpec& spec, const char* name) {
+      problem.specs.push_back(spec);
+      shape = output_shape(spec, shape);
+      text += name;
+    };
+    const int length = between(random, 2, 8);
+    for (int i = 0; i < length; ++i) {
+      const int kind = between(random, 0, 7);
+      if (kind < 3) {
+        const int kernel = shape.height > 2 && random.chance(0.7) ? 3 : 1;
+        const int groups = shape.channels % 2 == 0 && random.chance(0.3) ? 2 : 1;
+        add(convolution(random, problem, shape, groups * between(random, 1, 17), kernel,
+                        between(random, 1, 2), kernel / 2, groups, random.chance(0.3)),
+            "convolution ");
+        if (random.chance(0.6)) add(batch_norm(random, problem, shape.channels), "batch norm ");
+        if (random.chance(0.6)) add(Relu{}, "relu ");
+      } else {
+        // The variance of a few values, all but equal behind other normalizations, magnifies rounding errors.
+        const bool few = shape.height * shape.width < 4;
+        const auto [spec, name] =
+            shape_keeper(random, problem, few ? between(random, 2, 4) : kind - 3, shape.channels);
+        add(spec, name);
+      }
+    }
+    if (random.chance(0.5)) {
+      add(GlobalAveragePool{}, "global pool ");
+      add(linear(random, problem, shape, between(random, 1, 20)), "linear");
+    }
+    INFO("round " << round << ": " << text);
+    finish(random, problem);
+    check_agreement(problem, random.chance(0.5), true, 0.1);
+    check_evaluations_agree(problem);
+  }
+}
+
+namespace {
+
+// y = tail(a(x) + b(x)), or with a ReLU between; the gradient at x is the sum of both branches'.
+Outcome run_branches(const Backend& on, const Problem& problem, std::span<const OperationSpec> a,
+                     std::span<const OperationSpec> b, bool relu, std::span<const OperationSpec> tail) {
+  const Activation input = on.input(problem.stored, problem.height, problem.width);
+  Chain left(on, a, input), right(on, b, input);
+  const auto sum = on.make_sum(left.output(), right.output(), relu);
+  Chain rest(on, tail, sum->output());
+  const float* parameters = problem.parameters.data();
+  Outcome outcome;
+  outcome.gradient.assign(problem.parameters.size(), 7.0F);
+  for (int round = 0; round < 2; ++round) {
+    for (Chain* branch : {&left, &right}) {
+      std::copy(problem.x.begin(), problem.x.end(), branch->x().data());
+      branch->forward(parameters);
+    }
+    sum->forward(left.y().data(), right.y().data(), rest.x().data());
+    rest.forward(parameters);
+    on.pack(rest.output(), problem.dy.data(), rest.dy().data());
+    rest.backward(parameters, outcome.gradient.data());
+    // In one round da takes dy's place, where it may.
+    const bool in_place = round == 1 && sum->output().format == left.output().format;
+    if (in_place) {
+      sum->backward(rest.x().data(), rest.dx().data(), rest.dx().data(), right.dy().data());
+      std::copy_n(rest.dx().data(), rest.dx().size(), left.dy().data());
+    } else {
+      sum->backward(rest.x().data(), rest.dx().data(), left.dy().data(), right.dy().data());
+    }
+    left.backward(parameters, outcome.gradient.data());
+    right.backward(parameters, outcome.gradient.data());
+    on.accumulate(input, left.dx().data(), right.dx().data());
+  }
+  outcome.shape = rest.output().shape;
+  outcome.y = unpack(on, rest.output(), rest.y());
+  outcome.dx = unpack(on, input, left.dx());
+  return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("Sums of two branches agree with the reference, whatever the branches' formats") {
+  Random random(32);
+  for (int round = 0; round < 120; ++round) {
+    const int channels = between(random, 0, 2) == 0 ? 16 : between(random, 1, 20);
+    const int extent = between(random, 0, 3) == 0 ? 1 : between(random, 2, 7);
+    Problem problem = images_problem(random, channels, extent, extent, random.chance(0.3));
+    problem.stored.batch = between(random, 3, 20);
+    problem.x = random_values(random, problem.stored.size());
+    const Shape shape{problem.stored.batch, channels, extent, extent};
+    std::string text;
+    const auto branch = [&](bool may_be_empty) {
+      std::vector<OperationSpec> specs;
+      const int kind = between(random, may_be_empty ? 0 : 1, 4);
+      if (kind == 1) {
+        specs.push_back(Relu{});
+      } else if (kind == 2) {
+        specs.push_back(convolution(random, problem, shape, channels, 1, 1, 0));
+      } else if (kind == 3) {
+        specs.push_back(convolution(random, problem, shape, channels, 1, 1, 0, 1, false));
+        specs.push_back(batch_norm(random, problem, channels));
+      } else if (kind == 4) {
+        specs.push_back(Gelu{});
+      }
+      constexpr const char* kNames[] = {"x", "relu", "convolution", "convolution batch norm", "gelu"};
+      text += kNames[kind] + std::string(" + ");
+      return specs;
+    };
+    const std::vector<OperationSpec> a = branch(true), b = branch(true);
+    std::vector<OperationSpec> tail;
+    if (random.chance(0.5))
+      tail.push_back(convolution(random, problem, shape, between(random, 1, 20), 1, 1, 0));
+    Shape out = shape;
+    for (const OperationSpec& spec : tail) out = output_shape(spec, out);
+    problem.dy = random_values(random, out.size());
+    const bool relu = random.chance(0.5);
+    INFO("round " << round << ": " << text << ", relu " << relu << ", " << channels << " channels, extent "
+                  << extent);
+    const Outcome expected = run_branches(*backend("reference"), problem, a, b, relu, tail);
+    int candidate = 0;
+    for (const auto& on : candidates()) {
+      INFO("candidate " << candidate++);
+      const Outcome actual = run_branches(*on, problem, a, b, relu, tail);
+      REQUIRE(actual.shape == expected.shape);
+      check_close(actual.y, expected.y);
+      check_close(actual.gradient, expected.gradient, 0.1);
+      check_close(actual.dx, expected.dx, 0.1);
+    }
+  }
+}
+
+TEST_CASE("Batch normalization keeps its digits where values lie far from 0") {
+  Random random(33);
+  for (const int channels : {16, 5}) {
+    Problem problem;
+    problem.stored = {8, channels, 24, 24};
+    problem.height = problem.width = 24;
+    // Multiples of 1/256, so that the floats are exact: mean 3000, deviation about 1/2; and one far off,
+    // first of all.
+    for (std::size_t i = 0; i < problem.stored.size(); ++i) {
+      problem.x.push_back(3000 + std::round(static_cast<float>(random.uniform(-1, 1)) * 256) / 256);
+    }
+    problem.x[0] = 0;
+    problem.specs = {batch_norm(random, problem, channels)};
+    finish(random, problem);
+    check_agreement(problem, true);
+  }
 }
 
 TEST_CASE("The loss of every back end counts only the first samples of a batch when it evaluates") {

@@ -34,45 +34,87 @@ inline std::vector<float> random_values(Random& random, std::size_t n, double lo
   return values;
 }
 
+// Operations one after the other, with memory for what passes between them.
+class Chain {
+ public:
+  // `gradients_from`: the first operation that is asked for an input gradient, 0 or 1.
+  Chain(const Backend& on, std::span<const OperationSpec> rest, const Activation& input, bool training = true,
+        std::size_t gradients_from = 0)
+      : formats_{input} {
+    while (!rest.empty()) {
+      const bool input_gradient = training && operations_.size() >= gradients_from;
+      operations_.push_back(on.make(rest, formats_.back(), {training, input_gradient}));
+      formats_.push_back(operations_.back()->output());
+      rest = rest.subspan(static_cast<std::size_t>(operations_.back()->covers()));
+    }
+    for (const Activation& format : formats_) {
+      values_.emplace_back(format.floats);
+      gradients_.emplace_back(format.floats);
+    }
+    gradients_from_ = gradients_from;
+  }
+
+  const Activation& input() const { return formats_.front(); }
+  const Activation& output() const { return formats_.back(); }
+  Buffer& x() { return values_.front(); }
+  Buffer& y() { return values_.back(); }
+  Buffer& dx() { return gradients_.front(); }
+  Buffer& dy() { return gradients_.back(); }
+
+  void forward(const float* parameters, bool again = false) {
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+      if (again) {
+        operations_[i]->forward_again(parameters, values_[i].data(), values_[i + 1].data());
+      } else {
+        operations_[i]->forward(parameters, values_[i].data(), values_[i + 1].data());
+      }
+    }
+  }
+  void backward(const float* parameters, float* gradient) {
+    for (std::size_t i = operations_.size(); i-- > 0;) {
+      operations_[i]->backward(parameters, values_[i].data(), values_[i + 1].data(), gradients_[i + 1].data(),
+                               i >= gradients_from_ ? gradients_[i].data() : nullptr, gradient);
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<Operation>> operations_;
+  std::vector<Activation> formats_;
+  std::vector<Buffer> values_, gradients_;
+  std::size_t gradients_from_;
+};
+
+inline std::vector<float> unpack(const Backend& on, const Activation& activation, const Buffer& stored) {
+  std::vector<float> plain(activation.shape.size());
+  on.unpack(activation, stored.data(), plain.data());
+  return plain;
+}
+
 // `twice` runs everything two times over the same memory, which must change nothing. dx holds the whole
 // stored input, 0 where it is not read. What the operations should not touch of `gradient` stays 7.
 inline Outcome run(const Backend& on, const Problem& problem, bool input_gradient = true, bool twice = true) {
-  std::span<const OperationSpec> rest = problem.specs;
-  Activation activation = on.input(problem.stored, problem.height, problem.width);
-  std::vector<std::unique_ptr<Operation>> operations;
-  std::vector<Activation> formats{activation};
-  while (!rest.empty()) {
-    operations.push_back(on.make(rest, activation, {true, input_gradient || !operations.empty()}));
-    activation = operations.back()->output();
-    formats.push_back(activation);
-    rest = rest.subspan(static_cast<std::size_t>(operations.back()->covers()));
-  }
-  std::vector<Buffer> values, gradients;
-  for (const Activation& format : formats) {
-    values.emplace_back(format.floats);
-    gradients.emplace_back(format.floats);
-  }
-  std::copy(problem.x.begin(), problem.x.end(), values[0].data());
-  const std::size_t last = operations.size();
+  Chain chain(on, problem.specs, on.input(problem.stored, problem.height, problem.width), true,
+              input_gradient ? 0 : 1);
+  std::copy(problem.x.begin(), problem.x.end(), chain.x().data());
   Outcome outcome;
-  outcome.shape = activation.shape;
+  outcome.shape = chain.output().shape;
   outcome.gradient.assign(problem.parameters.size(), 7.0F);
   for (int round = 0; round < (twice ? 2 : 1); ++round) {
-    for (std::size_t i = 0; i < last; ++i) {
-      operations[i]->forward(problem.parameters.data(), values[i].data(), values[i + 1].data());
-    }
-    on.pack(activation, problem.dy.data(), gradients[last].data());
-    for (std::size_t i = last; i-- > 0;) {
-      const bool wanted = input_gradient || i > 0;
-      operations[i]->backward(problem.parameters.data(), values[i].data(), values[i + 1].data(),
-                              gradients[i + 1].data(), wanted ? gradients[i].data() : nullptr,
-                              outcome.gradient.data());
-    }
+    chain.forward(problem.parameters.data(), round > 0);
+    on.pack(chain.output(), problem.dy.data(), chain.dy().data());
+    chain.backward(problem.parameters.data(), outcome.gradient.data());
   }
-  outcome.y.resize(activation.shape.size());
-  on.unpack(activation, values[last].data(), outcome.y.data());
-  outcome.dx.assign(gradients[0].data(), gradients[0].data() + gradients[0].size());
+  outcome.y = unpack(on, chain.output(), chain.y());
+  outcome.dx.assign(chain.dx().data(), chain.dx().data() + chain.dx().size());
   return outcome;
+}
+
+// The same network built without a backward pass.
+inline std::vector<float> evaluate(const Backend& on, const Problem& problem) {
+  Chain chain(on, problem.specs, on.input(problem.stored, problem.height, problem.width), false);
+  std::copy(problem.x.begin(), problem.x.end(), chain.x().data());
+  chain.forward(problem.parameters.data());
+  return unpack(on, chain.output(), chain.y());
 }
 
 // Appends parameters for a layer of `out` x `in` weights and says where they lie; the gaps are on purpose.
@@ -90,6 +132,21 @@ inline Place add_parameters(Random& random, std::vector<float>& parameters, std:
   };
   const std::size_t weight = append(out * in);
   return {weight, append(out)};
+}
+
+// The same of a normalization: scale and running variance about 1, shift and running mean about 0.
+struct NormPlace {
+  std::size_t scale, shift, mean, variance;
+};
+inline NormPlace add_norm_parameters(Random& random, std::vector<float>& parameters, std::size_t channels) {
+  const auto append = [&](double low, double high) {
+    parameters.resize(parameters.size() + 16, 3.0F);
+    const std::size_t at = parameters.size();
+    const std::vector<float> values = random_values(random, channels, low, high);
+    parameters.insert(parameters.end(), values.begin(), values.end());
+    return at;
+  };
+  return {append(0.5, 1.5), append(-0.5, 0.5), append(-0.5, 0.5), append(-0.1, 2)};
 }
 
 }  // namespace starling::kernels

@@ -1,0 +1,205 @@
+#include "kernels/cpu/batch_norm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/cpu/channels/layout.h"
+#include "kernels/cpu/conversion.h"
+
+namespace starling::kernels::cpu {
+namespace {
+
+using namespace channels;  // NOLINT: the loops that this file is about
+
+// A block of channels at a time, in all samples, so that the second pass over it finds much of it in cache;
+// it goes through the samples backward, and finds the last ones there if not all. (Where blocks are
+// interleaved, all of them at a time.) y is (x - origin) a + b with the mean, to float's precision, as
+// origin; what is left of the mean goes into b. The ReLU's gradient is told from x, so y is not read again.
+class LayoutBatchNorm final : public Operation {
+ public:
+  LayoutBatchNorm(const BatchNorm& spec, const Activation& input, Passes passes, bool relu)
+      : Operation(with_layout(input), relu ? 2 : 1),
+        spec_(spec),
+        passes_(passes),
+        relu_(relu),
+        layout_(*layout_of(output())),
+        x_(input, output()),
+        dx_(output(), input),
+        origin_(layout_),
+        a_(layout_),
+        b_(layout_) {
+    if (!passes.backward) return;
+    p_ = Rows(layout_);
+    q_ = Rows(layout_);
+    r_ = Rows(layout_);
+    sums_.resize(static_cast<std::size_t>(layout_.together()));
+    statistics_.resize(static_cast<std::size_t>(input.shape.channels));
+  }
+
+  void forward(const float* parameters, const float* x, float* y) override {
+    x = x_.convert(x);
+    if (!passes_.backward) return apply_running(parameters, x, y);
+    for (int from = 0; from < layout_.blocks; from += layout_.together()) {
+      measure(from, x);
+      for (int block = from; block < from + layout_.together(); ++block) prepare(block, parameters);
+      layout_.visit(from, true, [&](int block, const Run& run, std::ptrdiff_t at) {
+        loops().affine(run, x + at, affine(block), y + at);
+      });
+    }
+  }
+
+  void backward(const float* parameters, const float* x, const float*, float* dy, float* dx,
+                float* gradient) override {
+    x = x_.converted(x);
+    float* to = dx == nullptr ? nullptr : dx_.target(dx);
+    for (int from = 0; from < layout_.blocks; from += layout_.together()) {
+      add_up(from, [&](int block, std::ptrdiff_t at, const Run& run, float* floats) {
+        loops().gradient_sums(run, x + at, dy + at, affine(block), floats);
+      });
+      for (int block = from; block < from + layout_.together(); ++block)
+        finish_sums(block, parameters, gradient);
+      if (to == nullptr) continue;
+      layout_.visit(from, true, [&](int block, const Run& run, std::ptrdiff_t at) {
+        loops().gradient(run, x + at, dy + at, affine(block), p_.of(block), q_.of(block), r_.of(block),
+                         to + at);
+      });
+    }
+    if (dx != nullptr) dx_.finish(dx);
+  }
+
+  std::size_t workspace_bytes() const override {
+    return x_.workspace_bytes() + dx_.workspace_bytes() + 6 * origin_.bytes() +
+           sums_.size() * sizeof(sums_[0]) + statistics_.size() * sizeof(statistics_[0]);
+  }
+
+ private:
+  struct Statistics {
+    double mean, variance;
+  };
+
+  Affine affine(int block) const { return {origin_.of(block), a_.of(block), b_.of(block), relu_}; }
+  double count() const {
+    return static_cast<double>(layout_.shape.batch) * static_cast<double>(layout_.pixels());
+  }
+
+  // f(place, channel) for the first place of each channel of a block.
+  template <class F>
+  void for_channels(int block, const F& f) const {
+    for (int place = 0; place < layout_.period; ++place) {
+      const int channel = layout_.channel(block, place);
+      if (channel < layout_.shape.channels) f(place, static_cast<std::size_t>(channel));
+    }
+  }
+  double over_channel(const double* places, int first) const {
+    double sum = 0;
+    for (int place = first; place < kRow; place += layout_.period) sum += places[place];
+    return sum;
+  }
+  void set(float* row, int first, double value) const {
+    for (int place = first; place < kRow; place += layout_.period) row[place] = static_cast<float>(value);
+  }
+
+  // One of the loops over the blocks beginning with `from`, into their sums: sum(block, where, run, floats).
+  template <class Sum>
+  void add_up(int from, const Sum& sum) {
+    std::fill(sums_.begin(), sums_.end(), Sums{});
+    layout_.visit(from, false, [&](int block, const Run& run, std::ptrdiff_t at) {
+      sums_of(block).add(run, [&](const Run& piece, std::ptrdiff_t offset, float* floats) {
+        sum(block, at + offset, piece, floats);
+      });
+    });
+  }
+  Sums& sums_of(int block) { return sums_[static_cast<std::size_t>(block % layout_.together())]; }
+
+  void measure(int from, const float* x) {
+    for (int block = from; block < from + layout_.together(); ++block) {
+      guess_means(layout_, block, x, origin_.of(block));
+    }
+    add_up(from, [&](int block, std::ptrdiff_t at, const Run& run, float* floats) {
+      loops().moments(run, x + at, origin_.of(block), floats);
+    });
+    for (int block = from; block < from + layout_.together(); ++block) {
+      const Sums& sums = sums_of(block);
+      for_channels(block, [&](int place, std::size_t c) {
+        const double off = over_channel(sums.first, place) / count();
+        const double squares = over_channel(sums.second, place) / count();
+        statistics_[c] = {static_cast<double>(origin_.of(block)[place]) + off,
+                          std::max(squares - off * off, 0.0)};
+      });
+    }
+  }
+
+  void prepare(int block, const float* parameters) {
+    for_channels(block, [&](int place, std::size_t c) {
+      set_affine(block, place, parameters, c, statistics_[c].mean, statistics_[c].variance);
+    });
+  }
+  void set_affine(int block, int place, const float* parameters, std::size_t c, double mean,
+                  double variance) {
+    const double a = static_cast<double>(parameters[spec_.scale + c]) / deviation(variance);
+    const auto origin = static_cast<float>(mean);
+    set(origin_.of(block), place, static_cast<double>(origin));
+    set(a_.of(block), place, a);
+    set(b_.of(block), place,
+        static_cast<double>(parameters[spec_.shift + c]) - a * (mean - static_cast<double>(origin)));
+  }
+  double deviation(double variance) const { return std::sqrt(variance + static_cast<double>(spec_.epsilon)); }
+
+  // With u = (x - mean) / deviation and g = scale d, dx = (g - mean of g - u mean of (g u)) / deviation, as
+  // p d + q (x - origin) + r.
+  void finish_sums(int block, const float* parameters, float* gradient) {
+    const Sums& sums = sums_of(block);
+    for_channels(block, [&](int place, std::size_t c) {
+      const auto [mean, variance] = statistics_[c];
+      const double s = deviation(variance), scale = static_cast<double>(parameters[spec_.scale + c]);
+      const double left = mean - static_cast<double>(origin_.of(block)[place]);
+      const double sum_d = over_channel(sums.first, place);
+      const double sum_du = (over_channel(sums.second, place) - left * sum_d) / s;
+      gradient[spec_.scale + c] = static_cast<float>(sum_du);
+      gradient[spec_.shift + c] = static_cast<float>(sum_d);
+      const double unbiased = count() > 1 ? variance * (count() / (count() - 1)) : 0;
+      const auto momentum = static_cast<double>(spec_.momentum);
+      gradient[spec_.mean + c] =
+          static_cast<float>(momentum * (mean - static_cast<double>(parameters[spec_.mean + c])));
+      gradient[spec_.variance + c] =
+          static_cast<float>(momentum * (unbiased - static_cast<double>(parameters[spec_.variance + c])));
+      const double per_u = -scale * sum_du / (count() * s);
+      set(p_.of(block), place, scale / s);
+      set(q_.of(block), place, per_u / s);
+      set(r_.of(block), place, -scale * sum_d / (count() * s) - per_u * left / s);
+    });
+  }
+
+  void apply_running(const float* parameters, const float* x, float* y) {
+    for (int block = 0; block < layout_.blocks; ++block) {
+      for_channels(block, [&](int place, std::size_t c) {
+        set_affine(block, place, parameters, c, static_cast<double>(parameters[spec_.mean + c]),
+                   std::max(static_cast<double>(parameters[spec_.variance + c]), 0.0));
+      });
+    }
+    for (int from = 0; from < layout_.blocks; from += layout_.together()) {
+      layout_.visit(from, false, [&](int block, const Run& run, std::ptrdiff_t at) {
+        loops().affine(run, x + at, affine(block), y + at);
+      });
+    }
+  }
+
+  BatchNorm spec_;
+  Passes passes_;
+  bool relu_;
+  Layout layout_;
+  Conversion x_, dx_;
+  Rows origin_, a_, b_, p_, q_, r_;     // 0 where a block is filled up, so that y and dx are, too
+  std::vector<Sums> sums_;              // of the blocks at hand
+  std::vector<Statistics> statistics_;  // the batch's, of each channel
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_batch_norm(const BatchNorm& spec, const Activation& input, Passes passes,
+                                           bool relu) {
+  return std::make_unique<LayoutBatchNorm>(spec, input, passes, relu);
+}
+
+}  // namespace starling::kernels::cpu

@@ -1,0 +1,69 @@
+#include "kernels/cpu/channels/layout.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/format.h"
+#include "kernels/cpu/lanes/format.h"
+
+namespace starling::kernels::cpu::channels {
+
+std::optional<Layout> layout_of(const Activation& activation) {
+  if (lanes::is_lanes(activation)) return std::nullopt;
+  const auto blocked = channel_blocks(describe(activation));
+  if (!blocked) return std::nullopt;
+  const auto [sample, channel, row, column] = blocked->strides;
+  const Shape& shape = activation.shape;
+  Layout layout{shape, sample, channel, 0, blocked->block, false, {}, {}};
+  const std::ptrdiff_t pixels = layout.pixels();
+  // Strides of dimensions of extent 1 mean nothing.
+  const auto dense = [&](std::ptrdiff_t pixel) {
+    return (shape.width == 1 || column == pixel) && (shape.height == 1 || row == pixel * shape.width);
+  };
+  const bool vectors = pixels == 1 && (channel == 1 || shape.channels == 1);
+  const std::ptrdiff_t pixel = vectors ? sample : shape.width > 1 ? column : row;
+  if (blocked->block == 1 && (vectors || (channel == 1 && dense(pixel))) && pixel >= shape.channels &&
+      (sample == pixels * pixel || shape.batch == 1)) {  // channels last
+    layout.period = kRow;
+    layout.interleaved = true;
+    layout.run = {static_cast<int>(pixels), pixel, kRow, 0};
+  } else if (kRow % blocked->block == 0 && dense(blocked->block)) {
+    const std::ptrdiff_t count = pixels * blocked->block;
+    layout.run = {static_cast<int>(count / kRow), kRow, kRow, static_cast<int>(count % kRow)};
+    layout.blocks = (shape.channels + blocked->block - 1) / blocked->block;
+    layout.last_run = layout.run;
+    return layout;
+  } else {
+    return std::nullopt;
+  }
+  layout.block_stride = kRow;
+  layout.blocks = (shape.channels + kRow - 1) / kRow;
+  layout.last_run = layout.run;
+  layout.last_run.lanes = shape.channels - (layout.blocks - 1) * kRow;
+  return layout;
+}
+
+Activation with_layout(const Activation& input) {
+  return layout_of(input) ? input : plain_activation(input.shape);
+}
+
+void guess_means(const Layout& layout, int block, const float* x, float* row) {
+  Run first = layout.run_of(block);
+  first.rows = std::min(first.rows, 16);
+  if (first.rows > 0) first.tail = 0;
+  const float zeros[kRow] = {};
+  float floats[2 * kRow] = {};
+  loops().moments(first, x + layout.at(0, block), zeros, floats);
+  const int lanes = first.rows > 0 ? first.lanes : first.tail;
+  const int rows = std::max(first.rows, 1);
+  for (int place = 0; place < kRow; ++place) {
+    float sum = 0;
+    int count = 0;
+    for (int k = place % layout.period; k < lanes; k += layout.period) {
+      sum += floats[k];
+      count += rows;
+    }
+    row[place] = count > 0 ? sum / static_cast<float>(count) : 0.0F;
+  }
+}
+
+}  // namespace starling::kernels::cpu::channels

@@ -1,0 +1,69 @@
+// The inner loops of what treats each channel its own way (normalizations, global pools), over rows of 16
+// floats. A row holds 16 channels of one pixel, or 16 / k neighboring pixels of k channels, down to 16 pixels
+// of one: what is per channel comes as 16 floats that say it for each place in the row, so the same loops
+// serve every format of layout.h.
+//
+// There is one set for each instruction set (loops_avx2.cc, loops_avx512.cc, and loops.cc for all others),
+// made from the same text (loops_inl.h).
+#pragma once
+
+#include <cstddef>
+
+namespace starling::kernels::cpu::channels {
+
+inline constexpr int kRow = 16;
+
+// `rows` rows of which the first `lanes` floats count, `step` floats from one to the next, and behind them
+// one more of which `tail` floats count; so in each of `samples` samples, `sample_step` floats apart.
+struct Run {
+  int rows;
+  std::ptrdiff_t step;
+  int lanes;  // 1 to 16
+  int tail;   // 0 to 15
+  int samples = 1;
+  std::ptrdiff_t sample_step = 0;
+};
+
+// y = (x - origin) a + b, 16 of each. Subtracting first keeps the digits of what lies close together far from
+// 0.
+struct Affine {
+  const float *origin, *a, *b;
+  bool relu;  // max(y, 0)
+};
+
+struct Loops {
+  // sums[l] += x - origin and sums[16 + l] += (x - origin)^2, over all rows.
+  void (*moments)(const Run&, const float* x, const float* origin, float* sums);
+  void (*affine)(const Run&, const float* x, const Affine&, float* y);
+  // With d = dy, or 0 where the affine's ReLU let nothing pass (told from x, so that y need not be read):
+  // sums[l] += d and sums[16 + l] += d (x - origin).
+  void (*gradient_sums)(const Run&, const float* x, const float* dy, const Affine&, float* sums);
+  // dx = p d + q (x - origin) + r.
+  void (*gradient)(const Run&, const float* x, const float* dy, const Affine&, const float* p, const float* q,
+                   const float* r, float* dx);
+  void (*fill)(const Run&, const float* row, float* y);
+
+  // Vectors of n features, and what is per feature as long as they. sums[0..15] and sums[16..31] as above, of
+  // g = scale dy: a sample's g and g (x - origin).
+  void (*vector_affine)(int n, const float* x, float origin, float factor, const float* scale,
+                        const float* shift, float* y);
+  // dscale += dy (x - origin) factor, dshift += dy.
+  void (*vector_gradient_sums)(int n, const float* x, const float* dy, float origin, float factor,
+                               const float* scale, float* sums, float* dscale, float* dshift);
+  // dx = p scale dy + q (x - origin) + r.
+  void (*vector_gradient)(int n, const float* x, const float* dy, float origin, const float* scale, float p,
+                          float q, float r, float* dx);
+};
+
+// All that this processor runs, the widest first, and null behind the last; and the widest.
+const Loops* const* all_loops();
+const Loops& loops();
+
+namespace avx2 {
+extern const Loops kLoops;
+}
+namespace avx512 {
+extern const Loops kLoops;
+}
+
+}  // namespace starling::kernels::cpu::channels

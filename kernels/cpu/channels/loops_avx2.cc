@@ -1,0 +1,43 @@
+// The loops for AVX2 and FMA: a row is two registers.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#pragma GCC target("avx2,fma")
+#endif
+
+#include "kernels/cpu/channels/loops.h"
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+
+#include <immintrin.h>
+
+namespace starling::kernels::cpu::channels::avx2 {
+
+typedef float V __attribute__((vector_size(32), may_alias));
+typedef float Unaligned __attribute__((vector_size(32), may_alias, aligned(4)));
+
+constexpr int kWidth = 8, kUnroll = 2;
+
+static inline V load_any(const float* p) {
+  return *reinterpret_cast<const Unaligned*>(p);
+}
+static inline void store_any(float* p, V value) {
+  *reinterpret_cast<Unaligned*>(p) = value;
+}
+static inline __m256i first_lanes(int count) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+static inline V load_some(const float* p, int count) {
+  return _mm256_maskload_ps(p, first_lanes(count));
+}
+static inline void store_some(float* p, V value, int count) {
+  _mm256_maskstore_ps(p, first_lanes(count), value);
+}
+
+#include "kernels/cpu/channels/loops_inl.h"
+
+const Loops kLoops{moments, affine,        gradient_sums,        gradient,
+                   fill,    vector_affine, vector_gradient_sums, vector_gradient};
+
+}  // namespace starling::kernels::cpu::channels::avx2
+
+#endif

@@ -1,0 +1,50 @@
+#include "kernels/cpu/gelu.h"
+
+#include "kernels/cpu/format.h"
+
+namespace starling::kernels::cpu {
+namespace {
+
+class OneDnnGelu final : public Operation {
+ public:
+  OneDnnGelu(const Activation& input, const memory::desc& dense, Passes passes)
+      : Operation(activation(input.shape, dense), 1),
+        x_(describe(input), dense),
+        dx_(dense, describe(input)) {
+    const GeluForward forward = gelu_forward(passes.backward, dense);
+    forward_ = Primitive(forward);
+    forward_.argument(DNNL_ARG_SRC, dense).argument(DNNL_ARG_DST, dense);
+    if (!passes.backward || !passes.input_gradient) return;
+    backward_ = Primitive(gelu_backward(dense, forward));
+    backward_.argument(DNNL_ARG_SRC, dense)
+        .argument(DNNL_ARG_DIFF_DST, dense)
+        .argument(DNNL_ARG_DIFF_SRC, dense);
+  }
+
+  void forward(const float*, const float* x, float* y) override { forward_.run({x_.convert(x), y}); }
+
+  void backward(const float*, const float* x, const float*, float* dy, float* dx, float*) override {
+    if (dx == nullptr) return;
+    backward_.run({x_.converted(x), dy, dx_.target(dx)});
+    dx_.finish(dx);
+  }
+
+  std::size_t workspace_bytes() const override {
+    return x_.workspace_bytes() + dx_.workspace_bytes() + forward_.workspace_bytes() +
+           backward_.workspace_bytes();
+  }
+
+ private:
+  Reorder x_, dx_;
+  Primitive forward_, backward_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_gelu(const Activation& input, Passes passes) {
+  const bool plain = as_plain(input) != nullptr;
+  return std::make_unique<OneDnnGelu>(input, plain ? plain_format(image_dims(input.shape)) : describe(input),
+                                      passes);
+}
+
+}  // namespace starling::kernels::cpu

@@ -1,0 +1,191 @@
+// The loops over channels, of every instruction set that this processor has, and the formats that they read.
+#include <cmath>
+
+#include "kernels/cpu/backend.h"
+#include "kernels/cpu/channels/layout.h"
+#include "kernels/cpu/format.h"
+#include "tests/catch.h"
+#include "tests/kernels/near.h"
+#include "tests/kernels/run.h"
+
+namespace starling::kernels::cpu::channels {
+namespace {
+
+struct RunCase {
+  Run run;
+  std::size_t floats;
+};
+RunCase draw_run(Random& random) {
+  Run run{static_cast<int>(random.below(20)), kRow, kRow, 0};
+  if (random.chance(0.3)) run.lanes = 1 + static_cast<int>(random.below(16));
+  run.step += static_cast<std::ptrdiff_t>(random.below(2) * random.below(40));
+  if (random.chance(0.5)) run.tail = static_cast<int>(random.below(16));
+  const std::ptrdiff_t sample = (run.rows + 1) * run.step;
+  run.samples = 1 + static_cast<int>(random.below(4));
+  run.sample_step = sample + static_cast<std::ptrdiff_t>(random.below(9));
+  return {run, static_cast<std::size_t>(run.samples * run.sample_step)};
+}
+
+// f(offset, place) for every float of the run.
+template <class F>
+void for_floats(const Run& run, const F& f) {
+  for (int n = 0; n < run.samples; ++n) {
+    for (int row = 0; row <= run.rows; ++row) {
+      const int count = row < run.rows ? run.lanes : run.tail;
+      for (int place = 0; place < count; ++place) {
+        f(static_cast<std::size_t>(n * run.sample_step + row * run.step + place),
+          static_cast<std::size_t>(place));
+      }
+    }
+  }
+}
+
+using Values = std::vector<float>;
+
+void check_equal(const Values& actual, const Values& expected) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (!near(actual[i], expected[i], 1e-5))
+      FAIL("float " << i << " is " << actual[i] << ", not " << expected[i]);
+  }
+}
+
+memory::desc described(const Shape& shape, memory::format_tag tag) {
+  return {image_dims(shape), memory::data_type::f32, tag};
+}
+
+}  // namespace
+
+TEST_CASE("The loops of every instruction set do as they say, and touch nothing else") {
+  Random random(51);
+  for (int round = 0; round < 150; ++round) {
+    const auto [run, size] = draw_run(random);
+    const Values x = random_values(random, size), dy = random_values(random, size);
+    const Values origin = random_values(random, kRow), a = random_values(random, kRow),
+                 b = random_values(random, kRow);
+    const Values p = random_values(random, kRow), q = random_values(random, kRow),
+                 r = random_values(random, kRow);
+    const Affine map{origin.data(), a.data(), b.data(), random.chance(0.5)};
+    Values moments(2 * kRow, 1), sums(2 * kRow, 1), y(size, 9), dx(size, 9), filled(size, 9);
+    for_floats(run, [&](std::size_t i, std::size_t k) {
+      const float off = x[i] - origin[k], result = off * a[k] + b[k];
+      const float d = map.relu && result <= 0 ? 0 : dy[i];
+      moments[k] += off;
+      moments[kRow + k] += off * off;
+      y[i] = map.relu ? std::max(result, 0.0F) : result;
+      sums[k] += d;
+      sums[kRow + k] += d * off;
+      dx[i] = p[k] * d + q[k] * off + r[k];
+      filled[i] = p[k];
+    });
+    for (const Loops* const* loops = all_loops(); *loops != nullptr; ++loops) {
+      INFO("round " << round << ", instruction set " << loops - all_loops());
+      Values actual_moments(2 * kRow, 1), actual_sums(2 * kRow, 1), out(size, 9);
+      (*loops)->moments(run, x.data(), origin.data(), actual_moments.data());
+      check_equal(actual_moments, moments);
+      (*loops)->affine(run, x.data(), map, out.data());
+      check_equal(out, y);
+      (*loops)->gradient_sums(run, x.data(), dy.data(), map, actual_sums.data());
+      check_equal(actual_sums, sums);
+      out.assign(size, 9);
+      (*loops)->gradient(run, x.data(), dy.data(), map, p.data(), q.data(), r.data(), out.data());
+      check_equal(out, dx);
+      out.assign(size, 9);
+      (*loops)->fill(run, p.data(), out.data());
+      check_equal(out, filled);
+    }
+  }
+}
+
+TEST_CASE("The loops over vectors do as they say on every instruction set") {
+  Random random(52);
+  for (int n = 1; n < 100; n += 1 + n / 20) {
+    const auto size = static_cast<std::size_t>(n);
+    const Values x = random_values(random, size), dy = random_values(random, size);
+    const Values scale = random_values(random, size), shift = random_values(random, size);
+    const float origin = 0.3F, factor = 1.7F, p = 0.4F, q = -0.6F, r = 0.2F;
+    Values y(size), dscale(size, 1), dshift(size, 1), dx(size), sums(2, 0);
+    for (std::size_t i = 0; i < size; ++i) {
+      const float off = x[i] - origin, g = scale[i] * dy[i];
+      y[i] = off * factor * scale[i] + shift[i];
+      dscale[i] += dy[i] * off * factor;
+      dshift[i] += dy[i];
+      sums[0] += g;
+      sums[1] += g * off;
+      dx[i] = p * g + q * off + r;
+    }
+    for (const Loops* const* loops = all_loops(); *loops != nullptr; ++loops) {
+      INFO(n << " features, instruction set " << loops - all_loops());
+      Values out(size), actual_dscale(size, 1), actual_dshift(size, 1), rows(2 * kRow), actual_sums(2, 0);
+      (*loops)->vector_affine(n, x.data(), origin, factor, scale.data(), shift.data(), out.data());
+      check_equal(out, y);
+      (*loops)->vector_gradient_sums(n, x.data(), dy.data(), origin, factor, scale.data(), rows.data(),
+                                     actual_dscale.data(), actual_dshift.data());
+      for (std::size_t k = 0; k < 2 * kRow; ++k) actual_sums[k / kRow] += rows[k];
+      check_equal(actual_sums, sums);
+      check_equal(actual_dscale, dscale);
+      check_equal(actual_dshift, dshift);
+      (*loops)->vector_gradient(n, x.data(), dy.data(), origin, scale.data(), p, q, r, out.data());
+      check_equal(out, dx);
+    }
+  }
+}
+
+TEST_CASE("Whatever format an operation's input has, its values and gradients are those of plain images") {
+  using tag = memory::format_tag;
+  Random random(53);
+  const auto on = cpu::make_backend(cpu::Choice::onednn);
+  for (int round = 0; round < 60; ++round) {
+    const int channels = round % 3 == 0 ? 32 : 1 + static_cast<int>(random.below(37));
+    const Shape shape{4 + static_cast<int>(random.below(6)), channels, 1 + static_cast<int>(random.below(7)),
+                      1 + static_cast<int>(random.below(7))};
+    const auto c = static_cast<std::size_t>(channels);
+    const OperationSpec specs[] = {
+        BatchNorm{0, c, 2 * c, 3 * c, 1e-3F}, Relu{}, GroupNorm{channels % 2 == 0 ? 2 : 1, 0, c, 1e-3F},
+        Dropout{0.4F, random.bits()},         Gelu{}, GlobalAveragePool{}};
+    const Values parameters = random_values(random, 4 * c, 0.5, 1.5), x = random_values(random, shape.size());
+    for (std::size_t i = 0; i < std::size(specs); ++i) {
+      const auto rest = std::span(specs).subspan(i, i == 0 ? 2 : 1);
+      const Values dy = random_values(random, output_shape(specs[i], shape).size());
+      const auto outcome = [&](const Backend& by, const Activation& input) {
+        Chain chain(by, rest, input);
+        by.pack(input, x.data(), chain.x().data());
+        Outcome result;
+        result.gradient.assign(4 * c, 7.0F);
+        chain.forward(parameters.data());
+        by.pack(chain.output(), dy.data(), chain.dy().data());
+        chain.backward(parameters.data(), result.gradient.data());
+        // Where blocks are filled up there must be zeros.
+        result.y = unpack(by, chain.output(), chain.y());
+        Values again(chain.output().floats);
+        by.pack(chain.output(), result.y.data(), again.data());
+        CHECK(again == Values(chain.y().data(), chain.y().data() + again.size()));
+        result.dx = unpack(by, input, chain.dx());
+        again.assign(input.floats, 0);
+        by.pack(input, result.dx.data(), again.data());
+        CHECK(again == Values(chain.dx().data(), chain.dx().data() + again.size()));
+        return result;
+      };
+      const Outcome expected = outcome(*backend("reference"), plain_activation(shape));
+      int format = 0;
+      for (const tag it : {tag::abcd, tag::acdb, tag::aBcd16b, tag::aBcd8b, tag::aBcd4b}) {
+        INFO("round " << round << ", spec " << i << ", format " << format++ << ", " << channels
+                      << " channels, " << shape.height << "x" << shape.width);
+        const Activation input = activation(shape, described(shape, it));
+        if (i != 4) CHECK(layout_of(input).has_value());
+        const Outcome actual = outcome(*on, input);
+        const auto compare = [&](const Values& values, const Values& wanted) {
+          REQUIRE(values.size() == wanted.size());
+          for (std::size_t k = 0; k < wanted.size(); ++k) {
+            if (!near(values[k], wanted[k], 1e-4))
+              FAIL("float " << k << " is " << values[k] << ", not " << wanted[k]);
+          }
+        };
+        compare(actual.y, expected.y);
+        compare(actual.dx, expected.dx);
+        compare(actual.gradient, expected.gradient);
+      }
+    }
+  }
+}
+
+}  // namespace starling::kernels::cpu::channels
