@@ -9,16 +9,19 @@
 namespace starling::kernels::cpu {
 
 Conversion::Conversion(const Activation& from, const Activation& to)
-    : from_(from), to_(to), from_lanes_(lanes::is_lanes(from)), to_lanes_(lanes::is_lanes(to)) {
+    : from_(from),
+      to_(to),
+      plain_format_(plain_activation(from.shape)),
+      from_lanes_(lanes::is_lanes(from)),
+      to_lanes_(lanes::is_lanes(to)) {
   STARLING_CHECK(from.shape == to.shape);
   if (from_lanes_ && to_lanes_) return;
-  const Activation plain = plain_activation(from.shape);
-  if (from_lanes_ && as_plain(to) == nullptr) reorder_ = Reorder(describe(plain), describe(to));
-  if (to_lanes_ && as_plain(from) == nullptr) reorder_ = Reorder(describe(from), describe(plain));
+  if (from_lanes_ && as_plain(to) == nullptr) reorder_ = Reorder(describe(plain_format_), describe(to));
+  if (to_lanes_ && as_plain(from) == nullptr) reorder_ = Reorder(describe(from), describe(plain_format_));
   if (!from_lanes_ && !to_lanes_) reorder_ = Reorder(describe(from), describe(to));
   needed_ = from_lanes_ || to_lanes_ || reorder_.needed();
   if (!needed_) return;
-  if ((from_lanes_ || to_lanes_) && reorder_.needed()) plain_ = Buffer(plain.floats);
+  if ((from_lanes_ || to_lanes_) && reorder_.needed()) plain_ = Buffer(plain_format_.floats);
   buffer_ = Buffer(std::max(from.floats, to.floats));
 }
 
@@ -32,12 +35,12 @@ void Conversion::convert(const float* from, float* to) {
   STARLING_CHECK(needed_);
   if (from_lanes_) {
     if (!reorder_.needed()) return lanes::unpack(to_, from, to);
-    lanes::unpack(plain_activation(to_.shape), from, plain_.data());
+    lanes::unpack(plain_format_, from, plain_.data());
     reorder_.convert(plain_.data(), to);
   } else if (to_lanes_) {
     if (!reorder_.needed()) return lanes::pack(from_, from, to);
     reorder_.convert(from, plain_.data());
-    lanes::pack(plain_activation(from_.shape), plain_.data(), to);
+    lanes::pack(plain_format_, plain_.data(), to);
   } else {
     reorder_.convert(from, to);
   }

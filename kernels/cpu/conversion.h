@@ -30,7 +30,7 @@ class Conversion {
   }
 
  private:
-  Activation from_, to_;
+  Activation from_, to_, plain_format_;
   bool needed_ = false, from_lanes_ = false, to_lanes_ = false;
   Reorder reorder_;  // from or to plain where the other is lanes
   Buffer plain_;     // between lanes and a format of oneDNN

@@ -156,9 +156,12 @@ class ImageGroupNorm final : public CommonGroupNorm {
         sums_(channels() * 2),
         gradients_(channels() * 2),
         guesses_(layout_),
-        origin_(layout_),
-        a_(layout_),
-        b_(layout_) {}
+        origin_(layout_, input.shape.batch),
+        a_(layout_, input.shape.batch),
+        b_(layout_, input.shape.batch),
+        p_(layout_),
+        q_(layout_),
+        r_(layout_) {}
 
   void forward(const float* parameters, const float* x, float* y) override {
     x = x_.convert(x);
@@ -177,30 +180,26 @@ class ImageGroupNorm final : public CommonGroupNorm {
           const double a =
               static_cast<double>(parameters[spec_.scale + static_cast<std::size_t>(c)]) / it.deviation;
           const auto shift = static_cast<double>(parameters[spec_.shift + static_cast<std::size_t>(c)]);
-          set(origin_, block, place, static_cast<double>(it.origin()));
-          set(a_, block, place, a);
-          set(b_, block, place, shift - a * it.left());
+          set(origin_, row(n, block), place, static_cast<double>(it.origin()));
+          set(a_, row(n, block), place, a);
+          set(b_, row(n, block), place, shift - a * it.left());
         });
         const std::ptrdiff_t at = layout_.at(n, block);
-        loops().affine(layout_.run_of(block), x + at, affine(block, relu_), y + at);
+        loops().affine(layout_.run_of(block), x + at, affine(n, block), y + at);
       }
     }
   }
 
-  void backward(const float* parameters, const float* x, const float* y, float* dy, float* dx,
+  void backward(const float* parameters, const float* x, const float*, float* dy, float* dx,
                 float* gradient) override {
     x = x_.converted(x);
-    if (relu_) mask_where_not_positive(y, dy, dy, output().floats);
     float* to = dx == nullptr ? nullptr : dx_.target(dx);
     std::fill(gradients_.begin(), gradients_.end(), 0.0);
     for (int n = 0; n < layout_.shape.batch; ++n) {
       for (int block = 0; block < layout_.blocks; ++block) {
-        for_channels(block, [&](int place, int c) {
-          set(origin_, block, place, static_cast<double>(part(n, c / group_channels_).origin()));
-        });
         const std::ptrdiff_t at = layout_.at(n, block);
         add_up(block, [&](const Run& piece, std::ptrdiff_t offset, float* floats) {
-          loops().gradient_sums(piece, x + at + offset, dy + at + offset, affine(block, false), floats);
+          loops().gradient_sums(piece, x + at + offset, dy + at + offset, affine(n, block), floats);
         });
       }
       add_parameters(n);
@@ -215,12 +214,15 @@ class ImageGroupNorm final : public CommonGroupNorm {
 
   std::size_t workspace_bytes() const override {
     return CommonGroupNorm::workspace_bytes() + (sums_.size() + gradients_.size()) * sizeof(double) +
-           guesses_.bytes() + origin_.bytes() + a_.bytes() + b_.bytes();
+           4 * guesses_.bytes() + 3 * origin_.bytes();
   }
 
  private:
   std::size_t channels() const { return static_cast<std::size_t>(output().shape.channels); }
-  Affine affine(int block, bool relu) const { return {origin_.of(block), a_.of(block), b_.of(block), relu}; }
+  int row(int n, int block) const { return n * layout_.blocks + block; }
+  Affine affine(int n, int block) const {
+    return {origin_.of(row(n, block)), a_.of(row(n, block)), b_.of(row(n, block)), relu_};
+  }
 
   // f(place, channel) for the first place of each channel of a block.
   template <class F>
@@ -287,25 +289,25 @@ class ImageGroupNorm final : public CommonGroupNorm {
         sum_g_off += static_cast<double>(scale[c]) * sums_[2 * static_cast<std::size_t>(c) + 1];
       }
       const auto [p, q, r] = gradient_of(part(n, group), sum_g, sum_g_off);
-      // Each channel's p takes in its scale; q and r are the group's. They take the places that a, b and
-      // guesses have in the forward pass.
+      // Each channel's p takes in its scale; q and r are the group's.
       for (int c = group * group_channels_; c < (group + 1) * group_channels_; ++c) {
         const int block = c / layout_.period, place = c % layout_.period;
-        set(a_, block, place, p * static_cast<double>(scale[c]));
-        set(b_, block, place, q);
-        set(guesses_, block, place, r);
+        set(p_, block, place, p * static_cast<double>(scale[c]));
+        set(q_, block, place, q);
+        set(r_, block, place, r);
       }
     }
     for (int block = 0; block < layout_.blocks; ++block) {
       const std::ptrdiff_t at = layout_.at(n, block);
-      loops().gradient(layout_.run_of(block), x + at, dy + at, affine(block, false), a_.of(block),
-                       b_.of(block), guesses_.of(block), dx + at);
+      loops().gradient(layout_.run_of(block), x + at, dy + at, affine(n, block), p_.of(block), q_.of(block),
+                       r_.of(block), dx + at);
     }
   }
 
   Layout layout_;
   std::vector<double> sums_, gradients_;  // two of each channel
-  Rows guesses_, origin_, a_, b_;         // 0 where a block is filled up
+  // 0 where a block is filled up; origin_, a_ and b_ of each sample, as the forward pass had them
+  Rows guesses_, origin_, a_, b_, p_, q_, r_;
 };
 
 }  // namespace

@@ -133,7 +133,7 @@ PoolBackward pool_backward(const memory::desc& dx, const memory::desc& dy, const
 GeluForward gelu_forward(bool training, const memory::desc& x) {
   constexpr auto kGelu = dnnl::algorithm::eltwise_gelu_erf;
 #if DNNL_VERSION_MAJOR >= 3
-  return describe<dnnl::eltwise_forward>(attributes(false), forward_kind(training), kGelu, x, x);
+  return describe<dnnl::eltwise_forward>(attributes(false), forward_kind(training), kGelu, x, x, 0.0F, 0.0F);
 #else
   return describe<dnnl::eltwise_forward>(attributes(false), forward_kind(training), kGelu, x);
 #endif
@@ -142,7 +142,7 @@ GeluForward gelu_forward(bool training, const memory::desc& x) {
 GeluBackward gelu_backward(const memory::desc& x, const GeluForward& hint) {
   constexpr auto kGelu = dnnl::algorithm::eltwise_gelu_erf;
 #if DNNL_VERSION_MAJOR >= 3
-  return describe_backward<dnnl::eltwise_backward>(hint, kGelu, x, x, x);
+  return describe_backward<dnnl::eltwise_backward>(hint, kGelu, x, x, x, 0.0F, 0.0F);
 #else
   return describe_backward<dnnl::eltwise_backward>(hint, kGelu, x, x);
 #endif

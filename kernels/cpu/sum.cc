@@ -27,17 +27,15 @@ class ElementwiseSum final : public Sum {
   }
 
   void backward(const float* y, const float* dy, float* da, float* db) override {
-    // Where a conversion follows, what it reads is in its buffer, or dy itself.
+    // Where a conversion follows, what it reads is in its buffer.
     float* to_a = da_.target(da);
-    if (relu_) {
-      mask_where_not_positive(y, dy, to_a, output().floats);
-    } else if (to_a != dy) {
-      std::copy_n(dy, output().floats, to_a);
-    }
-    if (db_.needed()) {
-      db_.convert(to_a, db);
+    if (relu_ && !db_.needed()) {
+      mask_to_both(y, dy, to_a, db, output().floats);
     } else {
-      std::copy_n(to_a, output().floats, db);
+      if (relu_) mask_where_not_positive(y, dy, to_a, output().floats);
+      if (!relu_ && to_a != dy) std::copy_n(dy, output().floats, to_a);
+      if (db_.needed()) db_.convert(to_a, db);
+      if (!db_.needed()) std::copy_n(to_a, output().floats, db);
     }
     da_.finish(da);
   }

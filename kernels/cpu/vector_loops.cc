@@ -18,6 +18,16 @@ STARLING_FOR_PROCESSORS void mask_where_not_positive(const float* y, const float
   }
 }
 
+STARLING_FOR_PROCESSORS void mask_to_both(const float* y, const float* dy, float* da, float* db,
+                                          std::size_t n) {
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < n; ++i) {
+    const float gradient = dy[i], passed = y[i] > 0 ? gradient : 0.0F;
+    da[i] = passed;
+    db[i] = passed;
+  }
+}
+
 STARLING_FOR_PROCESSORS void add(const float* a, const float* b, float* y, std::size_t n) {
 #pragma GCC ivdep
   for (std::size_t i = 0; i < n; ++i) y[i] = a[i] + b[i];

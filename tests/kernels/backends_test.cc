@@ -6,6 +6,7 @@
 #include "tests/catch.h"
 #include "tests/kernels/near.h"
 #include "tests/kernels/run.h"
+#include "tests/models/allocations.h"
 
 namespace starling::kernels {
 namespace {
@@ -468,7 +469,7 @@ TEST_CASE("Sums of two branches agree with the reference, whatever the branches'
     std::string text;
     const auto branch = [&](bool may_be_empty) {
       std::vector<OperationSpec> specs;
-      const int kind = between(random, may_be_empty ? 0 : 1, 4);
+      const int kind = between(random, may_be_empty ? 0 : 1, 5);
       if (kind == 1) {
         specs.push_back(Relu{});
       } else if (kind == 2) {
@@ -478,8 +479,13 @@ TEST_CASE("Sums of two branches agree with the reference, whatever the branches'
         specs.push_back(batch_norm(random, problem, channels));
       } else if (kind == 4) {
         specs.push_back(Gelu{});
+      } else if (kind == 5) {
+        auto spec = std::get<Convolution>(convolution(random, problem, shape, channels, 3, 1, 1));
+        spec.height = spec.width = extent;
+        specs.push_back(spec);
       }
-      constexpr const char* kNames[] = {"x", "relu", "convolution", "convolution batch norm", "gelu"};
+      constexpr const char* kNames[] = {
+          "x", "relu", "convolution", "convolution batch norm", "gelu", "padded convolution"};
       text += kNames[kind] + std::string(" + ");
       return specs;
     };
@@ -502,6 +508,43 @@ TEST_CASE("Sums of two branches agree with the reference, whatever the branches'
       check_close(actual.y, expected.y);
       check_close(actual.gradient, expected.gradient, 0.1);
       check_close(actual.dx, expected.dx, 0.1);
+    }
+  }
+}
+
+TEST_CASE("Once they are built, the operations that are not the library's do not allocate") {
+  Random random(34);
+  for (const int channels : {16, 5}) {
+    for (const int extent : {8, 1}) {
+      Problem problem;
+      problem.stored = {16, channels, extent, extent};
+      problem.height = problem.width = extent;
+      problem.x = random_values(random, problem.stored.size());
+      problem.specs = {Relu{},           batch_norm(random, problem, channels),
+                       Relu{},           group_norm(random, problem, channels),
+                       Dropout{0.2F, 3}, GlobalAveragePool{}};
+      finish(random, problem);
+      int candidate = 0;
+      for (const auto& on : candidates()) {
+        INFO("candidate " << candidate++ << ", " << channels << " channels, extent " << extent);
+        const Activation plain = on->input(problem.stored, extent, extent);
+        Chain chain(*on, problem.specs, plain), relu(*on, std::span(problem.specs).first(1), plain);
+        const auto sum = on->make_sum(relu.output(), plain, true),
+                   other = on->make_sum(plain, relu.output(), false);
+        Buffer y(sum->output().floats), a(relu.output().floats), b(plain.floats), x(plain.floats);
+        std::vector<float> gradient(problem.parameters.size());
+        const long before = allocation_count();
+        for (const bool again : {false, true}) {
+          chain.forward(problem.parameters.data(), again);
+          chain.backward(problem.parameters.data(), gradient.data());
+          sum->forward(a.data(), b.data(), y.data());
+          sum->backward(y.data(), y.data(), a.data(), b.data());
+          other->forward(b.data(), a.data(), x.data());
+          other->backward(x.data(), x.data(), b.data(), a.data());
+          on->accumulate(plain, x.data(), b.data());
+        }
+        CHECK(allocation_count() == before);
+      }
     }
   }
 }

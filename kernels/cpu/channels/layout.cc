@@ -48,7 +48,7 @@ Activation with_layout(const Activation& input) {
 
 void guess_means(const Layout& layout, int block, const float* x, float* row) {
   Run first = layout.run_of(block);
-  first.rows = std::min(first.rows, 16);
+  first.rows = std::min(first.rows, 4);
   if (first.rows > 0) first.tail = 0;
   const float zeros[kRow] = {};
   float floats[2 * kRow] = {};

@@ -72,11 +72,12 @@ std::optional<Layout> layout_of(const Activation& activation);
 // The same values in a format that has a layout: `input` itself, or plain.
 Activation with_layout(const Activation& input);
 
-// Floats for each place of each block's row.
+// Floats for each place of each block's row, `times` over.
 class Rows {
  public:
   Rows() = default;
-  explicit Rows(const Layout& layout) : values_(static_cast<std::size_t>(layout.blocks) * kRow) {}
+  explicit Rows(const Layout& layout, int times = 1)
+      : values_(static_cast<std::size_t>(layout.blocks) * static_cast<std::size_t>(times) * kRow) {}
 
   float* of(int block) { return values_.data() + std::ptrdiff_t{block} * kRow; }
   const float* of(int block) const { return values_.data() + std::ptrdiff_t{block} * kRow; }
