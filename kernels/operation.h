@@ -143,6 +143,11 @@ class Operation {
   // Bytes of the operation's own workspaces.
   virtual std::size_t workspace_bytes() const { return 0; }
 
+  // Memory that it needs while it runs and that may hold anything before and after: one for all operations of a thread.
+  // Where scratch_floats() is not 0, set_scratch() is called before the first run.
+  virtual std::size_t scratch_floats() const { return 0; }
+  virtual void set_scratch(float*) {}
+
  protected:
   Operation(Activation output, int covers) : output_(std::move(output)), covers_(covers) {}
 

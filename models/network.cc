@@ -61,6 +61,7 @@ struct Network::Impl {
   std::vector<Segment> segments;  // all steps; several only where activations are computed again
   std::unique_ptr<kernels::Loss> loss;
   Slots activations, gradients;
+  kernels::Buffer scratch;  // of all operations
 
   Impl(const Plan& plan, const kernels::Backend& on, int batch_size, Purpose purpose, NetworkOptions options)
       : batch(batch_size),
@@ -75,6 +76,7 @@ struct Network::Impl {
     if (train) place_gradients();
     activations.allocate();
     gradients.allocate();
+    share_scratch();
   }
 
   Value& value(int number) { return values[static_cast<std::size_t>(number)]; }
@@ -260,6 +262,17 @@ struct Network::Impl {
     }
   }
 
+  void share_scratch() {
+    std::size_t most = 0;
+    for (const Step& step : steps) {
+      if (step.operation) most = std::max(most, step.operation->scratch_floats());
+    }
+    scratch = kernels::Buffer(most);
+    for (Step& step : steps) {
+      if (step.operation) step.operation->set_scratch(scratch.data());
+    }
+  }
+
   // Running
 
   const float* data(int number, const float* inputs) {
@@ -350,7 +363,7 @@ Network::Evaluation Network::evaluate(const float* parameters, const float* inpu
 }
 
 NetworkMemory Network::memory() const {
-  NetworkMemory memory{impl_->activations.bytes(), impl_->gradients.bytes(), 0};
+  NetworkMemory memory{impl_->activations.bytes(), impl_->gradients.bytes(), impl_->scratch.bytes()};
   for (const Step& step : impl_->steps) {
     memory.workspace_bytes += step.sum ? step.sum->workspace_bytes() : step.operation->workspace_bytes();
   }

@@ -30,7 +30,7 @@ struct NetworkOptions {
 struct NetworkMemory {
   std::size_t activations_bytes = 0;  // kept from the forward to the backward pass
   std::size_t gradients_bytes = 0;    // of activations, not of parameters
-  std::size_t workspace_bytes = 0;    // the operations' own
+  std::size_t workspace_bytes = 0;    // the operations' own, and what they share
   std::size_t total() const { return activations_bytes + gradients_bytes + workspace_bytes; }
 };
 

@@ -8,6 +8,14 @@
 namespace starling::kernels::cpu {
 namespace {
 
+// Where it was faster: twice as fast from 64 channels at 32x32 to 256 at 8x8, and no faster with 512 at 4x4,
+// where moving the transformed weights takes the time.
+bool suits_winograd(const Convolution& spec, const Shape& in) {
+  return spec.kernel == 3 && spec.stride == 1 && spec.groups == 1 && in.channels % 16 == 0 &&
+         spec.channels % 16 == 0 && in.channels >= 32 && spec.channels >= 32 && spec.height >= 8 &&
+         spec.width >= 8;
+}
+
 ConvolutionGeometry geometry(const Convolution& spec, const Shape& in) {
   // Below and right: what the asked-for outputs reach beyond the input, if they do.
   const auto end = [&](int outputs, int extent) {
@@ -15,7 +23,8 @@ ConvolutionGeometry geometry(const Convolution& spec, const Shape& in) {
   };
   return {{spec.stride, spec.stride},
           {spec.padding, spec.padding},
-          {end(spec.height, in.height), end(spec.width, in.width)}};
+          {end(spec.height, in.height), end(spec.width, in.width)},
+          suits_winograd(spec, in)};
 }
 
 memory::dims weight_dims(const Convolution& spec, const Shape& in) {
@@ -45,6 +54,15 @@ class OneDnnConvolution final : public Operation {
     if (biased()) forward_.argument(DNNL_ARG_BIAS, bias_format(spec));
     if (passes.backward) build_backward_weights(in, forward);
     if (passes.backward && passes.input_gradient) build_backward_data(in, in_format, forward);
+    for (Primitive* it : {&forward_, &backward_weights_, &backward_data_}) it->share_scratch();
+  }
+
+  std::size_t scratch_floats() const override {
+    return std::max(
+        {forward_.scratch_floats(), backward_weights_.scratch_floats(), backward_data_.scratch_floats()});
+  }
+  void set_scratch(float* scratch) override {
+    for (Primitive* it : {&forward_, &backward_weights_, &backward_data_}) it->set_scratch(scratch);
   }
 
   void forward(const float* parameters, const float* x, float* y) override {

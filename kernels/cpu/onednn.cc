@@ -55,7 +55,19 @@ typename Primitive::primitive_desc describe_backward(const Hint& hint, const Arg
 #endif
 }
 
-constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+// make(algorithm) for the algorithm that the geometry asks for. Version 3 has Winograd's for no processor of
+// ours, and version 2 not for all: the library says so by an error.
+template <class Make>
+auto by_algorithm(const ConvolutionGeometry& geometry, const Make& make) {
+  if (geometry.winograd) {
+    try {
+      return make(dnnl::algorithm::convolution_winograd);
+    } catch (const dnnl::error&) {
+    }
+  }
+  return make(dnnl::algorithm::convolution_direct);
+}
+
 const memory::dims kNothing2{0, 0};
 
 // Version 3's pools have one more argument.
@@ -80,24 +92,31 @@ void keep_to_one_thread() {
 ConvForward convolution_forward(bool training, const memory::desc& x, const memory::desc& weight,
                                 const memory::desc& bias, const memory::desc& y,
                                 const ConvolutionGeometry& geometry, bool relu) {
-  return describe<dnnl::convolution_forward>(attributes(relu), forward_kind(training), kDirect, x, weight,
-                                             bias, y, geometry.strides, geometry.padding_begin,
-                                             geometry.padding_end);
+  return by_algorithm(geometry, [&](dnnl::algorithm algorithm) {
+    return describe<dnnl::convolution_forward>(attributes(relu), forward_kind(training), algorithm, x, weight,
+                                               bias, y, geometry.strides, geometry.padding_begin,
+                                               geometry.padding_end);
+  });
 }
 
 ConvBackwardData convolution_backward_data(const memory::desc& dx, const memory::desc& weight,
                                            const memory::desc& dy, const ConvolutionGeometry& geometry,
                                            const ConvForward& hint) {
-  return describe_backward<dnnl::convolution_backward_data>(hint, kDirect, dx, weight, dy, geometry.strides,
-                                                            geometry.padding_begin, geometry.padding_end);
+  return by_algorithm(geometry, [&](dnnl::algorithm algorithm) {
+    return describe_backward<dnnl::convolution_backward_data>(
+        hint, algorithm, dx, weight, dy, geometry.strides, geometry.padding_begin, geometry.padding_end);
+  });
 }
 
 ConvBackwardWeights convolution_backward_weights(const memory::desc& x, const memory::desc& dweight,
                                                  const memory::desc& dbias, const memory::desc& dy,
                                                  const ConvolutionGeometry& geometry,
                                                  const ConvForward& hint) {
-  return describe_backward<dnnl::convolution_backward_weights>(
-      hint, kDirect, x, dweight, dbias, dy, geometry.strides, geometry.padding_begin, geometry.padding_end);
+  return by_algorithm(geometry, [&](dnnl::algorithm algorithm) {
+    return describe_backward<dnnl::convolution_backward_weights>(hint, algorithm, x, dweight, dbias, dy,
+                                                                 geometry.strides, geometry.padding_begin,
+                                                                 geometry.padding_end);
+  });
 }
 
 LinearForward linear_forward(bool training, const memory::desc& x, const memory::desc& weight,
@@ -149,9 +168,13 @@ GeluBackward gelu_backward(const memory::desc& x, const GeluForward& hint) {
 }
 
 Primitive::Primitive(dnnl::primitive primitive, const memory::desc& scratchpad)
-    : primitive_(std::move(primitive)), scratchpad_(floats(scratchpad)) {
+    : primitive_(std::move(primitive)), scratch_floats_(floats(scratchpad)), scratchpad_(scratch_floats_) {
   argument(DNNL_ARG_SCRATCHPAD, scratchpad);
-  memories_[0].set_data_handle(scratchpad_.data());
+  set_scratch(scratchpad_.data());
+}
+
+void Primitive::set_scratch(float* scratch) {
+  if (!memories_.empty()) memories_[0].set_data_handle(scratch);
 }
 
 Primitive& Primitive::argument(int kind, const memory::desc& desc) {

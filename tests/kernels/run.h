@@ -52,6 +52,8 @@ class Chain {
       gradients_.emplace_back(format.floats);
     }
     gradients_from_ = gradients_from;
+    for (const auto& operation : operations_) scratch_.push_back(Buffer(operation->scratch_floats()));
+    for (std::size_t i = 0; i < operations_.size(); ++i) operations_[i]->set_scratch(scratch_[i].data());
   }
 
   const Activation& input() const { return formats_.front(); }
@@ -80,7 +82,7 @@ class Chain {
  private:
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<Activation> formats_;
-  std::vector<Buffer> values_, gradients_;
+  std::vector<Buffer> values_, gradients_, scratch_;
   std::size_t gradients_from_;
 };
 

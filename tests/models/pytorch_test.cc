@@ -1,0 +1,98 @@
+// The first ten losses of two networks against PyTorch's, from the same parameters and batches. The numbers
+// were printed by scripts/pytorch_losses.py with PyTorch 1.13.1, which says how parameters and batches are
+// drawn.
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "models/arena.h"
+#include "models/network.h"
+#include "tests/catch.h"
+#include "tests/kernels/near.h"
+
+namespace starling::models {
+namespace {
+
+// splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+class Stream {
+ public:
+  explicit Stream(std::uint64_t seed) : state_(seed) {}
+
+  std::uint64_t bits() {
+    std::uint64_t z = state_ += 0x9E3779B97F4A7C15;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    return z ^ (z >> 31);
+  }
+  float uniform(double bound) {
+    const double unit = static_cast<double>(bits() >> 40) / (1 << 24);
+    return static_cast<float>((2 * unit - 1) * bound);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+constexpr int kSteps = 10;
+
+std::array<double, kSteps> losses(const std::string& model, Shape input, int batch,
+                                  const std::string& backend_name) {
+  const Plan plan = std::move(make_model(model, input, 10)).value();
+  const auto backend = std::move(kernels::make_backend(backend_name)).value();
+  Stream stream(1);
+  std::vector<float> start(plan.layout.arena_size());
+  for (const Tensor& tensor : plan.layout.tensors()) {
+    for (std::size_t i = tensor.offset; i < tensor.offset + tensor.size; ++i) {
+      start[i] = tensor.start == Tensor::Start::uniform ? stream.uniform(tensor.bound)
+                                                        : static_cast<float>(tensor.bound);
+    }
+  }
+  Arena arena(start.size());
+  arena.write(0, start);
+  Network network(plan, *backend, batch, Purpose::train);
+  std::vector<float> gradient(start.size()), velocity(plan.layout.trained_size());
+  std::vector<float> inputs(static_cast<std::size_t>(batch * input.size()));
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(batch));
+  std::array<double, kSteps> result{};
+  for (double& loss : result) {
+    for (float& x : inputs) x = stream.uniform(1);
+    for (std::int32_t& label : labels) label = static_cast<std::int32_t>(stream.bits() % 10);
+    loss = network.train(arena.data(), inputs.data(), labels.data(), gradient.data());
+    arena.sgd(std::span<const float>(gradient).first(velocity.size()), velocity,
+              {.learning_rate = 0.05F, .momentum = 0.9F});
+  }
+  return result;
+}
+
+void check(const std::array<double, kSteps>& actual, const std::array<double, kSteps>& expected,
+           double tolerance) {
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    INFO("step " << step << ": " << actual[step] << ", PyTorch's is " << expected[step]);
+    CHECK(near(actual[step], expected[step], tolerance));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("LeNet's first ten losses are PyTorch's") {
+  for (const std::string& name : kernels::backend_names()) {
+    INFO(name);
+    check(losses("lenet", {1, 28, 28}, 64, name),
+          {2.3079469, 2.2979634, 2.3051908, 2.2990813, 2.3114090, 2.3016791, 2.2966912, 2.3064897, 2.2932341,
+           2.3067801},
+          2e-5);
+  }
+}
+
+// Its first steps, at a rate that is high for it, magnify what is rounded.
+TEST_CASE("A residual network's first ten losses are PyTorch's, batch normalization included") {
+  for (const std::string& name : kernels::backend_names()) {
+    INFO(name);
+    check(losses("resnet8", {3, 32, 32}, 16, name),
+          {2.3561342, 2.3195586, 2.3492622, 2.2258291, 2.1692002, 2.3290412, 2.7497237, 2.4843464, 2.5030768,
+           2.7288182},
+          1e-3);
+  }
+}
+
+}  // namespace starling::models
