@@ -19,9 +19,8 @@ using namespace channels;  // NOLINT: the loops that this file is about
 using reference::DropoutDraw;
 
 // y[i] = x[i] factor where the value of index first + i is kept.
-STARLING_FOR_PROCESSORS void drop(const float* x, std::uint32_t first, std::size_t n, DropoutDraw draw,
-                                  float factor, float* y) {
-#pragma GCC ivdep
+STARLING_FOR_PROCESSORS void drop(const float* __restrict x, std::uint32_t first, std::size_t n,
+                                  DropoutDraw draw, float factor, float* __restrict y) {
   for (std::size_t i = 0; i < n; ++i) {
     const float value = x[i] * factor;
     y[i] = draw.keeps(first + static_cast<std::uint32_t>(i)) ? value : 0.0F;
@@ -29,12 +28,11 @@ STARLING_FOR_PROCESSORS void drop(const float* x, std::uint32_t first, std::size
 }
 
 // The same of whole rows, whose indices begin with the 16 of `first` and go on by `more` from row to row.
-STARLING_FOR_PROCESSORS void drop_rows(const float* x, std::ptrdiff_t step, int rows,
+STARLING_FOR_PROCESSORS void drop_rows(const float* __restrict x, std::ptrdiff_t step, int rows,
                                        const std::uint32_t* first, std::uint32_t more, DropoutDraw draw,
-                                       float factor, float* y) {
+                                       float factor, float* __restrict y) {
   for (int row = 0; row < rows; ++row, x += step, y += step) {
     const std::uint32_t on = static_cast<std::uint32_t>(row) * more;
-#pragma GCC ivdep
     for (int place = 0; place < kRow; ++place) {
       const float value = x[place] * factor;
       y[place] = draw.keeps(first[place] + on) ? value : 0.0F;

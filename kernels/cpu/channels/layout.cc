@@ -11,7 +11,8 @@ std::optional<Layout> layout_of(const Activation& activation) {
   if (lanes::is_lanes(activation)) return std::nullopt;
   const auto blocked = channel_blocks(describe(activation));
   if (!blocked) return std::nullopt;
-  const auto [sample, channel, row, column] = blocked->strides;
+  const std::ptrdiff_t sample = blocked->strides[0], channel = blocked->strides[1];
+  const std::ptrdiff_t row = blocked->strides[2], column = blocked->strides[3];
   const Shape& shape = activation.shape;
   Layout layout{shape, sample, channel, 0, blocked->block, false, {}, {}};
   const std::ptrdiff_t pixels = layout.pixels();
