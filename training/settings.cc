@@ -18,7 +18,9 @@ struct Optional<std::optional<T>> : std::true_type {};
 // A topology's name may hold a whole graph.
 constexpr std::size_t kTopologyBytesMax = 49'152;
 
-enum Scope : bool { of_peer = false, of_run = true };
+// What is `of_run_if_set` came later: a peer that does not know the setting takes part while it has its
+// default.
+enum Scope : std::uint8_t { of_peer, of_run, of_run_if_set };
 
 // What `settings()` says about a setting before the member, the parser and the writer are put to it.
 struct Entry {
@@ -42,7 +44,8 @@ Setting make(const Entry& entry, T Experiment::*member, Parse parse, Format form
   setting.placeholder = entry.placeholder;
   setting.help = entry.help;
   setting.form = entry.form;
-  setting.shared = entry.scope == of_run;
+  setting.shared = entry.scope != of_peer;
+  setting.told_by_default = entry.scope == of_run;
   setting.set = [member, parse](Experiment& experiment, std::string_view text) -> Status {
     const auto value = parse(text);
     if (!value.ok()) return value.error();
@@ -218,6 +221,23 @@ std::vector<Setting> make_settings() {
       truth({"training.quasi_global_momentum", "--quasi-global-momentum", "",
              "momentum that follows the swarm's way, for unlike data", boolean, of_run},
             &E::quasi_global_momentum),
+      choice({"training.schedule", "--schedule", "NAME",
+              "of the learning rate, by the swarm's progress: constant, cosine (to --epochs) or step", text,
+              of_run_if_set},
+             &E::schedule, {"constant", "cosine", "step"}),
+      real({"training.warmup", "--warmup", "E",
+            "epochs in which the learning rate rises from 0, for example 0.5", number, of_run_if_set},
+           &E::warmup, {0, 1e6}),
+      real({"training.step_epochs", "--step-epochs", "E",
+            "schedule step: it goes down every so many epochs; by default a third of the run's", number,
+            of_run_if_set},
+           &E::step_epochs, {0, 1e6, true}),
+      real({"training.step_factor", "--step-factor", "F", "schedule step: what it is multiplied by", number,
+            of_run_if_set},
+           &E::step_factor, {0, 1, true}),
+      real({"training.final_rate", "--final-rate", "F",
+            "schedule cosine: at the run's end, as a part of the learning rate", number, of_run_if_set},
+           &E::final_rate, {0, 1}),
       choice({"training.precision", "--precision", "NAME", "of the arithmetic: f32", text, of_run},
              &E::precision, {"f32"}),
       whole({"training.workers", "--workers", "N", "Hogwild workers in each peer", number, of_peer},
@@ -338,6 +358,7 @@ std::vector<std::pair<std::string, std::string>> shared_settings(const Experimen
   std::vector<std::pair<std::string, std::string>> values;
   for (const auto& setting : settings()) {
     if (!setting.shared) continue;
+    if (!setting.told_by_default && setting.get(experiment) == setting.get(Experiment{})) continue;
     if (setting.key == "training.learning_rate") {
       values.emplace_back(setting.key, format_number(resolved_learning_rate(experiment)));
     } else if (setting.key == "gossip.every") {
