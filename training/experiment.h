@@ -77,6 +77,8 @@ struct Experiment {
   std::optional<double> step_epochs;  // of step; unset: a third of the run
   double step_factor = 0.1;           // of step
   double final_rate = 0;              // of cosine
+  std::uint32_t crop = 0;             // of training images (training/augment.h); 0: none
+  bool flip = false;
   std::string precision = "f32";
   std::uint32_t workers = 1;
   Duration pace{0};

@@ -45,6 +45,7 @@ Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const 
 double Worker::compute(const float* parameters) {
   sampler_.next(indices_);
   data_.gather(indices_, inputs_.data(), labels_.data());
+  if (augmenter_) augmenter_->change(inputs_.data(), indices_.size());
   return network_.train(parameters, inputs_.data(), labels_.data(), gradient_.data());
 }
 

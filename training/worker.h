@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "kernels/backend.h"
 #include "models/arena.h"
 #include "models/network.h"
+#include "training/augment.h"
 
 namespace starling::training {
 
@@ -50,6 +52,9 @@ class Worker {
   void follow_swarm(std::uint32_t workers);
   static constexpr double kFollow = 0.1;  // mu
 
+  // From now on images are cropped and flipped at random before the network sees them.
+  void augment(Augmentation augmentation, Random random) { augmenter_.emplace(data_, augmentation, random); }
+
   // Draws the next batch and computes its mean loss and gradient on `parameters` (arena_size() floats).
   double compute(const float* parameters);
   // Adds the update that the last compute() led to, at the optimizer's learning rate times `rate_factor`
@@ -64,6 +69,7 @@ class Worker {
   models::Network network_;
   const datasets::Dataset& data_;
   BatchSampler sampler_;
+  std::optional<Augmenter> augmenter_;
   Optimizer optimizer_;
   std::vector<std::uint32_t> indices_;
   std::vector<float> inputs_;

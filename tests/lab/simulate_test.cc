@@ -91,6 +91,16 @@ TEST_CASE("a schedule changes the run, and it is the same on any number of threa
   REQUIRE(first.samples == constant.samples);
 }
 
+TEST_CASE("cropped and flipped images are the same on any number of threads") {
+  auto experiment = small();
+  const auto plain = run(experiment);
+  experiment.crop = 2;
+  experiment.flip = true;
+  const auto first = run(experiment, 1);
+  REQUIRE(run(experiment, 3).trace_hash == first.trace_hash);
+  REQUIRE(first.trace_hash != plain.trace_hash);
+}
+
 TEST_CASE("a slow peer and a late joiner take the learning rate of where the swarm stands") {
   auto experiment = small();
   experiment.workers = 1;
