@@ -83,9 +83,10 @@ Result<std::string> status_text(const std::string& json) {
   if (!status->model.empty()) fmt::format_to(out, ", {} on {}", status->model, status->data);
   if (!status->topology.empty()) fmt::format_to(out, ", topology {}", status->topology);
   fmt::format_to(out, ", up {:.1f} s\n", status->uptime_seconds);
-  fmt::format_to(out, "training   {} steps, {} samples, {:.0f} samples/s, loss {}\n", status->steps,
-                 status->samples, status->samples_per_second,
-                 status->loss ? fmt::format("{:.4f}", *status->loss) : "-");
+  fmt::format_to(out, "training   {} steps, {} samples, {:.0f} samples/s, loss {}, learning rate {}\n",
+                 status->steps, status->samples, status->samples_per_second,
+                 status->loss ? fmt::format("{:.4f}", *status->loss) : "-",
+                 status->learning_rate ? fmt::format("{:.4g}", *status->learning_rate) : "-");
   fmt::format_to(out, "swarm      {} members live of {} known, {} samples\n", status->members_live,
                  status->members_known, status->swarm_samples);
   const auto& exchanges = status->exchanges;

@@ -6,6 +6,7 @@
 #include "datasets/partition.h"
 #include "lab/peer_command.h"
 #include "topologies/topology.h"
+#include "training/augment.h"
 
 namespace starling::cli {
 namespace {
@@ -113,6 +114,7 @@ Result<Materials> gather_materials(const Experiment& experiment) {
   Result<models::Plan> plan =
       models::make_model(experiment.model, {shape.channels, shape.height, shape.width}, data->train.classes);
   if (!plan) return plan.error();
+  if (const auto changed = training::make_augmentation(experiment, shape); !changed) return changed.error();
   return Materials{std::move(*data), std::move(*plan)};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "models/arena.h"
 
@@ -14,6 +15,8 @@ class Learner {
 
   // A step of one Hogwild worker begins. What it needs of the arena is read before this returns.
   virtual void begin_step(std::uint32_t worker, const models::Arena& arena) = 0;
+  // What the machine's core knows of the swarm's progress, said before each end_step().
+  virtual void swarm_has_consumed(std::uint64_t /*samples*/) {}
   // It ends: adds the update. Returns the samples it consumed.
   virtual std::uint64_t end_step(std::uint32_t worker, models::Arena& arena) = 0;
   // It ends and nothing comes of it.
@@ -22,6 +25,8 @@ class Learner {
   virtual void renew() {}
   // Mean loss of late steps, for the time series.
   virtual double loss() const { return 0; }
+  // Of its latest step; nullopt before that.
+  virtual std::optional<double> learning_rate() const { return std::nullopt; }
 };
 
 }  // namespace starling::lab

@@ -20,6 +20,7 @@
 #include "training/checkpoint.h"
 #include "training/exchange/make.h"
 #include "training/recipe.h"
+#include "training/schedule.h"
 #include "training/worker.h"
 
 namespace starling::lab {
@@ -34,13 +35,20 @@ bool has_parameters_left(const World& world) {
   return false;
 }
 
+// The run's, for all its peers.
+struct LearningRate {
+  double base;
+  training::Schedule schedule;
+  std::uint64_t epoch_samples;
+};
+
 // Real mathematics: gradients on the snapshot of a step's start, computed in the pool while virtual time goes
 // on.
 class TrainingLearner : public Learner {
  public:
   TrainingLearner(std::vector<std::unique_ptr<training::Worker>> workers, std::size_t arena_floats,
-                  ThreadPool& pool)
-      : pool_(pool) {
+                  const LearningRate& rate, ThreadPool& pool)
+      : rate_(rate), pool_(pool) {
     for (auto& worker : workers) places_.push_back({std::move(worker), std::vector<float>(arena_floats), {}});
   }
   ~TrainingLearner() override {
@@ -55,11 +63,16 @@ class TrainingLearner : public Learner {
     place.loss = pool_.submit([&place] { return place.worker->compute(place.snapshot.data()); });
   }
 
+  void swarm_has_consumed(std::uint64_t samples) override { swarm_samples_ = samples; }
+
   std::uint64_t end_step(std::uint32_t worker, models::Arena& arena) override {
     Place& place = places_.at(worker);
     const double loss = place.loss.get();
     smoothed_loss_ = steps_++ == 0 ? loss : 0.95 * smoothed_loss_ + 0.05 * loss;
-    place.worker->apply(arena);
+    const double factor = training::step_rate_factor(rate_.schedule, swarm_samples_,
+                                                     place.worker->batch_size(), rate_.epoch_samples);
+    learning_rate_ = rate_.base * factor;
+    place.worker->apply(arena, factor);
     return place.worker->batch_size();
   }
 
@@ -72,6 +85,7 @@ class TrainingLearner : public Learner {
   }
 
   double loss() const override { return smoothed_loss_; }
+  std::optional<double> learning_rate() const override { return learning_rate_; }
 
  private:
   struct Place {
@@ -79,8 +93,11 @@ class TrainingLearner : public Learner {
     std::vector<float> snapshot;
     std::future<double> loss;
   };
+  const LearningRate& rate_;
   ThreadPool& pool_;
   std::vector<Place> places_;
+  std::uint64_t swarm_samples_ = 0;
+  std::optional<double> learning_rate_;
   double smoothed_loss_ = 0;
   std::uint64_t steps_ = 0;
 };
@@ -217,6 +234,9 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   auto rules = gossip::rules_from(manifest, epoch_samples);
   if (!rules) return rules.error();
   world_options.rules = *rules;
+  auto schedule = training::make_schedule(experiment);
+  if (!schedule) return schedule.error();
+  const LearningRate rate{training::resolved_learning_rate(experiment), *schedule, epoch_samples};
   auto mix = training::mix_options(experiment);
   if (!mix) return mix.error();
   world_options.mix = *mix;
@@ -246,7 +266,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
           failure = workers.error();
           workers = std::vector<std::unique_ptr<training::Worker>>{};
         }
-        return std::make_unique<TrainingLearner>(std::move(*workers), plan->layout.arena_size(), pool);
+        return std::make_unique<TrainingLearner>(std::move(*workers), plan->layout.arena_size(), rate, pool);
       },
       training::first_parameters(*plan, experiment.seed));
 
@@ -282,6 +302,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
       line.samples = machine.samples;
       line.exchanges = machine.exchanges.completed;
       line.loss = machine.loss;
+      line.learning_rate = machine.learning_rate;
       metrics << training::to_json(line) << '\n';
     }
     if (replicas.empty()) return;

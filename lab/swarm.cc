@@ -271,6 +271,7 @@ void Swarm::take_report(Member& member, PeerReport report) {
   line.samples = member.report.samples;
   line.exchanges = member.report.exchanges.completed + member.report.answered;
   line.loss = member.report.loss;
+  line.learning_rate = member.report.learning_rate;
   if (!run_start_ || (line.steps == 0 && line.exchanges == 0)) return;  // nothing has happened to it yet
   line.seconds = seconds_between(*run_start_, heard);
   metrics_ << training::to_json(line) << '\n';

@@ -319,6 +319,7 @@ World::MachineView World::machine(std::uint32_t i) const {
           m.half_applied_chunks,
           m.bytes_sent,
           m.learner ? m.learner->loss() : 0,
+          m.learner ? m.learner->learning_rate() : std::nullopt,
           m.slowness(now()),
           m.before_settling,
           m.has_parameters,
@@ -567,6 +568,7 @@ void World::end_step(std::uint32_t i, std::uint32_t worker, std::uint64_t era) {
     m.learner->discard_step(worker);
     return begin_steps(i);
   }
+  m.learner->swarm_has_consumed(m.peer->view().swarm_samples);
   const std::uint64_t consumed = m.learner->end_step(worker, *m.arena);
   ++m.steps;
   m.samples += consumed;

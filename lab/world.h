@@ -89,6 +89,7 @@ class World final : private NetworkHost {
     const training::MixCounters& mixed;  // of the latest instance
     std::uint64_t half_applied_chunks, bytes_sent;
     double loss;
+    std::optional<double> learning_rate;        // of the latest step; nullopt before that
     double slow;                                // factor at this moment
     const std::vector<float>& before_settling;  // empty until its training ended
     bool has_parameters;                        // began the run or has copied them, and has not lost them

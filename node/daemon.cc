@@ -32,6 +32,7 @@
 #include "training/control.h"
 #include "training/exchange/make.h"
 #include "training/recipe.h"
+#include "training/schedule.h"
 #include "transport/link_table.h"
 #include "transport/signal.h"
 #include "transport/spawn.h"
@@ -126,6 +127,7 @@ class Daemon {
   Result<std::unique_ptr<Replica>> build(const wire::Manifest& manifest);
   void prepared(const wire::Manifest& manifest);
   void initialize();
+  void follow_schedule();
 
   bool is_hopeless(const Address& address, transport::LinkErrorKind kind);
 
@@ -193,6 +195,7 @@ class Daemon {
   std::unique_ptr<LauncherLink> launcher_;
   std::optional<wire::Manifest> manifest_;  // of the run, from Prepare on
   std::unique_ptr<Trainer> trainer_;
+  training::Schedule schedule_;                         // of the run, once the trainer is there
   std::optional<Result<datasets::DataPair>> own_data_;  // a joiner's copy, read while it looks for the swarm
   std::optional<gossip::Peer> peer_;                    // of the daemon's thread alone
   bool state_copied_ = false;                           // of another member, all of it
@@ -527,6 +530,7 @@ void Daemon::take_events() {
     for (const auto& action : actions) {
       std::visit([this](const auto& a) { act(a); }, action);
     }
+    follow_schedule();
   }
   driving_ = false;
   if (!peer_->view().over) arm_timer();
@@ -564,6 +568,9 @@ void Daemon::prepared(const wire::Manifest& manifest) {
   if (!rules) return drive(gossip::PrepareFailed{rules.error().message});
   const auto mix = training::mix_options(experiment_);
   if (!mix) return drive(gossip::PrepareFailed{mix.error().message});
+  const auto schedule = training::make_schedule(experiment_);
+  if (!schedule) return drive(gossip::PrepareFailed{schedule.error().message});
+  schedule_ = *schedule;
   std::vector<Slowdown> slowdowns;
   const std::uint32_t number = options_.slot ? options_.slot->first : 0;
   for (const auto& fault : options_.experiment.faults) {
@@ -593,8 +600,16 @@ void Daemon::initialize() {
   mixer_->adopt();
 }
 
+// The learning rate goes by what the core knows of the swarm's progress.
+void Daemon::follow_schedule() {
+  if (!trainer_) return;
+  trainer_->set_rate_factor(training::step_rate_factor(schedule_, peer_->view().swarm_samples,
+                                                       experiment_.batch_size, replica_->data.train.size()));
+}
+
 void Daemon::act(const gossip::StartTraining&) {
   initialize();
+  follow_schedule();
   spdlog::info("training begins: {} parameters, {} workers, batches of {}",
                replica_->plan.layout.parameter_count(), experiment_.workers, experiment_.batch_size);
   training_start_ = Clock::now();
@@ -636,6 +651,7 @@ training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const 
     report.steps = trainer_->steps();
     report.samples = trainer_->samples();
     report.loss = trainer_->loss();
+    report.learning_rate = training::resolved_learning_rate(experiment_) * trainer_->rate_factor();
   }
   report.bytes_sent = links_->counters().traffic.sent;
   if (training_start_) {
@@ -677,6 +693,7 @@ PeerStatus Daemon::status() const {
   status.swarm_samples = report.swarm_samples;
   status.samples_per_second = report.samples_per_second;
   status.loss = report.loss;
+  status.learning_rate = report.learning_rate;
   status.uptime_seconds = to_seconds(now().since_start);
   status.incarnation = view.membership.self().incarnation;
   status.members_live = report.members;

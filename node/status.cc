@@ -117,6 +117,7 @@ std::string to_json(const PeerStatus& status) {
                {"swarm_samples", status.swarm_samples},
                {"samples_per_second", status.samples_per_second},
                {"loss", or_null(status.loss)},
+               {"learning_rate", or_null(status.learning_rate)},
                {"uptime_seconds", status.uptime_seconds},
                {"incarnation", status.incarnation},
                {"members_live", status.members_live},
@@ -157,6 +158,7 @@ Result<PeerStatus> parse_status(const std::string& text) {
     object.at("swarm_samples").get_to(status.swarm_samples);
     object.at("samples_per_second").get_to(status.samples_per_second);
     status.loss = number_or_null(object.at("loss"));
+    status.learning_rate = number_or_null(object.at("learning_rate"));
     object.at("uptime_seconds").get_to(status.uptime_seconds);
     object.at("incarnation").get_to(status.incarnation);
     object.at("members_live").get_to(status.members_live);

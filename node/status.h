@@ -25,6 +25,7 @@ struct PeerStatus {
   std::uint64_t swarm_samples = 0;       // of all that ever took part
   double samples_per_second = 0;         // since its first step
   std::optional<double> loss;            // of late batches, smoothed
+  std::optional<double> learning_rate;   // in effect; nothing while it joins
   double uptime_seconds = 0;
   std::uint32_t incarnation = 0;
   std::uint64_t members_live = 1, members_known = 1;  // itself included

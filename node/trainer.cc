@@ -82,7 +82,7 @@ bool Trainer::apply(training::Worker& worker, double loss, std::uint64_t era) {
   ++applying_;  // before the look at stopped_ and era_: who changes those then waits for this
   const bool goes_on = !stopped_;
   if (goes_on && era == era_) {
-    worker.apply(arena_);
+    worker.apply(arena_, rate_factor());
     const double before = loss_.load(std::memory_order_relaxed);
     loss_.store(steps() == 0 ? loss : 0.95 * before + 0.05 * loss, std::memory_order_relaxed);
     if (!std::isfinite(loss)) non_finite_ = true;

@@ -51,6 +51,11 @@ class Trainer {
   // `discard`.
   void resume(bool renewed);
 
+  // By what the learning rate of steps is multiplied that are added from now on (training/schedule.h); 1 at
+  // first.
+  void set_rate_factor(double factor) { rate_factor_.store(factor, std::memory_order_relaxed); }
+  double rate_factor() const { return rate_factor_.load(std::memory_order_relaxed); }
+
   std::uint64_t steps() const { return steps_.load(std::memory_order_relaxed); }
   std::uint64_t samples() const { return samples_.load(std::memory_order_relaxed); }
   std::optional<double> loss() const;  // smoothed over late steps; nullopt before the first
@@ -69,7 +74,7 @@ class Trainer {
   TrainerOptions options_;
   std::function<void()> stepped_;
   std::atomic<std::uint64_t> steps_{0}, samples_{0};
-  std::atomic<double> loss_{0};
+  std::atomic<double> loss_{0}, rate_factor_{1};
   std::atomic<bool> stopped_{false}, paused_{false}, non_finite_{false};
   std::atomic<std::uint64_t> era_{0};       // counts the discards: a step of an earlier era is thrown away
   std::atomic<std::uint64_t> renewals_{0};  // a worker that has seen fewer forgets its optimizer's state

@@ -95,6 +95,7 @@ std::string to_json(const PeerReport& report) {
   object["seconds"] = report.seconds;
   object["samples_per_second"] = report.samples_per_second;
   if (report.loss) object["loss"] = *report.loss;
+  if (report.learning_rate) object["learning_rate"] = *report.learning_rate;
   if (report.distance) object["distance"] = *report.distance;
   object["exchanges"] = {{"completed", report.exchanges.completed},
                          {"aborted", report.exchanges.aborted},
@@ -132,6 +133,7 @@ Result<PeerReport> parse_report(std::string_view line) {
   fields.read("seconds", report.seconds);
   fields.read("samples_per_second", report.samples_per_second);
   fields.read("loss", report.loss);
+  fields.read("learning_rate", report.learning_rate);
   fields.read("distance", report.distance);
   fields.read("answered", report.answered);
   fields.read("snapshot", report.snapshot);

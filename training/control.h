@@ -26,6 +26,7 @@ struct PeerReport {
   double seconds = 0;                // since its first step
   double samples_per_second = 0;     // since its first step
   std::optional<double> loss;        // of late batches, smoothed
+  std::optional<double> learning_rate;  // in effect
   std::optional<double> distance;    // |x - partner| / |x| at the last exchange
   ExchangeCounts exchanges;          // completed: those it began, so that a sum over peers counts each once
   std::uint64_t answered = 0;        // completed ones that others began

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "training/quantities.h"
+#include "training/schedule.h"
 
 namespace starling::training {
 
@@ -185,6 +186,7 @@ Status check(const Experiment& experiment) {
     }
   }
   if (Status status = check_optimizer(experiment); !status) return status;
+  if (const auto schedule = make_schedule(experiment); !schedule) return schedule.error();
   if (Status status = check_rule(experiment); !status) return status;
   for (std::size_t i = 0; i < experiment.faults.size(); ++i) {
     const Fault& fault = experiment.faults[i];

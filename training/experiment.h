@@ -72,8 +72,16 @@ struct Experiment {
   double weight_decay = 0;
   bool nesterov = false;
   bool quasi_global_momentum = false;
+  std::string schedule = "constant";  // of the learning rate (training/schedule.h): or cosine, step
+  double warmup = 0;                  // epochs, as the next one
+  std::optional<double> step_epochs;  // of step; unset: a third of the run
+  double step_factor = 0.1;           // of step
+  double final_rate = 0;              // of cosine
+  std::uint32_t crop = 0;             // of training images (training/augment.h); 0: none
+  bool flip = false;
   std::string precision = "f32";
   std::uint32_t workers = 1;
+  bool recompute = false;  // gradient checkpointing
   Duration pace{0};
 
   // The end: the first that is reached; none: 3 epochs in `swarm` and `simulate`, until stopped in `peer`.
@@ -124,7 +132,8 @@ struct Setting {
   std::string placeholder;  // "N", "NAME", "RATE"; empty: a switch, whose flag alone means "true"
   std::string help;
   Form form = Form::text;
-  bool shared = false;  // belongs to the run, not to a peer: travels in the manifest
+  bool shared = false;           // belongs to the run, not to a peer: travels in the manifest,
+  bool told_by_default = false;  // also while it has its default
   std::function<Status(Experiment&, std::string_view)> set;
   std::function<std::optional<std::string>(const Experiment&)> get;  // nullopt: unset
   std::function<void(Experiment&)> reset;                            // back to the default
@@ -156,8 +165,9 @@ Status check_optimizer(const Experiment& experiment);
 // Whether rule, payload and pace go together.
 Status check_rule(const Experiment& experiment);
 
-// What fits no single key, and every key's own limits again for an experiment that was not read: check_optimizer(),
-// check_rule(), fault peers that exist, times that run forwards, factors of 1 and more, poisons and links that can be.
+// What fits no single key, and every key's own limits again for an experiment that was not read:
+// check_optimizer(), make_schedule(), check_rule(), fault peers that exist, times that run forwards, factors
+// of 1 and more, poisons and links that can be.
 Status check(const Experiment& experiment);
 
 // The whole experiment as a TOML file that reads back to the same value. REQUIRES: check() is content.
@@ -165,7 +175,8 @@ std::string to_toml(const Experiment& experiment);
 
 // What the peers of one run share, as a manifest carries it, the pace resolved; `apply_shared` is its inverse
 // and checks like a file: afterwards every shared setting is as it was where the list was made, unset ones
-// but the pace included. An Error changes nothing.
+// but the pace included, and those that are not listed because they have their default. An Error changes
+// nothing.
 std::vector<std::pair<std::string, std::string>> shared_settings(const Experiment& experiment);
 Status apply_shared(Experiment& experiment, const std::vector<std::pair<std::string, std::string>>& values);
 

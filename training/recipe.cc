@@ -9,7 +9,7 @@ namespace starling::training {
 
 namespace {
 
-enum Stream : std::uint64_t { kParameters = 11, kBatches };
+enum Stream : std::uint64_t { kParameters = 11, kBatches, kImages, kNetworks };
 
 }  // namespace
 
@@ -60,13 +60,19 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
     return Error{"no training samples for slot " + std::to_string(slot) + " of " + std::to_string(slots) +
                  ": the set holds only " + std::to_string(train.size())};
   }
+  const auto augmentation = make_augmentation(experiment, train.shape);
+  if (!augmentation) return augmentation.error();
   const Optimizer optimizer = make_optimizer(experiment);
   const Random batches = Random(experiment.seed).split(kBatches).split(slot);
+  const Random images = Random(experiment.seed).split(kImages).split(slot);
+  const Random networks = Random(experiment.seed).split(kNetworks).split(slot);
   std::vector<std::unique_ptr<Worker>> workers;
   for (std::uint32_t w = 0; w < experiment.workers; ++w) {
     workers.push_back(std::make_unique<Worker>(plan, backend, train, BatchSampler(shard, batches.split(w)),
-                                               experiment.batch_size, optimizer));
+                                               experiment.batch_size, optimizer,
+                                               models::NetworkOptions{networks.split(w).bits(), experiment.recompute}));
     if (experiment.quasi_global_momentum) workers.back()->follow_swarm(experiment.workers);
+    if (augmentation->any()) workers.back()->augment(*augmentation, images.split(w));
   }
   return workers;
 }

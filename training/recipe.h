@@ -25,8 +25,9 @@ Optimizer make_optimizer(const Experiment& experiment);
 std::vector<float> first_parameters(const models::Plan& plan, std::uint64_t seed);
 
 // The Hogwild workers of one peer on its shard of the training set: slot mod slots of the experiment's
-// partition, or, with slots = 0, the whole set in an order that depends on `slot` alone. Batches are a
-// function of the seed, the slot and the worker's number. `plan`, `backend` and `train` outlive the workers.
+// partition, or, with slots = 0, the whole set in an order that depends on `slot` alone. Batches, and how
+// their images are cropped and flipped, are functions of the seed, the slot and the worker's number. `plan`,
+// `backend` and `train` outlive the workers.
 Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& experiment,
                                                           const models::Plan& plan,
                                                           const kernels::Backend& backend,

@@ -87,7 +87,8 @@ std::string to_json(const MetricsLine& metrics) {
                {"exchanges", metrics.exchanges},
                {"loss", number(metrics.loss)},
                {"accuracy", number(metrics.accuracy)},
-               {"consensus_distance", number(metrics.consensus_distance)}});
+               {"consensus_distance", number(metrics.consensus_distance)},
+               {"learning_rate", number(metrics.learning_rate)}});
 }
 
 double consensus(const std::vector<std::vector<float>>& replicas, std::vector<float>& mean) {

@@ -79,6 +79,7 @@ struct MetricsLine {
   std::string peer{};
   std::uint64_t steps = 0, samples = 0, exchanges = 0;
   std::optional<double> loss{}, accuracy{}, consensus_distance{};
+  std::optional<double> learning_rate{};  // in effect, of a peer
 };
 std::string to_json(const MetricsLine& line);
 

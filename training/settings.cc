@@ -18,7 +18,9 @@ struct Optional<std::optional<T>> : std::true_type {};
 // A topology's name may hold a whole graph.
 constexpr std::size_t kTopologyBytesMax = 49'152;
 
-enum Scope : bool { of_peer = false, of_run = true };
+// What is `of_run_if_set` came later: a peer that does not know the setting takes part while it has its
+// default.
+enum Scope : std::uint8_t { of_peer, of_run, of_run_if_set };
 
 // What `settings()` says about a setting before the member, the parser and the writer are put to it.
 struct Entry {
@@ -42,7 +44,8 @@ Setting make(const Entry& entry, T Experiment::*member, Parse parse, Format form
   setting.placeholder = entry.placeholder;
   setting.help = entry.help;
   setting.form = entry.form;
-  setting.shared = entry.scope == of_run;
+  setting.shared = entry.scope != of_peer;
+  setting.told_by_default = entry.scope == of_run;
   setting.set = [member, parse](Experiment& experiment, std::string_view text) -> Status {
     const auto value = parse(text);
     if (!value.ok()) return value.error();
@@ -207,9 +210,11 @@ std::vector<Setting> make_settings() {
       real({"training.learning_rate", "--learning-rate", "R",
             "step size; by default 0.05, of adamw 0.001; 0 only mixes", number, of_run},
            &E::learning_rate, {0, 1000}),
-      real({"training.momentum", "--momentum", "R", "of each worker's own velocity; of adamw beta1", number, of_run},
+      real({"training.momentum", "--momentum", "R", "of each worker's own velocity; of adamw beta1", number,
+            of_run},
            &E::momentum, {0, 1, false, true}),
-      real({"training.beta2", "--beta2", "R", "of adamw: of the mean of the gradients' squares", number, of_run},
+      real({"training.beta2", "--beta2", "R", "of adamw: of the mean of the gradients' squares", number,
+            of_run},
            &E::beta2, {0, 1, false, true}),
       real({"training.weight_decay", "--weight-decay", "R",
             "L2 penalty, added to the gradient; of adamw to the step", number, of_run},
@@ -218,10 +223,37 @@ std::vector<Setting> make_settings() {
       truth({"training.quasi_global_momentum", "--quasi-global-momentum", "",
              "momentum that follows the swarm's way, for unlike data", boolean, of_run},
             &E::quasi_global_momentum),
+      choice({"training.schedule", "--schedule", "NAME",
+              "of the learning rate, by the swarm's progress: constant, cosine (to --epochs) or step", text,
+              of_run_if_set},
+             &E::schedule, {"constant", "cosine", "step"}),
+      real({"training.warmup", "--warmup", "E",
+            "epochs in which the learning rate rises from 0, for example 0.5", number, of_run_if_set},
+           &E::warmup, {0, 1e6}),
+      real({"training.step_epochs", "--step-epochs", "E",
+            "schedule step: it goes down every so many epochs; by default a third of the run's", number,
+            of_run_if_set},
+           &E::step_epochs, {0, 1e6, true}),
+      real({"training.step_factor", "--step-factor", "F", "schedule step: what it is multiplied by", number,
+            of_run_if_set},
+           &E::step_factor, {0, 1, true}),
+      real({"training.final_rate", "--final-rate", "F",
+            "schedule cosine: at the run's end, as a part of the learning rate", number, of_run_if_set},
+           &E::final_rate, {0, 1}),
+      whole({"training.crop", "--crop", "N",
+             "training images are padded by N pixels on each side and cut back at random; 0: not", number,
+             of_run_if_set},
+            &E::crop, 0, 1024),
+      truth({"training.flip", "--flip", "", "training images are mirrored left to right at random", boolean,
+             of_run_if_set},
+            &E::flip),
       choice({"training.precision", "--precision", "NAME", "of the arithmetic: f32", text, of_run},
              &E::precision, {"f32"}),
       whole({"training.workers", "--workers", "N", "Hogwild workers in each peer", number, of_peer},
             &E::workers, 1, 1024),
+      truth({"training.recompute", "--recompute", "",
+             "activations are computed again instead of kept: less memory, more time", boolean, of_peer},
+            &E::recompute),
       make({"training.pace", "--pace", "TIME", "least time of a step, for example 20ms", text, of_peer},
            &E::pace, parse_time, format_duration),
       real({"training.epochs", "--epochs", "E", "end after so many passes of the swarm over the data", number,
@@ -338,6 +370,7 @@ std::vector<std::pair<std::string, std::string>> shared_settings(const Experimen
   std::vector<std::pair<std::string, std::string>> values;
   for (const auto& setting : settings()) {
     if (!setting.shared) continue;
+    if (!setting.told_by_default && setting.get(experiment) == setting.get(Experiment{})) continue;
     if (setting.key == "training.learning_rate") {
       values.emplace_back(setting.key, format_number(resolved_learning_rate(experiment)));
     } else if (setting.key == "gossip.every") {

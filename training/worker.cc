@@ -28,8 +28,9 @@ std::size_t state_vectors(const Optimizer& optimizer) {
 }
 
 Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
-               BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer)
-    : network_(plan, backend, static_cast<int>(batch_size), models::Purpose::train),
+               BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer,
+               models::NetworkOptions options)
+    : network_(plan, backend, static_cast<int>(batch_size), models::Purpose::train, options),
       data_(data),
       sampler_(std::move(sampler)),
       optimizer_(optimizer),
@@ -45,20 +46,26 @@ Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const 
 double Worker::compute(const float* parameters) {
   sampler_.next(indices_);
   data_.gather(indices_, inputs_.data(), labels_.data());
+  if (augmenter_) augmenter_->change(inputs_.data(), indices_.size());
   return network_.train(parameters, inputs_.data(), labels_.data(), gradient_.data());
 }
 
-void Worker::apply(models::Arena& arena) {
+void Worker::apply(models::Arena& arena, double rate_factor) {
   const auto gradient = std::span<const float>(gradient_).first(velocity_.size());
-  arena.add(gradient.size(), std::span<const float>(gradient_).subspan(gradient.size()));  // statistics
+  arena.add(gradient.size(), std::span<const float>(gradient_).subspan(gradient.size()));  // running statistics
+  const auto scaled = [rate_factor](auto step) {
+    step.learning_rate = static_cast<float>(static_cast<double>(step.learning_rate) * rate_factor);
+    return step;
+  };
   if (const auto* adamw = std::get_if<models::Arena::AdamWStep>(&optimizer_)) {
-    return arena.adamw(gradient, velocity_, square_, *adamw, ++steps_);
+    return arena.adamw(gradient, velocity_, square_, scaled(*adamw), ++steps_);
   }
-  const auto& sgd = std::get<models::Arena::SgdStep>(optimizer_);
+  const auto sgd = scaled(std::get<models::Arena::SgdStep>(optimizer_));
   if (workers_ == 0) return arena.sgd(gradient, velocity_, sgd);
-  follow(arena, sgd.learning_rate);
+  follow(arena);
   arena.sgd_along(gradient, velocity_, sgd);
   ++steps_since_;
+  rates_since_ += static_cast<double>(sgd.learning_rate);
 }
 
 void Worker::follow_swarm(std::uint32_t workers) {
@@ -67,21 +74,21 @@ void Worker::follow_swarm(std::uint32_t workers) {
   renew();
 }
 
-void Worker::follow(const models::Arena& arena, float learning_rate) {
+void Worker::follow(const models::Arena& arena) {
   const std::uint64_t mixes = arena.mixes();
   if (last_.empty()) {  // it begins here
     last_.resize(velocity_.size());
     arena.read(0, last_);
-  } else if (mixes != mixes_seen_ && steps_since_ > 0 && learning_rate > 0) {
-    const auto k = static_cast<double>(steps_since_);
-    const double gain = 1 - std::pow(1 - kFollow, k);
+  } else if (mixes != mixes_seen_ && rates_since_ > 0) {
+    const double gain = 1 - std::pow(1 - kFollow, static_cast<double>(steps_since_));
     arena.follow(velocity_, last_, static_cast<float>(1 - gain),
-                 static_cast<float>(gain / (k * static_cast<double>(workers_) * static_cast<double>(learning_rate))));
+                 static_cast<float>(gain / (static_cast<double>(workers_) * rates_since_)));
   } else {
     return;
   }
   mixes_seen_ = mixes;
   steps_since_ = 0;
+  rates_since_ = 0;
 }
 
 void Worker::renew() {

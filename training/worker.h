@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "kernels/backend.h"
 #include "models/arena.h"
 #include "models/network.h"
+#include "training/augment.h"
 
 namespace starling::training {
 
@@ -39,21 +41,26 @@ class Worker {
  public:
   // `plan`, `data` and `backend` outlive the worker. REQUIRES: the plan fits the data's shape and classes.
   Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
-         BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer);
+         BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer,
+         models::NetworkOptions options = {});
 
   // From now on its momentum is the swarm's: quasi-global momentum (Lin et al., ICML 2021), for unlike data.
   // The velocity m is fixed between mixes, each step goes along beta m + g; when the arena's mixes() have
   // grown, after k steps, m follows where the replica went since the last time, mixing included:
-  //   mu_k = 1 - (1 - mu)^k,  m <- (1 - mu_k) m + mu_k (x_last - x) / (k eta).
+  //   mu_k = 1 - (1 - mu)^k,  m <- (1 - mu_k) m + mu_k (x_last - x) / (eta_1 + ... + eta_k).
   // `workers`: so many share the replica, so many times further it goes. There is no Nesterov's variant of
   // it. REQUIRES: the optimizer is SGD.
   void follow_swarm(std::uint32_t workers);
   static constexpr double kFollow = 0.1;  // mu
 
+  // From now on images are cropped and flipped at random before the network sees them.
+  void augment(Augmentation augmentation, Random random) { augmenter_.emplace(data_, augmentation, random); }
+
   // Draws the next batch and computes its mean loss and gradient on `parameters` (arena_size() floats).
   double compute(const float* parameters);
-  // Adds the update that the last compute() led to.
-  void apply(models::Arena& arena);
+  // Adds the update that the last compute() led to, at the optimizer's learning rate times `rate_factor`
+  // (training/schedule.h). REQUIRES: it is finite and not negative.
+  void apply(models::Arena& arena, double rate_factor = 1);
   // The parameters are somebody else's from now on: what the optimizer remembers of its own is forgotten.
   void renew();
 
@@ -63,6 +70,7 @@ class Worker {
   models::Network network_;
   const datasets::Dataset& data_;
   BatchSampler sampler_;
+  std::optional<Augmenter> augmenter_;
   Optimizer optimizer_;
   std::vector<std::uint32_t> indices_;
   std::vector<float> inputs_;
@@ -72,9 +80,10 @@ class Worker {
   std::vector<float> square_;               // of AdamW: its means of their squares
   std::uint64_t steps_ = 0;                 // since those began at zero
 
-  void follow(const models::Arena& arena, float learning_rate);
+  void follow(const models::Arena& arena);
   std::uint32_t workers_ = 0;  // that follow the swarm; 0: the momentum is this worker's own
   std::uint64_t mixes_seen_ = 0, steps_since_ = 0;
+  double rates_since_ = 0;   // the sum of the learning rates of those steps
   std::vector<float> last_;  // the replica when mixes were last seen to grow; empty: not yet
 };
 

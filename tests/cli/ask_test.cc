@@ -66,7 +66,7 @@ TEST_CASE("a running peer tells how it fares, who is in the swarm, and leaves wh
   CHECK(status.at("bytes_received").get<std::uint64_t>() > 0);
   CHECK(status.at("uptime_seconds").get<double>() > 0);
   for (const char* field : {"version", "steps", "samples", "swarm_samples", "samples_per_second", "loss",
-                            "incarnation", "exchanges", "bytes_sent", "links_open"}) {
+                            "learning_rate", "incarnation", "exchanges", "bytes_sent", "links_open"}) {
     INFO(field);
     CHECK(status.contains(field));
   }
@@ -104,6 +104,25 @@ TEST_CASE("a running peer tells how it fares, who is in the swarm, and leaves wh
   const json left = first.ask("members");
   for (const json& member : left.at("members"))
     CHECK(member.at("state") == (member.at("name") == "first" ? "alive" : "left"));
+}
+
+TEST_CASE("a joiner follows the swarm's schedule from where the swarm stands") {
+  Asked first({"--model", "softmax", "--name", "first", "--pace", "5ms", "--learning-rate", "0.1",
+               "--schedule", "cosine", "--warmup", "50", "--epochs", "100"});
+  Asked second({"--join", first.address, "--name", "second", "--pace", "1h"});
+  for (const Asked* asked : {&first, &second}) {
+    const json status = asked->ask("status");
+    const double samples = status.at("swarm_samples");
+    CHECK(status.at("learning_rate").get<double>() ==
+          Approx(0.1 * (samples + 64) / (50 * 60'000)).epsilon(1e-9));  // in the warm-up
+    if (asked == &second) CHECK(samples > status.at("samples").get<double>());
+  }
+  // The joiner's own steps are one or none, and its rate rises.
+  const json before = second.ask("status");
+  json now = before;
+  while (now.at("swarm_samples") == before.at("swarm_samples")) now = second.ask("status");
+  CHECK(now.at("samples").get<int>() <= 64);
+  CHECK(now.at("learning_rate").get<double>() > before.at("learning_rate").get<double>());
 }
 
 TEST_CASE("what cannot be asked is one line that says so, with exit code 1; a wrong flag is exit code 2") {

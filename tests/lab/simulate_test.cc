@@ -1,12 +1,17 @@
 #include "lab/simulate.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/catch.h"
+#include "training/json.h"
+#include "training/schedule.h"
 
 namespace starling::lab {
 namespace {
@@ -37,7 +42,9 @@ training::Experiment small() {
   return experiment;
 }
 
-training::Summary run(const training::Experiment& experiment, unsigned threads = 2) {
+// `series` gets the lines of metrics.jsonl.
+training::Summary run(const training::Experiment& experiment, unsigned threads = 2,
+                      std::vector<training::Json>* series = nullptr) {
   const Scratch scratch;
   auto folder = training::RunFolder::create(scratch.path + "/run", false);
   REQUIRE(folder.ok());
@@ -47,6 +54,10 @@ training::Summary run(const training::Experiment& experiment, unsigned threads =
   if (!summary) FAIL(summary.error().message);
   for (const char* name : {"summary.json", "metrics.jsonl", "experiment.toml", "model.safetensors"}) {
     REQUIRE(std::filesystem::file_size(folder->file(name)) > 0);
+  }
+  if (series != nullptr) {
+    std::ifstream file(folder->file("metrics.jsonl"));
+    for (std::string line; std::getline(file, line);) series->push_back(training::Json::parse(line));
   }
   return *summary;
 }
@@ -67,6 +78,72 @@ TEST_CASE("the same seed gives the same result to the last digit, on any number 
   auto other_seed = small();
   other_seed.seed = 2;
   REQUIRE(run(other_seed).trace_hash != first.trace_hash);
+}
+
+TEST_CASE("a schedule changes the run, and it is the same on any number of threads") {
+  auto experiment = small();
+  const auto constant = run(experiment);
+  experiment.schedule = "cosine";
+  experiment.warmup = 0.02;
+  const auto first = run(experiment, 1);
+  REQUIRE(run(experiment, 2).trace_hash == first.trace_hash);
+  REQUIRE(first.trace_hash != constant.trace_hash);
+  REQUIRE(first.samples == constant.samples);
+}
+
+TEST_CASE("cropped and flipped images are the same on any number of threads") {
+  auto experiment = small();
+  const auto plain = run(experiment);
+  experiment.crop = 2;
+  experiment.flip = true;
+  const auto first = run(experiment, 1);
+  REQUIRE(run(experiment, 3).trace_hash == first.trace_hash);
+  REQUIRE(first.trace_hash != plain.trace_hash);
+}
+
+TEST_CASE("a slow peer and a late joiner take the learning rate of where the swarm stands") {
+  auto experiment = small();
+  experiment.workers = 1;
+  experiment.epochs = 0.5;
+  experiment.schedule = "cosine";
+  experiment.warmup = 0.05;
+  experiment.learning_rate = 0.08;
+  experiment.faults = {{.peer = 1, .factor = 8},
+                       {.peer = 3, .kind = training::Fault::Kind::join, .from = std::chrono::seconds(2)}};
+  std::vector<training::Json> series;
+  const auto summary = run(experiment, 2, &series);
+  REQUIRE(summary.per_peer[1].steps * 5 < summary.per_peer[0].steps);
+  REQUIRE(summary.per_peer[3].steps * 5 < summary.per_peer[0].steps * 4);
+
+  const auto schedule = *training::make_schedule(experiment);
+  const auto rate_at = [&](double samples) {
+    return 0.08 * training::rate_factor(schedule, std::max(0.0, samples) / 60'000);
+  };
+  std::map<std::string, int> seen;
+  std::vector<training::Json> look;  // the peers' lines, then that of the mean
+  for (const auto& line : series) {
+    look.push_back(line);
+    if (line.at("peer") != "mean") continue;
+    const double samples = line.at("samples");
+    for (const auto& of_peer : look) {
+      if (of_peer.at("learning_rate").is_null()) continue;
+      const std::string peer = of_peer.at("peer");
+      const double rate = of_peer.at("learning_rate");
+      ++seen[peer];
+      // Its latest step is as old as a step of it is long, and news of the others' steps takes its time: in
+      // all, the 40 steps or so that the swarm makes in 8 x 20 ms and between two rumors.
+      double low = 1, high = 0;
+      for (double late = -64; late <= 64 * 40; late += 64) {
+        low = std::min(low, rate_at(samples - late));
+        high = std::max(high, rate_at(samples - late));
+      }
+      INFO(peer << " at " << samples << " samples: " << rate << ", not in " << low << " to " << high);
+      REQUIRE(rate >= low - 1e-12);
+      REQUIRE(rate <= high + 1e-12);
+    }
+    look.clear();
+  }
+  for (const char* peer : {"p0", "p1", "p2", "p3"}) REQUIRE(seen[peer] >= 4);
 }
 
 TEST_CASE("peers that exchange agree far better than peers that learn alone") {

@@ -11,6 +11,7 @@ TEST_CASE("a peer's status reads back from its JSON, which is one line") {
   status.phase = "training";
   status.samples = std::uint64_t{1} << 60;
   status.loss = 0.25;
+  status.learning_rate = 0.0125;
   status.exchanges.half_applied_chunks = 7;
   status.exchanges.chunks_refused = {{"far_off", 2}, {"not_finite", 3}};
   status.exchanges.lost_weight = 0.5;
@@ -26,6 +27,9 @@ TEST_CASE("a peer's status reads back from its JSON, which is one line") {
   CHECK(read->exchanges.lost_weight == 0.5);
   CHECK(to_json(*read) == text);
 
+  CHECK(read->learning_rate == status.learning_rate);
+  status.learning_rate.reset();
+  CHECK_FALSE(parse_status(to_json(status))->learning_rate.has_value());
   status.loss.reset();
   CHECK(to_json(status).find("\"loss\":null") != std::string::npos);
   CHECK_FALSE(parse_status(to_json(status))->loss.has_value());

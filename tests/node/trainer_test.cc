@@ -80,6 +80,21 @@ TEST_CASE("workers change the shared parameters, count their steps and samples a
   REQUIRE(bench.parameters() != before);
 }
 
+TEST_CASE("steps go at the learning rate times the factor of the moment") {
+  Bench bench;
+  bench.start({});
+  const auto await_new_steps = [&] { REQUIRE(bench.await(bench.trainer->steps() + 3)); };
+  bench.trainer->set_rate_factor(0);
+  await_new_steps();  // the one that was being added has landed
+  const auto still = bench.parameters();
+  await_new_steps();
+  REQUIRE(bench.parameters() == still);
+  bench.trainer->set_rate_factor(0.5);
+  await_new_steps();
+  REQUIRE(bench.parameters() != still);
+  REQUIRE(bench.trainer->rate_factor() == 0.5);
+}
+
 TEST_CASE("before the first step there is no loss and nothing is counted") {
   Bench bench;
   Trainer idle({}, *bench.arena, {}, [] {});

@@ -10,6 +10,7 @@
 #include "tests/catch.h"
 #include "tests/training/temporary_folder.h"
 #include "training/quantities.h"
+#include "training/schedule.h"
 
 namespace starling::training {
 namespace {
@@ -60,6 +61,14 @@ Experiment random_experiment(Random& random) {
   e.optimizer = random.chance(0.5) ? "sgd" : "adamw";
   if (!check_optimizer(e)) e.nesterov = e.quasi_global_momentum = false;
   e.beta2 = random.uniform();
+  e.schedule = one_of({"constant", "cosine", "step"});
+  e.warmup = random.chance(0.5) ? 0 : random.uniform(0, 10);
+  if (random.chance(0.5)) e.step_epochs = random.uniform(1e-6, 100);
+  e.step_factor = random.uniform(1e-6, 1);
+  e.final_rate = random.uniform();
+  e.crop = static_cast<std::uint32_t>(random.below(1025));
+  e.flip = random.chance(0.5);
+  if (!make_schedule(e)) e.epochs = e.warmup + random.uniform(1e-6, 100);
   e.rule = one_of({"pairwise", "push-sum", "d-psgd", "choco", "noloco", "clipped", "none"});
   e.payload = one_of({"f32", "bf16", "int8", "top-k"});
   if (e.payload == "top-k" && !check_rule(e)) e.payload = "int8";
@@ -236,6 +245,14 @@ TEST_CASE("a bad value is refused with the file, the line, the key and what is a
       {"[training]\nnesterov = 1", "'1' is neither true nor false"},
       {"[training]\ntarget_accuracy = 0", "from above 0 to 1"},
       {"[training]\ntarget_accuracy = 1.01", "from above 0 to 1"},
+      {"[training]\nschedule = \"linear\"",
+       "'linear' is not available; this version has constant, cosine or step"},
+      {"[training]\nwarmup = -1", "training.warmup: '-1' is not a number from 0 to 1e+06"},
+      {"[training]\nstep_epochs = 0", "training.step_epochs: '0' is not a number from above 0 to 1e+06"},
+      {"[training]\nstep_factor = 0", "training.step_factor: '0' is not a number from above 0 to 1"},
+      {"[training]\nfinal_rate = 1.5", "training.final_rate: '1.5' is not a number from 0 to 1"},
+      {"[training]\ncrop = -1", "training.crop: '-1' is not a whole number from 0 to 1024"},
+      {"[training]\nflip = 1", "training.flip: '1' is neither true nor false"},
       {"[training]\noptimizer = \"adagrad\"", "'adagrad' is not available; this version has sgd or adamw"},
       {"[training]\nprecision = \"bf16\"", "this version has f32"},
       {"[training]\nepochs = 0", "training.epochs"},
@@ -294,7 +311,8 @@ TEST_CASE("a bad value is refused with the file, the line, the key and what is a
       {"[[fault]]\npeer = 1\nlink = {drop = 0}", "line 3: fault.link: this link is like all others"},
       {"[[fault]]\npeer = 1\nlink = {drop = 1}", "fault.link.drop: '1' is not a number from 0 to below 1"},
       {"[[fault]]\npeer = 1\nlink = {latency = 20}", "line 3: fault.link.latency: '20'"},
-      {"[[fault]]\npeer = 1\nlink = {bandwidth = \"fast\"}", "fault.link.bandwidth: 'fast' is not a bandwidth"},
+      {"[[fault]]\npeer = 1\nlink = {bandwidth = \"fast\"}",
+       "fault.link.bandwidth: 'fast' is not a bandwidth"},
       {"[[fault]]\npeer = 1\nlink = {latncy = \"1ms\"}", "did you mean fault.link.latency?"},
       {"[[fault]]\npeer = 1\nslow = [2]", "fault.slow: expected a single value"},
   };
@@ -367,6 +385,13 @@ TEST_CASE("every setting has its key, flag, variable and help once, and takes it
                            "--beta2",
                            "--weight-decay",
                            "--nesterov",
+                           "--schedule",
+                           "--warmup",
+                           "--step-epochs",
+                           "--step-factor",
+                           "--final-rate",
+                           "--crop",
+                           "--flip",
                            "--precision",
                            "--workers",
                            "--pace",
@@ -394,7 +419,7 @@ TEST_CASE("every setting has its key, flag, variable and help once, and takes it
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 36);
+  REQUIRE(flags.size() == 43);
 }
 
 TEST_CASE("environment variables set what flags set, and name themselves when they are wrong") {
@@ -606,6 +631,38 @@ TEST_CASE("a joiner ends with the swarm's shared settings and keeps its own") {
     REQUIRE(joiner.learning_rate == resolved_learning_rate(beginner));
     REQUIRE(joiner.faults == before.faults);
   }
+}
+
+TEST_CASE("what came later than the manifest is told where it is not the default, and else not") {
+  const std::vector<std::string> later = {
+      "training.schedule",   "training.warmup", "training.step_epochs", "training.step_factor",
+      "training.final_rate", "training.crop",   "training.flip"};
+  Experiment e;
+  for (const auto& [key, value] : shared_settings(e))
+    REQUIRE(std::find(later.begin(), later.end(), key) == later.end());
+  e.schedule = "step";
+  e.warmup = 0.5;
+  e.step_epochs = 2;
+  e.step_factor = 0.5;
+  e.final_rate = 0.01;
+  e.crop = 4;
+  e.flip = true;
+  const auto told = shared_settings(e);
+  for (const std::string& key : later) {
+    INFO(key);
+    REQUIRE(std::count_if(told.begin(), told.end(), [&](const auto& pair) { return pair.first == key; }) ==
+            1);
+  }
+  Experiment joiner;
+  joiner.schedule = "cosine";
+  joiner.crop = 2;
+  REQUIRE(apply_shared(joiner, told).ok());
+  REQUIRE(joiner.step_epochs == 2.0);
+  REQUIRE(joiner.crop == 4);
+  REQUIRE(apply_shared(joiner, shared_settings(Experiment{})).ok());
+  REQUIRE(shared_settings(joiner) == shared_settings(Experiment{}));
+  REQUIRE(joiner.schedule == "constant");
+  REQUIRE(joiner.crop == 0);
 }
 
 TEST_CASE("a manifest with an unknown, foreign or bad setting is refused and changes nothing") {

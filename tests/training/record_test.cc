@@ -98,7 +98,7 @@ TEST_CASE("a metrics line is one JSON object with nulls for what was not measure
       to_json(MetricsLine{.seconds = 1.5, .peer = "p3", .steps = 4, .samples = 256, .loss = 0.25});
   REQUIRE(text ==
           R"({"seconds":1.5,"peer":"p3","steps":4,"samples":256,"exchanges":0,"loss":0.25,"accuracy":null,)"
-          R"("consensus_distance":null})");
+          R"("consensus_distance":null,"learning_rate":null})");
 }
 
 TEST_CASE("the consensus distance is the spread of the replicas over the size of their mean") {

@@ -151,6 +151,81 @@ TEST_CASE("a worker with AdamW learns the task, and forgets its means when the p
   REQUIRE(largest < 0.0101f);
 }
 
+TEST_CASE("a worker's steps go at the learning rate times the factor that each is told") {
+  const auto data = striped(600, 1);
+  const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
+  const auto backend = kernels::make_backend("reference");
+  const std::size_t n = plan->layout.arena_size();
+  std::vector<float> start(n);
+  models::initialize(*plan, Random(3), start);
+  for (const bool nesterov : {false, true}) {
+    Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16,
+                  models::Arena::SgdStep{
+                      .learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 0.1f, .nesterov = nesterov});
+    // Another one on the same batches tells the gradient: with the rate 1 its step is just that.
+    Worker probe(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16,
+                 models::Arena::SgdStep{.learning_rate = 1});
+    models::Arena arena(n), scratch(n);
+    arena.write(0, start);
+    std::vector<double> v(n);
+    for (int i = 0; i < 40; ++i) {
+      const double factor = i % 5 == 4 ? 0 : 1.0 / (1 + i % 5);
+      std::vector<float> before(n), moved(n), now(n);
+      arena.read(0, before);
+      scratch.write(0, before);
+      probe.compute(scratch.data());
+      probe.apply(scratch);
+      scratch.read(0, moved);
+      worker.compute(arena.data());
+      worker.apply(arena, factor);
+      arena.read(0, now);
+      if (factor == 0) REQUIRE(now == before);
+      for (std::size_t j = 0; j < n; ++j) {
+        const auto x = static_cast<double>(before[j]);
+        const double g = x - static_cast<double>(moved[j]) + 0.1 * x;
+        v[j] = 0.9 * v[j] + g;  // the velocity is of gradients, whatever the rate
+        REQUIRE(
+            near(static_cast<double>(now[j]), x - 0.05 * factor * (nesterov ? g + 0.9 * v[j] : v[j]), 1e-5));
+      }
+    }
+  }
+}
+
+TEST_CASE("a step of AdamW, its weight decay included, is scaled as a whole") {
+  const auto data = striped(600, 1);
+  const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
+  const auto backend = kernels::make_backend("reference");
+  const std::size_t n = plan->layout.arena_size();
+  std::vector<float> start(n);
+  models::initialize(*plan, Random(3), start);
+  // The way of the last of so many steps, the others being made at the whole rate.
+  const auto last_step = [&](int steps, double factor) {
+    Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16,
+                  models::Arena::AdamWStep{.learning_rate = 0.01f, .weight_decay = 0.5f});
+    models::Arena arena(n);
+    arena.write(0, start);
+    std::vector<float> before(n), now(n);
+    for (int i = 0; i < steps; ++i) {
+      arena.read(0, before);
+      worker.compute(arena.data());
+      worker.apply(arena, i + 1 < steps ? 1 : factor);
+    }
+    arena.read(0, now);
+    for (std::size_t j = 0; j < n; ++j) now[j] -= before[j];
+    return now;
+  };
+  for (const int steps : {1, 2, 7}) {
+    const auto whole = last_step(steps, 1), quarter = last_step(steps, 0.25), none = last_step(steps, 0);
+    double way = 0;
+    for (std::size_t j = 0; j < n; ++j) {
+      REQUIRE(near(static_cast<double>(quarter[j]), static_cast<double>(whole[j]) / 4, 1e-7));
+      REQUIRE(none[j] == 0);
+      way += std::abs(static_cast<double>(whole[j]));
+    }
+    REQUIRE(way > 0.001 * static_cast<double>(n));
+  }
+}
+
 TEST_CASE(
     "quasi-global momentum is its formula: fixed between mixes, then turned to where the replica went") {
   const auto data = striped(600, 1);
@@ -172,6 +247,7 @@ TEST_CASE(
   std::vector<double> x(start.begin(), start.end()), m(n, 0.0), last = x;
   Random random(9);
   int k = 0;
+  double rates = 0;  // of those k steps
   for (int i = 0; i < 60; ++i) {
     if (i % 7 == 6) {  // a mix: from outside, and told
       for (std::size_t j = 0; j < n; ++j) {
@@ -182,16 +258,18 @@ TEST_CASE(
       for (std::uint64_t mixes = 1 + random.below(2); mixes > 0; --mixes) arena.count_mix();
       const double mu = 1 - std::pow(0.9, k);
       for (std::size_t j = 0; j < n; ++j) {
-        m[j] = (1 - mu) * m[j] + mu * (last[j] - x[j]) / (k * 0.05 * kWorkers);
+        m[j] = (1 - mu) * m[j] + mu * (last[j] - x[j]) / (rates * kWorkers);
         last[j] = x[j];
       }
       k = 0;
+      rates = 0;
     }
     if (i == 40) {  // somebody else's parameters: nothing is remembered
       worker.renew();
       std::fill(m.begin(), m.end(), 0.0);
       last = x;
       k = 0;
+      rates = 0;
     }
     std::vector<float> before(n), moved(n), now(n);
     arena.read(0, before);
@@ -200,12 +278,14 @@ TEST_CASE(
     probe.apply(scratch);
     scratch.read(0, moved);
     worker.compute(arena.data());
-    worker.apply(arena);
+    const double factor = i < 20 ? 1 : 1.0 / (1 + i % 3);  // a schedule's, later
+    worker.apply(arena, factor);
     ++k;
+    rates += 0.05 * factor;
     arena.read(0, now);
     for (std::size_t j = 0; j < n; ++j) {
       const double g = static_cast<double>(before[j]) - static_cast<double>(moved[j]) + 1e-3 * x[j];
-      x[j] -= 0.05 * (0.9 * m[j] + g);
+      x[j] -= 0.05 * factor * (0.9 * m[j] + g);
       REQUIRE(near(static_cast<double>(now[j]), x[j], 1e-4));
     }
   }

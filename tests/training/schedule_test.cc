@@ -1,0 +1,156 @@
+#include "training/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/catch.h"
+#include "tests/training/near.h"
+
+namespace starling::training {
+namespace {
+
+constexpr double kTiny = 1e-12;
+
+Experiment cosine() {
+  Experiment experiment;
+  experiment.schedule = "cosine";
+  experiment.epochs = 10;
+  return experiment;
+}
+
+Experiment step() {
+  Experiment experiment;
+  experiment.schedule = "step";
+  experiment.epochs = 9;
+  return experiment;
+}
+
+Schedule schedule_of(const Experiment& experiment) {
+  const auto schedule = make_schedule(experiment);
+  if (!schedule) FAIL(schedule.error().message);
+  return *schedule;
+}
+
+std::string refusal(const Experiment& experiment) {
+  const auto schedule = make_schedule(experiment);
+  REQUIRE_FALSE(schedule.ok());
+  const Status checked = check(experiment);
+  REQUIRE_FALSE(checked.ok());
+  REQUIRE(checked.error().message == schedule.error().message);
+  return schedule.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("a constant schedule leaves the learning rate alone, whatever else is set") {
+  Experiment experiment;
+  experiment.step_epochs = 1;
+  experiment.final_rate = 0.5;
+  const Schedule schedule = schedule_of(experiment);
+  for (const double epochs : {0.0, 1e-9, 1.0, 3.0, 1e6}) CHECK(rate_factor(schedule, epochs) == 1);
+}
+
+TEST_CASE("a warm-up rises in a line from nothing to the whole rate") {
+  Experiment experiment;
+  experiment.warmup = 0.5;
+  for (const bool ends : {false, true}) {
+    if (ends) experiment.epochs = 3;
+    const Schedule schedule = schedule_of(experiment);
+    CHECK(rate_factor(schedule, 0) == 0);
+    CHECK(rate_factor(schedule, 0.05) == 0.1);
+    CHECK(rate_factor(schedule, 0.25) == 0.5);
+    CHECK(rate_factor(schedule, 0.5) == 1);
+    CHECK(rate_factor(schedule, 4) == 1);
+  }
+}
+
+TEST_CASE("cosine falls from one over a half in the middle to nothing at the run's end, and stays there") {
+  const Schedule schedule = schedule_of(cosine());
+  CHECK(rate_factor(schedule, 0) == 1);
+  CHECK(near(rate_factor(schedule, 2.5), (1 + std::sqrt(0.5)) / 2, kTiny));  // cos(pi / 4)
+  CHECK(near(rate_factor(schedule, 10.0 / 3), 0.75, kTiny));                 // cos(pi / 3) = 1/2
+  CHECK(near(rate_factor(schedule, 5), 0.5, kTiny));
+  CHECK(near(rate_factor(schedule, 20.0 / 3), 0.25, kTiny));
+  CHECK(rate_factor(schedule, 10) == 0);
+  CHECK(rate_factor(schedule, 10.5) == 0);
+  CHECK(rate_factor(schedule, 1e6) == 0);
+}
+
+TEST_CASE("cosine begins where the warm-up ends, and ends at the final rate") {
+  Experiment experiment = cosine();
+  experiment.warmup = 2;
+  experiment.final_rate = 0.1;
+  const Schedule schedule = schedule_of(experiment);
+  CHECK(rate_factor(schedule, 0) == 0);
+  CHECK(rate_factor(schedule, 1) == 0.5);
+  CHECK(rate_factor(schedule, 2) == 1);
+  CHECK(near(rate_factor(schedule, 6), 0.55, kTiny));  // the middle of 2 .. 10, and of 1 and 0.1
+  CHECK(near(rate_factor(schedule, 10), 0.1, kTiny));
+  CHECK(near(rate_factor(schedule, 11), 0.1, kTiny));
+  double before = 0;
+  for (int k = 0; k <= 2000; ++k) {
+    const double now = rate_factor(schedule, k / 1000.0);
+    REQUIRE(now >= before);
+    before = now;
+  }
+  for (int k = 2000; k <= 12'000; ++k) {
+    const double now = rate_factor(schedule, k / 1000.0);
+    REQUIRE(now <= before);
+    REQUIRE(now >= 0.1 - kTiny);
+    before = now;
+  }
+}
+
+TEST_CASE("step multiplies the rate every so many epochs, by default every third of the run") {
+  Schedule schedule = schedule_of(step());
+  for (const auto& [epochs, factor] :
+       {std::pair(0.0, 1.0), {2.999, 1.0}, {3.0, 0.1}, {5.999, 0.1}, {6.0, 0.01}}) {
+    INFO(epochs);
+    CHECK(near(rate_factor(schedule, epochs), factor, kTiny));
+  }
+  Experiment experiment = step();
+  experiment.epochs.reset();
+  experiment.steps = 1000;
+  experiment.step_epochs = 0.25;
+  experiment.step_factor = 0.5;
+  experiment.warmup = 0.5;
+  schedule = schedule_of(experiment);
+  CHECK(near(rate_factor(schedule, 0.125), 0.25, kTiny));        // of the warm-up
+  CHECK(near(rate_factor(schedule, 0.375), 0.75 * 0.5, kTiny));  // and the first fall
+  CHECK(near(rate_factor(schedule, 0.5), 0.25, kTiny));
+  CHECK(near(rate_factor(schedule, 1.1), 0.0625, kTiny));
+  CHECK(rate_factor(schedule, 1e6) == 0);
+}
+
+TEST_CASE("a step takes the rate of where the swarm stands once its batch is counted") {
+  Experiment experiment;
+  experiment.warmup = 1;
+  const Schedule schedule = schedule_of(experiment);
+  CHECK(step_rate_factor(schedule, 0, 64, 6400) == 0.01);  // 1 of 100 steps
+  CHECK(step_rate_factor(schedule, 6400 - 64, 64, 6400) == 1);
+  CHECK(step_rate_factor(schedule, 3136, 64, 6400) == 0.5);
+}
+
+TEST_CASE("a schedule that cannot know the run's end is refused, and a warm-up longer than the run") {
+  Experiment experiment = cosine();
+  experiment.epochs.reset();
+  experiment.steps = 1000;
+  experiment.seconds = std::chrono::seconds(10);
+  experiment.target_accuracy = 0.9;
+  CHECK(refusal(experiment) ==
+        "training.schedule: cosine needs to know where the run ends; set training.epochs (--epochs)");
+  experiment.schedule = "step";
+  CHECK(refusal(experiment) ==
+        "training.schedule: step goes down after every third of the run, whose end it does not know; set "
+        "training.step_epochs (--step-epochs) or training.epochs (--epochs)");
+  experiment.step_epochs = 2;
+  CHECK(check(experiment).ok());
+  experiment = cosine();
+  experiment.warmup = 10;
+  CHECK(refusal(experiment) ==
+        "training.warmup: a warm-up of 10 epochs is not over before the run is, after training.epochs = 10");
+  experiment.warmup = 9.5;
+  CHECK(check(experiment).ok());
+}
+
+}  // namespace starling::training
