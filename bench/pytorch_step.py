@@ -70,7 +70,7 @@ torch.set_num_threads(arguments.threads)
 torch.manual_seed(1)
 network = make()
 assert sum(p.numel() for p in network.parameters()) == parameters
-optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
+optimizer = torch.optim.SGD(network.parameters(), lr=1e-6, momentum=0.9)
 loss = nn.CrossEntropyLoss()
 inputs = torch.rand(batch, *shape) * 2 - 1
 labels = torch.randint(0, 10, (batch,))

@@ -61,7 +61,7 @@ class Worker {
   void step(models::Arena& arena) {
     network_.train(arena.data(), inputs_.data(), labels_.data(), gradient_.data());
     arena.sgd(std::span<const float>(gradient_).first(velocity_.size()), velocity_,
-              {.learning_rate = 0.01F, .momentum = 0.9F});
+              {.learning_rate = 1e-6F, .momentum = 0.9F});
   }
   std::size_t bytes() const { return network_.memory().total(); }
 
