@@ -358,6 +358,28 @@ std::string description(const toml::parse_error& error) {
   return text;
 }
 
+SpecError no_toml(const toml::parse_error& error) {
+  return {{description(error)}, error.source().begin.line};
+}
+
+// Where a document's network stands: [model], or the top level where there is none.
+const toml::table* table_of(const toml::table& document) {
+  const toml::node* model = document.get("model");
+  return model == nullptr ? &document : model->as_table();
+}
+
+// REQUIRES: there are some.
+Result<std::vector<Layer>, SpecError> layers_of(const toml::table& document) {
+  const toml::table* table = table_of(document);
+  STARLING_CHECK(table != nullptr && table->contains("layers"));
+  const toml::node& node = *table->get("layers");
+  auto layers = read_list(node);
+  if (!layers || format_layers(*layers).size() <= kLayersTextMax) return layers;
+  SpecError error = too_long();
+  error.line = line_of(node);
+  return error;
+}
+
 // Writes layers, each in a line of its own (indented by `indent`) or all in one.
 class Writer {
  public:
@@ -446,12 +468,19 @@ Status check_model_name(std::string_view name) {
   return Done{};
 }
 
+Result<std::vector<Layer>, SpecError> read_layers(std::string_view toml_document) {
+  try {
+    const toml::table document = toml::parse(toml_document);
+    return layers_of(document);
+  } catch (const toml::parse_error& error) {
+    return no_toml(error);
+  }
+}
+
 Result<ModelText, SpecError> read_model(std::string_view toml_document, std::string_view name) {
   try {
     const toml::table document = toml::parse(toml_document);
-    const toml::node* model = document.get("model");
-    const toml::table* table = &document;
-    if (model != nullptr) table = model->as_table();
+    const toml::table* table = table_of(document);
     if (table == nullptr || !table->contains("layers")) {
       return SpecError{{"it holds no network; expected layers = [ ... ], at the top or in [model]"}};
     }
@@ -468,18 +497,12 @@ Result<ModelText, SpecError> read_model(std::string_view toml_document, std::str
         return SpecError{{"name: " + fine.error().message}, line_of(*node)};
       read.name = text->get();
     }
-    const toml::node& node = *table->get("layers");
-    const auto layers = read_list(node);
+    const auto layers = layers_of(document);
     if (!layers) return layers.error();
     read.layers = format_layers(*layers);
-    if (read.layers.size() > kLayersTextMax) {
-      SpecError error = too_long();
-      error.line = line_of(node);
-      return error;
-    }
     return read;
   } catch (const toml::parse_error& error) {
-    return SpecError{{description(error)}, error.source().begin.line};
+    return no_toml(error);
   }
 }
 

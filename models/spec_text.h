@@ -54,6 +54,9 @@ inline constexpr const char* kUnnamedModel = "custom";
 // such as an experiment.
 Result<ModelText, SpecError> read_model(std::string_view toml_document, std::string_view name);
 
+// The layers of such a document alone. REQUIRES: it is TOML that has some.
+Result<std::vector<Layer>, SpecError> read_layers(std::string_view toml_document);
+
 // Whether a model is given as a file: its path ends in ".toml".
 bool is_model_file(std::string_view name);
 
