@@ -119,6 +119,32 @@ TEST_CASE("processes train a network from a file: those that join are told its l
   CHECK(evaluated.at("model") == "own");
 }
 
+TEST_CASE("a joiner may name the network's file again, but no other of that name") {
+  const TemporaryFolder folder;
+  folder.write("own.toml", "name = \"own\"\nlayers = [\"relu\", \"linear\"]\n");
+  folder.write("other.toml", "name = \"own\"\nlayers = [\"gelu\", \"linear\"]\n");
+  Program first({"peer", "--listen", "127.0.0.1:0", "--model", folder.file("own.toml"), "--data", "glyphs"});
+  const std::string there = first.wait_for_error_word(" listens at ");
+  REQUIRE(first.wait_for_error_text("training begins"));
+  const Words join = {"peer", "--join", there, "--listen", "127.0.0.1:0", "--model"};
+  const auto with = [&](const std::string& model) {
+    Words words = join;
+    words.push_back(model);
+    return words;
+  };
+  const Outcome other = run(with(folder.file("other.toml")));
+  CHECK(other.exit_code == 2);
+  CHECK(other.err.find("the swarm's model 'own' has other layers than the one that --model names") !=
+        std::string::npos);
+  CHECK(run(with("softmax")).err.find("the swarm trains the model 'own', not 'softmax'") !=
+        std::string::npos);
+  CHECK(run({"peer", "--join", there, "--layers", "[\"linear\"]"})
+            .err.find("--layers does not go with --join") != std::string::npos);
+  Program second(with(folder.file("own.toml")));
+  CHECK(second.wait_for_error_text("the swarm trains own on glyphs"));
+  CHECK(second.wait_for_error_text("training begins"));
+}
+
 TEST_CASE("a network that cannot be is refused with its file, its line and its layer") {
   const TemporaryFolder folder;
   folder.write("bad.toml",
