@@ -162,8 +162,9 @@ Status check_optimizer(const Experiment& experiment);
 // Whether rule, payload and pace go together.
 Status check_rule(const Experiment& experiment);
 
-// What fits no single key, and every key's own limits again for an experiment that was not read: check_optimizer(),
-// check_rule(), a network's name, fault peers that exist, times that run forwards, factors of 1 and more, poisons and links that can be.
+// What fits no single key, and every key's own limits again for an experiment that was not read: a network's name,
+// check_optimizer(), check_rule(), fault peers that exist, times that run forwards, factors of 1 and more, poisons and
+// links that can be.
 Status check(const Experiment& experiment);
 
 // The whole experiment as a TOML file that reads back to the same value. REQUIRES: check() is content.

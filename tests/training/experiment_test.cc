@@ -216,7 +216,8 @@ from = 5
 
 TEST_CASE("a network in the experiment file is kept as canonical text, and written a layer a line") {
   Experiment e;
-  REQUIRE(read_text_of(e, "[model]\nlayers = [  # mine\n{ type = 'linear', features = 64 },\n'relu', 'linear',\n]\n").ok());
+  REQUIRE(read_text_of(e, "[model]\nlayers = [  # mine\n{ type = 'linear', features = 64 },\n'relu',\n'linear',\n]\n")
+              .ok());
   REQUIRE(e.model == "custom");
   REQUIRE(e.layers == R"([{ type = "linear", features = 64 }, "relu", "linear"])");
   REQUIRE(contains(to_toml(e), "[model]\nname = \"custom\"\nlayers = [\n  { type = \"linear\", features = 64 },\n"
@@ -263,7 +264,8 @@ TEST_CASE("layers travel with the shared settings, and what a stranger sends of 
   REQUIRE(apply_shared(joiner, shared_settings(Experiment{})).ok());
   REQUIRE((joiner.model == "lenet" && joiner.layers.empty()));
   for (const std::string& layers :
-       {std::string("[]"), std::string("['rely']"), std::string(100'000, '['), "['relu'" + std::string(60'000, ' ') + "]"}) {
+       {std::string("[]"), std::string("['rely']"), std::string(100'000, '['),
+        "['relu'" + std::string(60'000, ' ') + "]"}) {
     const Status status = apply_shared(joiner, {{"model.layers", layers}});
     REQUIRE(!status.ok());
     REQUIRE(contains(status.error().message, "the swarm's settings: model.layers: "));
