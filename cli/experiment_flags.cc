@@ -66,8 +66,11 @@ Status read_experiment(Experiment& experiment, const Arguments& arguments,
     experiment.faults.push_back(*fault);
   }
   const std::vector<std::string> given = given_keys(arguments);
-  const auto is_given = [&](const char* key) { return std::find(given.begin(), given.end(), key) != given.end(); };
-  if (Status fine = training::settle_model(experiment, is_given("model.name"), is_given("model.layers")); !fine)
+  const auto is_given = [&](const char* key) {
+    return std::find(given.begin(), given.end(), key) != given.end();
+  };
+  if (Status fine = training::settle_model(experiment, is_given("model.name"), is_given("model.layers"));
+      !fine)
     return Error{"--model: " + fine.error().message};
   if (experiment.layers.empty()) {
     Result<models::ModelText> model = resolve_model(experiment.model);

@@ -475,7 +475,8 @@ Result<std::unique_ptr<Replica>> Daemon::build(const wire::Manifest& manifest) {
   if (const auto applied = training::apply_shared(experiment_, shared); !applied) return applied.error();
   experiment_.model = manifest.model;
   if (options_.expected_model && options_.experiment.layers != experiment_.layers) {
-    return Error{"the swarm's model '" + manifest.model + "' has other layers than the one that --model names; leave "
+    return Error{"the swarm's model '" + manifest.model +
+                 "' has other layers than the one that --model names; leave "
                  "--model out to train what the swarm trains"};
   }
   experiment_.seed = manifest.seed;
@@ -778,8 +779,7 @@ void Daemon::save(const std::string& name, std::function<void(std::string path)>
         std::map<std::string, std::string> metadata =
             training::model_metadata({experiment_.model, experiment_.layers});
         metadata.insert({{"data", replica_->data.name}, {"seed", std::to_string(experiment_.seed)}});
-        const auto written =
-            training::write_safetensors(*path, replica_->plan.layout, *parameters, metadata);
+        const auto written = training::write_safetensors(*path, replica_->plan.layout, *parameters, metadata);
         if (written) return;
         spdlog::error("{}", written.error().message);
         path->clear();

@@ -138,9 +138,10 @@ const std::vector<Setting>& settings();
 Status set_value(Experiment& experiment, std::string_view key, std::string_view value,
                  const std::string& place);
 
-// What one source of settings (a file, the environment, a command line) says of the network, once it was read over
-// `experiment`: layers without a name are called "custom"; a name without layers is another network, so that layers of
-// an earlier source go; both together must be what a network with layers of its own may be called.
+// What one source of settings (a file, the environment, a command line) says of the network, once it was read
+// over `experiment`: layers without a name are called "custom"; a name without layers is another network, so
+// that layers of an earlier source go; both together must be what a network with layers of its own may be
+// called.
 Status settle_model(Experiment& experiment, bool name_given, bool layers_given);
 
 // Reads a TOML file over `experiment`. Unknown keys and bad values name the file, the line and the key. Its
@@ -162,9 +163,9 @@ Status check_optimizer(const Experiment& experiment);
 // Whether rule, payload and pace go together.
 Status check_rule(const Experiment& experiment);
 
-// What fits no single key, and every key's own limits again for an experiment that was not read: a network's name,
-// check_optimizer(), check_rule(), fault peers that exist, times that run forwards, factors of 1 and more, poisons and
-// links that can be.
+// What fits no single key, and every key's own limits again for an experiment that was not read: a network's
+// name, check_optimizer(), check_rule(), fault peers that exist, times that run forwards, factors of 1 and
+// more, poisons and links that can be.
 Status check(const Experiment& experiment);
 
 // The whole experiment as a TOML file that reads back to the same value. REQUIRES: check() is content.

@@ -277,9 +277,11 @@ Status read_file(Experiment& experiment, const std::string& path) {
     Experiment read = experiment;
     if (Status status = read_table(read, table, "", path, *text); !status) return status;
     const toml::node_view model = table["model"];
-    if (Status status = settle_model(read, static_cast<bool>(model["name"]), static_cast<bool>(model["layers"]));
+    if (Status status =
+            settle_model(read, static_cast<bool>(model["name"]), static_cast<bool>(model["layers"]));
         !status) {
-      return Error{place(path, model["name"] ? *model["name"].node() : table) + ": " + status.error().message};
+      return Error{place(path, model["name"] ? *model["name"].node() : table) + ": " +
+                   status.error().message};
     }
     experiment = std::move(read);
     return Done{};

@@ -35,7 +35,8 @@ std::string unknown_key(std::string_view key, const std::vector<std::string>& kn
     }
   }
   for (const auto& candidate : candidates) {
-    const std::size_t slips = leaf_of(candidate) == leaf_of(key) ? std::size_t{1} : edit_distance(key, candidate);
+    const std::size_t slips =
+        leaf_of(candidate) == leaf_of(key) ? std::size_t{1} : edit_distance(key, candidate);
     if (slips < least) {
       least = slips;
       nearest = &candidate;

@@ -36,7 +36,8 @@ std::string random_text(Random& random) {
 // In canonical form.
 std::string random_layers(Random& random) {
   static const std::vector<std::string> kPieces = {
-      "\"relu\"", "\"batch norm\"", "{ type = \"convolution\", channels = 8, kernel = 3, padding = 1, bias = false }",
+      "\"relu\"", "\"batch norm\"",
+      "{ type = \"convolution\", channels = 8, kernel = 3, padding = 1, bias = false }",
       "{ type = \"dropout\", rate = 0.25 }",
       "{ type = \"residual\", layers = [\"gelu\", \"layer norm\"], shortcut = [\"relu\"] }"};
   std::string text = "[";
@@ -216,12 +217,14 @@ from = 5
 
 TEST_CASE("a network in the experiment file is kept as canonical text, and written a layer a line") {
   Experiment e;
-  REQUIRE(read_text_of(e, "[model]\nlayers = [  # mine\n{ type = 'linear', features = 64 },\n'relu',\n'linear',\n]\n")
+  REQUIRE(read_text_of(
+              e, "[model]\nlayers = [  # mine\n{ type = 'linear', features = 64 },\n'relu',\n'linear',\n]\n")
               .ok());
   REQUIRE(e.model == "custom");
   REQUIRE(e.layers == R"([{ type = "linear", features = 64 }, "relu", "linear"])");
-  REQUIRE(contains(to_toml(e), "[model]\nname = \"custom\"\nlayers = [\n  { type = \"linear\", features = 64 },\n"
-                               "  \"relu\",\n  \"linear\",\n]\n"));
+  REQUIRE(contains(to_toml(e),
+                   "[model]\nname = \"custom\"\nlayers = [\n  { type = \"linear\", features = 64 },\n"
+                   "  \"relu\",\n  \"linear\",\n]\n"));
   // As a flag gives it, in a file.
   Experiment text;
   REQUIRE(read_text_of(text, "[model]\nlayers = '''" + e.layers + "'''").ok());
@@ -255,7 +258,8 @@ TEST_CASE("a later source's name replaces an earlier one's layers, and its layer
 
 TEST_CASE("layers travel with the shared settings, and what a stranger sends of them is bounded") {
   Experiment mine;
-  REQUIRE(read_text_of(mine, "[model]\nname = 'mine'\nlayers = [{ type = 'dropout', rate = 0.1 }, 'linear']").ok());
+  REQUIRE(read_text_of(mine, "[model]\nname = 'mine'\nlayers = [{ type = 'dropout', rate = 0.1 }, 'linear']")
+              .ok());
   Experiment joiner;
   joiner.layers = R"(["relu", "linear"])";
   REQUIRE(apply_shared(joiner, shared_settings(mine)).ok());
@@ -263,9 +267,8 @@ TEST_CASE("layers travel with the shared settings, and what a stranger sends of 
   // A swarm that trains a network of the zoo says nothing of layers.
   REQUIRE(apply_shared(joiner, shared_settings(Experiment{})).ok());
   REQUIRE((joiner.model == "lenet" && joiner.layers.empty()));
-  for (const std::string& layers :
-       {std::string("[]"), std::string("['rely']"), std::string(100'000, '['),
-        "['relu'" + std::string(60'000, ' ') + "]"}) {
+  for (const std::string& layers : {std::string("[]"), std::string("['rely']"), std::string(100'000, '['),
+                                    "['relu'" + std::string(60'000, ' ') + "]"}) {
     const Status status = apply_shared(joiner, {{"model.layers", layers}});
     REQUIRE(!status.ok());
     REQUIRE(contains(status.error().message, "the swarm's settings: model.layers: "));
@@ -365,7 +368,8 @@ TEST_CASE("a bad value is refused with the file, the line, the key and what is a
       {"[[fault]]\npeer = 1\nlink = {drop = 0}", "line 3: fault.link: this link is like all others"},
       {"[[fault]]\npeer = 1\nlink = {drop = 1}", "fault.link.drop: '1' is not a number from 0 to below 1"},
       {"[[fault]]\npeer = 1\nlink = {latency = 20}", "line 3: fault.link.latency: '20'"},
-      {"[[fault]]\npeer = 1\nlink = {bandwidth = \"fast\"}", "fault.link.bandwidth: 'fast' is not a bandwidth"},
+      {"[[fault]]\npeer = 1\nlink = {bandwidth = \"fast\"}",
+       "fault.link.bandwidth: 'fast' is not a bandwidth"},
       {"[[fault]]\npeer = 1\nlink = {latncy = \"1ms\"}", "did you mean fault.link.latency?"},
       {"[[fault]]\npeer = 1\nslow = [2]", "fault.slow: expected a single value"},
       {"[model]\nlayers = [\n\"relu\",\n{ type = \"linear\", feature = 3 },\n]",
@@ -373,9 +377,11 @@ TEST_CASE("a bad value is refused with the file, the line, the key and what is a
       {"[model]\nlayers = []", "line 2: model.layers: expected an array of at least one layer"},
       {"[model]\nlayers = 3", "line 2: model.layers: expected an array of at least one layer"},
       {"[model]\nlayers = \"relu\"", "line 2: model.layers: it is no TOML array"},
-      {"[model.layers]\ntype = \"relu\"", "line 1: model.layers: expected an array of layers, layers = [ ... ]"},
+      {"[model.layers]\ntype = \"relu\"",
+       "line 1: model.layers: expected an array of layers, layers = [ ... ]"},
       {"[model]\nlayer = [\"linear\"]", "did you mean model.layers?"},
-      {"[model]\nname = \"lenet\"\nlayers = [\"linear\"]", "line 2: model.name: 'lenet' is a network of the zoo"},
+      {"[model]\nname = \"lenet\"\nlayers = [\"linear\"]",
+       "line 2: model.name: 'lenet' is a network of the zoo"},
       {"[model]\nname = \"a.toml\"\nlayers = [\"linear\"]", "line 2: model.name: 'a.toml' looks like a file"},
   };
   for (const auto& [toml, sentence] : cases) {
