@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/experiment_flags.h"
 #include "cli/json.h"
+#include "cli/model_name.h"
 #include "kernels/backend.h"
 #include "training/checkpoint.h"
 
@@ -13,15 +14,13 @@ namespace starling::cli {
 namespace {
 
 // Which network the file holds: --model, or what the file's own metadata says.
-Result<std::string> find_model(const Arguments& arguments, const std::string& checkpoint) {
-  if (const auto model = arguments.get("--model")) return *model;
+Result<models::ModelText> find_model(const Arguments& arguments, const std::string& checkpoint) {
+  if (const auto model = arguments.get("--model")) return resolve_model(*model);
   const auto metadata = training::read_metadata(checkpoint);
   if (!metadata) return metadata.error();
-  const auto model = metadata->find("model");
-  if (model == metadata->end()) {
-    return Error{checkpoint + " does not say which model it holds; name it with --model NAME"};
-  }
-  return model->second;
+  auto model = training::model_of(*metadata);
+  if (!model) return Error{checkpoint + " does not say which model it holds; name it with --model NAME"};
+  return std::move(*model);
 }
 
 int run(const Arguments& arguments) {
@@ -30,7 +29,7 @@ int run(const Arguments& arguments) {
       return refuse(arguments, std::string(flag) + " is missing; see `starling evaluate --help`");
   }
   const std::string checkpoint = *arguments.get("--checkpoint");
-  const Result<std::string> model = find_model(arguments, checkpoint);
+  const Result<models::ModelText> model = find_model(arguments, checkpoint);
   if (!model) return refuse(arguments, model.error().message);
   const Result<datasets::DataPair> data = datasets::load(*arguments.get("--data"), data_root());
   if (!data) return refuse(arguments, data.error().message);
@@ -45,7 +44,7 @@ int run(const Arguments& arguments) {
   if (!backend) return fail(arguments, backend.error().message);
   Evaluated evaluated;
   evaluated.checkpoint = checkpoint;
-  evaluated.model = *model;
+  evaluated.model = model->name;
   evaluated.data = data->name;
   evaluated.parameters = plan->layout.parameter_count();
   evaluated.samples = data->test.size();
@@ -67,7 +66,7 @@ Command evaluate_command() {
           {},
           {{"--checkpoint", "FILE", "a safetensors file"},
            {"--data", "NAME-OR-PATH", "its test set is used"},
-           {"--model", "NAME", "the network, where the file does not say it"},
+           {"--model", "NAME-OR-FILE", "the network, where the file does not say it"},
            {"--json", "", "print one JSON object"}},
           run};
 }

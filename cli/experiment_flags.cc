@@ -1,12 +1,15 @@
 #include "cli/experiment_flags.h"
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "cli/model_name.h"
 #include "cli/topology_name.h"
 #include "datasets/partition.h"
 #include "lab/peer_command.h"
 #include "topologies/topology.h"
 #include "training/augment.h"
+#include "training/recipe.h"
 
 namespace starling::cli {
 namespace {
@@ -63,6 +66,19 @@ Status read_experiment(Experiment& experiment, const Arguments& arguments,
     if (!fault) return Error{"--slow: " + fault.error().message};
     experiment.faults.push_back(*fault);
   }
+  const std::vector<std::string> given = given_keys(arguments);
+  const auto is_given = [&](const char* key) {
+    return std::find(given.begin(), given.end(), key) != given.end();
+  };
+  if (Status fine = training::settle_model(experiment, is_given("model.name"), is_given("model.layers"));
+      !fine)
+    return Error{"--model: " + fine.error().message};
+  if (experiment.layers.empty()) {
+    Result<models::ModelText> model = resolve_model(experiment.model);
+    if (!model) return model.error();
+    experiment.model = std::move(model->name);
+    experiment.layers = std::move(model->layers);
+  }
   Result<std::string> topology = resolve_topology(experiment.topology);
   if (!topology) return topology.error();
   experiment.topology = *topology;
@@ -110,11 +126,9 @@ Result<Materials> gather_materials(const Experiment& experiment) {
   if (Status sound = check_experiment(experiment); !sound) return sound.error();
   Result<datasets::DataPair> data = datasets::load(experiment.data, data_root());
   if (!data) return data.error();
-  const datasets::ImageShape shape = data->train.shape;
-  Result<models::Plan> plan =
-      models::make_model(experiment.model, {shape.channels, shape.height, shape.width}, data->train.classes);
+  Result<models::Plan> plan = training::make_plan(experiment, data->train);
   if (!plan) return plan.error();
-  if (const auto changed = training::make_augmentation(experiment, shape); !changed) return changed.error();
+  if (const auto changed = training::make_augmentation(experiment, data->train.shape); !changed) return changed.error();
   return Materials{std::move(*data), std::move(*plan)};
 }
 

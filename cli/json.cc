@@ -47,6 +47,10 @@ std::string list_json(const std::string& title,
   return to_line({{title, list}});
 }
 
+std::string layer_name(const models::Plan& plan, int index) {
+  return index == models::LayerInfo::kInput ? "input" : plan.layers.at(static_cast<std::size_t>(index)).name;
+}
+
 std::string model_json(const models::Plan& plan, const ModelMemory& memory) {
   json layers = json::array();
   double flops = 0;
@@ -54,10 +58,12 @@ std::string model_json(const models::Plan& plan, const ModelMemory& memory) {
     flops += layer.flops_forward;
     layers.push_back({{"name", layer.name},
                       {"kind", layer.kind},
+                      {"from", layer_name(plan, layer.from)},
                       {"input", shape_json(layer.input)},
                       {"output", shape_json(layer.output)},
                       {"parameters", layer.parameters},
                       {"flops_forward", layer.flops_forward}});
+    if (layer.other != models::LayerInfo::kNone) layers.back()["other"] = layer_name(plan, layer.other);
   }
   return to_line({{"name", plan.spec.name},
                   {"input", shape_json(plan.spec.input)},

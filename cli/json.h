@@ -26,6 +26,8 @@ struct ModelMemory {
   std::size_t weights_bytes = 0, gradients_bytes = 0, optimizer_bytes = 0, activations_bytes = 0;
   std::size_t total() const { return weights_bytes + gradients_bytes + optimizer_bytes + activations_bytes; }
 };
+// The layer of that index, or "input".
+std::string layer_name(const models::Plan& plan, int index);
 std::string model_json(const models::Plan& plan, const ModelMemory& memory);
 
 std::string data_json(const datasets::Info& info);

@@ -1,12 +1,14 @@
 // starling model list, starling model show: the networks, and what they cost.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/model_name.h"
 #include "cli/output.h"
 #include "kernels/backend.h"
 #include "models/network.h"
@@ -63,17 +65,39 @@ std::string shape_text(const models::Shape& shape) {
   return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
 }
 
-std::string model_text(const models::Plan& plan, const ModelMemory& memory) {
+constexpr std::size_t kColumns = 6, kWords = 3;  // of which the first are words, set to the left
+
+// Each column as wide as what stands in it.
+std::string table(const std::vector<std::array<std::string, kColumns>>& rows) {
+  std::array<std::size_t, kColumns> widths{};
+  for (const auto& row : rows) {
+    for (std::size_t c = 0; c < kColumns; ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
   std::string text;
-  auto out = std::back_inserter(text);
-  fmt::format_to(out, "{:<8}  {:<14}  {:>10}  {:>10}  {:>12}\n", "layer", "kind", "output", "parameters",
-                 "flops/sample");
+  for (const auto& row : rows) {
+    for (std::size_t c = 0; c < kColumns; ++c) {
+      text += c == 0 ? "" : "  ";
+      text +=
+          c < kWords ? fmt::format("{:<{}}", row[c], widths[c]) : fmt::format("{:>{}}", row[c], widths[c]);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string model_text(const models::Plan& plan, const ModelMemory& memory) {
   double flops = 0;
+  std::vector<std::array<std::string, kColumns>> rows = {
+      {"layer", "kind", "reads", "output", "parameters", "flops/sample"}};
   for (const models::LayerInfo& layer : plan.layers) {
     flops += layer.flops_forward;
-    fmt::format_to(out, "{:<8}  {:<14}  {:>10}  {:>10}  {:>12.0f}\n", layer.name, layer.kind,
-                   shape_text(layer.output), layer.parameters, layer.flops_forward);
+    std::string reads = layer_name(plan, layer.from);
+    if (layer.other != models::LayerInfo::kNone) reads += " + " + layer_name(plan, layer.other);
+    rows.push_back({layer.name, layer.kind, std::move(reads), shape_text(layer.output),
+                    std::to_string(layer.parameters), fmt::format("{:.0f}", layer.flops_forward)});
   }
+  std::string text = table(rows);
+  auto out = std::back_inserter(text);
   fmt::format_to(out, "\n{} for inputs of {}, {} classes: {} parameters, {:.0f} flops a sample forward\n",
                  plan.spec.name, shape_text(plan.spec.input), plan.classes, plan.layout.parameter_count(),
                  flops);
@@ -94,7 +118,9 @@ int show(const Arguments& arguments) {
   if (!classes) return refuse(arguments, classes.error().message);
   const auto shape = read_shape(arguments.get("--input").value_or("1x28x28"));
   if (!shape) return refuse(arguments, shape.error().message);
-  const Result<models::Plan> plan = models::make_model(*arguments.get("NAME"), *shape, *classes);
+  const Result<models::ModelText> model = resolve_model(*arguments.get("NAME"));
+  if (!model) return refuse(arguments, model.error().message);
+  const Result<models::Plan> plan = models::make_model(*model, *shape, *classes);
   if (!plan) return refuse(arguments, plan.error().message);
 
   const auto backend = kernels::make_backend("cpu");
@@ -108,10 +134,11 @@ int show(const Arguments& arguments) {
   training::Experiment experiment;
   experiment.optimizer = optimizer;
   memory.weights_bytes = memory.gradients_bytes = plan->layout.arena_size() * sizeof(float);
-  memory.optimizer_bytes =
-      training::state_vectors(training::make_optimizer(experiment)) * plan->layout.trained_size() * sizeof(float);
+  memory.optimizer_bytes = training::state_vectors(training::make_optimizer(experiment)) *
+                           plan->layout.trained_size() * sizeof(float);
   // Built for this very batch, so that it is what a worker holds and no estimate.
-  memory.activations_bytes = models::Network(*plan, **backend, *batch, models::Purpose::train).memory().total();
+  memory.activations_bytes =
+      models::Network(*plan, **backend, *batch, models::Purpose::train).memory().total();
   const std::string text = arguments.has("--json") ? model_json(*plan, memory) : model_text(*plan, memory);
   std::fputs(text.c_str(), stdout);
   return kExitDone;
@@ -126,7 +153,7 @@ Command model_list_command() {
 Command model_show_command() {
   return {"model show",
           "layers, parameters, flops, memory",
-          {{"NAME", "a name of `model list`"}},
+          {{"NAME", "a name of `model list`, or a .toml file with layers"}},
           {{"--batch-size", "N", "samples in a step (default 64)"},
            {"--input", "CxHxW", "shape of an input (default 1x28x28)"},
            {"--classes", "N", "how many classes (default 10)"},

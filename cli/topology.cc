@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/experiment_flags.h"
 #include "cli/json.h"
+#include "cli/model_name.h"
 #include "cli/output.h"
 #include "cli/topology_name.h"
 #include "models/spec.h"
@@ -134,11 +135,13 @@ std::string caption(const topologies::Analysis& a) {
 // What lock-step rounds and exchanges of that model would send.
 Result<std::optional<Traffic>> read_traffic(const Arguments& arguments,
                                             const topologies::Analysis& analysis) {
-  const auto model = arguments.get("--model");
-  if (!model) {
+  const auto given = arguments.get("--model");
+  if (!given) {
     if (arguments.has("--data")) return Error{"--data says what --model is for, which is missing"};
     return std::optional<Traffic>();
   }
+  const auto model = resolve_model(*given);
+  if (!model) return model.error();
   models::Shape shape{1, 28, 28};
   int classes = 10;
   if (const auto name = arguments.get("--data")) {
@@ -151,7 +154,7 @@ Result<std::optional<Traffic>> read_traffic(const Arguments& arguments,
   const auto plan = models::make_model(*model, shape, classes);
   if (!plan) return plan.error();
   Traffic traffic;
-  traffic.model = *model;
+  traffic.model = model->name;
   traffic.parameters = plan->layout.parameter_count();
   traffic.bytes_per_exchange = sizeof(float) * traffic.parameters;
   traffic.bytes_per_round = static_cast<double>(traffic.bytes_per_exchange) * analysis.sends_per_round;
@@ -247,7 +250,7 @@ Command topology_show_command() {
        {"--mixing", "NAME",
         "weights of lock-step rounds: metropolis, uniform, lazy or push-sum (default: "
         "the topology's own, or push-sum where it is directed, or metropolis)"},
-       {"--model", "NAME", "also what exchanging this network costs"},
+       {"--model", "NAME-OR-FILE", "also what exchanging this network costs"},
        {"--data", "NAME-OR-PATH", "whose images and classes the model is for (default 1x28x28, 10 classes)"},
        {"--out", "FILE", "write there instead of to standard output"},
        {"--json", "", "the same as --format json"}},

@@ -415,8 +415,9 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     for (const auto& replica : replicas) hash = hash64(std::as_bytes(std::span(replica)), hash);
     summary.trace_hash = to_string(PeerId{hash});
   }
-  const std::map<std::string, std::string> metadata{
-      {"model", experiment.model}, {"data", data->name}, {"seed", std::to_string(experiment.seed)}};
+  std::map<std::string, std::string> metadata =
+      training::model_metadata({experiment.model, experiment.layers});
+  metadata.insert({{"data", data->name}, {"seed", std::to_string(experiment.seed)}});
   if (auto written =
           training::write_safetensors(folder.file("model.safetensors"), plan->layout, mean, metadata);
       !written) {

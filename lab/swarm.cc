@@ -601,9 +601,11 @@ SwarmOutcome Swarm::results() {
   outcome.summary = summarize(judgement);
   Status written = Done{};
   if (!judgement.mean.empty()) {
-    written = training::write_safetensors(
-        folder_.file("model.safetensors"), plan_.layout, judgement.mean,
-        {{"model", experiment_.model}, {"data", data_.name}, {"name", experiment_.name}});
+    std::map<std::string, std::string> metadata =
+        training::model_metadata({experiment_.model, experiment_.layers});
+    metadata.insert({{"data", data_.name}, {"name", experiment_.name}});
+    written = training::write_safetensors(folder_.file("model.safetensors"), plan_.layout, judgement.mean,
+                                          metadata);
   }
   metrics_.close();
   if (written) written = folder_.write("summary.json", training::to_json(*outcome.summary) + "\n");

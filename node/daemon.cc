@@ -477,6 +477,11 @@ Result<std::unique_ptr<Replica>> Daemon::build(const wire::Manifest& manifest) {
   for (const auto& [key, value] : manifest.settings) shared.emplace_back(key, value);
   if (const auto applied = training::apply_shared(experiment_, shared); !applied) return applied.error();
   experiment_.model = manifest.model;
+  if (options_.expected_model && options_.experiment.layers != experiment_.layers) {
+    return Error{"the swarm's model '" + manifest.model +
+                 "' has other layers than the one that --model names; leave "
+                 "--model out to train what the swarm trains"};
+  }
   experiment_.seed = manifest.seed;
   experiment_.data = options_.data.value_or(manifest.data);
   auto data = own_data_ ? std::move(*own_data_) : datasets::load(experiment_.data, options_.data_root);
@@ -788,10 +793,10 @@ void Daemon::save(const std::string& name, std::function<void(std::string path)>
       [this, parameters, path] {
         std::error_code error;
         std::filesystem::create_directories(options_.out, error);
-        const auto written = training::write_safetensors(*path, replica_->plan.layout, *parameters,
-                                                         {{"model", experiment_.model},
-                                                          {"data", replica_->data.name},
-                                                          {"seed", std::to_string(experiment_.seed)}});
+        std::map<std::string, std::string> metadata =
+            training::model_metadata({experiment_.model, experiment_.layers});
+        metadata.insert({{"data", replica_->data.name}, {"seed", std::to_string(experiment_.seed)}});
+        const auto written = training::write_safetensors(*path, replica_->plan.layout, *parameters, metadata);
         if (written) return;
         spdlog::error("{}", written.error().message);
         path->clear();

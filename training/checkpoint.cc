@@ -238,4 +238,16 @@ Result<std::map<std::string, std::string>> read_metadata(const std::string& path
   return std::move(header->metadata);
 }
 
+std::map<std::string, std::string> model_metadata(const models::ModelText& model) {
+  std::map<std::string, std::string> metadata{{"model", model.name}};
+  if (!model.layers.empty()) metadata["layers"] = model.layers;
+  return metadata;
+}
+
+std::optional<models::ModelText> model_of(const std::map<std::string, std::string>& metadata) {
+  const auto name = metadata.find("model"), layers = metadata.find("layers");
+  if (name == metadata.end()) return std::nullopt;
+  return models::ModelText{name->second, layers == metadata.end() ? std::string() : layers->second};
+}
+
 }  // namespace starling::training

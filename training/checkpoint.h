@@ -3,12 +3,14 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "models/layout.h"
+#include "models/spec_text.h"
 
 namespace starling::training {
 
@@ -28,5 +30,9 @@ struct Checkpoint {
 Result<Checkpoint> read_safetensors(const std::string& path, const models::Layout& layout);
 // The metadata alone, to learn which model a file holds.
 Result<std::map<std::string, std::string>> read_metadata(const std::string& path);
+
+// What a file's metadata says of its network: "model", and "layers" of one that the zoo does not have.
+std::map<std::string, std::string> model_metadata(const models::ModelText& model);
+std::optional<models::ModelText> model_of(const std::map<std::string, std::string>& metadata);
 
 }  // namespace starling::training

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "models/spec_text.h"
 #include "training/quantities.h"
 #include "training/schedule.h"
 
@@ -130,6 +131,24 @@ std::string format_slow(const Fault& fault) {
   return text;
 }
 
+namespace {
+
+// Whether layers go with their name.
+Status check_model(const Experiment& experiment) {
+  if (experiment.layers.empty()) return Done{};
+  if (Status fine = models::check_model_name(experiment.model); !fine)
+    return Error{"model.name: " + fine.error().message};
+  return Done{};
+}
+
+}  // namespace
+
+Status settle_model(Experiment& experiment, bool name_given, bool layers_given) {
+  if (layers_given && !name_given) experiment.model = models::kUnnamedModel;
+  if (name_given && !layers_given) experiment.layers.clear();
+  return check_model(experiment);
+}
+
 Status check_optimizer(const Experiment& experiment) {
   if (experiment.optimizer != "adamw") return Done{};
   if (experiment.nesterov) return Error{"training.nesterov: Nesterov's momentum goes with the optimizer sgd"};
@@ -185,6 +204,7 @@ Status check(const Experiment& experiment) {
       return Error{setting.key + ": " + status.error().message};
     }
   }
+  if (Status status = check_model(experiment); !status) return status;
   if (Status status = check_optimizer(experiment); !status) return status;
   if (const auto schedule = make_schedule(experiment); !schedule) return schedule.error();
   if (Status status = check_rule(experiment); !status) return status;

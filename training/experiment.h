@@ -61,6 +61,7 @@ struct Experiment {
   std::uint32_t peers = 4;
 
   std::string model = "lenet";
+  std::string layers{};  // models/spec_text.h; empty: `model` is one of the zoo
   std::string data = "glyphs";
   std::string partition = "iid";
 
@@ -124,7 +125,7 @@ inline constexpr Duration kLongestTime = std::chrono::hours(1000);
 
 // One thing that can be set. `set` refuses a bad value with a sentence that does not repeat the key.
 struct Setting {
-  enum class Form : std::uint8_t { text, number, boolean };  // how a TOML file writes the value
+  enum class Form : std::uint8_t { text, number, boolean, array };  // how a TOML file writes the value
 
   std::string key;          // in the file: "training.batch_size"
   std::string flag;         // "--batch-size"
@@ -146,6 +147,12 @@ const std::vector<Setting>& settings();
 Status set_value(Experiment& experiment, std::string_view key, std::string_view value,
                  const std::string& place);
 
+// What one source of settings (a file, the environment, a command line) says of the network, once it was read
+// over `experiment`: layers without a name are called "custom"; a name without layers is another network, so
+// that layers of an earlier source go; both together must be what a network with layers of its own may be
+// called.
+Status settle_model(Experiment& experiment, bool name_given, bool layers_given);
+
 // Reads a TOML file over `experiment`. Unknown keys and bad values name the file, the line and the key. Its
 // faults, if it has any, replace those that were there. On an Error `experiment` is as it was.
 Status read_file(Experiment& experiment, const std::string& path);
@@ -165,9 +172,9 @@ Status check_optimizer(const Experiment& experiment);
 // Whether rule, payload and pace go together.
 Status check_rule(const Experiment& experiment);
 
-// What fits no single key, and every key's own limits again for an experiment that was not read:
-// check_optimizer(), make_schedule(), check_rule(), fault peers that exist, times that run forwards, factors
-// of 1 and more, poisons and links that can be.
+// What fits no single key, and every key's own limits again for an experiment that was not read: a network's
+// name, check_optimizer(), make_schedule(), check_rule(), fault peers that exist, times that run forwards,
+// factors of 1 and more, poisons and links that can be.
 Status check(const Experiment& experiment);
 
 // The whole experiment as a TOML file that reads back to the same value. REQUIRES: check() is content.

@@ -1,9 +1,10 @@
-// The experiment file; the only user of toml++.
+// The experiment file; the only user of toml++ in this room.
 #include <toml++/toml.h>
 #include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
+#include "models/spec_text.h"
 #include "training/experiment.h"
 #include "training/files.h"
 #include "training/nearest.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::size_t kLargestFile = 1 << 20;  // bytes; an experiment is a page
 constexpr std::size_t kMostFaults = 10'000;
+constexpr const char* kLayersKey = "model.layers";
 
 std::string place(const std::string& path, const toml::node& node) {
   return path + ", line " + std::to_string(node.source().begin.line);
@@ -176,9 +178,26 @@ bool is_table_name(const std::string& name) {
                      [&](const Setting& setting) { return setting.key.starts_with(name + "."); });
 }
 
-bool is_key(const std::string& key) {
-  return std::any_of(settings().begin(), settings().end(),
-                     [&](const Setting& setting) { return setting.key == key; });
+const Setting* find(const std::string& key) {
+  for (const auto& setting : settings()) {
+    if (setting.key == key) return &setting;
+  }
+  return nullptr;
+}
+
+// An array of layers, by the document that it stands in, so that a layer's own line can be named.
+Status read_layers(Experiment& experiment, const toml::node& node, const std::string& path,
+                   const std::string& document) {
+  if (!node.is_array()) {
+    return Error{place(path, node) + ": " + kLayersKey + ": expected an array of layers, layers = [ ... ]"};
+  }
+  const auto layers = models::read_layers(document);
+  if (!layers) {
+    return Error{path + ", line " + std::to_string(layers.error().line) + ": " + kLayersKey + ": " +
+                 layers.error().message};
+  }
+  experiment.layers = models::format_layers(*layers);
+  return Done{};
 }
 
 std::vector<std::string> keys_of_file() {
@@ -190,7 +209,7 @@ std::vector<std::string> keys_of_file() {
 
 // All keys of one table, the top level (prefix "") or a table in it.
 Status read_table(Experiment& experiment, const toml::table& table, const std::string& prefix,
-                  const std::string& path) {
+                  const std::string& path, const std::string& document) {
   for (const auto& [name_node, node] : table) {
     const std::string name(name_node.str());
     const std::string key = prefix + name;
@@ -201,11 +220,13 @@ Status read_table(Experiment& experiment, const toml::table& table, const std::s
       if (!node.is_table()) {
         return Error{place(path, node) + ": " + key + ": expected a table, [" + key + "]"};
       }
-      status = read_table(experiment, *node.as_table(), name + ".", path);
-    } else if (!is_key(key)) {
+      status = read_table(experiment, *node.as_table(), name + ".", path, document);
+    } else if (find(key) == nullptr) {
       return Error{place(path, node) + ": " + unknown_key(key, keys_of_file())};
     } else if (const auto value = scalar(node)) {
       status = set_value(experiment, key, *value, place(path, node));
+    } else if (key == kLayersKey) {
+      status = read_layers(experiment, node, path, document);
     } else {
       return Error{place(path, node) + ": " + key + ": expected a single value"};
     }
@@ -236,6 +257,8 @@ std::string quote(const std::string& text) {
 
 // TOML's whole numbers have 63 bits; a larger seed is written as text.
 std::string write_value(const Setting& setting, const std::string& value) {
+  if (setting.form == Setting::Form::array)
+    return models::format_layers(*models::parse_layers(value), models::Lines::many);
   if (setting.form == Setting::Form::text) return quote(value);
   if (setting.form == Setting::Form::number && !parse_number<std::int64_t>(value) &&
       parse_number<std::uint64_t>(value)) {
@@ -252,7 +275,14 @@ Status read_file(Experiment& experiment, const std::string& path) {
   try {
     const toml::table table = toml::parse(*text, path);
     Experiment read = experiment;
-    if (Status status = read_table(read, table, "", path); !status) return status;
+    if (Status status = read_table(read, table, "", path, *text); !status) return status;
+    const toml::node_view model = table["model"];
+    if (Status status =
+            settle_model(read, static_cast<bool>(model["name"]), static_cast<bool>(model["layers"]));
+        !status) {
+      return Error{place(path, model["name"] ? *model["name"].node() : table) + ": " +
+                   status.error().message};
+    }
     experiment = std::move(read);
     return Done{};
   } catch (const toml::parse_error& error) {

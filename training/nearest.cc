@@ -1,28 +1,12 @@
 #include "training/nearest.h"
 
 #include <algorithm>
-#include <numeric>
 
+#include "base/nearest.h"
 #include "base/text.h"
 
 namespace starling::training {
 namespace {
-
-// Levenshtein's distance, row by row. Both texts are short: the caller cuts them.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
 
 std::string_view table_of(std::string_view key) {
   const auto dot = key.rfind('.');
@@ -51,7 +35,8 @@ std::string unknown_key(std::string_view key, const std::vector<std::string>& kn
     }
   }
   for (const auto& candidate : candidates) {
-    const std::size_t slips = leaf_of(candidate) == leaf_of(key) ? std::size_t{1} : distance(key, candidate);
+    const std::size_t slips =
+        leaf_of(candidate) == leaf_of(key) ? std::size_t{1} : edit_distance(key, candidate);
     if (slips < least) {
       least = slips;
       nearest = &candidate;

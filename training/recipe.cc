@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "datasets/partition.h"
+#include "models/spec_text.h"
 
 namespace starling::training {
 
@@ -15,8 +16,8 @@ enum Stream : std::uint64_t { kParameters = 11, kBatches, kImages, kNetworks };
 
 Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train) {
   const auto& shape = train.shape;
-  return models::make_model(experiment.model, models::Shape{shape.channels, shape.height, shape.width},
-                            train.classes);
+  return models::make_model(models::ModelText{experiment.model, experiment.layers},
+                            models::Shape{shape.channels, shape.height, shape.width}, train.classes);
 }
 
 Optimizer make_optimizer(const Experiment& experiment) {

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "base/text.h"
+#include "models/spec_text.h"
 #include "training/experiment.h"
 #include "training/nearest.h"
 #include "training/quantities.h"
@@ -145,6 +146,23 @@ Setting words(Entry entry, std::string Experiment::*member, std::size_t longest)
       same);
 }
 
+// Layers, in their canonical text; none are unset.
+Setting network_layers(Entry entry) {
+  Setting setting = make(
+      entry, &Experiment::layers,
+      [](std::string_view text) -> Result<std::string> {
+        const auto parsed = models::parse_layers(text);
+        if (!parsed) return Error{parsed.error().message};
+        return models::format_layers(*parsed);
+      },
+      same);
+  setting.get = [](const Experiment& experiment) -> std::optional<std::string> {
+    if (experiment.layers.empty()) return std::nullopt;
+    return experiment.layers;
+  };
+  return setting;
+}
+
 // A run's name is a part of its folder's.
 Result<std::string> parse_name(std::string_view text) {
   const auto fits = [](char c) {
@@ -196,8 +214,11 @@ std::vector<Setting> make_settings() {
             UINT64_MAX),
       whole({"peers", "--peers", "N", "how many peers", number, of_run}, &E::peers, 1, 100'000),
 
-      words({"model.name", "--model", "NAME", "the network (starling model list)", text, of_run}, &E::model,
-            100),
+      words({"model.name", "--model", "NAME-OR-FILE",
+             "the network (starling model list), or a .toml file with layers", text, of_run},
+            &E::model, 4096),
+      network_layers({"model.layers", "--layers", "TOML",
+                      "the layers of a network that the zoo does not have", array, of_run}),
       words({"data.source", "--data", "NAME-OR-PATH", "the data set (starling data list)", text, of_run},
             &E::data, 4096),
       words({"data.partition", "--partition", "NAME", "how the data is dealt out to the peers", text, of_run},
@@ -357,11 +378,16 @@ Status set_value(Experiment& experiment, std::string_view key, std::string_view 
 
 Status read_environment(Experiment& experiment, const std::function<const char*(const char*)>& lookup) {
   Experiment read = experiment;
+  bool name = false, layers = false;
   for (const auto& setting : settings()) {
     const char* value = lookup(setting.environment.c_str());
     if (value == nullptr || *value == '\0') continue;
     if (Status status = set_one(read, setting, value, setting.environment); !status) return status;
+    name = name || setting.key == "model.name";
+    layers = layers || setting.key == "model.layers";
   }
+  if (Status status = settle_model(read, name, layers); !status)
+    return Error{"STARLING_MODEL: " + status.error().message};
   experiment = std::move(read);
   return Done{};
 }

@@ -34,6 +34,18 @@ std::string random_text(Random& random) {
   return text;
 }
 
+// In canonical form.
+std::string random_layers(Random& random) {
+  static const std::vector<std::string> kPieces = {
+      "\"relu\"", "\"batch norm\"",
+      "{ type = \"convolution\", channels = 8, kernel = 3, padding = 1, bias = false }",
+      "{ type = \"dropout\", rate = 0.25 }",
+      "{ type = \"residual\", layers = [\"gelu\", \"layer norm\"], shortcut = [\"relu\"] }"};
+  std::string text = "[";
+  for (std::uint64_t i = random.below(6); i > 0; --i) text += kPieces[random.below(kPieces.size())] + ", ";
+  return text + "\"linear\"]";
+}
+
 // Any value that passes check().
 Experiment random_experiment(Random& random) {
   Experiment e;
@@ -41,6 +53,7 @@ Experiment random_experiment(Random& random) {
   e.seed = random.bits();
   e.peers = static_cast<std::uint32_t>(1 + random.below(100'000));
   e.model = random_text(random);
+  if (random.chance(0.5)) e.layers = random_layers(random);
   e.data = random_text(random);
   e.partition = random_text(random);
   e.batch_size = static_cast<std::uint32_t>(1 + random.below(65'536));
@@ -211,6 +224,67 @@ from = 5
   REQUIRE(check(e).ok());
 }
 
+TEST_CASE("a network in the experiment file is kept as canonical text, and written a layer a line") {
+  Experiment e;
+  REQUIRE(read_text_of(
+              e, "[model]\nlayers = [  # mine\n{ type = 'linear', features = 64 },\n'relu',\n'linear',\n]\n")
+              .ok());
+  REQUIRE(e.model == "custom");
+  REQUIRE(e.layers == R"([{ type = "linear", features = 64 }, "relu", "linear"])");
+  REQUIRE(contains(to_toml(e),
+                   "[model]\nname = \"custom\"\nlayers = [\n  { type = \"linear\", features = 64 },\n"
+                   "  \"relu\",\n  \"linear\",\n]\n"));
+  // As a flag gives it, in a file.
+  Experiment text;
+  REQUIRE(read_text_of(text, "[model]\nlayers = '''" + e.layers + "'''").ok());
+  REQUIRE(text == e);
+}
+
+TEST_CASE("a later source's name replaces an earlier one's layers, and its layers the name") {
+  const auto environment = [](Experiment& e, const std::string& name, const std::string& layers) {
+    return read_environment(e, [&](const char* variable) -> const char* {
+      if (variable == std::string("STARLING_MODEL")) return name.c_str();
+      if (variable == std::string("STARLING_LAYERS")) return layers.c_str();
+      return nullptr;
+    });
+  };
+  Experiment e;
+  REQUIRE(read_text_of(e, "[model]\nname = 'mine'\nlayers = ['linear']").ok());
+  REQUIRE((e.model == "mine" && e.layers == R"(["linear"])"));
+  REQUIRE(environment(e, "", "").ok());
+  REQUIRE(e.model == "mine");
+  REQUIRE(environment(e, "", "['relu', 'linear']").ok());
+  REQUIRE((e.model == "custom" && e.layers == R"(["relu", "linear"])"));
+  REQUIRE(environment(e, "other", "['linear']").ok());
+  REQUIRE((e.model == "other" && e.layers == R"(["linear"])"));
+  REQUIRE(check(e).ok());
+  REQUIRE(contains(environment(e, "mlp", "['linear']").error().message, "'mlp' is a network of the zoo"));
+  REQUIRE(environment(e, "mlp", "").ok());
+  REQUIRE((e.model == "mlp" && e.layers.empty()));
+  e.layers = R"(["linear"])";
+  REQUIRE(contains(check(e).error().message, "model.name: 'mlp' is a network of the zoo"));
+}
+
+TEST_CASE("layers travel with the shared settings, and what a stranger sends of them is bounded") {
+  Experiment mine;
+  REQUIRE(read_text_of(mine, "[model]\nname = 'mine'\nlayers = [{ type = 'dropout', rate = 0.1 }, 'linear']")
+              .ok());
+  Experiment joiner;
+  joiner.layers = R"(["relu", "linear"])";
+  REQUIRE(apply_shared(joiner, shared_settings(mine)).ok());
+  REQUIRE((joiner.model == "mine" && joiner.layers == mine.layers));
+  // A swarm that trains a network of the zoo says nothing of layers.
+  REQUIRE(apply_shared(joiner, shared_settings(Experiment{})).ok());
+  REQUIRE((joiner.model == "lenet" && joiner.layers.empty()));
+  for (const std::string& layers : {std::string("[]"), std::string("['rely']"), std::string(100'000, '['),
+                                    "['relu'" + std::string(60'000, ' ') + "]"}) {
+    const Status status = apply_shared(joiner, {{"model.layers", layers}});
+    REQUIRE(!status.ok());
+    REQUIRE(contains(status.error().message, "the swarm's settings: model.layers: "));
+    REQUIRE(status.error().message.size() < 1000);
+  }
+}
+
 TEST_CASE("an unknown key is named with its file, its line, the nearest key and the table's keys") {
   const std::string text = refusal("seed = 2\n\n[training]\nbatchsize = 3\n");
   REQUIRE(contains(text, "experiment.toml, line 4"));
@@ -315,6 +389,17 @@ TEST_CASE("a bad value is refused with the file, the line, the key and what is a
        "fault.link.bandwidth: 'fast' is not a bandwidth"},
       {"[[fault]]\npeer = 1\nlink = {latncy = \"1ms\"}", "did you mean fault.link.latency?"},
       {"[[fault]]\npeer = 1\nslow = [2]", "fault.slow: expected a single value"},
+      {"[model]\nlayers = [\n\"relu\",\n{ type = \"linear\", feature = 3 },\n]",
+       "line 4: model.layers: layer 2 (linear): unknown key 'feature'; did you mean features?"},
+      {"[model]\nlayers = []", "line 2: model.layers: expected an array of at least one layer"},
+      {"[model]\nlayers = 3", "line 2: model.layers: expected an array of at least one layer"},
+      {"[model]\nlayers = \"relu\"", "line 2: model.layers: it is no TOML array"},
+      {"[model.layers]\ntype = \"relu\"",
+       "line 1: model.layers: expected an array of layers, layers = [ ... ]"},
+      {"[model]\nlayer = [\"linear\"]", "did you mean model.layers?"},
+      {"[model]\nname = \"lenet\"\nlayers = [\"linear\"]",
+       "line 2: model.name: 'lenet' is a network of the zoo"},
+      {"[model]\nname = \"a.toml\"\nlayers = [\"linear\"]", "line 2: model.name: 'a.toml' looks like a file"},
   };
   for (const auto& [toml, sentence] : cases) {
     INFO(toml);
@@ -376,6 +461,7 @@ TEST_CASE("every setting has its key, flag, variable and help once, and takes it
   }
   for (const char* flag : {"--peers",
                            "--model",
+                           "--layers",
                            "--data",
                            "--partition",
                            "--batch-size",
@@ -419,7 +505,7 @@ TEST_CASE("every setting has its key, flag, variable and help once, and takes it
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 44);
+  REQUIRE(flags.size() == 45);
 }
 
 TEST_CASE("environment variables set what flags set, and name themselves when they are wrong") {

@@ -1,0 +1,540 @@
+// Layers to and from TOML; the only user of toml++ in this room.
+#include "models/spec_text.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <type_traits>
+
+#include "base/nearest.h"
+#include "base/text.h"
+
+namespace starling::models {
+namespace {
+
+constexpr int kWholeMax = 1 << 20;
+constexpr std::size_t kDotsMax = 4 * kLayersMax;  // in a text: each could open a table inside of another
+constexpr std::size_t kNameMax = 100;
+// Of a network from a text. A worker holds a few floats for each of these.
+constexpr std::size_t kParametersMax = std::size_t{1} << 29;
+constexpr std::size_t kValuesMax = std::size_t{1} << 27;  // that all layers together yield for one sample
+
+// One key of a layer: its field and the values that it may have.
+template <class T, class Value>
+struct Key {
+  const char* name;
+  Value T::*field;
+  bool required = false;
+  double low = 0, high = 1;  // of numbers; of whole ones to kWholeMax
+  bool above_low = false, below_high = false;
+};
+
+// Each type's name, and its keys in the order in which they are written.
+template <class T>
+struct Type;
+template <>
+struct Type<Convolution> {
+  static constexpr const char* kName = "convolution";
+  template <class Visit>
+  static void keys(Visit visit) {
+    using L = Convolution;
+    visit(Key<L, int>{"channels", &L::channels, true, 1});
+    visit(Key<L, int>{"kernel", &L::kernel, true, 1});
+    visit(Key<L, int>{"stride", &L::stride, false, 1});
+    visit(Key<L, int>{"padding", &L::padding, false, 0});
+    visit(Key<L, int>{"groups", &L::groups, false, 1});
+    visit(Key<L, bool>{"bias", &L::bias});
+  }
+};
+template <>
+struct Type<AveragePool> {
+  static constexpr const char* kName = "average pool";
+  template <class Visit>
+  static void keys(Visit visit) {
+    visit(Key<AveragePool, int>{"size", &AveragePool::size, true, 1});
+  }
+};
+template <>
+struct Type<MaxPool> {
+  static constexpr const char* kName = "max pool";
+  template <class Visit>
+  static void keys(Visit visit) {
+    visit(Key<MaxPool, int>{"size", &MaxPool::size, true, 1});
+  }
+};
+template <>
+struct Type<GlobalAveragePool> {
+  static constexpr const char* kName = "global average pool";
+  template <class Visit>
+  static void keys(Visit) {}
+};
+template <>
+struct Type<Linear> {
+  static constexpr const char* kName = "linear";
+  template <class Visit>
+  static void keys(Visit visit) {  // without features, which is 0: one for each class
+    visit(Key<Linear, int>{"features", &Linear::features, false, 1});
+  }
+};
+template <>
+struct Type<Relu> {
+  static constexpr const char* kName = "relu";
+  template <class Visit>
+  static void keys(Visit) {}
+};
+template <>
+struct Type<Gelu> {
+  static constexpr const char* kName = "gelu";
+  template <class Visit>
+  static void keys(Visit) {}
+};
+template <>
+struct Type<BatchNorm> {
+  static constexpr const char* kName = "batch norm";
+  template <class Visit>
+  static void keys(Visit visit) {
+    visit(Key<BatchNorm, double>{"epsilon", &BatchNorm::epsilon, false, 0, 1, true, true});
+    visit(Key<BatchNorm, double>{"momentum", &BatchNorm::momentum, false, 0, 1, true});
+  }
+};
+template <>
+struct Type<GroupNorm> {
+  static constexpr const char* kName = "group norm";
+  template <class Visit>
+  static void keys(Visit visit) {
+    visit(Key<GroupNorm, int>{"groups", &GroupNorm::groups, true, 1});
+    visit(Key<GroupNorm, double>{"epsilon", &GroupNorm::epsilon, false, 0, 1, true, true});
+  }
+};
+template <>
+struct Type<LayerNorm> {
+  static constexpr const char* kName = "layer norm";
+  template <class Visit>
+  static void keys(Visit visit) {
+    visit(Key<LayerNorm, double>{"epsilon", &LayerNorm::epsilon, false, 0, 1, true, true});
+  }
+};
+template <>
+struct Type<Dropout> {
+  static constexpr const char* kName = "dropout";
+  template <class Visit>
+  static void keys(Visit visit) {
+    visit(Key<Dropout, double>{"rate", &Dropout::rate, false, 0, 1, false, true});
+  }
+};
+template <>
+struct Type<Residual> {
+  static constexpr const char* kName = "residual";
+  template <class Visit>
+  static void keys(Visit visit) {
+    visit(Key<Residual, std::vector<Layer>>{"layers", &Residual::layers, true, 1});
+    visit(Key<Residual, std::vector<Layer>>{"shortcut", &Residual::shortcut});
+  }
+};
+
+// Calls visit(T{}) for each kind of layer.
+template <class Visit>
+void for_each_type(Visit visit) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (visit(std::variant_alternative_t<I, Layer::Kind>{}), ...);
+  }
+  (std::make_index_sequence<std::variant_size_v<Layer::Kind>>{});
+}
+
+const std::vector<std::string>& type_names() {
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names;
+    for_each_type([&]<class T>(T) { names.emplace_back(Type<T>::kName); });
+    return names;
+  }();
+  return kNames;
+}
+
+// For a sentence: not long, and one line whatever came.
+std::string shown(std::string_view text) {
+  constexpr std::size_t kLongest = 64;
+  std::string out(text.substr(0, kLongest));
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return "'" + out + (text.size() > kLongest ? "...'" : "'");
+}
+
+std::string meant(std::string_view text, const std::vector<std::string>& names) {
+  std::string folded(text.substr(0, 64));
+  for (char& c : folded) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  const std::string* name = nearest(folded, names);
+  return name == nullptr ? std::string() : "; did you mean " + *name + "?";
+}
+
+// "batch_norm" and "batch-norm" are "batch norm".
+std::string canonical(std::string type) {
+  std::replace_if(
+      type.begin(), type.end(), [](char c) { return c == '_' || c == '-'; }, ' ');
+  return type;
+}
+
+std::uint32_t line_of(const toml::node& node) {
+  return std::max<std::uint32_t>(node.source().begin.line, 1);
+}
+
+// Reads lists of layers; how many there are counts over all of them.
+class Reader {
+ public:
+  // `where` tells the layers of this list from others: "", " inside", " of its shortcut".
+  Result<std::vector<Layer>, SpecError> list(const toml::array& array, const char* where, int depth) {
+    std::vector<Layer> layers;
+    for (std::size_t i = 0; i < array.size(); ++i) {
+      place_ = "layer " + std::to_string(i + 1) + where;
+      line_ = line_of(*array.get(i));
+      if (++count_ > kLayersMax)
+        return wrong("there are more than " + std::to_string(kLayersMax) + " layers");
+      auto layer = one(*array.get(i), depth);
+      if (!layer) return layer.error();
+      const auto* linear = std::get_if<Linear>(&layer->kind);
+      if (linear != nullptr && linear->features == 0 && (depth > 0 || i + 1 < array.size())) {
+        return wrong(
+            "'features' is missing; only a network's last layer goes without, which then has one per class");
+      }
+      layers.push_back(std::move(*layer));
+    }
+    return layers;
+  }
+
+ private:
+  SpecError wrong(const std::string& what) const { return {{place_ + ": " + what}, line_}; }
+
+  Result<Layer, SpecError> one(const toml::node& node, int depth) {
+    const toml::table* table = node.as_table();
+    const auto* name = node.as_string();
+    if (table != nullptr) {
+      const toml::node* type = table->get("type");
+      if (type == nullptr) return wrong("'type' is missing, which is one of " + one_of(type_names()));
+      name = type->as_string();
+      if (name == nullptr) return wrong("'type' must be text, one of " + one_of(type_names()));
+    } else if (name == nullptr) {
+      return wrong(R"(expected a type such as "relu" or a table such as { type = "linear", features = 10 })");
+    }
+    const std::string type = canonical(name->get());
+    std::optional<Result<Layer, SpecError>> read;
+    for_each_type([&]<class T>(T) {
+      if (type == Type<T>::kName) read.emplace(fields<T>(table, depth));
+    });
+    if (read) return std::move(*read);
+    const std::string hint = meant(type, type_names());
+    return wrong("there is no layer " + shown(name->get()) + hint + (hint.empty() ? "; the" : " The") +
+                 " layers are " + one_of(type_names()));
+  }
+
+  // `table` is null for a type alone.
+  template <class T>
+  Result<Layer, SpecError> fields(const toml::table* table, int depth) {
+    place_ += std::string(" (") + Type<T>::kName + ")";
+    std::vector<std::string> names;
+    Type<T>::keys([&](const auto& key) { names.emplace_back(key.name); });
+    if (table != nullptr) {
+      for (const auto& [key, node] : *table) {
+        if (key.str() == "type" || std::find(names.begin(), names.end(), key.str()) != names.end()) continue;
+        const std::string hint = meant(key.str(), names);
+        return wrong("unknown key " + shown(key.str()) + hint +
+                     (hint.empty() ? "; it takes " : " It takes ") +
+                     (names.empty() ? "none but its type" : one_of(names)));
+      }
+    }
+    T layer{};
+    std::optional<SpecError> error;
+    Type<T>::keys([&](const auto& key) {
+      if (error) return;
+      const toml::node* node = table == nullptr ? nullptr : table->get(key.name);
+      if (node != nullptr) {
+        error = field(layer, key, *node, depth);
+      } else if (key.required) {
+        error = wrong("'" + std::string(key.name) + "' is missing, " + range(key));
+      }
+    });
+    if (error) return *error;
+    return Layer(std::move(layer));
+  }
+
+  template <class T>
+  static std::string range(const Key<T, int>& key) {
+    return "a whole number from " + std::to_string(static_cast<int>(key.low)) + " to " +
+           std::to_string(kWholeMax);
+  }
+  template <class T>
+  static std::string range(const Key<T, double>& key) {
+    return std::string("a number ") + (key.above_low ? "above 0 and " : "from 0 to ") +
+           (key.above_low ? (key.below_high ? "below 1" : "at most 1") : (key.below_high ? "below 1" : "1"));
+  }
+  template <class T>
+  static std::string range(const Key<T, bool>&) {
+    return "true or false";
+  }
+  template <class T>
+  static std::string range(const Key<T, std::vector<Layer>>& key) {
+    return key.required ? "an array of at least one layer" : "an array of layers";
+  }
+
+  template <class T, class Value>
+  SpecError wrong_value(const Key<T, Value>& key) const {
+    return wrong("'" + std::string(key.name) + "' must be " + range(key));
+  }
+
+  template <class T>
+  std::optional<SpecError> field(T& layer, const Key<T, int>& key, const toml::node& node, int) const {
+    const auto* number = node.as_integer();
+    if (number == nullptr || static_cast<double>(number->get()) < key.low || number->get() > kWholeMax)
+      return wrong_value(key);
+    layer.*key.field = static_cast<int>(number->get());
+    return std::nullopt;
+  }
+  template <class T>
+  std::optional<SpecError> field(T& layer, const Key<T, double>& key, const toml::node& node, int) const {
+    double number = std::numeric_limits<double>::quiet_NaN();
+    if (const auto* whole = node.as_integer()) number = static_cast<double>(whole->get());
+    if (const auto* real = node.as_floating_point()) number = real->get();
+    if (!(key.above_low ? number > key.low : number >= key.low) ||
+        !(key.below_high ? number < key.high : number <= key.high)) {
+      return wrong_value(key);
+    }
+    layer.*key.field = number;
+    return std::nullopt;
+  }
+  template <class T>
+  std::optional<SpecError> field(T& layer, const Key<T, bool>& key, const toml::node& node, int) const {
+    const auto* truth = node.as_boolean();
+    if (truth == nullptr) return wrong_value(key);
+    layer.*key.field = truth->get();
+    return std::nullopt;
+  }
+  template <class T>
+  std::optional<SpecError> field(T& layer, const Key<T, std::vector<Layer>>& key, const toml::node& node,
+                                 int depth) {
+    const toml::array* array = node.as_array();
+    if (array == nullptr || (key.required && array->empty())) return wrong_value(key);
+    if (depth == kResidualDepthMax)
+      return wrong("residual blocks may lie at most " + std::to_string(kResidualDepthMax) + " deep");
+    const std::string place = place_;
+    const std::uint32_t line = line_;
+    auto inside = list(*array, key.required ? " inside" : " of its shortcut", depth + 1);
+    if (!inside) {
+      SpecError error = inside.error();
+      error.message = place + ", " + error.message;
+      return error;
+    }
+    place_ = place;
+    line_ = line;
+    layer.*key.field = std::move(*inside);
+    return std::nullopt;
+  }
+
+  std::size_t count_ = 0;
+  std::string place_;  // of the layer that is being read, in its list
+  std::uint32_t line_ = 1;
+};
+
+SpecError too_long() {
+  return {
+      {"the layers take more than " + std::to_string(kLayersTextMax) + " bytes of text, which is the most"}};
+}
+
+Result<std::vector<Layer>, SpecError> read_list(const toml::node& node) {
+  const toml::array* array = node.as_array();
+  if (array == nullptr || array->empty()) {
+    return SpecError{{R"(expected an array of at least one layer, for example ["relu", "linear"])"},
+                     line_of(node)};
+  }
+  return Reader().list(*array, "", 0);
+}
+
+std::string description(const toml::parse_error& error) {
+  std::string text(error.description());
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  return text;
+}
+
+SpecError no_toml(const toml::parse_error& error) {
+  return {{description(error)}, error.source().begin.line};
+}
+
+// Where a document's network stands: [model], or the top level where there is none.
+const toml::table* table_of(const toml::table& document) {
+  const toml::node* model = document.get("model");
+  return model == nullptr ? &document : model->as_table();
+}
+
+// REQUIRES: there are some.
+Result<std::vector<Layer>, SpecError> layers_of(const toml::table& document) {
+  const toml::table* table = table_of(document);
+  STARLING_CHECK(table != nullptr && table->contains("layers"));
+  const toml::node& node = *table->get("layers");
+  auto layers = read_list(node);
+  if (!layers || format_layers(*layers).size() <= kLayersTextMax) return layers;
+  SpecError error = too_long();
+  error.line = line_of(node);
+  return error;
+}
+
+// Writes layers, each in a line of its own (indented by `indent`) or all in one.
+class Writer {
+ public:
+  explicit Writer(Lines lines) : many_(lines == Lines::many) {}
+
+  std::string list(const std::vector<Layer>& layers, int indent) const {
+    if (layers.empty()) return "[]";
+    const auto begin = [this](int columns) {
+      return many_ ? "\n" + std::string(static_cast<std::size_t>(columns), ' ') : std::string();
+    };
+    std::string text = "[";
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      text += begin(indent + 2) + one(layers[i], indent + 2);
+      if (many_ || i + 1 < layers.size()) text += many_ ? "," : ", ";
+    }
+    return text + begin(indent) + "]";
+  }
+
+ private:
+  std::string one(const Layer& layer, int indent) const {
+    return std::visit(
+        [&]<class T>(const T& it) {
+          const T defaults{};
+          std::string fields;
+          Type<T>::keys([&](const auto& key) {
+            if (!key.required && is_default(it.*key.field, defaults.*key.field)) return;
+            fields += std::string(", ") + key.name + " = " + value(it.*key.field, indent);
+          });
+          const std::string type = std::string("\"") + Type<T>::kName + "\"";
+          return fields.empty() ? type : "{ type = " + type + fields + " }";
+        },
+        layer.kind);
+  }
+
+  template <class Value>
+  static bool is_default(const Value& it, const Value& other) {
+    return it == other;
+  }
+  static bool is_default(const std::vector<Layer>& it, const std::vector<Layer>&) { return it.empty(); }
+
+  static std::string value(int it, int) { return std::to_string(it); }
+  static std::string value(double it, int) { return format_number(it); }
+  static std::string value(bool it, int) { return it ? "true" : "false"; }
+  std::string value(const std::vector<Layer>& it, int indent) const { return list(it, indent); }
+
+  bool many_;
+};
+
+}  // namespace
+
+Result<std::vector<Layer>, SpecError> parse_layers(std::string_view toml_array) {
+  if (toml_array.size() > kLayersTextMax) return too_long();
+  if (std::count(toml_array.begin(), toml_array.end(), '.') > static_cast<std::ptrdiff_t>(kDotsMax))
+    return SpecError{{"there are more than " + std::to_string(kDotsMax) + " dots"}};
+  try {
+    const toml::table document = toml::parse("layers = " + std::string(toml_array));
+    if (document.size() != 1) return SpecError{{"expected one array of layers and nothing behind it"}};
+    auto layers = read_list(*document.get("layers"));
+    // A text may be shorter than its canonical form, which is what goes on.
+    if (layers.ok() && format_layers(*layers).size() > kLayersTextMax) return too_long();
+    return layers;
+  } catch (const toml::parse_error& error) {
+    return SpecError{{"it is no TOML array: " + description(error)}, error.source().begin.line};
+  }
+}
+
+std::string format_layers(const std::vector<Layer>& layers, Lines lines) {
+  return Writer(lines).list(layers, 0);
+}
+
+Status check_model_name(std::string_view name) {
+  const bool printable = std::all_of(name.begin(), name.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x20 && byte != 0x7f;
+  });
+  if (name.empty() || name.size() > kNameMax || !printable)
+    return Error{"a network's name must be 1 to " + std::to_string(kNameMax) + " printable characters"};
+  const auto& zoo = model_names();
+  if (std::find(zoo.begin(), zoo.end(), name) != zoo.end()) {
+    return Error{"'" + std::string(name) +
+                 "' is a network of the zoo; one with layers of its own needs another name, " +
+                 "or none, for then it is called " + kUnnamedModel};
+  }
+  if (is_model_file(name))
+    return Error{shown(name) + " looks like a file; a network with layers of its own needs another name"};
+  return Done{};
+}
+
+Result<std::vector<Layer>, SpecError> read_layers(std::string_view toml_document) {
+  try {
+    const toml::table document = toml::parse(toml_document);
+    return layers_of(document);
+  } catch (const toml::parse_error& error) {
+    return no_toml(error);
+  }
+}
+
+Result<ModelText, SpecError> read_model(std::string_view toml_document, std::string_view name) {
+  try {
+    const toml::table document = toml::parse(toml_document);
+    const toml::table* table = table_of(document);
+    if (table == nullptr || !table->contains("layers")) {
+      return SpecError{{"it holds no network; expected layers = [ ... ], at the top or in [model]"}};
+    }
+    for (const auto& [key, node] : *table) {
+      if (key.str() == "name" || key.str() == "layers") continue;
+      return SpecError{{"unknown key " + shown(key.str()) + "; a network has layers and perhaps a name"},
+                       line_of(node)};
+    }
+    ModelText read{check_model_name(name).ok() ? std::string(name) : kUnnamedModel};
+    if (const toml::node* node = table->get("name")) {
+      const auto* text = node->as_string();
+      if (text == nullptr) return SpecError{{"name: expected text"}, line_of(*node)};
+      if (Status fine = check_model_name(text->get()); !fine)
+        return SpecError{{"name: " + fine.error().message}, line_of(*node)};
+      read.name = text->get();
+    }
+    const auto layers = layers_of(document);
+    if (!layers) return layers.error();
+    read.layers = format_layers(*layers);
+    return read;
+  } catch (const toml::parse_error& error) {
+    return no_toml(error);
+  }
+}
+
+bool is_model_file(std::string_view name) {
+  return name.ends_with(".toml");
+}
+
+Result<Plan> make_model(const ModelText& model, Shape input, int classes) {
+  if (model.layers.empty()) return make_model(model.name, input, classes);
+  const std::string where = "model \"" + model.name + "\": ";
+  if (Status fine = check_model_name(model.name); !fine) return Error{where + fine.error().message};
+  auto layers = parse_layers(model.layers);
+  if (!layers) return Error{where + layers.error().message};
+  if (auto* last = std::get_if<Linear>(&layers->back().kind); last != nullptr && last->features == 0)
+    last->features = classes;
+  auto plan = make_plan({model.name, input, std::move(*layers)});
+  if (!plan) return plan;
+  if (plan->classes != classes) {
+    return Error{where + plan->layers.back().name + " yields " + std::to_string(plan->classes) +
+                 " logits, but there are " + std::to_string(classes) +
+                 " classes; a last layer \"linear\" without features has as many as there are"};
+  }
+  std::size_t values = 0;
+  for (const LayerInfo& layer : plan->layers) {
+    values += static_cast<std::size_t>(layer.output.size());
+    if (values <= kValuesMax) continue;
+    return Error{where + "up to " + layer.name + " its layers yield more than " + std::to_string(kValuesMax) +
+                 " values a sample"};
+  }
+  if (plan->layout.arena_size() > kParametersMax)
+    return Error{where + "it has more than " + std::to_string(kParametersMax) + " parameters"};
+  return plan;
+}
+
+}  // namespace starling::models

@@ -1,0 +1,28 @@
+#include "base/nearest.h"
+
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+
+namespace starling {
+
+TEST_CASE("the distance of two words counts what must be put in, taken out or changed") {
+  CHECK(edit_distance("", "") == 0);
+  CHECK(edit_distance("kernel", "") == 6);
+  CHECK(edit_distance("", "kernel") == 6);
+  CHECK(edit_distance("kernal", "kernel") == 1);
+  CHECK(edit_distance("kitten", "sitting") == 3);
+}
+
+TEST_CASE("the nearest name is the first of those that are fewest slips away, at most two") {
+  const std::vector<std::string> names = {"relu", "gelu", "linear"};
+  REQUIRE(nearest("rely", names) == &names[0]);
+  REQUIRE(nearest("xelu", names) == &names[0]);
+  REQUIRE(nearest("gel", names) == &names[1]);
+  REQUIRE(nearest("liner", names) == &names[2]);
+  REQUIRE(nearest("dropout", names) == nullptr);
+  REQUIRE(nearest("relu", std::vector<std::string>{}) == nullptr);
+}
+
+}  // namespace starling
