@@ -1,13 +1,18 @@
 #!/bin/sh
-# Starling's and PyTorch's LeNet training step by turns, in one go, so that both see the same machine: a table of the medians
-# of five rounds, and the ratios. usage: bench/compare_pytorch.sh [TRAIN_BENCH] (default: build/release/train_bench).
-# PYTHON names a Python that has PyTorch; default /usr/bin/python3, where Debian's python3-torch is.
+# Training steps of Starling and of PyTorch by turns, in one go, so that both see the same machine: for each network a table of
+# the medians of some rounds, and Starling's ratio to the better of PyTorch's thread counts.
+# usage: bench/compare_pytorch.sh [ROUNDS [MODEL...]] (default: 5 lenet mlp resnet18)
+# TRAIN_BENCH is the program, default build/release/train_bench; PYTHON a Python that has PyTorch, default /usr/bin/python3,
+# where Debian's python3-torch is. Debian's PyTorch is slow without a good BLAS: install libopenblas0 beside it.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-bench=${1:-$here/../build/release/train_bench}
+bench=${TRAIN_BENCH:-$here/../build/release/train_bench}
 python=${PYTHON:-/usr/bin/python3}
-rounds=5
+rounds=${1:-5}
+[ $# -eq 0 ] || shift
+models=${*:-lenet mlp resnet18}
+cores=$(nproc)
 
 if [ ! -x "$bench" ]; then
   echo "compare_pytorch: there is no program $bench; build the target train_bench with -DSTARLING_BENCH=ON" >&2
@@ -22,27 +27,36 @@ fi
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 rate() { awk -v who="$1" '$2 == "samples_per_second" { print who, $3 }' >>"$results"; }
-
-round=0
-while [ $round -lt $rounds ]; do
-  "$bench" --seconds 2 lenet | rate starling-1
-  if [ $have_torch = yes ]; then
-    for threads in 1 2; do
-      OMP_NUM_THREADS=$threads "$python" "$here/pytorch_lenet.py" --threads $threads --seconds 2 | rate pytorch-$threads
-    done
-  fi
-  round=$((round + 1))
-done
-
 median() { awk -v who="$1" '$1 == who { print $2 }' "$results" | sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'; }
 
-echo "LeNet, batch 64, float32, SGD with momentum; samples a second, median of $rounds rounds"
-ours=$(median starling-1)
-printf '%-22s %10.0f\n' 'Starling, 1 worker' "$ours"
-if [ $have_torch = yes ]; then
-  for threads in 1 2; do
-    theirs=$(median pytorch-$threads)
-    awk -v ours="$ours" -v theirs="$theirs" -v threads=$threads 'BEGIN {
-      printf "%-22s %10.0f   Starling is %.2f times as fast\n", "PyTorch, threads: " threads, theirs, ours / theirs }'
+# One, and as many as there are cores.
+counts=1
+[ "$cores" -eq 1 ] || counts="1 $cores"
+
+for model in $models; do
+  round=0
+  while [ $round -lt "$rounds" ]; do
+    for n in $counts; do
+      "$bench" --seconds 3 --workers "$n" "$model" | rate "$model-starling-$n"
+      if [ $have_torch = yes ]; then
+        "$python" "$here/pytorch_step.py" --seconds 3 --threads "$n" "$model" | rate "$model-pytorch-$n"
+      fi
+    done
+    round=$((round + 1))
   done
-fi
+  echo "$model, float32, SGD with momentum; samples a second, median of $rounds rounds"
+  best=0
+  if [ $have_torch = yes ]; then
+    for n in $counts; do
+      theirs=$(median "$model-pytorch-$n")
+      printf '  %-22s %10.1f\n' "PyTorch, threads: $n" "$theirs"
+      best=$(awk -v a="$best" -v b="$theirs" 'BEGIN { print (a > b ? a : b) }')
+    done
+  fi
+  for n in $counts; do
+    ours=$(median "$model-starling-$n")
+    printf '  %-22s %10.1f' "Starling, workers: $n" "$ours"
+    [ $have_torch = no ] || awk -v ours="$ours" -v best="$best" 'BEGIN { printf "   %.2f times PyTorch at its best", ours / best }'
+    echo
+  done
+done

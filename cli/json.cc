@@ -75,6 +75,8 @@ std::string model_json(const models::Plan& plan, const ModelMemory& memory) {
                   {"gradients_bytes", memory.gradients_bytes},
                   {"optimizer_bytes", memory.optimizer_bytes},
                   {"activations_bytes", memory.activations_bytes},
+                  {"kept_bytes", memory.kept_bytes},
+                  {"kept_without_recompute_bytes", memory.kept_without_recompute_bytes},
                   {"memory_bytes", memory.total()},
                   {"layers", layers}});
 }

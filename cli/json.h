@@ -23,7 +23,11 @@ std::string list_json(const std::string& title,
 // What a model needs for one batch.
 struct ModelMemory {
   int batch_size = 0;
+  // `activations_bytes` is all that the network holds: activations, their gradients and workspaces.
   std::size_t weights_bytes = 0, gradients_bytes = 0, optimizer_bytes = 0, activations_bytes = 0;
+  // Of it, the activations that are kept from the forward to the backward pass, and how many would be if none
+  // were computed again.
+  std::size_t kept_bytes = 0, kept_without_recompute_bytes = 0;
   std::size_t total() const { return weights_bytes + gradients_bytes + optimizer_bytes + activations_bytes; }
 };
 // The layer of that index, or "input".

@@ -108,6 +108,12 @@ std::string model_text(const models::Plan& plan, const ModelMemory& memory) {
       format_bytes(static_cast<double>(memory.optimizer_bytes)),
       format_bytes(static_cast<double>(memory.activations_bytes)),
       format_bytes(static_cast<double>(memory.total())));
+  if (memory.kept_bytes < memory.kept_without_recompute_bytes) {
+    const auto kept = static_cast<double>(memory.kept_bytes),
+               all = static_cast<double>(memory.kept_without_recompute_bytes);
+    fmt::format_to(out, "computed again, {} of activations are kept instead of {}: {:.0f} % less\n",
+                   format_bytes(kept), format_bytes(all), 100 * (1 - kept / all));
+  }
   return text;
 }
 
@@ -127,18 +133,24 @@ int show(const Arguments& arguments) {
   if (!backend) return fail(arguments, backend.error().message);
   ModelMemory memory;
   memory.batch_size = *batch;
-  const std::string optimizer = arguments.get("--optimizer").value_or("sgd");
-  if (optimizer != "sgd" && optimizer != "adamw")
-    return refuse(arguments, "--optimizer: '" + optimizer.substr(0, 80) +
-                                 "' is not available; this version has sgd or adamw");
   training::Experiment experiment;
-  experiment.optimizer = optimizer;
+  if (const auto optimizer = arguments.get("--optimizer")) {
+    const Status set = training::set_value(experiment, "training.optimizer", *optimizer, "--optimizer");
+    if (!set) return refuse(arguments, set.error().message);
+  }
   memory.weights_bytes = memory.gradients_bytes = plan->layout.arena_size() * sizeof(float);
   memory.optimizer_bytes = training::state_vectors(training::make_optimizer(experiment)) *
                            plan->layout.trained_size() * sizeof(float);
   // Built for this very batch, so that it is what a worker holds and no estimate.
-  memory.activations_bytes =
-      models::Network(*plan, **backend, *batch, models::Purpose::train).memory().total();
+  const auto measure = [&](bool recompute) {
+    return models::Network(*plan, **backend, *batch, models::Purpose::train, {.recompute = recompute})
+        .memory();
+  };
+  models::NetworkMemory network = measure(false);
+  memory.kept_without_recompute_bytes = network.activations_bytes;
+  if (arguments.has("--recompute")) network = measure(true);
+  memory.activations_bytes = network.total();
+  memory.kept_bytes = network.activations_bytes;
   const std::string text = arguments.has("--json") ? model_json(*plan, memory) : model_text(*plan, memory);
   std::fputs(text.c_str(), stdout);
   return kExitDone;
@@ -158,6 +170,7 @@ Command model_show_command() {
            {"--input", "CxHxW", "shape of an input (default 1x28x28)"},
            {"--classes", "N", "how many classes (default 10)"},
            {"--optimizer", "NAME", "sgd (default) or adamw"},
+           {"--recompute", "", "with activations that are computed again instead of kept"},
            {"--json", "", "print one JSON object"}},
           show};
 }

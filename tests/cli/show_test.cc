@@ -71,6 +71,16 @@ TEST_CASE("LeNet for 28x28 images has 129,068 parameters, and costs what its lay
   CHECK(run({"model", "show", "lenet"}).out.find("129068 parameters") != std::string::npos);
 }
 
+TEST_CASE("computing activations again keeps less than 60 % of ResNet-18's") {
+  const json model = run_json(
+      {"model", "show", "resnet18", "--input", "3x32x32", "--batch-size", "4", "--recompute", "--json"});
+  CHECK(model.at("kept_bytes").get<double>() < 0.6 * model.at("kept_without_recompute_bytes").get<double>());
+  const json plain =
+      run_json({"model", "show", "resnet18", "--input", "3x32x32", "--batch-size", "4", "--json"});
+  CHECK(plain.at("kept_bytes") == model.at("kept_without_recompute_bytes"));
+  CHECK(plain.at("memory_bytes") > model.at("memory_bytes"));
+}
+
 TEST_CASE("what a data set holds adds up") {
   const json info = run_json({"data", "info", "glyphs", "--json"});
   for (const char* set : {"train", "test"}) {
