@@ -57,8 +57,11 @@ struct Layer;
 // y = layers(x) + shortcut(x), the shortcut being x itself where it has no layers (He et al., "Deep residual
 // learning", CVPR 2016).
 struct Residual {
-  std::vector<Layer> layers;
-  std::vector<Layer> shortcut{};
+  Residual();
+  explicit Residual(std::vector<Layer> layers);
+  Residual(std::vector<Layer> layers, std::vector<Layer> shortcut);
+
+  std::vector<Layer> layers, shortcut;
 };
 struct Layer {
   using Kind = std::variant<Convolution, AveragePool, MaxPool, GlobalAveragePool, Linear, Relu, Gelu,
@@ -67,6 +70,10 @@ struct Layer {
   Layer(T it) : kind(std::move(it)) {}  // NOLINT(google-explicit-constructor): lists of layers read as such
   Kind kind;
 };
+
+inline Residual::Residual() = default;
+inline Residual::Residual(std::vector<Layer> l) : layers(std::move(l)) {}
+inline Residual::Residual(std::vector<Layer> l, std::vector<Layer> s) : layers(std::move(l)), shortcut(std::move(s)) {}
 
 struct Shape {
   int channels = 1, height = 1, width = 1;

@@ -71,7 +71,7 @@ TEST_CASE("Layers of residual blocks, groups and normalizations are checked too"
         "model \"net\": conv1 has a kernel of 9, larger than its input 6x8x8 with padding 0 (in the block "
         "that ends in "
         "add1)");
-  CHECK(refusal({"net", image, {Residual{{}}, Linear{2}}}).find("add1 is a residual block without layers") !=
+  CHECK(refusal({"net", image, {Residual{}, Linear{2}}}).find("add1 is a residual block without layers") !=
         std::string::npos);
   CHECK(refusal({"net", image, {Convolution{8, 3, 1, 1, 4}, Linear{2}}}) ==
         "model \"net\": conv1 has 4 groups, which must divide its 6 channels in and its 8 out");
