@@ -1,7 +1,6 @@
 #include "models/network.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/check.h"
 #include "models/lowering.h"
@@ -23,7 +22,6 @@ struct Step {
   std::unique_ptr<kernels::Operation> operation;
   std::unique_ptr<kernels::Sum> sum;
   int from, other = -1;  // values
-  int layer;             // of the plan, the first that it does
 
   // Backward: where the gradients of its output and of what it reads lie, in slots. `more_*`: the value has a
   // gradient already, so this one is computed in a slot of its own and added.
@@ -117,7 +115,7 @@ struct Network::Impl {
     while (goes_on(nodes, i + rest.size())) rest.push_back(*nodes[i + rest.size()].operation);
     for (;;) {
       const kernels::Passes passes{train, train && value(from).trained};
-      Step step{backend.make(rest, value(from).activation, passes), nullptr, from, -1, static_cast<int>(i)};
+      Step step{backend.make(rest, value(from).activation, passes), nullptr, from};
       const int covers = step.operation->covers();
       const auto covered = std::span(rest).first(static_cast<std::size_t>(covers));
       const bool trained = value(from).trained || std::any_of(covered.begin(), covered.end(), is_trained);
@@ -128,8 +126,7 @@ struct Network::Impl {
 
   int add_sum(const std::vector<Node>& nodes, std::size_t i, int from, int other) {
     const bool relu = goes_on(nodes, i + 1) && std::holds_alternative<kernels::Relu>(*nodes[i + 1].operation);
-    Step step{nullptr, backend.make_sum(value(from).activation, value(other).activation, relu), from, other,
-              static_cast<int>(i)};
+    Step step{nullptr, backend.make_sum(value(from).activation, value(other).activation, relu), from, other};
     add(std::move(step), value(from).trained || value(other).trained);
     return relu ? 2 : 1;
   }
@@ -144,8 +141,8 @@ struct Network::Impl {
     return static_cast<int>(values.size()) - 1;
   }
 
-  // Cuts where no later step reads anything older than the last value, into pieces of about the square root
-  // of all activations (Chen et al., "Training deep nets with sublinear memory cost", 2016).
+  // Cuts where no later step reads anything older than the last value, into as many pieces of equal size as
+  // leave the least to keep (Chen et al., "Training deep nets with sublinear memory cost", 2016).
   void find_segments() {
     const int count = last_step() + 1;
     segments = {{0, count}};

@@ -47,14 +47,13 @@ class OneDnnConvolution final : public Operation {
         relu_(relu),
         x_(in_format, forward.src_desc()),
         weight_(plain_format(weight_dims(spec, in)), forward.weights_desc()),
-        forward_(forward) {
+        forward_(forward, Scratchpad::shared) {
     forward_.argument(DNNL_ARG_SRC, forward.src_desc())
         .argument(DNNL_ARG_WEIGHTS, forward.weights_desc())
         .argument(DNNL_ARG_DST, forward.dst_desc());
     if (biased()) forward_.argument(DNNL_ARG_BIAS, bias_format(spec));
     if (passes.backward) build_backward_weights(in, forward);
     if (passes.backward && passes.input_gradient) build_backward_data(in, in_format, forward);
-    for (Primitive* it : {&forward_, &backward_weights_, &backward_data_}) it->share_scratch();
   }
 
   std::size_t scratch_floats() const override {
@@ -112,7 +111,7 @@ class OneDnnConvolution final : public Operation {
     const auto desc =
         convolution_backward_weights(any_format(image_dims(in)), any_format(dims), bias_format(spec_),
                                      any_format(image_dims(output().shape)), geometry(spec_, in), forward);
-    backward_weights_ = Primitive(desc);
+    backward_weights_ = Primitive(desc, Scratchpad::shared);
     backward_weights_.argument(DNNL_ARG_SRC, desc.src_desc())
         .argument(DNNL_ARG_DIFF_DST, desc.diff_dst_desc())
         .argument(DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc());
@@ -127,7 +126,7 @@ class OneDnnConvolution final : public Operation {
     const auto desc =
         convolution_backward_data(any_format(image_dims(in)), any_format(dims),
                                   any_format(image_dims(output().shape)), geometry(spec_, in), forward);
-    backward_data_ = Primitive(desc);
+    backward_data_ = Primitive(desc, Scratchpad::shared);
     backward_data_.argument(DNNL_ARG_DIFF_DST, desc.diff_dst_desc())
         .argument(DNNL_ARG_WEIGHTS, desc.weights_desc())
         .argument(DNNL_ARG_DIFF_SRC, desc.diff_src_desc());

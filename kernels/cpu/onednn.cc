@@ -167,9 +167,11 @@ GeluBackward gelu_backward(const memory::desc& x, const GeluForward& hint) {
 #endif
 }
 
-Primitive::Primitive(dnnl::primitive primitive, const memory::desc& scratchpad)
-    : primitive_(std::move(primitive)), scratch_floats_(floats(scratchpad)), scratchpad_(scratch_floats_) {
+Primitive::Primitive(dnnl::primitive primitive, const memory::desc& scratchpad, Scratchpad whose)
+    : primitive_(std::move(primitive)), scratch_floats_(floats(scratchpad)) {
   argument(DNNL_ARG_SCRATCHPAD, scratchpad);
+  if (whose == Scratchpad::shared) return;
+  scratchpad_ = Buffer(scratch_floats_);
   set_scratch(scratchpad_.data());
 }
 

@@ -79,22 +79,19 @@ using GeluBackward = dnnl::eltwise_backward::primitive_desc;
 GeluForward gelu_forward(bool training, const memory::desc& x);
 GeluBackward gelu_backward(const memory::desc& x, const GeluForward& hint);
 
+// Whose memory a primitive works in: its own, or what set_scratch() says, scratch_floats() of them.
+enum class Scratchpad { own, shared };
+
 // One primitive and its arguments. Handles of the arguments may change from run to run.
 class Primitive {
  public:
   Primitive() = default;
   template <class PrimitiveDesc>
-  explicit Primitive(const PrimitiveDesc& desc)
-      : Primitive(dnnl::primitive(desc.get()), desc.scratchpad_desc()) {}
+  explicit Primitive(const PrimitiveDesc& desc, Scratchpad whose = Scratchpad::own)
+      : Primitive(dnnl::primitive(desc.get()), desc.scratchpad_desc(), whose) {}
 
   explicit operator bool() const { return primitive_.get(true) != nullptr; }
 
-  // The scratchpad is somebody else's from now on: scratch_floats() of them, at the place that set_scratch()
-  // says.
-  void share_scratch() {
-    scratchpad_ = Buffer();
-    set_scratch(nullptr);
-  }
   std::size_t scratch_floats() const { return scratch_floats_; }
   void set_scratch(float* scratch);
 
@@ -107,7 +104,7 @@ class Primitive {
   std::size_t workspace_bytes() const { return scratchpad_.bytes(); }
 
  private:
-  Primitive(dnnl::primitive primitive, const memory::desc& scratchpad);
+  Primitive(dnnl::primitive primitive, const memory::desc& scratchpad, Scratchpad whose);
 
   dnnl::primitive primitive_;
   std::vector<memory> memories_;            // of arguments_
