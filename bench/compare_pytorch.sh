@@ -1,6 +1,7 @@
 #!/bin/sh
 # Training steps of Starling and of PyTorch by turns, in one go, so that both see the same machine: for each network a table of
-# the medians of some rounds, and Starling's ratio to the better of PyTorch's thread counts.
+# the medians of some rounds, and Starling's ratio to the better of PyTorch's thread counts; both in float32 and, where the
+# processor has it, in bfloat16 (whose ratio is to PyTorch's best in any precision).
 # usage: bench/compare_pytorch.sh [ROUNDS [MODEL...]] (default: 5 lenet mlp resnet18)
 # TRAIN_BENCH is the program, default build/release/train_bench; PYTHON a Python that has PyTorch, default /usr/bin/python3,
 # where Debian's python3-torch is. Debian's PyTorch is slow without a good BLAS: install libopenblas0 beside it.
@@ -29,6 +30,14 @@ trap 'rm -f "$results"' EXIT
 rate() { awk -v who="$1" '$2 == "samples_per_second" { print who, $3 }' >>"$results"; }
 median() { awk -v who="$1" '$1 == who { print $2 }' "$results" | sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'; }
 
+# Both precisions, if the processor has the second.
+precisions=f32
+if "$bench" --precision bf16 --seconds 0 mlp >/dev/null 2>&1; then
+  precisions="f32 bf16"
+else
+  echo "This processor has no bfloat16 arithmetic, so only float32 is measured."
+fi
+
 # One, and as many as there are cores.
 counts=1
 [ "$cores" -eq 1 ] || counts="1 $cores"
@@ -37,26 +46,30 @@ for model in $models; do
   round=0
   while [ $round -lt "$rounds" ]; do
     for n in $counts; do
-      "$bench" --seconds 3 --workers "$n" "$model" | rate "$model-starling-$n"
-      if [ $have_torch = yes ]; then
-        "$python" "$here/pytorch_step.py" --seconds 3 --threads "$n" "$model" | rate "$model-pytorch-$n"
-      fi
+      for precision in $precisions; do
+        "$bench" --seconds 3 --workers "$n" --precision "$precision" "$model" | rate "$model-starling-$precision-$n"
+        if [ $have_torch = yes ]; then
+          "$python" "$here/pytorch_step.py" --seconds 3 --threads "$n" --precision "$precision" "$model" |
+            rate "$model-pytorch-$precision-$n"
+        fi
+      done
     done
     round=$((round + 1))
   done
-  echo "$model, float32, SGD with momentum; samples a second, median of $rounds rounds"
+  echo "$model, SGD with momentum; samples a second, median of $rounds rounds"
   best=0
-  if [ $have_torch = yes ]; then
+  for precision in $precisions; do
     for n in $counts; do
-      theirs=$(median "$model-pytorch-$n")
-      printf '  %-22s %10.1f\n' "PyTorch, threads: $n" "$theirs"
+      [ $have_torch = yes ] || continue
+      theirs=$(median "$model-pytorch-$precision-$n")
+      printf '  %-28s %10.1f\n' "PyTorch, $precision, threads: $n" "$theirs"
       best=$(awk -v a="$best" -v b="$theirs" 'BEGIN { print (a > b ? a : b) }')
     done
-  fi
-  for n in $counts; do
-    ours=$(median "$model-starling-$n")
-    printf '  %-22s %10.1f' "Starling, workers: $n" "$ours"
-    [ $have_torch = no ] || awk -v ours="$ours" -v best="$best" 'BEGIN { printf "   %.2f times PyTorch at its best", ours / best }'
-    echo
+    for n in $counts; do
+      ours=$(median "$model-starling-$precision-$n")
+      printf '  %-28s %10.1f' "Starling, $precision, workers: $n" "$ours"
+      [ $have_torch = no ] || awk -v ours="$ours" -v best="$best" 'BEGIN { printf "   %.2f times PyTorch at its best", ours / best }'
+      echo
+    done
   done
 done

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Samples a second of PyTorch's training step (float32, SGD with momentum) for a network of `train_bench`: the same layers,
-batch and optimizer.
+"""Samples a second of PyTorch's training step (SGD with momentum; float32, or bfloat16 by its autocast) for a network of
+`train_bench`: the same layers, batch and optimizer.
 
-usage: pytorch_step.py lenet|mlp|resnet18 [--batch N] [--threads N] [--seconds S]
+usage: pytorch_step.py lenet|mlp|resnet18 [--batch N] [--threads N] [--seconds S] [--precision f32|bf16]
 """
 import argparse
 import time
@@ -10,66 +10,21 @@ import time
 import torch
 from torch import nn
 
-
-def lenet():
-    return nn.Sequential(
-        nn.Conv2d(1, 20, 3), nn.ReLU(), nn.AvgPool2d(2),
-        nn.Conv2d(20, 50, 5), nn.ReLU(), nn.AvgPool2d(2),
-        nn.Flatten(), nn.Linear(800, 128), nn.ReLU(), nn.Linear(128, 10))
-
-
-def mlp():
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10))
-
-
-def convolution(channels_in, channels_out, kernel, stride):
-    return [nn.Conv2d(channels_in, channels_out, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(channels_out)]
-
-
-class Block(nn.Module):
-    def __init__(self, channels_in, channels_out, stride):
-        super().__init__()
-        self.layers = nn.Sequential(
-            *convolution(channels_in, channels_out, 3, stride), nn.ReLU(),
-            *convolution(channels_out, channels_out, 3, 1))
-        self.shortcut = nn.Sequential()
-        if stride != 1 or channels_in != channels_out:
-            self.shortcut = nn.Sequential(*convolution(channels_in, channels_out, 1, stride))
-
-    def forward(self, x):
-        return torch.relu(self.layers(x) + self.shortcut(x))
-
-
-def resnet18():
-    layers = [*convolution(3, 64, 3, 1), nn.ReLU()]
-    channels = 64
-    for stage in (64, 128, 256, 512):
-        layers += [Block(channels, stage, 1 if stage == channels else 2), Block(stage, stage, 1)]
-        channels = stage
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
-
-
-# The network, its input, its parameters and its usual batch.
-MODELS = {
-    "lenet": (lenet, (1, 28, 28), 129068, 64),
-    "mlp": (mlp, (1, 28, 28), 235146, 64),
-    "resnet18": (resnet18, (3, 32, 32), 11173962, 32),
-}
+from pytorch_models import MODELS, make
 
 parser = argparse.ArgumentParser()
 parser.add_argument("model", choices=sorted(MODELS))
 parser.add_argument("--batch", type=int)
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--seconds", type=float, default=2.0)
+parser.add_argument("--precision", choices=("f32", "bf16"), default="f32")
 arguments = parser.parse_args()
 
-make, shape, parameters, batch = MODELS[arguments.model]
+_, shape, _, batch = MODELS[arguments.model]
 batch = arguments.batch or batch
 torch.set_num_threads(arguments.threads)
 torch.manual_seed(1)
-network = make()
-assert sum(p.numel() for p in network.parameters()) == parameters
+network = make(arguments.model)
 optimizer = torch.optim.SGD(network.parameters(), lr=1e-6, momentum=0.9)
 loss = nn.CrossEntropyLoss()
 inputs = torch.rand(batch, *shape) * 2 - 1
@@ -78,7 +33,9 @@ labels = torch.randint(0, 10, (batch,))
 
 def step():
     optimizer.zero_grad()
-    loss(network(inputs), labels).backward()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.precision == "bf16"):
+        value = loss(network(inputs), labels)
+    value.backward()
     optimizer.step()
 
 

@@ -51,10 +51,13 @@ std::string layer_name(const models::Plan& plan, int index) {
   return index == models::LayerInfo::kInput ? "input" : plan.layers.at(static_cast<std::size_t>(index)).name;
 }
 
-std::string model_json(const models::Plan& plan, const ModelMemory& memory) {
+std::string model_json(const models::Plan& plan, const training::TrainingMemory& memory,
+                       const training::PeerMemory& peer) {
   json layers = json::array();
   double flops = 0;
-  for (const models::LayerInfo& layer : plan.layers) {
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+    const models::LayerInfo& layer = plan.layers[i];
+    const training::LayerBytes& bytes = memory.layers[i];
     flops += layer.flops_forward;
     layers.push_back({{"name", layer.name},
                       {"kind", layer.kind},
@@ -62,7 +65,13 @@ std::string model_json(const models::Plan& plan, const ModelMemory& memory) {
                       {"input", shape_json(layer.input)},
                       {"output", shape_json(layer.output)},
                       {"parameters", layer.parameters},
-                      {"flops_forward", layer.flops_forward}});
+                      {"flops_forward", layer.flops_forward},
+                      {"weights_bytes", bytes.weights},
+                      {"gradients_bytes", bytes.gradients},
+                      {"optimizer_bytes", bytes.optimizer},
+                      {"activations_bytes", bytes.activations},
+                      {"activations_at", layer_name(plan, bytes.counted_at)},
+                      {"workspace_bytes", bytes.workspace}});
     if (layer.other != models::LayerInfo::kNone) layers.back()["other"] = layer_name(plan, layer.other);
   }
   return to_line({{"name", plan.spec.name},
@@ -71,13 +80,29 @@ std::string model_json(const models::Plan& plan, const ModelMemory& memory) {
                   {"parameters", plan.layout.parameter_count()},
                   {"flops_forward", flops},
                   {"batch_size", memory.batch_size},
-                  {"weights_bytes", memory.weights_bytes},
-                  {"gradients_bytes", memory.gradients_bytes},
-                  {"optimizer_bytes", memory.optimizer_bytes},
-                  {"activations_bytes", memory.activations_bytes},
-                  {"kept_bytes", memory.kept_bytes},
-                  {"kept_without_recompute_bytes", memory.kept_without_recompute_bytes},
+                  {"workers", memory.workers},
+                  {"bytes_per_parameter",
+                   {{"weight", memory.parameter.weight},
+                    {"gradient", memory.parameter.gradient},
+                    {"optimizer", memory.parameter.optimizer}}},
+                  {"weights_bytes", memory.weights},
+                  {"gradients_bytes", memory.gradients},
+                  {"optimizer_bytes", memory.optimizer},
+                  {"activations_bytes", memory.activations()},
+                  {"kept_bytes", memory.kept},
+                  {"kept_without_recompute_bytes", memory.kept_of_all},
+                  {"batch_bytes", memory.batch},
+                  {"activation_gradients_bytes", memory.backward},
+                  {"scratch_bytes", memory.scratch},
+                  {"workspace_bytes", memory.workspace},
                   {"memory_bytes", memory.total()},
+                  {"peer",
+                   {{"training_bytes", peer.training},
+                    {"evaluation_bytes", peer.evaluation},
+                    {"exchange_bytes", peer.exchange},
+                    {"data_bytes", peer.data},
+                    {"process_bytes", peer.process},
+                    {"peak_bytes", peer.peak()}}},
                   {"layers", layers}});
 }
 
@@ -85,7 +110,8 @@ std::string data_json(const datasets::Info& info) {
   // A number of gray images, an array by channel of others.
   const auto by_channel = [&](float datasets::Normalization::*member) {
     json list = json::array();
-    for (const datasets::Normalization& n : info.normalization) list.push_back(static_cast<double>(n.*member));
+    for (const datasets::Normalization& n : info.normalization)
+      list.push_back(static_cast<double>(n.*member));
     return list.size() == 1 ? list[0] : list;
   };
   return to_line({{"name", info.name},
@@ -141,6 +167,43 @@ std::string evaluation_json(const Evaluated& evaluated) {
                   {"samples", evaluated.samples},
                   {"accuracy", evaluated.score.accuracy},
                   {"loss", evaluated.score.loss}});
+}
+
+std::string findings_json(const Findings& findings) {
+  // What goes wrong is a sentence, and null where nothing does.
+  const auto text_or_null = [](const std::string& sentence) {
+    return sentence.empty() ? json(nullptr) : json(sentence);
+  };
+  json instructions = json::object();
+  for (const auto& set : findings.instructions) instructions[set.name] = set.there;
+  json devices = json::array();
+  for (const kernels::CudaDevice& device : findings.devices) {
+    devices.push_back({{"device", "cuda:" + std::to_string(device.number)},
+                       {"name", device.name},
+                       {"compute_capability", capability(device)},
+                       {"memory_bytes", device.memory_bytes},
+                       {"free_bytes", device.free_bytes},
+                       {"usable", device.problem.empty()},
+                       {"problem", text_or_null(device.problem)}});
+  }
+  return to_line({{"version", findings.version},
+                  {"onednn", findings.onednn},
+                  {"processor",
+                   {{"name", findings.processor},
+                    {"processors", findings.processors},
+                    {"processors_usable", findings.processors_usable},
+                    {"instructions", std::move(instructions)},
+                    {"bf16", findings.bf16_problem.empty()},
+                    {"bf16_problem", text_or_null(findings.bf16_problem)}}},
+                  {"cuda",
+                   {{"places", findings.module_places},
+                    {"module", or_null(findings.module_path)},
+                    {"loaded", findings.module_problem.empty()},
+                    {"problem", text_or_null(findings.module_problem.empty() ? findings.devices_problem
+                                                                             : findings.module_problem)},
+                    {"libraries", text_or_null(findings.module_libraries)},
+                    {"devices", std::move(devices)}}},
+                  {"device_auto", findings.device_auto}});
 }
 
 }  // namespace starling::cli

@@ -8,10 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "cli/doctor.h"
 #include "datasets/info.h"
 #include "lab/consensus_chart.h"
 #include "models/spec.h"
 #include "topologies/analysis.h"
+#include "training/memory.h"
 #include "training/worker.h"
 
 namespace starling::cli {
@@ -20,19 +22,10 @@ namespace starling::cli {
 std::string list_json(const std::string& title,
                       const std::vector<std::pair<std::string, std::string>>& entries);
 
-// What a model needs for one batch.
-struct ModelMemory {
-  int batch_size = 0;
-  // `activations_bytes` is all that the network holds: activations, their gradients and workspaces.
-  std::size_t weights_bytes = 0, gradients_bytes = 0, optimizer_bytes = 0, activations_bytes = 0;
-  // Of it, the activations that are kept from the forward to the backward pass, and how many would be if none
-  // were computed again.
-  std::size_t kept_bytes = 0, kept_without_recompute_bytes = 0;
-  std::size_t total() const { return weights_bytes + gradients_bytes + optimizer_bytes + activations_bytes; }
-};
 // The layer of that index, or "input".
 std::string layer_name(const models::Plan& plan, int index);
-std::string model_json(const models::Plan& plan, const ModelMemory& memory);
+std::string model_json(const models::Plan& plan, const training::TrainingMemory& memory,
+                       const training::PeerMemory& peer);
 
 std::string data_json(const datasets::Info& info);
 
@@ -59,5 +52,7 @@ struct Evaluated {
   training::Evaluator::Score score;
 };
 std::string evaluation_json(const Evaluated& evaluated);
+
+std::string findings_json(const Findings& findings);
 
 }  // namespace starling::cli

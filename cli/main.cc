@@ -1,15 +1,30 @@
 // starling: one program, a subcommand a file.
+#include <malloc.h>
+
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 
+namespace {
+
+// Large blocks, such as activations, go back to the system when they are freed, instead of staying in the
+// heap of whichever thread asked for them, where the others' do not find room. Left alone, glibc raises both
+// limits with every such block.
+void keep_heaps_small() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_TRIM_THRESHOLD, 4 << 20);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace starling::cli;
+  keep_heaps_small();
   log_to_standard_error();
   return run_command_line(
       argc, argv,
       {peer_command(), members_command(), status_command(), leave_command(), swarm_command(),
        simulate_command(), hunt_command(), topology_list_command(), topology_show_command(),
        topology_compare_command(), topology_set_command(), model_list_command(), model_show_command(),
-       data_list_command(), data_info_command(), evaluate_command()});
+       data_list_command(), data_info_command(), evaluate_command(), doctor_command()});
 }

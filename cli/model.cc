@@ -4,16 +4,18 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/experiment_flags.h"
 #include "cli/json.h"
 #include "cli/model_name.h"
 #include "cli/output.h"
 #include "kernels/backend.h"
-#include "models/network.h"
 #include "models/spec.h"
 #include "training/experiment.h"
+#include "training/memory.h"
 #include "training/recipe.h"
 
 namespace starling::cli {
@@ -65,16 +67,17 @@ std::string shape_text(const models::Shape& shape) {
   return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
 }
 
-constexpr std::size_t kColumns = 6, kWords = 3;  // of which the first are words, set to the left
+constexpr std::size_t kColumns = 11, kWords = 4;  // of which the first are words, set to the left
+using Row = std::array<std::string, kColumns>;
 
 // Each column as wide as what stands in it.
-std::string table(const std::vector<std::array<std::string, kColumns>>& rows) {
+std::string table(const std::vector<Row>& rows) {
   std::array<std::size_t, kColumns> widths{};
-  for (const auto& row : rows) {
+  for (const Row& row : rows) {
     for (std::size_t c = 0; c < kColumns; ++c) widths[c] = std::max(widths[c], row[c].size());
   }
   std::string text;
-  for (const auto& row : rows) {
+  for (const Row& row : rows) {
     for (std::size_t c = 0; c < kColumns; ++c) {
       text += c == 0 ? "" : "  ";
       text +=
@@ -85,73 +88,160 @@ std::string table(const std::vector<std::array<std::string, kColumns>>& rows) {
   return text;
 }
 
-std::string model_text(const models::Plan& plan, const ModelMemory& memory) {
+std::string bytes_text(std::size_t bytes) {
+  return format_bytes(static_cast<double>(bytes));
+}
+
+// Of a table, where most would be "0 B".
+std::string cell(std::size_t bytes) {
+  return bytes == 0 ? "-" : bytes_text(bytes);
+}
+
+double flops_of(const models::Plan& plan) {
   double flops = 0;
-  std::vector<std::array<std::string, kColumns>> rows = {
-      {"layer", "kind", "reads", "output", "parameters", "flops/sample"}};
-  for (const models::LayerInfo& layer : plan.layers) {
-    flops += layer.flops_forward;
+  for (const models::LayerInfo& layer : plan.layers) flops += layer.flops_forward;
+  return flops;
+}
+
+std::string layers_table(const models::Plan& plan, const training::TrainingMemory& memory) {
+  std::vector<Row> rows = {{"layer", "kind", "reads", "output", "params", "flops", "weights", "gradients",
+                            "optimizer", "activations", "workspace"}};
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+    const models::LayerInfo& layer = plan.layers[i];
+    const training::LayerBytes& bytes = memory.layers[i];
     std::string reads = layer_name(plan, layer.from);
     if (layer.other != models::LayerInfo::kNone) reads += " + " + layer_name(plan, layer.other);
-    rows.push_back({layer.name, layer.kind, std::move(reads), shape_text(layer.output),
-                    std::to_string(layer.parameters), fmt::format("{:.0f}", layer.flops_forward)});
+    const bool own = bytes.counted_at == static_cast<int>(i);
+    rows.push_back(
+        {layer.name, layer.kind == "global average pool" ? "global pool" : layer.kind, std::move(reads),
+         shape_text(layer.output), std::to_string(layer.parameters), format_count(layer.flops_forward),
+         cell(bytes.weights), cell(bytes.gradients), cell(bytes.optimizer),
+         own ? cell(bytes.activations) : "in " + layer_name(plan, bytes.counted_at), cell(bytes.workspace)});
   }
-  std::string text = table(rows);
-  auto out = std::back_inserter(text);
-  fmt::format_to(out, "\n{} for inputs of {}, {} classes: {} parameters, {:.0f} flops a sample forward\n",
-                 plan.spec.name, shape_text(plan.spec.input), plan.classes, plan.layout.parameter_count(),
-                 flops);
-  fmt::format_to(
-      out, "memory at batch size {}: weights {}, gradients {}, optimizer state {}, activations {}: {}\n",
-      memory.batch_size, format_bytes(static_cast<double>(memory.weights_bytes)),
-      format_bytes(static_cast<double>(memory.gradients_bytes)),
-      format_bytes(static_cast<double>(memory.optimizer_bytes)),
-      format_bytes(static_cast<double>(memory.activations_bytes)),
-      format_bytes(static_cast<double>(memory.total())));
-  if (memory.kept_bytes < memory.kept_without_recompute_bytes) {
-    const auto kept = static_cast<double>(memory.kept_bytes),
-               all = static_cast<double>(memory.kept_without_recompute_bytes);
-    fmt::format_to(out, "computed again, {} of activations are kept instead of {}: {:.0f} % less\n",
-                   format_bytes(kept), format_bytes(all), 100 * (1 - kept / all));
+  const auto shared = [&](const char* what, std::size_t activations, std::size_t workspace) {
+    rows.push_back({"shared", what, "", "", "", "", "", "", "", cell(activations), cell(workspace)});
+  };
+  shared("batch", memory.batch, 0);
+  shared("gradients", memory.backward, 0);
+  shared("scratch", 0, memory.scratch);
+  rows.push_back({"total", "", "", "", std::to_string(plan.layout.parameter_count()),
+                  format_count(flops_of(plan)), cell(memory.weights), cell(memory.gradients),
+                  cell(memory.optimizer), cell(memory.activations() - memory.workspace),
+                  cell(memory.workspace)});
+  return table(rows);
+}
+
+// "a parameter takes 12 bytes: float32, 4 of weight, 4 of gradient, 4 of momentum".
+std::string parameter_text(const training::TrainingMemory& memory, const std::string& precision) {
+  const training::ParameterBytes& it = memory.parameter;
+  const char* state = it.optimizer > it.weight ? "AdamW's two moments" : "momentum";
+  const std::size_t workers = memory.workers;
+  return fmt::format(
+      "a parameter takes {} bytes of float32: {} of weight{}, {} of gradient, {} of {}{}\n",
+      it.weight + workers * (it.gradient + it.optimizer), it.weight,
+      workers > 1 ? fmt::format(", and for each of {} workers", workers) : "", it.gradient, it.optimizer,
+      state, precision == "bf16" ? "; copies in bfloat16 are made in the workspace, a layer at a time" : "");
+}
+
+std::string peer_text(const training::PeerMemory& peer, const std::string& data) {
+  std::string text =
+      fmt::format("a peer: about {}{}, of which training {}, exchanges {}", bytes_text(peer.peak()),
+                  data.empty() ? " and its data set (--data NAME)" : "", bytes_text(peer.training),
+                  bytes_text(peer.exchange));
+  if (!data.empty()) text += fmt::format(", {} {}", data, bytes_text(peer.data));
+  text += fmt::format(", the process itself {}\n", bytes_text(peer.process));
+  if (peer.evaluation > peer.training) {
+    text += fmt::format("it takes the most at its end: evaluation {} instead of training\n",
+                        bytes_text(peer.evaluation));
   }
   return text;
 }
 
-int show(const Arguments& arguments) {
-  const auto batch = read_count(arguments, "--batch-size", 64, kLargestBatch);
-  if (!batch) return refuse(arguments, batch.error().message);
+std::string model_text(const models::Plan& plan, const training::TrainingMemory& memory,
+                       const training::PeerMemory& peer, const std::string& precision,
+                       const std::string& data) {
+  std::string text = layers_table(plan, memory);
+  auto out = std::back_inserter(text);
+  fmt::format_to(out, "\n{} for inputs of {}, {} classes: {} parameters, {:.0f} flops a sample forward\n",
+                 plan.spec.name, shape_text(plan.spec.input), plan.classes, plan.layout.parameter_count(),
+                 flops_of(plan));
+  text += parameter_text(memory, precision);
+  if (std::any_of(memory.layers.begin(), memory.layers.end(),
+                  [&](const auto& layer) { return layer.counted_at != &layer - memory.layers.data(); })) {
+    text += "in LAYER: where that layer's activations lie; one operation yields both, or they take turns\n";
+  }
+  fmt::format_to(
+      out, "memory at batch size {}{}: weights {}, gradients {}, optimizer state {}, activations {}: {}\n",
+      memory.batch_size, memory.workers > 1 ? fmt::format(", {} workers", memory.workers) : "",
+      bytes_text(memory.weights), bytes_text(memory.gradients), bytes_text(memory.optimizer),
+      bytes_text(memory.activations()), bytes_text(memory.total()));
+  if (memory.kept < memory.kept_of_all) {
+    const auto kept = static_cast<double>(memory.kept), all = static_cast<double>(memory.kept_of_all);
+    fmt::format_to(out, "computed again, {} of activations are kept instead of {}: {:.0f} % less\n",
+                   format_bytes(kept), format_bytes(all), 100 * (1 - kept / all));
+  }
+  return text + peer_text(peer, data);
+}
+
+// The network's shape: --input and --classes, or those of --data, which is then loaded.
+struct Subject {
+  models::Shape input;
+  int classes = 0;
+  std::optional<datasets::DataPair> data;
+};
+Result<Subject> read_subject(const Arguments& arguments) {
+  Subject subject;
+  if (const auto name = arguments.get("--data")) {
+    for (const char* flag : {"--input", "--classes"}) {
+      if (arguments.has(flag)) return Error{std::string(flag) + " does not go with --data, which says it"};
+    }
+    auto data = datasets::load(*name, data_root());
+    if (!data) return data.error();
+    const datasets::ImageShape& shape = data->train.shape;
+    subject = {{shape.channels, shape.height, shape.width}, data->train.classes, std::move(*data)};
+    return subject;
+  }
   const auto classes = read_count(arguments, "--classes", 10, 1'000'000);
-  if (!classes) return refuse(arguments, classes.error().message);
+  if (!classes) return classes.error();
   const auto shape = read_shape(arguments.get("--input").value_or("1x28x28"));
-  if (!shape) return refuse(arguments, shape.error().message);
+  if (!shape) return shape.error();
+  return Subject{*shape, *classes, std::nullopt};
+}
+
+Result<training::Experiment> read_training(const Arguments& arguments) {
+  training::Experiment experiment;
+  const auto batch = read_count(arguments, "--batch-size", 64, kLargestBatch);
+  if (!batch) return batch.error();
+  experiment.batch_size = static_cast<std::uint32_t>(*batch);
+  for (const auto& [flag, key] : {std::pair("--optimizer", "training.optimizer"),
+                                  {"--workers", "training.workers"},
+                                  {"--precision", "training.precision"}}) {
+    const auto value = arguments.get(flag);
+    if (!value) continue;
+    if (const Status set = training::set_value(experiment, key, *value, flag); !set) return set.error();
+  }
+  experiment.recompute = arguments.has("--recompute");
+  return experiment;
+}
+
+int show(const Arguments& arguments) {
+  const Result<training::Experiment> experiment = read_training(arguments);
+  if (!experiment) return refuse(arguments, experiment.error().message);
   const Result<models::ModelText> model = resolve_model(*arguments.get("NAME"));
   if (!model) return refuse(arguments, model.error().message);
-  const Result<models::Plan> plan = models::make_model(*model, *shape, *classes);
+  const Result<Subject> subject = read_subject(arguments);
+  if (!subject) return refuse(arguments, subject.error().message);
+  const Result<models::Plan> plan = models::make_model(*model, subject->input, subject->classes);
   if (!plan) return refuse(arguments, plan.error().message);
 
-  const auto backend = kernels::make_backend("cpu");
+  const auto backend = training::make_host_backend(*experiment);
   if (!backend) return fail(arguments, backend.error().message);
-  ModelMemory memory;
-  memory.batch_size = *batch;
-  training::Experiment experiment;
-  if (const auto optimizer = arguments.get("--optimizer")) {
-    const Status set = training::set_value(experiment, "training.optimizer", *optimizer, "--optimizer");
-    if (!set) return refuse(arguments, set.error().message);
-  }
-  memory.weights_bytes = memory.gradients_bytes = plan->layout.arena_size() * sizeof(float);
-  memory.optimizer_bytes = training::state_vectors(training::make_optimizer(experiment)) *
-                           plan->layout.trained_size() * sizeof(float);
-  // Built for this very batch, so that it is what a worker holds and no estimate.
-  const auto measure = [&](bool recompute) {
-    return models::Network(*plan, **backend, *batch, models::Purpose::train, {.recompute = recompute})
-        .memory();
-  };
-  models::NetworkMemory network = measure(false);
-  memory.kept_without_recompute_bytes = network.activations_bytes;
-  if (arguments.has("--recompute")) network = measure(true);
-  memory.activations_bytes = network.total();
-  memory.kept_bytes = network.activations_bytes;
-  const std::string text = arguments.has("--json") ? model_json(*plan, memory) : model_text(*plan, memory);
+  const training::TrainingMemory memory = training::training_memory(*experiment, *plan, **backend);
+  const training::PeerMemory peer =
+      training::peer_memory(memory, *plan, **backend, subject->data ? &*subject->data : nullptr);
+  const std::string text = arguments.has("--json") ? model_json(*plan, memory, peer)
+                                                   : model_text(*plan, memory, peer, experiment->precision,
+                                                                subject->data ? subject->data->name : "");
   std::fputs(text.c_str(), stdout);
   return kExitDone;
 }
@@ -169,7 +259,10 @@ Command model_show_command() {
           {{"--batch-size", "N", "samples in a step (default 64)"},
            {"--input", "CxHxW", "shape of an input (default 1x28x28)"},
            {"--classes", "N", "how many classes (default 10)"},
+           {"--data", "NAME-OR-PATH", "a data set instead: its shape, its classes, and its memory"},
            {"--optimizer", "NAME", "sgd (default) or adamw"},
+           {"--workers", "N", "Hogwild workers of a peer (default 1)"},
+           {"--precision", "NAME", "f32 (default) or bf16"},
            {"--recompute", "", "with activations that are computed again instead of kept"},
            {"--json", "", "print one JSON object"}},
           show};

@@ -22,14 +22,24 @@ void log_to_standard_error() {
   spdlog::set_default_logger(std::move(logger));
 }
 
+void warn(const std::string& sentence) {
+  if (!sentence.empty()) spdlog::warn("{}", sentence);
+}
+
 std::string format_bytes(double bytes) {
-  constexpr std::array<const char*, 5> kUnits = {"B", "kB", "MB", "GB", "TB"};
-  std::size_t unit = 0;
-  while (bytes >= 999.5 && unit + 1 < kUnits.size()) {
-    bytes /= 1000;
-    ++unit;
+  std::string text = format_count(bytes);
+  if (text.find(' ') == std::string::npos) text += ' ';
+  return text + "B";
+}
+
+std::string format_count(double count) {
+  constexpr std::array<const char*, 5> kPrefixes = {"", "k", "M", "G", "T"};
+  std::size_t prefix = 0;
+  while (count >= 999.5 && prefix + 1 < kPrefixes.size()) {
+    count /= 1000;
+    ++prefix;
   }
-  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.3g} {}", bytes, kUnits[unit]);
+  return prefix == 0 ? fmt::format("{:.0f}", count) : fmt::format("{:.3g} {}", count, kPrefixes[prefix]);
 }
 
 namespace {

@@ -42,16 +42,6 @@ Result<std::pair<std::uint32_t, std::uint32_t>> read_slot(const std::string& tex
   return Error{"--slot: '" + text + "' is not K/N with K below N"};
 }
 
-Status check_device(const std::string& device) {
-  if (device == "auto" || device == "cpu") return Done{};
-  if (device.starts_with("cuda:") && parse_number<unsigned>(device.substr(5))) {
-    return Error{"--device: this build has no CUDA back end, so " + device +
-                 " is not available; accepted are auto and cpu"};
-  }
-  return Error{"--device: '" + device +
-               "' is no device; accepted are auto, cpu and, in builds with CUDA, cuda:N"};
-}
-
 // A joiner is told by the swarm what the run is; only these may be said again, to be compared.
 Status refuse_shared(const Arguments& arguments) {
   const std::vector<std::string> given = given_keys(arguments);
@@ -91,7 +81,6 @@ Status read_own_flags(node::PeerOptions& options, const Arguments& arguments) {
     if (Status plain = check_name("--swarm", *swarm); !plain) return plain;
     options.swarm = *swarm;
   }
-  if (Status known = check_device(arguments.get("--device").value_or("auto")); !known) return known;
   if (const auto text = arguments.get("--slot")) {
     const auto slot = read_slot(*text);
     if (!slot) return slot.error();
@@ -176,7 +165,6 @@ Command peer_command() {
       {"--advertise", "HOST:PORT", "what others should dial (default: the address that it listens on)"},
       {"--name", "NAME", "this peer's name (default: the host's and the port)"},
       {"--swarm", "NAME", "peers of another swarm are refused (default starling)"},
-      {"--device", "NAME", "auto or cpu"},
       {"--config", "FILE", "an experiment file with the training flags"},
       {"--out", "DIR", "folder for NAME.safetensors, the replica at the end"},
       {"--http", "ADDR:PORT", "answer `starling members`, `status` and `leave` here (default: nowhere)"},

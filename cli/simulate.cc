@@ -58,6 +58,7 @@ int run(const Arguments& arguments) {
   Result<training::RunFolder> folder = training::RunFolder::create(*out, arguments.has("--force"));
   if (!folder) return refuse(arguments, folder.error().message);
 
+  warn(training::warning_of_workers(experiment));
   const lab::Interrupts interrupts;
   options.interrupted = [&interrupts] { return interrupts.requested(); };
   Progress progress;

@@ -37,6 +37,7 @@ int run(const Arguments& arguments) {
   Result<training::RunFolder> folder = training::RunFolder::create(*out, arguments.has("--force"));
   if (!folder) return refuse(arguments, folder.error().message);
 
+  warn(training::warning_of_workers(experiment));
   const lab::SwarmOptions options{.program = own_program()};
   const lab::SwarmOutcome outcome =
       lab::run_swarm(experiment, materials->plan, materials->data, options, *folder);

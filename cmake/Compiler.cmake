@@ -1,21 +1,29 @@
 # Warnings, sanitizers and ccache, in one interface target that every target of ours links.
 add_library(starling_compiler INTERFACE)
 target_include_directories(starling_compiler INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(starling_compiler INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Werror)
+# Off where somebody wants the program and not its warnings, from a compiler that nobody here has seen.
+option(STARLING_WARNINGS "Warn, and let no warning pass" ON)
+if(STARLING_WARNINGS)
+  target_compile_options(starling_compiler INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Wold-style-cast;-Werror>"
+    # What nvcc makes of a file for the processor's compiler is not pedantic.
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Werror>")
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # False alarms: on std::string (GCC bug 105329), and on a unique_ptr within a variant.
-  target_compile_options(starling_compiler INTERFACE -Wno-restrict)
+  target_compile_options(starling_compiler INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/node/daemon.cc PROPERTIES COMPILE_OPTIONS -Wno-free-nonheap-object)
 endif()
 
 if(STARLING_SANITIZE)
-  add_compile_options(-fsanitize=${STARLING_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -O1 -g1)
+  # Not the files that nvcc compiles: the emulated device runs them under the sanitizers (tests/emulator).
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${STARLING_SANITIZE};-fno-omit-frame-pointer>"
+    "$<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all;-O1;-g1>")
   add_link_options(-fsanitize=${STARLING_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # False alarms: on coroutine frames, and on what is instrumented at a low level of optimization.
-    add_compile_options(-Wno-mismatched-new-delete)
-    target_compile_options(starling_compiler INTERFACE -Wno-maybe-uninitialized)
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-mismatched-new-delete>)
+    target_compile_options(starling_compiler INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
   endif()
   if(STARLING_SANITIZE MATCHES "thread")
     # TSan does not understand fences; Asio uses them only around handlers.
@@ -23,9 +31,11 @@ if(STARLING_SANITIZE)
   endif()
 endif()
 
-# Clones of an object between checkouts share ccache's results only with the source folder taken out of the hash.
+# Clones of an object between checkouts share ccache's results only with the source folder taken out of the hash. The rest
+# is what it needs for files that a precompiled header is read before.
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER
-    ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
+    ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()

@@ -127,7 +127,12 @@ std::uint64_t ByteSource::most_bytes() const {
 
 Result<std::vector<std::uint8_t>> read_up_to(ByteSource& source, std::uint64_t wanted) {
   constexpr std::uint64_t kFirst = 1 << 20;
+  // Room is claimed at once, so that no second copy is ever made of what is there; the system gives memory
+  // only for what is written. Not for more than the file can hold, and whoever promises more than this gets
+  // it as it comes.
+  constexpr std::uint64_t kClaimed = std::uint64_t{1} << 30;
   std::vector<std::uint8_t> bytes;
+  bytes.reserve(std::min({wanted, source.most_bytes(), kClaimed}));
   while (bytes.size() < wanted) {
     const std::size_t before = bytes.size();
     bytes.resize(std::min<std::uint64_t>(wanted, std::max<std::uint64_t>(kFirst, 2 * before)));

@@ -128,6 +128,12 @@ struct AnswerEnded {  // an offer that was accepted has been served or broke off
 // lends, answers or gives a copy; said again as often as it is found.
 struct ReplicaDiverged {};
 
+// The device that holds this peer's replica does nothing any more: there is nothing left to exchange. Goodbye,
+// at once.
+struct ReplicaGone {
+  std::string why;  // a sentence
+};
+
 struct EndRequested {};    // end the run here: settle, finish
 struct LeaveRequested {};  // leave: one last exchange, within PeerOptions::leave_limit, then goodbye
 struct Introduced {        // somebody may listen there: a member of this swarm that is to be met
@@ -140,6 +146,6 @@ struct Tick {};  // next_deadline() has come
 
 using Event = std::variant<Start, Received, Unreachable, Prepared, PrepareFailed, StateAdvanced, StateArrived,
                            StateLost, Stepped, ExchangeAdvanced, ExchangeEnded, ExchangeOffered, AnswerEnded,
-                           ReplicaDiverged, EndRequested, LeaveRequested, Introduced, RewireRequested, Tick>;
+                           ReplicaDiverged, ReplicaGone, EndRequested, LeaveRequested, Introduced, RewireRequested, Tick>;
 
 }  // namespace starling::gossip

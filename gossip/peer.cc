@@ -369,6 +369,18 @@ void Peer::handle(const ReplicaDiverged&, std::vector<Action>& out) {
   next_state_request_ = now_ + delay;
 }
 
+void Peer::handle(const ReplicaGone& gone, std::vector<Action>& out) {
+  if (phase() == Phase::training) out.push_back(StopTraining{});
+  if (copy_) out.push_back(AbortFetch{});
+  for (const InFlight& exchange : in_flight_) {
+    out.push_back(AbortExchange{exchange.exchange});
+    ++exchanges_.aborted;
+  }
+  in_flight_.clear();
+  membership_.say_goodbye(out);
+  finish(Finish::How::failed, gone.why, out);
+}
+
 void Peer::watch_recovery(std::vector<Action>& out) {
   if (!diverged_ || leave_by_ != kNever) return;
   if (recoveries_ >= options_.recoveries_max) {

@@ -145,6 +145,7 @@ class Peer {
   void handle(const ExchangeOffered&, std::vector<Action>& out);
   void handle(const AnswerEnded&, std::vector<Action>& out);
   void handle(const ReplicaDiverged&, std::vector<Action>& out);
+  void handle(const ReplicaGone&, std::vector<Action>& out);
   void handle(const EndRequested&, std::vector<Action>& out);
   void handle(const LeaveRequested&, std::vector<Action>& out);
   void handle(const Introduced&, std::vector<Action>& out);

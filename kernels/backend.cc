@@ -1,7 +1,11 @@
 #include "kernels/backend.h"
 
+#include <charconv>
+#include <optional>
+
 #include "base/text.h"
 #include "kernels/cpu/backend.h"
+#include "kernels/cuda_module.h"
 #include "kernels/reference/backend.h"
 
 namespace starling::kernels {
@@ -11,10 +15,51 @@ const std::vector<std::string>& backend_names() {
   return names;
 }
 
-Result<std::unique_ptr<Backend>> make_backend(std::string_view name) {
-  if (name == "cpu") return cpu::make_backend();
+namespace {
+
+// N of "cuda:N".
+std::optional<int> gpu_number(std::string_view name) {
+  constexpr std::string_view kGpu = "cuda:";
+  if (!name.starts_with(kGpu)) return std::nullopt;
+  int number = 0;
+  const auto [end, error] = std::from_chars(name.data() + kGpu.size(), name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Precision precision) {
+  if (const auto number = gpu_number(name)) {
+    const auto module = cuda_module();
+    if (!module) return module.error();
+    return (*module)->make_backend(*number, precision);
+  }
+  if (name == "cpu" && precision == Precision::bf16 && !cpu::has_bf16()) {
+    return Error{
+        "this processor has no arithmetic for bfloat16 (AVX512-BF16 or AMX); f32 precision runs everywhere"};
+  }
+  if (name == "cpu" && precision == Precision::tf32) {
+    return Error{"tf32 precision is for GPUs; on a processor there are f32 and, where it can, bf16"};
+  }
+  if (name == "cpu") return cpu::make_backend(precision);
+  if (name == "reference" && precision != Precision::f32) {
+    return Error{"the reference back end computes in f32 precision alone"};
+  }
   if (name == "reference") return reference::make_backend();
   return Error{"there is no back end \"" + std::string(name) + "\"; accepted are " + one_of(backend_names())};
+}
+
+std::string best_device(std::uint32_t place) {
+  if (!may_have_gpu()) return "cpu";
+  const auto module = cuda_module();
+  if (!module) return "cpu";
+  const auto devices = (*module)->devices();
+  if (!devices) return "cpu";
+  std::vector<int> usable;
+  for (const CudaDevice& device : *devices)
+    if (device.problem.empty()) usable.push_back(device.number);
+  return usable.empty() ? "cpu" : "cuda:" + std::to_string(usable[place % usable.size()]);
 }
 
 }  // namespace starling::kernels

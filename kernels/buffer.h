@@ -1,15 +1,18 @@
-// Zeroed, 64-byte-aligned floats in the memory of the host.
+// Zeroed floats, 64-byte-aligned, in the memory of the host or of a device.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+
+#include "kernels/memory.h"
 
 namespace starling::kernels {
 
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(std::size_t floats);
+  // `memory` outlives the buffer.
+  explicit Buffer(std::size_t floats, Memory& memory = host_memory());
 
   float* data() { return data_.get(); }
   const float* data() const { return data_.get(); }
@@ -17,8 +20,14 @@ class Buffer {
   std::size_t bytes() const { return size_ * sizeof(float); }
 
  private:
-  struct Free {
-    void operator()(float* p) const;
+  class Free {
+   public:
+    Free() : memory_(nullptr) {}
+    explicit Free(Memory* memory) : memory_(memory) {}
+    void operator()(float* p) const { memory_->release(p); }
+
+   private:
+    Memory* memory_;
   };
   std::unique_ptr<float[], Free> data_;
   std::size_t size_ = 0;

@@ -11,15 +11,16 @@ struct LossValue {
   std::int64_t correct = 0;  // samples whose largest logit is their label's (a tie goes to the lower class)
 };
 
-// Softmax cross-entropy, -log softmax(logits)[label], of the first `count` samples of a batch.
+// Softmax cross-entropy, -log softmax(logits)[label], of the first `count` samples of a batch. Logits, labels
+// and dlogits lie in the back end's memory, `value` in its staging memory: it is there when the queue is done.
 class Loss {
  public:
   virtual ~Loss() = default;
 
   // REQUIRES: 0 <= labels[i] < classes, count <= batch.
-  virtual LossValue evaluate(const float* logits, const std::int32_t* labels, int count) = 0;
+  virtual void evaluate(const float* logits, const std::int32_t* labels, int count, LossValue* value) = 0;
   // The whole batch; also d(mean loss)/d(logits), in the logits' own format.
-  virtual LossValue train(const float* logits, const std::int32_t* labels, float* dlogits) = 0;
+  virtual void train(const float* logits, const std::int32_t* labels, float* dlogits, LossValue* value) = 0;
 };
 
 }  // namespace starling::kernels

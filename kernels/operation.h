@@ -109,7 +109,7 @@ class Format {
 struct Activation {
   Shape shape;
   std::shared_ptr<const Format> format;
-  std::size_t floats = 0;  // storage, padding included
+  std::size_t floats = 0;  // storage, padding included, in floats whatever the values' number format is
 };
 
 // Which passes an operation is built for.
@@ -143,8 +143,8 @@ class Operation {
   // Bytes of the operation's own workspaces.
   virtual std::size_t workspace_bytes() const { return 0; }
 
-  // Memory that it needs while it runs and that may hold anything before and after: one for all operations of a thread.
-  // Where scratch_floats() is not 0, set_scratch() is called before the first run.
+  // Memory that it needs while it runs and that may hold anything before and after: one for all operations of
+  // a thread. Where scratch_floats() is not 0, set_scratch() is called before the first run.
   virtual std::size_t scratch_floats() const { return 0; }
   virtual void set_scratch(float*) {}
 

@@ -66,7 +66,8 @@ struct Teller {
            " sends are spoiled (" + lab::name(p.kind) + ")";
   }
   std::string operator()(const Loss& l) const {
-    return "At " + at_text(l.at) + " parameters of " + name(l.machine) + " become NaN";
+    return "At " + at_text(l.at) + (l.device ? " the device of " : " parameters of ") + name(l.machine) +
+           (l.device ? " is lost" : " become NaN");
   }
   std::string operator()(const Cut& c) const {
     return span(c.from, c.to) + "nothing gets from " + name(c.source) + " to " + name(c.target) +
@@ -246,7 +247,7 @@ class Drawer {
         poison.kind = static_cast<PoisonKind>(static_cast<std::uint64_t>(PoisonKind::noise) + random_.below(3));
       draw_.incidents.push_back(poison);
     });
-    for_machines(9, faults_.losses, [&](std::uint32_t i) { draw_.incidents.push_back(Loss{i, when()}); });
+    for_machines(9, faults_.losses, [&](std::uint32_t i) { draw_.incidents.push_back(Loss{i, when(), random_.chance(0.15)}); });
     for_swarm(8, faults_.mutations > 0 ? 2 : 0, [&] {
       const Instant from = when();
       draw_.incidents.push_back(Mutation{from, until(from, faults_.slow), faults_.mutations});

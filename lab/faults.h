@@ -67,9 +67,10 @@ struct Poison {  // chunks it sends are spoiled
   double chance;  // of each chunk
   PoisonKind kind = PoisonKind::any;
 };
-struct Loss {  // a few of its own parameters become NaN
+struct Loss {  // a few of its own parameters become NaN, or all are gone with the device that held them
   std::uint32_t machine;
   Instant at;
+  bool device = false;
 };
 struct Cut {  // nothing gets from one machine to another
   std::uint32_t source, target;

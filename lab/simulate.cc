@@ -213,7 +213,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   if (!data) return data.error();
   auto plan = training::make_plan(experiment, data->train);
   if (!plan) return plan.error();
-  auto backend = kernels::make_backend("cpu");
+  auto backend = training::make_host_backend(experiment);
   if (!backend) return backend.error();
 
   WorldOptions world_options;

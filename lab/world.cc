@@ -116,9 +116,10 @@ void World::play_one(const Loss& loss) {
   queue_.schedule(loss.at, [this, loss] {
     Machine& m = *machines_[loss.machine];
     if (!m.up() || !m.has_parameters) return;
-    later(now(), loss.machine, [this, i = loss.machine] {
+    later(now(), loss.machine, [this, i = loss.machine, device = loss.device] {
       Machine& it = *machines_[i];
       if (!it.has_parameters) return;
+      if (device) return step(i, gossip::ReplicaGone{"its device is lost"});
       const std::array<float, 1> nan{std::numeric_limits<float>::quiet_NaN()};
       for (std::size_t k = 1 + spoiling_.below(3); k > 0; --k)
         it.arena->write(spoiling_.below(it.arena->size()), nan);

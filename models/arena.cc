@@ -21,9 +21,11 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <new>
 
 #include "base/check.h"
+#include "kernels/backend.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define STARLING_UNSANITIZED 0
@@ -122,6 +124,28 @@ KEEP_RACY void mix_floats_at(float* __restrict x, const std::uint32_t* places, c
   }
 }
 
+// Asks for the cache lines of x to be this processor's alone: another worker wrote them last, and to ask for
+// each when it is read and once more when it is written takes twice as long.
+void claim(const float* x, std::size_t n) {
+#if defined(__x86_64__)
+  for (std::size_t i = 0; i < n; i += 16) asm volatile("prefetchw %0" : : "m"(x[i]));
+#else
+  for (std::size_t i = 0; i < n; i += 16) __builtin_prefetch(x + i, 1);
+#endif
+}
+
+// f(begin, size) for one piece of x after another, while the next one is on its way.
+template <class F>
+void in_pieces(const float* x, std::size_t n, const F& f) {
+  constexpr std::size_t kPiece = 1024;
+  claim(x, std::min(n, kPiece));
+  for (std::size_t at = 0; at < n; at += kPiece) {
+    const std::size_t next = at + kPiece;
+    if (next < n) claim(x + next, std::min(n - next, kPiece));
+    f(at, std::min(n - at, kPiece));
+  }
+}
+
 // The update is rate (from_velocity v' + from_gradient g'): (1, 0) is plain momentum and (momentum, 1)
 // Nesterov's, so that the choice between them is made outside the loop.
 KEEP_RACY void sgd_floats(float* __restrict x, const float* __restrict gradient, float* __restrict velocity,
@@ -169,45 +193,126 @@ KEEP_RACY void follow_floats(const float* __restrict x, float* __restrict veloci
   }
 }
 
+struct Free {
+  void operator()(float* p) const { ::operator delete[](p, std::align_val_t{kAlignment}); }
+};
+
+// In the memory of the host. A worker's spans are there too, and its queue has nothing to order.
+class HostParameters final : public kernels::Parameters {
+ public:
+  explicit HostParameters(std::size_t size)
+      : data_(static_cast<float*>(::operator new[](size * sizeof(float), std::align_val_t{kAlignment}))) {
+    ask_for_large_pages(data_.get(), size * sizeof(float));
+    for (std::size_t i = 0; i < size; ++i) data_[i] = 0;
+  }
+
+  const float* data() const override { return data_.get(); }
+  void wait() override {}
+
+  float read(std::size_t offset, std::span<float> out) override {
+    return copy_and_look(at(offset), out.data(), out.size());
+  }
+  void write(std::size_t offset, std::span<const float> values) override {
+    copy_floats(values.data(), at(offset), values.size());
+  }
+  void add(std::size_t offset, std::span<const float> delta) override {
+    add_floats(at(offset), delta.data(), delta.size());
+  }
+  void atomic_add(std::size_t offset, std::span<const float> delta) override {
+    for (std::size_t i = 0; i < delta.size(); ++i) {
+      std::atomic_ref<float>(at(offset)[i]).fetch_add(delta[i], std::memory_order_relaxed);
+    }
+  }
+  void mix(std::size_t offset, std::span<const float> theirs, std::span<const float> own, float w) override {
+    mix_floats(at(offset), theirs.data(), own.data(), w, own.size());
+  }
+  void mix_at(std::size_t offset, std::span<const std::uint32_t> places, std::span<const float> theirs,
+              std::span<const float> own, float w, std::span<float> mixed) override {
+    mix_floats_at(at(offset), places.data(), theirs.data(), own.data(), w, mixed.data(), places.size());
+  }
+
+  void add(kernels::Queue& /*queue*/, std::size_t offset, std::span<const float> delta) override {
+    add(offset, delta);
+  }
+  void copy(kernels::Queue& /*queue*/, std::size_t offset, std::span<float> to) override {
+    copy_floats(at(offset), to.data(), to.size());
+  }
+
+  void sgd(kernels::Queue& /*queue*/, std::span<const float> gradient, std::span<float> velocity,
+           const kernels::SgdStep& step) override {
+    in_pieces(data_.get(), velocity.size(), [&](std::size_t begin, std::size_t size) {
+      sgd_floats(at(begin), gradient.data() + begin, velocity.data() + begin, step.learning_rate,
+                 step.momentum, step.weight_decay, step.nesterov ? step.momentum : 1.0F,
+                 step.nesterov ? 1.0F : 0.0F, size);
+    });
+  }
+
+  void adamw(kernels::Queue& /*queue*/, std::span<const float> gradient, std::span<float> mean,
+             std::span<float> square, const kernels::AdamWStep& step, std::uint64_t t) override {
+    const kernels::AdamWCorrections corrections(step, t);
+    in_pieces(data_.get(), mean.size(), [&](std::size_t begin, std::size_t size) {
+      adamw_floats(at(begin), gradient.data() + begin, mean.data() + begin, square.data() + begin,
+                   corrections.rate, corrections.scale, step.beta1, step.beta2, step.epsilon,
+                   step.learning_rate * step.weight_decay, size);
+    });
+  }
+
+  void sgd_along(kernels::Queue& /*queue*/, std::span<const float> gradient, std::span<const float> velocity,
+                 const kernels::SgdStep& step) override {
+    in_pieces(data_.get(), velocity.size(), [&](std::size_t begin, std::size_t size) {
+      sgd_along_floats(at(begin), gradient.data() + begin, velocity.data() + begin, step.learning_rate,
+                       step.momentum, step.weight_decay, size);
+    });
+  }
+
+  void follow(kernels::Queue& /*queue*/, std::span<float> velocity, std::span<float> last, float keep,
+              float gain) override {
+    follow_floats(data_.get(), velocity.data(), last.data(), keep, gain, last.size());
+  }
+
+ private:
+  float* at(std::size_t offset) { return data_.get() + offset; }
+
+  std::unique_ptr<float[], Free> data_;
+};
+
 }  // namespace
 
-void Arena::Free::operator()(float* p) const {
-  ::operator delete[](p, std::align_val_t{kAlignment});
+Arena::Arena(std::size_t size) : size_(size), parameters_(std::make_unique<HostParameters>(size)) {}
+
+Arena::Arena(std::size_t size, const kernels::Backend& backend)
+    : size_(size), parameters_(backend.make_parameters(size)) {
+  if (!parameters_) parameters_ = std::make_unique<HostParameters>(size);
 }
 
-Arena::Arena(std::size_t size)
-    : size_(size),
-      data_(static_cast<float*>(::operator new[](size * sizeof(float), std::align_val_t{kAlignment}))) {
-  ask_for_large_pages(data_.get(), size * sizeof(float));
-  for (std::size_t i = 0; i < size; ++i) data_[i] = 0;
+void Arena::check(std::size_t offset, std::size_t count) const {
+  STARLING_CHECK(offset <= size_ && count <= size_ - offset);
 }
 
 float Arena::read(std::size_t offset, std::span<float> out) const {
-  STARLING_CHECK(offset <= size_ && out.size() <= size_ - offset);
-  return copy_and_look(data_.get() + offset, out.data(), out.size());
+  check(offset, out.size());
+  return parameters_->read(offset, out);
 }
 
 void Arena::write(std::size_t offset, std::span<const float> values) {
-  STARLING_CHECK(offset <= size_ && values.size() <= size_ - offset);
-  copy_floats(values.data(), data_.get() + offset, values.size());
+  check(offset, values.size());
+  parameters_->write(offset, values);
 }
 
 void Arena::add(std::size_t offset, std::span<const float> delta) {
-  STARLING_CHECK(offset <= size_ && delta.size() <= size_ - offset);
-  add_floats(data_.get() + offset, delta.data(), delta.size());
+  check(offset, delta.size());
+  parameters_->add(offset, delta);
 }
 
 void Arena::atomic_add(std::size_t offset, std::span<const float> delta) {
-  STARLING_CHECK(offset <= size_ && delta.size() <= size_ - offset);
-  float* x = data_.get() + offset;
-  for (std::size_t i = 0; i < delta.size(); ++i) {
-    std::atomic_ref<float>(x[i]).fetch_add(delta[i], std::memory_order_relaxed);
-  }
+  check(offset, delta.size());
+  parameters_->atomic_add(offset, delta);
 }
 
 void Arena::mix(std::size_t offset, std::span<const float> theirs, std::span<const float> own, float w) {
-  STARLING_CHECK(offset <= size_ && theirs.size() <= size_ - offset && own.size() == theirs.size());
-  mix_floats(data_.get() + offset, theirs.data(), own.data(), w, own.size());
+  check(offset, theirs.size());
+  STARLING_CHECK(own.size() == theirs.size());
+  parameters_->mix(offset, theirs, own, w);
 }
 
 void Arena::mix_at(std::size_t offset, std::span<const std::uint32_t> places, std::span<const float> theirs,
@@ -215,39 +320,45 @@ void Arena::mix_at(std::size_t offset, std::span<const std::uint32_t> places, st
   const std::size_t n = places.size();
   STARLING_CHECK(offset <= size_ && theirs.size() == n && own.size() == n && mixed.size() == n);
   STARLING_CHECK(n == 0 || *std::max_element(places.begin(), places.end()) < size_ - offset);
-  mix_floats_at(data_.get() + offset, places.data(), theirs.data(), own.data(), w, mixed.data(), n);
+  parameters_->mix_at(offset, places, theirs, own, w, mixed);
 }
 
-void Arena::sgd(std::span<const float> gradient, std::span<float> velocity, SgdStep step) {
-  const std::size_t n = velocity.size();
-  STARLING_CHECK(n <= size_ && gradient.size() == n);
-  sgd_floats(data_.get(), gradient.data(), velocity.data(), step.learning_rate, step.momentum,
-             step.weight_decay, step.nesterov ? step.momentum : 1.0F, step.nesterov ? 1.0F : 0.0F, n);
+void Arena::add(std::size_t offset, std::span<const float> delta, kernels::Queue& queue) {
+  check(offset, delta.size());
+  parameters_->add(queue, offset, delta);
+}
+
+void Arena::copy(std::size_t offset, std::span<float> to, kernels::Queue& queue) const {
+  check(offset, to.size());
+  parameters_->copy(queue, offset, to);
+}
+
+void Arena::sgd(std::span<const float> gradient, std::span<float> velocity, const SgdStep& step,
+                kernels::Queue& queue) {
+  check(0, velocity.size());
+  STARLING_CHECK(gradient.size() == velocity.size());
+  parameters_->sgd(queue, gradient, velocity, step);
 }
 
 void Arena::adamw(std::span<const float> gradient, std::span<float> mean, std::span<float> square,
-                  AdamWStep step, std::uint64_t t) {
-  const std::size_t n = mean.size();
-  STARLING_CHECK(n <= size_ && gradient.size() == n && square.size() == n && t > 0);
-  const auto power = static_cast<double>(t);
-  const double correction1 = 1 - std::pow(static_cast<double>(step.beta1), power),
-               correction2 = 1 - std::pow(static_cast<double>(step.beta2), power);
-  adamw_floats(data_.get(), gradient.data(), mean.data(), square.data(),
-               static_cast<float>(static_cast<double>(step.learning_rate) / correction1),
-               static_cast<float>(1 / std::sqrt(correction2)), step.beta1, step.beta2, step.epsilon,
-               step.learning_rate * step.weight_decay, n);
+                  const AdamWStep& step, std::uint64_t t, kernels::Queue& queue) {
+  check(0, mean.size());
+  STARLING_CHECK(gradient.size() == mean.size() && square.size() == mean.size() && t > 0);
+  parameters_->adamw(queue, gradient, mean, square, step, t);
 }
 
-void Arena::sgd_along(std::span<const float> gradient, std::span<const float> velocity, SgdStep step) {
-  const std::size_t n = velocity.size();
-  STARLING_CHECK(n <= size_ && gradient.size() == n);
-  sgd_along_floats(data_.get(), gradient.data(), velocity.data(), step.learning_rate, step.momentum,
-                   step.weight_decay, n);
+void Arena::sgd_along(std::span<const float> gradient, std::span<const float> velocity, const SgdStep& step,
+                      kernels::Queue& queue) {
+  check(0, velocity.size());
+  STARLING_CHECK(gradient.size() == velocity.size());
+  parameters_->sgd_along(queue, gradient, velocity, step);
 }
 
-void Arena::follow(std::span<float> velocity, std::span<float> last, float keep, float gain) const {
-  STARLING_CHECK(velocity.size() <= size_ && last.size() == velocity.size());
-  follow_floats(data_.get(), velocity.data(), last.data(), keep, gain, last.size());
+void Arena::follow(std::span<float> velocity, std::span<float> last, float keep, float gain,
+                   kernels::Queue& queue) const {
+  check(0, velocity.size());
+  STARLING_CHECK(last.size() == velocity.size());
+  parameters_->follow(queue, velocity, last, keep, gain);
 }
 
 }  // namespace starling::models

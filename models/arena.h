@@ -1,6 +1,6 @@
-// The parameters of a replica: one contiguous, 64-byte-aligned array of floats that Hogwild workers, the
-// exchange and the evaluator share without a lock. This header and its arena.cc are the only place where
-// races happen.
+// The parameters of a replica: one contiguous, 64-byte-aligned array of floats, in the memory of the host or
+// of a device, that Hogwild workers, the exchange and the evaluator share without a lock. This header and its
+// arena.cc, and on a device kernels/cuda/parameters.cu, are the only place where races happen.
 //
 // Why they are sound. A float is aligned, so the hardware never tears one; what a reader sees is for each
 // element some value that was written there. Hogwild (Recht et al., NIPS 2011) and the difference exchange
@@ -19,23 +19,33 @@
 #include <memory>
 #include <span>
 
+#include "kernels/parameters.h"
+
+namespace starling::kernels {
+class Backend;
+}
+
 namespace starling::models {
 
 class Arena {
  public:
-  // `size` floats, zero.
+  // `size` floats, zero, on the host; or where the back end computes, which outlives the arena.
   explicit Arena(std::size_t size);
+  Arena(std::size_t size, const kernels::Backend& backend);
 
   std::size_t size() const { return size_; }
 
   // For readers that only compute with the values (the kernels' inputs) and accept that they change
-  // meanwhile.
-  const float* data() const { return data_.get(); }
+  // meanwhile. In the memory of the arena's device.
+  const float* data() const { return parameters_->data(); }
 
   // How many exchanges have been mixed with the whole of it: whoever mixes counts, workers that want to know
   // ask.
   void count_mix() { mixes_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t mixes() const { return mixes_.load(std::memory_order_relaxed); }
+
+  // Until what the functions below have asked of a device is done.
+  void wait() const { parameters_->wait(); }
 
   // Each of these is one pass over [offset, offset + n) floats, n being the spans' length (equal where there
   // are several); any number of them may run at once, on any threads. REQUIRES: offset + n <= size().
@@ -54,42 +64,34 @@ class Arena {
   void mix_at(std::size_t offset, std::span<const std::uint32_t> places, std::span<const float> theirs,
               std::span<const float> own, float w, std::span<float> mixed);
 
-  // The optimizers: each is one pass over the arena's first floats, as many as the spans hold, all equally
-  // long (the trained ones: Layout::trained_size()). SGD: g' = g + weight_decay x; v = momentum v + g'; x -=
-  // learning_rate (nesterov ? g' + momentum v : v).
-  struct SgdStep {
-    float learning_rate;
-    float momentum = 0;
-    float weight_decay = 0;
-    bool nesterov = false;
-  };
-  void sgd(std::span<const float> gradient, std::span<float> velocity, SgdStep step);
-
-  // Adam with decoupled weight decay (Loshchilov and Hutter, "Decoupled weight decay regularization",
-  // ICLR 2019, algorithm 2): m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
-  // x -= learning_rate (m^ / (sqrt(v^) + epsilon) + weight_decay x), where m^ = m / (1 - beta1^t) and
-  // v^ = v / (1 - beta2^t) in the t-th step, `mean` being m and `square` v.
-  struct AdamWStep {
-    float learning_rate;
-    float beta1 = 0.9F, beta2 = 0.999F;
-    float epsilon = 1e-8F;
-    float weight_decay = 0;
-  };
+  // What workers do: each is one pass over the arena's first floats, as many as the spans hold, all equally
+  // long (the trained ones: Layout::trained_size()), in the order of `queue`. On a device the spans, too, lie
+  // in its memory, and what is written here is seen by others some time after the call. The steps' arithmetic:
+  // kernels/parameters.h.
+  using SgdStep = kernels::SgdStep;
+  void sgd(std::span<const float> gradient, std::span<float> velocity, const SgdStep& step,
+           kernels::Queue& queue = kernels::host_queue());
   // REQUIRES: t > 0.
-  void adamw(std::span<const float> gradient, std::span<float> mean, std::span<float> square, AdamWStep step,
-             std::uint64_t t);
+  using AdamWStep = kernels::AdamWStep;
+  void adamw(std::span<const float> gradient, std::span<float> mean, std::span<float> square,
+             const AdamWStep& step, std::uint64_t t, kernels::Queue& queue = kernels::host_queue());
 
   // The SGD step with a velocity that is only read: x -= learning_rate (momentum velocity + g').
-  void sgd_along(std::span<const float> gradient, std::span<const float> velocity, SgdStep step);
+  void sgd_along(std::span<const float> gradient, std::span<const float> velocity, const SgdStep& step,
+                 kernels::Queue& queue = kernels::host_queue());
   // velocity = keep velocity + gain (last - x); last = x.
-  void follow(std::span<float> velocity, std::span<float> last, float keep, float gain) const;
+  void follow(std::span<float> velocity, std::span<float> last, float keep, float gain,
+              kernels::Queue& queue = kernels::host_queue()) const;
+
+  // As add() and read() above, of a worker: x += delta; to = x.
+  void add(std::size_t offset, std::span<const float> delta, kernels::Queue& queue);
+  void copy(std::size_t offset, std::span<float> to, kernels::Queue& queue) const;
 
  private:
-  struct Free {
-    void operator()(float* p) const;
-  };
+  void check(std::size_t offset, std::size_t count) const;
+
   std::size_t size_;
-  std::unique_ptr<float[], Free> data_;
+  std::unique_ptr<kernels::Parameters> parameters_;
   std::atomic<std::uint64_t> mixes_{0};
 };
 

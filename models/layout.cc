@@ -46,6 +46,11 @@ std::size_t Layout::parameter_count() const {
   return count;
 }
 
+std::size_t Layout::room(std::size_t index) const {
+  const std::size_t end = index + 1 < tensors_.size() ? tensors_[index + 1].offset : arena_size();
+  return end - tensors_.at(index).offset;
+}
+
 std::uint64_t Layout::fingerprint() const {
   std::string text;
   for (const Tensor& tensor : tensors_) {

@@ -31,6 +31,8 @@ class Layout {
   std::size_t arena_size() const;       // floats, gaps included, a multiple of 16
   std::size_t trained_size() const;     // the same of the trained tensors, which lie before all others
   std::size_t parameter_count() const;  // trained floats, gaps excluded
+  // Floats from the tensor of that index to the next one, the gap behind it included: of all, arena_size().
+  std::size_t room(std::size_t index) const;
   std::uint64_t fingerprint() const;
 
  private:

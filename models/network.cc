@@ -22,6 +22,7 @@ struct Step {
   std::unique_ptr<kernels::Operation> operation;
   std::unique_ptr<kernels::Sum> sum;
   int from, other = -1;  // values
+  int layer = -1;        // of the plan: the last one that it does, or for whose sake it changes a format
 
   // Backward: where the gradients of its output and of what it reads lie, in slots. `more_*`: the value has a
   // gradient already, so this one is computed in a slot of its own and added.
@@ -54,26 +55,31 @@ struct Network::Impl {
   int batch;
   bool train, recompute;
   const kernels::Backend& backend;
+  std::unique_ptr<kernels::Queue> queue;
   std::vector<Value> values;
   std::vector<Step> steps;
   std::vector<Segment> segments;  // all steps; several only where activations are computed again
+  std::vector<int> done_with;     // of each layer of the plan, the last one that its operation does
   std::unique_ptr<kernels::Loss> loss;
   Slots activations, gradients;
   kernels::Buffer scratch;  // of all operations
+  kernels::Buffer value_of_loss;
 
   Impl(const Plan& plan, const kernels::Backend& on, int batch_size, Purpose purpose, NetworkOptions options)
       : batch(batch_size),
         train(purpose == Purpose::train),
         recompute(train && options.recompute),
-        backend(on) {
+        backend(on),
+        queue(on.make_queue()),
+        value_of_loss(sizeof(kernels::LossValue) / sizeof(float), on.staging()) {
     STARLING_CHECK(batch > 0);
     build(plan, lower(plan, options.seed));
-    loss = backend.softmax_cross_entropy(values.back().activation);
+    loss = backend.softmax_cross_entropy(*queue, values.back().activation);
     find_segments();
     place_activations();
     if (train) place_gradients();
-    activations.allocate();
-    gradients.allocate();
+    activations.allocate(backend.memory());
+    gradients.allocate(backend.memory());
     share_scratch();
   }
 
@@ -91,11 +97,18 @@ struct Network::Impl {
     const auto place = [&](int node) {
       return node == LayerInfo::kInput ? 0 : value_of[static_cast<std::size_t>(node)];
     };
+    done_with.resize(nodes.size());
     for (std::size_t i = 0; i < nodes.size();) {
+      const std::size_t first_step = steps.size();
       const auto covered = static_cast<std::size_t>(
           nodes[i].operation ? add_operation(nodes, i, place(nodes[i].from))
                              : add_sum(nodes, i, place(nodes[i].from), place(nodes[i].other)));
-      for (std::size_t k = 0; k < covered; ++k) value_of[i + k] = static_cast<int>(values.size()) - 1;
+      const int last = static_cast<int>(i + covered) - 1;
+      for (std::size_t k = 0; k < covered; ++k) {
+        value_of[i + k] = static_cast<int>(values.size()) - 1;
+        done_with[i + k] = last;
+      }
+      for (std::size_t k = first_step; k < steps.size(); ++k) steps[k].layer = last;
       i += covered;
     }
     // What the plan yields is what its last layer yields.
@@ -115,7 +128,7 @@ struct Network::Impl {
     while (goes_on(nodes, i + rest.size())) rest.push_back(*nodes[i + rest.size()].operation);
     for (;;) {
       const kernels::Passes passes{train, train && value(from).trained};
-      Step step{backend.make(rest, value(from).activation, passes), nullptr, from};
+      Step step{backend.make(*queue, rest, value(from).activation, passes), nullptr, from};
       const int covers = step.operation->covers();
       const auto covered = std::span(rest).first(static_cast<std::size_t>(covers));
       const bool trained = value(from).trained || std::any_of(covered.begin(), covered.end(), is_trained);
@@ -126,7 +139,8 @@ struct Network::Impl {
 
   int add_sum(const std::vector<Node>& nodes, std::size_t i, int from, int other) {
     const bool relu = goes_on(nodes, i + 1) && std::holds_alternative<kernels::Relu>(*nodes[i + 1].operation);
-    Step step{nullptr, backend.make_sum(value(from).activation, value(other).activation, relu), from, other};
+    Step step{nullptr, backend.make_sum(*queue, value(from).activation, value(other).activation, relu), from,
+              other};
     add(std::move(step), value(from).trained || value(other).trained);
     return relu ? 2 : 1;
   }
@@ -264,10 +278,39 @@ struct Network::Impl {
     for (const Step& step : steps) {
       if (step.operation) most = std::max(most, step.operation->scratch_floats());
     }
-    scratch = kernels::Buffer(most);
+    scratch = kernels::Buffer(most, backend.memory());
     for (Step& step : steps) {
       if (step.operation) step.operation->set_scratch(scratch.data());
     }
+  }
+
+  // A slot belongs to the largest value that is ever in it, the first of several.
+  NetworkMemory memory() const {
+    NetworkMemory memory{activations.bytes(), gradients.bytes(), scratch.bytes(), scratch.bytes(), {}};
+    memory.layers.resize(done_with.size());
+    std::vector<const Step*> owner(activations.count());
+    const auto value_of = [&](const Step& step) -> const Value& {
+      return values[static_cast<std::size_t>(&step - steps.data()) + 1];
+    };
+    for (const Step& step : steps) {
+      const Step*& it = owner[static_cast<std::size_t>(value_of(step).slot)];
+      if (it == nullptr || value_of(step).activation.floats > value_of(*it).activation.floats) it = &step;
+    }
+    const auto at = [&](int layer) -> LayerMemory& { return memory.layers[static_cast<std::size_t>(layer)]; };
+    for (const Step& step : steps) {
+      const std::size_t bytes = step.sum ? step.sum->workspace_bytes() : step.operation->workspace_bytes();
+      at(step.layer).workspace_bytes += bytes;
+      memory.workspace_bytes += bytes;
+      const Step& owning = *owner[static_cast<std::size_t>(value_of(step).slot)];
+      at(step.layer).counted_at = owning.layer;
+      if (&owning == &step) {
+        at(step.layer).activations_bytes += value_of(step).activation.floats * sizeof(float);
+      }
+    }
+    for (int layer = 0; layer < static_cast<int>(done_with.size()); ++layer) {
+      at(layer).counted_at = at(done_with[static_cast<std::size_t>(layer)]).counted_at;
+    }
+    return memory;
   }
 
   // Running
@@ -327,8 +370,12 @@ struct Network::Impl {
   }
 
   void add_more(int number, int where, int more) {
-    if (more >= 0) backend.accumulate(value(number).activation, gradients.data(where), gradients.data(more));
+    if (more >= 0)
+      backend.accumulate(*queue, value(number).activation, gradients.data(where), gradients.data(more));
   }
+
+  // What a call of train() or evaluate() finds, once it has waited.
+  kernels::LossValue* loss_value() { return reinterpret_cast<kernels::LossValue*>(value_of_loss.data()); }
 };
 
 Network::Network(const Plan& plan, const kernels::Backend& backend, int batch, Purpose purpose,
@@ -341,30 +388,36 @@ int Network::batch() const {
   return impl_->batch;
 }
 
-double Network::train(const float* parameters, const float* inputs, const std::int32_t* labels,
-                      float* gradient) {
+kernels::Queue& Network::queue() {
+  return *impl_->queue;
+}
+
+void Network::start_training(const float* parameters, const float* inputs, const std::int32_t* labels,
+                             float* gradient, kernels::LossValue* value) {
   STARLING_CHECK(impl_->train);
   const float* logits = impl_->forward(parameters, inputs);
-  const kernels::LossValue value =
-      impl_->loss->train(logits, labels, impl_->gradients.data(impl_->steps.back().dy));
+  impl_->loss->train(logits, labels, impl_->gradients.data(impl_->steps.back().dy), value);
   impl_->backward(parameters, inputs, gradient);
-  return value.sum / impl_->batch;
+}
+
+double Network::train(const float* parameters, const float* inputs, const std::int32_t* labels,
+                      float* gradient) {
+  start_training(parameters, inputs, labels, gradient, impl_->loss_value());
+  impl_->queue->wait();
+  return impl_->loss_value()->sum / impl_->batch;
 }
 
 Network::Evaluation Network::evaluate(const float* parameters, const float* inputs,
                                       const std::int32_t* labels, int count) {
   STARLING_CHECK(!impl_->train && count >= 0 && count <= impl_->batch);
   const float* logits = impl_->forward(parameters, inputs);
-  const kernels::LossValue value = impl_->loss->evaluate(logits, labels, count);
-  return {value.sum, value.correct, count};
+  impl_->loss->evaluate(logits, labels, count, impl_->loss_value());
+  impl_->queue->wait();
+  return {impl_->loss_value()->sum, impl_->loss_value()->correct, count};
 }
 
 NetworkMemory Network::memory() const {
-  NetworkMemory memory{impl_->activations.bytes(), impl_->gradients.bytes(), impl_->scratch.bytes()};
-  for (const Step& step : impl_->steps) {
-    memory.workspace_bytes += step.sum ? step.sum->workspace_bytes() : step.operation->workspace_bytes();
-  }
-  return memory;
+  return impl_->memory();
 }
 
 }  // namespace starling::models

@@ -1,7 +1,7 @@
 // A network built once, for one batch size, from a plan, by asking a back end for its operations. It owns
-// activations and workspaces and allocates nothing while it runs; parameters and gradients stay outside, in
-// plain order, as the plan's layout says. One Network serves one thread at a time; several may run on one
-// arena.
+// activations and workspaces, and the queue in whose order it computes, and allocates nothing while it runs;
+// parameters and gradients stay outside, in plain order, as the plan's layout says. All that it is given lies in
+// the back end's memory. One Network serves one thread at a time; several may run on one arena.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/result.h"
 #include "kernels/backend.h"
+#include "models/arena.h"
 #include "models/spec.h"
 
 namespace starling::models {
@@ -26,11 +27,23 @@ struct NetworkOptions {
   bool recompute = false;
 };
 
+// Bytes that a network holds for one layer of its plan.
+struct LayerMemory {
+  // Where what the layer yields is counted: at itself, or at a later layer that one operation does together
+  // with it, or, where activations are not kept, at another whose memory it uses at another time.
+  int counted_at = 0;
+  std::size_t activations_bytes = 0;
+  std::size_t workspace_bytes = 0;  // of its operation; of one that does several layers, at the last of them
+};
+
 // Bytes that a network holds.
 struct NetworkMemory {
   std::size_t activations_bytes = 0;  // kept from the forward to the backward pass
-  std::size_t gradients_bytes = 0;    // of activations, not of parameters
+  std::size_t gradients_bytes = 0;    // of activations, not of parameters; layers share them
   std::size_t workspace_bytes = 0;    // the operations' own, and what they share
+  std::size_t scratch_bytes = 0;      // of the workspace, what they share
+  // As many as the plan has. They add up to the activations, and to the workspace without the scratch.
+  std::vector<LayerMemory> layers;
   std::size_t total() const { return activations_bytes + gradients_bytes + workspace_bytes; }
 };
 
@@ -44,6 +57,7 @@ class Network {
   Network(Network&&) noexcept;
 
   int batch() const;
+  kernels::Queue& queue();
 
   // Forward and backward over one full batch: `inputs` [batch, channels, height, width], `labels` [batch] in
   // [0, classes). Writes d(mean loss)/d(parameters) to every parameter's place in `gradient` (arena_size()
@@ -51,6 +65,10 @@ class Network {
   // to be added to it. Returns the batch's mean softmax cross-entropy. `parameters` may be changed by others
   // meanwhile (Hogwild). REQUIRES: built for Purpose::train.
   double train(const float* parameters, const float* inputs, const std::int32_t* labels, float* gradient);
+  // Asks the queue for the same, and does not wait: `value`, in the back end's staging memory, is the batch's
+  // when the queue has done it.
+  void start_training(const float* parameters, const float* inputs, const std::int32_t* labels,
+                      float* gradient, kernels::LossValue* value);
 
   struct Evaluation {
     double loss_sum = 0;  // over the samples
@@ -72,5 +90,7 @@ class Network {
 // PyTorch's default (Kaiming uniform with a = sqrt(5): uniform in +-1/sqrt(fan_in)), normalizations as the
 // identity. A function of the seed alone. `out` holds arena_size() floats; gaps are zeroed.
 void initialize(const Plan& plan, Random random, std::span<float> out);
+// The same, without a second copy of them all. REQUIRES: the arena is as large.
+void initialize(const Plan& plan, Random random, Arena& arena);
 
 }  // namespace starling::models

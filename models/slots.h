@@ -32,9 +32,10 @@ class Slots {
   void release(int slot) { taken_[index(slot)] = false; }
 
   // The memory, once all is decided.
-  void allocate() {
-    for (const std::size_t size : sizes_) buffers_.emplace_back(size);
+  void allocate(kernels::Memory& memory) {
+    for (const std::size_t size : sizes_) buffers_.emplace_back(size, memory);
   }
+  std::size_t count() const { return sizes_.size(); }
   float* data(int slot) { return buffers_[index(slot)].data(); }
 
   std::size_t bytes() const {

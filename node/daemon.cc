@@ -113,6 +113,9 @@ class Daemon {
   PeerOutcome run();
 
  private:
+  void run_io();
+  void lose_device(const std::string& why);
+
   // ---- setting up ----
   std::optional<PeerOutcome> set_up();
   std::optional<PeerOutcome> open_cache();
@@ -202,6 +205,7 @@ class Daemon {
 
   std::deque<gossip::Event> events_;
   bool driving_ = false;
+  bool device_lost_ = false;
   std::atomic<bool> step_posted_{false};
   std::optional<Clock::time_point> training_start_, training_end_;
   std::string before_settling_path_, final_path_;
@@ -511,9 +515,26 @@ PeerOutcome Daemon::run() {
     }
     asio::post(io_, [this] { start_core(std::nullopt); });
   }
-  io_.run();
+  run_io();
   end_process_soon(outcome_);
   return outcome_;
+}
+
+// A device that fails while chunks are mixed on it fails whatever handler did so.
+void Daemon::run_io() {
+  while (!io_.stopped()) {
+    try {
+      io_.run();
+    } catch (const kernels::DeviceError& error) {
+      driving_ = false;
+      lose_device(error.what());
+    }
+  }
+}
+
+void Daemon::lose_device(const std::string& why) {
+  device_lost_ = true;
+  if (peer_ && !peer_->view().over) drive(gossip::ReplicaGone{why});
 }
 
 // ---- the core's driver ----
@@ -588,6 +609,7 @@ void Daemon::prepared(const wire::Manifest& manifest) {
                                          if (step_posted_.exchange(true)) return;
                                          asio::post(io_, [this] {
                                            step_posted_ = false;
+                                           if (const auto why = trainer_->failure()) return lose_device(*why);
                                            drive(gossip::Stepped{trainer_->steps(), trainer_->samples()});
                                            if (trainer_->non_finite()) drive(gossip::ReplicaDiverged{});
                                            leave_snapshot_if_due();
@@ -601,7 +623,7 @@ void Daemon::prepared(const wire::Manifest& manifest) {
 // Whoever begins a run, for the first time or after a blackout, has copied nothing.
 void Daemon::initialize() {
   if (state_copied_ || training_start_) return;
-  replica_->arena.write(0, training::first_parameters(replica_->plan, experiment_.seed));
+  training::write_first_parameters(replica_->plan, experiment_.seed, replica_->arena);
   mixer_->adopt();
 }
 
@@ -615,8 +637,11 @@ void Daemon::follow_schedule() {
 void Daemon::act(const gossip::StartTraining&) {
   initialize();
   follow_schedule();
-  spdlog::info("training begins: {} parameters, {} workers, batches of {}",
-               replica_->plan.layout.parameter_count(), experiment_.workers, experiment_.batch_size);
+  spdlog::info("training begins: {} parameters, {} workers, batches of {}, on {}",
+               replica_->plan.layout.parameter_count(), experiment_.workers, experiment_.batch_size,
+               replica_->backend->name());
+  if (const std::string warning = training::warning_of_workers(experiment_); !warning.empty())
+    spdlog::warn("{}", warning);
   training_start_ = Clock::now();
   trainer_->start();
 }
@@ -652,6 +677,7 @@ training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const 
   report.kind = kind;
   report.state = "joining";
   if (!state_.empty()) report.state = state_;
+  if (replica_) report.device = replica_->backend->name();
   if (trainer_) {
     report.steps = trainer_->steps();
     report.samples = trainer_->samples();
@@ -691,6 +717,7 @@ PeerStatus Daemon::status() const {
     status.model = manifest_->model;
     status.data = manifest_->data;
   }
+  if (replica_) status.device = replica_->backend->name();
   if (view.topology != nullptr) status.topology = view.topology->name();
   status.phase = phase_name(view.membership.self().phase);
   status.steps = report.steps;
@@ -807,11 +834,12 @@ void Daemon::save(const std::string& name, std::function<void(std::string path)>
       });
 }
 
+// Nobody changes it any more: the exchanger is closed, and the workers are over, whose memory serves the judge.
 void Daemon::judge_own_replica() const {
-  std::vector<float> parameters(replica_->arena.size());
-  replica_->arena.read(0, parameters);
+  trainer_->give_back();
+  replica_->arena.wait();
   const auto score = training::Evaluator(replica_->plan, *replica_->backend, replica_->data.test)
-                         .evaluate(parameters.data());
+                         .evaluate(replica_->arena.data());
   spdlog::info("accuracy {:.4f}, loss {:.4f} on {} test samples of {}", score.accuracy, score.loss,
                replica_->data.test.size(), replica_->data.name);
 }
@@ -867,7 +895,7 @@ void Daemon::act(const gossip::Finish& finish) {
       break;
     case gossip::Finish::How::failed:
       state_ = "failed";
-      outcome_ = {2, finish.why};
+      outcome_ = {device_lost_ ? 1 : 2, finish.why};
       break;
   }
   end();

@@ -5,6 +5,22 @@
 #include "training/recipe.h"
 
 namespace starling::node {
+namespace {
+
+// Throws DeviceError, among others where the device has not the room.
+Result<std::unique_ptr<Replica>> build(const training::Experiment& experiment, datasets::DataPair data,
+                                       models::Plan plan, std::unique_ptr<kernels::Backend> backend,
+                                       std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
+                                       std::uint64_t own_order) {
+  auto replica = std::make_unique<Replica>(std::move(data), std::move(plan), std::move(backend));
+  auto workers = training::make_workers(experiment, replica->plan, *replica->backend, replica->data.train,
+                                        slot ? slot->first : own_order, slot ? slot->second : 0);
+  if (!workers) return workers.error();
+  replica->workers = std::move(*workers);
+  return replica;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment,
                                               const std::string& data_root,
@@ -20,14 +36,13 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experi
                                               std::uint64_t own_order) {
   auto plan = training::make_plan(experiment, data.train);
   if (!plan) return plan.error();
-  auto backend = kernels::make_backend("cpu");
+  auto backend = training::make_backend(experiment, slot ? slot->first : 0);
   if (!backend) return backend.error();
-  auto replica = std::make_unique<Replica>(std::move(data), std::move(*plan), std::move(*backend));
-  auto workers = training::make_workers(experiment, replica->plan, *replica->backend, replica->data.train,
-                                        slot ? slot->first : own_order, slot ? slot->second : 0);
-  if (!workers) return workers.error();
-  replica->workers = std::move(*workers);
-  return replica;
+  try {
+    return build(experiment, std::move(data), std::move(*plan), std::move(*backend), slot, own_order);
+  } catch (const kernels::DeviceError& error) {
+    return Error{error.what()};
+  }
 }
 
 }  // namespace starling::node

@@ -26,7 +26,7 @@ struct Replica {
   std::vector<std::unique_ptr<training::Worker>> workers;
 
   Replica(datasets::DataPair d, models::Plan p, std::unique_ptr<kernels::Backend> b)
-      : data(std::move(d)), plan(std::move(p)), backend(std::move(b)), arena(plan.layout.arena_size()) {}
+      : data(std::move(d)), plan(std::move(p)), backend(std::move(b)), arena(plan.layout.arena_size(), *backend) {}
 };
 
 // Loads the data and builds the model and the workers: seconds of work, on whatever thread. The arena is

@@ -111,6 +111,7 @@ std::string to_json(const PeerStatus& status) {
                {"model", status.model},
                {"data", status.data},
                {"topology", status.topology},
+               {"device", status.device},
                {"phase", status.phase},
                {"steps", status.steps},
                {"samples", status.samples},
@@ -152,6 +153,7 @@ Result<PeerStatus> parse_status(const std::string& text) {
     object.at("model").get_to(status.model);
     object.at("data").get_to(status.data);
     object.at("topology").get_to(status.topology);
+    object.at("device").get_to(status.device);
     object.at("phase").get_to(status.phase);
     object.at("steps").get_to(status.steps);
     object.at("samples").get_to(status.samples);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include <spdlog/spdlog.h>
+
 namespace starling::node {
 
 using Clock = std::chrono::steady_clock;
@@ -13,6 +15,21 @@ namespace {
 
 // Whatever the factors multiply to, an instant so much later can still be told.
 constexpr std::chrono::duration<double, std::nano> kLongestStep{1e18};
+
+// One more while it lives.
+class Counted {
+ public:
+  explicit Counted(std::atomic<std::uint32_t>& count) : count_(count) { ++count_; }
+  ~Counted() {
+    --count_;
+    count_.notify_all();
+  }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::atomic<std::uint32_t>& count_;
+};
 
 }  // namespace
 
@@ -24,12 +41,29 @@ Trainer::Trainer(std::vector<std::unique_ptr<training::Worker>> workers, models:
       stepped_(std::move(stepped)) {}
 
 Trainer::~Trainer() {
-  stop();
-  for (auto& thread : threads_) thread.join();
+  give_back();
 }
 
 void Trainer::start() {
-  for (auto& worker : workers_) threads_.emplace_back([this, &worker] { work(*worker); });
+  if (workers_.size() > 1) processors_ = take_processors(workers_.size(), options_.machine);
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    threads_.emplace_back([this, i] {
+      settle(i);
+      try {
+        work(*workers_[i]);
+      } catch (const kernels::DeviceError& error) {
+        fail(error.what());
+      }
+    });
+  }
+}
+
+// A worker's thread takes its place. One that may not trains all the same.
+void Trainer::settle(std::size_t worker) const {
+  if (const Status lowered = lower_priority(); !lowered) spdlog::debug("{}", lowered.error().message);
+  if (processors_.empty()) return;
+  if (const Status pinned = pin_to(processors_[worker].number()); !pinned)
+    spdlog::debug("{}", pinned.error().message);
 }
 
 void Trainer::stop() {
@@ -38,7 +72,38 @@ void Trainer::stop() {
     stopped_ = true;
   }
   wake_.notify_all();
+  wait_for_updates();
+}
+
+// Those that workers are about to add, and those that a device is still to add.
+void Trainer::wait_for_updates() const {
   for (auto busy = applying_.load(); busy > 0; busy = applying_.load()) applying_.wait(busy);
+  try {
+    for (const auto& worker : workers_) worker->wait();
+  } catch (const kernels::DeviceError& error) {
+    spdlog::debug("{}", error.what());  // then it adds nothing any more; its worker says so
+  }
+}
+
+// Of a worker's thread, at its end.
+void Trainer::fail(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = why;
+  }
+  stepped_();
+}
+
+std::optional<std::string> Trainer::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void Trainer::give_back() {
+  stop();
+  for (auto& thread : threads_) thread.join();
+  threads_.clear();
+  workers_.clear();
 }
 
 void Trainer::pause(bool discard) {
@@ -47,8 +112,7 @@ void Trainer::pause(bool discard) {
     paused_ = true;
     if (discard) ++era_;
   }
-  if (!discard) return;
-  for (auto busy = applying_.load(); busy > 0; busy = applying_.load()) applying_.wait(busy);
+  if (discard) wait_for_updates();
 }
 
 void Trainer::resume(bool renewed) {
@@ -79,7 +143,7 @@ double Trainer::slowness(Duration since_start) const {
 // Adds the step's update and counts it; neither once the trainer is stopped, or the replica that the step was
 // computed on is given up. False if it is stopped.
 bool Trainer::apply(training::Worker& worker, double loss, std::uint64_t era) {
-  ++applying_;  // before the look at stopped_ and era_: who changes those then waits for this
+  const Counted applying(applying_);  // before the look at stopped_ and era_: who changes those then waits for this
   const bool goes_on = !stopped_;
   if (goes_on && era == era_) {
     worker.apply(arena_, rate_factor());
@@ -89,8 +153,6 @@ bool Trainer::apply(training::Worker& worker, double loss, std::uint64_t era) {
     samples_.fetch_add(worker.batch_size(), std::memory_order_relaxed);
     steps_.fetch_add(1, std::memory_order_relaxed);
   }
-  --applying_;
-  applying_.notify_all();
   return goes_on;
 }
 

@@ -1,5 +1,6 @@
 // The Hogwild workers of a peer: a thread each, on one arena, without a lock between them or against the
-// exchange. They count what they did in atomics that the daemon's thread reads.
+// exchange. They count what they did in atomics that the daemon's thread reads. Where they run and at what
+// priority: node/processors.h.
 #pragma once
 
 #include <atomic>
@@ -9,11 +10,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "base/time.h"
 #include "models/arena.h"
+#include "node/processors.h"
 #include "training/worker.h"
 
 namespace starling::node {
@@ -29,6 +32,7 @@ struct Slowdown {
 struct TrainerOptions {
   Duration pace{0};  // least time of a step
   std::vector<Slowdown> slowdowns;
+  std::string machine = "starling";  // under this name it takes processors for its workers
 };
 
 class Trainer {
@@ -43,9 +47,11 @@ class Trainer {
   // changed the arena and the counts for the last time. Waits only for updates that are just being added (a
   // pass over the arena).
   void stop();
+  // Stops, waits for the steps under way, and frees what the workers held. The counts stay.
+  void give_back();
 
-  // Until resume() no further step begins. A step under way lands, or is thrown away: then, when this returns,
-  // the arena is left alone.
+  // Until resume() no further step begins. A step under way lands, or is thrown away: then, when this
+  // returns, the arena is left alone.
   void pause(bool discard);
   // `renewed`: the arena holds somebody else's parameters; optimizers begin anew. REQUIRES: then, paused with
   // `discard`.
@@ -62,9 +68,14 @@ class Trainer {
   bool non_finite() const {
     return non_finite_.load(std::memory_order_relaxed);
   }  // a loss was NaN or infinite
+  // Why a worker has ended by itself: its device failed. Nothing while all work.
+  std::optional<std::string> failure() const;
 
  private:
+  void settle(std::size_t worker) const;
   void work(training::Worker& worker);
+  void wait_for_updates() const;
+  void fail(const std::string& why);
   bool apply(training::Worker& worker, double loss, std::uint64_t era);
   std::optional<std::uint64_t> await_turn();
   double slowness(Duration since_start) const;
@@ -79,8 +90,10 @@ class Trainer {
   std::atomic<std::uint64_t> era_{0};       // counts the discards: a step of an earlier era is thrown away
   std::atomic<std::uint64_t> renewals_{0};  // a worker that has seen fewer forgets its optimizer's state
   std::atomic<std::uint32_t> applying_{0};  // workers that are adding an update
-  std::mutex mutex_;                        // for waiting alone: paced, slowed and paused steps sleep on it
+  mutable std::mutex mutex_;  // of `failure_`, and for waiting: paced, slowed and paused steps sleep on it
+  std::optional<std::string> failure_;
   std::condition_variable wake_;
+  std::vector<Processor> processors_;  // of the workers by number; empty: the kernel chooses
   std::vector<std::thread> threads_;
 };
 

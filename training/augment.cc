@@ -36,41 +36,46 @@ Augmenter::Augmenter(const datasets::Dataset& data, Augmentation augmentation, R
     black_[c] = -data.normalization[c].mean / data.normalization[c].deviation;
 }
 
+Augmenter::Change Augmenter::draw() {
+  const auto crop = static_cast<int>(augmentation_.crop);
+  Change change;
+  if (crop > 0) {
+    change.down = static_cast<int>(random_.below(2 * augmentation_.crop + 1)) - crop;
+    change.right = static_cast<int>(random_.below(2 * augmentation_.crop + 1)) - crop;
+  }
+  change.mirrored = augmentation_.flip && random_.below(2) == 1;
+  return change;
+}
+
 void Augmenter::change(float* images, std::size_t count) {
-  const std::size_t crop = augmentation_.crop;
   for (std::size_t i = 0; i < count; ++i) {
-    std::size_t down = crop,
-                right = crop;  // where the part begins in the padded image; `crop`: where the image does
-    if (crop > 0) {
-      down = random_.below(2 * crop + 1);
-      right = random_.below(2 * crop + 1);
-    }
-    const bool mirrored = augmentation_.flip && random_.below(2) == 1;
+    const Change change = draw();
     for (const float black : black_) {
-      change_plane(images, down, right, mirrored, black);
+      change_plane(images, change, black);
       images += plane_.size();
     }
   }
 }
 
-void Augmenter::change_plane(float* plane, std::size_t down, std::size_t right, bool mirrored, float black) {
-  const std::size_t crop = augmentation_.crop;
-  if (down != crop || right != crop) {
+void Augmenter::change_plane(float* plane, const Change& change, float black) {
+  if (change.down != 0 || change.right != 0) {
     std::copy_n(plane, plane_.size(), plane_.data());
-    const std::size_t before = crop - std::min(crop, right), skipped = right - std::min(crop, right);
+    const auto before = static_cast<std::size_t>(std::max(-change.right, 0)),
+               skipped = static_cast<std::size_t>(std::max(change.right, 0));
     const std::size_t kept = width_ - before - skipped;
     for (std::size_t y = 0; y < height_; ++y) {
       float* const row = plane + y * width_;
-      if (y + down < crop || y + down - crop >= height_) {
+      const auto from = static_cast<std::ptrdiff_t>(y) + change.down;
+      if (from < 0 || from >= static_cast<std::ptrdiff_t>(height_)) {
         std::fill_n(row, width_, black);
         continue;
       }
       std::fill_n(row, before, black);
-      std::copy_n(plane_.data() + (y + down - crop) * width_ + skipped, kept, row + before);
+      std::copy_n(plane_.data() + static_cast<std::size_t>(from) * width_ + skipped, kept, row + before);
       std::fill_n(row + before + kept, skipped, black);
     }
   }
-  if (!mirrored) return;
+  if (!change.mirrored) return;
   for (std::size_t y = 0; y < height_; ++y) std::reverse(plane + y * width_, plane + (y + 1) * width_);
 }
 

@@ -32,12 +32,19 @@ class Augmenter {
   // channel. REQUIRES: 2 crop <= height and width.
   Augmenter(const datasets::Dataset& data, Augmentation augmentation, Random random);
 
-  // Changes `count` images as Dataset::gather() writes them, in place. What becomes of each follows from the
-  // random numbers in the images' order.
+  // What becomes of the next image: the row and the column at which the part that is cut out begins, which may
+  // lie in the padding (negative ones do), and whether it is mirrored then.
+  struct Change {
+    int down = 0, right = 0;
+    bool mirrored = false;
+  };
+  Change draw();
+
+  // Changes `count` images as Dataset::gather() writes them, in place, each as draw() says in their order.
   void change(float* images, std::size_t count);
 
  private:
-  void change_plane(float* plane, std::size_t down, std::size_t right, bool mirrored, float black);
+  void change_plane(float* plane, const Change& change, float black);
 
   Augmentation augmentation_;
   std::size_t height_, width_;

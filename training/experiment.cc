@@ -8,6 +8,15 @@
 #include "training/schedule.h"
 
 namespace starling::training {
+namespace {
+
+// The default step size of SGD, of all workers on a replica together.
+constexpr double kRatePerReplica = 0.05;
+// How far workers may go together: the sum of their step sizes over 1 - momentum. One worker goes 0.5 by
+// default; 1 cost LeNet nothing with two workers, 2 did not learn at all with four (docs/CPU.md).
+constexpr double kFarthestReach = 1;
+
+}  // namespace
 
 Result<Every> parse_every(std::string_view text) {
   if (text == "always") return Every{.kind = Every::Kind::always};
@@ -47,7 +56,17 @@ std::string format_every(const Every& every) {
 }
 
 double resolved_learning_rate(const Experiment& experiment) {
-  return experiment.learning_rate.value_or(experiment.optimizer == "adamw" ? 0.001 : 0.05);
+  if (experiment.learning_rate) return *experiment.learning_rate;
+  return experiment.optimizer == "adamw" ? 0.001 : kRatePerReplica / experiment.workers;
+}
+
+std::string warning_of_workers(const Experiment& experiment) {
+  const double rate = resolved_learning_rate(experiment);
+  const double reach = experiment.workers * rate / (1 - experiment.momentum);
+  if (experiment.optimizer != "sgd" || experiment.workers <= 2 || reach <= kFarthestReach) return "";
+  return std::to_string(experiment.workers) + " workers that each take SGD steps at the learning rate " +
+         format_number(rate) + " may go too far together to learn; their default is " +
+         format_number(kRatePerReplica / experiment.workers);
 }
 
 Every resolved_every(const Experiment& experiment) {

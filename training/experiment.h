@@ -51,8 +51,8 @@ struct Fault {
 };
 const char* name(Fault::Kind kind);  // "slow", as in the file
 bool lasts(Fault::Kind kind);        // has a `to`: slow, pause, poison and link
-// What a poisoned peer puts into every chunk it sends: "nan", "inf", "huge" values, or lies all over, "noise",
-// "sign-flip", "frozen".
+// What a poisoned peer puts into every chunk it sends: "nan", "inf", "huge" values, or lies all over,
+// "noise", "sign-flip", "frozen".
 const std::vector<std::string>& poisons();
 
 struct Experiment {
@@ -80,7 +80,8 @@ struct Experiment {
   double final_rate = 0;              // of cosine
   std::uint32_t crop = 0;             // of training images (training/augment.h); 0: none
   bool flip = false;
-  std::string precision = "f32";
+  std::string device = "auto";    // or cpu, cuda:N
+  std::string precision = "f32";  // or bf16, tf32: what kernels multiply (kernels/backend.h)
   std::uint32_t workers = 1;
   bool recompute = false;  // gradient checkpointing
   Duration pace{0};
@@ -114,8 +115,14 @@ struct Experiment {
   friend bool operator==(const Experiment&, const Experiment&) = default;
 };
 
-// The step size: as set, else the optimizer's default.
+// The step size of each worker: as set, else the optimizer's default. That of SGD is shared among a peer's
+// workers: they take their steps from one place, so that together they go as far as one at the whole rate.
+// AdamW's is not, whose steps grow no longer for it (docs/CPU.md has figures of both).
 double resolved_learning_rate(const Experiment& experiment);
+
+// One sentence where more than two workers with a learning rate that was set go together so far that a
+// network may not learn; else nothing.
+std::string warning_of_workers(const Experiment& experiment);
 
 // How often its peers exchange: as set, else the rule's default.
 Every resolved_every(const Experiment& experiment);

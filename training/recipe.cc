@@ -12,12 +12,36 @@ namespace {
 
 enum Stream : std::uint64_t { kParameters = 11, kBatches, kImages, kNetworks };
 
+kernels::Precision precision_of(const Experiment& experiment) {
+  if (experiment.precision == "bf16") return kernels::Precision::bf16;
+  return experiment.precision == "tf32" ? kernels::Precision::tf32 : kernels::Precision::f32;
+}
+
 }  // namespace
 
 Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train) {
   const auto& shape = train.shape;
   return models::make_model(models::ModelText{experiment.model, experiment.layers},
                             models::Shape{shape.channels, shape.height, shape.width}, train.classes);
+}
+
+Result<std::unique_ptr<kernels::Backend>> make_backend(const Experiment& experiment, std::uint32_t place) {
+  const std::string device = experiment.device == "auto" ? kernels::best_device(place) : experiment.device;
+  auto backend = kernels::make_backend(device, precision_of(experiment));
+  if (!backend) {
+    return Error{(device == "cpu" ? "training.precision: " : "training.device: ") + backend.error().message};
+  }
+  return backend;
+}
+
+Result<std::unique_ptr<kernels::Backend>> make_host_backend(const Experiment& experiment) {
+  if (experiment.device != "auto" && experiment.device != "cpu") {
+    return Error{"training.device: the simulator computes on the processor, where a seed gives the same run every time; " +
+                 experiment.device + " is for peers and swarms"};
+  }
+  Experiment on_host = experiment;
+  on_host.device = "cpu";
+  return make_backend(on_host);
 }
 
 Optimizer make_optimizer(const Experiment& experiment) {
@@ -40,6 +64,10 @@ std::vector<float> first_parameters(const models::Plan& plan, std::uint64_t seed
   std::vector<float> parameters(plan.layout.arena_size());
   models::initialize(plan, Random(seed).split(kParameters), parameters);
   return parameters;
+}
+
+void write_first_parameters(const models::Plan& plan, std::uint64_t seed, models::Arena& arena) {
+  models::initialize(plan, Random(seed).split(kParameters), arena);
 }
 
 Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& experiment,
@@ -67,11 +95,12 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
   const Random batches = Random(experiment.seed).split(kBatches).split(slot);
   const Random images = Random(experiment.seed).split(kImages).split(slot);
   const Random networks = Random(experiment.seed).split(kNetworks).split(slot);
+  const std::shared_ptr<const kernels::Samples> kept = keep(train, backend);
   std::vector<std::unique_ptr<Worker>> workers;
   for (std::uint32_t w = 0; w < experiment.workers; ++w) {
-    workers.push_back(std::make_unique<Worker>(plan, backend, train, BatchSampler(shard, batches.split(w)),
-                                               experiment.batch_size, optimizer,
-                                               models::NetworkOptions{networks.split(w).bits(), experiment.recompute}));
+    workers.push_back(std::make_unique<Worker>(
+        plan, backend, train, BatchSampler(shard, batches.split(w)), experiment.batch_size, optimizer,
+        models::NetworkOptions{networks.split(w).bits(), experiment.recompute}, kept));
     if (experiment.quasi_global_momentum) workers.back()->follow_swarm(experiment.workers);
     if (augmentation->any()) workers.back()->augment(*augmentation, images.split(w));
   }

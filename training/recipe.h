@@ -18,11 +18,19 @@ namespace starling::training {
 // The experiment's model for this data.
 Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train);
 
+// What computes the steps, on the experiment's device and in its precision: an Error where that cannot be.
+// `place`: of several peers of one machine; auto gives each the next of its GPUs.
+Result<std::unique_ptr<kernels::Backend>> make_backend(const Experiment& experiment, std::uint32_t place = 0);
+// The same of the simulator, which computes on the processor, where the same seed gives the same run.
+Result<std::unique_ptr<kernels::Backend>> make_host_backend(const Experiment& experiment);
+
 // The experiment's optimizer.
 Optimizer make_optimizer(const Experiment& experiment);
 
 // What a beginner starts from: a function of the plan and the seed alone. arena_size() floats.
 std::vector<float> first_parameters(const models::Plan& plan, std::uint64_t seed);
+// The same, written straight into an arena as large.
+void write_first_parameters(const models::Plan& plan, std::uint64_t seed, models::Arena& arena);
 
 // The Hogwild workers of one peer on its shard of the training set: slot mod slots of the experiment's
 // partition, or, with slots = 0, the whole set in an order that depends on `slot` alone. Batches, and how

@@ -163,6 +163,16 @@ Setting network_layers(Entry entry) {
   return setting;
 }
 
+Result<std::string> parse_device(std::string_view text) {
+  constexpr std::string_view kGpu = "cuda:";
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const std::string_view number = text.substr(std::min(text.size(), kGpu.size()));
+  const bool gpu = text.starts_with(kGpu) && !number.empty() && number.size() <= 3 &&
+                   std::all_of(number.begin(), number.end(), is_digit);
+  if (text == "auto" || text == "cpu" || gpu) return std::string(text);
+  return Error{"'" + std::string(text.substr(0, 80)) + "' is no device; expected auto, cpu, or cuda:0, cuda:1, ..."};
+}
+
 // A run's name is a part of its folder's.
 Result<std::string> parse_name(std::string_view text) {
   const auto fits = [](char c) {
@@ -229,7 +239,7 @@ std::vector<Setting> make_settings() {
       choice({"training.optimizer", "--optimizer", "NAME", "sgd or adamw", text, of_run}, &E::optimizer,
              {"sgd", "adamw"}),
       real({"training.learning_rate", "--learning-rate", "R",
-            "step size; by default 0.05, of adamw 0.001; 0 only mixes", number, of_run},
+            "step size; by default 0.05 over the number of workers, of adamw 0.001; 0 only mixes", number, of_run},
            &E::learning_rate, {0, 1000}),
       real({"training.momentum", "--momentum", "R", "of each worker's own velocity; of adamw beta1", number,
             of_run},
@@ -268,8 +278,14 @@ std::vector<Setting> make_settings() {
       truth({"training.flip", "--flip", "", "training images are mirrored left to right at random", boolean,
              of_run_if_set},
             &E::flip),
-      choice({"training.precision", "--precision", "NAME", "of the arithmetic: f32", text, of_run},
-             &E::precision, {"f32"}),
+      make({"training.device", "--device", "DEVICE",
+            "where a peer trains: cpu, cuda:N (an NVIDIA GPU, by its number), or auto: a GPU where one can be used", text,
+            of_peer},
+           &E::device, parse_device, same),
+      choice({"training.precision", "--precision", "NAME",
+              "what a peer multiplies: f32; bf16 where its device can; tf32, float32 rounded to 10 bits by a GPU",
+              text, of_peer},
+             &E::precision, {"f32", "bf16", "tf32"}),
       whole({"training.workers", "--workers", "N", "Hogwild workers in each peer", number, of_peer},
             &E::workers, 1, 1024),
       truth({"training.recompute", "--recompute", "",
@@ -416,6 +432,8 @@ Status apply_shared(Experiment& experiment, const std::vector<std::pair<std::str
   }
   for (const auto& [key, value] : values) {
     const Setting* setting = find(key);
+    // What is each peer's own now may have been the swarm's to an earlier version, which had but the default.
+    if (setting != nullptr && !setting->shared && setting->get(Experiment{}) == value) continue;
     if (setting != nullptr && !setting->shared)
       return Error{kPlace + ": " + setting->key + " is each peer's own"};
     if (Status status = set_value(joined, key, value, kPlace); !status) return status;

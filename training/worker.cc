@@ -29,43 +29,71 @@ std::size_t state_vectors(const Optimizer& optimizer) {
 
 Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
                BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer,
-               models::NetworkOptions options)
-    : network_(plan, backend, static_cast<int>(batch_size), models::Purpose::train, options),
+               models::NetworkOptions options, std::shared_ptr<const kernels::Samples> kept)
+    : memory_(backend.memory()),
+      network_(plan, backend, static_cast<int>(batch_size), models::Purpose::train, options),
       data_(data),
       sampler_(std::move(sampler)),
+      feed_(backend, data, std::move(kept), batch_size),
       optimizer_(optimizer),
       indices_(batch_size),
-      inputs_(batch_size * static_cast<std::size_t>(data.shape.size())),
-      labels_(batch_size),
-      gradient_(plan.layout.arena_size()),
-      velocity_(plan.layout.trained_size()),
-      square_(state_vectors(optimizer) > 1 ? plan.layout.trained_size() : 0) {
+      lanes_(feed_.lanes()),
+      gradient_(plan.layout.arena_size(), memory_),
+      velocity_(plan.layout.trained_size(), memory_),
+      square_(state_vectors(optimizer) > 1 ? plan.layout.trained_size() : 0, memory_),
+      applied_(network_.queue().make_mark()) {
   STARLING_CHECK(plan.spec.input.size() == data.shape.size() && plan.classes >= data.classes);
+  for (Step& step : lanes_) {
+    step.done = network_.queue().make_mark();
+    step.loss = kernels::Buffer(sizeof(kernels::LossValue) / sizeof(float), backend.staging());
+  }
 }
 
 double Worker::compute(const float* parameters) {
+  kernels::Queue& queue = network_.queue();
+  Step& step = lanes_[lane_];
+  step.done->wait();  // then its lane of the feed is free, and its loss known
+  const double loss_before = step.value()->sum;
+  if (parameters != parameters_) {
+    for (Step& recorded : lanes_) recorded.recording.reset();
+    parameters_ = parameters;
+  }
   sampler_.next(indices_);
-  data_.gather(indices_, inputs_.data(), labels_.data());
-  if (augmenter_) augmenter_->change(inputs_.data(), indices_.size());
-  return network_.train(parameters, inputs_.data(), labels_.data(), gradient_.data());
+  feed_.choose(lane_, indices_, augmenter_ ? &*augmenter_ : nullptr);
+  queue.run(step.recording, [this] {
+    feed_.bring(lane_, network_.queue());
+    network_.start_training(parameters_, feed_.inputs(), feed_.labels(), gradient_.data(), lanes_[lane_].value());
+  });
+  queue.mark(*step.done);
+  lane_ = (lane_ + 1) % lanes_.size();
+  const bool late = lanes_.size() > 1 && step.made;
+  if (!late) step.done->wait();
+  step.made = true;
+  return (late ? loss_before : step.value()->sum) / static_cast<double>(indices_.size());
 }
 
 void Worker::apply(models::Arena& arena, double rate_factor) {
-  const auto gradient = std::span<const float>(gradient_).first(velocity_.size());
-  arena.add(gradient.size(), std::span<const float>(gradient_).subspan(gradient.size()));  // running statistics
+  kernels::Queue& queue = network_.queue();
+  const std::size_t trained = velocity_.size(), statistics = gradient_.size() - trained;
+  if (statistics > 0) arena.add(trained, {gradient_.data() + trained, statistics}, queue);
   const auto scaled = [rate_factor](auto step) {
     step.learning_rate = static_cast<float>(static_cast<double>(step.learning_rate) * rate_factor);
     return step;
   };
   if (const auto* adamw = std::get_if<models::Arena::AdamWStep>(&optimizer_)) {
-    return arena.adamw(gradient, velocity_, square_, scaled(*adamw), ++steps_);
+    arena.adamw(trained_gradient(), all(velocity_), all(square_), scaled(*adamw), ++steps_, queue);
+  } else {
+    const auto sgd = scaled(std::get<models::Arena::SgdStep>(optimizer_));
+    if (workers_ == 0) {
+      arena.sgd(trained_gradient(), all(velocity_), sgd, queue);
+    } else {
+      follow(arena);
+      arena.sgd_along(trained_gradient(), all(velocity_), sgd, queue);
+      ++steps_since_;
+      rates_since_ += static_cast<double>(sgd.learning_rate);
+    }
   }
-  const auto sgd = scaled(std::get<models::Arena::SgdStep>(optimizer_));
-  if (workers_ == 0) return arena.sgd(gradient, velocity_, sgd);
-  follow(arena);
-  arena.sgd_along(gradient, velocity_, sgd);
-  ++steps_since_;
-  rates_since_ += static_cast<double>(sgd.learning_rate);
+  queue.mark(*applied_);
 }
 
 void Worker::follow_swarm(std::uint32_t workers) {
@@ -76,13 +104,14 @@ void Worker::follow_swarm(std::uint32_t workers) {
 
 void Worker::follow(const models::Arena& arena) {
   const std::uint64_t mixes = arena.mixes();
-  if (last_.empty()) {  // it begins here
-    last_.resize(velocity_.size());
-    arena.read(0, last_);
+  if (!followed_) {  // it begins here
+    if (last_.size() == 0) last_ = kernels::Buffer(velocity_.size(), memory_);
+    arena.copy(0, all(last_), network_.queue());
+    followed_ = true;
   } else if (mixes != mixes_seen_ && rates_since_ > 0) {
     const double gain = 1 - std::pow(1 - kFollow, static_cast<double>(steps_since_));
-    arena.follow(velocity_, last_, static_cast<float>(1 - gain),
-                 static_cast<float>(gain / (static_cast<double>(workers_) * rates_since_)));
+    arena.follow(all(velocity_), all(last_), static_cast<float>(1 - gain),
+                 static_cast<float>(gain / (static_cast<double>(workers_) * rates_since_)), network_.queue());
   } else {
     return;
   }
@@ -92,19 +121,18 @@ void Worker::follow(const models::Arena& arena) {
 }
 
 void Worker::renew() {
-  std::fill(velocity_.begin(), velocity_.end(), 0.0F);
-  std::fill(square_.begin(), square_.end(), 0.0F);
+  network_.queue().clear(velocity_.data(), velocity_.bytes());
+  network_.queue().clear(square_.data(), square_.bytes());
   steps_ = 0;
-  last_.clear();
+  followed_ = false;
 }
 
 Evaluator::Evaluator(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
                      int batch)
     : network_(plan, backend, batch, models::Purpose::evaluate),
       data_(data),
-      indices_(static_cast<std::size_t>(batch)),
-      inputs_(static_cast<std::size_t>(batch) * static_cast<std::size_t>(data.shape.size())),
-      labels_(static_cast<std::size_t>(batch)) {
+      feed_(backend, data, nullptr, static_cast<std::size_t>(batch)),
+      indices_(static_cast<std::size_t>(batch)) {
   STARLING_CHECK(plan.spec.input.size() == data.shape.size() && plan.classes >= data.classes);
 }
 
@@ -120,10 +148,11 @@ std::vector<Evaluator::Score> Evaluator::evaluate(std::span<const float* const> 
     const auto count = std::min(indices_.size(), total - start);
     const auto batch = std::span(indices_).first(count);
     std::iota(batch.begin(), batch.end(), static_cast<std::uint32_t>(start));
-    data_.gather(batch, inputs_.data(), labels_.data());
+    feed_.choose(0, batch);
+    feed_.bring(0, network_.queue());
     for (std::size_t r = 0; r < replicas.size(); ++r) {
       const auto result =
-          network_.evaluate(replicas[r], inputs_.data(), labels_.data(), static_cast<int>(count));
+          network_.evaluate(replicas[r], feed_.inputs(), feed_.labels(), static_cast<int>(count));
       loss_sums[r] += result.loss_sum;
       correct[r] += result.correct;
     }

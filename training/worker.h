@@ -16,6 +16,7 @@
 #include "models/arena.h"
 #include "models/network.h"
 #include "training/augment.h"
+#include "training/feed.h"
 
 namespace starling::training {
 
@@ -39,10 +40,11 @@ std::size_t state_vectors(const Optimizer& optimizer);
 
 class Worker {
  public:
-  // `plan`, `data` and `backend` outlive the worker. REQUIRES: the plan fits the data's shape and classes.
+  // `plan`, `data` and `backend` outlive the worker; `kept` is the same data on the back end's device, or null.
+  // REQUIRES: the plan fits the data's shape and classes.
   Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
          BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer,
-         models::NetworkOptions options = {});
+         models::NetworkOptions options = {}, std::shared_ptr<const kernels::Samples> kept = nullptr);
 
   // From now on its momentum is the swarm's: quasi-global momentum (Lin et al., ICML 2021), for unlike data.
   // The velocity m is fixed between mixes, each step goes along beta m + g; when the arena's mixes() have
@@ -56,44 +58,69 @@ class Worker {
   // From now on images are cropped and flipped at random before the network sees them.
   void augment(Augmentation augmentation, Random random) { augmenter_.emplace(data_, augmentation, random); }
 
-  // Draws the next batch and computes its mean loss and gradient on `parameters` (arena_size() floats).
+  // Draws the next batch and computes its mean loss and gradient on `parameters` (arena_size() floats, in the
+  // back end's memory). A device does so behind the call's back, a batch or two later: there the loss is that
+  // of the latest batch which is known to be done.
   double compute(const float* parameters);
   // Adds the update that the last compute() led to, at the optimizer's learning rate times `rate_factor`
-  // (training/schedule.h). REQUIRES: it is finite and not negative.
+  // (training/schedule.h); a device, in the order of the calls. REQUIRES: it is finite and not negative.
   void apply(models::Arena& arena, double rate_factor = 1);
+  // Until the arena has the updates of all calls of apply() that have returned. On any thread.
+  void wait() { applied_->wait(); }
   // The parameters are somebody else's from now on: what the optimizer remembers of its own is forgotten.
   void renew();
 
   std::uint32_t batch_size() const { return static_cast<std::uint32_t>(indices_.size()); }
 
  private:
+  // Of a lane of the feed: the step as the device recorded it, when its last run was done, and the loss of that.
+  struct Step {
+    std::unique_ptr<kernels::Queue::Recording> recording;
+    std::unique_ptr<kernels::Queue::Mark> done;
+    kernels::Buffer loss;
+    bool made = false;  // once at least
+
+    kernels::LossValue* value() { return reinterpret_cast<kernels::LossValue*>(loss.data()); }
+  };
+
+  // Spans of a device's memory.
+  std::span<float> all(kernels::Buffer& buffer) { return {buffer.data(), buffer.size()}; }
+  std::span<const float> trained_gradient() const { return {gradient_.data(), velocity_.size()}; }
+
+  kernels::Memory& memory_;
   models::Network network_;
   const datasets::Dataset& data_;
   BatchSampler sampler_;
   std::optional<Augmenter> augmenter_;
+  Feed feed_;
   Optimizer optimizer_;
   std::vector<std::uint32_t> indices_;
-  std::vector<float> inputs_;
-  std::vector<std::int32_t> labels_;
-  std::vector<float> gradient_;             // and what running statistics change by, behind the trained ones
-  std::vector<float> velocity_;             // of AdamW: its means of gradients
-  std::vector<float> square_;               // of AdamW: its means of their squares
-  std::uint64_t steps_ = 0;                 // since those began at zero
+  std::vector<Step> lanes_;
+  std::size_t lane_ = 0;                 // of the next step
+  const float* parameters_ = nullptr;    // that the recordings read
+  kernels::Buffer gradient_;             // and what running statistics change by, behind the trained ones
+  kernels::Buffer velocity_;             // of AdamW: its means of gradients
+  kernels::Buffer square_;               // of AdamW: its means of their squares
+  std::uint64_t steps_ = 0;              // since those began at zero
+  std::unique_ptr<kernels::Queue::Mark> applied_;
 
   void follow(const models::Arena& arena);
   std::uint32_t workers_ = 0;  // that follow the swarm; 0: the momentum is this worker's own
   std::uint64_t mixes_seen_ = 0, steps_since_ = 0;
   double rates_since_ = 0;   // the sum of the learning rates of those steps
-  std::vector<float> last_;  // the replica when mixes were last seen to grow; empty: not yet
+  kernels::Buffer last_;     // the replica when mixes were last seen to grow
+  bool followed_ = false;    // whether it has been seen at all
 };
 
 // Accuracy and mean loss of some parameters on (the first `limit` samples of) a set; zeros for an empty one.
 // Holds a forward-only network.
 class Evaluator {
  public:
-  // All three outlive the evaluator. REQUIRES: batch > 0; the plan fits the data's shape and classes.
+  // All three outlive the evaluator; the replicas it judges lie in the back end's memory. REQUIRES: batch > 0;
+  // the plan fits the data's shape and classes.
   Evaluator(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
-            int batch = 250);
+            int batch = kBatch);
+  static constexpr int kBatch = 64;  // ResNet-18 then takes a quarter of what training it takes
 
   struct Score {
     double accuracy = 0;
@@ -106,9 +133,8 @@ class Evaluator {
  private:
   models::Network network_;
   const datasets::Dataset& data_;
+  Feed feed_;
   std::vector<std::uint32_t> indices_;
-  std::vector<float> inputs_;
-  std::vector<std::int32_t> labels_;
 };
 
 }  // namespace starling::training

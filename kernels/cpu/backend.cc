@@ -17,6 +17,9 @@
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/relu.h"
 #include "kernels/cpu/sum.h"
+#include "kernels/cpu/tiles/convolution.h"
+#include "kernels/cpu/tiles/stack.h"
+#include "kernels/cpu/tiles/tiles.h"
 #include "kernels/cpu/vector_loops.h"
 
 namespace starling::kernels::cpu {
@@ -24,7 +27,10 @@ namespace {
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(Choice choice) : choice_(choice) {}
+  CpuBackend(Precision precision, Choice choice)
+      : choice_(choice),
+        type_(precision == Precision::bf16 ? Type::bf16 : Type::f32),
+        tiles_(type_ == Type::bf16 && choice != Choice::onednn && tiles::available()) {}
 
   std::string_view name() const override { return "cpu"; }
 
@@ -32,55 +38,82 @@ class CpuBackend final : public Backend {
     return plain_window(stored, height, width);
   }
 
-  std::unique_ptr<Operation> make(std::span<const OperationSpec> rest, const Activation& input,
-                                  Passes passes) const override {
+  std::unique_ptr<Operation> make(Queue& /*queue*/, std::span<const OperationSpec> rest,
+                                  const Activation& input, Passes passes) const override {
     STARLING_CHECK(!rest.empty());
     keep_to_one_thread();
-    if (in_lanes(input)) {
+    if (in_lanes(rest[0], input)) {
+      if (lanes::is_lanes(input) && suits_tiles(rest[0], input)) return tiles::make_entrance(input);
       if (auto operation = lanes::make(rest, input, passes)) return operation;
       if (lanes::is_lanes(input)) return lanes::make_exit(input);
     }
     return make_with_onednn(rest, input, passes);
   }
 
-  std::unique_ptr<Sum> make_sum(const Activation& a, const Activation& b, bool relu) const override {
+  std::unique_ptr<Sum> make_sum(Queue& /*queue*/, const Activation& a, const Activation& b,
+                                bool relu) const override {
     keep_to_one_thread();
     return cpu::make_sum(a, b, relu);
   }
 
-  std::unique_ptr<Loss> softmax_cross_entropy(const Activation& logits) const override {
+  std::unique_ptr<Loss> softmax_cross_entropy(Queue& /*queue*/, const Activation& logits) const override {
     keep_to_one_thread();
     return make_softmax_cross_entropy(logits);
   }
 
-  void accumulate(const Activation& activation, float* gradient, const float* more) const override {
+  void accumulate(Queue& /*queue*/, const Activation& activation, float* gradient,
+                  const float* more) const override {
+    if (is_bf16(activation)) {
+      auto* sum = values<Bfloat16>(gradient);
+      return add(sum, values<Bfloat16>(more), sum, stored<Bfloat16>(activation));
+    }
     add(gradient, more, gradient, activation.floats);
   }
 
-  void pack(const Activation& activation, const float* plain, float* stored) const override {
+  void pack(Queue& /*queue*/, const Activation& activation, const float* plain,
+            float* stored) const override {
     if (lanes::is_lanes(activation)) return lanes::pack(plain_activation(activation.shape), plain, stored);
     convert(plain_format(image_dims(activation.shape)), plain, describe(activation), stored);
   }
-  void unpack(const Activation& activation, const float* stored, float* plain) const override {
+  void unpack(Queue& /*queue*/, const Activation& activation, const float* stored,
+              float* plain) const override {
     if (lanes::is_lanes(activation)) return lanes::unpack(plain_activation(activation.shape), stored, plain);
     convert(describe(activation), stored, plain_format(image_dims(activation.shape)), plain);
   }
 
  private:
-  bool in_lanes(const Activation& input) const {
+  // Lanes compute in float32. With bfloat16 they are for first layers, whose few channels would leave tiles
+  // empty.
+  bool in_lanes(const OperationSpec& spec, const Activation& input) const {
     if (lanes::is_lanes(input)) return true;
     if (choice_ == Choice::onednn || lanes::kernels() == nullptr || as_plain(input) == nullptr) return false;
+    if (type_ == Type::bf16 && !(tiles_ && lanes::kernels()->lanes == tiles::kSide &&
+                                 std::holds_alternative<Convolution>(spec) && !suits_tiles(spec, input)))
+      return false;
     return choice_ == Choice::lanes || lanes::suits(input);
   }
+  bool suits_tiles(const OperationSpec& spec, const Activation& input) const {
+    const auto* it = std::get_if<Convolution>(&spec);
+    return tiles_ && it != nullptr && tiles::suits(*it, input.shape);
+  }
 
-  static std::unique_ptr<Operation> make_with_onednn(std::span<const OperationSpec> rest,
-                                                     const Activation& input, Passes passes) {
+  // Convolutions and linear layers are in the back end's precision, what lies between as it comes.
+  std::unique_ptr<Operation> make_with_onednn(std::span<const OperationSpec> rest, const Activation& input,
+                                              Passes passes) const {
     const bool relu_next = rest.size() > 1 && std::holds_alternative<Relu>(rest[1]);
-    if (const auto* it = std::get_if<Convolution>(&rest[0]))
-      return make_convolution(*it, input, passes, relu_next);
-    if (const auto* it = std::get_if<Linear>(&rest[0])) return make_linear(*it, input, passes, relu_next);
-    if (const auto* it = std::get_if<AveragePool>(&rest[0])) return make_average_pool(*it, input, passes);
-    if (const auto* it = std::get_if<MaxPool>(&rest[0])) return make_max_pool(*it, input, passes);
+    if (const auto* it = std::get_if<Convolution>(&rest[0])) {
+      if (suits_tiles(*it, input)) return tiles::make_convolution(*it, input, passes, relu_next);
+      return make_convolution(*it, input, passes, relu_next, type_, tiles_);
+    }
+    if (const auto* it = std::get_if<Linear>(&rest[0])) {
+      // Logits keep all their digits.
+      const bool last = rest.size() == 1;
+      return make_linear(*it, input, passes, relu_next, type_, last ? Type::f32 : type_);
+    }
+    if (const auto* it = std::get_if<AveragePool>(&rest[0]))
+      return tiles::is_stack(input) ? tiles::make_pool(*it, input) : make_average_pool(*it, input, passes);
+    if (const auto* it = std::get_if<MaxPool>(&rest[0]))
+      return tiles::is_stack(input) ? tiles::make_pool(*it, input) : make_max_pool(*it, input, passes);
     if (const auto* it = std::get_if<BatchNorm>(&rest[0]))
       return make_batch_norm(*it, input, passes, relu_next);
     if (const auto* it = std::get_if<GroupNorm>(&rest[0]))
@@ -102,12 +135,14 @@ class CpuBackend final : public Backend {
   }
 
   Choice choice_;
+  Type type_;
+  bool tiles_;  // used wherever they suit
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(Choice choice) {
-  return std::make_unique<CpuBackend>(choice);
+std::unique_ptr<Backend> make_backend(Precision precision, Choice choice) {
+  return std::make_unique<CpuBackend>(precision, choice);
 }
 
 }  // namespace starling::kernels::cpu

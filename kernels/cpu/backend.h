@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "kernels/backend.h"
 
@@ -14,6 +15,14 @@ enum class Choice {
   onednn,
   lanes,  // whatever the batch, wherever there are loops
 };
-std::unique_ptr<Backend> make_backend(Choice choice = Choice::automatic);
+// REQUIRES: has_bf16(), for that precision.
+std::unique_ptr<Backend> make_backend(Precision precision = Precision::f32,
+                                      Choice choice = Choice::automatic);
+
+// Whether this processor has instructions for bfloat16 (AVX512-BF16, AMX).
+bool has_bf16();
+
+// Of the library as it is loaded: "2.6.3".
+std::string onednn_version();
 
 }  // namespace starling::kernels::cpu

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/channels/layout.h"
 #include "kernels/cpu/conversion.h"
+#include "kernels/cpu/format.h"
 
 namespace starling::kernels::cpu {
 namespace {
@@ -16,6 +17,8 @@ using namespace channels;  // NOLINT: the loops that this file is about
 // it goes through the samples backward, and finds the last ones there if not all. (Where blocks are
 // interleaved, all of them at a time.) y is (x - origin) a + b with the mean, to float's precision, as
 // origin; what is left of the mean goes into b. The ReLU's gradient is told from x, so y is not read again.
+// Of activations of T, float or Bfloat16.
+template <class T>
 class LayoutBatchNorm final : public Operation {
  public:
   LayoutBatchNorm(const BatchNorm& spec, const Activation& input, Passes passes, bool relu)
@@ -37,32 +40,34 @@ class LayoutBatchNorm final : public Operation {
     statistics_.resize(static_cast<std::size_t>(input.shape.channels));
   }
 
-  void forward(const float* parameters, const float* x, float* y) override {
-    x = x_.convert(x);
+  void forward(const float* parameters, const float* in, float* out) override {
+    const T* x = values<T>(x_.convert(in));
+    T* y = values<T>(out);
     if (!passes_.backward) return apply_running(parameters, x, y);
     for (int from = 0; from < layout_.blocks; from += layout_.together()) {
       measure(from, x);
       for (int block = from; block < from + layout_.together(); ++block) prepare(block, parameters);
       layout_.visit(from, true, [&](int block, const Run& run, std::ptrdiff_t at) {
-        loops().affine(run, x + at, affine(block), y + at);
+        loops().rows<T>().affine(run, x + at, affine(block), y + at);
       });
     }
   }
 
-  void backward(const float* parameters, const float* x, const float*, float* dy, float* dx,
+  void backward(const float* parameters, const float* in, const float*, float* dout, float* dx,
                 float* gradient) override {
-    x = x_.converted(x);
-    float* to = dx == nullptr ? nullptr : dx_.target(dx);
+    const T* x = values<T>(x_.converted(in));
+    const T* dy = values<T>(dout);
+    T* to = dx == nullptr ? nullptr : values<T>(dx_.target(dx));
     for (int from = 0; from < layout_.blocks; from += layout_.together()) {
       add_up(from, [&](int block, std::ptrdiff_t at, const Run& run, float* floats) {
-        loops().gradient_sums(run, x + at, dy + at, affine(block), floats);
+        loops().rows<T>().gradient_sums(run, x + at, dy + at, affine(block), floats);
       });
       for (int block = from; block < from + layout_.together(); ++block)
         finish_sums(block, parameters, gradient);
       if (to == nullptr) continue;
       layout_.visit(from, true, [&](int block, const Run& run, std::ptrdiff_t at) {
-        loops().gradient(run, x + at, dy + at, affine(block), p_.of(block), q_.of(block), r_.of(block),
-                         to + at);
+        loops().rows<T>().gradient(run, x + at, dy + at, affine(block), p_.of(block), q_.of(block),
+                                   r_.of(block), to + at);
       });
     }
     if (dx != nullptr) dx_.finish(dx);
@@ -112,12 +117,12 @@ class LayoutBatchNorm final : public Operation {
   }
   Sums& sums_of(int block) { return sums_[static_cast<std::size_t>(block % layout_.together())]; }
 
-  void measure(int from, const float* x) {
+  void measure(int from, const T* x) {
     for (int block = from; block < from + layout_.together(); ++block) {
       guess_means(layout_, block, x, origin_.of(block));
     }
     add_up(from, [&](int block, std::ptrdiff_t at, const Run& run, float* floats) {
-      loops().moments(run, x + at, origin_.of(block), floats);
+      loops().rows<T>().moments(run, x + at, origin_.of(block), floats);
     });
     for (int block = from; block < from + layout_.together(); ++block) {
       const Sums& sums = sums_of(block);
@@ -171,7 +176,7 @@ class LayoutBatchNorm final : public Operation {
     });
   }
 
-  void apply_running(const float* parameters, const float* x, float* y) {
+  void apply_running(const float* parameters, const T* x, T* y) {
     for (int block = 0; block < layout_.blocks; ++block) {
       for_channels(block, [&](int place, std::size_t c) {
         set_affine(block, place, parameters, c, static_cast<double>(parameters[spec_.mean + c]),
@@ -180,7 +185,7 @@ class LayoutBatchNorm final : public Operation {
     }
     for (int from = 0; from < layout_.blocks; from += layout_.together()) {
       layout_.visit(from, false, [&](int block, const Run& run, std::ptrdiff_t at) {
-        loops().affine(run, x + at, affine(block), y + at);
+        loops().rows<T>().affine(run, x + at, affine(block), y + at);
       });
     }
   }
@@ -199,7 +204,9 @@ class LayoutBatchNorm final : public Operation {
 
 std::unique_ptr<Operation> make_batch_norm(const BatchNorm& spec, const Activation& input, Passes passes,
                                            bool relu) {
-  return std::make_unique<LayoutBatchNorm>(spec, input, passes, relu);
+  if (is_bf16(with_layout(input)))
+    return std::make_unique<LayoutBatchNorm<Bfloat16>>(spec, input, passes, relu);
+  return std::make_unique<LayoutBatchNorm<float>>(spec, input, passes, relu);
 }
 
 }  // namespace starling::kernels::cpu

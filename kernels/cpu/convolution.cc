@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/format.h"
+#include "kernels/cpu/tiles/stack.h"
 #include "kernels/cpu/vector_loops.h"
 
 namespace starling::kernels::cpu {
@@ -16,7 +17,7 @@ bool suits_winograd(const Convolution& spec, const Shape& in) {
          spec.width >= 8;
 }
 
-ConvolutionGeometry geometry(const Convolution& spec, const Shape& in) {
+ConvolutionGeometry geometry(const Convolution& spec, const Shape& in, Type type) {
   // Below and right: what the asked-for outputs reach beyond the input, if they do.
   const auto end = [&](int outputs, int extent) {
     return memory::dim{std::max((outputs - 1) * spec.stride + spec.kernel - spec.padding - extent, 0)};
@@ -24,7 +25,16 @@ ConvolutionGeometry geometry(const Convolution& spec, const Shape& in) {
   return {{spec.stride, spec.stride},
           {spec.padding, spec.padding},
           {end(spec.height, in.height), end(spec.width, in.width)},
-          suits_winograd(spec, in)};
+          type == Type::f32 && suits_winograd(spec, in)};
+}
+
+// Whether the first or the last window lies beyond the input altogether: where oneDNN 2.6's products of
+// bfloat16 crash.
+bool has_empty_windows(const Convolution& spec, const Shape& in) {
+  const auto empty = [&](int outputs, int extent) {
+    return spec.padding >= spec.kernel || (outputs - 1) * spec.stride - spec.padding >= extent;
+  };
+  return empty(spec.height, in.height) || empty(spec.width, in.width);
 }
 
 memory::dims weight_dims(const Convolution& spec, const Shape& in) {
@@ -37,16 +47,19 @@ memory::desc bias_format(const Convolution& spec) {
 }
 
 // The library chooses the formats of x, y and the weights for the forward pass; x and y keep them in the
-// backward passes. Plain weights are reordered once for each pass that wants them otherwise.
+// backward passes. Plain weights are reordered once for each pass that wants them otherwise. With Type::bf16,
+// x, y, their gradients and the reordered weights are bfloat16; sums, bias and parameters' gradients float32.
 class OneDnnConvolution final : public Operation {
  public:
   OneDnnConvolution(const Convolution& spec, const Shape& in, const memory::desc& in_format,
-                    const ConvForward& forward, Passes passes, bool relu)
-      : Operation(activation(output_shape(spec, in), forward.dst_desc()), relu ? 2 : 1),
+                    const ConvForward& forward, const Activation& out, Passes passes, bool relu, Type type)
+      : Operation(out, relu ? 2 : 1),
         spec_(spec),
         relu_(relu),
+        type_(type),
         x_(in_format, forward.src_desc()),
-        weight_(plain_format(weight_dims(spec, in)), forward.weights_desc()),
+        y_(forward.dst_desc(), describe(out)),
+        weight_(plain_format(weight_dims(spec, in)), forward.weights_desc(), Scratchpad::shared),
         forward_(forward, Scratchpad::shared) {
     forward_.argument(DNNL_ARG_SRC, forward.src_desc())
         .argument(DNNL_ARG_WEIGHTS, forward.weights_desc())
@@ -56,27 +69,35 @@ class OneDnnConvolution final : public Operation {
     if (passes.backward && passes.input_gradient) build_backward_data(in, in_format, forward);
   }
 
+  // A pass at a time: the primitive's, and behind it the weights, or their gradient, in its format.
   std::size_t scratch_floats() const override {
-    return std::max(
-        {forward_.scratch_floats(), backward_weights_.scratch_floats(), backward_data_.scratch_floats()});
+    return std::max({behind(forward_) + weight_.scratch_floats(),
+                     behind(backward_weights_) + dweight_.scratch_floats(),
+                     behind(backward_data_) + weight_backward_.scratch_floats()});
   }
   void set_scratch(float* scratch) override {
-    for (Primitive* it : {&forward_, &backward_weights_, &backward_data_}) it->set_scratch(scratch);
+    for (const auto& [primitive, weight] : {std::pair(&forward_, &weight_),
+                                            {&backward_weights_, &dweight_},
+                                            {&backward_data_, &weight_backward_}}) {
+      primitive->set_scratch(scratch);
+      weight->set_scratch(scratch + behind(*primitive));
+    }
   }
 
   void forward(const float* parameters, const float* x, float* y) override {
     const float* in = x_.convert(x);
     const float* weight = weight_.convert(parameters + spec_.weight);
     if (biased()) {
-      forward_.run({in, weight, y, parameters + spec_.bias});
+      forward_.run({in, weight, y_.target(y), parameters + spec_.bias});
     } else {
-      forward_.run({in, weight, y});
+      forward_.run({in, weight, y_.target(y)});
     }
+    y_.finish(y);
   }
 
   void backward(const float* parameters, const float* x, const float* y, float* dy, float* dx,
                 float* gradient) override {
-    if (relu_) mask_where_not_positive(y, dy, dy, output().floats);
+    if (relu_) mask_where_not_positive(output(), y, dy);
     float* dweight = gradient + spec_.weight;
     const float* in = x_again_.convert(x_.converted(x));
     const float* out = dy_weights_.convert(dy);
@@ -97,59 +118,72 @@ class OneDnnConvolution final : public Operation {
     for (const Primitive* it : {&forward_, &backward_weights_, &backward_data_})
       bytes += it->workspace_bytes();
     for (const Reorder* it :
-         {&x_, &weight_, &x_again_, &dy_weights_, &dweight_, &dy_data_, &weight_backward_, &dx_}) {
+         {&x_, &y_, &weight_, &x_again_, &dy_weights_, &dweight_, &dy_data_, &weight_backward_, &dx_}) {
       bytes += it->workspace_bytes();
     }
     return bytes;
   }
 
  private:
+  // Floats of the primitive's scratch, up to the next cache line.
+  static std::size_t behind(const Primitive& primitive) {
+    return (primitive.scratch_floats() + 15) / 16 * 16;
+  }
+
   bool biased() const { return spec_.bias != kNone; }
 
   void build_backward_weights(const Shape& in, const ConvForward& forward) {
     const memory::dims dims = weight_dims(spec_, in);
-    const auto desc =
-        convolution_backward_weights(any_format(image_dims(in)), any_format(dims), bias_format(spec_),
-                                     any_format(image_dims(output().shape)), geometry(spec_, in), forward);
+    const auto desc = convolution_backward_weights(
+        any_format(image_dims(in), type_), any_format(dims), bias_format(spec_),
+        any_format(image_dims(output().shape), type_), geometry(spec_, in, type_), forward);
     backward_weights_ = Primitive(desc, Scratchpad::shared);
     backward_weights_.argument(DNNL_ARG_SRC, desc.src_desc())
         .argument(DNNL_ARG_DIFF_DST, desc.diff_dst_desc())
         .argument(DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc());
     if (biased()) backward_weights_.argument(DNNL_ARG_DIFF_BIAS, bias_format(spec_));
     x_again_ = Reorder(forward.src_desc(), desc.src_desc());
-    dy_weights_ = Reorder(forward.dst_desc(), desc.diff_dst_desc());
-    dweight_ = Reorder(desc.diff_weights_desc(), plain_format(dims));
+    dy_weights_ = Reorder(describe(output()), desc.diff_dst_desc());
+    dweight_ = Reorder(desc.diff_weights_desc(), plain_format(dims), Scratchpad::shared);
   }
 
   void build_backward_data(const Shape& in, const memory::desc& in_format, const ConvForward& forward) {
     const memory::dims dims = weight_dims(spec_, in);
-    const auto desc =
-        convolution_backward_data(any_format(image_dims(in)), any_format(dims),
-                                  any_format(image_dims(output().shape)), geometry(spec_, in), forward);
+    const auto desc = convolution_backward_data(any_format(image_dims(in), type_), any_format(dims, type_),
+                                                any_format(image_dims(output().shape), type_),
+                                                geometry(spec_, in, type_), forward);
     backward_data_ = Primitive(desc, Scratchpad::shared);
     backward_data_.argument(DNNL_ARG_DIFF_DST, desc.diff_dst_desc())
         .argument(DNNL_ARG_WEIGHTS, desc.weights_desc())
         .argument(DNNL_ARG_DIFF_SRC, desc.diff_src_desc());
-    dy_data_ = Reorder(forward.dst_desc(), desc.diff_dst_desc());
-    weight_backward_ = Reorder(plain_format(dims), desc.weights_desc());
+    dy_data_ = Reorder(describe(output()), desc.diff_dst_desc());
+    weight_backward_ = Reorder(plain_format(dims), desc.weights_desc(), Scratchpad::shared);
     dx_ = Reorder(desc.diff_src_desc(), in_format);
   }
 
   Convolution spec_;
   bool relu_;
-  Reorder x_, weight_, x_again_, dy_weights_, dweight_, dy_data_, weight_backward_, dx_;
+  Type type_;
+  Reorder x_, y_, weight_, x_again_, dy_weights_, dweight_, dy_data_, weight_backward_, dx_;
   Primitive forward_, backward_weights_, backward_data_;
 };
 
 }  // namespace
 
 std::unique_ptr<Operation> make_convolution(const Convolution& spec, const Activation& input, Passes passes,
-                                            bool relu) {
+                                            bool relu, Type type, bool stacked) {
+  if (type == Type::bf16 && has_empty_windows(spec, input.shape)) type = Type::f32;
+  // For training even where no backward pass follows: the library would choose other formats for inference,
+  // which ResNet-18 then changes to and fro between its layers in more memory than its activations take.
   const ConvForward forward = convolution_forward(
-      passes.backward, any_format(image_dims(input.shape)), any_format(weight_dims(spec, input.shape)),
-      bias_format(spec), any_format(image_dims(output_shape(spec, input.shape))), geometry(spec, input.shape),
-      relu);
-  return std::make_unique<OneDnnConvolution>(spec, input.shape, describe(input), forward, passes, relu);
+      true, any_format(image_dims(input.shape), type), any_format(weight_dims(spec, input.shape), type),
+      bias_format(spec), any_format(image_dims(output_shape(spec, input.shape)), type),
+      geometry(spec, input.shape, type), relu);
+  const Shape shape = output_shape(spec, input.shape);
+  const Activation out =
+      stacked && type == Type::bf16 ? tiles::stack(shape) : activation(shape, forward.dst_desc());
+  return std::make_unique<OneDnnConvolution>(spec, input.shape, describe(input), forward, out, passes, relu,
+                                             type);
 }
 
 }  // namespace starling::kernels::cpu

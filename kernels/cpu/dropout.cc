@@ -43,7 +43,7 @@ STARLING_FOR_PROCESSORS void drop_rows(const float* __restrict x, std::ptrdiff_t
 class LayoutDropout final : public Operation {
  public:
   LayoutDropout(const Dropout& spec, const Activation& input, Passes passes)
-      : Operation(with_layout(input), 1),
+      : Operation(with_f32_layout(input), 1),
         spec_(spec),
         training_(passes.backward),
         layout_(*layout_of(output())),

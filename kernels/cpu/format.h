@@ -1,4 +1,5 @@
-// The formats in which this back end's activations pass: plain, or one of oneDNN's (blocked by channels).
+// The formats in which this back end's activations pass: plain, or one of oneDNN's (blocked by channels, or
+// of bfloat16 values).
 #pragma once
 
 #include "kernels/cpu/onednn.h"
@@ -15,6 +16,28 @@ class OneDnnFormat : public Format {
 
 // The descriptor of either kind, [batch, channels, height, width].
 memory::desc describe(const Activation& activation);
+
+// Whether its values are bfloat16; float32 otherwise.
+bool is_bf16(const Activation& activation);
+
+// Storage as what lies there.
+template <class T>
+const T* values(const float* storage) {
+  return reinterpret_cast<const T*>(storage);
+}
+template <class T>
+T* values(float* storage) {
+  return reinterpret_cast<T*>(storage);
+}
+
+// How many values of T the storage holds, padding included.
+template <class T>
+std::size_t stored(const Activation& activation) {
+  return activation.floats * (sizeof(float) / sizeof(T));
+}
+
+// Clears dy wherever y, both of this activation, is not positive.
+void mask_where_not_positive(const Activation& activation, const float* y, float* dy);
 
 // An activation in the format `desc`.
 Activation activation(const Shape& shape, const memory::desc& desc);

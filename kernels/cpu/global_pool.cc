@@ -25,7 +25,7 @@ class LayoutGlobalPool final : public Operation {
       Sums sums;
       const float* at = x + layout_.at(n, block);
       sums.add(layout_.run_of(block), [&](const Run& piece, std::ptrdiff_t offset, float* floats) {
-        loops().moments(piece, at + offset, origin, floats);
+        loops().f32.moments(piece, at + offset, origin, floats);
       });
       for (int first = 0; first < layout_.period && layout_.channel(block, first) < layout_.shape.channels;
            ++first) {
@@ -47,7 +47,7 @@ class LayoutGlobalPool final : public Operation {
         const int channel = layout_.channel(block, place);
         row[place] = channel < layout_.shape.channels ? from[channel] * share : 0.0F;
       }
-      loops().fill(layout_.run_of(block), row, to + layout_.at(n, block));
+      loops().f32.fill(layout_.run_of(block), row, to + layout_.at(n, block));
     });
     dx_.finish(dx);
   }
@@ -69,7 +69,7 @@ class LayoutGlobalPool final : public Operation {
 }  // namespace
 
 std::unique_ptr<Operation> make_global_average_pool(const Activation& input) {
-  return std::make_unique<LayoutGlobalPool>(input, with_layout(input));
+  return std::make_unique<LayoutGlobalPool>(input, with_f32_layout(input));
 }
 
 }  // namespace starling::kernels::cpu

@@ -81,8 +81,8 @@ class VectorGroupNorm final : public CommonGroupNorm {
       Part& it = part(sample, group) = measure(x + at);
       const float *scale = parameters + spec_.scale + group * n,
                   *shift = parameters + spec_.shift + group * n;
-      loops().vector_affine(n, x + at, it.origin(), static_cast<float>(1 / it.deviation), scale, shift,
-                            y + at);
+      loops().vectors.affine(n, x + at, it.origin(), static_cast<float>(1 / it.deviation), scale, shift,
+                             y + at);
     });
     if (relu_) kernels::cpu::relu(y, y, output().floats);
   }
@@ -99,13 +99,13 @@ class VectorGroupNorm final : public CommonGroupNorm {
       const Part& it = part(sample, group);
       const float* scale = parameters + spec_.scale + group * n;
       alignas(64) float floats[2 * kRow] = {};
-      loops().vector_gradient_sums(n, x + at, dy + at, it.origin(), static_cast<float>(1 / it.deviation),
-                                   scale, floats, gradient + spec_.scale + group * n,
-                                   gradient + spec_.shift + group * n);
+      loops().vectors.gradient_sums(n, x + at, dy + at, it.origin(), static_cast<float>(1 / it.deviation),
+                                    scale, floats, gradient + spec_.scale + group * n,
+                                    gradient + spec_.shift + group * n);
       if (to == nullptr) return;
       const auto [p, q, r] = gradient_of(it, total(floats), total(floats + kRow));
-      loops().vector_gradient(n, x + at, dy + at, it.origin(), scale, static_cast<float>(p),
-                              static_cast<float>(q), static_cast<float>(r), to + at);
+      loops().vectors.gradient(n, x + at, dy + at, it.origin(), scale, static_cast<float>(p),
+                               static_cast<float>(q), static_cast<float>(r), to + at);
     });
     if (dx != nullptr) dx_.finish(dx);
   }
@@ -135,7 +135,7 @@ class VectorGroupNorm final : public CommonGroupNorm {
     std::fill_n(origin, kRow, guess);
     Sums sums;
     sums.add({n / kRow, kRow, kRow, n % kRow}, [&](const Run& piece, std::ptrdiff_t offset, float* floats) {
-      loops().moments(piece, x + offset, origin, floats);
+      loops().f32.moments(piece, x + offset, origin, floats);
     });
     double first = 0, second = 0;
     for (int place = 0; place < kRow; ++place) {
@@ -151,7 +151,7 @@ class VectorGroupNorm final : public CommonGroupNorm {
 class ImageGroupNorm final : public CommonGroupNorm {
  public:
   ImageGroupNorm(const GroupNorm& spec, const Activation& input, bool relu)
-      : CommonGroupNorm(spec, input, with_layout(input), relu),
+      : CommonGroupNorm(spec, input, with_f32_layout(input), relu),
         layout_(*layout_of(output())),
         sums_(channels() * 2),
         gradients_(channels() * 2),
@@ -170,7 +170,7 @@ class ImageGroupNorm final : public CommonGroupNorm {
         const float* at = x + layout_.at(n, block);
         guess_means(layout_, block, x + n * layout_.sample_stride, guesses_.of(block));
         add_up(block, [&](const Run& piece, std::ptrdiff_t offset, float* floats) {
-          loops().moments(piece, at + offset, guesses_.of(block), floats);
+          loops().f32.moments(piece, at + offset, guesses_.of(block), floats);
         });
       }
       for (int group = 0; group < spec_.groups; ++group) part(n, group) = measure(group);
@@ -185,7 +185,7 @@ class ImageGroupNorm final : public CommonGroupNorm {
           set(b_, row(n, block), place, shift - a * it.left());
         });
         const std::ptrdiff_t at = layout_.at(n, block);
-        loops().affine(layout_.run_of(block), x + at, affine(n, block), y + at);
+        loops().f32.affine(layout_.run_of(block), x + at, affine(n, block), y + at);
       }
     }
   }
@@ -199,7 +199,7 @@ class ImageGroupNorm final : public CommonGroupNorm {
       for (int block = 0; block < layout_.blocks; ++block) {
         const std::ptrdiff_t at = layout_.at(n, block);
         add_up(block, [&](const Run& piece, std::ptrdiff_t offset, float* floats) {
-          loops().gradient_sums(piece, x + at + offset, dy + at + offset, affine(n, block), floats);
+          loops().f32.gradient_sums(piece, x + at + offset, dy + at + offset, affine(n, block), floats);
         });
       }
       add_parameters(n);
@@ -299,8 +299,8 @@ class ImageGroupNorm final : public CommonGroupNorm {
     }
     for (int block = 0; block < layout_.blocks; ++block) {
       const std::ptrdiff_t at = layout_.at(n, block);
-      loops().gradient(layout_.run_of(block), x + at, dy + at, affine(n, block), p_.of(block), q_.of(block),
-                       r_.of(block), dx + at);
+      loops().f32.gradient(layout_.run_of(block), x + at, dy + at, affine(n, block), p_.of(block),
+                           q_.of(block), r_.of(block), dx + at);
     }
   }
 

@@ -6,19 +6,27 @@
 namespace starling::kernels::cpu {
 namespace {
 
+// With Type::bf16, x, dx and dy are bfloat16, and so is a copy of the weights that forward() makes for both
+// passes; y is `y_type`.
 class OneDnnLinear final : public Operation {
  public:
-  OneDnnLinear(const Linear& spec, const Activation& input, Passes passes, bool relu)
-      : Operation(plain_activation(output_shape(spec, input.shape)), relu ? 2 : 1),
+  OneDnnLinear(const Linear& spec, const Activation& input, Passes passes, bool relu, Type type, Type y_type)
+      : Operation(activation(output_shape(spec, input.shape),
+                             plain_format({input.shape.batch, spec.features, 1, 1}, y_type)),
+                  relu ? 2 : 1),
         spec_(spec),
         relu_(relu),
-        x_(describe(input), plain_format(image_dims(input.shape))),
-        dx_(plain_format(image_dims(input.shape)), describe(input)) {
+        x_(describe(input), plain_format(image_dims(input.shape), type)),
+        dx_(plain_format(image_dims(input.shape), type), describe(input)) {
     const memory::dim batch = input.shape.batch, in = static_cast<memory::dim>(input.shape.sample_size());
-    const memory::desc x = plain_format({batch, in});
-    const memory::desc weight = plain_format({spec.features, in});
+    const memory::desc x = plain_format({batch, in}, type);
+    const memory::desc weight = plain_format({spec.features, in}, type);
+    const memory::desc dweight = plain_format({spec.features, in});
     const memory::desc bias = plain_format({spec.features});
-    const memory::desc y = plain_format({batch, spec.features});
+    const memory::desc y = plain_format({batch, spec.features}, y_type);
+    const memory::desc dy = plain_format({batch, spec.features}, type);
+    weight_ = Reorder(dweight, weight);
+    dy_ = Reorder(y, dy);
     const LinearForward forward = linear_forward(passes.backward, x, weight, bias, y, relu);
     forward_ = Primitive(forward);
     forward_.argument(DNNL_ARG_SRC, x)
@@ -26,48 +34,50 @@ class OneDnnLinear final : public Operation {
         .argument(DNNL_ARG_BIAS, bias)
         .argument(DNNL_ARG_DST, y);
     if (!passes.backward) return;
-    backward_weights_ = Primitive(linear_backward_weights(x, weight, bias, y, forward));
+    backward_weights_ = Primitive(linear_backward_weights(x, dweight, bias, dy, forward));
     backward_weights_.argument(DNNL_ARG_SRC, x)
-        .argument(DNNL_ARG_DIFF_DST, y)
-        .argument(DNNL_ARG_DIFF_WEIGHTS, weight)
+        .argument(DNNL_ARG_DIFF_DST, dy)
+        .argument(DNNL_ARG_DIFF_WEIGHTS, dweight)
         .argument(DNNL_ARG_DIFF_BIAS, bias);
     if (!passes.input_gradient) return;
-    backward_data_ = Primitive(linear_backward_data(x, weight, y, forward));
-    backward_data_.argument(DNNL_ARG_DIFF_DST, y)
+    backward_data_ = Primitive(linear_backward_data(x, weight, dy, forward));
+    backward_data_.argument(DNNL_ARG_DIFF_DST, dy)
         .argument(DNNL_ARG_WEIGHTS, weight)
         .argument(DNNL_ARG_DIFF_SRC, x);
   }
 
   void forward(const float* parameters, const float* x, float* y) override {
-    forward_.run({x_.convert(x), parameters + spec_.weight, parameters + spec_.bias, y});
+    forward_.run({x_.convert(x), weight_.convert(parameters + spec_.weight), parameters + spec_.bias, y});
   }
 
   void backward(const float* parameters, const float* x, const float* y, float* dy, float* dx,
                 float* gradient) override {
-    if (relu_) mask_where_not_positive(y, dy, dy, output().floats);
-    backward_weights_.run({x_.converted(x), dy, gradient + spec_.weight, gradient + spec_.bias});
+    if (relu_) mask_where_not_positive(output(), y, dy);
+    const float* out = dy_.convert(dy);
+    backward_weights_.run({x_.converted(x), out, gradient + spec_.weight, gradient + spec_.bias});
     if (dx == nullptr) return;
-    backward_data_.run({dy, parameters + spec_.weight, dx_.target(dx)});
+    backward_data_.run({out, weight_.converted(parameters + spec_.weight), dx_.target(dx)});
     dx_.finish(dx);
   }
 
   std::size_t workspace_bytes() const override {
     return forward_.workspace_bytes() + backward_weights_.workspace_bytes() +
-           backward_data_.workspace_bytes() + x_.workspace_bytes() + dx_.workspace_bytes();
+           backward_data_.workspace_bytes() + x_.workspace_bytes() + dx_.workspace_bytes() +
+           weight_.workspace_bytes() + dy_.workspace_bytes();
   }
 
  private:
   Linear spec_;
   bool relu_;
-  Reorder x_, dx_;
+  Reorder x_, dx_, weight_, dy_;
   Primitive forward_, backward_weights_, backward_data_;
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> make_linear(const Linear& spec, const Activation& input, Passes passes,
-                                       bool relu) {
-  return std::make_unique<OneDnnLinear>(spec, input, passes, relu);
+std::unique_ptr<Operation> make_linear(const Linear& spec, const Activation& input, Passes passes, bool relu,
+                                       Type type, Type y_type) {
+  return std::make_unique<OneDnnLinear>(spec, input, passes, relu, type, y_type);
 }
 
 }  // namespace starling::kernels::cpu

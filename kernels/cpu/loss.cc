@@ -21,22 +21,21 @@ class HostLoss final : public Loss {
     dlogits_ = Reorder(plain_format(image_dims(logits.shape)), describe(logits));
   }
 
-  LossValue evaluate(const float* logits, const std::int32_t* labels, int count) override {
+  void evaluate(const float* logits, const std::int32_t* labels, int count, LossValue* value) override {
     STARLING_CHECK(count >= 0 && count <= batch_);
-    return reference::softmax_cross_entropy<float>(plain(logits), labels, classes_, count, nullptr);
+    *value = reference::softmax_cross_entropy<float>(plain(logits), labels, classes_, count, nullptr);
   }
 
-  LossValue train(const float* logits, const std::int32_t* labels, float* dlogits) override {
+  void train(const float* logits, const std::int32_t* labels, float* dlogits, LossValue* value) override {
     // In lanes the gradient takes the logits' place: the loss reads each before it writes it.
     const float* in = plain(logits);
     float* out = in_lanes_ ? plain_.data() : dlogits_.target(dlogits);
-    const LossValue value = reference::softmax_cross_entropy(in, labels, classes_, batch_, out);
+    *value = reference::softmax_cross_entropy(in, labels, classes_, batch_, out);
     if (in_lanes_) {
       lanes::pack(plain_format_, out, dlogits);
     } else {
       dlogits_.finish(dlogits);
     }
-    return value;
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/check.h"
+#include "kernels/cpu/backend.h"
 
 namespace starling::kernels::cpu {
 namespace {
@@ -87,6 +88,17 @@ const dnnl::engine& engine() {
 void keep_to_one_thread() {
   thread_local const bool done = (omp_set_num_threads(1), true);
   static_cast<void>(done);
+}
+
+bool has_bf16() {
+  constexpr auto kWanted = static_cast<unsigned>(dnnl_cpu_isa_avx512_core_bf16);
+  return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & kWanted) == kWanted;
+}
+
+std::string onednn_version() {
+  const dnnl_version_t* version = dnnl_version();
+  return std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+         std::to_string(version->patch);
 }
 
 ConvForward convolution_forward(bool training, const memory::desc& x, const memory::desc& weight,
@@ -201,18 +213,28 @@ void Primitive::run(std::initializer_list<const float*> pointers) {
   STARLING_CHECK(status == dnnl_success);
 }
 
-Reorder::Reorder(const memory::desc& from, const memory::desc& to) {
+Reorder::Reorder(const memory::desc& from, const memory::desc& to, Scratchpad whose) {
   if (from == to) return;
   const dnnl::reorder::primitive_desc desc(engine(), from, engine(), to, attributes(false));
   primitive_ = Primitive(desc);
   primitive_.argument(DNNL_ARG_FROM, from).argument(DNNL_ARG_TO, to);
-  buffer_ = Buffer(std::max(floats(from), floats(to)));
+  const std::size_t size = std::max(floats(from), floats(to));
+  if (whose == Scratchpad::shared) {
+    scratch_floats_ = size;
+  } else {
+    buffer_ = Buffer(size);
+    values_ = buffer_.data();
+  }
+}
+
+void Reorder::set_scratch(float* scratch) {
+  if (scratch_floats_ > 0) values_ = scratch;
 }
 
 const float* Reorder::convert(const float* from) {
   if (!needed()) return from;
-  primitive_.run({from, buffer_.data()});
-  return buffer_.data();
+  primitive_.run({from, values_});
+  return values_;
 }
 
 void Reorder::convert(const float* from, float* to) {
@@ -221,22 +243,49 @@ void Reorder::convert(const float* from, float* to) {
 }
 
 void Reorder::finish(float* out) {
-  if (needed()) primitive_.run({buffer_.data(), out});
+  if (needed()) primitive_.run({values_, out});
 }
 
 std::size_t floats(const memory::desc& desc) {
   return (desc.get_size() + sizeof(float) - 1) / sizeof(float);
 }
 
-memory::desc any_format(const memory::dims& dims) {
-  return {dims, memory::data_type::f32, memory::format_tag::any};
+memory::desc any_format(const memory::dims& dims, Type type) {
+  return {dims, type, memory::format_tag::any};
 }
 
-memory::desc plain_format(const memory::dims& dims) {
+memory::desc plain_format(const memory::dims& dims, Type type) {
   using tag = memory::format_tag;
   constexpr tag kTags[] = {tag::a, tag::ab, tag::abc, tag::abcd, tag::abcde};
   STARLING_CHECK(!dims.empty() && dims.size() <= std::size(kTags));
-  return {dims, memory::data_type::f32, kTags[dims.size() - 1]};
+  return {dims, type, kTags[dims.size() - 1]};
+}
+
+Type type_of(const memory::desc& desc) {
+#if DNNL_VERSION_MAJOR >= 3
+  return desc.get_data_type();
+#else
+  return desc.data_type();
+#endif
+}
+
+memory::desc in_type(const memory::desc& desc, Type type) {
+  // The library has no way to say so of any format; of these two.
+  const auto lies = channel_blocks(desc);
+  STARLING_CHECK(lies.has_value());
+#if DNNL_VERSION_MAJOR >= 3
+  const memory::dims dims = desc.get_dims();
+#else
+  const memory::dims dims = desc.dims();
+#endif
+  if (lies->block == 1) return {dims, type, memory::dims(lies->strides.begin(), lies->strides.end())};
+  using tag = memory::format_tag;
+  const memory::desc blocked(dims, type,
+                             lies->block == 16  ? tag::nChw16c
+                             : lies->block == 8 ? tag::nChw8c
+                                                : tag::nChw4c);
+  STARLING_CHECK(channel_blocks(blocked)->strides == lies->strides);
+  return blocked;
 }
 
 memory::dims image_dims(const Shape& shape) {

@@ -2,7 +2,7 @@
 // library, and a Primitive that runs without building argument lists. onednn.cc is the only file that knows
 // the versions' differences.
 //
-// Memory descriptors are of float32 throughout. oneDNN parallelises through OpenMP; a worker of Starling is
+// oneDNN parallelises through OpenMP; a worker of Starling is
 // one thread, so every thread that makes or runs a primitive is first told to keep to itself
 // (keep_to_one_thread).
 #pragma once
@@ -113,39 +113,49 @@ class Primitive {
   Buffer scratchpad_;
 };
 
-// The way between two formats: nothing where they are equal, else a reorder through a buffer.
+// The way between two formats: nothing where they are equal, else a reorder through a buffer. The buffer too
+// may be what set_scratch() says: then it keeps its values only as long as nobody else works there.
 class Reorder {
  public:
   Reorder() = default;
-  Reorder(const memory::desc& from, const memory::desc& to);
+  Reorder(const memory::desc& from, const memory::desc& to, Scratchpad whose = Scratchpad::own);
+
+  std::size_t scratch_floats() const { return scratch_floats_; }
+  void set_scratch(float* scratch);
 
   bool needed() const { return static_cast<bool>(primitive_); }
 
   // The values of `from` in the other format: `from` itself, or the buffer, which keeps them until the next
   // call.
   const float* convert(const float* from);
-  const float* converted(const float* from) const { return needed() ? buffer_.data() : from; }
+  const float* converted(const float* from) const { return needed() ? values_ : from; }
   void convert(const float* from, float* to);
 
   // The other way about: a primitive writes the first format to target(out), then finish(out) leaves the
   // second at `out`.
-  float* target(float* out) { return needed() ? buffer_.data() : out; }
+  float* target(float* out) { return needed() ? values_ : out; }
   void finish(float* out);
 
   std::size_t workspace_bytes() const { return buffer_.bytes() + primitive_.workspace_bytes(); }
 
  private:
   Primitive primitive_;
+  std::size_t scratch_floats_ = 0;
   Buffer buffer_;
+  float* values_ = nullptr;  // in buffer_ or in the scratch
 };
 
 // Floats that a memory of this descriptor takes.
 std::size_t floats(const memory::desc& desc);
 
-// float32 descriptors.
-memory::desc any_format(const memory::dims& dims);
-memory::desc plain_format(const memory::dims& dims);  // 1 to 5 dimensions
-memory::dims image_dims(const Shape& shape);          // [batch, channels, height, width]
+// Of float32 values, or bfloat16.
+using Type = memory::data_type;
+memory::desc any_format(const memory::dims& dims, Type type = Type::f32);
+memory::desc plain_format(const memory::dims& dims, Type type = Type::f32);  // 1 to 5 dimensions
+Type type_of(const memory::desc& desc);
+// The same places with values of another type. REQUIRES: channel_blocks() says how it lies.
+memory::desc in_type(const memory::desc& desc, Type type);
+memory::dims image_dims(const Shape& shape);  // [batch, channels, height, width]
 
 // How a descriptor of [batch, channels, height, width] lies in memory: `strides` of its four dimensions,
 // those of the channels between blocks of `block` of them that lie together. Nothing where other dimensions

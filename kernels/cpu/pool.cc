@@ -65,7 +65,8 @@ std::unique_ptr<Operation> make_pool(dnnl::algorithm algorithm, int size, const 
   const Shape& shape = input.shape;
   const Shape output{shape.batch, shape.channels, shape.height / size, shape.width / size};
   const memory::desc in = as_plain(input) != nullptr ? plain_format(image_dims(shape)) : describe(input);
-  const PoolForward forward = pool_forward(passes.backward, in, any_format(image_dims(output)), geometry);
+  const PoolForward forward =
+      pool_forward(passes.backward, in, any_format(image_dims(output), type_of(in)), geometry);
   return std::make_unique<OneDnnPool>(output, input, in, forward, geometry, passes);
 }
 

@@ -6,19 +6,23 @@
 namespace starling::kernels::cpu {
 namespace {
 
-// Elementwise over the stored floats: padding stays 0.
+// Elementwise over the stored values, of T: padding stays 0.
+template <class T>
 class ElementwiseRelu final : public Operation {
  public:
   ElementwiseRelu(const Activation& input, const memory::desc& dense)
       : Operation(activation(input.shape, dense), 1),
         x_(describe(input), dense),
-        dx_(dense, describe(input)) {}
+        dx_(dense, describe(input)),
+        size_(stored<T>(output())) {}
 
-  void forward(const float*, const float* x, float* y) override { relu(x_.convert(x), y, output().floats); }
+  void forward(const float*, const float* x, float* y) override {
+    relu(values<T>(x_.convert(x)), values<T>(y), size_);
+  }
 
   void backward(const float*, const float*, const float* y, float* dy, float* dx, float*) override {
     if (dx == nullptr) return;
-    mask_where_not_positive(y, dy, dx_.target(dx), output().floats);
+    mask_where_not_positive(values<T>(y), values<T>(dy), values<T>(dx_.target(dx)), size_);
     dx_.finish(dx);
   }
 
@@ -26,14 +30,16 @@ class ElementwiseRelu final : public Operation {
 
  private:
   Reorder x_, dx_;
+  std::size_t size_;
 };
 
 }  // namespace
 
 std::unique_ptr<Operation> make_relu(const Activation& input) {
+  if (is_bf16(input)) return std::make_unique<ElementwiseRelu<Bfloat16>>(input, describe(input));
   const bool plain = as_plain(input) != nullptr;
-  return std::make_unique<ElementwiseRelu>(input,
-                                           plain ? plain_format(image_dims(input.shape)) : describe(input));
+  return std::make_unique<ElementwiseRelu<float>>(
+      input, plain ? plain_format(image_dims(input.shape)) : describe(input));
 }
 
 }  // namespace starling::kernels::cpu

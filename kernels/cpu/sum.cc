@@ -4,25 +4,27 @@
 
 #include "base/check.h"
 #include "kernels/cpu/conversion.h"
+#include "kernels/cpu/format.h"
 #include "kernels/cpu/vector_loops.h"
 #include "kernels/plain.h"
 
 namespace starling::kernels::cpu {
 namespace {
 
-// Elementwise over the stored floats: padding stays 0.
+// Elementwise over the stored values, of T: padding stays 0.
+template <class T>
 class ElementwiseSum final : public Sum {
  public:
   ElementwiseSum(const Activation& a, const Activation& b, const Activation& y, bool relu)
-      : Sum(y), relu_(relu), a_(a, y), b_(b, y), da_(y, a), db_(y, b) {}
+      : Sum(y), relu_(relu), a_(a, y), b_(b, y), da_(y, a), db_(y, b), size_(stored<T>(y)) {}
 
   void forward(const float* a, const float* b, float* y) override {
-    a = a_.convert(a);
-    b = b_.convert(b);
+    const T* first = values<T>(a_.convert(a));
+    const T* second = values<T>(b_.convert(b));
     if (relu_) {
-      add_relu(a, b, y, output().floats);
+      add_relu(first, second, values<T>(y), size_);
     } else {
-      add(a, b, y, output().floats);
+      add(first, second, values<T>(y), size_);
     }
   }
 
@@ -30,9 +32,9 @@ class ElementwiseSum final : public Sum {
     // Where a conversion follows, what it reads is in its buffer.
     float* to_a = da_.target(da);
     if (relu_ && !db_.needed()) {
-      mask_to_both(y, dy, to_a, db, output().floats);
+      mask_to_both(values<T>(y), values<T>(dy), values<T>(to_a), values<T>(db), size_);
     } else {
-      if (relu_) mask_where_not_positive(y, dy, to_a, output().floats);
+      if (relu_) mask_where_not_positive(values<T>(y), values<T>(dy), values<T>(to_a), size_);
       if (!relu_ && to_a != dy) std::copy_n(dy, output().floats, to_a);
       if (db_.needed()) db_.convert(to_a, db);
       if (!db_.needed()) std::copy_n(to_a, output().floats, db);
@@ -47,6 +49,7 @@ class ElementwiseSum final : public Sum {
  private:
   bool relu_;
   Conversion a_, b_, da_, db_;
+  std::size_t size_;
 };
 
 }  // namespace
@@ -54,7 +57,9 @@ class ElementwiseSum final : public Sum {
 std::unique_ptr<Sum> make_sum(const Activation& a, const Activation& b, bool relu) {
   STARLING_CHECK(a.shape == b.shape);
   const bool window = as_plain(a) != nullptr && !is_dense_plain(a);
-  return std::make_unique<ElementwiseSum>(a, b, window ? plain_activation(a.shape) : a, relu);
+  const Activation y = window ? plain_activation(a.shape) : a;
+  if (is_bf16(y)) return std::make_unique<ElementwiseSum<Bfloat16>>(a, b, y, relu);
+  return std::make_unique<ElementwiseSum<float>>(a, b, y, relu);
 }
 
 }  // namespace starling::kernels::cpu

@@ -163,12 +163,12 @@ class PlainLoss final : public Loss {
   explicit PlainLoss(const Shape& logits)
       : batch_(logits.batch), classes_(static_cast<int>(logits.sample_size())) {}
 
-  LossValue evaluate(const float* logits, const std::int32_t* labels, int count) override {
+  void evaluate(const float* logits, const std::int32_t* labels, int count, LossValue* value) override {
     STARLING_CHECK(count >= 0 && count <= batch_);
-    return softmax_cross_entropy<float>(logits, labels, classes_, count, nullptr);
+    *value = softmax_cross_entropy<float>(logits, labels, classes_, count, nullptr);
   }
-  LossValue train(const float* logits, const std::int32_t* labels, float* dlogits) override {
-    return softmax_cross_entropy(logits, labels, classes_, batch_, dlogits);
+  void train(const float* logits, const std::int32_t* labels, float* dlogits, LossValue* value) override {
+    *value = softmax_cross_entropy(logits, labels, classes_, batch_, dlogits);
   }
 
  private:
@@ -183,8 +183,8 @@ class ReferenceBackend final : public Backend {
     return plain_window(stored, height, width);
   }
 
-  std::unique_ptr<Operation> make(std::span<const OperationSpec> rest, const Activation& input,
-                                  Passes passes) const override {
+  std::unique_ptr<Operation> make(Queue& /*queue*/, std::span<const OperationSpec> rest,
+                                  const Activation& input, Passes passes) const override {
     STARLING_CHECK(!rest.empty());
     return std::visit(
         [&]<class Spec>(const Spec& spec) -> std::unique_ptr<Operation> {
@@ -193,23 +193,27 @@ class ReferenceBackend final : public Backend {
         rest[0]);
   }
 
-  std::unique_ptr<Sum> make_sum(const Activation& a, const Activation& b, bool relu) const override {
+  std::unique_ptr<Sum> make_sum(Queue& /*queue*/, const Activation& a, const Activation& b,
+                                bool relu) const override {
     STARLING_CHECK(a.shape == b.shape);
     return std::make_unique<PlainSum>(a, b, relu);
   }
 
-  std::unique_ptr<Loss> softmax_cross_entropy(const Activation& logits) const override {
+  std::unique_ptr<Loss> softmax_cross_entropy(Queue& /*queue*/, const Activation& logits) const override {
     return std::make_unique<PlainLoss>(logits.shape);
   }
 
-  void accumulate(const Activation& activation, float* gradient, const float* more) const override {
+  void accumulate(Queue& /*queue*/, const Activation& activation, float* gradient,
+                  const float* more) const override {
     for (std::size_t i = 0; i < activation.floats; ++i) gradient[i] += more[i];
   }
 
-  void pack(const Activation& activation, const float* plain, float* stored) const override {
+  void pack(Queue& /*queue*/, const Activation& activation, const float* plain,
+            float* stored) const override {
     copy(images(plain, activation.shape), view(activation, stored));
   }
-  void unpack(const Activation& activation, const float* stored, float* plain) const override {
+  void unpack(Queue& /*queue*/, const Activation& activation, const float* stored,
+              float* plain) const override {
     copy(view(activation, stored), images(plain, activation.shape));
   }
 };

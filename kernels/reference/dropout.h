@@ -14,7 +14,7 @@ namespace starling::kernels::reference {
 
 // A permutation of the 32-bit words in which every bit of the result depends on every bit of x:
 // multiplications and shifts as in the last step of MurmurHash3 (Appleby, 2011).
-inline std::uint32_t mix(std::uint32_t x) {
+constexpr std::uint32_t mix(std::uint32_t x) {
   x = (x ^ (x >> 16)) * 0x85ebca6bU;
   x = (x ^ (x >> 13)) * 0xc2b2ae35U;
   return x ^ (x >> 16);
@@ -24,14 +24,20 @@ struct DropoutDraw {
   std::uint32_t key[2];
   std::uint32_t dropped;  // of 2^32
 
-  DropoutDraw(const Dropout& it, std::uint64_t draws_before) {
-    const std::uint64_t bits = Random(it.seed).split(draws_before).bits();
-    key[0] = static_cast<std::uint32_t>(bits);
-    key[1] = static_cast<std::uint32_t>(bits >> 32);
-    dropped = static_cast<std::uint32_t>(std::lround(it.rate * 0x1p32));
+  // `bits`: of key_bits(). What is constexpr here runs on devices, too.
+  constexpr DropoutDraw(std::uint64_t bits, std::uint32_t of_2_32)
+      : key{static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)}, dropped(of_2_32) {}
+  DropoutDraw(const Dropout& it, std::uint64_t draws_before)
+      : DropoutDraw(key_bits(it.seed, draws_before), dropped_of(it)) {}
+
+  static constexpr std::uint64_t key_bits(std::uint64_t seed, std::uint64_t draws_before) {
+    return Random(seed).split(draws_before).bits();
+  }
+  static std::uint32_t dropped_of(const Dropout& it) {
+    return static_cast<std::uint32_t>(std::lround(it.rate * 0x1p32));
   }
 
-  bool keeps(std::uint32_t index) const { return mix(mix(index ^ key[0]) ^ key[1]) >= dropped; }
+  constexpr bool keeps(std::uint32_t index) const { return mix(mix(index ^ key[0]) ^ key[1]) >= dropped; }
 };
 
 // Forward with x, backward with dy.

@@ -212,6 +212,7 @@ TEST_CASE("a library outside its place is found") {
       {"dnnl::engine e;", "kernels/cpu/linear.cc", "training/worker.cc"},
       {"#include <toml++/toml.h>", "training/experiment_file.cc", "cli/main.cc"},
       {"toml::table t;", "training/experiment_file.cc", "lab/swarm.cc"},
+      {"#include <cuda_runtime.h>", "kernels/cuda/runtime.h", "kernels/backend.cc"},
       {"toml::array a;", "models/spec_text.cc", "models/spec_text.h"},
       {"#include <asio/write.hpp>", "transport/tcp.cc", "lab/swarm.cc"},
       {"asio::io_context io;", "node/daemon.cc", "cli/peer.cc"},

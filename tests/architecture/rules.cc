@@ -112,6 +112,7 @@ const std::vector<Library>& libraries() {
       {"oneDNN",
        std::regex(R"re(include\s*[<"](dnnl|oneapi/dnnl)|\bdnnl::|\bdnnl_\w+\s*\()re"),
        {"kernels/cpu/"}},
+      {"CUDA", std::regex(R"re(include\s*[<"](cuda|cublas|cudnn|nccl)\w*\.h)re"), {"kernels/cuda/", "tests/emulator/"}},
       {"toml++", std::regex(R"re(include\s*[<"]toml|\btoml::)re"), {"training/", "models/spec_text.cc"}},
       {"Asio", std::regex(R"re(include\s*[<"](boost/)?asio|\basio::)re"), {"transport/", "node/"}},
       {"cpp-httplib", std::regex(R"re(include\s*[<"]httplib|\bhttplib::)re"), {"node/http.cc"}},

@@ -11,9 +11,8 @@ namespace {
 using nlohmann::json;
 
 json run_rule(const std::string& command, const TemporaryFolder& folder, const Words& more) {
-  Words words = {command,     "--peers", "3",  "--model", "softmax", "--data", "glyphs",
-                 "--steps",   "150",     "--pace", "20ms",    "--out",   folder.file("run"),
-                 "--force",   "--json"};
+  Words words = {command, "--peers", "3",    "--model", "softmax",          "--data",  "glyphs", "--steps",
+                 "150",   "--pace",  "20ms", "--out",   folder.file("run"), "--force", "--json"};
   words.insert(words.end(), more.begin(), more.end());
   const Outcome outcome = run(words);
   INFO(outcome.err);
@@ -23,8 +22,9 @@ json run_rule(const std::string& command, const TemporaryFolder& folder, const W
   return summary;
 }
 
-// What every rule but none brings about. Peers that learn alone are at 0.3 and more from each other here. Their steps
-// are slow, so that processes which did not begin at the same moment train together for most of the time.
+// What every rule but none brings about. Peers that learn alone are at 0.3 and more from each other here.
+// Their steps are slow, so that processes which did not begin at the same moment train together for most of
+// the time.
 void check_learned(const json& summary, double distance) {
   CHECK(summary.at("accuracy").get<double>() > 0.3);
   CHECK(summary.at("consensus_distance").get<double>() < distance);
@@ -53,7 +53,7 @@ TEST_CASE("real peers learn together by every rule") {
   }
 }
 
-TEST_CASE("real peers learn together in every payload, and the smaller ones send less") {
+TEST_CASE("real peers learn together in every payload, and the smaller ones send less", "[figures]") {
   const TemporaryFolder folder;
   double f32 = 0;
   for (const char* payload : {"f32", "bf16", "int8", "top-k"}) {
@@ -61,8 +61,8 @@ TEST_CASE("real peers learn together in every payload, and the smaller ones send
     const json summary = run_rule("swarm", folder, {"--payload", payload, "--every", "2 steps"});
     CHECK(summary.at("payload") == payload);
     check_learned(summary, payload == std::string("top-k") ? 1 : 0.2);
-    const double each = summary.at("bytes_sent").get<double>() /
-                        summary.at("exchanges").at("completed").get<double>();
+    const double each =
+        summary.at("bytes_sent").get<double>() / summary.at("exchanges").at("completed").get<double>();
     if (f32 == 0) {
       f32 = each;
     } else {
@@ -71,7 +71,8 @@ TEST_CASE("real peers learn together in every payload, and the smaller ones send
   }
 }
 
-TEST_CASE("simulated peers learn together by every rule, and a run repeats itself to the last bit") {
+TEST_CASE("simulated peers learn together by every rule, and a run repeats itself to the last bit",
+          "[figures]") {
   const TemporaryFolder folder;
   for (const std::string& rule : kRules) {
     CAPTURE(rule);

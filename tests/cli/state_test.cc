@@ -124,8 +124,9 @@ TEST_CASE("after a blackout whoever comes back first begins the run anew, and th
   kill_at_once(first);
   kill_at_once(second);
 
-  Program back(peer(folder.file("second"),
-                    {"--listen", there, "--pace", "5ms", "--out", folder.file("out"), "--name", "back"}));
+  Program back(peer(folder.file("second"), {"--listen", there, "--http", "127.0.0.1:0", "--pace", "5ms", "--out",
+                                            folder.file("out"), "--name", "back"}));
+  const std::string asked_at = back.wait_for_error_word("HTTP at ");
   REQUIRE(back.wait_for_error_text("the swarm trains mlp on glyphs"));
   REQUIRE(back.wait_for_error_text("training begins"));
   // Whom nobody has heard of since is remembered still.
@@ -133,9 +134,17 @@ TEST_CASE("after a blackout whoever comes back first begins the run anew, and th
   Program next(peer(folder.file("first"), {"--listen", here, "--pace", "10ms"}));
   REQUIRE(next.wait_for_error_text("training begins"));
   REQUIRE(back.wait_for_error_text("has joined"));
+  std::uint64_t steps = 0;
+  for (int asked = 0; steps < 200; ++asked) {
+    REQUIRE(asked < 10'000);
+    const Outcome status = run({"status", "--at", asked_at, "--json"});
+    INFO(status.err);
+    REQUIRE(status.exit_code == 0);
+    steps = json::parse(status.out).at("steps").get<std::uint64_t>();
+  }
   back.signal(SIGTERM);
   CHECK(back.finish().exit_code == 0);
-  // Hidden layers that begin with zeros never learn.
+  // So many steps take it far beyond that, and hidden layers that begin with zeros never learn.
   const Outcome judged =
       run({"evaluate", "--checkpoint", folder.file("out/back.safetensors"), "--data", "glyphs", "--json"});
   INFO(judged.err);

@@ -34,6 +34,19 @@ TEST_CASE("a peer whose replica is lost discards its steps, copies a member's, a
   REQUIRE(all<BeginExchange>(life.happens(Stepped{51, 1632})).size() == 1);
 }
 
+TEST_CASE("a peer whose device is gone breaks its exchanges off, says goodbye and ends with the reason") {
+  Life life;
+  life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
+  const auto begun = all<BeginExchange>(life.happens(Stepped{1, 32}));
+  const auto end = life.happens(ReplicaGone{"cuda:0 is lost"});
+  REQUIRE(all<StopTraining>(end).size() == 1);
+  REQUIRE(all<AbortExchange>(end).at(0).exchange == begun.at(0).exchange);
+  REQUIRE(all<Finish>(end).at(0).how == Finish::How::failed);
+  REQUIRE(all<Finish>(end)[0].why == "cuda:0 is lost");
+  REQUIRE(life.peer.view().over);
+  REQUIRE(sent<wire::Leave>(end).size() == 1);  // whoever hears it need not find out
+}
+
 TEST_CASE("a replica that is lost soon after each copy is copied later and later, and then no more") {
   Life life;
   life.trains(rules_of(), {2});

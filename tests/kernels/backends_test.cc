@@ -4,16 +4,13 @@
 #include "kernels/cpu/backend.h"
 #include "kernels/reference/softmax_cross_entropy.h"
 #include "tests/catch.h"
+#include "tests/kernels/gpu.h"
 #include "tests/kernels/near.h"
-#include "tests/kernels/run.h"
+#include "tests/kernels/problems.h"
 #include "tests/models/allocations.h"
 
 namespace starling::kernels {
 namespace {
-
-int between(Random& random, int low, int high) {
-  return low + static_cast<int>(random.below(static_cast<std::uint64_t>(high - low + 1)));
-}
 
 // Float sums in another order differ by a few units in the last place of the largest partial sum, which is
 // about the largest value, and at least `least`: a normalization's gradient may be 0 as the difference of
@@ -29,11 +26,18 @@ void check_close(const std::vector<float>& actual, const std::vector<float>& exp
 }
 
 // The ways in which the cpu back end may be asked to compute.
-std::vector<std::unique_ptr<Backend>> candidates() {
+std::vector<std::unique_ptr<Backend>> host_candidates() {
   std::vector<std::unique_ptr<Backend>> list;
   for (const auto choice : {cpu::Choice::automatic, cpu::Choice::onednn, cpu::Choice::lanes}) {
-    list.push_back(cpu::make_backend(choice));
+    list.push_back(cpu::make_backend(Precision::f32, choice));
   }
+  return list;
+}
+
+// And a GPU, where there is one.
+std::vector<std::unique_ptr<Backend>> candidates() {
+  auto list = host_candidates();
+  if (auto gpu = gpu_backend()) list.push_back(std::move(gpu));
   return list;
 }
 
@@ -58,50 +62,6 @@ void check_evaluations_agree(const Problem& problem) {
     INFO("candidate " << candidate++);
     check_close(evaluate(*on, problem), expected);
   }
-}
-
-// `window`: the input is part of larger images, as a network's input can be.
-Problem images_problem(Random& random, int channels, int height, int width, bool window) {
-  Problem problem;
-  problem.height = height;
-  problem.width = width;
-  problem.stored = {between(random, 1, 20), channels, height + (window ? between(random, 0, 3) : 0),
-                    width + (window ? between(random, 0, 3) : 0)};
-  problem.x = random_values(random, problem.stored.size());
-  return problem;
-}
-
-// Random dy for whatever the specs yield.
-void finish(Random& random, Problem& problem) {
-  Shape shape{problem.stored.batch, problem.stored.channels, problem.height, problem.width};
-  for (const OperationSpec& spec : problem.specs) shape = output_shape(spec, shape);
-  problem.dy = random_values(random, shape.size());
-}
-
-OperationSpec convolution(Random& random, Problem& problem, const Shape& in, int out, int kernel, int stride,
-                          int padding, int groups = 1, bool biased = true) {
-  const Place place = add_parameters(random, problem.parameters, static_cast<std::size_t>(out),
-                                     static_cast<std::size_t>(in.channels / groups * kernel * kernel));
-  const auto extent = [&](int size) {  // the least number of outputs that reads all of it
-    return std::max(1, (size + padding - kernel + stride - 1) / stride + 1);
-  };
-  // Padding at the end is one full padding now and then.
-  const int more = stride == 1 && random.chance(0.5) ? padding : 0;
-  return Convolution{out,
-                     kernel,
-                     stride,
-                     padding,
-                     extent(in.height) + more,
-                     extent(in.width) + more,
-                     place.weight,
-                     biased ? place.bias : kNone,
-                     groups};
-}
-
-OperationSpec linear(Random& random, Problem& problem, const Shape& in, int out) {
-  const Place place =
-      add_parameters(random, problem.parameters, static_cast<std::size_t>(out), in.sample_size());
-  return Linear{out, place.weight, place.bias};
 }
 
 }  // namespace
@@ -276,44 +236,6 @@ TEST_CASE("Strided convolutions over extents that they do not use up agree with 
   }
 }
 
-namespace {
-
-OperationSpec batch_norm(Random& random, Problem& problem, int channels) {
-  const NormPlace place = add_norm_parameters(random, problem.parameters, static_cast<std::size_t>(channels));
-  return BatchNorm{place.scale,
-                   place.shift,
-                   place.mean,
-                   place.variance,
-                   random.chance(0.5) ? 1e-5F : 1e-2F,
-                   static_cast<float>(random.uniform(0.05, 0.5))};
-}
-
-// A number of groups that divides the channels.
-OperationSpec group_norm(Random& random, Problem& problem, int channels) {
-  const NormPlace place = add_norm_parameters(random, problem.parameters, static_cast<std::size_t>(channels));
-  int groups = between(random, 1, channels);
-  while (channels % groups != 0) --groups;
-  return GroupNorm{groups, place.scale, place.shift, random.chance(0.5) ? 1e-5F : 1e-2F};
-}
-
-// One of the operations that keep the shape, and its name for a failing test.
-std::pair<OperationSpec, const char*> shape_keeper(Random& random, Problem& problem, int kind, int channels) {
-  switch (kind) {
-    case 0:
-      return {batch_norm(random, problem, channels), "batch norm "};
-    case 1:
-      return {group_norm(random, problem, channels), "group norm "};
-    case 2:
-      return {Gelu{}, "gelu "};
-    case 3:
-      return {Dropout{static_cast<float>(random.uniform(0, 0.9)), random.bits()}, "dropout "};
-    default:
-      return {Relu{}, "relu "};
-  }
-}
-
-}  // namespace
-
 TEST_CASE("Normalizations, GELU and dropout agree with the reference in every format and shape") {
   Random random(29);
   for (int round = 0; round < 240; ++round) {
@@ -374,40 +296,26 @@ TEST_CASE("Global average pools agree with the reference in every format and sha
 TEST_CASE("Networks of today's layers agree with the reference, whatever formats lie between") {
   Random random(31);
   for (int round = 0; round < 60; ++round) {
-    const int extent = between(random, 3, 9);
-    Problem problem = images_problem(random, between(random, 1, 4), extent, extent + between(random, 0, 2),
-                                     random.chance(0.3));
-    problem.stored.batch = between(random, 4, 20);
-    problem.x = random_values(random, problem.stored.size());
-    Shape shape{problem.stored.batch, problem.stored.channels, problem.height, problem.width};
-    std::string text;
-    const auto add = [&](const OperationSpec& spec, const char* name) {
-      problem.specs.push_back(spec);
-      shape = output_shape(spec, shape);
-      text += name;
-    };
+    RandomNetwork network(random, 3, 20);
+    auto& [problem, shape, text] = network;
     const int length = between(random, 2, 8);
     for (int i = 0; i < length; ++i) {
       const int kind = between(random, 0, 7);
       if (kind < 3) {
         const int kernel = shape.height > 2 && random.chance(0.7) ? 3 : 1;
         const int groups = shape.channels % 2 == 0 && random.chance(0.3) ? 2 : 1;
-        add(convolution(random, problem, shape, groups * between(random, 1, 17), kernel,
-                        between(random, 1, 2), kernel / 2, groups, random.chance(0.3)),
-            "convolution ");
-        if (random.chance(0.6)) add(batch_norm(random, problem, shape.channels), "batch norm ");
-        if (random.chance(0.6)) add(Relu{}, "relu ");
+        network.add(convolution(random, problem, shape, groups * between(random, 1, 17), kernel,
+                                between(random, 1, 2), kernel / 2, groups, random.chance(0.3)),
+                    "convolution ");
+        if (random.chance(0.6)) network.add(batch_norm(random, problem, shape.channels), "batch norm ");
+        if (random.chance(0.6)) network.add(Relu{}, "relu ");
       } else {
-        // The variance of a few values, all but equal behind other normalizations, magnifies rounding errors.
-        const bool few = shape.height * shape.width < 4;
-        const auto [spec, name] =
-            shape_keeper(random, problem, few ? between(random, 2, 4) : kind - 3, shape.channels);
-        add(spec, name);
+        network.add_shape_keeper(random, kind - 3);
       }
     }
     if (random.chance(0.5)) {
-      add(GlobalAveragePool{}, "global pool ");
-      add(linear(random, problem, shape, between(random, 1, 20)), "linear");
+      network.add(GlobalAveragePool{}, "global pool ");
+      network.add(linear(random, problem, shape, between(random, 1, 20)), "linear");
     }
     INFO("round " << round << ": " << text);
     finish(random, problem);
@@ -422,36 +330,42 @@ namespace {
 Outcome run_branches(const Backend& on, const Problem& problem, std::span<const OperationSpec> a,
                      std::span<const OperationSpec> b, bool relu, std::span<const OperationSpec> tail) {
   const Activation input = on.input(problem.stored, problem.height, problem.width);
-  Chain left(on, a, input), right(on, b, input);
-  const auto sum = on.make_sum(left.output(), right.output(), relu);
-  Chain rest(on, tail, sum->output());
-  const float* parameters = problem.parameters.data();
-  Outcome outcome;
-  outcome.gradient.assign(problem.parameters.size(), 7.0F);
+  const auto owned = on.make_queue();
+  Queue& queue = *owned;
+  Chain left(on, queue, a, input), right(on, queue, b, input);
+  const auto sum = on.make_sum(queue, left.output(), right.output(), relu);
+  Chain rest(on, queue, tail, sum->output());
+  const Buffer values = put(on, queue, problem.parameters);
+  const float* parameters = values.data();
+  Buffer gradient = put(on, queue, std::vector<float>(problem.parameters.size(), 7.0F));
   for (int round = 0; round < 2; ++round) {
     for (Chain* branch : {&left, &right}) {
-      std::copy(problem.x.begin(), problem.x.end(), branch->x().data());
+      queue.upload(problem.x.data(), branch->x().data(), problem.x.size() * sizeof(float));
       branch->forward(parameters);
     }
     sum->forward(left.y().data(), right.y().data(), rest.x().data());
     rest.forward(parameters);
-    on.pack(rest.output(), problem.dy.data(), rest.dy().data());
-    rest.backward(parameters, outcome.gradient.data());
+    pack(on, queue, rest.output(), problem.dy, rest.dy());
+    rest.backward(parameters, gradient.data());
     // In one round da takes dy's place, where it may.
     const bool in_place = round == 1 && sum->output().format == left.output().format;
     if (in_place) {
       sum->backward(rest.x().data(), rest.dx().data(), rest.dx().data(), right.dy().data());
-      std::copy_n(rest.dx().data(), rest.dx().size(), left.dy().data());
+      const std::vector<float> passed_on = take(queue, rest.dx());
+      queue.upload(passed_on.data(), left.dy().data(), left.dy().bytes());
+      queue.wait();
     } else {
       sum->backward(rest.x().data(), rest.dx().data(), left.dy().data(), right.dy().data());
     }
-    left.backward(parameters, outcome.gradient.data());
-    right.backward(parameters, outcome.gradient.data());
-    on.accumulate(input, left.dx().data(), right.dx().data());
+    left.backward(parameters, gradient.data());
+    right.backward(parameters, gradient.data());
+    on.accumulate(queue, input, left.dx().data(), right.dx().data());
   }
+  Outcome outcome;
   outcome.shape = rest.output().shape;
-  outcome.y = unpack(on, rest.output(), rest.y());
-  outcome.dx = unpack(on, input, left.dx());
+  outcome.y = unpack(on, queue, rest.output(), rest.y());
+  outcome.gradient = take(queue, gradient);
+  outcome.dx = unpack(on, queue, input, left.dx());
   return outcome;
 }
 
@@ -525,12 +439,13 @@ TEST_CASE("Once they are built, the operations that are not the library's do not
                        Dropout{0.2F, 3}, GlobalAveragePool{}};
       finish(random, problem);
       int candidate = 0;
-      for (const auto& on : candidates()) {
+      for (const auto& on : host_candidates()) {
         INFO("candidate " << candidate++ << ", " << channels << " channels, extent " << extent);
         const Activation plain = on->input(problem.stored, extent, extent);
-        Chain chain(*on, problem.specs, plain), relu(*on, std::span(problem.specs).first(1), plain);
-        const auto sum = on->make_sum(relu.output(), plain, true),
-                   other = on->make_sum(plain, relu.output(), false);
+        Chain chain(*on, host_queue(), problem.specs, plain),
+            relu(*on, host_queue(), std::span(problem.specs).first(1), plain);
+        const auto sum = on->make_sum(host_queue(), relu.output(), plain, true),
+                   other = on->make_sum(host_queue(), plain, relu.output(), false);
         Buffer y(sum->output().floats), a(relu.output().floats), b(plain.floats), x(plain.floats);
         std::vector<float> gradient(problem.parameters.size());
         const long before = allocation_count();
@@ -541,7 +456,7 @@ TEST_CASE("Once they are built, the operations that are not the library's do not
           sum->backward(y.data(), y.data(), a.data(), b.data());
           other->forward(b.data(), a.data(), x.data());
           other->backward(x.data(), x.data(), b.data(), a.data());
-          on->accumulate(plain, x.data(), b.data());
+          on->accumulate(host_queue(), plain, x.data(), b.data());
         }
         CHECK(allocation_count() == before);
       }
@@ -573,27 +488,43 @@ TEST_CASE("The loss of every back end counts only the first samples of a batch w
   backends.push_back(backend("reference"));
   for (const auto& on : backends) {
     // The logits are whatever format a ReLU leaves them in.
+    const auto owned = on->make_queue();
+    Queue& queue = *owned;
     const OperationSpec relu[] = {Relu{}};
-    const Activation logits = on->make(relu, on->input({5, 4, 1, 1}, 1, 1), {})->output();
-    const auto loss = on->softmax_cross_entropy(logits);
+    const Activation logits = on->make(queue, relu, on->input({5, 4, 1, 1}, 1, 1), {})->output();
+    const auto loss = on->softmax_cross_entropy(queue, logits);
     const std::vector<float> plain = random_values(random, 20);
     const std::vector<std::int32_t> labels{0, 1, 2, 3, 0};
-    Buffer values(logits.floats), gradient(logits.floats);
-    on->pack(logits, plain.data(), values.data());
-    const LossValue all = loss->train(values.data(), labels.data(), gradient.data());
+    Buffer values = output_buffer(*on, queue, logits.floats), gradient = output_buffer(*on, queue, logits.floats);
+    pack(*on, queue, logits, plain, values);
+    Buffer placed(labels.size(), on->memory());
+    queue.upload(labels.data(), placed.data(), placed.bytes());
+    const auto* label = reinterpret_cast<const std::int32_t*>(placed.data());
+    Buffer staged(sizeof(LossValue) / sizeof(float), on->staging());
+    auto* value = reinterpret_cast<LossValue*>(staged.data());
+    const auto evaluated = [&](int count) {
+      loss->evaluate(values.data(), label, count, value);
+      queue.wait();
+      return *value;
+    };
+    loss->train(values.data(), label, gradient.data(), value);
+    queue.wait();
+    const LossValue all = *value;
     LossValue sum;
     for (int i = 0; i < 5; ++i) {
-      const LossValue more = loss->evaluate(values.data(), labels.data(), i + 1);
+      const LossValue more = evaluated(i + 1);
       CHECK(more.sum > sum.sum);
       CHECK(more.correct >= sum.correct);
       sum = more;
     }
     CHECK(near(sum.sum, all.sum, 1e-12));
     CHECK(sum.correct == all.correct);
-    CHECK(loss->evaluate(values.data(), labels.data(), 0).sum == 0.0);
-    std::vector<float> expected(20), actual(20);
-    reference::softmax_cross_entropy(plain.data(), labels.data(), 4, 5, expected.data());
-    on->unpack(logits, gradient.data(), actual.data());
+    CHECK(evaluated(0).sum == 0.0);
+    std::vector<float> expected(20);
+    const LossValue defined = reference::softmax_cross_entropy(plain.data(), labels.data(), 4, 5, expected.data());
+    CHECK(near(all.sum, defined.sum, 1e-6));
+    CHECK(all.correct == defined.correct);
+    const std::vector<float> actual = unpack(*on, queue, logits, gradient);
     check_close(actual, expected);
   }
 }

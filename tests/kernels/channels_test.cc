@@ -1,5 +1,9 @@
 // The loops over channels, of every instruction set that this processor has, and the formats that they read.
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
+#include <type_traits>
 
 #include "kernels/cpu/backend.h"
 #include "kernels/cpu/channels/layout.h"
@@ -42,24 +46,65 @@ void for_floats(const Run& run, const F& f) {
 
 using Values = std::vector<float>;
 
-void check_equal(const Values& actual, const Values& expected) {
+void check_equal(const Values& actual, const Values& expected, double tolerance = 1e-5) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    if (!near(actual[i], expected[i], 1e-5))
+    if (!near(actual[i], expected[i], tolerance))
       FAIL("float " << i << " is " << actual[i] << ", not " << expected[i]);
   }
 }
 
-memory::desc described(const Shape& shape, memory::format_tag tag) {
-  return {image_dims(shape), memory::data_type::f32, tag};
+// Every format that activations come in.
+std::vector<memory::desc> formats(const Shape& shape) {
+  using tag = memory::format_tag;
+  std::vector<memory::desc> list;
+  for (const Type type : {Type::f32, Type::bf16}) {
+    for (const tag it : {tag::abcd, tag::acdb, tag::aBcd16b, tag::aBcd8b, tag::aBcd4b})
+      list.emplace_back(image_dims(shape), type, it);
+    const memory::dim image = shape.channels, column = shape.batch * image, row = shape.width * column;
+    list.emplace_back(image_dims(shape), type,
+                      memory::dims{image, 1, row, column});  // images of a pixel together
+  }
+  return list;
 }
 
 }  // namespace
 
-TEST_CASE("The loops of every instruction set do as they say, and touch nothing else") {
+namespace {
+
+// Values as T holds them, and back.
+template <class T>
+std::vector<T> stored_as(const Values& values) {
+  std::vector<T> out(values.size());
+  std::transform(values.begin(), values.end(), out.begin(), [](float value) {
+    if constexpr (std::is_same_v<T, float>) {
+      return value;
+    } else {
+      return T::round(value);
+    }
+  });
+  return out;
+}
+template <class T>
+Values floats_of(const std::vector<T>& values) {
+  Values out(values.size());
+  std::transform(values.begin(), values.end(), out.begin(), [](T value) {
+    if constexpr (std::is_same_v<T, float>) {
+      return value;
+    } else {
+      return value.value();
+    }
+  });
+  return out;
+}
+
+template <class T>
+void check_row_loops(double tolerance) {
   Random random(51);
   for (int round = 0; round < 150; ++round) {
     const auto [run, size] = draw_run(random);
-    const Values x = random_values(random, size), dy = random_values(random, size);
+    const std::vector<T> stored_x = stored_as<T>(random_values(random, size));
+    const std::vector<T> stored_dy = stored_as<T>(random_values(random, size));
+    const Values x = floats_of(stored_x), dy = floats_of(stored_dy);
     const Values origin = random_values(random, kRow), a = random_values(random, kRow),
                  b = random_values(random, kRow);
     const Values p = random_values(random, kRow), q = random_values(random, kRow),
@@ -77,21 +122,61 @@ TEST_CASE("The loops of every instruction set do as they say, and touch nothing 
       dx[i] = p[k] * d + q[k] * off + r[k];
       filled[i] = p[k];
     });
-    for (const Loops* const* loops = all_loops(); *loops != nullptr; ++loops) {
-      INFO("round " << round << ", instruction set " << loops - all_loops());
-      Values actual_moments(2 * kRow, 1), actual_sums(2 * kRow, 1), out(size, 9);
-      (*loops)->moments(run, x.data(), origin.data(), actual_moments.data());
-      check_equal(actual_moments, moments);
-      (*loops)->affine(run, x.data(), map, out.data());
-      check_equal(out, y);
-      (*loops)->gradient_sums(run, x.data(), dy.data(), map, actual_sums.data());
-      check_equal(actual_sums, sums);
-      out.assign(size, 9);
-      (*loops)->gradient(run, x.data(), dy.data(), map, p.data(), q.data(), r.data(), out.data());
-      check_equal(out, dx);
-      out.assign(size, 9);
-      (*loops)->fill(run, p.data(), out.data());
-      check_equal(out, filled);
+    for (const Loops* const* all = all_loops(); *all != nullptr; ++all) {
+      INFO("round " << round << ", instruction set " << all - all_loops());
+      const RowLoops<T>& loops = (*all)->rows<T>();
+      Values actual_moments(2 * kRow, 1), actual_sums(2 * kRow, 1);
+      loops.moments(run, stored_x.data(), origin.data(), actual_moments.data());
+      check_equal(actual_moments, moments, 1e-5);
+      loops.gradient_sums(run, stored_x.data(), stored_dy.data(), map, actual_sums.data());
+      check_equal(actual_sums, sums, 1e-5);
+      const auto check_written = [&](const Values& expected, const auto& write) {
+        std::vector<T> out = stored_as<T>(Values(size, 9));
+        write(out.data());
+        check_equal(floats_of(out), expected, tolerance);
+      };
+      check_written(y, [&](T* out) { loops.affine(run, stored_x.data(), map, out); });
+      check_written(dx, [&](T* out) {
+        loops.gradient(run, stored_x.data(), stored_dy.data(), map, p.data(), q.data(), r.data(), out);
+      });
+      check_written(filled, [&](T* out) { loops.fill(run, p.data(), out); });
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("The loops of every instruction set do as they say, and touch nothing else") {
+  check_row_loops<float>(1e-5);
+}
+
+TEST_CASE("The loops over bfloat16 do the same, rounded") {
+  check_row_loops<Bfloat16>(0x1p-8);
+}
+
+TEST_CASE("The loops round to bfloat16 as Bfloat16 does, infinities and NaNs included") {
+  Random random(54);
+  const float zeros[kRow] = {}, ones[kRow] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  for (const Loops* const* all = all_loops(); *all != nullptr; ++all) {
+    for (int round = 0; round < 2000; ++round) {
+      alignas(64) float row[kRow];
+      for (float& value : row) value = std::bit_cast<float>(static_cast<std::uint32_t>(random.bits()));
+      if (round % 10 == 0) row[3] = std::numeric_limits<float>::quiet_NaN();
+      if (round % 10 == 1) row[3] = -std::numeric_limits<float>::infinity();
+      if (round % 10 == 2) row[3] = std::bit_cast<float>(0x7fffffffU);
+      Bfloat16 out[kRow];
+      const Run run{1, kRow, kRow, 0};
+      (*all)->bf16.fill(run, row, out);
+      for (std::size_t i = 0; i < kRow; ++i) {
+        if (out[i].bits != Bfloat16::round(row[i]).bits) FAIL(row[i] << " became " << out[i].value());
+      }
+      // And what they read is what it says.
+      float sums[2 * kRow] = {};
+      (*all)->bf16.gradient_sums(run, out, out, {zeros, ones, zeros, false}, sums);
+      for (std::size_t i = 0; i < kRow; ++i) {
+        if (std::isnan(out[i].value()) ? !std::isnan(sums[i]) : sums[i] != out[i].value())
+          FAIL(i << " is misread");
+      }
     }
   }
 }
@@ -116,24 +201,32 @@ TEST_CASE("The loops over vectors do as they say on every instruction set") {
     for (const Loops* const* loops = all_loops(); *loops != nullptr; ++loops) {
       INFO(n << " features, instruction set " << loops - all_loops());
       Values out(size), actual_dscale(size, 1), actual_dshift(size, 1), rows(2 * kRow), actual_sums(2, 0);
-      (*loops)->vector_affine(n, x.data(), origin, factor, scale.data(), shift.data(), out.data());
+      (*loops)->vectors.affine(n, x.data(), origin, factor, scale.data(), shift.data(), out.data());
       check_equal(out, y);
-      (*loops)->vector_gradient_sums(n, x.data(), dy.data(), origin, factor, scale.data(), rows.data(),
-                                     actual_dscale.data(), actual_dshift.data());
+      (*loops)->vectors.gradient_sums(n, x.data(), dy.data(), origin, factor, scale.data(), rows.data(),
+                                      actual_dscale.data(), actual_dshift.data());
       for (std::size_t k = 0; k < 2 * kRow; ++k) actual_sums[k / kRow] += rows[k];
       check_equal(actual_sums, sums);
       check_equal(actual_dscale, dscale);
       check_equal(actual_dshift, dshift);
-      (*loops)->vector_gradient(n, x.data(), dy.data(), origin, scale.data(), p, q, r, out.data());
+      (*loops)->vectors.gradient(n, x.data(), dy.data(), origin, scale.data(), p, q, r, out.data());
       check_equal(out, dx);
     }
   }
 }
 
+namespace {
+
+// Values that bfloat16 holds too.
+Values representable(const Values& values) {
+  return floats_of(stored_as<Bfloat16>(values));
+}
+
+}  // namespace
+
 TEST_CASE("Whatever format an operation's input has, its values and gradients are those of plain images") {
-  using tag = memory::format_tag;
   Random random(53);
-  const auto on = cpu::make_backend(cpu::Choice::onednn);
+  const auto on = cpu::make_backend(Precision::f32, cpu::Choice::onednn);
   for (int round = 0; round < 60; ++round) {
     const int channels = round % 3 == 0 ? 32 : 1 + static_cast<int>(random.below(37));
     const Shape shape{4 + static_cast<int>(random.below(6)), channels, 1 + static_cast<int>(random.below(7)),
@@ -142,41 +235,43 @@ TEST_CASE("Whatever format an operation's input has, its values and gradients ar
     const OperationSpec specs[] = {
         BatchNorm{0, c, 2 * c, 3 * c, 1e-3F}, Relu{}, GroupNorm{channels % 2 == 0 ? 2 : 1, 0, c, 1e-3F},
         Dropout{0.4F, random.bits()},         Gelu{}, GlobalAveragePool{}};
-    const Values parameters = random_values(random, 4 * c, 0.5, 1.5), x = random_values(random, shape.size());
+    const Values parameters = random_values(random, 4 * c, 0.5, 1.5),
+                 x = representable(random_values(random, shape.size()));
     for (std::size_t i = 0; i < std::size(specs); ++i) {
       const auto rest = std::span(specs).subspan(i, i == 0 ? 2 : 1);
-      const Values dy = random_values(random, output_shape(specs[i], shape).size());
+      const Values dy = representable(random_values(random, output_shape(specs[i], shape).size()));
       const auto outcome = [&](const Backend& by, const Activation& input) {
-        Chain chain(by, rest, input);
-        by.pack(input, x.data(), chain.x().data());
+        Chain chain(by, host_queue(), rest, input);
+        by.pack(host_queue(), input, x.data(), chain.x().data());
         Outcome result;
         result.gradient.assign(4 * c, 7.0F);
         chain.forward(parameters.data());
-        by.pack(chain.output(), dy.data(), chain.dy().data());
+        by.pack(host_queue(), chain.output(), dy.data(), chain.dy().data());
         chain.backward(parameters.data(), result.gradient.data());
         // Where blocks are filled up there must be zeros.
-        result.y = unpack(by, chain.output(), chain.y());
+        result.y = unpack(by, host_queue(), chain.output(), chain.y());
         Values again(chain.output().floats);
-        by.pack(chain.output(), result.y.data(), again.data());
+        by.pack(host_queue(), chain.output(), result.y.data(), again.data());
         CHECK(again == Values(chain.y().data(), chain.y().data() + again.size()));
-        result.dx = unpack(by, input, chain.dx());
+        result.dx = unpack(by, host_queue(), input, chain.dx());
         again.assign(input.floats, 0);
-        by.pack(input, result.dx.data(), again.data());
+        by.pack(host_queue(), input, result.dx.data(), again.data());
         CHECK(again == Values(chain.dx().data(), chain.dx().data() + again.size()));
         return result;
       };
       const Outcome expected = outcome(*backend("reference"), plain_activation(shape));
       int format = 0;
-      for (const tag it : {tag::abcd, tag::acdb, tag::aBcd16b, tag::aBcd8b, tag::aBcd4b}) {
+      for (const memory::desc& it : formats(shape)) {
         INFO("round " << round << ", spec " << i << ", format " << format++ << ", " << channels
                       << " channels, " << shape.height << "x" << shape.width);
-        const Activation input = activation(shape, described(shape, it));
+        const Activation input = activation(shape, it);
+        const double tolerance = is_bf16(input) ? 0.03 : 1e-4;
         if (i != 4) CHECK(layout_of(input).has_value());
         const Outcome actual = outcome(*on, input);
         const auto compare = [&](const Values& values, const Values& wanted) {
           REQUIRE(values.size() == wanted.size());
           for (std::size_t k = 0; k < wanted.size(); ++k) {
-            if (!near(values[k], wanted[k], 1e-4))
+            if (!near(values[k], wanted[k], tolerance))
               FAIL("float " << k << " is " << values[k] << ", not " << wanted[k]);
           }
         };

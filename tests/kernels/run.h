@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "base/random.h"
@@ -34,25 +35,48 @@ inline std::vector<float> random_values(Random& random, std::size_t n, double lo
   return values;
 }
 
-// Operations one after the other, with memory for what passes between them.
+// Floats in a back end's memory, from the host's and back.
+inline Buffer put(const Backend& on, Queue& queue, const std::vector<float>& values) {
+  Buffer buffer(values.size(), on.memory());
+  queue.upload(values.data(), buffer.data(), buffer.bytes());
+  queue.wait();
+  return buffer;
+}
+inline std::vector<float> take(Queue& queue, const Buffer& buffer) {
+  std::vector<float> values(buffer.size());
+  queue.download(buffer.data(), values.data(), buffer.bytes());
+  queue.wait();
+  return values;
+}
+
+// Memory for what an operation writes. A device's holds NaN at first; the host's formats want zeros in the
+// places that fill up their blocks.
+inline Buffer output_buffer(const Backend& on, Queue& queue, std::size_t floats) {
+  if (on.memory().on_host()) return Buffer(floats);
+  return put(on, queue, std::vector<float>(floats, std::numeric_limits<float>::quiet_NaN()));
+}
+
+// Operations one after the other, with memory for what passes between them. All pointers are into the back end's
+// memory.
 class Chain {
  public:
   // `gradients_from`: the first operation that is asked for an input gradient, 0 or 1.
-  Chain(const Backend& on, std::span<const OperationSpec> rest, const Activation& input, bool training = true,
-        std::size_t gradients_from = 0)
+  Chain(const Backend& on, Queue& queue, std::span<const OperationSpec> rest, const Activation& input,
+        bool training = true, std::size_t gradients_from = 0)
       : formats_{input} {
     while (!rest.empty()) {
       const bool input_gradient = training && operations_.size() >= gradients_from;
-      operations_.push_back(on.make(rest, formats_.back(), {training, input_gradient}));
+      operations_.push_back(on.make(queue, rest, formats_.back(), {training, input_gradient}));
       formats_.push_back(operations_.back()->output());
       rest = rest.subspan(static_cast<std::size_t>(operations_.back()->covers()));
     }
     for (const Activation& format : formats_) {
-      values_.emplace_back(format.floats);
-      gradients_.emplace_back(format.floats);
+      values_.push_back(output_buffer(on, queue, format.floats));
+      gradients_.push_back(output_buffer(on, queue, format.floats));
     }
     gradients_from_ = gradients_from;
-    for (const auto& operation : operations_) scratch_.push_back(Buffer(operation->scratch_floats()));
+    for (const auto& operation : operations_)
+      scratch_.push_back(output_buffer(on, queue, operation->scratch_floats()));
     for (std::size_t i = 0; i < operations_.size(); ++i) operations_[i]->set_scratch(scratch_[i].data());
   }
 
@@ -86,37 +110,49 @@ class Chain {
   std::size_t gradients_from_;
 };
 
-inline std::vector<float> unpack(const Backend& on, const Activation& activation, const Buffer& stored) {
-  std::vector<float> plain(activation.shape.size());
-  on.unpack(activation, stored.data(), plain.data());
-  return plain;
+inline std::vector<float> unpack(const Backend& on, Queue& queue, const Activation& activation,
+                                 const Buffer& stored) {
+  Buffer plain(activation.shape.size(), on.memory());
+  on.unpack(queue, activation, stored.data(), plain.data());
+  return take(queue, plain);
+}
+inline void pack(const Backend& on, Queue& queue, const Activation& activation, const std::vector<float>& plain,
+                 Buffer& stored) {
+  const Buffer values = put(on, queue, plain);
+  on.pack(queue, activation, values.data(), stored.data());
+  queue.wait();
 }
 
 // `twice` runs everything two times over the same memory, which must change nothing. dx holds the whole
 // stored input, 0 where it is not read. What the operations should not touch of `gradient` stays 7.
 inline Outcome run(const Backend& on, const Problem& problem, bool input_gradient = true, bool twice = true) {
-  Chain chain(on, problem.specs, on.input(problem.stored, problem.height, problem.width), true,
+  const auto queue = on.make_queue();
+  Chain chain(on, *queue, problem.specs, on.input(problem.stored, problem.height, problem.width), true,
               input_gradient ? 0 : 1);
-  std::copy(problem.x.begin(), problem.x.end(), chain.x().data());
+  const Buffer parameters = put(on, *queue, problem.parameters);
+  Buffer gradient = put(on, *queue, std::vector<float>(problem.parameters.size(), 7.0F));
+  queue->upload(problem.x.data(), chain.x().data(), problem.x.size() * sizeof(float));
+  for (int round = 0; round < (twice ? 2 : 1); ++round) {
+    chain.forward(parameters.data(), round > 0);
+    pack(on, *queue, chain.output(), problem.dy, chain.dy());
+    chain.backward(parameters.data(), gradient.data());
+  }
   Outcome outcome;
   outcome.shape = chain.output().shape;
-  outcome.gradient.assign(problem.parameters.size(), 7.0F);
-  for (int round = 0; round < (twice ? 2 : 1); ++round) {
-    chain.forward(problem.parameters.data(), round > 0);
-    on.pack(chain.output(), problem.dy.data(), chain.dy().data());
-    chain.backward(problem.parameters.data(), outcome.gradient.data());
-  }
-  outcome.y = unpack(on, chain.output(), chain.y());
-  outcome.dx.assign(chain.dx().data(), chain.dx().data() + chain.dx().size());
+  outcome.y = unpack(on, *queue, chain.output(), chain.y());
+  outcome.gradient = take(*queue, gradient);
+  outcome.dx = take(*queue, chain.dx());
   return outcome;
 }
 
 // The same network built without a backward pass.
 inline std::vector<float> evaluate(const Backend& on, const Problem& problem) {
-  Chain chain(on, problem.specs, on.input(problem.stored, problem.height, problem.width), false);
-  std::copy(problem.x.begin(), problem.x.end(), chain.x().data());
-  chain.forward(problem.parameters.data());
-  return unpack(on, chain.output(), chain.y());
+  const auto queue = on.make_queue();
+  Chain chain(on, *queue, problem.specs, on.input(problem.stored, problem.height, problem.width), false);
+  const Buffer parameters = put(on, *queue, problem.parameters);
+  queue->upload(problem.x.data(), chain.x().data(), problem.x.size() * sizeof(float));
+  chain.forward(parameters.data());
+  return unpack(on, *queue, chain.output(), chain.y());
 }
 
 // Appends parameters for a layer of `out` x `in` weights and says where they lie; the gaps are on purpose.

@@ -15,12 +15,6 @@ using topologies::Analysis;
 using topologies::Topology;
 
 constexpr double kTolerance = 0.1;  // of a rate, the logarithm of a factor
-// Sanitizers look for faults of memory, not of mathematics, and take ten times as long.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint32_t kPairwiseSizes[] = {8};
-#else
-constexpr std::uint32_t kPairwiseSizes[] = {8, 16, 33, 64};
-#endif
 
 // The families that have a graph for n peers, with their usual parameters.
 std::vector<Topology> families(std::uint32_t n) {
@@ -67,7 +61,7 @@ std::vector<double> expected_curve(const topologies::Graph& graph, std::size_t e
 
 }  // namespace
 
-TEST_CASE("in lock-step every family mixes as fast as its eigenvalues say") {
+TEST_CASE("in lock-step every family mixes as fast as its eigenvalues say", "[figures]") {
   for (const std::uint32_t n : {8, 16, 33, 64}) {
     for (const Topology& topology : families(n)) {
       CAPTURE(topology.name(), n);
@@ -123,8 +117,9 @@ TEST_CASE("finite-time families hold the mean after a period, whatever the round
     for (std::uint32_t n = 2; n <= 40; ++n) exact(name, n);
 }
 
-TEST_CASE("asynchronous pairwise gossip of every family mixes as fast as its second moments say") {
-  for (const std::uint32_t n : kPairwiseSizes) {
+TEST_CASE("asynchronous pairwise gossip of every family mixes as fast as its second moments say",
+          "[figures]") {
+  for (const std::uint32_t n : {8, 16, 33, 64}) {
     for (const Topology& topology : families(n)) {
       CAPTURE(topology.name(), n);
       const auto analysis = topologies::analyze(topology.among(n));
@@ -143,7 +138,7 @@ TEST_CASE("asynchronous pairwise gossip of every family mixes as fast as its sec
   }
 }
 
-TEST_CASE("partners in turns mix faster than partners at random") {
+TEST_CASE("partners in turns mix faster than partners at random", "[figures]") {
   PairwiseOptions options;
   options.seeds = 4;
   for (const char* name : {"ring", "exponential", "one-peer-exponential"}) {
@@ -157,7 +152,7 @@ TEST_CASE("partners in turns mix faster than partners at random") {
   }
 }
 
-TEST_CASE("the whole curve of asynchronous gossip is the expected one") {
+TEST_CASE("the whole curve of asynchronous gossip is the expected one", "[figures]") {
   for (const char* name : {"ring", "exponential"}) {
     CAPTURE(name);
     const auto topology = *Topology::parse(name);

@@ -7,16 +7,12 @@
 
 #include "base/check.h"
 #include "tests/catch.h"
+#include "tests/seeds.h"
 
 namespace starling::lab {
 namespace {
 
-// A sanitizer makes a world ten times slower.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSeeds = 4;
-#else
-constexpr std::uint64_t kSeeds = 40;
-#endif
+constexpr std::uint64_t kSeeds = seeds(40);
 
 }  // namespace
 
@@ -53,13 +49,13 @@ TEST_CASE("seeds that once broke a promise keep it") {
     std::optional<gossip::Rule> rule{};
   };
   for (const Once& once : {
-           Once{186}, Once{1145}, Once{1258}, Once{1410},  // lock-step: rounds skipped in which somebody waited, links
-                                                           // that had changed
+           Once{186}, Once{1145}, Once{1258}, Once{1410},  // lock-step: rounds skipped in which somebody
+                                                           // waited, links that had changed
            Once{525, gossip::Rule::d_psgd}, Once{781, gossip::Rule::d_psgd},
            Once{879, gossip::Rule::d_psgd},  // lock-step: views differed, and neighbors waited in a circle
            Once{2152},                       // lock-step: a dead connection held up who answered on it
            Once{1179}, Once{428},            // noloco: a slow peer was refused as far behind, for ever
-           Once{1242},                       // pairwise: replicas shrunk to nothing took honest ones for far off
+           Once{1242},  // pairwise: replicas shrunk to nothing took honest ones for far off
        }) {
     CAPTURE(once.seed);
     HuntOptions options;
@@ -128,7 +124,8 @@ TEST_CASE("a hunt that dies of an assertion still says which seed replays it") {
   ::close(ends[1]);
   std::string said;
   char piece[512];
-  for (ssize_t n = 0; (n = ::read(ends[0], piece, sizeof piece)) > 0;) said.append(piece, static_cast<std::size_t>(n));
+  for (ssize_t n = 0; (n = ::read(ends[0], piece, sizeof piece)) > 0;)
+    said.append(piece, static_cast<std::size_t>(n));
   ::close(ends[0]);
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);

@@ -3,11 +3,12 @@
 
 #include "tests/catch.h"
 #include "tests/lab/world_story.h"
+#include "tests/seeds.h"
 
 namespace starling::lab {
 
 TEST_CASE("a topology set at one peer is followed by all within a second, and no exchange is lost by it") {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+  for (std::uint64_t seed = 0; seed < seeds(20); ++seed) {
     gossip::Pace pace;
     pace.kind = gossip::Pace::Kind::always;
     Scene scene = scene_of(seed, 12, rules_of("complete", pace, {{}, {}, 20s}), 50ms);
@@ -79,7 +80,8 @@ Outcome exchange_beside_thin_links(gossip::Partners partners, std::uint64_t seed
 
 }  // namespace
 
-TEST_CASE("aware partners exchange more where links are unlike, and the thin ones are not cut off") {
+TEST_CASE("aware partners exchange more where links are unlike, and the thin ones are not cut off",
+          "[figures]") {
   Outcome uniform, aware;
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     const auto add = [](Outcome& sum, const Outcome& one) {

@@ -5,17 +5,13 @@
 
 #include "tests/catch.h"
 #include "tests/lab/world_story.h"
+#include "tests/seeds.h"
 
 namespace starling::lab {
 
 namespace {
 
-// A sanitizer makes a world ten times slower; a tenth of the seeds keeps the test's length.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSeeds = 100;
-#else
-constexpr std::uint64_t kSeeds = 1000;
-#endif
+constexpr std::uint64_t kSeeds = seeds(1000);
 
 // Every mix rounds each of its floats by half a unit in the last place at most, either way: a random walk, of
 // which eight standard deviations and the increments' own rounding are allowed.
@@ -97,7 +93,7 @@ TEST_CASE("at rate 0 no event ever raises the energy, and the replicas come toge
 }
 
 TEST_CASE("the same seed gives the same run to the last bit, another seed another run") {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+  for (std::uint64_t seed = 1; seed <= seeds(20); ++seed) {
     Scene scene = overlapping_scene(seed, 20);
     scene.adding_steps = 1000;
     Watched first(scene), second(scene);

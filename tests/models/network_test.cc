@@ -222,6 +222,48 @@ TEST_CASE("A network that computes activations again has the same loss and gradi
   }
 }
 
+TEST_CASE(
+    "What a network holds for each layer adds up to what it holds, whatever is fused or computed again") {
+  std::vector<Plan> plans = assorted_plans();
+  for (const char* name : {"mlp", "lenet", "resnet8"})
+    plans.push_back(std::move(make_model(name, {1, 28, 28}, 10)).value());
+  const std::vector<std::pair<Purpose, bool>> ways = {
+      {Purpose::train, false}, {Purpose::train, true}, {Purpose::evaluate, false}};
+  for (const Plan& plan : plans) {
+    for (const std::string& name : kernels::backend_names()) {
+      for (const auto& [purpose, recompute] : ways) {
+        INFO(plan.spec.name << " on " << name);
+        const NetworkMemory memory =
+            Network(plan, backend(name), 8, purpose, {.recompute = recompute}).memory();
+        REQUIRE(memory.layers.size() == plan.layers.size());
+        std::size_t activations = 0, workspace = memory.scratch_bytes;
+        for (std::size_t i = 0; i < memory.layers.size(); ++i) {
+          const LayerMemory& layer = memory.layers[i];
+          activations += layer.activations_bytes;
+          workspace += layer.workspace_bytes;
+          const auto at = static_cast<std::size_t>(layer.counted_at);
+          REQUIRE(at < memory.layers.size());
+          CHECK(memory.layers[at].activations_bytes > 0);
+          if (at != i && purpose == Purpose::train && !recompute) {
+            CHECK(at > i);
+            CHECK(layer.activations_bytes == 0);
+          }
+        }
+        CHECK(activations == memory.activations_bytes);
+        CHECK(workspace == memory.workspace_bytes);
+        CHECK((memory.gradients_bytes > 0) == (purpose == Purpose::train));
+      }
+    }
+  }
+  // LeNet's first convolution, its ReLU and its pool are one operation, where there are loops of our own for
+  // that.
+  if (kernels::cpu::lanes::kernels() == nullptr) return;
+  const Plan& lenet = plans[plans.size() - 2];
+  const auto layers = Network(lenet, backend("cpu"), 16, Purpose::train).memory().layers;
+  for (const std::size_t i : {0U, 1U, 2U})
+    CHECK(lenet.layers[static_cast<std::size_t>(layers[i].counted_at)].name == "pool1");
+}
+
 TEST_CASE("A batch's statistics become the running ones, by which a network that does not train normalizes") {
   const Plan plan =
       std::move(make_plan({"normalized", {2, 3, 3}, {BatchNorm{1e-5, 0.25}, Linear{2}}})).value();
@@ -356,6 +398,14 @@ TEST_CASE("Fresh parameters are a function of the seed, within their bounds, and
   double all = 0;
   for (const float value : a) all += std::abs(value);
   CHECK(all == total);
+}
+
+TEST_CASE("An arena starts from the same parameters as an array does, and its gaps are zeroed too") {
+  const Plan plan = std::move(make_model("resnet8", {3, 8, 8}, 10)).value();
+  Arena arena(plan.layout.arena_size());
+  arena.write(0, std::vector<float>(arena.size(), 5.0F));
+  initialize(plan, Random(3), arena);
+  CHECK(std::vector<float>(arena.data(), arena.data() + arena.size()) == start(plan, 3));
 }
 
 TEST_CASE("Training and evaluation allocate nothing") {

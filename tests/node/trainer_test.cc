@@ -1,9 +1,19 @@
-// Workers on threads: how many steps they make, and when they stop.
+// Workers on threads: how many steps they make, when they stop, and where they run.
 #include "node/trainer.h"
 
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <condition_variable>
+#include <filesystem>
+#include <fstream>
 #include <limits>
+#include <map>
 #include <mutex>
+#include <set>
+#include <sstream>
 
 #include "datasets/glyphs.h"
 #include "kernels/backend.h"
@@ -63,7 +73,92 @@ struct Bench {
   std::unique_ptr<Trainer> trainer;
 };
 
+// What the kernel knows of a thread.
+struct Seat {
+  int niceness = 0;
+  std::set<int> processors;
+};
+
+// Of all threads of this process, by id.
+std::map<int, Seat> seats() {
+  std::map<int, Seat> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    const int thread = std::stoi(entry.path().filename());
+    std::string text;
+    std::getline(std::ifstream(entry.path() / "stat"), text);
+    // Behind the name in parentheses, which may hold anything, the niceness is the seventeenth word.
+    std::istringstream words(text.substr(text.rfind(')') + 1));
+    std::string word;
+    for (int i = 0; i < 17; ++i) words >> word;
+    Seat seat{.niceness = std::stoi(word), .processors = {}};
+    cpu_set_t set;
+    REQUIRE(::sched_getaffinity(thread, sizeof set, &set) == 0);
+    for (int p = 0; p < CPU_SETSIZE; ++p) {
+      if (CPU_ISSET(p, &set)) seat.processors.insert(p);
+    }
+    found[thread] = seat;
+  }
+  return found;
+}
+
+// Those of `now` that were not there before: the workers', once each has made its step of an hour.
+std::vector<Seat> new_seats(const std::map<int, Seat>& before, const std::map<int, Seat>& now) {
+  std::vector<Seat> fresh;
+  for (const auto& [thread, seat] : now) {
+    if (!before.contains(thread)) fresh.push_back(seat);
+  }
+  return fresh;
+}
+
+// A machine of this process's own, where no peer that happens to run has taken anything.
+std::string own_machine() {
+  return "starling-test-" + std::to_string(::getpid());
+}
+
 }  // namespace
+
+TEST_CASE("several workers get a processor each, and all run behind the thread that started them") {
+  const auto before = seats();
+  const Seat mine = before.at(::gettid());
+  Bench bench(2);
+  bench.start({.pace = kHour, .slowdowns = {}, .machine = own_machine()});
+  REQUIRE(bench.await(2));
+  const auto now = seats();
+  const auto workers = new_seats(before, now);
+  REQUIRE(workers.size() == 2);
+  for (const Seat& worker : workers) CHECK(worker.niceness == std::min(mine.niceness + kWorkerNiceness, 19));
+  CHECK(now.at(::gettid()).niceness == mine.niceness);
+  CHECK(now.at(::gettid()).processors == mine.processors);
+  if (mine.processors.size() < 2) return;
+  for (const Seat& worker : workers) {
+    CHECK(worker.processors.size() == 1);
+    CHECK(mine.processors.contains(*worker.processors.begin()));
+  }
+  CHECK(workers[0].processors != workers[1].processors);
+}
+
+TEST_CASE("a lone worker, more workers than processors, and a second peer are left to the kernel") {
+  const auto before = seats();
+  const Seat mine = before.at(::gettid());
+  const auto all = static_cast<std::uint32_t>(mine.processors.size());
+  const auto check_free = [&](std::uint32_t workers, std::uint32_t others = 0) {
+    Bench bench(workers);
+    bench.start({.pace = kHour, .slowdowns = {}, .machine = own_machine()});
+    REQUIRE(bench.await(workers));
+    const auto fresh = new_seats(before, seats());
+    REQUIRE(fresh.size() == workers + others);
+    CHECK(std::count_if(fresh.begin(), fresh.end(),
+                        [&](const Seat& seat) { return seat.processors == mine.processors; }) >= workers);
+  };
+  check_free(1);
+  if (all > 16) return;  // threads enough
+  check_free(all + 1);
+  if (all < 2) return;
+  Bench first(all);
+  first.start({.pace = kHour, .slowdowns = {}, .machine = own_machine()});
+  REQUIRE(first.await(all));
+  check_free(2, all);
+}
 
 TEST_CASE("workers change the shared parameters, count their steps and samples and report each step") {
   Bench bench(2);
@@ -114,6 +209,8 @@ TEST_CASE("once stop returns neither the parameters nor the counts change any mo
     const auto samples = bench.trainer->samples();
     bench.trainer->stop();  // harmless
     auto* trainer = bench.trainer.get();
+    REQUIRE(trainer->steps() == steps);
+    if (round % 2 == 0) bench.trainer->give_back();
     REQUIRE(trainer->steps() == steps);
     bench.trainer.reset();  // the threads end; whatever step was under way is thrown away
     REQUIRE(bench.parameters() == parameters);

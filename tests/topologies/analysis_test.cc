@@ -13,6 +13,7 @@
 
 #include "base/random.h"
 #include "tests/catch.h"
+#include "tests/seeds.h"
 #include "topologies/lanczos.h"
 #include "topologies/mixing.h"
 #include "topologies/topology.h"
@@ -482,13 +483,8 @@ TEST_CASE("Lanczos finds the upper end of a known spectrum, and says so when it 
   REQUIRE_FALSE(greatest_eigenvalue(apply, std::vector<double>(n, 1.0), 10).has_value());
 }
 
-// Ten thousand; a sanitizer is twenty times slower, and finds in a thousand, beyond the dense solvers, what
-// there is to find.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint32_t kMany = 1000;
-#else
-constexpr std::uint32_t kMany = 10'000;
-#endif
+// Ten thousand; sanitizers find in a thousand, beyond the dense solvers, what there is to find.
+constexpr std::uint32_t kMany = kSanitized ? 1000 : 10'000;
 
 TEST_CASE("ten thousand peers of every sparse family have a gap") {
   for (const char* name :

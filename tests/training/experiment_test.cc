@@ -328,7 +328,8 @@ TEST_CASE("a bad value is refused with the file, the line, the key and what is a
       {"[training]\ncrop = -1", "training.crop: '-1' is not a whole number from 0 to 1024"},
       {"[training]\nflip = 1", "training.flip: '1' is neither true nor false"},
       {"[training]\noptimizer = \"adagrad\"", "'adagrad' is not available; this version has sgd or adamw"},
-      {"[training]\nprecision = \"bf16\"", "this version has f32"},
+      {"[training]\nprecision = \"f16\"", "'f16' is not available; this version has f32, bf16 or tf32"},
+      {"[training]\ndevice = \"gpu\"", "'gpu' is no device; expected auto, cpu, or cuda:0, cuda:1, ..."},
       {"[training]\nepochs = 0", "training.epochs"},
       {"[training]\nsteps = 0", "training.steps"},
       {"[training]\nseconds = 0", "more than 0 seconds"},
@@ -478,6 +479,7 @@ TEST_CASE("every setting has its key, flag, variable and help once, and takes it
                            "--final-rate",
                            "--crop",
                            "--flip",
+                           "--device",
                            "--precision",
                            "--workers",
                            "--pace",
@@ -505,7 +507,7 @@ TEST_CASE("every setting has its key, flag, variable and help once, and takes it
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 45);
+  REQUIRE(flags.size() == 46);
 }
 
 TEST_CASE("environment variables set what flags set, and name themselves when they are wrong") {
@@ -655,6 +657,40 @@ TEST_CASE("AdamW takes its own learning rate by default, and refuses what belong
   CHECK(contains(check(e).error().message, "training.quasi_global_momentum"));
 }
 
+TEST_CASE("the default learning rate of SGD is shared among a peer's workers, and one that is set never changes") {
+  Experiment e;
+  e.workers = 4;
+  CHECK(resolved_learning_rate(e) == 0.0125);
+  e.optimizer = "adamw";
+  CHECK(resolved_learning_rate(e) == 0.001);
+  e.optimizer = "sgd";
+  e.learning_rate = 0.05;
+  CHECK(resolved_learning_rate(e) == 0.05);
+}
+
+TEST_CASE("many workers at a learning rate at which they go too far together are warned of") {
+  Experiment e;
+  for (const std::uint32_t workers : {1U, 2U, 3U, 64U}) {
+    e.workers = workers;
+    CHECK(warning_of_workers(e).empty());  // by default
+  }
+  e.learning_rate = 0.05;
+  for (const std::uint32_t workers : {1U, 2U}) {
+    e.workers = workers;
+    CHECK(warning_of_workers(e).empty());
+  }
+  e.workers = 4;
+  const std::string warning = warning_of_workers(e);
+  CHECK(contains(warning, "4 workers"));
+  CHECK(contains(warning, "0.05"));
+  CHECK(contains(warning, "default is 0.0125"));
+  e.momentum = 0;
+  CHECK(warning_of_workers(e).empty());
+  e.momentum = 0.9;
+  e.optimizer = "adamw";
+  CHECK(warning_of_workers(e).empty());
+}
+
 TEST_CASE("the pace that is not set is the rule's, and the one that is set counts") {
   const std::map<std::string, std::string> paces = {
       {"pairwise", "8 steps"}, {"clipped", "8 steps"}, {"choco", "8 steps"}, {"noloco", "50 steps"},
@@ -765,6 +801,16 @@ TEST_CASE("a manifest with an unknown, foreign or bad setting is refused and cha
     REQUIRE(contains(status.error().message, "the swarm's settings: "));
     REQUIRE(joiner == before);
   }
+}
+
+TEST_CASE("what an earlier version shared, and each peer has for itself now, is not heard") {
+  Experiment joiner;
+  joiner.precision = "bf16";
+  auto values = shared_settings(Experiment{});
+  values.emplace_back("training.precision", "f32");
+  REQUIRE(apply_shared(joiner, values).ok());
+  REQUIRE(joiner.precision == "bf16");
+  for (const auto& [key, value] : shared_settings(joiner)) REQUIRE(key != "training.precision");
 }
 
 TEST_CASE("every bandwidth within limits is written so that it reads back exactly") {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/bfloat16.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/processor.h"
@@ -17,16 +18,14 @@
 namespace starling::training {
 namespace {
 
-// Round to nearest, ties to the even one.
-STARLING_FOR_PROCESSORS void to_bf16(const float* __restrict values, std::uint16_t* __restrict out, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto bits = std::bit_cast<std::uint32_t>(values[i]);
-    out[i] = static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-  }
+STARLING_FOR_PROCESSORS void to_bf16(const float* __restrict values, std::uint16_t* __restrict out,
+                                     std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = Bfloat16::round(values[i]).bits;
 }
 
-STARLING_FOR_PROCESSORS void from_bf16(const std::uint16_t* __restrict in, float* __restrict out, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) out[i] = std::bit_cast<float>(std::uint32_t{in[i]} << 16);
+STARLING_FOR_PROCESSORS void from_bf16(const std::uint16_t* __restrict in, float* __restrict out,
+                                       std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = Bfloat16{in[i]}.value();
 }
 
 STARLING_FOR_PROCESSORS float largest_magnitude(const float* values, std::size_t n) {
@@ -49,7 +48,7 @@ inline std::uint32_t chance_of(std::uint32_t counter, std::uint32_t seed) {
 // floor(value / step + chance in [0, 1)). The shift by 128 makes the cast a floor, and 16 bits of chance keep
 // the sum exact where value / step is whole: what can be represented is.
 STARLING_FOR_PROCESSORS void to_int8(const float* __restrict values, float steps_per_unit, std::uint32_t seed,
-                           std::uint32_t first, std::int8_t* __restrict out, std::size_t n) {
+                                     std::uint32_t first, std::int8_t* __restrict out, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t noise = chance_of(first + static_cast<std::uint32_t>(i), seed);
     const float chance = static_cast<float>(static_cast<std::int32_t>(noise)) * 0x1p-16f;
@@ -59,7 +58,7 @@ STARLING_FOR_PROCESSORS void to_int8(const float* __restrict values, float steps
 }
 
 STARLING_FOR_PROCESSORS void from_int8(const std::int8_t* __restrict in, float step, float* __restrict out,
-                             std::size_t n) {
+                                       std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) out[i] = step * static_cast<float>(in[i]);
 }
 

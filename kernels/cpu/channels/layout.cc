@@ -14,7 +14,7 @@ std::optional<Layout> layout_of(const Activation& activation) {
   const std::ptrdiff_t sample = blocked->strides[0], channel = blocked->strides[1];
   const std::ptrdiff_t row = blocked->strides[2], column = blocked->strides[3];
   const Shape& shape = activation.shape;
-  Layout layout{shape, sample, channel, 0, blocked->block, false, {}, {}};
+  Layout layout{shape, sample, channel, 0, blocked->block, false, 0, {}, {}};
   const std::ptrdiff_t pixels = layout.pixels();
   // Strides of dimensions of extent 1 mean nothing.
   const auto dense = [&](std::ptrdiff_t pixel) {
@@ -22,10 +22,13 @@ std::optional<Layout> layout_of(const Activation& activation) {
   };
   const bool vectors = pixels == 1 && (channel == 1 || shape.channels == 1);
   const std::ptrdiff_t pixel = vectors ? sample : shape.width > 1 ? column : row;
-  if (blocked->block == 1 && (vectors || (channel == 1 && dense(pixel))) && pixel >= shape.channels &&
-      (sample == pixels * pixel || shape.batch == 1)) {  // channels last
+  const bool channels_last = blocked->block == 1 && (vectors || (channel == 1 && dense(pixel)));
+  const bool images_outside = pixel >= shape.channels && (sample == pixels * pixel || shape.batch == 1);
+  const bool images_inside = sample >= shape.channels && pixel == shape.batch * sample;
+  if (channels_last && (images_outside || images_inside)) {
     layout.period = kRow;
     layout.interleaved = true;
+    layout.pixel_stride = images_outside ? pixel : sample;
     layout.run = {static_cast<int>(pixels), pixel, kRow, 0};
   } else if (kRow % blocked->block == 0 && dense(blocked->block)) {
     const std::ptrdiff_t count = pixels * blocked->block;
@@ -47,13 +50,19 @@ Activation with_layout(const Activation& input) {
   return layout_of(input) ? input : plain_activation(input.shape);
 }
 
-void guess_means(const Layout& layout, int block, const float* x, float* row) {
+Activation with_f32_layout(const Activation& input) {
+  const Activation same = with_layout(input);
+  return is_bf16(same) ? activation(same.shape, in_type(describe(same), memory::data_type::f32)) : same;
+}
+
+template <class T>
+void guess_means(const Layout& layout, int block, const T* x, float* row) {
   Run first = layout.run_of(block);
   first.rows = std::min(first.rows, 4);
   if (first.rows > 0) first.tail = 0;
   const float zeros[kRow] = {};
   float floats[2 * kRow] = {};
-  loops().moments(first, x + layout.at(0, block), zeros, floats);
+  loops().rows<T>().moments(first, x + layout.at(0, block), zeros, floats);
   const int lanes = first.rows > 0 ? first.lanes : first.tail;
   const int rows = std::max(first.rows, 1);
   for (int place = 0; place < kRow; ++place) {
@@ -66,5 +75,7 @@ void guess_means(const Layout& layout, int block, const float* x, float* row) {
     row[place] = count > 0 ? sum / static_cast<float>(count) : 0.0F;
   }
 }
+template void guess_means(const Layout&, int, const float*, float*);
+template void guess_means(const Layout&, int, const Bfloat16*, float*);
 
 }  // namespace starling::kernels::cpu::channels

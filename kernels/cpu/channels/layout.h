@@ -1,5 +1,6 @@
-// Where an activation's channels lie, as rows for the loops of loops.h: plain, with the channels last, or in
-// blocks of 4, 8 or 16 of them, which is whatever oneDNN's convolutions choose.
+// Where an activation's channels lie, as rows for the loops of loops.h: plain, with the channels last (pixels
+// of an image or images of a pixel side by side), or in blocks of 4, 8 or 16 of them: whatever convolutions
+// choose.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +15,14 @@ namespace starling::kernels::cpu::channels {
 
 struct Layout {
   Shape shape;
-  std::ptrdiff_t sample_stride, block_stride;  // floats
+  std::ptrdiff_t sample_stride, block_stride;
   int blocks;
   int period;        // channels of a block: 1, 4, 8 or 16
   bool interleaved;  // the blocks of a pixel lie side by side
-  Run run;           // one block of one sample
-  Run last_run;      // the last block's, which may have fewer channels
+  // Where interleaved: from one of the whole batch's pixels to the next, in the order of memory.
+  std::ptrdiff_t pixel_stride;
+  Run run;       // one block of one sample
+  Run last_run;  // the last block's, which may have fewer channels
 
   const Run& run_of(int block) const { return block + 1 < blocks ? run : last_run; }
   std::ptrdiff_t at(int sample, int block) const { return sample * sample_stride + block * block_stride; }
@@ -54,23 +57,26 @@ void Layout::visit(int from, bool second_pass, const F& f) const {
   // Of all samples one list of pixels, a few of them at a time.
   constexpr std::ptrdiff_t kFloats = 1 << 12;
   const int pixels_of_all = shape.batch * shape.height * shape.width;
-  const int some = static_cast<int>(kFloats / run.step) + 16;
+  const int some = static_cast<int>(kFloats / pixel_stride) + 16;
   const int pieces = (pixels_of_all + some - 1) / some;
   for (int piece = 0; piece < pieces; ++piece) {
     const int first = (second_pass ? pieces - 1 - piece : piece) * some;
     for (int block = from; block < from + blocks; ++block) {
       Run rows = run_of(block);
       rows.rows = pixels_of_all - first < some ? pixels_of_all - first : some;
-      f(block, rows, block * block_stride + first * run.step);
+      rows.step = pixel_stride;
+      f(block, rows, block * block_stride + first * pixel_stride);
     }
   }
 }
 
-// Nothing where it lies in some other way.
+// Nothing where it lies in some other way. Strides count values, whatever their number format.
 std::optional<Layout> layout_of(const Activation& activation);
 
 // The same values in a format that has a layout: `input` itself, or plain.
 Activation with_layout(const Activation& input);
+// The same, of float32 values.
+Activation with_f32_layout(const Activation& input);
 
 // Floats for each place of each block's row, `times` over.
 class Rows {
@@ -117,6 +123,7 @@ struct Sums {
 };
 
 // About the mean of each channel, from its first pixels: what to subtract before squares are summed.
-void guess_means(const Layout& layout, int block, const float* x, float* row);
+template <class T>
+void guess_means(const Layout& layout, int block, const T* x, float* row);
 
 }  // namespace starling::kernels::cpu::channels

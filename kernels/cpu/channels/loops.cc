@@ -30,8 +30,7 @@ inline void store_some(float* p, V value, int count) {
 
 #include "kernels/cpu/channels/loops_inl.h"
 
-const Loops kLoops{moments, affine,        gradient_sums,        gradient,
-                   fill,    vector_affine, vector_gradient_sums, vector_gradient};
+const Loops kLoops = all();
 
 }  // namespace
 

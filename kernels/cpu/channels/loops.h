@@ -1,5 +1,5 @@
 // The inner loops of what treats each channel its own way (normalizations, global pools), over rows of 16
-// floats. A row holds 16 channels of one pixel, or 16 / k neighboring pixels of k channels, down to 16 pixels
+// values. A row holds 16 channels of one pixel, or 16 / k neighboring pixels of k channels, down to 16 pixels
 // of one: what is per channel comes as 16 floats that say it for each place in the row, so the same loops
 // serve every format of layout.h.
 //
@@ -8,6 +8,9 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
+
+#include "base/bfloat16.h"
 
 namespace starling::kernels::cpu::channels {
 
@@ -31,28 +34,47 @@ struct Affine {
   bool relu;  // max(y, 0)
 };
 
-struct Loops {
+// Over activations of T, float or Bfloat16; sums and what is per channel are float.
+template <class T>
+struct RowLoops {
   // sums[l] += x - origin and sums[16 + l] += (x - origin)^2, over all rows.
-  void (*moments)(const Run&, const float* x, const float* origin, float* sums);
-  void (*affine)(const Run&, const float* x, const Affine&, float* y);
+  void (*moments)(const Run&, const T* x, const float* origin, float* sums);
+  void (*affine)(const Run&, const T* x, const Affine&, T* y);
   // With d = dy, or 0 where the affine's ReLU let nothing pass (told from x, so that y need not be read):
   // sums[l] += d and sums[16 + l] += d (x - origin).
-  void (*gradient_sums)(const Run&, const float* x, const float* dy, const Affine&, float* sums);
+  void (*gradient_sums)(const Run&, const T* x, const T* dy, const Affine&, float* sums);
   // dx = p d + q (x - origin) + r.
-  void (*gradient)(const Run&, const float* x, const float* dy, const Affine&, const float* p, const float* q,
-                   const float* r, float* dx);
-  void (*fill)(const Run&, const float* row, float* y);
+  void (*gradient)(const Run&, const T* x, const T* dy, const Affine&, const float* p, const float* q,
+                   const float* r, T* dx);
+  void (*fill)(const Run&, const float* row, T* y);
+};
 
-  // Vectors of n features, and what is per feature as long as they. sums[0..15] and sums[16..31] as above, of
-  // g = scale dy: a sample's g and g (x - origin).
-  void (*vector_affine)(int n, const float* x, float origin, float factor, const float* scale,
-                        const float* shift, float* y);
+// Vectors of n features, and what is per feature as long as they. sums[0..15] and sums[16..31] as above, of
+// g = scale dy: a sample's g and g (x - origin).
+struct VectorLoops {
+  void (*affine)(int n, const float* x, float origin, float factor, const float* scale, const float* shift,
+                 float* y);
   // dscale += dy (x - origin) factor, dshift += dy.
-  void (*vector_gradient_sums)(int n, const float* x, const float* dy, float origin, float factor,
-                               const float* scale, float* sums, float* dscale, float* dshift);
+  void (*gradient_sums)(int n, const float* x, const float* dy, float origin, float factor,
+                        const float* scale, float* sums, float* dscale, float* dshift);
   // dx = p scale dy + q (x - origin) + r.
-  void (*vector_gradient)(int n, const float* x, const float* dy, float origin, const float* scale, float p,
-                          float q, float r, float* dx);
+  void (*gradient)(int n, const float* x, const float* dy, float origin, const float* scale, float p, float q,
+                   float r, float* dx);
+};
+
+struct Loops {
+  RowLoops<float> f32;
+  RowLoops<Bfloat16> bf16;
+  VectorLoops vectors;
+
+  template <class T>
+  const RowLoops<T>& rows() const {
+    if constexpr (std::is_same_v<T, float>) {
+      return f32;
+    } else {
+      return bf16;
+    }
+  }
 };
 
 // All that this processor runs, the widest first, and null behind the last; and the widest.

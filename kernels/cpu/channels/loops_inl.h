@@ -7,6 +7,29 @@
 
 constexpr int kParts = kRow / kWidth;
 
+// bfloat16 is half the bytes and computed with as float.
+typedef std::uint16_t Halves __attribute__((vector_size(kWidth * 2), may_alias, aligned(2)));
+typedef std::uint32_t Bits __attribute__((vector_size(kWidth * 4)));
+
+INLINE V load_any(const Bfloat16* p) {
+  return reinterpret_cast<V>(__builtin_convertvector(*reinterpret_cast<const Halves*>(p), Bits) << 16);
+}
+INLINE void store_any(Bfloat16* p, V value) {  // Bfloat16::round
+  const Bits all = reinterpret_cast<Bits>(value);
+  const Bits rounded = (all + 0x7fff + ((all >> 16) & 1)) >> 16;
+  *reinterpret_cast<Halves*>(p) = __builtin_convertvector(value == value ? rounded : Bits{} + 0x7fc0, Halves);
+}
+INLINE V load_some(const Bfloat16* p, int count) {
+  Bfloat16 values[kWidth] = {};
+  for (int i = 0; i < kWidth && i < count; ++i) values[i] = p[i];
+  return load_any(values);
+}
+INLINE void store_some(Bfloat16* p, V value, int count) {
+  Bfloat16 values[kWidth];
+  store_any(values, value);
+  for (int i = 0; i < kWidth && i < count; ++i) p[i] = values[i];
+}
+
 struct Row {
   V part[kParts];
 };
@@ -18,21 +41,25 @@ INLINE void parts(const F& f) {
   for (int k = 0; k < kParts; ++k) f(k);
 }
 
-INLINE Row load_row(const float* p) {
+template <class T>
+INLINE Row load_row(const T* p) {
   Row row;
   parts([&](int k) __attribute__((always_inline)) { row.part[k] = load_any(p + k * kWidth); });
   return row;
 }
-INLINE void store_row(float* p, const Row& row) {
+template <class T>
+INLINE void store_row(T* p, const Row& row) {
   parts([&](int k) __attribute__((always_inline)) { store_any(p + k * kWidth, row.part[k]); });
 }
-INLINE Row load_row(const float* p, int count) {
+template <class T>
+INLINE Row load_row(const T* p, int count) {
   Row row;
   parts([&](int k)
             __attribute__((always_inline)) { row.part[k] = load_some(p + k * kWidth, count - k * kWidth); });
   return row;
 }
-INLINE void store_row(float* p, const Row& row, int count) {
+template <class T>
+INLINE void store_row(T* p, const Row& row, int count) {
   parts([&](int k)
             __attribute__((always_inline)) { store_some(p + k * kWidth, row.part[k], count - k * kWidth); });
 }
@@ -99,7 +126,8 @@ INLINE V first_of(V value, int count) {
   return load_some(values, count);
 }
 
-static void moments(const Run& run, const float* x, const float* origin_row, float* sums) {
+template <class T>
+static void moments(const Run& run, const T* x, const float* origin_row, float* sums) {
   const Row origin = load_row(origin_row);
   TwoSums sum;
   for_rows(
@@ -143,8 +171,8 @@ struct Loaded {
   }
 };
 
-template <bool Relu>
-INLINE void affine_rows(const Run& run, const float* x, const Affine& it, float* y) {
+template <bool Relu, class T>
+INLINE void affine_rows(const Run& run, const T* x, const Affine& it, T* y) {
   const Loaded map(it);
   for_rows(
       run,
@@ -159,7 +187,8 @@ INLINE void affine_rows(const Run& run, const float* x, const Affine& it, float*
         store_row(y + at, row, count);
       });
 }
-static void affine(const Run& run, const float* x, const Affine& it, float* y) {
+template <class T>
+static void affine(const Run& run, const T* x, const Affine& it, T* y) {
   if (it.relu) {
     affine_rows<true>(run, x, it, y);
   } else {
@@ -167,9 +196,8 @@ static void affine(const Run& run, const float* x, const Affine& it, float* y) {
   }
 }
 
-template <bool Relu>
-INLINE void gradient_sums_rows(const Run& run, const float* x, const float* dy, const Affine& it,
-                               float* sums) {
+template <bool Relu, class T>
+INLINE void gradient_sums_rows(const Run& run, const T* x, const T* dy, const Affine& it, float* sums) {
   const Loaded map(it);
   TwoSums sum;
   for_rows(
@@ -194,7 +222,8 @@ INLINE void gradient_sums_rows(const Run& run, const float* x, const float* dy, 
       });
   sum.add_to(sums);
 }
-static void gradient_sums(const Run& run, const float* x, const float* dy, const Affine& it, float* sums) {
+template <class T>
+static void gradient_sums(const Run& run, const T* x, const T* dy, const Affine& it, float* sums) {
   if (it.relu) {
     gradient_sums_rows<true>(run, x, dy, it, sums);
   } else {
@@ -202,9 +231,9 @@ static void gradient_sums(const Run& run, const float* x, const float* dy, const
   }
 }
 
-template <bool Relu>
-INLINE void gradient_rows(const Run& run, const float* x, const float* dy, const Affine& it,
-                          const float* p_row, const float* q_row, const float* r_row, float* dx) {
+template <bool Relu, class T>
+INLINE void gradient_rows(const Run& run, const T* x, const T* dy, const Affine& it, const float* p_row,
+                          const float* q_row, const float* r_row, T* dx) {
   const Loaded map(it);
   const Row p = load_row(p_row), q = load_row(q_row), r = load_row(r_row);
   const auto compute = [&](const Row& row, const Row& drow) __attribute__((always_inline)) {
@@ -223,8 +252,9 @@ INLINE void gradient_rows(const Run& run, const float* x, const float* dy, const
       },
       SOME { store_row(dx + at, compute(load_row(x + at, count), load_row(dy + at, count)), count); });
 }
-static void gradient(const Run& run, const float* x, const float* dy, const Affine& it, const float* p,
-                     const float* q, const float* r, float* dx) {
+template <class T>
+static void gradient(const Run& run, const T* x, const T* dy, const Affine& it, const float* p,
+                     const float* q, const float* r, T* dx) {
   if (it.relu) {
     gradient_rows<true>(run, x, dy, it, p, q, r, dx);
   } else {
@@ -232,7 +262,8 @@ static void gradient(const Run& run, const float* x, const float* dy, const Affi
   }
 }
 
-static void fill(const Run& run, const float* row, float* y) {
+template <class T>
+static void fill(const Run& run, const float* row, T* y) {
   const Row value = load_row(row);
   for_rows(
       run, [&](std::ptrdiff_t at, int) __attribute__((always_inline)) { store_row(y + at, value); },
@@ -311,6 +342,14 @@ static void vector_gradient(int n, const float* x, const float* dy, float origin
                   compute(load_row(x + at, count), load_row(dy + at, count), load_row(scale + at, count)),
                   count);
       });
+}
+
+template <class T>
+static constexpr RowLoops<T> row_loops() {
+  return {moments<T>, affine<T>, gradient_sums<T>, gradient<T>, fill<T>};
+}
+static constexpr Loops all() {
+  return {row_loops<float>(), row_loops<Bfloat16>(), {vector_affine, vector_gradient_sums, vector_gradient}};
 }
 
 #undef INLINE

@@ -1,0 +1,119 @@
+#include "kernels/cuda/backend.h"
+
+#include <string>
+
+#include "base/check.h"
+#include "kernels/cuda/format.h"
+#include "kernels/cuda/operations.h"
+#include "kernels/cuda/parameters.h"
+#include "kernels/cuda/runtime.h"
+#include "kernels/cuda/samples.h"
+
+namespace starling::kernels::cuda {
+namespace {
+
+// Samples may take so much of the memory that is free when they come: what trains comes before them, and what
+// is left is other peers'.
+constexpr double kShareOfSamples = 0.5;
+
+std::size_t bytes_of(const SampleView& samples) {
+  return samples.shape.size() * (samples.floats != nullptr ? sizeof(float) : 1) +
+         static_cast<std::size_t>(samples.shape.batch);
+}
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(int device, Precision precision)
+      : device_(device),
+        name_("cuda:" + std::to_string(device)),
+        bf16_(precision == Precision::bf16),
+        tf32_(precision == Precision::tf32),
+        memory_(device),
+        staging_(device) {
+    use_device(device);
+  }
+
+  std::string_view name() const override { return name_; }
+  Memory& memory() const override { return memory_; }
+  Memory& staging() const override { return staging_; }
+  std::unique_ptr<Queue> make_queue() const override { return std::make_unique<Stream>(device_); }
+  std::unique_ptr<Parameters> make_parameters(std::size_t floats) const override {
+    return std::make_unique<DeviceParameters>(device_, floats);
+  }
+
+  std::unique_ptr<Samples> keep(const SampleView& samples) const override {
+    use_device(device_);
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "asking for its free memory");
+    if (static_cast<double>(bytes_of(samples)) > kShareOfSamples * static_cast<double>(free)) return nullptr;
+    return make_samples(device_, samples);
+  }
+
+  Activation input(const Shape& stored, int height, int width) const override {
+    return plain_window(stored, height, width);
+  }
+
+  std::unique_ptr<Operation> make(Queue& queue, std::span<const OperationSpec> rest, const Activation& input,
+                                  Passes passes) const override {
+    STARLING_CHECK(!rest.empty());
+    Stream& stream = stream_of(queue);
+    use_device(device_);
+    if (as_plain(input) != nullptr && (bf16_ || !is_dense_plain(input)))
+      return make_entrance(stream, input, bf16_);
+    const bool relu = rest.size() > 1 && std::holds_alternative<Relu>(rest[1]);
+    if (const auto* it = std::get_if<Convolution>(&rest[0]))
+      return make_convolution(stream, *it, input, passes, relu, tf32_);
+    if (const auto* it = std::get_if<Linear>(&rest[0])) {
+      if (is_bf16(input) && input.shape.height * input.shape.width > 1) return make_flatten(stream, input);
+      const bool last = rest.size() == 1;  // logits keep all their digits
+      return make_linear(stream, *it, input, passes, relu, last, tf32_);
+    }
+    if (const auto* it = std::get_if<AveragePool>(&rest[0])) return make_average_pool(stream, *it, input);
+    if (const auto* it = std::get_if<MaxPool>(&rest[0])) return make_max_pool(stream, *it, input);
+    if (const auto* it = std::get_if<BatchNorm>(&rest[0]))
+      return make_batch_norm(stream, *it, input, passes, relu);
+    if (const auto* it = std::get_if<GroupNorm>(&rest[0]))
+      return make_group_norm(stream, *it, input, passes, relu);
+    if (const auto* it = std::get_if<Dropout>(&rest[0])) return make_dropout(stream, *it, input, passes);
+    if (std::holds_alternative<GlobalAveragePool>(rest[0])) return make_global_average_pool(stream, input);
+    if (std::holds_alternative<Gelu>(rest[0])) return make_gelu(stream, input);
+    return make_relu(stream, input);
+  }
+
+  std::unique_ptr<Sum> make_sum(Queue& queue, const Activation& a, const Activation& b,
+                                bool relu) const override {
+    use_device(device_);
+    return cuda::make_sum(stream_of(queue), a, b, relu);
+  }
+
+  std::unique_ptr<Loss> softmax_cross_entropy(Queue& queue, const Activation& logits) const override {
+    use_device(device_);
+    return make_softmax_cross_entropy(stream_of(queue), logits);
+  }
+
+  void accumulate(Queue& queue, const Activation& activation, float* gradient,
+                  const float* more) const override {
+    cuda::accumulate(stream_of(queue), activation, gradient, more);
+  }
+  void pack(Queue& queue, const Activation& activation, const float* plain, float* stored) const override {
+    cuda::pack(stream_of(queue), activation, plain, stored);
+  }
+  void unpack(Queue& queue, const Activation& activation, const float* stored, float* plain) const override {
+    cuda::unpack(stream_of(queue), activation, stored, plain);
+  }
+
+ private:
+  int device_;
+  std::string name_;
+  bool bf16_, tf32_;
+  mutable DeviceMemory memory_;
+  mutable PinnedMemory staging_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(int device, Precision precision) {
+  return std::make_unique<CudaBackend>(device, precision);
+}
+
+}  // namespace starling::kernels::cuda

@@ -1,0 +1,117 @@
+// Dropout. The count of draws lies on the device and is raised there: a step that is recorded once and
+// replayed draws anew all the same. Which values are kept is reference::DropoutDraw's word; nothing is
+// remembered for the backward pass but the draw's key.
+#include "kernels/buffer.h"
+#include "kernels/cuda/operations.h"
+#include "kernels/cuda/wide.h"
+#include "kernels/reference/dropout.h"
+
+namespace starling::kernels::cuda {
+namespace {
+
+using reference::DropoutDraw;
+
+struct Drawn {
+  std::uint64_t count, bits;  // draws so far, and the last one's key
+};
+
+__global__ void draw_anew(std::uint64_t seed, Drawn* drawn) {
+  drawn->bits = DropoutDraw::key_bits(seed, drawn->count);
+  ++drawn->count;
+}
+
+// The index in plain order [batch, channel, place] of each of V values from the i-th stored one on.
+template <unsigned V>
+__device__ void plain_indices(float, unsigned i, unsigned, unsigned, unsigned (&to)[V]) {
+  for (unsigned v = 0; v < V; ++v) to[v] = i + v;
+}
+template <unsigned V>
+__device__ void plain_indices(Bfloat16, unsigned i, unsigned channels, unsigned places, unsigned (&to)[V]) {
+  unsigned c = i % channels, place = i / channels % places;
+  const unsigned n = i / channels / places;
+  unsigned index = (n * channels + c) * places + place;
+  for (unsigned v = 0; v < V; ++v) {
+    to[v] = index;
+    index += places;
+    if (++c < channels) continue;
+    // The next pixel's first channel, perhaps of the next sample: there the index goes on by one.
+    c = 0;
+    index -= channels * places - 1;
+    if (++place < places) continue;
+    place = 0;
+    index += (channels - 1) * places;
+  }
+}
+
+template <class T>
+__global__ void keep_some(unsigned n, unsigned channels, unsigned places, const Drawn* drawn,
+                          std::uint32_t dropped, float factor, const T* x, T* y) {
+  const DropoutDraw draw(drawn->bits, dropped);
+  const auto some = [&]<unsigned V>(unsigned i, float(&values)[V], unsigned(&indices)[V]) {
+    plain_indices<V>(T(), i, channels, places, indices);
+    load<V>(x + i, values);
+    for (unsigned v = 0; v < V; ++v) values[v] = draw.keeps(indices[v]) ? values[v] * factor : 0.0F;
+    store<V>(values, y + i);
+  };
+  float values[kWide<T>], value[1];
+  unsigned indices[kWide<T>], index[1];
+  each_wide<kWide<T>>(
+      n, [&](unsigned i) { some(i, values, indices); }, [&](unsigned i) { some(i, value, index); });
+}
+
+class DeviceDropout final : public Operation {
+ public:
+  DeviceDropout(Stream& stream, const Dropout& spec, const Activation& input, Passes passes)
+      : Operation(activation_like(input, input.shape), 1),
+        stream_(stream),
+        spec_(spec),
+        training_(passes.backward),
+        n_(counted(input)),
+        memory_(stream.device()) {
+    if (training_) drawn_ = Buffer(sizeof(Drawn) / sizeof(float), memory_);
+  }
+
+  void forward(const float* parameters, const float* x, float* y) override {
+    if (training_) launch(stream_, 1, 1, draw_anew, spec_.seed, values<Drawn>(drawn_.data()));
+    forward_again(parameters, x, y);
+  }
+  void forward_again(const float*, const float* x, float* y) override {
+    if (training_) return mask(x, y);
+    const std::size_t bytes = n_ * (is_bf16(output()) ? sizeof(Bfloat16) : sizeof(float));
+    check(cudaMemcpyAsync(y, x, bytes, cudaMemcpyDeviceToDevice, stream_.get()), "copying activations");
+  }
+
+  void backward(const float*, const float*, const float*, float* dy, float* dx, float*) override {
+    if (dx != nullptr) mask(dy, dx);
+  }
+
+  std::size_t workspace_bytes() const override { return drawn_.bytes(); }
+
+ private:
+  void mask(const float* x, float* y) {
+    const Shape& shape = output().shape;
+    const auto channels = static_cast<unsigned>(shape.channels),
+               places = static_cast<unsigned>(shape.height * shape.width);
+    with_type(output(), [&]<class T>(T) {
+      launch(stream_, blocks_for(n_ / kWide<T> + 1, kThreads), kThreads, keep_some<T>, n_, channels, places,
+             values<Drawn>(drawn_.data()), DropoutDraw::dropped_of(spec_), 1 / (1 - spec_.rate), values<T>(x),
+             values<T>(y));
+    });
+  }
+
+  Stream& stream_;
+  Dropout spec_;
+  bool training_;
+  unsigned n_;
+  DeviceMemory memory_;
+  Buffer drawn_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_dropout(Stream& stream, const Dropout& spec, const Activation& input,
+                                        Passes passes) {
+  return std::make_unique<DeviceDropout>(stream, spec, input, passes);
+}
+
+}  // namespace starling::kernels::cuda

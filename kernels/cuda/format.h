@@ -1,0 +1,62 @@
+// The two formats of this back end's activations. float32: plain, [batch, channels, height, width]; bfloat16:
+// [batch, height, width, channels], as the tensor cores' convolutions read it. Only what enters a network may
+// be a window of larger images; everything else is dense.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include "kernels/operation.h"
+#include "kernels/plain.h"
+
+namespace starling::kernels::cuda {
+
+using Bfloat16 = __nv_bfloat16;
+
+class Bfloat16Format : public Format {};
+
+inline bool is_bf16(const Activation& activation) {
+  return dynamic_cast<const Bfloat16Format*>(activation.format.get()) != nullptr;
+}
+
+inline Activation bf16_activation(const Shape& shape) {
+  return {shape, std::make_shared<Bfloat16Format>(), (shape.size() + 1) / 2};
+}
+
+// An activation of this shape in the number format of `like`.
+inline Activation activation_like(const Activation& like, const Shape& shape) {
+  return is_bf16(like) ? bf16_activation(shape) : plain_activation(shape);
+}
+
+// Storage as what lies there.
+template <class T>
+const T* values(const float* storage) {
+  return reinterpret_cast<const T*>(storage);
+}
+template <class T>
+T* values(float* storage) {
+  return reinterpret_cast<T*>(storage);
+}
+
+// Where the value of a channel and a place (row x width + column) of an image lies.
+template <class T>
+struct Order;
+template <>
+struct Order<float> {
+  __host__ __device__ static std::size_t at(int n, int c, int place, int channels, int places) {
+    return (static_cast<std::size_t>(n) * channels + c) * places + place;
+  }
+};
+template <>
+struct Order<Bfloat16> {
+  __host__ __device__ static std::size_t at(int n, int c, int place, int channels, int places) {
+    return (static_cast<std::size_t>(n) * places + place) * channels + c;
+  }
+};
+
+// Calls f with a value of the type that the activation's numbers are stored as.
+template <class F>
+auto with_type(const Activation& activation, F f) {
+  return is_bf16(activation) ? f(Bfloat16()) : f(float());
+}
+
+}  // namespace starling::kernels::cuda

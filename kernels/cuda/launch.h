@@ -1,0 +1,79 @@
+// How kernels are started, and the few words of CUDA's language that they use. Everything else of the device
+// code is plain C++, so that the same files compile for the processor too (tests/emulator), where a block's
+// threads take turns and another file says what follows here: kernels use threadIdx, blockIdx, blockDim and gridDim, and, if launched together,
+// __syncthreads(), STARLING_SHARED arrays of fixed size and the shuffles of this header, and nothing else of
+// the device.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/runtime.h"
+
+namespace starling::kernels::cuda {
+
+inline constexpr unsigned kWarp = 32;
+
+#ifndef STARLING_CUDA_EMULATED
+#define STARLING_SHARED __shared__
+
+// kernel<<<grid, block>>> on the stream, of threads that know nothing of each other. Throws DeviceError.
+template <class... Parameters, class... Arguments>
+void launch(Stream& stream, dim3 grid, dim3 block, void (*kernel)(Parameters...), Arguments... arguments) {
+  const auto begin = [&](Parameters... values) {
+    void* places[] = {const_cast<void*>(static_cast<const void*>(&values))..., nullptr};
+    check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, places, 0, stream.get()),
+          "starting a kernel");
+  };
+  begin(static_cast<Parameters>(arguments)...);
+}
+
+// The same, of threads whose block meets in __syncthreads() or shuffles.
+template <class... Parameters, class... Arguments>
+void launch_together(Stream& stream, dim3 grid, dim3 block, void (*kernel)(Parameters...),
+                     Arguments... arguments) {
+  launch(stream, grid, block, kernel, arguments...);
+}
+
+// The value of the lane whose number differs in these bits. REQUIRES: all lanes of the warp call it.
+template <class T>
+__device__ T shuffle_xor(T value, int bits) {
+  return __shfl_xor_sync(0xffffffffU, value, bits);
+}
+#endif
+
+// So many blocks of `block` threads that each thread has one of n values; at most `most` blocks, whose
+// threads then step by all of them.
+inline unsigned blocks_for(std::size_t n, unsigned block, unsigned most = 1U << 16) {
+  const std::size_t blocks = (n + block - 1) / block;
+  return static_cast<unsigned>(blocks < 1 ? 1 : blocks < most ? blocks : most);
+}
+
+// What numbers are stored as: float, or bfloat16, which is rounded to the nearest. Arithmetic is in float.
+__host__ __device__ inline float to_float(float value) {
+  return value;
+}
+__host__ __device__ inline float to_float(__nv_bfloat16 value) {
+  return __bfloat162float(value);
+}
+template <class T>
+__host__ __device__ T from_float(float value);
+template <>
+__host__ __device__ inline float from_float<float>(float value) {
+  return value;
+}
+template <>
+__host__ __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float value) {
+  return __float2bfloat16_rn(value);
+}
+
+// The sum over the lanes of a warp, in each of them. REQUIRES: all lanes call it.
+__device__ inline float warp_sum(float value) {
+  for (int bits = static_cast<int>(kWarp) / 2; bits > 0; bits /= 2) value += shuffle_xor(value, bits);
+  return value;
+}
+
+}  // namespace starling::kernels::cuda

@@ -1,0 +1,179 @@
+#include "kernels/cuda/parameters.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cuda/host_loops.h"
+#include "kernels/cuda/passes.h"
+
+namespace starling::kernels::cuda {
+namespace {
+
+// 128 KiB: the device's copy engines reach half their speed at that, and the host's caches hold several.
+constexpr std::size_t kPiece = 32 * 1024;  // floats
+
+}  // namespace
+
+DeviceParameters::Stage::Stage(int number, Memory& pinned, Memory& memory)
+    : host(kPiece, pinned), device(kPiece, memory), free(number) {}
+
+DeviceParameters::DeviceParameters(int device, std::size_t floats)
+    : device_(device),
+      memory_(device),
+      pinned_(device),
+      values_(floats, memory_),
+      stream_(device),
+      stages_{Stage(device, pinned_, memory_), Stage(device, pinned_, memory_),
+              Stage(device, pinned_, memory_)} {}
+
+DeviceParameters::~DeviceParameters() {
+  cudaSetDevice(device_);
+  cudaStreamSynchronize(stream_.get());  // before the stages go
+}
+
+void DeviceParameters::wait() {
+  const std::lock_guard lock(mutex_);
+  stream_.wait();
+}
+
+DeviceParameters::Stage& DeviceParameters::next_stage() {
+  Stage& stage = stages_[stage_];
+  stage_ = (stage_ + 1) % kStages;
+  stage.free.wait();
+  return stage;
+}
+
+template <class Fill, class Use>
+void DeviceParameters::send(std::size_t n, const Fill& fill, const Use& use) {
+  const std::lock_guard lock(mutex_);
+  use_device(device_);
+  for (std::size_t begin = 0; begin < n; begin += kPiece) {
+    const std::size_t count = std::min(kPiece, n - begin);
+    Stage& stage = next_stage();
+    fill(stage.host.data(), begin, count);
+    stream_.upload(stage.host.data(), stage.device.data(), count * sizeof(float));
+    use(stage.device.data(), begin, count);
+    stage.free.record(stream_);
+  }
+}
+
+template <class Fill>
+void DeviceParameters::send_and_add(std::size_t offset, std::size_t n, bool atomic, const Fill& fill) {
+  send(n, fill, [&](const float* delta, std::size_t begin, std::size_t count) {
+    cuda::add(stream_, at(offset + begin), delta, count, atomic);
+  });
+}
+
+float DeviceParameters::read(std::size_t offset, std::span<float> out) {
+  const std::lock_guard lock(mutex_);
+  use_device(device_);
+  float largest = 0;
+  // One piece is on its way while the one before is taken out of pinned memory.
+  Stage* coming = nullptr;
+  std::size_t taken = 0;
+  for (std::size_t begin = 0; begin < out.size() || coming != nullptr; begin += kPiece) {
+    Stage* next = nullptr;
+    if (begin < out.size()) {
+      next = &next_stage();
+      const std::size_t count = std::min(kPiece, out.size() - begin);
+      stream_.download(at(offset + begin), next->host.data(), count * sizeof(float));
+      next->free.record(stream_);
+    }
+    if (coming != nullptr) {
+      coming->free.wait();
+      const auto part = out.subspan(taken, std::min(kPiece, out.size() - taken));
+      largest = larger_magnitude(largest, copy_and_look(coming->host.data(), part.data(), part.size()));
+      taken += part.size();
+    }
+    coming = next;
+  }
+  return largest;
+}
+
+void DeviceParameters::write(std::size_t offset, std::span<const float> values) {
+  send(
+      values.size(),
+      [&](float* to, std::size_t begin, std::size_t count) { std::copy_n(values.data() + begin, count, to); },
+      [&](const float* piece, std::size_t begin, std::size_t count) {
+        check(cudaMemcpyAsync(at(offset + begin), piece, count * sizeof(float), cudaMemcpyDeviceToDevice,
+                              stream_.get()),
+              "copying within it");
+      });
+  wait();
+}
+
+void DeviceParameters::add(std::size_t offset, std::span<const float> delta) {
+  send_and_add(offset, delta.size(), false, [&](float* to, std::size_t begin, std::size_t count) {
+    std::copy_n(delta.data() + begin, count, to);
+  });
+}
+
+void DeviceParameters::atomic_add(std::size_t offset, std::span<const float> delta) {
+  send_and_add(offset, delta.size(), true, [&](float* to, std::size_t begin, std::size_t count) {
+    std::copy_n(delta.data() + begin, count, to);
+  });
+}
+
+// Both vectors are the host's, so half as much travels if their difference is taken there.
+void DeviceParameters::mix(std::size_t offset, std::span<const float> theirs, std::span<const float> own,
+                           float w) {
+  send_and_add(offset, own.size(), false, [&](float* to, std::size_t begin, std::size_t count) {
+    scaled_difference(theirs.data() + begin, own.data() + begin, w, to, count);
+  });
+}
+
+void DeviceParameters::mix_at(std::size_t offset, std::span<const std::uint32_t> places,
+                              std::span<const float> theirs, std::span<const float> own, float w,
+                              std::span<float> mixed) {
+  const std::lock_guard lock(mutex_);
+  use_device(device_);
+  constexpr std::size_t kPlaces = kPiece / 3;  // a stage holds them, the differences and what comes of it
+  for (std::size_t begin = 0; begin < places.size(); begin += kPlaces) {
+    const std::size_t count = std::min(kPlaces, places.size() - begin);
+    Stage& stage = next_stage();
+    float* const host = stage.host.data();
+    float* const device = stage.device.data();
+    std::memcpy(host, places.data() + begin, count * sizeof(std::uint32_t));
+    scaled_difference(theirs.data() + begin, own.data() + begin, w, host + kPlaces, count);
+    stream_.upload(host, device, 2 * kPlaces * sizeof(float));
+    add_at(stream_, at(offset), reinterpret_cast<const std::uint32_t*>(device), device + kPlaces,
+           device + 2 * kPlaces, count);
+    stream_.download(device + 2 * kPlaces, host + 2 * kPlaces, count * sizeof(float));
+    stage.free.record(stream_);
+    stage.free.wait();
+    std::copy_n(host + 2 * kPlaces, count, mixed.data() + begin);
+  }
+}
+
+void DeviceParameters::add(Queue& queue, std::size_t offset, std::span<const float> delta) {
+  cuda::add(stream_of(queue), at(offset), delta.data(), delta.size());
+}
+
+void DeviceParameters::sgd(Queue& queue, std::span<const float> gradient, std::span<float> velocity,
+                           const SgdStep& step) {
+  cuda::sgd(stream_of(queue), values_.data(), gradient.data(), velocity.data(), step, velocity.size());
+}
+
+void DeviceParameters::adamw(Queue& queue, std::span<const float> gradient, std::span<float> mean,
+                             std::span<float> square, const AdamWStep& step, std::uint64_t t) {
+  cuda::adamw(stream_of(queue), values_.data(), gradient.data(), mean.data(), square.data(), step, t,
+              mean.size());
+}
+
+void DeviceParameters::sgd_along(Queue& queue, std::span<const float> gradient,
+                                 std::span<const float> velocity, const SgdStep& step) {
+  cuda::sgd_along(stream_of(queue), values_.data(), gradient.data(), velocity.data(), step, velocity.size());
+}
+
+void DeviceParameters::follow(Queue& queue, std::span<float> velocity, std::span<float> last, float keep,
+                              float gain) {
+  cuda::follow(stream_of(queue), values_.data(), velocity.data(), last.data(), keep, gain, last.size());
+}
+
+void DeviceParameters::copy(Queue& queue, std::size_t offset, std::span<float> to) {
+  check(cudaMemcpyAsync(to.data(), at(offset), to.size() * sizeof(float), cudaMemcpyDeviceToDevice,
+                        stream_of(queue).get()),
+        "copying within it");
+}
+
+}  // namespace starling::kernels::cuda

@@ -1,0 +1,163 @@
+#include "kernels/cuda/passes.h"
+
+#include "kernels/cuda/launch.h"
+
+namespace starling::kernels::cuda {
+namespace {
+
+constexpr unsigned kBlock = 256;
+constexpr unsigned kBlocks = 2048;  // at most: as many as the largest devices run at once
+
+// The arrays of a pass: those that are written come first.
+template <int N>
+struct Arrays {
+  float* at[N];
+};
+
+// op(values) for every element, `values` being the arrays' values of it; the first Written go back.
+template <int N, int Written, class Op>
+__global__ void pass(Arrays<N> arrays, std::size_t begin, std::size_t end, Op op) {
+  const std::size_t step = std::size_t{gridDim.x} * blockDim.x;
+  for (std::size_t i = begin + std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < end; i += step) {
+    float values[N];
+    for (int k = 0; k < N; ++k) values[k] = arrays.at[k][i];
+    op(values);
+    for (int k = 0; k < Written; ++k) arrays.at[k][i] = values[k];
+  }
+}
+
+// The same, four elements at a time. REQUIRES: the arrays are aligned to 16 bytes.
+template <int N, int Written, class Op>
+__global__ void pass_by_four(Arrays<N> arrays, std::size_t fours, Op op) {
+  const std::size_t step = std::size_t{gridDim.x} * blockDim.x;
+  for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < fours; i += step) {
+    float4 four[N];
+    for (int k = 0; k < N; ++k) four[k] = reinterpret_cast<const float4*>(arrays.at[k])[i];
+    float x[N], y[N], z[N], w[N];
+    for (int k = 0; k < N; ++k) {
+      x[k] = four[k].x;
+      y[k] = four[k].y;
+      z[k] = four[k].z;
+      w[k] = four[k].w;
+    }
+    op(x);
+    op(y);
+    op(z);
+    op(w);
+    for (int k = 0; k < Written; ++k)
+      reinterpret_cast<float4*>(arrays.at[k])[i] = make_float4(x[k], y[k], z[k], w[k]);
+  }
+}
+
+template <int Written, int N, class Op>
+void run(Stream& stream, Arrays<N> arrays, std::size_t n, Op op) {
+  bool aligned = true;
+  for (float* array : arrays.at) aligned = aligned && reinterpret_cast<std::uintptr_t>(array) % 16 == 0;
+  const std::size_t fours = aligned ? n / 4 : 0, rest = n - 4 * fours;
+  if (fours > 0)
+    launch(stream, blocks_for(fours, kBlock, kBlocks), kBlock, pass_by_four<N, Written, Op>, arrays, fours, op);
+  if (rest > 0)
+    launch(stream, blocks_for(rest, kBlock, kBlocks), kBlock, pass<N, Written, Op>, arrays, 4 * fours, n, op);
+}
+
+// What is only read stands in the same list as what is written.
+float* read_only(const float* array) {
+  return const_cast<float*>(array);
+}
+
+struct Add {
+  __device__ void operator()(float (&v)[2]) const { v[0] += v[1]; }
+};
+
+// x, velocity, gradient. The update is rate (from_velocity v' + from_gradient g'), as on the host.
+struct Sgd {
+  float rate, momentum, decay, from_velocity, from_gradient;
+  __device__ void operator()(float (&v)[3]) const {
+    const float g = v[2] + decay * v[0];
+    v[1] = momentum * v[1] + g;
+    v[0] -= rate * (from_velocity * v[1] + from_gradient * g);
+  }
+};
+
+// x, velocity, gradient.
+struct SgdAlong {
+  float rate, momentum, decay;
+  __device__ void operator()(float (&v)[3]) const { v[0] -= rate * (momentum * v[1] + v[2] + decay * v[0]); }
+};
+
+// x, mean, square, gradient.
+struct AdamW {
+  float rate, scale, beta1, beta2, epsilon, shrink;
+  __device__ void operator()(float (&v)[4]) const {
+    const float g = v[3];
+    v[1] = beta1 * v[1] + (1 - beta1) * g;
+    v[2] = beta2 * v[2] + (1 - beta2) * (g * g);
+    v[0] -= rate * v[1] / (sqrtf(v[2]) * scale + epsilon) + shrink * v[0];
+  }
+};
+
+// velocity, last, x.
+struct Follow {
+  float keep, gain;
+  __device__ void operator()(float (&v)[3]) const {
+    v[0] = keep * v[0] + gain * (v[1] - v[2]);
+    v[1] = v[2];
+  }
+};
+
+__global__ void add_atomically(float* x, const float* delta, std::size_t n) {
+  const std::size_t step = std::size_t{gridDim.x} * blockDim.x;
+  for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += step)
+    atomicAdd(x + i, delta[i]);
+}
+
+__global__ void add_at_places(float* x, const std::uint32_t* places, const float* delta, float* mixed,
+                              std::size_t n) {
+  const std::size_t step = std::size_t{gridDim.x} * blockDim.x;
+  for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += step) {
+    const float value = x[places[i]] + delta[i];
+    x[places[i]] = value;
+    mixed[i] = value;
+  }
+}
+
+}  // namespace
+
+void add(Stream& stream, float* x, const float* delta, std::size_t n, bool atomic) {
+  if (!atomic) return run<1>(stream, Arrays<2>{{x, read_only(delta)}}, n, Add());
+  if (n > 0) launch(stream, blocks_for(n, kBlock, kBlocks), kBlock, add_atomically, x, delta, n);
+}
+
+void add_at(Stream& stream, float* x, const std::uint32_t* places, const float* delta, float* mixed,
+            std::size_t n) {
+  if (n > 0)
+    launch(stream, blocks_for(n, kBlock, kBlocks), kBlock, add_at_places, x, places, delta, mixed, n);
+}
+
+void sgd(Stream& stream, float* x, const float* gradient, float* velocity, const SgdStep& step,
+         std::size_t n) {
+  run<2>(stream, Arrays<3>{{x, velocity, read_only(gradient)}}, n,
+         Sgd{step.learning_rate, step.momentum, step.weight_decay, step.nesterov ? step.momentum : 1.0F,
+             step.nesterov ? 1.0F : 0.0F});
+}
+
+void sgd_along(Stream& stream, float* x, const float* gradient, const float* velocity, const SgdStep& step,
+               std::size_t n) {
+  run<1>(stream, Arrays<3>{{x, read_only(velocity), read_only(gradient)}}, n,
+         SgdAlong{step.learning_rate, step.momentum, step.weight_decay});
+}
+
+void adamw(Stream& stream, float* x, const float* gradient, float* mean, float* square, const AdamWStep& step,
+           std::uint64_t t, std::size_t n) {
+  const AdamWCorrections corrections(step, t);
+  run<3>(stream, Arrays<4>{{x, mean, square, read_only(gradient)}}, n,
+         AdamW{corrections.rate, corrections.scale, step.beta1, step.beta2, step.epsilon,
+               step.learning_rate * step.weight_decay});
+}
+
+void follow(Stream& stream, const float* x, float* velocity, float* last, float keep, float gain,
+            std::size_t n) {
+  run<2>(stream, Arrays<3>{{velocity, last, read_only(x)}}, n, Follow{keep, gain});
+}
+
+}  // namespace starling::kernels::cuda

@@ -1,0 +1,215 @@
+#include "kernels/cuda/runtime.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/check.h"
+
+namespace starling::kernels::cuda {
+namespace {
+
+// Room for cuBLAS's own sums; 32 MiB is what its manual asks for on Hopper.
+constexpr std::size_t kBlasWorkspace = std::size_t{32} << 20;
+
+[[noreturn]] void fail(const char* doing, const std::string& word) {
+  throw DeviceError(std::string("the GPU failed at ") + doing + ": " + word);
+}
+
+std::string megabytes(std::size_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f MB", static_cast<double>(bytes) / 1e6);
+  return text;
+}
+
+// A device's memory, or the host's for it, has no room for so much.
+[[noreturn]] void fail_for_want_of_room(int device, std::size_t bytes) {
+  std::size_t free = 0, total = 0;
+  cudaGetLastError();  // it is not a failure of what comes next
+  check(cudaMemGetInfo(&free, &total), "asking for its free memory");
+  throw DeviceError("cuda:" + std::to_string(device) + " has no room for " + megabytes(bytes) + " more: " +
+                    megabytes(free) + " of its " + megabytes(total) +
+                    " are free; a smaller batch, fewer workers or --recompute need less");
+}
+
+}  // namespace
+
+void check(cudaError_t status, const char* doing) {
+  if (status != cudaSuccess) fail(doing, cudaGetErrorString(status));
+}
+
+void check(cublasStatus_t status, const char* doing) {
+  if (status != CUBLAS_STATUS_SUCCESS) fail(doing, cublasGetStatusString(status));
+}
+
+void check(cudnnStatus_t status, const char* doing) {
+  if (status != CUDNN_STATUS_SUCCESS) fail(doing, cudnnGetErrorString(status));
+}
+
+void use_device(int device) {
+  check(cudaSetDevice(device), "being chosen");
+}
+
+// Memory
+
+void* DeviceMemory::allocate(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  use_device(device_);
+  void* p = nullptr;
+  const cudaError_t status = cudaMalloc(&p, bytes);
+  if (status == cudaErrorMemoryAllocation) fail_for_want_of_room(device_, bytes);
+  check(status, "giving memory");
+  check(cudaMemset(p, 0, bytes), "clearing memory");
+  // The null stream cleared it; other streams do not wait for that one.
+  check(cudaStreamSynchronize(nullptr), "clearing memory");
+  return p;
+}
+
+// A device that is lost has taken its memory along.
+void DeviceMemory::release(void* p) noexcept {
+  if (p == nullptr) return;
+  cudaSetDevice(device_);
+  cudaFree(p);
+}
+
+void* PinnedMemory::allocate(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  use_device(device_);
+  void* p = nullptr;
+  check(cudaMallocHost(&p, bytes), "pinning memory of the host");
+  std::fill_n(static_cast<unsigned char*>(p), bytes, static_cast<unsigned char>(0));
+  return p;
+}
+
+void PinnedMemory::release(void* p) noexcept {
+  if (p == nullptr) return;
+  cudaSetDevice(device_);
+  cudaFreeHost(p);
+}
+
+// Events
+
+Event::Event(int device) : device_(device) {
+  use_device(device);
+  check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+}
+
+Event::~Event() {
+  cudaSetDevice(device_);
+  cudaEventDestroy(event_);
+}
+
+void Event::record(const Stream& stream) {
+  check(cudaEventRecord(event_, stream.get()), "marking an instant");
+}
+
+void Event::wait() {
+  check(cudaEventSynchronize(event_), "its work");
+}
+
+// Streams
+
+namespace {
+
+class Graph final : public Queue::Recording {
+ public:
+  explicit Graph(int device) : device_(device) {}
+  ~Graph() override {
+    cudaSetDevice(device_);
+    if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
+  }
+
+  void record(cudaStream_t stream, const std::function<void()>& work) {
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording a step");
+    cudaGraph_t graph = nullptr;
+    try {
+      work();
+    } catch (...) {
+      cudaStreamEndCapture(stream, &graph);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+      throw;
+    }
+    check(cudaStreamEndCapture(stream, &graph), "recording a step");
+    const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
+    cudaGraphDestroy(graph);
+    check(status, "recording a step");
+  }
+
+  void launch(cudaStream_t stream) const { check(cudaGraphLaunch(executable_, stream), "a step"); }
+
+ private:
+  int device_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+}  // namespace
+
+Stream::Stream(int device) : device_(device) {
+  use_device(device);
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+}
+
+Stream::~Stream() {
+  cudaSetDevice(device_);
+  cudaStreamSynchronize(stream_);
+  if (dnn_ != nullptr) cudnnDestroy(dnn_);
+  if (blas_ != nullptr) cublasDestroy(blas_);
+  DeviceMemory(device_).release(blas_workspace_);
+  cudaStreamDestroy(stream_);
+}
+
+cublasHandle_t Stream::blas() {
+  if (blas_ != nullptr) return blas_;
+  use_device(device_);
+  check(cublasCreate(&blas_), "starting cuBLAS");
+  check(cublasSetStream(blas_, stream_), "starting cuBLAS");
+  blas_workspace_ = DeviceMemory(device_).allocate(kBlasWorkspace);
+  check(cublasSetWorkspace(blas_, blas_workspace_, kBlasWorkspace), "starting cuBLAS");
+  return blas_;
+}
+
+cudnnHandle_t Stream::dnn() {
+  if (dnn_ != nullptr) return dnn_;
+  use_device(device_);
+  check(cudnnCreate(&dnn_), "starting cuDNN");
+  check(cudnnSetStream(dnn_, stream_), "starting cuDNN");
+  return dnn_;
+}
+
+void Stream::upload(const void* host, void* device, std::size_t bytes) {
+  use_device(device_);  // whichever thread this is; so in all that comes from outside
+  check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_), "copying to it");
+}
+
+void Stream::download(const void* device, void* host, std::size_t bytes) {
+  use_device(device_);
+  check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_), "copying from it");
+}
+
+void Stream::clear(void* device, std::size_t bytes) {
+  use_device(device_);
+  if (bytes > 0) check(cudaMemsetAsync(device, 0, bytes, stream_), "clearing memory");
+}
+
+void Stream::wait() {
+  check(cudaStreamSynchronize(stream_), "its work");
+}
+
+std::unique_ptr<Queue::Mark> Stream::make_mark() {
+  return std::make_unique<Event>(device_);
+}
+
+void Stream::mark(Mark& mark) {
+  static_cast<Event&>(mark).record(*this);
+}
+
+void Stream::run(std::unique_ptr<Recording>& recording, const std::function<void()>& work) {
+  use_device(device_);
+  if (!recording) {
+    auto graph = std::make_unique<Graph>(device_);
+    graph->record(stream_, work);
+    recording = std::move(graph);
+  }
+  static_cast<Graph&>(*recording).launch(stream_);
+}
+
+}  // namespace starling::kernels::cuda

@@ -1,0 +1,105 @@
+// What this back end uses of CUDA's runtime: a device's memory, host memory that is pinned for it, and
+// streams, which are queues.
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+#include <cudnn.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/memory.h"
+#include "kernels/queue.h"
+
+namespace starling::kernels::cuda {
+
+// Throw DeviceError with a sentence that says what was being done, and CUDA's word for what went wrong.
+void check(cudaError_t status, const char* doing);
+void check(cublasStatus_t status, const char* doing);
+void check(cudnnStatus_t status, const char* doing);
+
+// Whatever the calling thread asks of the runtime from now on concerns this device.
+void use_device(int device);
+
+class DeviceMemory final : public Memory {
+ public:
+  explicit DeviceMemory(int device) : device_(device) {}
+  bool on_host() const override { return false; }
+  void* allocate(std::size_t bytes) override;
+  void release(void* p) noexcept override;
+
+ private:
+  int device_;
+};
+
+// Of the host, pinned: the device reads and writes it by itself.
+class PinnedMemory final : public Memory {
+ public:
+  explicit PinnedMemory(int device) : device_(device) {}
+  bool on_host() const override { return true; }
+  void* allocate(std::size_t bytes) override;
+  void release(void* p) noexcept override;
+
+ private:
+  int device_;
+};
+
+// A CUDA stream, with handles of the libraries for those that need them. One thread at a time uses it.
+class Stream final : public Queue {
+ public:
+  explicit Stream(int device);
+  ~Stream() override;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  void upload(const void* host, void* device, std::size_t bytes) override;
+  void download(const void* device, void* host, std::size_t bytes) override;
+  void clear(void* device, std::size_t bytes) override;
+  void wait() override;
+  std::unique_ptr<Mark> make_mark() override;
+  void mark(Mark& mark) override;
+  // A recording is a CUDA graph.
+  void run(std::unique_ptr<Recording>& recording, const std::function<void()>& work) override;
+
+  int device() const { return device_; }
+  cudaStream_t get() const { return stream_; }
+  // The libraries, started when they are first asked for: while an operation is made, not while it is recorded.
+  cublasHandle_t blas();
+  cudnnHandle_t dnn();
+
+ private:
+  void close() noexcept;
+
+  int device_;
+  cudaStream_t stream_ = nullptr;
+  cublasHandle_t blas_ = nullptr;
+  cudnnHandle_t dnn_ = nullptr;
+  void* blas_workspace_ = nullptr;  // cuBLAS may allocate none while a graph is recorded
+};
+
+// This back end's queues are streams.
+inline Stream& stream_of(Queue& queue) {
+  return static_cast<Stream&>(queue);
+}
+
+// An instant in a stream's work, which other streams wait for, too.
+class Event final : public Queue::Mark {
+ public:
+  explicit Event(int device);
+  ~Event() override;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  void record(const Stream& stream);
+  void wait() override;
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  int device_;
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace starling::kernels::cuda

@@ -1,0 +1,53 @@
+#include "kernels/cuda/tiles.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace starling::kernels::cuda {
+namespace {
+
+constexpr unsigned kTurns = 4;  // units of a thread, at least, before a channel is split
+
+unsigned divided(unsigned n, unsigned by) {
+  return (n + by - 1) / by;
+}
+
+}  // namespace
+
+Pattern make_pattern(bool bf16, bool columns, const Shape& shape, unsigned segments, bool one_split) {
+  counted(shape.size());
+  Tiles tiles{};
+  tiles.segments = segments;
+  tiles.samples = static_cast<unsigned>(shape.batch) / segments;
+  tiles.channels = static_cast<unsigned>(shape.channels);
+  tiles.places = static_cast<unsigned>(shape.height) * static_cast<unsigned>(shape.width);
+  unsigned values = bf16 ? kWide<Bfloat16> : kWide<float>;
+  const bool wide = (columns ? tiles.channels : tiles.places) % values == 0;
+  if (!wide) values = 1;
+  tiles.units = tiles.samples * tiles.places / (columns ? 1 : values);
+  const unsigned lanes = columns ? tiles.channels / values : tiles.channels;
+  if (columns) {
+    tiles.lanes = std::min(std::bit_ceil(lanes), kWarp);
+    tiles.members = std::min(std::bit_ceil(tiles.units), kThreads / tiles.lanes);
+  } else {
+    const unsigned least = std::min(std::bit_ceil(tiles.units), 8U);
+    tiles.members = std::clamp(std::bit_ceil(divided(tiles.units, kTurns)), least, kThreads);
+  }
+  tiles.lanes = std::min(std::bit_ceil(lanes), kThreads / tiles.members);
+  tiles.blocks_across = divided(lanes, tiles.lanes);
+  const unsigned most = one_split ? 1 : kBlocks / std::min(tiles.blocks_across * segments, kBlocks);
+  const unsigned splits = std::clamp(tiles.units / (tiles.members * kTurns), 1U, most);
+  tiles.chunk = divided(divided(tiles.units, splits), tiles.members) * tiles.members;
+  tiles.splits = divided(tiles.units, tiles.chunk);
+  return {tiles, bf16, columns, wide};
+}
+
+Pattern channel_pattern(const Activation& activation, bool by_sample, bool one_split) {
+  const Shape& shape = activation.shape;
+  // Vectors are columns in either format.
+  const bool columns = is_bf16(activation) || shape.height * shape.width == 1;
+  return make_pattern(is_bf16(activation), columns, shape,
+                      by_sample ? static_cast<unsigned>(shape.batch) : 1U, one_split);
+}
+
+}  // namespace starling::kernels::cuda

@@ -1,0 +1,69 @@
+#include "kernels/cuda_module.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+namespace starling::kernels {
+
+namespace {
+
+constexpr const char* kFile = "libstarling_cuda.so";
+constexpr const char* kEntry = "starling_cuda_module";
+
+Error refuse(const std::string& path, const std::string& why) {
+  return Error{"the CUDA back end in " + path + " " + why};
+}
+
+Result<const CudaModule*> load(const std::string& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return refuse(path, "cannot be loaded: " + std::string(dlerror()));
+  // Whatever it is, it stays: CUDA's libraries do not bear to be unloaded.
+  void* entry = dlsym(library, kEntry);
+  if (entry == nullptr) {
+    return refuse(path, "is none: the file has no " + std::string(kEntry) + "()");
+  }
+  const CudaModule* module = reinterpret_cast<const CudaModule* (*)()>(entry)();
+  if (module->version != kCudaModuleVersion) {
+    return refuse(path, "belongs to another build of Starling; both must come from one build");
+  }
+  return module;
+}
+
+}  // namespace
+
+std::vector<std::string> cuda_module_places() {
+  if (const char* path = std::getenv("STARLING_CUDA_MODULE"); path != nullptr) return {path};
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return {kFile};  // wherever the loader itself looks
+  const auto folder = program.parent_path();
+  return {folder / kFile, (folder / "../lib/starling" / kFile).lexically_normal()};
+}
+
+Result<const CudaModule*> load_cuda_module(const std::vector<std::string>& places) {
+  std::string list;
+  for (const auto& path : places) {
+    std::error_code error;
+    if (path == kFile || std::filesystem::exists(path, error)) return load(path);
+    list += (list.empty() ? "" : " nor ") + path;
+  }
+  return Error{
+      "the CUDA back end is not installed: there is no " + list +
+      " (it is built where the CUDA toolkit and cuDNN are; STARLING_CUDA_MODULE names it elsewhere)"};
+}
+
+Result<const CudaModule*> cuda_module() {
+  static const Result<const CudaModule*> kModule = load_cuda_module(cuda_module_places());
+  return kModule;
+}
+
+bool may_have_gpu() {
+  if (std::getenv("STARLING_CUDA_MODULE") != nullptr) return true;
+  static const bool kDriver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr;
+  return kDriver;
+}
+
+}  // namespace starling::kernels

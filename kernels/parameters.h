@@ -1,0 +1,83 @@
+// The floats of a replica in the memory of a back end's device: what stands behind models::Arena
+// (models/arena.h says what each function does and why the races between them are sound). The functions with
+// a queue are a worker's: their spans lie in the device's memory, and they are done in the queue's order. The
+// others are the exchange's and everybody else's: their spans are the host's, and any number of threads may
+// call them at once. All throw DeviceError where the device has failed.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/queue.h"
+
+namespace starling::kernels {
+
+// g' = g + weight_decay x; v = momentum v + g'; x -= learning_rate (nesterov ? g' + momentum v : v).
+struct SgdStep {
+  float learning_rate;
+  float momentum = 0;
+  float weight_decay = 0;
+  bool nesterov = false;
+};
+
+// m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
+// x -= learning_rate (m^ / (sqrt(v^) + epsilon) + weight_decay x), where m^ = m / (1 - beta1^t) and
+// v^ = v / (1 - beta2^t) in the t-th step: Adam with decoupled weight decay (Loshchilov and Hutter,
+// "Decoupled weight decay regularization", ICLR 2019, algorithm 2).
+struct AdamWStep {
+  float learning_rate;
+  float beta1 = 0.9F, beta2 = 0.999F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0;
+};
+
+// The factors of its t-th step. REQUIRES: t > 0.
+struct AdamWCorrections {
+  AdamWCorrections(const AdamWStep& step, std::uint64_t t)
+      : rate(static_cast<float>(static_cast<double>(step.learning_rate) / rest_of(step.beta1, t))),
+        scale(static_cast<float>(1 / std::sqrt(rest_of(step.beta2, t)))) {}
+  float rate;   // learning_rate / (1 - beta1^t)
+  float scale;  // 1 / sqrt(1 - beta2^t), of the root of v
+
+ private:
+  static double rest_of(float beta, std::uint64_t t) {
+    return 1 - std::pow(static_cast<double>(beta), static_cast<double>(t));
+  }
+};
+
+class Parameters {
+ public:
+  virtual ~Parameters() = default;
+
+  // In the device's memory.
+  virtual const float* data() const = 0;
+
+  // Until what the functions without a queue have asked is done: a change may go on behind their return.
+  virtual void wait() = 0;
+
+  virtual float read(std::size_t offset, std::span<float> out) = 0;
+  virtual void write(std::size_t offset, std::span<const float> values) = 0;
+  virtual void add(std::size_t offset, std::span<const float> delta) = 0;
+  virtual void atomic_add(std::size_t offset, std::span<const float> delta) = 0;
+  virtual void mix(std::size_t offset, std::span<const float> theirs, std::span<const float> own,
+                   float w) = 0;
+  virtual void mix_at(std::size_t offset, std::span<const std::uint32_t> places,
+                      std::span<const float> theirs, std::span<const float> own, float w,
+                      std::span<float> mixed) = 0;
+
+  virtual void add(Queue& queue, std::size_t offset, std::span<const float> delta) = 0;
+  virtual void sgd(Queue& queue, std::span<const float> gradient, std::span<float> velocity,
+                   const SgdStep& step) = 0;
+  virtual void adamw(Queue& queue, std::span<const float> gradient, std::span<float> mean,
+                     std::span<float> square, const AdamWStep& step, std::uint64_t t) = 0;
+  virtual void sgd_along(Queue& queue, std::span<const float> gradient, std::span<const float> velocity,
+                         const SgdStep& step) = 0;
+  virtual void follow(Queue& queue, std::span<float> velocity, std::span<float> last, float keep,
+                      float gain) = 0;
+  // to = x. REQUIRES: offset + to.size() floats are there.
+  virtual void copy(Queue& queue, std::size_t offset, std::span<float> to) = 0;
+};
+
+}  // namespace starling::kernels

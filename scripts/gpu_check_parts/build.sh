@@ -1,0 +1,88 @@
+# shellcheck shell=bash disable=SC2154
+# Of scripts/gpu-check: configures and builds what the checks need, with libraries of a prefix and with those parts of CUDA that
+# came as Python packages, where the machine has them no other way.
+
+readonly build_limit=540
+
+# What is built: the test programs that know a GPU, the program, the benchmarks and the back end.
+readonly targets=(starling tests-kernels tests-models tests-training tests-node tests-cli train_bench cuda_bench)
+
+# Where the compiler and CMake find what scripts/prefix unpacked. The programs find its libraries by themselves afterwards.
+use_prefix() {
+  local usr arch
+  usr=$(cd "$prefix" && pwd)/usr
+  arch=$(c++ -dumpmachine)
+  if [[ ! -d $usr/include ]]; then
+    echo "scripts/gpu-check: there is no $usr/include; scripts/prefix makes such a folder" >&2
+    exit 2
+  fi
+  if [[ -e $usr/include/stdio.h || -e $usr/lib/$arch/libc.so.6 ]]; then
+    echo "scripts/gpu-check: $usr holds a C library, which must be this machine's own" >&2
+    exit 2
+  fi
+  places+=("$usr")
+  # Else pkg-config leaves out what it takes for the system's folders.
+  export PKG_CONFIG_SYSROOT_DIR=${usr%/usr} PKG_CONFIG_LIBDIR=$usr/lib/$arch/pkgconfig:$usr/share/pkgconfig
+  export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
+  export CPLUS_INCLUDE_PATH=$usr/include:$usr/include/$arch${CPLUS_INCLUDE_PATH:+:$CPLUS_INCLUDE_PATH}
+  export LIBRARY_PATH=$usr/lib/$arch${LIBRARY_PATH:+:$LIBRARY_PATH}
+  command -v pkg-config >/dev/null || export PATH=$PATH:$usr/bin
+  # flatc and the linker look here. Programs are told by a tag that holds for the libraries of their libraries too.
+  library_path=$usr/lib/$arch
+  options+=("-DCMAKE_BUILD_RPATH=$library_path" "-DCMAKE_LIBRARY_PATH=$library_path")
+  options+=("-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags" "-DCMAKE_MODULE_LINKER_FLAGS=-Wl,--disable-new-dtags")
+}
+
+# One folder that looks like a toolkit's for those of cuDNN and cuBLAS that the toolkit lacks, from PyTorch's packages. They
+# hold no names for a linker.
+use_python_packages() {
+  local nvcc toolkit roots library header folder file
+  nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+  toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+  roots=$("$python" -c 'import nvidia; print(*nvidia.__path__)' 2>/dev/null) || return 0
+  folder=$build/cuda-parts
+  for library in cudnn cublas; do
+    header=$library.h
+    [[ $library == cublas ]] && header=cublas_v2.h
+    if find -L "$toolkit" /usr/include -maxdepth 4 -name "$header" 2>/dev/null | grep -q .; then continue; fi
+    mkdir -p "$folder/include" "$folder/lib"
+    # shellcheck disable=SC2086  # a list
+    while read -r file; do ln -sf "$file" "$folder/include/"; done < <(find -L $roots -name "$library*.h")
+    # shellcheck disable=SC2086
+    while read -r file; do
+      ln -sf "$file" "$folder/lib/"
+      ln -sf "$file" "$folder/lib/$(basename "${file%%.so*}").so"
+    done < <(find -L $roots -name "lib$library*.so*")
+    echo "$library is taken from $python's packages"
+  done
+  if [[ -d $folder ]]; then places+=("$(cd "$folder" && pwd)"); fi
+}
+
+build_all() {
+  local begun=$SECONDS library_path='' places=() options=() generator=() list=("${targets[@]}") jobs
+  jobs=${STARLING_JOBS:-$(nproc)}
+  if [[ ! -e $build/CMakeCache.txt ]] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
+  use_python_packages
+  if [[ -n $prefix ]]; then use_prefix; fi
+  if ((${#places[@]} > 0)); then options+=("-DCMAKE_PREFIX_PATH=$(IFS=';' && echo "${places[*]}")"); fi
+  if [[ $emulated == yes ]]; then
+    list+=(starling_cuda_emulated)
+  else
+    list+=(starling_cuda)
+    options+=(-DSTARLING_CUDA=ON)
+  fi
+  # A newer CMake no longer reads what some libraries' files ask of old ones; a newer compiler has new warnings. A build that
+  # is there already knows what it was made with, and would be made anew.
+  if [[ ! -e $build/CMakeCache.txt ]]; then options+=(-DCMAKE_POLICY_VERSION_MINIMUM=3.5 -DSTARLING_WARNINGS=OFF); fi
+  echo "building in $build"
+  if ! {
+    cmake -S . -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DSTARLING_BENCH=ON "${options[@]}" &&
+      LD_LIBRARY_PATH=$library_path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} timeout --kill-after=10 "$build_limit" \
+        cmake --build "$build" -j "$jobs" --target "${list[@]}"
+  } >>"$out/log.txt" 2>&1; then
+    tail -n 40 "$out/log.txt" >&2
+    echo "scripts/gpu-check: the build failed; $out/log.txt has all of it" >&2
+    exit 1
+  fi
+  echo "built, $((SECONDS - begun)) s"
+}

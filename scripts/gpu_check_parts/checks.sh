@@ -1,0 +1,229 @@
+# shellcheck shell=bash disable=SC2154
+# Of scripts/gpu-check: the checks, one function each, in the order in which they are run. What everything else rests on comes
+# first, what may be cut short last.
+
+run_checks() {
+  local program
+  for program in starling train_bench cuda_bench; do
+    if [[ ! -x $build/$program ]]; then
+      echo "scripts/gpu-check: there is no $build/$program; scripts/gpu-check --build makes it" >&2
+      exit 2
+    fi
+  done
+  local module=$build/libstarling_cuda.so
+  [[ $emulated == no ]] || module=$build/libstarling_cuda_emulated.so
+  STARLING_CUDA_MODULE=$(readlink -f "$module")
+  # Tests fail, instead of computing on the emulated device, where the GPU does not work.
+  export STARLING_CUDA_MODULE STARLING_TESTS_GPU=must
+  check_device || return 0
+  check_tests
+  check_sanitizers
+  check_learning
+  check_mixed_swarm
+  check_memory
+  check_speed
+}
+
+# field FILE PYTHON-EXPRESSION-OF-o: of the JSON object in a file's last line; nothing where there is none.
+field() {
+  python3 -c 'import json, sys
+o = json.loads(open(sys.argv[1]).read().strip().splitlines()[-1])
+print(eval(sys.argv[2]))' "$1" "$2" 2>/dev/null || true
+}
+
+check_device() {
+  local status=0 name
+  step 60 doctor "$build/starling" doctor --json || status=$?
+  step 60 doctor-text "$build/starling" doctor || true
+  cat "$logs/doctor-text"
+  name=$(field "$logs/doctor" "next(d['name'] + ', ' + d['compute_capability'] for d in o['cuda']['devices'] if d['device'] == '$device' and d['usable'])")
+  if ((status == 0)) && [[ -n $name ]]; then
+    row "$device" "$name" "usable" ok
+  else
+    row "$device" "$(field "$logs/doctor" "o['cuda']['problem'] or 'no such device that can be used'")" "usable" failed
+    return 1
+  fi
+}
+
+# Programs whose cases run on every back end, and those that tag what runs on a GPU.
+check_tests() {
+  local room lanes=1
+  (($(nproc) < 8)) || lanes=3
+  for room in kernels training models node cli; do
+    [[ $quick == no || $room != @(node|cli) ]] || continue
+    while (($(jobs -pr | wc -l) >= lanes)); do wait -n || true; done
+    check_tests_of "$room" &
+  done
+  wait
+}
+
+check_tests_of() {
+  local room=$1 status=0 program=$build/tests-$1 filter=() last
+  if [[ ! -x $program ]]; then
+    row "tests of $room" "not built" "all pass" failed
+    return
+  fi
+  if [[ $room != kernels ]]; then
+    filter=('[gpu]')
+    if "$program" '[gpu]' --list-tests 2>/dev/null | grep -q '^0 matching'; then
+      row "tests of $room on a GPU" "there are none" "all pass" skipped
+      return
+    fi
+  fi
+  step 240 "tests-$room" "$program" "${filter[@]}" || status=$?
+  last=$(grep -E '^(All tests passed|test cases:)' "$logs/tests-$room" | tail -n 1 | tr -s ' ')
+  last=${last#All tests passed }
+  if ((status == 0)); then
+    # A test that only says that it was skipped proves nothing.
+    if grep -q 'skipped on a GPU' "$logs/tests-$room"; then status=1 last="skipped for want of a GPU"; fi
+  fi
+  row "tests of $room on a GPU" "${last:-$(why "$status")}" "all pass" "$( ((status == 0)) && echo ok || echo failed)"
+}
+
+check_sanitizers() {
+  local tool sanitizer model precision filter=()
+  sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
+  if [[ $emulated == yes ]]; then
+    sanitizer=''
+  elif [[ -n $sanitizer ]] && "$sanitizer" --help | grep -q -- --kernel-name; then
+    filter=(--kernel-name kernel_substring=starling) # of ours: the libraries' own kernels would take most of the time
+  fi
+  for tool in memcheck racecheck; do
+    for model in lenet resnet8; do
+      for precision in f32 bf16; do
+        [[ $quick == no || ($model == resnet8 && $precision == bf16) ]] || continue
+        while (($(jobs -pr | wc -l) >= ($(nproc) < 8 ? 1 : 4))); do wait -n || true; done
+        check_sanitizer "$tool" "$model" "$precision" &
+      done
+    done
+  done
+  wait
+}
+
+# Two training steps: one that is recorded, and one that another lane records; uses what check_sanitizers() found.
+check_sanitizer() {
+  local tool=$1 model=$2 precision=$3 status=0 name="$1-$2-$3" prefix_words=()
+  if [[ -n $sanitizer ]]; then
+    prefix_words=("$sanitizer" --tool "$tool" --error-exitcode 9 "${filter[@]}")
+  elif [[ $emulated == no ]]; then
+    row "$tool, a step of $model in $precision" "no compute-sanitizer" "no error" skipped
+    return
+  fi
+  step 150 "$name" "${prefix_words[@]}" "$build/train_bench" --backend "$device" --precision "$precision" --steps 3 --batch 4 \
+    "$model" || status=$?
+  if ((status != 0)); then
+    row "$tool, a step of $model in $precision" "$(why "$status")" "no error" failed
+  elif [[ -z $sanitizer ]]; then
+    row "$tool, a step of $model in $precision" "it ran, unwatched" "no error" skipped
+  else
+    row "$tool, a step of $model in $precision" "no error" "no error" ok
+  fi
+}
+
+# A lone peer learns, in each precision.
+check_learning() {
+  local precision data=glyphs epochs=5 least=0.988 status accuracy seconds
+  [[ ! -d ${STARLING_DATA:-/nowhere}/mnist ]] || data=mnist
+  [[ $data == mnist ]] || least=0.98
+  [[ $quick == no ]] || { epochs=1 least=0.95; }
+  [[ $emulated == no ]] || { data=glyphs epochs=0.03 least=0.1; }
+  for precision in f32 tf32 bf16; do
+    status=0
+    step 120 "learning-$precision" "$build/starling" swarm --peers 1 --device "$device" --precision "$precision" --model lenet \
+      --data "$data" --batch-size 64 --learning-rate 0.05 --epochs "$epochs" --seed 1 --out "$logs/run-$precision" --json || status=$?
+    accuracy=$(field "$logs/learning-$precision" "'%.4f' % o['accuracy']")
+    seconds=$(field "$logs/learning-$precision" "'%.1f' % o['wall_seconds']")
+    row "LeNet on $data, $epochs epochs in $precision" "${accuracy:-$(why "$status")}${seconds:+ in $seconds s}" "$least or more" \
+      "$(awk -v a="${accuracy:-0}" -v b="$least" 'BEGIN { print (a + 0 >= b + 0) ? "ok" : "failed" }')"
+  done
+}
+
+# swarm_peer NAME [FLAGS...]: a peer in the background, whose words are in $logs/mixed-NAME.
+swarm_peer() {
+  local name=$1
+  shift
+  timeout --kill-after=5 120 "$build/starling" peer --name "$name" --listen 127.0.0.1:0 --data "$mixed_data" --out "$logs" "$@" \
+    >"$logs/mixed-$name" 2>&1 </dev/null &
+}
+
+# A peer on the GPU and two on processors, found by its address, for some seconds; all must have one good replica.
+check_mixed_swarm() {
+  local mixed_data=glyphs address='' name exchanges accuracy lowest=1 seconds=15 least=0.97 batch=64
+  [[ ! -d ${STARLING_DATA:-/nowhere}/mnist ]] || mixed_data=mnist
+  [[ $quick == no ]] || seconds=8
+  [[ $emulated == no ]] || { mixed_data=glyphs seconds=8 least=0.5 batch=16; }
+  swarm_peer gpu --device "$device" --model lenet --batch-size "$batch" --seconds "$seconds" --seed 1
+  for _ in $(seq 200); do
+    address=$(sed -n 's/.* listens at \([0-9.:]*\),.*/\1/p' "$logs/mixed-gpu")
+    [[ -z $address ]] || break
+    sleep 0.1
+  done
+  if [[ -n $address ]]; then
+    for name in processor-1 processor-2; do swarm_peer "$name" --device cpu --join "$address"; done
+  fi
+  wait
+  for name in gpu processor-1 processor-2; do
+    { printf '\n==== mixed swarm, %s\n' "$name" && cat "$logs/mixed-$name"; } >>"$out/log.txt" 2>/dev/null || true
+    accuracy=$(sed -n 's/.* accuracy \([0-9.]*\),.*/\1/p' "$logs/mixed-$name" 2>/dev/null | tail -n 1)
+    lowest=$(awk -v a="${accuracy:-0}" -v b="$lowest" 'BEGIN { print (a < b) ? a : b }')
+  done
+  exchanges=$(sed -n 's/.* \([0-9]*\) exchanges begun and \([0-9]*\) answered.*/\1 \2/p' "$logs/mixed-gpu" | tail -n 1 | awk '{ print $1 + $2 }')
+  row "a GPU and two processors, least accurate" "$lowest" "$least or more" \
+    "$(awk -v a="$lowest" -v b="$least" 'BEGIN { print (a + 0 >= b + 0) ? "ok" : "failed" }')"
+  row "  exchanges of the GPU's peer" "${exchanges:-0}" "1 or more" "$( ((${exchanges:-0} > 0)) && echo ok || echo failed)"
+}
+
+# Passes over the arena beside a plain copy, and exchanges through pinned memory.
+check_memory() {
+  local status=0 words=(--seconds 1) a b c d e
+  [[ $quick == no ]] || words=(--seconds 0.3)
+  [[ $emulated == no ]] || words=(--seconds 0.05 --megabytes 8 --model lenet --batch 4)
+  step 120 cuda-bench "$build/cuda_bench" --backend "$device" --precision bf16 "${words[@]}" || status=$?
+  if ((status != 0)); then row "cuda_bench" "$(why "$status")" "it ends" failed; fi
+  while read -r a b c d e; do
+    case $a in
+      copy) row "copy within the device" "$b GB/s" "-" ok ;;
+      pass) at_least "$b over the arena, % of the copy ($d GB/s)" "$c" 85 ;;
+      device) at_least "exchange, $b, chunks of $c KiB ($d GB/s), % of the host's" "$e" 80 ;;
+      beside) at_least "training beside $b, chunks of $c KiB ($e GB/s), % kept" "$d" 98 ;;
+    esac
+  done < <(awk '
+    $1 == "pass" && $2 == "copy" { print "copy", $6 }
+    $1 == "pass" && $2 != "copy" { print "pass", $2, $8, $6 }
+    $1 == "exchange" && $2 == "host" { host[$3, $5] = $7 }
+    $1 == "exchange" && $2 == "device" { print "device", $3, $5, $7, sprintf("%.1f", 100 * $7 / (host[$3, $5] + 1e-9)) }
+    $1 == "exchange" && $2 == "beside_training" && $3 == "read_and_mix" { print "beside", $3, $5, $11, $7 }
+  ' "$logs/cuda-bench")
+}
+
+# speed_beside NAME RATE LEAST: what check_speed() has read, as a ratio to that rate; 0: there is none.
+speed_beside() {
+  if [[ $2 == 0 ]]; then
+    row "$model in $precision, samples a second" "$ours" "-" ok
+  else
+    at_least "$model in $precision ($ours a second), to $1" "$(awk -v a="$ours" -v b="$2" 'BEGIN { printf "%.2f", a / b }')" "$3"
+  fi
+}
+
+# Samples a second beside PyTorch; whatever time is left belongs to it, less some to print.
+check_speed() {
+  local status=0 left=$((patience - (SECONDS - begun) - 10)) words model precision ours best eager compiled models=(lenet:64 mlp:64 resnet18:256)
+  words=(--seconds 1 --rounds 3 --limit $((left > 150 ? left - 150 : 0)))
+  [[ $quick == no ]] || words=(--seconds 0.5 --rounds 3 --variants "eager,graph")
+  if [[ $emulated == yes ]]; then
+    words=(--seconds 0.1 --rounds 1 --variants eager --torch-device cpu)
+    models=(lenet:4 mlp:4)
+  fi
+  RATIOS=$logs/ratios TRAIN_BENCH=$build/train_bench PYTHON=$python step "$((left > 5 ? left : 5))" pytorch \
+    bench/compare_pytorch_gpu.sh --backend "$device" "${words[@]}" "${models[@]}" || status=$?
+  cat "$logs/pytorch"
+  if ((status != 0)); then row "bench/compare_pytorch_gpu.sh" "$(why "$status")" "it ends" failed; fi
+  while read -r model precision ours best eager compiled; do
+    # Small networks against what users start, the large one against PyTorch's own best.
+    case $model:$precision in
+      lenet:f32 | mlp:f32) speed_beside "PyTorch, eager" "$eager" 8 ;;
+      resnet18:bf16) speed_beside "torch.compile" "$compiled" 1 ;;
+      *) speed_beside "PyTorch's best" "$best" 1 ;;
+    esac
+  done < <(cat "$logs/ratios" 2>/dev/null)
+}

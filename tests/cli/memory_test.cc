@@ -1,0 +1,129 @@
+// What `model show` says of memory: that it adds up, and that real processes take so much.
+
+#include <string>
+
+#include "tests/catch.h"
+#include "tests/cli/json.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define STARLING_OWN_MEMORY 0  // the sanitizers keep books, and freed blocks
+#else
+#define STARLING_OWN_MEMORY 1
+#endif
+
+namespace starling::cli_tests {
+namespace {
+
+using nlohmann::json;
+
+std::size_t bytes(const json& object, const char* key) {
+  return object.at(key).get<std::size_t>();
+}
+
+json shown(Words words) {
+  words.insert(words.begin(), {"model", "show"});
+  words.push_back("--json");
+  return run_json(words);
+}
+
+// A CIFAR folder with few images: sets that take no memory, networks that take their usual.
+void write_images(const TemporaryFolder& folder) {
+  for (const auto& [name, count] : {std::pair("data_batch_1.bin", 500), std::pair("test_batch.bin", 10)}) {
+    std::string records;
+    for (int i = 0; i < count; ++i) {
+      records += static_cast<char>(i % 10);
+      for (int k = 0; k < 3 * 32 * 32; ++k) records += static_cast<char>((i * 31 + k * 7) % 251);
+    }
+    folder.write(name, records);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the memory of the layers and what they share add up to the network's, to the byte") {
+  for (const char* model : {"softmax", "mlp", "lenet", "resnet8"}) {
+    for (const Words& more :
+         {Words{}, Words{"--recompute"}, Words{"--workers", "3", "--optimizer", "adamw"}}) {
+      Words words = {model, "--batch-size", "8", "--input", "3x32x32"};
+      words.insert(words.end(), more.begin(), more.end());
+      const json it = shown(words);
+      INFO(model);
+      std::size_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0;
+      for (const json& layer : it.at("layers")) {
+        weights += bytes(layer, "weights_bytes");
+        gradients += bytes(layer, "gradients_bytes");
+        optimizer += bytes(layer, "optimizer_bytes");
+        activations += bytes(layer, "activations_bytes");
+        workspace += bytes(layer, "workspace_bytes");
+        if (bytes(layer, "activations_bytes") > 0) CHECK(layer.at("activations_at") == layer.at("name"));
+      }
+      CHECK(weights == bytes(it, "weights_bytes"));
+      CHECK(gradients == bytes(it, "gradients_bytes"));
+      CHECK(optimizer == bytes(it, "optimizer_bytes"));
+      CHECK(activations == bytes(it, "kept_bytes"));
+      CHECK(workspace + bytes(it, "scratch_bytes") == bytes(it, "workspace_bytes"));
+      CHECK(bytes(it, "activations_bytes") == activations + bytes(it, "workspace_bytes") +
+                                                  bytes(it, "batch_bytes") +
+                                                  bytes(it, "activation_gradients_bytes"));
+      CHECK(bytes(it, "memory_bytes") == weights + gradients + optimizer + bytes(it, "activations_bytes"));
+    }
+  }
+}
+
+TEST_CASE("weights are one for all workers, everything else each has for itself") {
+  const json one = shown({"lenet"}), three = shown({"lenet", "--workers", "3"});
+  CHECK(three.at("weights_bytes") == one.at("weights_bytes"));
+  for (const char* key : {"gradients_bytes", "optimizer_bytes", "activations_bytes"})
+    CHECK(bytes(three, key) == 3 * bytes(one, key));
+}
+
+TEST_CASE("a parameter takes 12 bytes with momentum and 16 with AdamW") {
+  const json sgd = shown({"lenet"}), adamw = shown({"lenet", "--optimizer", "adamw"});
+  CHECK(sgd.at("bytes_per_parameter") == json{{"weight", 4}, {"gradient", 4}, {"optimizer", 4}});
+  CHECK(adamw.at("bytes_per_parameter") == json{{"weight", 4}, {"gradient", 4}, {"optimizer", 8}});
+  CHECK(bytes(adamw, "optimizer_bytes") == 2 * bytes(sgd, "optimizer_bytes"));
+  CHECK(run({"model", "show", "lenet"}).out.find("a parameter takes 12 bytes") != std::string::npos);
+}
+
+TEST_CASE("the table of a deep network's layers fits into 120 columns") {
+  const std::string text = run({"model", "show", "resnet18", "--input", "3x32x32", "--batch-size", "4"}).out;
+  CHECK(text.find('\n') <= 120);
+}
+
+TEST_CASE("with a data set, its shape and its memory are told") {
+  const json it = shown({"softmax", "--data", "glyphs"});
+  CHECK(it.at("parameters") == 7850);
+  CHECK(bytes(it.at("peer"), "data_bytes") == 70'000 * 785 + 60'000 * 4);
+  const std::string text = run({"model", "show", "softmax", "--data", "glyphs"}).out;
+  CHECK(text.find("glyphs 55.2 MB") != std::string::npos);
+  CHECK(run({"model", "show", "softmax", "--data", "glyphs", "--classes", "3"})
+            .err.find("--classes does not go with --data") != std::string::npos);
+  CHECK(run({"model", "show", "softmax", "--workers", "0"}).exit_code == 2);
+}
+
+TEST_CASE("a peer takes at most 10 % more or less memory than was told") {
+  if (!STARLING_OWN_MEMORY) return;
+  const TemporaryFolder folder;
+  write_images(folder);
+  const std::vector<Words> cases = {
+      {"lenet", "--batch-size", "512"},
+      {"mlp", "--batch-size", "1024", "--optimizer", "adamw"},
+      {"resnet8", "--batch-size", "64"},
+      {"resnet8", "--batch-size", "64", "--recompute"},
+      {"resnet8", "--batch-size", "32", "--workers", "2"},
+      {"resnet18", "--batch-size", "2"},
+  };
+  for (Words words : cases) {
+    const std::string model = words.front();
+    words.insert(words.end(), {"--data", folder.file("")});
+    const auto told = static_cast<double>(bytes(shown(words).at("peer"), "peak_bytes"));
+    words.insert(words.begin(), {"peer", "--listen", "127.0.0.1:0", "--device", "cpu", "--steps", "4", "--model"});
+    const Outcome peer = run(words);
+    INFO(model << ": told " << told / 1e6 << " MB, was " << static_cast<double>(peer.peak_bytes) / 1e6
+               << " MB");
+    CHECK(peer.exit_code == 0);
+    CHECK(told == Approx(static_cast<double>(peer.peak_bytes)).epsilon(0.1));
+  }
+}
+
+}  // namespace starling::cli_tests

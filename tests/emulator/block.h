@@ -1,0 +1,25 @@
+// The threads of a kernel's blocks, one after the other. Threads that know nothing of each other are plain
+// calls. Those launched together are fibers of one thread of the processor, which meet at barriers and in
+// shuffles; what would hang or be undefined on a device ends the program with a sentence.
+#pragma once
+
+#include <vector_types.h>
+
+#include <cstddef>
+
+namespace starling::emulator {
+
+// Whether a device takes a launch of this extent.
+bool fits(dim3 grid, dim3 block);
+
+// Calls thread(context) once for every thread of every block, blockIdx and threadIdx being set.
+void run_together(dim3 grid, dim3 block, void (*thread)(const void*), const void* context);
+
+// __syncthreads().
+void meet();
+// *value becomes that of the lane whose number differs in `bits`.
+void shuffle(void* value, std::size_t bytes, int bits);
+
+inline constexpr std::size_t kShuffleBytes = 16;  // the largest value
+
+}  // namespace starling::emulator

@@ -1,0 +1,114 @@
+// The words of CUDA's language that kernels/cuda/launch.h allows, for a compiler that knows only C++, and the
+// launches: a kernel becomes work of a stream of the emulated device (stream.h), with its arguments as they
+// were by then. The compiler reads this before each of the device's sources.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <tuple>
+#include <type_traits>
+
+#include "kernels/cuda/runtime.h"
+#include "tests/emulator/block.h"
+
+#undef __shared__
+#undef __launch_bounds__
+#define __launch_bounds__(...)
+#define STARLING_SHARED \
+  static thread_local  // a block's threads are fibers of one thread, and blocks take turns
+
+constinit inline thread_local uint3 threadIdx{0, 0, 0};
+constinit inline thread_local uint3 blockIdx{0, 0, 0};
+constinit inline thread_local dim3 blockDim{1, 1, 1};
+constinit inline thread_local dim3 gridDim{1, 1, 1};
+
+inline void __syncthreads() {
+  starling::emulator::meet();
+}
+template <class T>
+T __ldg(const T* p) {
+  return *p;
+}
+inline float rsqrtf(float x) {
+  return 1 / std::sqrt(x);
+}
+// Streams are threads of the processor, and run at once.
+template <class T>
+T atomicAdd(T* p, T more) {
+  return std::atomic_ref<T>(*p).fetch_add(more, std::memory_order_relaxed);
+}
+
+namespace starling::emulator {
+
+// As stream.h has it.
+cudaError_t enqueue_kernel(cudaStream_t stream, dim3 grid, dim3 block, std::function<void()> work);
+
+// Calls `thread` once for every thread of every block.
+template <class F>
+void run_apart(dim3 grid, dim3 block, const F& thread) {
+  gridDim = grid;
+  blockDim = block;
+  for (unsigned z = 0; z < grid.z; ++z) {
+    for (unsigned y = 0; y < grid.y; ++y) {
+      for (unsigned x = 0; x < grid.x; ++x) {
+        blockIdx = {x, y, z};
+        for (unsigned k = 0; k < block.z; ++k) {
+          for (unsigned j = 0; j < block.y; ++j) {
+            for (unsigned i = 0; i < block.x; ++i) {
+              threadIdx = {i, j, k};
+              thread();
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+enum class Threads { apart, together };
+
+template <class... Parameters, class... Arguments>
+cudaError_t start(Threads threads, cudaStream_t stream, dim3 grid, dim3 block, void (*kernel)(Parameters...),
+                  Arguments... arguments) {
+  static_assert((std::is_trivially_copyable_v<Parameters> && ...), "as a device's kernels want them");
+  const auto thread = [kernel, values = std::tuple<Parameters...>(static_cast<Parameters>(arguments)...)] {
+    std::apply(kernel, values);
+  };
+  if (threads == Threads::apart) {
+    return enqueue_kernel(stream, grid, block, [=] { run_apart(grid, block, thread); });
+  }
+  return enqueue_kernel(stream, grid, block, [=] {
+    const auto call = [](const void* f) { (*static_cast<decltype(&thread)>(f))(); };
+    run_together(grid, block, call, &thread);
+  });
+}
+
+}  // namespace starling::emulator
+
+namespace starling::kernels::cuda {
+
+template <class... Parameters, class... Arguments>
+void launch(Stream& stream, dim3 grid, dim3 block, void (*kernel)(Parameters...), Arguments... arguments) {
+  check(emulator::start(emulator::Threads::apart, stream.get(), grid, block, kernel, arguments...),
+        "starting a kernel");
+}
+
+template <class... Parameters, class... Arguments>
+void launch_together(Stream& stream, dim3 grid, dim3 block, void (*kernel)(Parameters...),
+                     Arguments... arguments) {
+  check(emulator::start(emulator::Threads::together, stream.get(), grid, block, kernel, arguments...),
+        "starting a kernel");
+}
+
+template <class T>
+T shuffle_xor(T value, int bits) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= emulator::kShuffleBytes);
+  emulator::shuffle(&value, sizeof value, bits);
+  return value;
+}
+
+}  // namespace starling::kernels::cuda

@@ -1,0 +1,172 @@
+#include "tests/emulator/stream.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "tests/emulator/block.h"
+#include "tests/emulator/captures.h"
+#include "tests/emulator/kernel.h"
+
+namespace starling::emulator {
+
+namespace {
+
+thread_local bool t_in_stream = false;
+
+// All there are, and a default one for each device. They outlive main().
+struct Streams {
+  std::mutex mutex;
+  std::set<CUstream_st*> all;
+  std::vector<CUstream_st*> defaults = std::vector<CUstream_st*>(devices().size(), nullptr);
+};
+
+Streams*& current_streams() {
+  static Streams* current = [] {
+    // A forked process has none of the threads, and tests fork to see one die.
+    pthread_atfork(nullptr, nullptr, [] { current_streams() = new Streams; });
+    return new Streams;
+  }();
+  return current;
+}
+
+Streams& streams() {
+  return *current_streams();
+}
+
+}  // namespace
+
+void Instant::come() {
+  when_ = std::chrono::steady_clock::now();
+  come_.store(true);
+  come_.notify_all();
+}
+
+CUstream_st* create_stream() {
+  auto* stream = new CUstream_st(current_device());
+  const std::lock_guard lock(streams().mutex);
+  streams().all.insert(stream);
+  return stream;
+}
+
+CUstream_st* find_stream(cudaStream_t handle) {
+  const std::lock_guard lock(streams().mutex);
+  if (handle == nullptr || handle == cudaStreamLegacy) {
+    CUstream_st*& stream = streams().defaults[static_cast<std::size_t>(current_device())];
+    if (stream == nullptr) stream = new CUstream_st(current_device());
+    return stream;
+  }
+  return streams().all.contains(handle) ? handle : nullptr;
+}
+
+bool destroy_stream(cudaStream_t handle) {
+  {
+    const std::lock_guard lock(streams().mutex);
+    if (streams().all.erase(handle) == 0) return false;
+  }
+  abandon_capture(*handle);
+  delete handle;
+  return true;
+}
+
+cudaError_t enqueue(cudaStream_t handle, Work work) {
+  CUstream_st* stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  Work careful = [work = std::move(work)] {
+    if (!lost()) work();
+  };
+  switch (capture(*stream, careful)) {
+    case Captured::no:
+      stream->push(std::move(careful));
+      return cudaSuccess;
+    case Captured::yes:
+      return cudaSuccess;
+    case Captured::ruined:
+      break;
+  }
+  return cudaErrorStreamCaptureInvalidated;
+}
+
+cudaError_t enqueue_kernel(cudaStream_t handle, dim3 grid, dim3 block, Work work) {
+  return call([&] {
+    const CUstream_st* stream = find_stream(handle);
+    if (stream == nullptr || stream->device != current_device()) return cudaErrorInvalidResourceHandle;
+    if (!fits(grid, block)) return cudaErrorInvalidConfiguration;
+    return enqueue(handle, std::move(work));
+  });
+}
+
+void drain_all() {
+  if (t_in_stream) return;  // it would wait for itself
+  std::vector<CUstream_st*> all;
+  {
+    const std::lock_guard lock(streams().mutex);
+    all.assign(streams().all.begin(), streams().all.end());
+    std::copy_if(streams().defaults.begin(), streams().defaults.end(), std::back_inserter(all),
+                 [](const CUstream_st* s) { return s != nullptr; });
+  }
+  for (CUstream_st* stream : all) stream->drain();
+}
+
+bool in_stream() {
+  return t_in_stream;
+}
+
+}  // namespace starling::emulator
+
+using starling::emulator::Access;
+using starling::emulator::Instant;
+using starling::emulator::Work;
+
+CUstream_st::CUstream_st(int number) : device(number), thread_([this] { run(); }) {}
+
+CUstream_st::~CUstream_st() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  more_.notify_one();
+  thread_.join();
+}
+
+void CUstream_st::push(Work work) {
+  {
+    const std::lock_guard lock(mutex_);
+    work_.push_back(std::move(work));
+  }
+  more_.notify_one();
+}
+
+void CUstream_st::drain() {
+  const auto end = std::make_shared<Instant>();
+  push([end] { end->come(); });
+  end->wait();
+}
+
+bool CUstream_st::idle() const {
+  const std::lock_guard lock(mutex_);
+  return work_.empty() && !busy_;
+}
+
+void CUstream_st::run() {
+  starling::emulator::t_in_stream = true;
+  const Access access(starling::emulator::devices()[static_cast<std::size_t>(device)]->memory.key());
+  std::unique_lock lock(mutex_);
+  while (true) {
+    more_.wait(lock, [this] { return !work_.empty() || ends_; });
+    if (work_.empty()) return;
+    busy_ = true;
+    {
+      const Work work = std::move(work_.front());
+      work_.pop_front();
+      lock.unlock();
+      work();
+    }
+    lock.lock();
+    busy_ = false;
+  }
+}

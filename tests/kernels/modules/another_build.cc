@@ -1,0 +1,9 @@
+// What a CUDA module of another build looks like to the program's loader.
+#include "kernels/cuda_module.h"
+
+extern "C" __attribute__((visibility("default"))) const starling::kernels::CudaModule*
+starling_cuda_module() {
+  static const starling::kernels::CudaModule kModule{starling::kernels::kCudaModuleVersion + 1, nullptr,
+                                                     nullptr, nullptr};
+  return &kModule;
+}

@@ -1,0 +1,74 @@
+// Which processors a peer's workers get.
+#include "node/processors.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <set>
+#include <thread>
+
+#include "tests/catch.h"
+
+namespace starling::node {
+namespace {
+
+// Names of this process's own, so that peers that happen to run have taken nothing.
+std::string own_name() {
+  return "starling-test-" + std::to_string(::getpid());
+}
+
+std::set<int> allowed() {
+  cpu_set_t set;
+  REQUIRE(::sched_getaffinity(0, sizeof set, &set) == 0);
+  std::set<int> numbers;
+  for (int p = 0; p < CPU_SETSIZE; ++p) {
+    if (CPU_ISSET(p, &set)) numbers.insert(p);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+TEST_CASE("each worker gets a core before any core is shared, and the caller's processor goes last") {
+  using Order = std::vector<int>;
+  CHECK(by_preference({}, 0) == Order{});
+  CHECK(by_preference({{0, 0}, {1, 1}, {2, 2}, {3, 3}}, 1) == Order{2, 3, 0, 1});
+  CHECK(by_preference({{0, 0}, {1, 1}, {2, 2}, {3, 3}}, 3) == Order{0, 1, 2, 3});
+  // Two threads a core: numbered one after the other, and a round of all cores after the other.
+  CHECK(by_preference({{0, 0}, {1, 0}, {2, 2}, {3, 2}}, 0) == Order{2, 0, 1, 3});
+  CHECK(by_preference({{0, 0}, {1, 1}, {2, 0}, {3, 1}}, 3) == Order{0, 1, 2, 3});
+  // Of a core whose first thread may not be used the second counts as the first.
+  CHECK(by_preference({{1, 0}, {2, 2}, {3, 2}}, 7) == Order{1, 2, 3});
+}
+
+TEST_CASE("a processor belongs to one peer at a time, and is free again when that one goes") {
+  const std::size_t all = allowed().size();
+  {
+    const auto mine = take_processors(all, own_name());
+    REQUIRE(mine.size() == all);
+    std::set<int> numbers;
+    for (const Processor& processor : mine) numbers.insert(processor.number());
+    CHECK(numbers == allowed());
+    CHECK(take_processors(1, own_name()).empty());
+  }
+  const auto one = take_processors(1, own_name());
+  CHECK(one.size() == 1);
+  CHECK(take_processors(all, own_name()).empty());  // all or none: what it could have had is free,
+  CHECK(take_processors(all - 1, own_name()).size() == all - 1);
+  CHECK(take_processors(all + 1, own_name()).empty());
+}
+
+TEST_CASE("a thread that may use one processor gets that one, and no second") {
+  const int last = *allowed().rbegin();
+  std::thread([&] {
+    CHECK(pin_to(last).ok());
+    CHECK(allowed() == std::set<int>{last});
+    CHECK(take_processors(2, own_name()).empty());
+    const auto taken = take_processors(1, own_name());
+    REQUIRE(taken.size() == 1);
+    CHECK(taken[0].number() == last);
+  }).join();
+  CHECK_FALSE(pin_to(CPU_SETSIZE - 1).ok());
+}
+
+}  // namespace starling::node
