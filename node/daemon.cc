@@ -954,6 +954,7 @@ asio::awaitable<void> Daemon::stop() {
     if (!launcher_gone_) launcher_->report_last(report, kLastReportLimit);
   }
   if (!final_path_.empty()) spdlog::info("parameters written to {}", final_path_);
+  if (trained) spdlog::info("memory: at most {:.1f} MB", 1e-6 * static_cast<double>(most_resident_bytes()));
   signals_.cancel();
   launcher_.reset();
   io_.stop();

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 
 #include "training/json.h"
@@ -271,6 +272,16 @@ std::uint64_t resident_bytes() {
   std::uint64_t pages = 0, resident = 0;
   if (!(file >> pages >> resident)) return 0;
   return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::uint64_t most_resident_bytes() {
+  // Not getrusage's ru_maxrss, which begins at what the process that started this one had.
+  std::ifstream file("/proc/self/status");
+  const std::string key = "VmHWM:";
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind(key, 0) == 0) return std::strtoull(line.c_str() + key.size(), nullptr, 10) * 1024;
+  }
+  return 0;
 }
 
 }  // namespace starling::node

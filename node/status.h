@@ -90,5 +90,6 @@ Result<std::string> parse_topology_request(const std::string& text);
 
 // Memory of this process that is resident; 0 where the system does not say.
 std::uint64_t resident_bytes();
+std::uint64_t most_resident_bytes();  // since the process began
 
 }  // namespace starling::node

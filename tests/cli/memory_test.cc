@@ -38,6 +38,13 @@ void write_images(const TemporaryFolder& folder) {
   }
 }
 
+// The peer's own word at its end. (What the system says of a child begins at what its parent had.)
+double most_megabytes(const Outcome& peer) {
+  const std::string label = "memory: at most ";
+  const std::size_t at = peer.err.find(label);
+  return at == std::string::npos ? 0 : std::stod(peer.err.substr(at + label.size()));
+}
+
 }  // namespace
 
 TEST_CASE("the memory of the layers and what they share add up to the network's, to the byte") {
@@ -119,10 +126,9 @@ TEST_CASE("a peer takes at most 10 % more or less memory than was told") {
     const auto told = static_cast<double>(bytes(shown(words).at("peer"), "peak_bytes"));
     words.insert(words.begin(), {"peer", "--listen", "127.0.0.1:0", "--device", "cpu", "--steps", "4", "--model"});
     const Outcome peer = run(words);
-    INFO(model << ": told " << told / 1e6 << " MB, was " << static_cast<double>(peer.peak_bytes) / 1e6
-               << " MB");
-    CHECK(peer.exit_code == 0);
-    CHECK(told == Approx(static_cast<double>(peer.peak_bytes)).epsilon(0.1));
+    INFO(model << ":\n" << peer.err);
+    REQUIRE(peer.exit_code == 0);
+    CHECK(told / 1e6 == Approx(most_megabytes(peer)).epsilon(0.1));
   }
 }
 

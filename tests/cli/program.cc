@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -104,9 +103,7 @@ Outcome Program::finish() {
   while (read_some()) {
   }
   int status = 0;
-  rusage used{};
-  wait4(pid_, &status, 0, &used);
-  outcome_.peak_bytes = static_cast<std::size_t>(used.ru_maxrss) * 1024;
+  waitpid(pid_, &status, 0);
   pid_ = -1;
   if (WIFEXITED(status)) outcome_.exit_code = WEXITSTATUS(status);
   return outcome_;

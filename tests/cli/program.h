@@ -17,7 +17,6 @@ using Environment = std::map<std::string, std::string>;
 struct Outcome {
   int exit_code = -1;  // -1: killed by a signal
   std::string out, err;
-  std::size_t peak_bytes = 0;  // the most memory that was resident
 };
 
 // The program while it runs.
