@@ -88,6 +88,8 @@ Result<std::string> status_text(const std::string& json) {
                  status->steps, status->samples, status->samples_per_second,
                  status->loss ? fmt::format("{:.4f}", *status->loss) : "-",
                  status->learning_rate ? fmt::format("{:.4g}", *status->learning_rate) : "-");
+  if (status->device_spread)
+    fmt::format_to(out, "devices    their replicas are {:.3g} from their mean\n", *status->device_spread);
   fmt::format_to(out, "swarm      {} members live of {} known, {} samples\n", status->members_live,
                  status->members_known, status->swarm_samples);
   const auto& exchanges = status->exchanges;

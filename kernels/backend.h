@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "kernels/averager.h"
 #include "kernels/loss.h"
 #include "kernels/memory.h"
 #include "kernels/operation.h"
@@ -57,6 +58,14 @@ class Backend {
   // gradient += more, for gradients of a value that several operations read; both in the activation's format.
   virtual void accumulate(Queue& queue, const Activation& activation, float* gradient,
                           const float* more) const = 0;
+
+  // out = x + w (theirs - own), all as long and in its memory; `out` may be `x`.
+  virtual void mix(Queue& queue, std::span<float> out, std::span<const float> x, std::span<const float> theirs,
+                   std::span<const float> own, float w) const;
+  // For back ends of which this is the first; null where they know no way to each other but through the host.
+  virtual std::unique_ptr<Averager> make_averager(const std::vector<const Backend*>& /*backends*/) const {
+    return nullptr;
+  }
 
   // Between a plain array of activation.shape.size() floats and this back end's format, both in its memory.
   // Not for the hot path.

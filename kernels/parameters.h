@@ -47,6 +47,13 @@ struct AdamWCorrections {
   }
 };
 
+// What a mix has seen of its difference: the sum of (theirs - own)^2, and the largest magnitude among theirs,
+// where NaN is larger than infinity.
+struct MixMeasure {
+  float distance_square = 0;
+  float largest = 0;
+};
+
 class Parameters {
  public:
   virtual ~Parameters() = default;
@@ -76,6 +83,9 @@ class Parameters {
                          const SgdStep& step) = 0;
   virtual void follow(Queue& queue, std::span<float> velocity, std::span<float> last, float keep,
                       float gain) = 0;
+  // x += w (theirs - own), from the first float on; *measure, in the device's memory, goes on from what it is.
+  virtual void mix(Queue& queue, std::span<const float> theirs, std::span<const float> own, float w,
+                   MixMeasure* measure) = 0;
   // to = x. REQUIRES: offset + to.size() floats are there.
   virtual void copy(Queue& queue, std::size_t offset, std::span<float> to) = 0;
 };

@@ -193,6 +193,25 @@ KEEP_RACY void follow_floats(const float* __restrict x, float* __restrict veloci
   }
 }
 
+// Not of the arena, but of the two vectors alone.
+float square_distance(const float* theirs, const float* own, std::size_t n) {
+  double sum = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double difference = static_cast<double>(theirs[i]) - static_cast<double>(own[i]);
+    sum += difference * difference;
+  }
+  return static_cast<float>(sum);
+}
+
+float largest_magnitude(const float* values, std::size_t n) {
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::int32_t bits = std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff;
+    largest = bits > largest ? bits : largest;
+  }
+  return std::bit_cast<float>(largest);
+}
+
 struct Free {
   void operator()(float* p) const { ::operator delete[](p, std::align_val_t{kAlignment}); }
 };
@@ -233,6 +252,14 @@ class HostParameters final : public kernels::Parameters {
 
   void add(kernels::Queue& /*queue*/, std::size_t offset, std::span<const float> delta) override {
     add(offset, delta);
+  }
+  void mix(kernels::Queue& /*queue*/, std::span<const float> theirs, std::span<const float> own, float w,
+           kernels::MixMeasure* measure) override {
+    mix(0, theirs, own, w);
+    measure->distance_square += square_distance(theirs.data(), own.data(), own.size());
+    const float largest = largest_magnitude(theirs.data(), theirs.size());
+    if (std::bit_cast<std::int32_t>(largest) > std::bit_cast<std::int32_t>(measure->largest))
+      measure->largest = largest;
   }
   void copy(kernels::Queue& /*queue*/, std::size_t offset, std::span<float> to) override {
     copy_floats(at(offset), to.data(), to.size());
@@ -321,6 +348,13 @@ void Arena::mix_at(std::size_t offset, std::span<const std::uint32_t> places, st
   STARLING_CHECK(offset <= size_ && theirs.size() == n && own.size() == n && mixed.size() == n);
   STARLING_CHECK(n == 0 || *std::max_element(places.begin(), places.end()) < size_ - offset);
   parameters_->mix_at(offset, places, theirs, own, w, mixed);
+}
+
+void Arena::mix(std::span<const float> theirs, std::span<const float> own, float w, MixMeasure* measure,
+                kernels::Queue& queue) {
+  check(0, theirs.size());
+  STARLING_CHECK(own.size() == theirs.size() && measure != nullptr);
+  parameters_->mix(queue, theirs, own, w, measure);
 }
 
 void Arena::add(std::size_t offset, std::span<const float> delta, kernels::Queue& queue) {

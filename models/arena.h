@@ -1,6 +1,6 @@
 // The parameters of a replica: one contiguous, 64-byte-aligned array of floats, in the memory of the host or
 // of a device, that Hogwild workers, the exchange and the evaluator share without a lock. This header and its
-// arena.cc, and on a device kernels/cuda/parameters.cu, are the only place where races happen.
+// arena.cc, and on a device kernels/cuda/passes.cu, are the only place where races happen.
 //
 // Why they are sound. A float is aligned, so the hardware never tears one; what a reader sees is for each
 // element some value that was written there. Hogwild (Recht et al., NIPS 2011) and the difference exchange
@@ -82,6 +82,12 @@ class Arena {
   // velocity = keep velocity + gain (last - x); last = x.
   void follow(std::span<float> velocity, std::span<float> last, float keep, float gain,
               kernels::Queue& queue = kernels::host_queue()) const;
+
+  // An exchange within the machine: x += w (theirs - own). *measure, in the memory of the arena's device, goes
+  // on from what it is.
+  using MixMeasure = kernels::MixMeasure;
+  void mix(std::span<const float> theirs, std::span<const float> own, float w, MixMeasure* measure,
+           kernels::Queue& queue);
 
   // As add() and read() above, of a worker: x += delta; to = x.
   void add(std::size_t offset, std::span<const float> delta, kernels::Queue& queue);

@@ -605,7 +605,10 @@ void Daemon::prepared(const wire::Manifest& manifest) {
     }
   }
   trainer_ = std::make_unique<Trainer>(std::move(replica_->workers), replica_->arena,
-                                       TrainerOptions{experiment_.pace, std::move(slowdowns)}, [this] {
+                                       TrainerOptions{.pace = experiment_.pace,
+                                                      .slowdowns = std::move(slowdowns),
+                                                      .average_every = experiment_.average_every},
+                                       [this] {
                                          if (step_posted_.exchange(true)) return;
                                          asio::post(io_, [this] {
                                            step_posted_ = false;
@@ -614,7 +617,8 @@ void Daemon::prepared(const wire::Manifest& manifest) {
                                            if (trainer_->non_finite()) drive(gossip::ReplicaDiverged{});
                                            leave_snapshot_if_due();
                                          });
-                                       });
+                                       },
+                                       replica_->group.get());
   mixer_ = training::make_mixer(replica_->arena, *mix);
   exchanger_->attach(replica_->arena, manifest.fingerprint, *mixer_);
   drive(gossip::Prepared{std::move(*rules)});
@@ -639,7 +643,7 @@ void Daemon::act(const gossip::StartTraining&) {
   follow_schedule();
   spdlog::info("training begins: {} parameters, {} workers, batches of {}, on {}",
                replica_->plan.layout.parameter_count(), experiment_.workers, experiment_.batch_size,
-               replica_->backend->name());
+               replica_->devices());
   if (const std::string warning = training::warning_of_workers(experiment_); !warning.empty())
     spdlog::warn("{}", warning);
   training_start_ = Clock::now();
@@ -677,7 +681,7 @@ training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const 
   report.kind = kind;
   report.state = "joining";
   if (!state_.empty()) report.state = state_;
-  if (replica_) report.device = replica_->backend->name();
+  if (replica_) report.device = replica_->devices();
   if (trainer_) {
     report.steps = trainer_->steps();
     report.samples = trainer_->samples();
@@ -717,7 +721,8 @@ PeerStatus Daemon::status() const {
     status.model = manifest_->model;
     status.data = manifest_->data;
   }
-  if (replica_) status.device = replica_->backend->name();
+  if (replica_) status.device = replica_->devices();
+  if (trainer_) status.device_spread = trainer_->spread();
   if (view.topology != nullptr) status.topology = view.topology->name();
   status.phase = phase_name(view.membership.self().phase);
   status.steps = report.steps;
@@ -838,7 +843,7 @@ void Daemon::save(const std::string& name, std::function<void(std::string path)>
 void Daemon::judge_own_replica() const {
   trainer_->give_back();
   replica_->arena.wait();
-  const auto score = training::Evaluator(replica_->plan, *replica_->backend, replica_->data.test)
+  const auto score = training::Evaluator(replica_->plan, replica_->backend(), replica_->data.test)
                          .evaluate(replica_->arena.data());
   spdlog::info("accuracy {:.4f}, loss {:.4f} on {} test samples of {}", score.accuracy, score.loss,
                replica_->data.test.size(), replica_->data.name);

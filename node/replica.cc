@@ -9,18 +9,30 @@ namespace {
 
 // Throws DeviceError, among others where the device has not the room.
 Result<std::unique_ptr<Replica>> build(const training::Experiment& experiment, datasets::DataPair data,
-                                       models::Plan plan, std::unique_ptr<kernels::Backend> backend,
+                                       models::Plan plan, std::vector<std::unique_ptr<kernels::Backend>> backends,
                                        std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                        std::uint64_t own_order) {
-  auto replica = std::make_unique<Replica>(std::move(data), std::move(plan), std::move(backend));
-  auto workers = training::make_workers(experiment, replica->plan, *replica->backend, replica->data.train,
-                                        slot ? slot->first : own_order, slot ? slot->second : 0);
-  if (!workers) return workers.error();
-  replica->workers = std::move(*workers);
+  auto replica = std::make_unique<Replica>(std::move(data), std::move(plan), std::move(backends));
+  std::vector<const kernels::Backend*> devices;
+  for (const auto& backend : replica->backends) {
+    auto workers = training::make_workers(experiment, replica->plan, *backend, replica->data.train,
+                                          slot ? slot->first : own_order, slot ? slot->second : 0,
+                                          static_cast<std::uint32_t>(devices.size()));
+    if (!workers) return workers.error();
+    for (auto& worker : *workers) replica->workers.push_back(std::move(worker));
+    devices.push_back(backend.get());
+  }
+  if (devices.size() > 1) replica->group = std::make_unique<training::DeviceGroup>(replica->arena, devices);
   return replica;
 }
 
 }  // namespace
+
+std::string Replica::devices() const {
+  std::string names;
+  for (const auto& backend : backends) names += (names.empty() ? "" : ",") + std::string(backend->name());
+  return names;
+}
 
 Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment,
                                               const std::string& data_root,
@@ -36,10 +48,10 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experi
                                               std::uint64_t own_order) {
   auto plan = training::make_plan(experiment, data.train);
   if (!plan) return plan.error();
-  auto backend = training::make_backend(experiment, slot ? slot->first : 0);
-  if (!backend) return backend.error();
+  auto backends = training::make_backends(experiment, slot ? slot->first : 0);
+  if (!backends) return backends.error();
   try {
-    return build(experiment, std::move(data), std::move(*plan), std::move(*backend), slot, own_order);
+    return build(experiment, std::move(data), std::move(*plan), std::move(*backends), slot, own_order);
   } catch (const kernels::DeviceError& error) {
     return Error{error.what()};
   }

@@ -13,6 +13,7 @@
 #include "kernels/backend.h"
 #include "models/arena.h"
 #include "models/spec.h"
+#include "training/device_group.h"
 #include "training/experiment.h"
 #include "training/worker.h"
 
@@ -21,12 +22,17 @@ namespace starling::node {
 struct Replica {
   datasets::DataPair data;
   models::Plan plan;
-  std::unique_ptr<kernels::Backend> backend;
-  models::Arena arena;
-  std::vector<std::unique_ptr<training::Worker>> workers;
+  std::vector<std::unique_ptr<kernels::Backend>> backends;  // a device each
+  models::Arena arena;                                      // what partners exchange with, on the first
+  std::unique_ptr<training::DeviceGroup> group;             // of several devices; of one, null
+  std::vector<std::unique_ptr<training::Worker>> workers;   // those of one device behind the other's
 
-  Replica(datasets::DataPair d, models::Plan p, std::unique_ptr<kernels::Backend> b)
-      : data(std::move(d)), plan(std::move(p)), backend(std::move(b)), arena(plan.layout.arena_size(), *backend) {}
+  // REQUIRES: a back end at least.
+  Replica(datasets::DataPair d, models::Plan p, std::vector<std::unique_ptr<kernels::Backend>> b)
+      : data(std::move(d)), plan(std::move(p)), backends(std::move(b)), arena(plan.layout.arena_size(), backend()) {}
+
+  const kernels::Backend& backend() const { return *backends.front(); }
+  std::string devices() const;  // "cuda:0,cuda:1"
 };
 
 // Loads the data and builds the model and the workers: seconds of work, on whatever thread. The arena is

@@ -113,6 +113,7 @@ std::string to_json(const PeerStatus& status) {
                {"data", status.data},
                {"topology", status.topology},
                {"device", status.device},
+               {"device_spread", or_null(status.device_spread)},
                {"phase", status.phase},
                {"steps", status.steps},
                {"samples", status.samples},
@@ -155,6 +156,7 @@ Result<PeerStatus> parse_status(const std::string& text) {
     object.at("data").get_to(status.data);
     object.at("topology").get_to(status.topology);
     object.at("device").get_to(status.device);
+    status.device_spread = number_or_null(object.at("device_spread"));
     object.at("phase").get_to(status.phase);
     object.at("steps").get_to(status.steps);
     object.at("samples").get_to(status.samples);

@@ -20,7 +20,8 @@ namespace starling::node {
 struct PeerStatus {
   std::string name, id, swarm, address, version;
   std::string model, data, topology;     // empty while it joins
-  std::string device;                    // on which it trains, "cpu" or "cuda:0"; empty while it joins
+  std::string device;                    // on which it trains: cpu, cuda:0, or several; empty while it joins
+  std::optional<double> device_spread;   // of several: how far their replicas were from the mean (L2), lately
   std::string phase;                     // joining, training, settling, finished
   std::uint64_t steps = 0, samples = 0;  // its own
   std::uint64_t swarm_samples = 0;       // of all that ever took part

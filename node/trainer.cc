@@ -7,6 +7,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "base/check.h"
+
 namespace starling::node {
 
 using Clock = std::chrono::steady_clock;
@@ -34,28 +36,48 @@ class Counted {
 }  // namespace
 
 Trainer::Trainer(std::vector<std::unique_ptr<training::Worker>> workers, models::Arena& arena,
-                 TrainerOptions options, std::function<void()> stepped)
+                 TrainerOptions options, std::function<void()> stepped, training::DeviceGroup* group)
     : workers_(std::move(workers)),
       arena_(arena),
       options_(std::move(options)),
-      stepped_(std::move(stepped)) {}
+      stepped_(std::move(stepped)),
+      group_(group) {
+  STARLING_CHECK(group_ == nullptr || workers_.size() % group_->size() == 0);
+}
 
 Trainer::~Trainer() {
   give_back();
 }
 
 void Trainer::start() {
+  if (group_ != nullptr) {
+    group_->adopt();
+    average_due_ = std::uint64_t{options_.average_every} * group_->size();
+  }
   if (workers_.size() > 1) processors_ = take_processors(workers_.size(), options_.machine);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    threads_.emplace_back([this, i] {
+    begin([this, i] {
       settle(i);
-      try {
-        work(*workers_[i]);
-      } catch (const kernels::DeviceError& error) {
-        fail(error.what());
-      }
+      work(*workers_[i], arena_of(i));
     });
   }
+  if (group_ != nullptr) begin([this] { average_now_and_then(); });
+}
+
+// A thread of a device that may fail.
+void Trainer::begin(std::function<void()> body) {
+  threads_.emplace_back([this, body = std::move(body)] {
+    try {
+      body();
+    } catch (const kernels::DeviceError& error) {
+      fail(error.what());
+    }
+  });
+}
+
+models::Arena& Trainer::arena_of(std::size_t worker) {
+  if (group_ == nullptr) return arena_;
+  return group_->replica(worker / (workers_.size() / group_->size()));
 }
 
 // A worker's thread takes its place. One that may not trains all the same.
@@ -67,12 +89,19 @@ void Trainer::settle(std::size_t worker) const {
 }
 
 void Trainer::stop() {
+  bool first;
   {
     const std::lock_guard lock(mutex_);
-    stopped_ = true;
+    first = !stopped_.exchange(true);
   }
   wake_.notify_all();
   wait_for_updates();
+  if (!first || group_ == nullptr || threads_.empty()) return;
+  try {
+    average();
+  } catch (const kernels::DeviceError& error) {
+    fail(error.what());
+  }
 }
 
 // Those that workers are about to add, and those that a device is still to add.
@@ -85,7 +114,7 @@ void Trainer::wait_for_updates() const {
   }
 }
 
-// Of a worker's thread, at its end.
+// Of a thread at its end.
 void Trainer::fail(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
@@ -116,6 +145,7 @@ void Trainer::pause(bool discard) {
 }
 
 void Trainer::resume(bool renewed) {
+  if (renewed && group_ != nullptr) group_->adopt();
   {
     const std::lock_guard lock(mutex_);
     if (renewed) {
@@ -125,6 +155,12 @@ void Trainer::resume(bool renewed) {
     paused_ = false;
   }
   wake_.notify_all();
+}
+
+std::optional<double> Trainer::spread() const {
+  const double spread = spread_.load(std::memory_order_relaxed);
+  if (spread < 0) return std::nullopt;
+  return spread;
 }
 
 std::optional<double> Trainer::loss() const {
@@ -142,11 +178,11 @@ double Trainer::slowness(Duration since_start) const {
 
 // Adds the step's update and counts it; neither once the trainer is stopped, or the replica that the step was
 // computed on is given up. False if it is stopped.
-bool Trainer::apply(training::Worker& worker, double loss, std::uint64_t era) {
+bool Trainer::apply(training::Worker& worker, models::Arena& arena, double loss, std::uint64_t era) {
   const Counted applying(applying_);  // before the look at stopped_ and era_: who changes those then waits for this
   const bool goes_on = !stopped_;
   if (goes_on && era == era_) {
-    worker.apply(arena_, rate_factor());
+    worker.apply(arena, rate_factor());
     const double before = loss_.load(std::memory_order_relaxed);
     loss_.store(steps() == 0 ? loss : 0.95 * before + 0.05 * loss, std::memory_order_relaxed);
     if (!std::isfinite(loss)) non_finite_ = true;
@@ -167,7 +203,27 @@ std::optional<std::uint64_t> Trainer::await_turn() {
   }
 }
 
-void Trainer::work(training::Worker& worker) {
+// While the workers go on; not while they are thrown off an arena that is about to be replaced.
+void Trainer::average_now_and_then() {
+  while (const auto era = await_turn()) {
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [&] { return stopped_ || paused_ || average_is_due(); });
+    }
+    if (!average_is_due()) continue;
+    const Counted applying(applying_);  // as in apply()
+    if (!stopped_ && *era == era_) average();
+  }
+}
+
+void Trainer::average() {
+  average_due_ = steps_ + std::uint64_t{options_.average_every} * group_->size();
+  const auto spread = group_->average();
+  spread_.store(spread.distance, std::memory_order_relaxed);
+  if (!spread.finite) non_finite_ = true;
+}
+
+void Trainer::work(training::Worker& worker, models::Arena& arena) {
   const auto start = Clock::now();
   std::uint64_t renewals = 0;
   while (const auto era = await_turn()) {
@@ -176,8 +232,9 @@ void Trainer::work(training::Worker& worker) {
       worker.renew();
     }
     const auto step_start = Clock::now();
-    const double loss = worker.compute(arena_.data());
-    if (!apply(worker, loss, *era)) return;
+    const double loss = worker.compute(arena.data());
+    if (!apply(worker, arena, loss, *era)) return;
+    if (average_is_due()) wake_.notify_all();  // should it come too early to be heard, the next step's will not
     stepped_();
 
     using Nanoseconds = std::chrono::duration<double, std::nano>;

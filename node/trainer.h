@@ -1,5 +1,6 @@
 // The Hogwild workers of a peer: a thread each, on one arena, without a lock between them or against the
-// exchange. They count what they did in atomics that the daemon's thread reads. Where they run and at what
+// exchange. Where the peer has several devices, each has workers of its own on a replica of its own, and one
+// more thread averages those (training/device_group.h). They count what they did in atomics that the daemon's thread reads. Where they run and at what
 // priority: node/processors.h.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include "base/time.h"
 #include "models/arena.h"
 #include "node/processors.h"
+#include "training/device_group.h"
 #include "training/worker.h"
 
 namespace starling::node {
@@ -33,18 +35,20 @@ struct TrainerOptions {
   Duration pace{0};  // least time of a step
   std::vector<Slowdown> slowdowns;
   std::string machine = "starling";  // under this name it takes processors for its workers
+  std::uint32_t average_every = 8;   // steps of a device between two averages of a group's
 };
 
 class Trainer {
  public:
-  // `stepped` is called on a worker's thread after every step; it must be quick.
+  // `stepped` is called on a worker's thread after every step; it must be quick. With a `group`, whose peer's
+  // arena is `arena`, its devices have equally many workers each, the first device the first of them.
   Trainer(std::vector<std::unique_ptr<training::Worker>> workers, models::Arena& arena,
-          TrainerOptions options, std::function<void()> stepped);
+          TrainerOptions options, std::function<void()> stepped, training::DeviceGroup* group = nullptr);
   ~Trainer();  // stops and waits for the threads
 
   void start();
   // No step begins after this, and the steps under way are thrown away: when it returns, the workers have
-  // changed the arena and the counts for the last time. Waits only for updates that are just being added (a
+  // changed the arena and the counts for the last time, and a group has averaged for the last time. Waits only for updates that are just being added (a
   // pass over the arena).
   void stop();
   // Stops, waits for the steps under way, and frees what the workers held. The counts stay.
@@ -67,16 +71,24 @@ class Trainer {
   std::optional<double> loss() const;  // smoothed over late steps; nullopt before the first
   bool non_finite() const {
     return non_finite_.load(std::memory_order_relaxed);
-  }  // a loss was NaN or infinite
+  }  // a loss, or a mean of the devices' replicas, was NaN or infinite
+  // How far the devices' replicas were from their mean when they last averaged (DeviceGroup::Spread); nothing
+  // without a group, and before.
+  std::optional<double> spread() const;
   // Why a worker has ended by itself: its device failed. Nothing while all work.
   std::optional<std::string> failure() const;
 
  private:
   void settle(std::size_t worker) const;
-  void work(training::Worker& worker);
+  void begin(std::function<void()> body);
+  void work(training::Worker& worker, models::Arena& arena);
+  models::Arena& arena_of(std::size_t worker);
+  void average_now_and_then();
+  void average();
+  bool average_is_due() const { return group_ != nullptr && steps_ >= average_due_; }
   void wait_for_updates() const;
   void fail(const std::string& why);
-  bool apply(training::Worker& worker, double loss, std::uint64_t era);
+  bool apply(training::Worker& worker, models::Arena& arena, double loss, std::uint64_t era);
   std::optional<std::uint64_t> await_turn();
   double slowness(Duration since_start) const;
 
@@ -84,6 +96,9 @@ class Trainer {
   models::Arena& arena_;
   TrainerOptions options_;
   std::function<void()> stepped_;
+  training::DeviceGroup* group_;
+  std::atomic<std::uint64_t> average_due_{0};  // when so many steps are made
+  std::atomic<double> spread_{-1};             // negative: never averaged
   std::atomic<std::uint64_t> steps_{0}, samples_{0};
   std::atomic<double> loss_{0}, rate_factor_{1};
   std::atomic<bool> stopped_{false}, paused_{false}, non_finite_{false};

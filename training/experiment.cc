@@ -69,6 +69,12 @@ std::string warning_of_workers(const Experiment& experiment) {
          format_number(kRatePerReplica / experiment.workers);
 }
 
+std::string join_devices(const std::vector<std::string>& devices) {
+  std::string text;
+  for (const std::string& device : devices) text += (text.empty() ? "" : ",") + device;
+  return text;
+}
+
 Every resolved_every(const Experiment& experiment) {
   if (experiment.every) return *experiment.every;
   if (experiment.rule == "noloco") return {.steps = 50};
@@ -227,6 +233,8 @@ Status check(const Experiment& experiment) {
   if (Status status = check_optimizer(experiment); !status) return status;
   if (const auto schedule = make_schedule(experiment); !schedule) return schedule.error();
   if (Status status = check_rule(experiment); !status) return status;
+  if (!experiment.devices.empty() && experiment.device != "auto")
+    return Error{"training.devices and training.device: a peer trains on the one or on the others, not on both"};
   for (std::size_t i = 0; i < experiment.faults.size(); ++i) {
     const Fault& fault = experiment.faults[i];
     const std::string which = "fault " + std::to_string(i + 1) + " (" + name(fault.kind) + " of peer " +

@@ -80,8 +80,10 @@ struct Experiment {
   double final_rate = 0;              // of cosine
   std::uint32_t crop = 0;             // of training images (training/augment.h); 0: none
   bool flip = false;
-  std::string device = "auto";    // or cpu, cuda:N
-  std::string precision = "f32";  // or bf16, tf32: what kernels multiply (kernels/backend.h)
+  std::string device = "auto";       // or cpu, cuda:N
+  std::vector<std::string> devices;  // instead of it: several GPUs, a replica on each
+  std::uint32_t average_every = 8;   // steps of each of them between two averages
+  std::string precision = "f32";     // or bf16, tf32: what kernels multiply (kernels/backend.h)
   std::uint32_t workers = 1;
   bool recompute = false;  // gradient checkpointing
   Duration pace{0};
@@ -119,6 +121,9 @@ struct Experiment {
 // workers: they take their steps from one place, so that together they go as far as one at the whole rate.
 // AdamW's is not, whose steps grow no longer for it (docs/CPU.md has figures of both).
 double resolved_learning_rate(const Experiment& experiment);
+
+// "cuda:0,cuda:1"
+std::string join_devices(const std::vector<std::string>& devices);
 
 // One sentence where more than two workers with a learning rate that was set go together so far that a
 // network may not learn; else nothing.
@@ -180,7 +185,7 @@ Status check_optimizer(const Experiment& experiment);
 Status check_rule(const Experiment& experiment);
 
 // What fits no single key, and every key's own limits again for an experiment that was not read: a network's
-// name, check_optimizer(), make_schedule(), check_rule(), fault peers that exist, times that run forwards,
+// name, check_optimizer(), make_schedule(), check_rule(), a device or several, fault peers that exist, times that run forwards,
 // factors of 1 and more, poisons and links that can be.
 Status check(const Experiment& experiment);
 

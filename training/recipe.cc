@@ -25,23 +25,32 @@ Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dat
                             models::Shape{shape.channels, shape.height, shape.width}, train.classes);
 }
 
-Result<std::unique_ptr<kernels::Backend>> make_backend(const Experiment& experiment, std::uint32_t place) {
-  const std::string device = experiment.device == "auto" ? kernels::best_device(place) : experiment.device;
-  auto backend = kernels::make_backend(device, precision_of(experiment));
-  if (!backend) {
-    return Error{(device == "cpu" ? "training.precision: " : "training.device: ") + backend.error().message};
+Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Experiment& experiment,
+                                                                     std::uint32_t place) {
+  const bool several = !experiment.devices.empty();
+  std::vector<std::string> names = experiment.devices;
+  if (!several) names = {experiment.device == "auto" ? kernels::best_device(place) : experiment.device};
+  std::vector<std::unique_ptr<kernels::Backend>> backends;
+  for (const std::string& name : names) {
+    auto backend = kernels::make_backend(name, precision_of(experiment));
+    if (!backend) {
+      const char* key = several ? "training.devices: " : name == "cpu" ? "training.precision: " : "training.device: ";
+      return Error{key + backend.error().message};
+    }
+    backends.push_back(std::move(*backend));
   }
-  return backend;
+  return backends;
 }
 
 Result<std::unique_ptr<kernels::Backend>> make_host_backend(const Experiment& experiment) {
-  if (experiment.device != "auto" && experiment.device != "cpu") {
+  const std::string wanted = experiment.devices.empty() ? experiment.device : join_devices(experiment.devices);
+  if (wanted != "auto" && wanted != "cpu") {
     return Error{"training.device: the simulator computes on the processor, where a seed gives the same run every time; " +
-                 experiment.device + " is for peers and swarms"};
+                 wanted + " is for peers and swarms"};
   }
-  Experiment on_host = experiment;
-  on_host.device = "cpu";
-  return make_backend(on_host);
+  auto backend = kernels::make_backend("cpu", precision_of(experiment));
+  if (!backend) return Error{"training.precision: " + backend.error().message};
+  return backend;
 }
 
 Optimizer make_optimizer(const Experiment& experiment) {
@@ -74,7 +83,7 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
                                                           const models::Plan& plan,
                                                           const kernels::Backend& backend,
                                                           const datasets::Dataset& train, std::uint64_t slot,
-                                                          std::uint32_t slots) {
+                                                          std::uint32_t slots, std::uint32_t device) {
   std::vector<std::uint32_t> shard;
   if (slots == 0) {
     shard.resize(train.size());
@@ -97,7 +106,8 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
   const Random networks = Random(experiment.seed).split(kNetworks).split(slot);
   const std::shared_ptr<const kernels::Samples> kept = keep(train, backend);
   std::vector<std::unique_ptr<Worker>> workers;
-  for (std::uint32_t w = 0; w < experiment.workers; ++w) {
+  for (std::uint32_t k = 0; k < experiment.workers; ++k) {
+    const std::uint32_t w = device * experiment.workers + k;
     workers.push_back(std::make_unique<Worker>(
         plan, backend, train, BatchSampler(shard, batches.split(w)), experiment.batch_size, optimizer,
         models::NetworkOptions{networks.split(w).bits(), experiment.recompute}, kept));

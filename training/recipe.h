@@ -18,9 +18,11 @@ namespace starling::training {
 // The experiment's model for this data.
 Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train);
 
-// What computes the steps, on the experiment's device and in its precision: an Error where that cannot be.
-// `place`: of several peers of one machine; auto gives each the next of its GPUs.
-Result<std::unique_ptr<kernels::Backend>> make_backend(const Experiment& experiment, std::uint32_t place = 0);
+// What computes the steps, on the experiment's device (or each of its devices, at least one) and in its
+// precision: an Error where that cannot be. `place`: of several peers of one machine; auto gives each the next
+// of its GPUs.
+Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Experiment& experiment,
+                                                                     std::uint32_t place = 0);
 // The same of the simulator, which computes on the processor, where the same seed gives the same run.
 Result<std::unique_ptr<kernels::Backend>> make_host_backend(const Experiment& experiment);
 
@@ -34,12 +36,12 @@ void write_first_parameters(const models::Plan& plan, std::uint64_t seed, models
 
 // The Hogwild workers of one peer on its shard of the training set: slot mod slots of the experiment's
 // partition, or, with slots = 0, the whole set in an order that depends on `slot` alone. Batches, and how
-// their images are cropped and flipped, are functions of the seed, the slot and the worker's number. `plan`,
-// `backend` and `train` outlive the workers.
+// their images are cropped and flipped, are functions of the seed, the slot and the worker's number, which goes
+// on from one of the peer's devices to the next. `plan`, `backend` and `train` outlive the workers.
 Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& experiment,
                                                           const models::Plan& plan,
                                                           const kernels::Backend& backend,
                                                           const datasets::Dataset& train, std::uint64_t slot,
-                                                          std::uint32_t slots);
+                                                          std::uint32_t slots, std::uint32_t device = 0);
 
 }  // namespace starling::training

@@ -173,6 +173,32 @@ Result<std::string> parse_device(std::string_view text) {
   return Error{"'" + std::string(text.substr(0, 80)) + "' is no device; expected auto, cpu, or cuda:0, cuda:1, ..."};
 }
 
+// Different GPUs, with commas between them.
+Result<std::vector<std::string>> parse_devices(std::string_view text) {
+  std::vector<std::string> devices;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const auto device = parse_device(text.substr(begin, end - begin));
+    if (!device || !device->starts_with("cuda:") ||
+        std::find(devices.begin(), devices.end(), *device) != devices.end()) {
+      return Error{"'" + std::string(text.substr(0, 80)) +
+                   "' does not name different GPUs; expected cuda:0,cuda:1, ..."};
+    }
+    devices.push_back(*device);
+    begin = end + 1;
+  }
+  return devices;
+}
+
+Setting several_devices(Entry entry) {
+  Setting setting = make(entry, &Experiment::devices, parse_devices, join_devices);
+  setting.get = [](const Experiment& experiment) -> std::optional<std::string> {
+    if (experiment.devices.empty()) return std::nullopt;
+    return join_devices(experiment.devices);
+  };
+  return setting;
+}
+
 // A run's name is a part of its folder's.
 Result<std::string> parse_name(std::string_view text) {
   const auto fits = [](char c) {
@@ -282,6 +308,11 @@ std::vector<Setting> make_settings() {
             "where a peer trains: cpu, cuda:N (an NVIDIA GPU, by its number), or auto: a GPU where one can be used", text,
             of_peer},
            &E::device, parse_device, same),
+      several_devices({"training.devices", "--devices", "DEVICES",
+                       "several GPUs of this machine for one peer, a replica on each: cuda:0,cuda:1", text, of_peer}),
+      whole({"training.average_every", "--average-every", "S",
+             "steps of each of --devices between two averages of their replicas", number, of_peer},
+            &E::average_every, 1, 1'000'000),
       choice({"training.precision", "--precision", "NAME",
               "what a peer multiplies: f32; bf16 where its device can; tf32, float32 rounded to 10 bits by a GPU",
               text, of_peer},

@@ -4,8 +4,10 @@
 
 #include "base/check.h"
 #include "kernels/cuda/format.h"
+#include "kernels/cuda/nccl_averager.h"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/parameters.h"
+#include "kernels/cuda/passes.h"
 #include "kernels/cuda/runtime.h"
 #include "kernels/cuda/samples.h"
 
@@ -94,6 +96,21 @@ class CudaBackend final : public Backend {
   void accumulate(Queue& queue, const Activation& activation, float* gradient,
                   const float* more) const override {
     cuda::accumulate(stream_of(queue), activation, gradient, more);
+  }
+  void mix(Queue& queue, std::span<float> out, std::span<const float> x, std::span<const float> theirs,
+           std::span<const float> own, float w) const override {
+    STARLING_CHECK(x.size() == out.size() && theirs.size() == out.size() && own.size() == out.size());
+    use_device(device_);
+    cuda::mix(stream_of(queue), out.data(), x.data(), theirs.data(), own.data(), w, out.size());
+  }
+  std::unique_ptr<Averager> make_averager(const std::vector<const Backend*>& backends) const override {
+    std::vector<int> devices;
+    for (const Backend* backend : backends) {
+      const auto* const own = dynamic_cast<const CudaBackend*>(backend);
+      if (own == nullptr) return nullptr;
+      devices.push_back(own->device_);
+    }
+    return make_nccl_averager(devices);
   }
   void pack(Queue& queue, const Activation& activation, const float* plain, float* stored) const override {
     cuda::pack(stream_of(queue), activation, plain, stored);

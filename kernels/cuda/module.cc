@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kernels/cuda/backend.h"
+#include "kernels/cuda/nccl.h"
 #include "kernels/cuda/runtime.h"
 
 namespace starling::kernels::cuda {
@@ -35,7 +36,8 @@ std::string libraries() {
   const auto dnn = static_cast<int>(cudnnGetVersion());  // 91900 is 9.19.0
   return "CUDA " + cuda_version(runtime) + ", " +
          (driver == 0 ? std::string("no driver") : "driver for CUDA " + cuda_version(driver)) + ", cuDNN " +
-         triple(dnn / 10000, dnn % 10000 / 100, dnn % 100) + ", cuBLAS " + triple(blas[0], blas[1], blas[2]);
+         triple(dnn / 10000, dnn % 10000 / 100, dnn % 100) + ", cuBLAS " + triple(blas[0], blas[1], blas[2]) + ", " +
+         nccl_version();
 }
 
 // CUDA's word for what went wrong; what it remembers of it is forgotten.

@@ -170,6 +170,13 @@ void DeviceParameters::follow(Queue& queue, std::span<float> velocity, std::span
   cuda::follow(stream_of(queue), values_.data(), velocity.data(), last.data(), keep, gain, last.size());
 }
 
+// Of a thread that may have used another device before.
+void DeviceParameters::mix(Queue& queue, std::span<const float> theirs, std::span<const float> own, float w,
+                           MixMeasure* measure) {
+  use_device(device_);
+  cuda::mix(stream_of(queue), values_.data(), theirs.data(), own.data(), w, measure, own.size());
+}
+
 void DeviceParameters::copy(Queue& queue, std::size_t offset, std::span<float> to) {
   check(cudaMemcpyAsync(to.data(), at(offset), to.size() * sizeof(float), cudaMemcpyDeviceToDevice,
                         stream_of(queue).get()),

@@ -37,6 +37,8 @@ class DeviceParameters final : public Parameters {
                  const SgdStep& step) override;
   void follow(Queue& queue, std::span<float> velocity, std::span<float> last, float keep,
               float gain) override;
+  void mix(Queue& queue, std::span<const float> theirs, std::span<const float> own, float w,
+           MixMeasure* measure) override;
   void copy(Queue& queue, std::size_t offset, std::span<float> to) override;
 
  private:

@@ -49,11 +49,16 @@ __global__ void pass_by_four(Arrays<N> arrays, std::size_t fours, Op op) {
   }
 }
 
+template <int N>
+bool all_aligned(const Arrays<N>& arrays) {
+  bool aligned = true;
+  for (const float* array : arrays.at) aligned = aligned && reinterpret_cast<std::uintptr_t>(array) % 16 == 0;
+  return aligned;
+}
+
 template <int Written, int N, class Op>
 void run(Stream& stream, Arrays<N> arrays, std::size_t n, Op op) {
-  bool aligned = true;
-  for (float* array : arrays.at) aligned = aligned && reinterpret_cast<std::uintptr_t>(array) % 16 == 0;
-  const std::size_t fours = aligned ? n / 4 : 0, rest = n - 4 * fours;
+  const std::size_t fours = all_aligned(arrays) ? n / 4 : 0, rest = n - 4 * fours;
   if (fours > 0)
     launch(stream, blocks_for(fours, kBlock, kBlocks), kBlock, pass_by_four<N, Written, Op>, arrays, fours, op);
   if (rest > 0)
@@ -67,6 +72,12 @@ float* read_only(const float* array) {
 
 struct Add {
   __device__ void operator()(float (&v)[2]) const { v[0] += v[1]; }
+};
+
+// out, x, theirs, own.
+struct Mix {
+  float w;
+  __device__ void operator()(float (&v)[4]) const { v[0] = v[1] + w * (v[2] - v[3]); }
 };
 
 // x, velocity, gradient. The update is rate (from_velocity v' + from_gradient g'), as on the host.
@@ -121,7 +132,84 @@ __global__ void add_at_places(float* x, const std::uint32_t* places, const float
   }
 }
 
+// Magnitudes are ordered as their bits are, infinity and NaN last.
+__device__ inline int magnitude_bits(float value) {
+  return bits_of(value) & 0x7fffffff;
+}
+
+// One thread's sight of a mix, while it mixes.
+struct Sight {
+  float distance_square = 0;
+  int largest = 0;
+
+  __device__ void mix(float& x, float theirs, float own, float w) {
+    const float difference = theirs - own;
+    x += w * difference;
+    distance_square += difference * difference;
+    const int bits = magnitude_bits(theirs);
+    largest = bits > largest ? bits : largest;
+  }
+};
+
+// The block's sights become one, which joins the others' in *measure.
+__device__ inline void report(const Sight& sight, MixMeasure* measure) {
+  STARLING_SHARED float squares[kBlock / kWarp];
+  STARLING_SHARED int largest[kBlock / kWarp];
+  const float square = warp_sum(sight.distance_square);
+  int most = sight.largest;
+  for (int bits = static_cast<int>(kWarp) / 2; bits > 0; bits /= 2) {
+    const int other = shuffle_xor(most, bits);
+    most = other > most ? other : most;
+  }
+  if (threadIdx.x % kWarp == 0) {
+    squares[threadIdx.x / kWarp] = square;
+    largest[threadIdx.x / kWarp] = most;
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  float sum = 0;
+  for (unsigned warp = 0; warp < kBlock / kWarp; ++warp) {
+    sum += squares[warp];
+    most = largest[warp] > most ? largest[warp] : most;
+  }
+  atomicAdd(&measure->distance_square, sum);
+  atomicMax(reinterpret_cast<int*>(&measure->largest), most);
+}
+
+__global__ void mix_and_measure(float* x, const float* theirs, const float* own, float w, std::size_t fours,
+                                std::size_t n, MixMeasure* measure) {
+  const std::size_t first = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const std::size_t step = std::size_t{gridDim.x} * blockDim.x;
+  Sight sight;
+  for (std::size_t i = first; i < fours; i += step) {
+    float4 value = reinterpret_cast<const float4*>(x)[i];
+    const float4 t = reinterpret_cast<const float4*>(theirs)[i];
+    const float4 o = reinterpret_cast<const float4*>(own)[i];
+    sight.mix(value.x, t.x, o.x, w);
+    sight.mix(value.y, t.y, o.y, w);
+    sight.mix(value.z, t.z, o.z, w);
+    sight.mix(value.w, t.w, o.w, w);
+    reinterpret_cast<float4*>(x)[i] = value;
+  }
+  for (std::size_t i = 4 * fours + first; i < n; i += step) sight.mix(x[i], theirs[i], own[i], w);
+  report(sight, measure);
+}
+
 }  // namespace
+
+void mix(Stream& stream, float* out, const float* x, const float* theirs, const float* own, float w,
+         std::size_t n) {
+  run<1>(stream, Arrays<4>{{out, read_only(x), read_only(theirs), read_only(own)}}, n, Mix{w});
+}
+
+void mix(Stream& stream, float* x, const float* theirs, const float* own, float w, MixMeasure* measure,
+         std::size_t n) {
+  if (n == 0) return;
+  const Arrays<3> arrays{{x, read_only(theirs), read_only(own)}};
+  const std::size_t fours = all_aligned(arrays) ? n / 4 : 0;
+  const unsigned blocks = blocks_for(fours > 0 ? fours : n, kBlock, kBlocks);
+  launch_together(stream, blocks, kBlock, mix_and_measure, x, theirs, own, w, fours, n, measure);
+}
 
 void add(Stream& stream, float* x, const float* delta, std::size_t n, bool atomic) {
   if (!atomic) return run<1>(stream, Arrays<2>{{x, read_only(delta)}}, n, Add());

@@ -12,6 +12,11 @@
 
 namespace starling::kernels::cuda {
 
+// out = x + w (theirs - own).
+void mix(Stream& stream, float* out, const float* x, const float* theirs, const float* own, float w, std::size_t n);
+// x += w (theirs - own), and *measure, on the device, goes on from what it is: one pass for all three.
+void mix(Stream& stream, float* x, const float* theirs, const float* own, float w, MixMeasure* measure,
+         std::size_t n);
 // x += delta; `atomic`: against other such passes nothing is lost.
 void add(Stream& stream, float* x, const float* delta, std::size_t n, bool atomic = false);
 // mixed[i] = x[places[i]] += delta[i]. REQUIRES: no place occurs twice.

@@ -85,6 +85,48 @@ TEST_CASE("two workers of a peer share a GPU's arena, in bfloat16") {
   CHECK(accuracy_in(outcome.err) > 0.7);
 }
 
+TEST_CASE("a peer with a replica on each of two GPUs exchanges as one, and learns") {
+  if (gpu() != Gpu::emulated) return;
+  Program first(peer({"--model", "mlp", "--devices", "cuda:0,cuda:1", "--average-every", "4", "--steps", "250", "--pace", "5ms",
+                      "--http", "127.0.0.1:0"}),
+                environment({{"STARLING_EMULATOR_DEVICES", "2"}}));
+  const std::string http = first.wait_for_error_word("HTTP at ");
+  const std::string address = first.wait_for_error_word(" listens at ");
+  REQUIRE(first.wait_for_error_text("training begins"));
+  Program second(peer({"--join", address, "--device", "cpu", "--pace", "5ms"}));
+  REQUIRE(second.wait_for_error_text("training begins"));
+  json status;
+  for (int i = 0; i < 200 && (status.is_null() || status.at("device_spread").is_null()); ++i)
+    status = json::parse(run({"status", "--at", http, "--json"}).out);
+  CHECK(status.at("device") == "cuda:0,cuda:1");
+  REQUIRE(status.at("device_spread").is_number());
+  CHECK(status.at("device_spread") >= 0);
+  for (Program* program : {&first, &second}) {
+    const Outcome outcome = program->finish();
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 0);
+    CHECK(accuracy_in(outcome.err) > 0.85);
+    CHECK(outcome.err.find("refused") == std::string::npos);
+  }
+}
+
+TEST_CASE("several GPUs that are not different, or not there, or beside --device, are refused") {
+  const auto refused = [](const Words& words, const std::string& why) {
+    Words all = {"--model", "mlp"};
+    all.insert(all.end(), words.begin(), words.end());
+    const Outcome outcome = run(peer(all), environment());
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK(is_one_line(outcome.err));
+    CHECK(outcome.err.find(why) != std::string::npos);
+  };
+  refused({"--devices", "cuda:0,cuda:0"}, "--devices: 'cuda:0,cuda:0' does not name different GPUs; expected cuda:0,cuda:1, ...");
+  refused({"--devices", "cuda:0,cpu"}, "does not name different GPUs");
+  refused({"--devices", "cuda:0,"}, "does not name different GPUs");
+  refused({"--devices", "cuda:0,cuda:7"}, "training.devices: ");
+  refused({"--devices", "cuda:0,cuda:1", "--device", "cpu"}, "training.devices and training.device: ");
+}
+
 TEST_CASE("a swarm takes a GPU for each peer as far as they go, and says so") {
   if (gpu() != Gpu::emulated) return;
   const TemporaryFolder folder;

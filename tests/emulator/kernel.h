@@ -41,6 +41,14 @@ template <class T>
 T atomicAdd(T* p, T more) {
   return std::atomic_ref<T>(*p).fetch_add(more, std::memory_order_relaxed);
 }
+template <class T>
+T atomicMax(T* p, T other) {
+  const std::atomic_ref<T> place(*p);
+  T before = place.load(std::memory_order_relaxed);
+  while (before < other && !place.compare_exchange_weak(before, other, std::memory_order_relaxed)) {
+  }
+  return before;
+}
 
 namespace starling::emulator {
 

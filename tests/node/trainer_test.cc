@@ -18,6 +18,7 @@
 #include "datasets/glyphs.h"
 #include "kernels/backend.h"
 #include "tests/catch.h"
+#include "tests/kernels/gpu.h"
 #include "training/recipe.h"
 
 namespace starling::node {
@@ -27,28 +28,36 @@ constexpr Duration kHour = std::chrono::hours(1);
 
 // A small problem, its workers, and a count of the steps that were reported.
 struct Bench {
-  explicit Bench(std::uint32_t workers = 1) {
+  explicit Bench(std::uint32_t workers = 1, std::unique_ptr<kernels::Backend> on = nullptr) {
     experiment.model = "softmax";
     experiment.batch_size = 16;
     experiment.workers = workers;
     auto made_plan = training::make_plan(experiment, data.train);
     REQUIRE(made_plan.ok());
     plan = std::make_unique<models::Plan>(std::move(*made_plan));
-    auto made_backend = kernels::make_backend("cpu");
-    REQUIRE(made_backend.ok());
-    backend = std::move(*made_backend);
-    arena = std::make_unique<models::Arena>(plan->layout.arena_size());
+    backend = on ? std::move(on) : std::move(*kernels::make_backend("cpu"));
+    arena = std::make_unique<models::Arena>(plan->layout.arena_size(), *backend);
     arena->write(0, training::first_parameters(*plan, 1));
   }
 
-  void start(TrainerOptions options) {
-    auto workers = training::make_workers(experiment, *plan, *backend, data.train, 0, 0);
-    REQUIRE(workers.ok());
-    trainer = std::make_unique<Trainer>(std::move(*workers), *arena, std::move(options), [this] {
+  // With `devices`, a group of so many, all of them the back end.
+  void start(TrainerOptions options, std::uint32_t devices = 1) {
+    std::vector<std::unique_ptr<training::Worker>> all;
+    for (std::uint32_t device = 0; device < devices; ++device) {
+      auto workers = training::make_workers(experiment, *plan, *backend, data.train, 0, 0, device);
+      REQUIRE(workers.ok());
+      for (auto& worker : *workers) all.push_back(std::move(worker));
+    }
+    if (devices > 1) {
+      const std::vector<const kernels::Backend*> backends(devices, backend.get());
+      group = std::make_unique<training::DeviceGroup>(*arena, backends);
+    }
+    const auto stepped = [this] {
       const std::lock_guard lock(mutex);
       ++reported;
       changed.notify_all();
-    });
+    };
+    trainer = std::make_unique<Trainer>(std::move(all), *arena, std::move(options), stepped, group.get());
     trainer->start();
   }
   // Waits for that many reports.
@@ -56,9 +65,11 @@ struct Bench {
     std::unique_lock lock(mutex);
     return changed.wait_for(lock, std::chrono::seconds(60), [&] { return reported >= steps; });
   }
-  std::vector<float> parameters() const {
-    std::vector<float> x(arena->size());
-    arena->read(0, x);
+  std::vector<float> parameters() const { return contents(*arena); }
+  static std::vector<float> contents(models::Arena& it) {
+    std::vector<float> x(it.size());
+    it.wait();
+    it.read(0, x);
     return x;
   }
 
@@ -70,6 +81,7 @@ struct Bench {
   std::mutex mutex;
   std::condition_variable changed;
   std::uint64_t reported = 0;
+  std::unique_ptr<training::DeviceGroup> group;
   std::unique_ptr<Trainer> trainer;
 };
 
@@ -173,6 +185,90 @@ TEST_CASE("workers change the shared parameters, count their steps and samples a
   REQUIRE(*bench.trainer->loss() < 3);  // ln 10 for the untrained
   REQUIRE_FALSE(bench.trainer->non_finite());
   REQUIRE(bench.parameters() != before);
+}
+
+// As workers change shared parameters, on a device that does so behind the calls' back.
+TEST_CASE("a GPU's workers count their steps, pause, forget and stop like others", "[gpu]") {
+  auto backend = kernels::gpu_backend();
+  if (!backend) return;
+  Bench bench(2, std::move(backend));
+  const auto before = bench.parameters();
+  bench.start({});
+  REQUIRE(bench.await(20));
+  bench.trainer->pause(true);
+  const auto paused = bench.parameters();
+  CHECK(paused != before);
+  bench.arena->write(0, before);
+  bench.trainer->resume(true);
+  REQUIRE(bench.await(bench.trainer->steps() + 10));
+  bench.trainer->stop();
+  const auto stopped = bench.parameters();
+  CHECK(bench.trainer->samples() == 16 * bench.trainer->steps());
+  CHECK(*bench.trainer->loss() < 3);
+  CHECK_FALSE(bench.trainer->failure().has_value());
+  bench.trainer->give_back();
+  CHECK(bench.parameters() == stopped);
+}
+
+TEST_CASE("devices of one peer train replicas of their own, and the peer's is their mean", "[gpu]") {
+  for (const bool on_gpu : {false, true}) {
+    auto backend = on_gpu ? kernels::gpu_backend() : std::move(*kernels::make_backend("cpu"));
+    if (!backend) continue;
+    Bench bench(2, std::move(backend));
+    const auto before = bench.parameters();
+    TrainerOptions options;
+    options.average_every = 2;
+    bench.start(options, 3);
+    CHECK_FALSE(bench.trainer->spread().has_value());
+    REQUIRE(bench.await(60));
+    bench.trainer->stop();
+    // The last average leaves all where the mean is, but for rounding.
+    const auto peer = bench.parameters();
+    CHECK(peer != before);
+    for (std::size_t device = 0; device < 3; ++device) {
+      const auto replica = Bench::contents(bench.group->replica(device));
+      double most = 0;
+      for (std::size_t i = 0; i < peer.size(); ++i)
+        most = std::max(most, std::abs(static_cast<double>(peer[i]) - static_cast<double>(replica[i])));
+      CHECK(most < 1e-5);
+    }
+    REQUIRE(bench.trainer->spread().has_value());
+    CHECK(*bench.trainer->spread() > 0);
+    CHECK(bench.trainer->samples() == 16 * bench.trainer->steps());
+    CHECK_FALSE(bench.trainer->non_finite());
+  }
+}
+
+TEST_CASE("a peer of several devices that takes somebody else's parameters brings them to all") {
+  Bench bench;
+  TrainerOptions options;
+  options.average_every = 1;
+  bench.start(options, 2);
+  REQUIRE(bench.await(10));
+  bench.trainer->pause(true);
+  const std::vector<float> others(bench.arena->size(), 0.125F);
+  bench.arena->write(0, others);
+  bench.trainer->set_rate_factor(0);  // whatever is computed from now on changes nothing
+  bench.trainer->resume(true);
+  REQUIRE(bench.await(bench.trainer->steps() + 20));
+  bench.trainer->stop();
+  CHECK(bench.parameters() == others);
+  for (std::size_t device = 0; device < 2; ++device)
+    CHECK(Bench::contents(bench.group->replica(device)) == others);
+}
+
+TEST_CASE("a device that is not finite any more makes its peer's trainer say so") {
+  Bench bench;
+  TrainerOptions options;
+  options.average_every = 1;
+  bench.start(options, 2);
+  REQUIRE(bench.await(4));
+  CHECK_FALSE(bench.trainer->non_finite());
+  const std::vector<float> bad(bench.arena->size(), std::numeric_limits<float>::quiet_NaN());
+  bench.group->replica(1).write(0, bad);
+  for (int i = 0; i < 1000 && !bench.trainer->non_finite(); ++i)
+    REQUIRE(bench.await(bench.trainer->steps() + 1));
+  CHECK(bench.trainer->non_finite());
 }
 
 TEST_CASE("steps go at the learning rate times the factor of the moment") {

@@ -507,7 +507,7 @@ TEST_CASE("every setting has its key, flag, variable and help once, and takes it
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 46);
+  REQUIRE(flags.size() == 48);
 }
 
 TEST_CASE("environment variables set what flags set, and name themselves when they are wrong") {

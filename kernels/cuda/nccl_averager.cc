@@ -1,0 +1,67 @@
+#include "kernels/cuda/nccl_averager.h"
+
+#include <set>
+#include <string>
+
+#include "base/check.h"
+#include "kernels/cuda/nccl.h"
+#include "kernels/cuda/runtime.h"
+
+namespace starling::kernels::cuda {
+namespace {
+
+class NcclAverager final : public Averager {
+ public:
+  NcclAverager(const Nccl& nccl, const std::vector<int>& devices) : nccl_(nccl), communicators_(devices.size()) {
+    check(nccl_.make(communicators_.data(), static_cast<int>(devices.size()), devices.data()),
+          "finding the way to other GPUs");
+  }
+  ~NcclAverager() override {
+    for (const auto communicator : communicators_) nccl_.destroy(communicator);
+  }
+  NcclAverager(const NcclAverager&) = delete;
+  NcclAverager& operator=(const NcclAverager&) = delete;
+
+  std::string_view name() const override { return "NCCL"; }
+
+  void average(std::span<const Part> parts, std::size_t floats) override {
+    STARLING_CHECK(parts.size() == communicators_.size());
+    check(nccl_.begin_group(), kDoing);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const int status = nccl_.all_reduce(parts[i].vector, parts[i].mean, floats, Nccl::kFloat32, Nccl::kMean,
+                                          communicators_[i], stream_of(*parts[i].queue).get());
+      if (status == Nccl::kSuccess) continue;
+      nccl_.end_group();
+      check(status, kDoing);
+    }
+    check(nccl_.end_group(), kDoing);
+  }
+
+ private:
+  static constexpr const char* kDoing = "averaging with other GPUs";
+
+  void check(int status, const char* doing) const {
+    if (status == Nccl::kSuccess) return;
+    throw DeviceError(std::string("the GPU failed at ") + doing + ": " + nccl_.word(status));
+  }
+
+  const Nccl& nccl_;
+  std::vector<Nccl::Communicator> communicators_;
+};
+
+}  // namespace
+
+std::string nccl_version() {
+  int number = 0;
+  if (nccl() == nullptr || nccl()->version(&number) != Nccl::kSuccess) return "no NCCL";
+  return "NCCL " + std::to_string(number / 10000) + "." + std::to_string(number % 10000 / 100) + "." +
+         std::to_string(number % 100);
+}
+
+std::unique_ptr<Averager> make_nccl_averager(const std::vector<int>& devices) {
+  const bool distinct = std::set<int>(devices.begin(), devices.end()).size() == devices.size();
+  if (nccl() == nullptr || !distinct) return nullptr;
+  return std::make_unique<NcclAverager>(*nccl(), devices);
+}
+
+}  // namespace starling::kernels::cuda

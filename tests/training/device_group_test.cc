@@ -1,0 +1,211 @@
+// The replicas of a peer on several devices: that averages lose nothing of what workers and partners do, on
+// back ends of the host and on GPUs (emulated ones where there are none).
+#include "training/device_group.h"
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "base/random.h"
+#include "kernels/backend.h"
+#include "tests/catch.h"
+#include "tests/kernels/gpu.h"
+#include "tests/seeds.h"
+
+namespace starling::training {
+namespace {
+
+using kernels::Backend;
+using models::Arena;
+using Backends = std::vector<std::unique_ptr<Backend>>;
+
+Backends host_backends(std::size_t count) {
+  Backends all;
+  for (std::size_t i = 0; i < count; ++i) all.push_back(std::move(*kernels::make_backend("cpu")));
+  return all;
+}
+
+// A GPU often enough: only one may be there, and what NCCL would do goes through the host then.
+Backends gpu_backends(std::size_t count) {
+  Backends all;
+  for (std::size_t i = 0; i < count; ++i)
+    if (auto backend = kernels::gpu_backend()) all.push_back(std::move(backend));
+  return all;
+}
+
+// All GPUs of the machine.
+Backends different_gpus() {
+  const kernels::CudaModule* const module = kernels::gpu_module();
+  if (module == nullptr) return {};
+  const auto devices = module->devices();
+  REQUIRE(devices.ok());
+  Backends all;
+  for (const kernels::CudaDevice& device : *devices) {
+    if (!device.problem.empty()) continue;
+    auto backend = module->make_backend(device.number, kernels::Precision::f32);
+    REQUIRE(backend.ok());
+    all.push_back(std::move(*backend));
+  }
+  return all;
+}
+
+std::vector<const Backend*> pointers(const Backends& backends) {
+  std::vector<const Backend*> all;
+  for (const auto& backend : backends) all.push_back(backend.get());
+  return all;
+}
+
+std::vector<float> draw(Random& random, std::size_t n) {
+  std::vector<float> values(n);
+  for (float& value : values) value = static_cast<float>(random.uniform(-1, 1));
+  return values;
+}
+
+std::vector<float> contents(Arena& arena) {
+  arena.wait();
+  std::vector<float> values(arena.size());
+  arena.read(0, values);
+  return values;
+}
+
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  return most;
+}
+
+// Rounds in which every device's workers and a partner do something: afterwards the peer and all replicas are
+// what they were, and the mean of what the workers did, and all that the partner did.
+void check_rounds(const Backends& backends, std::uint64_t seed) {
+  Random random(seed);
+  const std::size_t floats = 1 + random.below(200'000);
+  const auto devices = static_cast<float>(backends.size());
+  Arena peer(floats, *backends.front());
+  std::vector<float> expected = draw(random, floats);
+  peer.write(0, expected);
+  DeviceGroup group(peer, pointers(backends));
+  INFO(floats << " floats on " << backends.size() << " devices by " << group.way());
+  group.adopt();
+  for (std::size_t k = 0; k < group.size(); ++k) CHECK(contents(group.replica(k)) == expected);
+
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::vector<float>> steps;
+    std::vector<double> squares(floats);
+    for (std::size_t k = 0; k < group.size(); ++k) {
+      steps.push_back(draw(random, floats));
+      group.replica(k).add(0, steps.back());
+      group.replica(k).wait();
+    }
+    const std::vector<float> mixed = draw(random, floats);
+    peer.add(0, mixed);
+    peer.wait();
+    double spread = 0;
+    for (std::size_t i = 0; i < floats; ++i) {
+      float mean = 0;
+      for (const auto& step : steps) mean += step[i] / devices;
+      for (const auto& step : steps) {
+        // A replica is also as far from the mean as the partner brought it.
+        const auto off = static_cast<double>(step[i]) - static_cast<double>(mean + mixed[i]);
+        spread += off * off / static_cast<double>(devices);
+      }
+      expected[i] += mean + mixed[i];
+    }
+    const auto seen = group.average();
+    CHECK(seen.finite);
+    CHECK(seen.distance == Approx(std::sqrt(spread)).epsilon(1e-3));
+    CHECK(largest_difference(contents(peer), expected) < 1e-5);
+    for (std::size_t k = 0; k < group.size(); ++k)
+      CHECK(largest_difference(contents(group.replica(k)), expected) < 1e-5);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("devices that average keep what each did, and all of what partners did") {
+  for (std::uint64_t seed = 1; seed <= seeds(10); ++seed) check_rounds(host_backends(1 + seed % 4), seed);
+}
+
+TEST_CASE("GPUs that average through the host keep what each did, and all of what partners did", "[gpu]") {
+  const Backends backends = gpu_backends(2);
+  if (backends.empty()) return;
+  for (std::uint64_t seed = 1; seed <= seeds(3); ++seed) check_rounds(backends, seed);
+}
+
+TEST_CASE("GPUs that average by their own ways keep what each did, and all of what partners did", "[gpu]") {
+  const Backends backends = different_gpus();
+  if (backends.empty()) return;
+  if (backends.size() > 1 && kernels::gpu_module()->libraries().find("no NCCL") == std::string::npos) {
+    Arena peer(1, *backends.front());
+    CHECK(DeviceGroup(peer, pointers(backends)).way() == "NCCL");
+  }
+  for (std::uint64_t seed = 1; seed <= seeds(3); ++seed) check_rounds(backends, seed);
+}
+
+TEST_CASE("what happens while devices average is lost to nobody") {
+  const Backends backends = host_backends(3);
+  constexpr std::size_t kFloats = 20'000;
+  constexpr int kAdds = 300;
+  Arena peer(kFloats, *backends.front());
+  DeviceGroup group(peer, pointers(backends));
+  group.adopt();
+  // Whole numbers of 1/64ths: nothing is rounded, whatever the order.
+  const std::vector<float> step(kFloats, 0.75F), mixed(kFloats, 0.25F);
+  std::vector<std::jthread> threads;
+  std::atomic<int> busy{4};
+  for (std::size_t k = 0; k < 4; ++k) {
+    threads.emplace_back([&, k] {
+      for (int i = 0; i < kAdds; ++i) (k < 3 ? group.replica(k) : peer).atomic_add(0, k < 3 ? step : mixed);
+      --busy;
+    });
+  }
+  int averages = 0;
+  while (busy > 0) {
+    group.average();
+    ++averages;
+  }
+  threads.clear();
+  group.average();
+  INFO(averages << " averages meanwhile");
+  // Averages themselves may lose an add that lands within theirs (models/arena.h): seldom, and never much.
+  const std::vector<float> values = contents(peer);
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) / static_cast<double>(kFloats);
+  CHECK(sum == Approx(kAdds * (0.75 + 0.25)).epsilon(0.01));
+}
+
+TEST_CASE("a device whose replica is not finite any more is noticed, by its peers' mean") {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    for (const bool on_gpu : {false, true}) {
+      const Backends backends = on_gpu ? gpu_backends(2) : host_backends(2);
+      if (backends.empty()) continue;
+      Arena peer(1000, *backends.front());
+      DeviceGroup group(peer, pointers(backends));
+      group.adopt();
+      CHECK(group.average().finite);
+      group.replica(1).write(777, std::span(&bad, 1));
+      CHECK_FALSE(group.average().finite);
+      peer.write(0, std::vector<float>(1000, 1.0F));
+      group.adopt();
+      CHECK(group.average().finite);
+      CHECK(contents(peer) == std::vector<float>(1000, 1.0F));
+    }
+  }
+}
+
+TEST_CASE("workers on every device hear that partners have mixed") {
+  const Backends backends = host_backends(2);
+  Arena peer(10, *backends.front());
+  DeviceGroup group(peer, pointers(backends));
+  group.adopt();
+  group.average();
+  CHECK(group.replica(1).mixes() == 0);
+  peer.count_mix();
+  group.average();
+  group.average();
+  CHECK(group.replica(0).mixes() == 1);
+  CHECK(group.replica(1).mixes() == 1);
+}
+
+}  // namespace starling::training
