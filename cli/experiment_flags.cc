@@ -34,7 +34,7 @@ std::vector<Flag> experiment_flags(Audience audience) {
     if (setting.flag.empty() || (audience == Audience::peer && !lab::is_peer_setting(setting))) continue;
     flags.push_back({setting.flag, setting.placeholder, setting.help});
   }
-  flags.push_back({"--slow", "PEER=FACTOR[@FROM..TO]", "a peer's steps take FACTOR times as long", true,
+  flags.push_back({"--slow", "PEER=FACTOR[@FROM..TO]", "a peer's steps (or all peers') take FACTOR times as long, or longer by chance: log-normal:sigma=1", true,
                    audience == Audience::peer});
   flags.push_back({"--set", "SECTION.KEY=VALUE", "any key of the experiment file", true});
   return flags;

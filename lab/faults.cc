@@ -51,8 +51,9 @@ struct Teller {
     return span(p.from, p.to) + "nothing happens on " + name(p.machine);
   }
   std::string operator()(const Slow& s) const {
-    return span(s.from, s.to) + "steps of " + name(s.machine) + " take " + number(s.factor) +
-           " times as long";
+    const bool fixed = s.factor.factor() > 0;
+    return span(s.from, s.to) + "steps of " + name(s.machine) + " take " +
+           (fixed ? number(s.factor.factor()) + " times as long" : "longer by chance, " + s.factor.text());
   }
   std::string operator()(const SlowDisk& d) const {
     return span(d.from, d.to) + "the disk of " + name(d.machine) + " takes " + number(to_seconds(d.access)) +

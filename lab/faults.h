@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "base/time.h"
+#include "training/slowness.h"
 
 namespace starling::lab {
 
@@ -35,8 +36,9 @@ struct Pause {  // nothing happens on the machine; what arrives waits
 };
 struct Slow {  // its steps take longer
   std::uint32_t machine;
-  double factor;
+  training::Slowness factor;
   Instant from, to;
+  Random chance{0};  // where the factor is left to it
 };
 struct SlowDisk {  // preparing, and writing the cache, take so long
   std::uint32_t machine;

@@ -90,6 +90,7 @@ struct World::Machine {
   std::optional<Instant> training_since;
   std::uint64_t steps = 0, samples = 0;                  // of this instance
   std::uint64_t earlier_steps = 0, earlier_samples = 0;  // of its former ones
+  std::uint64_t steps_begun = 0;                         // of all
   std::list<Own> owns;  // one at most, but of a rule in lock-step
   std::vector<Answer> answers;
   std::uint64_t half_applied_chunks = 0, bytes_sent = 0;
@@ -122,10 +123,18 @@ struct World::Machine {
   }
 
   bool up() const { return state == MachineState::running; }
+  // By how much a step takes longer that begins now, and by how much the median one does.
+  double slowness_of_step(Instant at, std::uint64_t step) const {
+    double factor = 1;
+    for (const Slow& s : slow) {
+      if (s.from <= at && at < s.to) factor *= s.factor.of_step(s.chance, step);
+    }
+    return factor;
+  }
   double slowness(Instant at) const {
     double factor = 1;
     for (const Slow& s : slow) {
-      if (s.from <= at && at < s.to) factor *= s.factor;
+      if (s.from <= at && at < s.to) factor *= s.factor.median();
     }
     return factor;
   }

@@ -22,7 +22,8 @@ std::vector<std::string> place_arguments(const Experiment& experiment, const Pee
                                         std::to_string(place.control_fd)};
   if (place.snapshots) arguments.emplace_back("--snapshots");
   for (Fault fault : experiment.faults) {
-    if (fault.kind != Fault::Kind::slow || fault.peer != place.number) continue;
+    if (fault.kind != Fault::Kind::slow || !fault.concerns(place.number)) continue;
+    fault.peer = place.number;
     if (fault.to && *fault.to <= place.late) continue;
     fault.from = std::max(fault.from - place.late, Duration{0});
     if (fault.to) *fault.to -= place.late;

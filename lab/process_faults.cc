@@ -21,18 +21,23 @@ Status check_for_processes(const Experiment& experiment) {
 std::vector<ProcessFault> process_faults(const Experiment& experiment) {
   using Act = ProcessFault::Act;
   std::vector<ProcessFault> faults;
+  const auto add = [&](const Fault& fault, Act begin, Act end) {
+    for (std::uint32_t peer = 0; peer < experiment.peers; ++peer) {
+      if (!fault.concerns(peer)) continue;
+      faults.push_back({fault.from, peer, begin});
+      if (fault.to) faults.push_back({*fault.to, peer, end});
+    }
+  };
   for (const Fault& fault : experiment.faults) {
     switch (fault.kind) {
       case Fault::Kind::slow:
       case Fault::Kind::poison:  // check_for_processes() refuses it
         break;
       case Fault::Kind::link:
-        faults.push_back({fault.from, fault.peer, Act::links});
-        if (fault.to) faults.push_back({*fault.to, fault.peer, Act::links});
+        add(fault, Act::links, Act::links);
         break;
       case Fault::Kind::pause:
-        faults.push_back({fault.from, fault.peer, Act::pause});
-        if (fault.to) faults.push_back({*fault.to, fault.peer, Act::resume});
+        add(fault, Act::pause, Act::resume);
         break;
       case Fault::Kind::crash:
         faults.push_back({fault.from, fault.peer, Act::crash});
@@ -53,7 +58,7 @@ std::vector<ProcessFault> process_faults(const Experiment& experiment) {
 LinkShape link_at(const Experiment& experiment, std::uint32_t from, std::uint32_t to, Duration at) {
   LinkShape all;
   for (const Fault& fault : experiment.faults) {
-    const bool concerns = fault.kind == Fault::Kind::link && (fault.peer == from || fault.peer == to);
+    const bool concerns = fault.kind == Fault::Kind::link && (fault.concerns(from) || fault.concerns(to));
     if (!concerns || at < fault.from || (fault.to && at >= *fault.to)) continue;
     all = worse(all, {fault.link.latency, fault.link.bandwidth, fault.link.drop});
   }
@@ -71,7 +76,7 @@ bool joins_late(const Experiment& experiment, std::uint32_t peer) {
 double slowness(const Experiment& experiment, std::uint32_t peer) {
   double factor = 1;
   for (const Fault& fault : experiment.faults) {
-    if (fault.peer == peer && fault.kind == Fault::Kind::slow) factor = std::max(factor, fault.factor);
+    if (fault.concerns(peer) && fault.kind == Fault::Kind::slow) factor = std::max(factor, fault.factor.median());
   }
   return factor;
 }

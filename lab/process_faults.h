@@ -40,7 +40,8 @@ LinkShape link_at(const training::Experiment& experiment, std::uint32_t from, st
 // Whether the peer is not there from the start.
 bool joins_late(const training::Experiment& experiment, std::uint32_t peer);
 
-// The greatest factor by which the peer is slowed at any time; 1 where it never is.
+// The greatest factor (the median, where chance has it) by which the peer is slowed at any time; 1 where it
+// never is.
 double slowness(const training::Experiment& experiment, std::uint32_t peer);
 
 }  // namespace starling::lab

@@ -112,15 +112,24 @@ void make_machines(const training::Experiment& experiment, WorldOptions& options
     machine.step = step;
     options.machines.push_back(std::move(machine));
   }
+  std::vector<std::size_t> slownesses(experiment.peers);  // of each peer, so far
   for (const auto& fault : experiment.faults) {
     const Instant from{fault.from};
     const Instant to = fault.to ? Instant{*fault.to} : kNever;
+    const auto for_each_peer = [&](const auto& befall) {
+      for (std::uint32_t i = 0; i < experiment.peers; ++i)
+        if (fault.concerns(i)) befall(i);
+    };
     switch (fault.kind) {
       case training::Fault::Kind::slow:
-        options.incidents.emplace_back(Slow{fault.peer, fault.factor, from, to});
+        for_each_peer([&](std::uint32_t peer) {
+          options.incidents.emplace_back(
+              Slow{peer, fault.factor, from, to,
+                   training::chance_of_slowness(experiment.seed, peer, slownesses[peer]++)});
+        });
         break;
       case training::Fault::Kind::pause:
-        options.incidents.emplace_back(Pause{fault.peer, from, to});
+        for_each_peer([&](std::uint32_t peer) { options.incidents.emplace_back(Pause{peer, from, to}); });
         break;
       case training::Fault::Kind::crash:
         options.incidents.emplace_back(Crash{fault.peer, from});
@@ -135,8 +144,10 @@ void make_machines(const training::Experiment& experiment, WorldOptions& options
         options.incidents.emplace_back(Poison{fault.peer, from, to, 1, poison_named(fault.poison).value()});
         break;
       case training::Fault::Kind::link:
-        options.incidents.emplace_back(
-            PoorLinks{fault.peer, from, to, {fault.link.latency, fault.link.bandwidth, fault.link.drop}});
+        for_each_peer([&](std::uint32_t peer) {
+          options.incidents.emplace_back(
+              PoorLinks{peer, from, to, {fault.link.latency, fault.link.bandwidth, fault.link.drop}});
+        });
         break;
     }
   }

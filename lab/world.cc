@@ -554,7 +554,7 @@ void World::begin_step(std::uint32_t i, std::uint32_t worker) {
   Machine& m = *machines_[i];
   m.stepping[worker] = true;
   m.learner->begin_step(worker, *m.arena);
-  double seconds = to_seconds(m.options.step) * m.slowness(now());
+  double seconds = to_seconds(m.options.step) * m.slowness_of_step(now(), m.steps_begun++);
   if (m.options.step_spread > 0)
     seconds *= 1 - m.options.step_spread + m.options.step_spread * m.random.exponential();
   const Duration time = std::max(Duration{1}, from_seconds(seconds));

@@ -600,8 +600,9 @@ void Daemon::prepared(const wire::Manifest& manifest) {
   std::vector<Slowdown> slowdowns;
   const std::uint32_t number = options_.slot ? options_.slot->first : 0;
   for (const auto& fault : options_.experiment.faults) {
-    if (fault.peer == number && fault.kind == training::Fault::Kind::slow) {
-      slowdowns.push_back({fault.factor, fault.from, fault.to});
+    if (fault.concerns(number) && fault.kind == training::Fault::Kind::slow) {
+      const Random chance = training::chance_of_slowness(experiment_.seed, number, slowdowns.size());
+      slowdowns.push_back({fault.factor, fault.from, fault.to, chance});
     }
   }
   trainer_ = std::make_unique<Trainer>(std::move(replica_->workers), replica_->arena,

@@ -168,10 +168,10 @@ std::optional<double> Trainer::loss() const {
   return loss_.load(std::memory_order_relaxed);
 }
 
-double Trainer::slowness(Duration since_start) const {
+double Trainer::slowness(Duration since_start, std::uint64_t step) const {
   double factor = 1;
   for (const auto& slow : options_.slowdowns) {
-    if (slow.from <= since_start && (!slow.to || since_start < *slow.to)) factor *= slow.factor;
+    if (slow.from <= since_start && (!slow.to || since_start < *slow.to)) factor *= slow.factor.of_step(slow.chance, step);
   }
   return factor;
 }
@@ -232,6 +232,7 @@ void Trainer::work(training::Worker& worker, models::Arena& arena) {
       worker.renew();
     }
     const auto step_start = Clock::now();
+    const std::uint64_t number = steps_begun_.fetch_add(1, std::memory_order_relaxed);
     const double loss = worker.compute(arena.data());
     if (!apply(worker, arena, loss, *era)) return;
     if (average_is_due()) wake_.notify_all();  // should it come too early to be heard, the next step's will not
@@ -239,7 +240,7 @@ void Trainer::work(training::Worker& worker, models::Arena& arena) {
 
     using Nanoseconds = std::chrono::duration<double, std::nano>;
     const Nanoseconds took = std::max<Clock::duration>(Clock::now() - step_start, options_.pace);
-    const Nanoseconds due = std::min(took * slowness(step_start - start), kLongestStep);
+    const Nanoseconds due = std::min(took * slowness(step_start - start, number), kLongestStep);
     const auto until = step_start + std::chrono::duration_cast<Clock::duration>(due);
     if (until > Clock::now()) {
       std::unique_lock lock(mutex_);

@@ -19,6 +19,7 @@
 #include "models/arena.h"
 #include "node/processors.h"
 #include "training/device_group.h"
+#include "training/slowness.h"
 #include "training/worker.h"
 
 namespace starling::node {
@@ -26,9 +27,10 @@ namespace starling::node {
 // Slows a peer down for studies: a step, its pace included, takes `factor` times as long; from and to count
 // from start().
 struct Slowdown {
-  double factor = 1;
+  training::Slowness factor;
   Duration from{0};
   std::optional<Duration> to;
+  Random chance{0};  // where the factor is left to it
 };
 
 struct TrainerOptions {
@@ -90,7 +92,7 @@ class Trainer {
   void fail(const std::string& why);
   bool apply(training::Worker& worker, models::Arena& arena, double loss, std::uint64_t era);
   std::optional<std::uint64_t> await_turn();
-  double slowness(Duration since_start) const;
+  double slowness(Duration since_start, std::uint64_t step) const;
 
   std::vector<std::unique_ptr<training::Worker>> workers_;
   models::Arena& arena_;
@@ -99,7 +101,7 @@ class Trainer {
   training::DeviceGroup* group_;
   std::atomic<std::uint64_t> average_due_{0};  // when so many steps are made
   std::atomic<double> spread_{-1};             // negative: never averaged
-  std::atomic<std::uint64_t> steps_{0}, samples_{0};
+  std::atomic<std::uint64_t> steps_begun_{0}, steps_{0}, samples_{0};
   std::atomic<double> loss_{0}, rate_factor_{1};
   std::atomic<bool> stopped_{false}, paused_{false}, non_finite_{false};
   std::atomic<std::uint64_t> era_{0};       // counts the discards: a step of an earlier era is thrown away

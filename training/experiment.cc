@@ -114,21 +114,32 @@ const std::vector<std::string>& poisons() {
   return kPoisons;
 }
 
+Result<std::uint32_t> parse_fault_peer(std::string_view text) {
+  if (text == "all") return Fault::kAll;
+  const auto peer = parse_whole(text, 0, 99'999);
+  if (!peer) return Error{peer.error().message + ", or all"};
+  return static_cast<std::uint32_t>(*peer);
+}
+
+std::string format_fault_peer(std::uint32_t peer) {
+  return peer == Fault::kAll ? "all" : std::to_string(peer);
+}
+
 Result<Fault> parse_slow(std::string_view text) {
   const auto refuse = [text](const std::string& why) {
     return Error{"'" + std::string(text.substr(0, 80)) + "': " + why +
-                 "; expected PEER=FACTOR or PEER=FACTOR@FROM..TO, for example 3=10@5s..60s"};
+                 "; expected PEER=FACTOR or PEER=FACTOR@FROM..TO, for example 3=10@5s..60s or all=log-normal:sigma=1"};
   };
   const auto equals = text.find('=');
   if (equals == std::string_view::npos) return refuse("there is no '='");
   Fault fault;
-  const auto peer = parse_whole(text.substr(0, equals), 0, 99'999);
+  const auto peer = parse_fault_peer(text.substr(0, equals));
   if (!peer) return refuse("the peer " + peer.error().message);
-  fault.peer = static_cast<std::uint32_t>(*peer);
+  fault.peer = *peer;
 
   std::string_view rest = text.substr(equals + 1);
   const auto at = rest.find('@');
-  const auto factor = parse_real(rest.substr(0, at), {1, 1e6});
+  const auto factor = Slowness::parse(rest.substr(0, at));
   if (!factor) return refuse("the factor " + factor.error().message);
   fault.factor = *factor;
   if (at == std::string_view::npos) return fault;
@@ -149,7 +160,7 @@ Result<Fault> parse_slow(std::string_view text) {
 
 std::string format_slow(const Fault& fault) {
   STARLING_CHECK(fault.kind == Fault::Kind::slow);
-  std::string text = std::to_string(fault.peer) + "=" + format_number(fault.factor);
+  std::string text = format_fault_peer(fault.peer) + "=" + fault.factor.text();
   if (fault.from == Duration{0} && !fault.to) return text;
   text += "@" + format_duration(fault.from) + "..";
   if (fault.to) text += format_duration(*fault.to);
@@ -238,14 +249,17 @@ Status check(const Experiment& experiment) {
   for (std::size_t i = 0; i < experiment.faults.size(); ++i) {
     const Fault& fault = experiment.faults[i];
     const std::string which = "fault " + std::to_string(i + 1) + " (" + name(fault.kind) + " of peer " +
-                              std::to_string(fault.peer) + "): ";
-    if (fault.peer >= experiment.peers) {
+                              format_fault_peer(fault.peer) + "): ";
+    if (fault.peer == Fault::kAll) {
+      if (fault.kind != Fault::Kind::slow && fault.kind != Fault::Kind::pause && fault.kind != Fault::Kind::link)
+        return Error{which + "only slow, pause and link may befall all peers"};
+    } else if (fault.peer >= experiment.peers) {
       return Error{which + "there is no such peer; " + std::to_string(experiment.peers) +
                    " peers are numbered from 0 to " + std::to_string(experiment.peers - 1)};
     }
-    if (!(fault.factor >= 1 && fault.factor <= 1e6))
-      return Error{which + "slow is not a factor from 1 to 1e+06"};
-    if (fault.kind != Fault::Kind::slow && fault.factor != 1) return Error{which + "only slow has a factor"};
+    if (const auto factor = Slowness::parse(fault.factor.text()); !factor)
+      return Error{which + factor.error().message};
+    if (fault.kind != Fault::Kind::slow && fault.factor != Slowness()) return Error{which + "only slow has a factor"};
     if (Status fine = check_kind(fault); !fine) return Error{which + fine.error().message};
     if (fault.from < Duration{0} || fault.from > kLongestTime || (fault.to && *fault.to > kLongestTime)) {
       return Error{which + "its times must lie between 0s and " + format_duration(kLongestTime)};

@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "training/slowness.h"
 
 namespace starling::training {
 
@@ -40,13 +41,15 @@ struct Fault {
     double drop = 0;                    // in [0, 1): chance of a frame to get lost and be sent again
     friend bool operator==(const Link&, const Link&) = default;
   };
+  static constexpr std::uint32_t kAll = UINT32_MAX;  // peers; of slow, pause and link
   std::uint32_t peer = 0;
   Kind kind = Kind::slow;
-  double factor = 1;  // of slow: a step takes so many times as long
+  Slowness factor{};  // of slow: a step takes so many times as long
   Duration from{0};
   std::optional<Duration> to{};  // of what lasts; without it, to the end
   std::string poison{};          // of poison: one of poisons()
   Link link{};                   // of link
+  bool concerns(std::uint32_t number) const { return peer == number || peer == kAll; }
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 const char* name(Fault::Kind kind);  // "slow", as in the file
@@ -174,7 +177,11 @@ Status read_file(Experiment& experiment, const std::string& path);
 // data sets.)
 Status read_environment(Experiment& experiment, const std::function<const char*(const char*)>& lookup);
 
-// --slow PEER=FACTOR[@FROM..[TO]]: "3=10", "3=10@5s..60s", "3=2.5@1m.."
+// A fault's peer: a number, or "all".
+Result<std::uint32_t> parse_fault_peer(std::string_view text);
+std::string format_fault_peer(std::uint32_t peer);
+
+// --slow PEER=FACTOR[@FROM..[TO]]: "3=10", "3=10@5s..60s", "all=log-normal:sigma=1", "3=2.5@1m.."
 Result<Fault> parse_slow(std::string_view text);
 std::string format_slow(const Fault& fault);  // its inverse. REQUIRES: fault.kind == slow
 

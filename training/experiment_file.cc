@@ -36,11 +36,11 @@ std::optional<std::string> scalar(const toml::node& node) {
   return std::nullopt;
 }
 
-// Slow is a factor, poison a name; the others are said to be true. Sets the kind and what belongs to it.
+// Slow is a slowness, poison a name; the others are said to be true. Sets the kind and what belongs to it.
 Status read_kind(Fault& fault, const std::string& key, const std::string& value, Fault::Kind kind) {
   fault.kind = kind;
   if (kind == Fault::Kind::slow) {
-    const auto factor = parse_real(value, {1, 1e6});
+    const auto factor = Slowness::parse(value);
     if (!factor) return factor.error();
     fault.factor = *factor;
   } else if (kind == Fault::Kind::poison) {
@@ -118,9 +118,9 @@ Result<Fault> read_fault(const toml::table& table, const std::string& path) {
     const auto value = scalar(node);
     if (!value) return Error{where + "fault." + key + ": expected a single value"};
     if (key == "peer") {
-      const auto peer = parse_whole(*value, 0, 99'999);
+      const auto peer = parse_fault_peer(*value);
       if (!peer) return Error{where + "fault.peer: " + peer.error().message};
-      fault.peer = static_cast<std::uint32_t>(*peer);
+      fault.peer = *peer;
       has_peer = true;
     } else if (key == "from" || key == "to") {
       const auto time = parse_seconds(*value);
@@ -294,7 +294,8 @@ Status read_file(Experiment& experiment, const std::string& path) {
 namespace {
 
 std::string write_kind(const Fault& fault) {
-  if (fault.kind == Fault::Kind::slow) return format_number(fault.factor);
+  if (fault.kind == Fault::Kind::slow)
+    return fault.factor.factor() > 0 ? fault.factor.text() : quote(fault.factor.text());
   if (fault.kind == Fault::Kind::poison) return quote(fault.poison);
   if (fault.kind != Fault::Kind::link) return "true";
   std::string parts;
@@ -322,7 +323,7 @@ std::string to_toml(const Experiment& experiment) {
             write_value(setting, *value) + "\n";
   }
   for (const auto& fault : experiment.faults) {
-    text += "\n[[fault]]\npeer = " + std::to_string(fault.peer) + "\n" + name(fault.kind) + " = " +
+    text += "\n[[fault]]\npeer = " + (fault.peer == Fault::kAll ? quote("all") : std::to_string(fault.peer)) + "\n" + name(fault.kind) + " = " +
             write_kind(fault) + "\nfrom = " + quote(format_duration(fault.from)) + "\n";
     if (fault.to) text += "to = " + quote(format_duration(*fault.to)) + "\n";
   }

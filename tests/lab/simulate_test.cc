@@ -284,6 +284,27 @@ TEST_CASE("a slow peer does its share more slowly and holds up nobody") {
   REQUIRE(summary.per_peer[1].state == "finished");
 }
 
+TEST_CASE("steps that take longer by chance do so in every run of a seed, for all peers or for one") {
+  auto experiment = small();
+  const auto steady = run(experiment);
+  training::Fault slow;
+  slow.peer = training::Fault::kAll;
+  slow.factor = *training::Slowness::parse("pareto:alpha=1");
+  experiment.faults = {slow};
+  const auto by_chance = run(experiment);
+  CHECK(by_chance.seconds > 1.5 * steady.seconds);  // half of its steps take twice as long
+  CHECK(by_chance.per_peer[0].slow == 2);
+  CHECK(run(experiment).trace_hash == by_chance.trace_hash);
+  CHECK(run(experiment).trace_hash != steady.trace_hash);
+
+  slow.peer = 0;
+  slow.factor = *training::Slowness::parse("log-normal:sigma=0.5");
+  experiment.faults = {slow, slow};
+  const auto one = run(experiment);
+  CHECK(one.per_peer[1].slow == 1);
+  CHECK(one.trace_hash != steady.trace_hash);
+}
+
 TEST_CASE("a simulation of what does not exist is refused with a sentence") {
   const Scratch scratch;
   auto experiment = small();

@@ -93,6 +93,10 @@ TEST_CASE("a peer hears of its own slowness alone, on its own clock") {
   CHECK(slow(place) == std::vector<std::string>{"2=5"});
   place.number = 3;
   CHECK(slow(place).empty());
+  experiment.faults.push_back({.peer = Fault::kAll, .factor = *training::Slowness::parse("log-normal:sigma=1")});
+  CHECK(slow(place) == std::vector<std::string>{"3=log-normal:sigma=1"});
+  CHECK(slowness(experiment, 3) == 1);
+  experiment.faults.pop_back();
   CHECK(slowness(experiment, 1) == 3);
   CHECK(slowness(experiment, 3) == 1);
 }

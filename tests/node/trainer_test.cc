@@ -286,6 +286,24 @@ TEST_CASE("steps go at the learning rate times the factor of the moment") {
   REQUIRE(bench.trainer->rate_factor() == 0.5);
 }
 
+TEST_CASE("a step that chance makes longer takes as long as was drawn") {
+  const auto slowness = *training::Slowness::parse("pareto:alpha=1");
+  const Random chance = training::chance_of_slowness(7, 0, 0);
+  constexpr std::uint64_t kSteps = 10;
+  double drawn = 0;
+  for (std::uint64_t step = 0; step < kSteps; ++step) drawn += slowness.of_step(chance, step);
+  Bench bench;
+  TrainerOptions options;
+  options.pace = std::chrono::milliseconds(2);
+  options.slowdowns = {{slowness, Duration{0}, std::nullopt, chance}};
+  const auto start = std::chrono::steady_clock::now();
+  bench.start(std::move(options));
+  // The eleventh is reported when it is computed, before it is made to wait.
+  REQUIRE(bench.await(kSteps + 1));
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  CHECK(took.count() >= 2 * drawn);
+}
+
 TEST_CASE("before the first step there is no loss and nothing is counted") {
   Bench bench;
   Trainer idle({}, *bench.arena, {}, [] {});

@@ -113,7 +113,12 @@ Experiment random_experiment(Random& random) {
     Fault fault;
     fault.peer = static_cast<std::uint32_t>(random.below(e.peers));
     fault.kind = static_cast<Fault::Kind>(random.below(7));
-    if (fault.kind == Fault::Kind::slow) fault.factor = random.uniform(1, 1e6);
+    if (fault.kind == Fault::Kind::slow) {
+      const std::vector<std::string> by_chance = {"exponential", "log-normal:sigma=0.7,per=peer", "pareto:alpha=1.5"};
+      fault.factor = random.uniform(1, 1e6);
+      if (random.chance(0.5)) fault.factor = *Slowness::parse(by_chance[random.below(by_chance.size())]);
+      if (random.chance(0.3)) fault.peer = Fault::kAll;
+    }
     if (fault.kind == Fault::Kind::poison) fault.poison = poisons()[random.below(poisons().size())];
     if (fault.kind == Fault::Kind::link) {
       fault.link.drop = random.uniform();
@@ -576,10 +581,12 @@ TEST_CASE("a slow peer is read from PEER=FACTOR with or without its times") {
   REQUIRE(*parse_slow("0=2@1.5s..") == Fault{.factor = 2, .from = std::chrono::milliseconds(1500)});
   REQUIRE(*parse_slow("0=2@5..7") ==
           Fault{.factor = 2, .from = std::chrono::seconds(5), .to = std::chrono::seconds(7)});
-  for (const char* text : {"3=10", "3=1.5@0s..1500ms", "3=2@90s.."})
+  REQUIRE(*parse_slow("all=log-normal:sigma=1@5s..") ==
+          Fault{.peer = Fault::kAll, .factor = *Slowness::parse("log-normal:sigma=1"), .from = std::chrono::seconds(5)});
+  for (const char* text : {"3=10", "3=1.5@0s..1500ms", "3=2@90s..", "all=exponential:per=peer", "0=pareto:alpha=2@1s..2s"})
     REQUIRE(format_slow(*parse_slow(text)) == text);
   for (const char* text : {"", "3", "=", "3=", "=3", "x=3", "-1=3", "3=0.5", "3=nan", "3=2@", "3=2@5s",
-                           "3=2@5s..5s", "3=2@6s..5s", "3=2@x..y", "100000=2"}) {
+                           "3=2@5s..5s", "3=2@6s..5s", "3=2@x..y", "100000=2", "every=2", "3=normal", "all=log-normal"}) {
     INFO(text);
     REQUIRE(!parse_slow(text).ok());
     REQUIRE(contains(parse_slow(text).error().message, "PEER=FACTOR"));
@@ -607,6 +614,29 @@ TEST_CASE("a peer lies for a while, and another has poor links") {
   REQUIRE(e.faults[3] == Fault{.kind = Fault::Kind::link, .link = {.latency = 1s}});
 }
 
+TEST_CASE("chance slows peers, one or all") {
+  Experiment e;
+  const Status status = read_text_of(e,
+                                     "[[fault]]\npeer = \"all\"\nslow = \"log-normal:sigma=1\"\n"
+                                     "[[fault]]\npeer = 2\nslow = \"exponential:per=peer\"\nfrom = 3\n"
+                                     "[[fault]]\npeer = \"all\"\nlink = { drop = 0.5 }\n");
+  REQUIRE((status.ok() ? "" : status.error().message) == std::string());
+  REQUIRE(e.faults.size() == 3);
+  REQUIRE(e.faults[0].concerns(0));
+  REQUIRE(e.faults[0].concerns(3));
+  REQUIRE(e.faults[0].factor.text() == "log-normal:sigma=1");
+  REQUIRE(e.faults[1].factor.text() == "exponential:per=peer");
+  REQUIRE_FALSE(e.faults[1].concerns(3));
+  REQUIRE(check(e).ok());
+  Experiment other;
+  const Status bad = read_text_of(other, "[[fault]]\npeer = 1\nslow = \"log-normal\"\n");
+  REQUIRE_FALSE(bad.ok());
+  REQUIRE(contains(bad.error().message, "fault.slow: 'log-normal': there is no sigma; expected a factor from 1"));
+  const Status nobody = read_text_of(other, "[[fault]]\npeer = \"any\"\nslow = 2\n");
+  REQUIRE_FALSE(nobody.ok());
+  REQUIRE(contains(nobody.error().message, ", or all"));
+}
+
 TEST_CASE("check refuses faults of peers that are not there and times that run backwards") {
   Experiment e;
   e.faults = {{.peer = 4, .factor = 2}};
@@ -614,6 +644,8 @@ TEST_CASE("check refuses faults of peers that are not there and times that run b
                    "fault 1 (slow of peer 4): there is no such peer; 4 peers are numbered from 0 to 3"));
   e.faults = {{.peer = 3, .factor = 2}, {.peer = 0, .factor = 0.5}};
   REQUIRE(contains(check(e).error().message, "fault 2"));
+  e.faults = {{.peer = Fault::kAll, .kind = Fault::Kind::crash}};
+  REQUIRE(contains(check(e).error().message, "fault 1 (crash of peer all): only slow, pause and link may befall all"));
   e.faults = {{.factor = 2, .from = std::chrono::seconds(3), .to = std::chrono::seconds(3)}};
   REQUIRE(contains(check(e).error().message, "does not run forwards"));
   e.faults = {{.kind = Fault::Kind::crash, .to = std::chrono::seconds(3)}};
