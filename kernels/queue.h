@@ -21,6 +21,9 @@ class Queue {
 
   virtual void clear(void* device, std::size_t bytes) = 0;
 
+  // Bytes of the device that it holds by now, for the operations that were made for it.
+  virtual std::size_t workspace_bytes() const { return 0; }
+
   // An instant in a queue's work, for which any thread may wait.
   class Mark {
    public:

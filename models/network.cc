@@ -286,7 +286,8 @@ struct Network::Impl {
 
   // A slot belongs to the largest value that is ever in it, the first of several.
   NetworkMemory memory() const {
-    NetworkMemory memory{activations.bytes(), gradients.bytes(), scratch.bytes(), scratch.bytes(), {}};
+    const std::size_t shared = scratch.bytes() + queue->workspace_bytes();
+    NetworkMemory memory{activations.bytes(), gradients.bytes(), shared, shared, {}};
     memory.layers.resize(done_with.size());
     std::vector<const Step*> owner(activations.count());
     const auto value_of = [&](const Step& step) -> const Value& {

@@ -1,7 +1,13 @@
 #include "node/replica.h"
 
-#include <utility>
+#include <fmt/format.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "training/memory.h"
 #include "training/recipe.h"
 
 namespace starling::node {
@@ -26,6 +32,39 @@ Result<std::unique_ptr<Replica>> build(const training::Experiment& experiment, d
   return replica;
 }
 
+std::string size_text(std::size_t bytes) {
+  const auto number = static_cast<double>(bytes);
+  return number < 1e9 ? fmt::format("{:.1f} MB", number / 1e6) : fmt::format("{:.1f} GB", number / 1e9);
+}
+
+// The sentence for the first device that has not the room for all of a replica, once it has been given back
+// what there was of it; nothing where that cannot be told.
+std::optional<std::string> whole_need(const training::Experiment& experiment, const models::Plan& plan,
+                                      std::uint32_t place) {
+  try {
+    const auto backends = training::make_backends(experiment, place);
+    if (!backends) return std::nullopt;
+    for (const auto& backend : *backends) {
+      const auto room = backend->memory().room();
+      std::size_t need = training::device_memory(experiment, plan, *backend);
+      if (backends->size() > 1)
+        need += training::DeviceGroup::vectors(backend == backends->front()) * plan.layout.arena_size() * sizeof(float);
+      if (!room || need <= room->free) continue;
+      std::vector<std::string> remedies{"a smaller batch"};
+      if (experiment.workers > 1) remedies.emplace_back("fewer workers");
+      if (!experiment.recompute) remedies.emplace_back("--recompute");
+      return fmt::format(
+          "{} has {} free of its {}, and training {} with batches of {} by {} worker{} needs about {}; {} "
+          "need{} less",
+          backend->name(), size_text(room->free), size_text(room->total), experiment.model, experiment.batch_size,
+          experiment.workers, experiment.workers == 1 ? "" : "s", size_text(need), one_of(remedies),
+          remedies.size() == 1 ? "s" : "");
+    }
+  } catch (const kernels::DeviceError&) {
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string Replica::devices() const {
@@ -46,12 +85,15 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experi
 Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment, datasets::DataPair data,
                                               std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                               std::uint64_t own_order) {
-  auto plan = training::make_plan(experiment, data.train);
+  const auto plan = training::make_plan(experiment, data.train);
   if (!plan) return plan.error();
-  auto backends = training::make_backends(experiment, slot ? slot->first : 0);
+  const std::uint32_t place = slot ? slot->first : 0;
+  auto backends = training::make_backends(experiment, place);
   if (!backends) return backends.error();
   try {
-    return build(experiment, std::move(data), std::move(*plan), std::move(*backends), slot, own_order);
+    return build(experiment, std::move(data), *plan, std::move(*backends), slot, own_order);
+  } catch (const kernels::OutOfDeviceMemory& error) {
+    return Error{whole_need(experiment, *plan, place).value_or(error.what())};
   } catch (const kernels::DeviceError& error) {
     return Error{error.what()};
   }

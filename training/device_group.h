@@ -29,6 +29,9 @@ class DeviceGroup {
   DeviceGroup(models::Arena& peer, const std::vector<const kernels::Backend*>& backends);
   ~DeviceGroup();
 
+  // So many vectors of the arena's size it keeps on a device beside the replica.
+  static constexpr std::size_t vectors(bool first) { return first ? 5 : 2; }
+
   std::size_t size() const { return members_.size(); }
   models::Arena& replica(std::size_t device) { return members_[device]->replica; }
   std::string_view way() const { return averager_->name(); }  // by which they average

@@ -83,4 +83,23 @@ PeerMemory peer_memory(const TrainingMemory& memory, const models::Plan& plan,
   return peer;
 }
 
+std::size_t device_memory(const Experiment& experiment, const models::Plan& plan,
+                          const kernels::Backend& backend) {
+  const auto total = [&](std::uint32_t batch) {
+    Experiment smaller = experiment;
+    smaller.batch_size = batch;
+    return static_cast<double>(training_memory(smaller, plan, backend).total());
+  };
+  // The larger the batches, the more is theirs of what is found.
+  for (std::uint32_t half = std::max(1U, experiment.batch_size / 4);; half = std::max(1U, half / 4)) {
+    try {
+      const double at_half = total(half), a_sample = (total(2 * half) - at_half) / half;
+      return static_cast<std::size_t>(at_half +
+                                      a_sample * (static_cast<double>(experiment.batch_size) - half));
+    } catch (const kernels::OutOfDeviceMemory&) {
+      if (half == 1) throw;
+    }
+  }
+}
+
 }  // namespace starling::training

@@ -1,7 +1,7 @@
 // What training takes of memory, known before it begins: the networks are built as a peer builds them, and
 // asked. The accounting is that of Rajbhandari et al., "ZeRO" (SC 2020): weights, gradients and the
 // optimizer's state grow with the model, activations with the batch. All figures are exact but PeerMemory's
-// process, which was measured.
+// process, which was measured, and device_memory(), which is for what cannot be built.
 #pragma once
 
 #include <algorithm>
@@ -69,5 +69,13 @@ struct PeerMemory {
 // REQUIRES: `memory` is of this plan. `data` may be null.
 PeerMemory peer_memory(const TrainingMemory& memory, const models::Plan& plan,
                        const kernels::Backend& backend, const datasets::DataPair* data);
+
+// What a replica takes of a device, about, where the device has not the room for it: the activations of
+// batches that it does have room for are taken to grow by equal steps, which a library's choice of algorithms
+// and their workspaces need not do. What libraries and driver take for themselves is not counted, nor samples
+// that the device would keep if it had the room. REQUIRES: the device is as it was before the replica. Throws
+// OutOfDeviceMemory where a batch of 2 is too much.
+std::size_t device_memory(const Experiment& experiment, const models::Plan& plan,
+                          const kernels::Backend& backend);
 
 }  // namespace starling::training

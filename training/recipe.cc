@@ -104,17 +104,26 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
   const Random batches = Random(experiment.seed).split(kBatches).split(slot);
   const Random images = Random(experiment.seed).split(kImages).split(slot);
   const Random networks = Random(experiment.seed).split(kNetworks).split(slot);
-  const std::shared_ptr<const kernels::Samples> kept = keep(train, backend);
-  std::vector<std::unique_ptr<Worker>> workers;
-  for (std::uint32_t k = 0; k < experiment.workers; ++k) {
-    const std::uint32_t w = device * experiment.workers + k;
-    workers.push_back(std::make_unique<Worker>(
-        plan, backend, train, BatchSampler(shard, batches.split(w)), experiment.batch_size, optimizer,
-        models::NetworkOptions{networks.split(w).bits(), experiment.recompute}, kept));
-    if (experiment.quasi_global_momentum) workers.back()->follow_swarm(experiment.workers);
-    if (augmentation->any()) workers.back()->augment(*augmentation, images.split(w));
+  const auto make = [&](const std::shared_ptr<const kernels::Samples>& kept) {
+    std::vector<std::unique_ptr<Worker>> workers;
+    for (std::uint32_t k = 0; k < experiment.workers; ++k) {
+      const std::uint32_t w = device * experiment.workers + k;
+      workers.push_back(std::make_unique<Worker>(
+          plan, backend, train, BatchSampler(shard, batches.split(w)), experiment.batch_size, optimizer,
+          models::NetworkOptions{networks.split(w).bits(), experiment.recompute}, kept));
+      if (experiment.quasi_global_momentum) workers.back()->follow_swarm(experiment.workers);
+      if (augmentation->any()) workers.back()->augment(*augmentation, images.split(w));
+    }
+    return workers;
+  };
+  // Samples on the device save time, but what trains needs the room more.
+  if (const std::shared_ptr<const kernels::Samples> kept = keep(train, backend)) {
+    try {
+      return make(kept);
+    } catch (const kernels::OutOfDeviceMemory&) {  // then without them
+    }
   }
-  return workers;
+  return make(nullptr);
 }
 
 }  // namespace starling::training

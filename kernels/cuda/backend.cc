@@ -44,10 +44,8 @@ class CudaBackend final : public Backend {
   }
 
   std::unique_ptr<Samples> keep(const SampleView& samples) const override {
-    use_device(device_);
-    std::size_t free = 0, total = 0;
-    check(cudaMemGetInfo(&free, &total), "asking for its free memory");
-    if (static_cast<double>(bytes_of(samples)) > kShareOfSamples * static_cast<double>(free)) return nullptr;
+    const auto free = static_cast<double>(memory_.room()->free);
+    if (static_cast<double>(bytes_of(samples)) > kShareOfSamples * free) return nullptr;
     return make_samples(device_, samples);
   }
 

@@ -11,8 +11,11 @@ namespace {
 // Room for cuBLAS's own sums; 32 MiB is what its manual asks for on Hopper.
 constexpr std::size_t kBlasWorkspace = std::size_t{32} << 20;
 
-[[noreturn]] void fail(const char* doing, const std::string& word) {
-  throw DeviceError(std::string("the GPU failed at ") + doing + ": " + word);
+[[noreturn]] void fail(const char* doing, const std::string& word, bool of_memory) {
+  const std::string sentence = std::string("the GPU failed at ") + doing + ": " + word;
+  cudaGetLastError();  // want of memory is not a failure of what comes next
+  if (of_memory) throw OutOfDeviceMemory(sentence);
+  throw DeviceError(sentence);
 }
 
 std::string megabytes(std::size_t bytes) {
@@ -23,26 +26,27 @@ std::string megabytes(std::size_t bytes) {
 
 // A device's memory, or the host's for it, has no room for so much.
 [[noreturn]] void fail_for_want_of_room(int device, std::size_t bytes) {
-  std::size_t free = 0, total = 0;
   cudaGetLastError();  // it is not a failure of what comes next
-  check(cudaMemGetInfo(&free, &total), "asking for its free memory");
-  throw DeviceError("cuda:" + std::to_string(device) + " has no room for " + megabytes(bytes) + " more: " +
-                    megabytes(free) + " of its " + megabytes(total) +
-                    " are free; a smaller batch, fewer workers or --recompute need less");
+  const Room room = *DeviceMemory(device).room();
+  throw OutOfDeviceMemory("cuda:" + std::to_string(device) + " has no room for " + megabytes(bytes) +
+                          " more: " + megabytes(room.free) + " of its " + megabytes(room.total) +
+                          " are free; a smaller batch, fewer workers or --recompute need less");
 }
 
 }  // namespace
 
 void check(cudaError_t status, const char* doing) {
-  if (status != cudaSuccess) fail(doing, cudaGetErrorString(status));
+  if (status != cudaSuccess) fail(doing, cudaGetErrorString(status), status == cudaErrorMemoryAllocation);
 }
 
 void check(cublasStatus_t status, const char* doing) {
-  if (status != CUBLAS_STATUS_SUCCESS) fail(doing, cublasGetStatusString(status));
+  if (status != CUBLAS_STATUS_SUCCESS)
+    fail(doing, cublasGetStatusString(status), status == CUBLAS_STATUS_ALLOC_FAILED);
 }
 
 void check(cudnnStatus_t status, const char* doing) {
-  if (status != CUDNN_STATUS_SUCCESS) fail(doing, cudnnGetErrorString(status));
+  if (status != CUDNN_STATUS_SUCCESS)
+    fail(doing, cudnnGetErrorString(status), status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED);
 }
 
 void use_device(int device) {
@@ -50,6 +54,13 @@ void use_device(int device) {
 }
 
 // Memory
+
+std::optional<Room> DeviceMemory::room() const {
+  use_device(device_);
+  Room room;
+  check(cudaMemGetInfo(&room.free, &room.total), "asking for its free memory");
+  return room;
+}
 
 void* DeviceMemory::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
@@ -188,6 +199,10 @@ void Stream::download(const void* device, void* host, std::size_t bytes) {
 void Stream::clear(void* device, std::size_t bytes) {
   use_device(device_);
   if (bytes > 0) check(cudaMemsetAsync(device, 0, bytes, stream_), "clearing memory");
+}
+
+std::size_t Stream::workspace_bytes() const {
+  return blas_workspace_ == nullptr ? 0 : kBlasWorkspace;
 }
 
 void Stream::wait() {

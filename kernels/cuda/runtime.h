@@ -16,7 +16,8 @@
 
 namespace starling::kernels::cuda {
 
-// Throw DeviceError with a sentence that says what was being done, and CUDA's word for what went wrong.
+// Throw DeviceError with a sentence that says what was being done, and CUDA's word for what went wrong;
+// OutOfDeviceMemory where that was want of memory.
 void check(cudaError_t status, const char* doing);
 void check(cublasStatus_t status, const char* doing);
 void check(cudnnStatus_t status, const char* doing);
@@ -28,6 +29,7 @@ class DeviceMemory final : public Memory {
  public:
   explicit DeviceMemory(int device) : device_(device) {}
   bool on_host() const override { return false; }
+  std::optional<Room> room() const override;
   void* allocate(std::size_t bytes) override;
   void release(void* p) noexcept override;
 
@@ -58,6 +60,7 @@ class Stream final : public Queue {
   void upload(const void* host, void* device, std::size_t bytes) override;
   void download(const void* device, void* host, std::size_t bytes) override;
   void clear(void* device, std::size_t bytes) override;
+  std::size_t workspace_bytes() const override;
   void wait() override;
   std::unique_ptr<Mark> make_mark() override;
   void mark(Mark& mark) override;

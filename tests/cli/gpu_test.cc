@@ -43,10 +43,14 @@ Words peer(Words more) {
   return words;
 }
 
+// 0 where the text has no such words.
+double number_behind(const std::string& text, const std::string& words) {
+  const auto at = text.find(words);
+  return at == std::string::npos ? 0 : std::stod(text.substr(at + words.size()));
+}
+
 double accuracy_in(const std::string& log) {
-  const std::string word = "accuracy ";
-  const auto at = log.find(word);
-  return at == std::string::npos ? 0 : std::stod(log.substr(at + word.size()));
+  return number_behind(log, "accuracy ");
 }
 
 }  // namespace
@@ -140,12 +144,37 @@ TEST_CASE("a swarm takes a GPU for each peer as far as they go, and says so") {
   CHECK(devices == std::vector<std::string>{"cuda:0", "cuda:1", "cuda:0"});
 }
 
-TEST_CASE("a GPU without room for the replica is one sentence with what is needed and what is free") {
+TEST_CASE("a GPU without room for the replica is one sentence with the whole need and what is free") {
+  if (gpu() != Gpu::emulated) return;
+  const auto environment_with = [](double bytes) {
+    return environment({{"STARLING_EMULATOR_MEMORY", std::to_string(static_cast<long>(bytes))}});
+  };
+  for (const Words& flags : {Words{"--model", "lenet", "--batch-size", "512"},
+                             Words{"--model", "mlp", "--batch-size", "3000", "--workers", "2", "--precision", "bf16"}}) {
+    Words words = peer({"--device", "cuda:0", "--steps", "5"});
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Outcome outcome = run(words, environment_with(75e6));
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK(is_one_line(outcome.err));
+    CHECK(outcome.err.find("cuda:0 has 75.0 MB free of its 75.0 MB, and training " + flags[1] + " with batches of " +
+                           flags[3] + " by ") != std::string::npos);
+    const double need = 1e6 * number_behind(outcome.err, " needs about ");
+    REQUIRE(need > 80e6);
+    // What it says is so: with a little more the peer starts, with a little less it does not.
+    CHECK(run(words, environment_with(0.95 * need)).exit_code == 2);
+    Program starts(words, environment_with(1.05 * need));
+    CHECK(starts.wait_for_error_text("training begins"));
+  }
+}
+
+TEST_CASE("a GPU without room for the smallest batch is a sentence with what is free") {
   if (gpu() != Gpu::emulated) return;
   const Outcome outcome = run(peer({"--model", "lenet", "--device", "cuda:0", "--steps", "5"}),
                               environment({{"STARLING_EMULATOR_MEMORY", "3000000"}}));
   INFO(outcome.err);
   CHECK(outcome.exit_code == 2);
+  CHECK(is_one_line(outcome.err));
   CHECK(outcome.err.find("cuda:0 has no room for ") != std::string::npos);
   CHECK(outcome.err.find(" are free; ") != std::string::npos);
 }
