@@ -1,40 +1,58 @@
-// Peers on a GPU, as users start them: beside peers on processors, with too little memory, and when the device
-// goes in the midst of it. On machines without a GPU it is the emulated one.
+// Peers on a GPU, as users start them: beside peers on processors, with too little memory, and when the
+// device goes in the midst of it. Where the GPU must be small, or break, it is the emulated one, else only on
+// machines that have no other.
 #include <signal.h>
 
 #include <nlohmann/json.hpp>
 
+#include <optional>
+
 #include "kernels/cuda_module.h"
 #include "tests/catch.h"
 #include "tests/cli/program.h"
+#include "tests/kernels/gpu.h"
 
 namespace starling::cli_tests {
 namespace {
 
 using nlohmann::json;
 
-enum class Gpu { none, emulated, real };
-
-Gpu gpu() {
-  static const Gpu found = [] {
-    const auto module = kernels::load_cuda_module(kernels::cuda_module_places());
-    if (module && (*module)->devices().ok()) return Gpu::real;
+// The module whose GPU programs are to use: the machine's own, else the emulated one; empty where there is
+// neither.
+const std::string& gpu() {
+  static const std::string path = []() -> std::string {
+    for (const std::string& place : kernels::cuda_module_places()) {
+      const auto module = kernels::load_cuda_module({place});
+      if (!module) continue;
+      const auto devices = (*module)->devices();
+      if (devices && !devices->empty() && devices->front().problem.empty()) return place;
+    }
+    if (kernels::gpu_is_a_must()) FAIL("STARLING_TESTS_GPU=must, and there is no GPU");
 #ifdef STARLING_EMULATED_MODULE
-    return Gpu::emulated;
+    return STARLING_EMULATED_MODULE;
 #else
     WARN("skipped: there is no GPU, and the build has no emulated one");
-    return Gpu::none;
+    return "";
 #endif
   }();
-  return found;
+  return path;
 }
 
 // For a program that is to see it.
-Environment environment(Environment more = {}) {
+Environment environment() {
+  return {{"STARLING_CUDA_MODULE", gpu()}};
+}
+
+// For one that is to see the emulated GPU also where there is a real one, because of what `more` does to it;
+// nothing where the build has none.
+std::optional<Environment> emulated(Environment more) {
 #ifdef STARLING_EMULATED_MODULE
-  if (gpu() == Gpu::emulated) more.insert({"STARLING_CUDA_MODULE", STARLING_EMULATED_MODULE});
-#endif
+  more.insert({"STARLING_CUDA_MODULE", STARLING_EMULATED_MODULE});
   return more;
+#else
+  WARN("skipped: the build has no emulated GPU");
+  return std::nullopt;
+#endif
 }
 
 Words peer(Words more) {
@@ -55,10 +73,11 @@ double accuracy_in(const std::string& log) {
 
 }  // namespace
 
-TEST_CASE("a peer on a GPU and two on processors train one model together") {
-  if (gpu() == Gpu::none) return;
+TEST_CASE("a peer on a GPU and two on processors train one model together", "[gpu]") {
+  if (gpu().empty()) return;
   const TemporaryFolder folder;
-  Program first(peer({"--model", "mlp", "--device", "cuda:0", "--steps", "250", "--pace", "5ms", "--http", "127.0.0.1:0"}),
+  Program first(peer({"--model", "mlp", "--device", "cuda:0", "--steps", "250", "--pace", "5ms", "--http",
+                      "127.0.0.1:0"}),
                 environment());
   const std::string http = first.wait_for_error_word("HTTP at ");
   const std::string address = first.wait_for_error_word(" listens at ");
@@ -79,21 +98,22 @@ TEST_CASE("a peer on a GPU and two on processors train one model together") {
   }
 }
 
-TEST_CASE("two workers of a peer share a GPU's arena, in bfloat16") {
-  if (gpu() == Gpu::none) return;
-  const Outcome outcome =
-      run(peer({"--model", "mlp", "--device", "cuda:0", "--workers", "2", "--precision", "bf16", "--steps", "120"}),
-          environment());
+TEST_CASE("two workers of a peer share a GPU's arena, in bfloat16", "[gpu]") {
+  if (gpu().empty()) return;
+  const Outcome outcome = run(peer({"--model", "mlp", "--device", "cuda:0", "--workers", "2", "--precision",
+                                    "bf16", "--steps", "120"}),
+                              environment());
   INFO(outcome.err);
   CHECK(outcome.exit_code == 0);
   CHECK(accuracy_in(outcome.err) > 0.7);
 }
 
-TEST_CASE("a peer with a replica on each of two GPUs exchanges as one, and learns") {
-  if (gpu() != Gpu::emulated) return;
+TEST_CASE("a peer with a replica on each of two GPUs exchanges as one, and learns", "[gpu]") {
+  const auto two = emulated({{"STARLING_EMULATOR_DEVICES", "2"}});
+  if (!two) return;
   Program first(peer({"--model", "mlp", "--devices", "cuda:0,cuda:1", "--average-every", "4", "--steps", "250", "--pace", "5ms",
                       "--http", "127.0.0.1:0"}),
-                environment({{"STARLING_EMULATOR_DEVICES", "2"}}));
+                *two);
   const std::string http = first.wait_for_error_word("HTTP at ");
   const std::string address = first.wait_for_error_word(" listens at ");
   REQUIRE(first.wait_for_error_text("training begins"));
@@ -114,7 +134,8 @@ TEST_CASE("a peer with a replica on each of two GPUs exchanges as one, and learn
   }
 }
 
-TEST_CASE("several GPUs that are not different, or not there, or beside --device, are refused") {
+TEST_CASE("several GPUs that are not different, or not there, or beside --device, are refused", "[gpu]") {
+  if (gpu().empty()) return;
   const auto refused = [](const Words& words, const std::string& why) {
     Words all = {"--model", "mlp"};
     all.insert(all.end(), words.begin(), words.end());
@@ -131,11 +152,13 @@ TEST_CASE("several GPUs that are not different, or not there, or beside --device
   refused({"--devices", "cuda:0,cuda:1", "--device", "cpu"}, "training.devices and training.device: ");
 }
 
-TEST_CASE("a swarm takes a GPU for each peer as far as they go, and says so") {
-  if (gpu() != Gpu::emulated) return;
+TEST_CASE("a swarm takes a GPU for each peer as far as they go, and says so", "[gpu]") {
+  const auto two = emulated({{"STARLING_EMULATOR_DEVICES", "2"}});
+  if (!two) return;
   const TemporaryFolder folder;
-  const Outcome outcome = run({"swarm", "--peers", "3", "--model", "softmax", "--steps", "20", "--out", folder.file("out"), "--json"},
-                              environment({{"STARLING_EMULATOR_DEVICES", "2"}}));
+  const Outcome outcome = run(
+      {"swarm", "--peers", "3", "--model", "softmax", "--steps", "20", "--out", folder.file("out"), "--json"},
+      *two);
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   const json summary = json::parse(outcome.out);
@@ -144,34 +167,36 @@ TEST_CASE("a swarm takes a GPU for each peer as far as they go, and says so") {
   CHECK(devices == std::vector<std::string>{"cuda:0", "cuda:1", "cuda:0"});
 }
 
-TEST_CASE("a GPU without room for the replica is one sentence with the whole need and what is free") {
-  if (gpu() != Gpu::emulated) return;
-  const auto environment_with = [](double bytes) {
-    return environment({{"STARLING_EMULATOR_MEMORY", std::to_string(static_cast<long>(bytes))}});
+TEST_CASE("a GPU without room for the replica is one sentence with the whole need and what is free",
+          "[gpu]") {
+  const auto with = [](double bytes) {
+    return emulated({{"STARLING_EMULATOR_MEMORY", std::to_string(static_cast<long>(bytes))}});
   };
-  for (const Words& flags : {Words{"--model", "lenet", "--batch-size", "512"},
-                             Words{"--model", "mlp", "--batch-size", "3000", "--workers", "2", "--precision", "bf16"}}) {
+  if (!with(0)) return;
+  for (const Words& flags :
+       {Words{"--model", "lenet", "--batch-size", "512"},
+        Words{"--model", "mlp", "--batch-size", "3000", "--workers", "2", "--precision", "bf16"}}) {
     Words words = peer({"--device", "cuda:0", "--steps", "5"});
     words.insert(words.end(), flags.begin(), flags.end());
-    const Outcome outcome = run(words, environment_with(75e6));
+    const Outcome outcome = run(words, *with(75e6));
     INFO(outcome.err);
     CHECK(outcome.exit_code == 2);
     CHECK(is_one_line(outcome.err));
-    CHECK(outcome.err.find("cuda:0 has 75.0 MB free of its 75.0 MB, and training " + flags[1] + " with batches of " +
-                           flags[3] + " by ") != std::string::npos);
+    CHECK(outcome.err.find("cuda:0 has 75.0 MB free of its 75.0 MB, and training " + flags[1] +
+                           " with batches of " + flags[3] + " by ") != std::string::npos);
     const double need = 1e6 * number_behind(outcome.err, " needs about ");
     REQUIRE(need > 80e6);
     // What it says is so: with a little more the peer starts, with a little less it does not.
-    CHECK(run(words, environment_with(0.95 * need)).exit_code == 2);
-    Program starts(words, environment_with(1.05 * need));
+    CHECK(run(words, *with(0.95 * need)).exit_code == 2);
+    Program starts(words, *with(1.05 * need));
     CHECK(starts.wait_for_error_text("training begins"));
   }
 }
 
-TEST_CASE("a GPU without room for the smallest batch is a sentence with what is free") {
-  if (gpu() != Gpu::emulated) return;
-  const Outcome outcome = run(peer({"--model", "lenet", "--device", "cuda:0", "--steps", "5"}),
-                              environment({{"STARLING_EMULATOR_MEMORY", "3000000"}}));
+TEST_CASE("a GPU without room for the smallest batch is a sentence with what is free", "[gpu]") {
+  const auto small = emulated({{"STARLING_EMULATOR_MEMORY", "3000000"}});
+  if (!small) return;
+  const Outcome outcome = run(peer({"--model", "lenet", "--device", "cuda:0", "--steps", "5"}), *small);
   INFO(outcome.err);
   CHECK(outcome.exit_code == 2);
   CHECK(is_one_line(outcome.err));
@@ -179,13 +204,13 @@ TEST_CASE("a GPU without room for the smallest batch is a sentence with what is 
   CHECK(outcome.err.find(" are free; ") != std::string::npos);
 }
 
-TEST_CASE("a peer whose GPU is lost says so and ends; the others hear its goodbye and go on") {
-  if (gpu() != Gpu::emulated) return;
+TEST_CASE("a peer whose GPU is lost says so and ends; the others hear its goodbye and go on", "[gpu]") {
+  const auto breaks = emulated({{"STARLING_EMULATOR_CALLS", "4000"}});
+  if (!breaks) return;
   Program stays(peer({"--model", "mlp", "--device", "cpu", "--pace", "5ms"}));
   const std::string address = stays.wait_for_error_word(" listens at ");
   REQUIRE(stays.wait_for_error_text("training begins"));
-  Program loses(peer({"--join", address, "--device", "cuda:0", "--pace", "2ms", "--name", "loses"}),
-                environment({{"STARLING_EMULATOR_CALLS", "4000"}}));
+  Program loses(peer({"--join", address, "--device", "cuda:0", "--pace", "2ms", "--name", "loses"}), *breaks);
   REQUIRE(loses.wait_for_error_text("training begins"));
   const Outcome outcome = loses.finish();
   INFO(outcome.err);
@@ -196,7 +221,8 @@ TEST_CASE("a peer whose GPU is lost says so and ends; the others hear its goodby
   CHECK(stays.finish().exit_code == 0);
 }
 
-TEST_CASE("a GPU that is not there is refused with those that are") {
+TEST_CASE("a GPU that is not there is refused with those that are", "[gpu]") {
+  if (gpu().empty()) return;
   const Outcome outcome = run(peer({"--model", "mlp", "--device", "cuda:7"}), environment());
   INFO(outcome.err);
   CHECK(outcome.exit_code == 2);
