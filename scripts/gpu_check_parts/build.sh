@@ -5,7 +5,7 @@
 readonly build_limit=540
 
 # What is built: the test programs that know a GPU, the program, the benchmarks and the back end.
-readonly targets=(starling tests-kernels tests-models tests-training tests-node tests-cli train_bench cuda_bench)
+readonly targets=(starling tests-kernels tests-models tests-training tests-cli train_bench cuda_bench)
 
 # Where the compiler and CMake find what scripts/prefix unpacked. The programs find its libraries by themselves afterwards.
 use_prefix() {
@@ -36,7 +36,7 @@ use_prefix() {
 # One folder that looks like a toolkit's for those of cuDNN and cuBLAS that the toolkit lacks, from PyTorch's packages. They
 # hold no names for a linker.
 use_python_packages() {
-  local nvcc toolkit roots library header folder file
+  local nvcc toolkit roots library header folder file name
   nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
   toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
   roots=$("$python" -c 'import nvidia; print(*nvidia.__path__)' 2>/dev/null) || return 0
@@ -44,14 +44,15 @@ use_python_packages() {
   for library in cudnn cublas; do
     header=$library.h
     [[ $library == cublas ]] && header=cublas_v2.h
-    if find -L "$toolkit" /usr/include -maxdepth 4 -name "$header" 2>/dev/null | grep -q .; then continue; fi
+    if [[ -n $(find -L "$toolkit" /usr/include -maxdepth 4 -name "$header" 2>/dev/null) ]]; then continue; fi
     mkdir -p "$folder/include" "$folder/lib"
     # shellcheck disable=SC2086  # a list
     while read -r file; do ln -sf "$file" "$folder/include/"; done < <(find -L $roots -name "$library*.h")
     # shellcheck disable=SC2086
     while read -r file; do
-      ln -sf "$file" "$folder/lib/"
-      ln -sf "$file" "$folder/lib/$(basename "${file%%.so*}").so"
+      name=${file##*/}
+      ln -sf "$file" "$folder/lib/$name"
+      ln -sf "$file" "$folder/lib/${name%%.so*}.so"
     done < <(find -L $roots -name "lib$library*.so*")
     echo "$library is taken from $python's packages"
   done
@@ -59,7 +60,7 @@ use_python_packages() {
 }
 
 build_all() {
-  local begun=$SECONDS library_path='' places=() options=() generator=() list=("${targets[@]}") jobs
+  local begun=$SECONDS library_path='' places=() options=() generator=() list=("${targets[@]}") jobs status=0
   jobs=${STARLING_JOBS:-$(nproc)}
   if [[ ! -e $build/CMakeCache.txt ]] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
   use_python_packages
@@ -75,11 +76,17 @@ build_all() {
   # is there already knows what it was made with, and would be made anew.
   if [[ ! -e $build/CMakeCache.txt ]]; then options+=(-DCMAKE_POLICY_VERSION_MINIMUM=3.5 -DSTARLING_WARNINGS=OFF); fi
   echo "building in $build"
-  if ! {
+  {
     cmake -S . -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DSTARLING_BENCH=ON "${options[@]}" &&
       LD_LIBRARY_PATH=$library_path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} timeout --kill-after=10 "$build_limit" \
         cmake --build "$build" -j "$jobs" --target "${list[@]}"
-  } >>"$out/log.txt" 2>&1; then
+  } >>"$out/log.txt" 2>&1 || status=$?
+  if ((status == 124 || status == 137)); then
+    tail -n 1 "$out/log.txt" >&2
+    echo "scripts/gpu-check: the build took more than $build_limit s; the next one goes on where it was" >&2
+    exit 1
+  elif ((status != 0)); then
+    grep -m 20 -E '(error|Error|FAILED)' "$out/log.txt" >&2 || true
     tail -n 40 "$out/log.txt" >&2
     echo "scripts/gpu-check: the build failed; $out/log.txt has all of it" >&2
     exit 1
