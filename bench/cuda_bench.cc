@@ -5,8 +5,9 @@
 //
 // First the device's own copy, counted as bytes read and written, and then an optimizer's and an exchange's
 // passes over an arena of so many megabytes, beside it. Then what an exchange does with the arena of a model,
-// a chunk at a time on one thread: read(), mix(), and both by turns; the host's arena beside the device's,
-// alone and while a worker trains on it, and what that worker loses. Of a mix the host sends the difference
+// a chunk at a time on one thread: read(), the same as the payloads bf16 and int8 (which a device packs by
+// itself), mix(), and read() and mix() by turns; the host's arena beside the device's, alone and while a
+// worker trains on it, and what that worker loses. Of a mix the host sends the difference
 // (see kernels/cuda/parameters.cc), which the device adds: its pass is `add`. One line per figure.
 #include <algorithm>
 #include <chrono>
@@ -19,10 +20,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/aligned.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "bench/crew.h"
 #include "kernels/buffer.h"
+#include "training/exchange/payload.h"
 
 namespace {
 
@@ -125,9 +128,22 @@ void measure_passes(const kernels::Backend& backend, const Settings& settings) {
 
 constexpr std::size_t kChunks[] = {32 * 1024, 64 * 1024};  // floats: 128 and 256 KiB
 
-enum class Work { read, mix, both };
-constexpr std::pair<Work, const char*> kWorks[] = {
-    {Work::read, "read"}, {Work::mix, "mix"}, {Work::both, "read_and_mix"}};
+enum class Work { read, read_bf16, read_int8, mix, both };
+constexpr std::pair<Work, const char*> kWorks[] = {{Work::read, "read"},
+                                                   {Work::read_bf16, "read_bf16"},
+                                                   {Work::read_int8, "read_int8"},
+                                                   {Work::mix, "mix"},
+                                                   {Work::both, "read_and_mix"}};
+
+// The bytes that travel of some floats, packed by the arena's memory or, from `scratch`, by the host.
+void read_encoded(const models::Arena& arena, std::size_t at, training::Payload payload,
+                  std::span<float> scratch, MutableBytes room) {
+  const auto packing = payload == training::Payload::bf16 ? kernels::Packing::bf16 : kernels::Packing::int8;
+  const MutableBytes bytes = room.first(kernels::packed_bytes(packing, scratch.size()));
+  if (arena.read_packed(at, scratch.size(), packing, at, bytes)) return;
+  arena.read(at, scratch);
+  training::encode(payload, scratch, at, bytes);
+}
 
 // Bytes of parameters a second that `work` gets through, chunk after chunk.
 double goodput(models::Arena& arena, Work work, std::size_t chunk, double seconds) {
@@ -135,14 +151,18 @@ double goodput(models::Arena& arena, Work work, std::size_t chunk, double second
   std::vector<float> theirs(arena.size());
   arena.read(0, theirs);
   std::vector<float> own(theirs);
+  AlignedBytes room(sizeof(float) * chunk);
   const auto begin = Clock::now();
   double bytes = 0, elapsed = 0;
   do {
     for (std::size_t at = 0; at < arena.size(); at += chunk) {
       const std::size_t n = std::min(chunk, arena.size() - at);
       const std::span<float> mine = std::span(own).subspan(at, n);
-      if (work != Work::mix) arena.read(at, mine);
-      if (work != Work::read) arena.mix(at, std::span(theirs).subspan(at, n), mine, 0.5F);
+      if (work == Work::read_bf16) read_encoded(arena, at, training::Payload::bf16, mine, room.bytes());
+      if (work == Work::read_int8) read_encoded(arena, at, training::Payload::int8, mine, room.bytes());
+      if (work == Work::read || work == Work::both) arena.read(at, mine);
+      if (work == Work::mix || work == Work::both)
+        arena.mix(at, std::span(theirs).subspan(at, n), mine, 0.5F);
     }
     arena.wait();
     bytes += static_cast<double>(arena.size() * sizeof(float));

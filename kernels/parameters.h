@@ -8,8 +8,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "kernels/packing.h"
 #include "kernels/queue.h"
 
 namespace starling::kernels {
@@ -65,6 +67,10 @@ class Parameters {
   virtual void wait() = 0;
 
   virtual float read(std::size_t offset, std::span<float> out) = 0;
+  virtual std::optional<float> read_packed(std::size_t /*offset*/, std::size_t /*count*/, Packing /*packing*/,
+                                           std::uint64_t /*seed*/, std::span<std::byte> /*out*/) {
+    return std::nullopt;  // the host packs what it reads
+  }
   virtual void write(std::size_t offset, std::span<const float> values) = 0;
   virtual void add(std::size_t offset, std::span<const float> delta) = 0;
   virtual void atomic_add(std::size_t offset, std::span<const float> delta) = 0;

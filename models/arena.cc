@@ -321,6 +321,13 @@ float Arena::read(std::size_t offset, std::span<float> out) const {
   return parameters_->read(offset, out);
 }
 
+std::optional<float> Arena::read_packed(std::size_t offset, std::size_t count, kernels::Packing packing,
+                                        std::uint64_t seed, std::span<std::byte> out) const {
+  check(offset, count);
+  STARLING_CHECK(out.size() == kernels::packed_bytes(packing, count));
+  return parameters_->read_packed(offset, count, packing, seed, out);
+}
+
 void Arena::write(std::size_t offset, std::span<const float> values) {
   check(offset, values.size());
   parameters_->write(offset, values);

@@ -1,6 +1,7 @@
 // The parameters of a replica: one contiguous, 64-byte-aligned array of floats, in the memory of the host or
 // of a device, that Hogwild workers, the exchange and the evaluator share without a lock. This header and its
-// arena.cc, and on a device kernels/cuda/passes.cu, are the only place where races happen.
+// arena.cc, and on a device kernels/cuda/parameters.cc, passes.cu and packing.cu, are the only place where
+// races happen.
 //
 // Why they are sound. A float is aligned, so the hardware never tears one; what a reader sees is for each
 // element some value that was written there. Hogwild (Recht et al., NIPS 2011) and the difference exchange
@@ -17,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "kernels/parameters.h"
@@ -51,6 +53,10 @@ class Arena {
   // are several); any number of them may run at once, on any threads. REQUIRES: offset + n <= size().
   // out = x. Returns the largest magnitude among them, where NaN is larger than infinity; 0 of none.
   float read(std::size_t offset, std::span<float> out) const;
+  // The same of `count` floats, packed as training::encode packs them: nothing where the arena's memory does
+  // not do that by itself. REQUIRES: out.size() == packed_bytes(packing, count).
+  std::optional<float> read_packed(std::size_t offset, std::size_t count, kernels::Packing packing,
+                                   std::uint64_t seed, std::span<std::byte> out) const;
   void write(std::size_t offset, std::span<const float> values);  // x = values
   void add(std::size_t offset, std::span<const float> delta);  // x += delta, vectorised, may lose an update
   void atomic_add(std::size_t offset,

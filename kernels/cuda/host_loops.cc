@@ -7,6 +7,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "kernels/packing.h"
+
 // Not under a sanitizer, whose runtime is not ready when the choice is made.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
@@ -16,20 +18,11 @@
 #endif
 
 namespace starling::kernels::cuda {
-namespace {
-
-// Floats without sign are ordered as their bits are, infinity and NaN last.
-std::int32_t magnitude_bits(float value) {
-  return std::bit_cast<std::int32_t>(value) & 0x7fffffff;
-}
-
-}  // namespace
-
 SEVERAL_PROCESSORS float copy_and_look(const float* __restrict from, float* __restrict to, std::size_t n) {
   std::int32_t largest = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const float value = from[i];
-    const std::int32_t bits = std::bit_cast<std::int32_t>(value) & 0x7fffffff;
+    const std::int32_t bits = magnitude_bits(value);
     largest = bits > largest ? bits : largest;
     to[i] = value;
   }

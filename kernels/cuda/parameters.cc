@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/cuda/host_loops.h"
+#include "kernels/cuda/packing.h"
 #include "kernels/cuda/passes.h"
 
 namespace starling::kernels::cuda {
@@ -11,6 +12,7 @@ namespace {
 
 // 128 KiB: the device's copy engines reach half their speed at that, and the host's caches hold several.
 constexpr std::size_t kPiece = 32 * 1024;  // floats
+static_assert(kPiece % kInt8Block == 0);
 
 }  // namespace
 
@@ -64,29 +66,66 @@ void DeviceParameters::send_and_add(std::size_t offset, std::size_t n, bool atom
   });
 }
 
-float DeviceParameters::read(std::size_t offset, std::span<float> out) {
+template <class Bring, class Take>
+void DeviceParameters::fetch(std::size_t n, const Bring& bring, const Take& take) {
   const std::lock_guard lock(mutex_);
   use_device(device_);
-  float largest = 0;
   // One piece is on its way while the one before is taken out of pinned memory.
   Stage* coming = nullptr;
-  std::size_t taken = 0;
-  for (std::size_t begin = 0; begin < out.size() || coming != nullptr; begin += kPiece) {
+  for (std::size_t begin = 0; begin < n || coming != nullptr; begin += kPiece) {
     Stage* next = nullptr;
-    if (begin < out.size()) {
+    if (begin < n) {
       next = &next_stage();
-      const std::size_t count = std::min(kPiece, out.size() - begin);
-      stream_.download(at(offset + begin), next->host.data(), count * sizeof(float));
+      bring(*next, begin, std::min(kPiece, n - begin));
       next->free.record(stream_);
     }
     if (coming != nullptr) {
       coming->free.wait();
-      const auto part = out.subspan(taken, std::min(kPiece, out.size() - taken));
-      largest = larger_magnitude(largest, copy_and_look(coming->host.data(), part.data(), part.size()));
-      taken += part.size();
+      const std::size_t before = begin - kPiece;
+      take(coming->host.data(), before, std::min(kPiece, n - before));
     }
     coming = next;
   }
+}
+
+float DeviceParameters::read(std::size_t offset, std::span<float> out) {
+  float largest = 0;
+  fetch(
+      out.size(),
+      [&](Stage& stage, std::size_t begin, std::size_t count) {
+        stream_.download(at(offset + begin), stage.host.data(), count * sizeof(float));
+      },
+      [&](const float* piece, std::size_t begin, std::size_t count) {
+        largest = larger_magnitude(largest, copy_and_look(piece, out.data() + begin, count));
+      });
+  return largest;
+}
+
+// A stage holds the largest magnitude of each block, which says its step, too, and behind them the values.
+std::optional<float> DeviceParameters::read_packed(std::size_t offset, std::size_t n, Packing packing,
+                                                   std::uint64_t seed, std::span<std::byte> out) {
+  const std::size_t bytes_each = packing == Packing::bf16 ? sizeof(std::uint16_t) : sizeof(std::int8_t);
+  std::byte* const values = out.data() + out.size() - n * bytes_each;
+  float largest = 0;
+  fetch(
+      n,
+      [&](Stage& stage, std::size_t begin, std::size_t count) {
+        const std::size_t blocks = int8_blocks(count);
+        float* const device = stage.device.data();
+        pack(stream_, at(offset + begin), count, packing, int8_seed(seed), static_cast<std::uint32_t>(begin),
+             device, device + blocks);
+        stream_.download(device, stage.host.data(), blocks * sizeof(float) + count * bytes_each);
+      },
+      [&](const float* piece, std::size_t begin, std::size_t count) {
+        const std::size_t blocks = int8_blocks(count);
+        for (std::size_t k = 0; k < blocks; ++k) {
+          largest = larger_magnitude(largest, piece[k]);
+          if (packing == Packing::bf16) continue;
+          const float step = int8_steps(piece[k]).step;
+          std::memcpy(out.data() + (begin / kInt8Block + k) * sizeof step, &step, sizeof step);
+        }
+        std::memcpy(values + begin * bytes_each, piece + blocks, count * bytes_each);
+      });
   return largest;
 }
 

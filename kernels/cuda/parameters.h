@@ -21,6 +21,8 @@ class DeviceParameters final : public Parameters {
   void wait() override;
 
   float read(std::size_t offset, std::span<float> out) override;
+  std::optional<float> read_packed(std::size_t offset, std::size_t count, Packing packing, std::uint64_t seed,
+                                   std::span<std::byte> out) override;
   void write(std::size_t offset, std::span<const float> values) override;
   void add(std::size_t offset, std::span<const float> delta) override;
   void atomic_add(std::size_t offset, std::span<const float> delta) override;
@@ -55,6 +57,10 @@ class DeviceParameters final : public Parameters {
   // count) work with each on the device.
   template <class Fill, class Use>
   void send(std::size_t n, const Fill& fill, const Use& use);
+  // Lets bring(stage, begin, count) have the device bring one piece after another of n floats into the
+  // stage's pinned memory, and take(pinned, begin, count) take each out of it.
+  template <class Bring, class Take>
+  void fetch(std::size_t n, const Bring& bring, const Take& take);
   template <class Fill>
   void send_and_add(std::size_t offset, std::size_t n, bool atomic, const Fill& fill);
   float* at(std::size_t offset) { return values_.data() + offset; }

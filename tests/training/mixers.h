@@ -54,7 +54,13 @@ inline double wide(float x) {
 // A replica under a rule.
 struct Party {
   Party(std::size_t floats, const MixOptions& options) : arena(floats), mixer(make_mixer(arena, options)) {}
-  Party(std::span<const float> values, const MixOptions& options) : Party(values.size(), options) {
+  Party(std::span<const float> values, const MixOptions& options) : Party(values.size(), options) { begin(values); }
+  Party(std::span<const float> values, const MixOptions& options, const kernels::Backend& backend)
+      : arena(values.size(), backend), mixer(make_mixer(arena, options)) {
+    begin(values);
+  }
+
+  void begin(std::span<const float> values) {
     arena.write(0, values);
     mixer->adopt();
   }

@@ -5,11 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "base/bytes.h"
 #include "models/arena.h"
 #include "training/exchange/floats.h"
+#include "training/exchange/mixer.h"
 #include "training/exchange/values.h"
 
 namespace starling::training {
@@ -22,6 +25,15 @@ class MixTarget {
   std::size_t size() const { return arena_.size(); }
   // out = x. Returns whether all of it is acceptable (values.h).
   bool read(std::size_t offset, std::span<float> out) const { return arena_.read(offset, out) <= kLargestMagnitude; }
+
+  // The same of `count` floats, as encode() makes them travel, where their memory does that by itself.
+  std::optional<bool> read_encoded(std::size_t offset, std::size_t count, Payload payload, std::uint64_t seed,
+                                   MutableBytes out) const {
+    if (payload != Payload::bf16 && payload != Payload::int8) return std::nullopt;
+    const auto packing = payload == Payload::bf16 ? kernels::Packing::bf16 : kernels::Packing::int8;
+    const auto largest = arena_.read_packed(offset, count, packing, seed, out);
+    return largest ? std::optional(*largest <= kLargestMagnitude) : std::nullopt;
+  }
 
   // x += w (theirs - own). REQUIRES: as many of either, and so many behind `offset`.
   void mix(std::size_t offset, std::span<const float> theirs, std::span<const float> own, float w) {

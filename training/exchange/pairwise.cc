@@ -21,11 +21,15 @@ bool Pairwise::own_values(Cells cells, std::span<float> out) {
   return acceptable;
 }
 
-float Pairwise::weight(const Session& /*session*/, Cells cells) const {
+bool Pairwise::any_lent(Cells cells) const {
   for (std::size_t k = 0; k < cells.count; ++k) {
-    if (lent(cells.first + k)) return 0.25F;
+    if (lent(cells.first + k)) return true;
   }
-  return 0.5F;
+  return false;
+}
+
+float Pairwise::weight(const Session& /*session*/, Cells cells) const {
+  return any_lent(cells) ? 0.25F : 0.5F;
 }
 
 bool Pairwise::take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) {

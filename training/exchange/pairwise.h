@@ -18,11 +18,14 @@ class Pairwise : public TwoWay {
   MixResult<Parcel> do_answer(const Session& session, const Parcel& offer, MutableBytes room) override;
 
   bool own_values(Cells cells, std::span<float> out) override;
+  bool own_are_arenas(Cells cells) const override { return !any_lent(cells); }
   float weight(const Session& session, Cells cells) const override;
   bool known_weight(float weight) const override { return weight == 0.25F || weight == 0.5F; }
   bool take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) override;
 
  private:
+  bool any_lent(Cells cells) const;
+
   Floats lent_;  // scratch
 };
 

@@ -8,7 +8,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <limits>
 
 #include "base/bfloat16.h"
 #include "base/check.h"
@@ -31,39 +30,23 @@ STARLING_FOR_PROCESSORS void from_bf16(const std::uint16_t* __restrict in, float
 STARLING_FOR_PROCESSORS float largest_magnitude(const float* values, std::size_t n) {
   std::int32_t largest = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const std::int32_t bits = std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff;
+    const std::int32_t bits = kernels::magnitude_bits(values[i]);
     largest = bits > largest ? bits : largest;
   }
   return std::bit_cast<float>(largest);
 }
 
-// Sixteen bits of chance of a counter: a Weyl sequence, folded and multiplied once. It decides how to round,
-// and no more is asked of it.
-inline std::uint32_t chance_of(std::uint32_t counter, std::uint32_t seed) {
-  std::uint32_t x = counter * 0x9e3779b9 + seed;
-  x ^= x >> 15;
-  return (x * 0x7feb352d) >> 16;
-}
-
-// floor(value / step + chance in [0, 1)). The shift by 128 makes the cast a floor, and 16 bits of chance keep
-// the sum exact where value / step is whole: what can be represented is.
-STARLING_FOR_PROCESSORS void to_int8(const float* __restrict values, float steps_per_unit, std::uint32_t seed,
+STARLING_FOR_PROCESSORS void to_int8(const float* __restrict values, float per_unit, std::uint32_t seed,
                                      std::uint32_t first, std::int8_t* __restrict out, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t noise = chance_of(first + static_cast<std::uint32_t>(i), seed);
-    const float chance = static_cast<float>(static_cast<std::int32_t>(noise)) * 0x1p-16f;
-    const auto up = static_cast<std::int32_t>(values[i] * steps_per_unit + 128.0f + chance) - 128;
-    out[i] = static_cast<std::int8_t>(std::min(up, 127));
+    const std::uint32_t chance = kernels::int8_chance(seed, first + static_cast<std::uint32_t>(i));
+    out[i] = kernels::to_int8(values[i], per_unit, chance);
   }
 }
 
 STARLING_FOR_PROCESSORS void from_int8(const std::int8_t* __restrict in, float step, float* __restrict out,
                                        std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) out[i] = step * static_cast<float>(in[i]);
-}
-
-std::size_t blocks_of(std::size_t floats) {
-  return (floats + kInt8Block - 1) / kInt8Block;
 }
 
 }  // namespace
@@ -77,9 +60,9 @@ std::size_t encoded_bytes(Payload payload, std::size_t floats) {
     case Payload::f32:
       return floats * sizeof(float);
     case Payload::bf16:
-      return floats * sizeof(std::uint16_t);
+      return kernels::packed_bytes(kernels::Packing::bf16, floats);
     case Payload::int8:
-      return floats + blocks_of(floats) * sizeof(float);
+      return kernels::packed_bytes(kernels::Packing::int8, floats);
     case Payload::top_k:
     case Payload::none:
       break;
@@ -97,16 +80,14 @@ void encode(Payload payload, std::span<const float> values, std::uint64_t seed, 
     to_bf16(values.data(), reinterpret_cast<std::uint16_t*>(out.data()), values.size());
   } else {
     std::byte* const scales = out.data();
-    auto* const steps = reinterpret_cast<std::int8_t*>(scales + blocks_of(values.size()) * sizeof(float));
-    const auto seed32 = static_cast<std::uint32_t>(seed ^ (seed >> 32));
+    auto* const steps =
+        reinterpret_cast<std::int8_t*>(scales + kernels::int8_blocks(values.size()) * sizeof(float));
     for (std::size_t begin = 0; begin < values.size(); begin += kInt8Block) {
       const std::size_t n = std::min(kInt8Block, values.size() - begin);
-      float step = largest_magnitude(values.data() + begin, n) / 127;
-      float per_unit = 1 / step;
-      if (step < std::numeric_limits<float>::min())
-        step = per_unit = 0;  // a block of zeros, or as good as that
+      const auto [step, per_unit] = kernels::int8_steps(largest_magnitude(values.data() + begin, n));
       store(scales + begin / kInt8Block * sizeof(float), step);
-      to_int8(values.data() + begin, per_unit, seed32, static_cast<std::uint32_t>(begin), steps + begin, n);
+      to_int8(values.data() + begin, per_unit, kernels::int8_seed(seed), static_cast<std::uint32_t>(begin),
+              steps + begin, n);
     }
   }
 }
@@ -121,7 +102,7 @@ void decode(Payload payload, Bytes in, std::size_t floats, std::size_t begin, st
     from_bf16(reinterpret_cast<const std::uint16_t*>(in.data()) + begin, out.data(), out.size());
   } else {
     const auto* const steps =
-        reinterpret_cast<const std::int8_t*>(in.data() + blocks_of(floats) * sizeof(float));
+        reinterpret_cast<const std::int8_t*>(in.data() + kernels::int8_blocks(floats) * sizeof(float));
     for (std::size_t i = 0; i < out.size();) {
       const std::size_t at = begin + i;
       const std::size_t n = std::min(kInt8Block - at % kInt8Block, out.size() - i);

@@ -3,7 +3,8 @@
 //
 // int8 is QSGD's idea (Alistarh et al., NIPS 2017) in blocks: of every 256 floats the largest magnitude is
 // 127 steps, and each value goes to one of its two neighbors by chance, so that its mean is the value itself.
-// The chance is a hash of a seed and the value's place: the same in every replay.
+// The chance is a hash of a seed and the value's place: the same in every replay, on every processor and device
+// (kernels/packing.h).
 #pragma once
 
 #include <cstddef>
@@ -11,11 +12,12 @@
 #include <span>
 
 #include "base/bytes.h"
+#include "kernels/packing.h"
 #include "training/exchange/mixer.h"
 
 namespace starling::training {
 
-inline constexpr std::size_t kInt8Block = 256;  // floats; as wire::kInt8BlockFloats
+using kernels::kInt8Block;  // as wire::kInt8BlockFloats
 
 // Whether every float travels: f32, bf16 or int8.
 bool is_dense(Payload payload);

@@ -28,19 +28,29 @@ void TwoWay::lent_values(std::size_t cell, std::span<float> out) const {
   decode(payload_, sent.values, sent.floats, grid_.offset(cell) - sent.offset, out);
 }
 
+bool TwoWay::encode_own(Cells cells, std::uint64_t seed, MutableBytes bytes) {
+  if (own_are_arenas(cells)) {
+    const auto acceptable = target_.read_encoded(grid_.offset(cells.first), floats(cells), payload_, seed, bytes);
+    if (acceptable) return *acceptable;
+  }
+  if (!own_values(cells, own_scratch_)) return false;
+  encode(payload_, own_scratch_, seed, bytes);
+  return true;
+}
+
 MixResult<Parcel> TwoWay::own_parcel(const Session& session, Cells cells, MutableBytes room, bool reply) {
   const std::size_t n = floats(cells), offset = grid_.offset(cells.first);
   const MutableBytes bytes = room.first(encoded_bytes(payload_, n));
-  const bool plain = payload_ == Payload::f32;
-  if (!plain) own_scratch_.resize(n);
-  const std::span<float> values = plain ? as_floats(bytes) : std::span(own_scratch_);
-  if (!own_values(cells, values)) return own_diverged(offset);
-  if (!plain) {
-    encode(payload_, values, rounding_seed(seed_, session, offset, reply), bytes);
-    decode(payload_, bytes, n, 0, values);
-    if (!all_acceptable(values)) return own_diverged(offset);  // rounded up, out of the bound
+  if (payload_ == Payload::f32) {
+    if (!own_values(cells, as_floats(bytes))) return own_diverged(offset);
+    own_ = as_floats(bytes);
+  } else {
+    own_scratch_.resize(n);
+    if (!encode_own(cells, rounding_seed(seed_, session, offset, reply), bytes)) return own_diverged(offset);
+    decode(payload_, bytes, n, 0, own_scratch_);
+    if (!all_acceptable(own_scratch_)) return own_diverged(offset);  // rounded up, out of the bound
+    own_ = own_scratch_;
   }
-  own_ = values;
   return Parcel{.offset = offset, .floats = n, .payload = payload_, .sequence = sequence(), .values = bytes};
 }
 

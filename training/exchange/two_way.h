@@ -29,6 +29,8 @@ class TwoWay : public Mixer {
 
   // The values of these cells that a partner gets now. Returns whether all of them are acceptable.
   virtual bool own_values(Cells cells, std::span<float> out) = 0;
+  // Whether these values are the arena's own, which may then be encoded where they lie instead.
+  virtual bool own_are_arenas(Cells /*cells*/) const { return false; }
   // The weight to answer these cells with: what both sides mix.
   virtual float weight(const Session& session, Cells cells) const = 0;
   // Whether a reply may carry this weight, which is not 0.
@@ -53,6 +55,8 @@ class TwoWay : public Mixer {
   MixResult<Parcel> do_lend(const Session& session, Cells cells, MutableBytes room) override;
   MixResult<Mixed> do_complete(const Session& session, const Parcel& sent, const Parcel& reply) override;
 
+  // Encodes own values into `bytes`, which is not done with f32. Returns whether all of them are acceptable.
+  bool encode_own(Cells cells, std::uint64_t seed, MutableBytes bytes);
   // Reads and encodes own values into `room`, decodes them into own_. An Error where they may not travel.
   MixResult<Parcel> own_parcel(const Session& session, Cells cells, MutableBytes room, bool reply);
   // Checks a parcel from outside and decodes it into theirs_.
