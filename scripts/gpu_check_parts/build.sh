@@ -5,7 +5,7 @@
 readonly build_limit=540
 
 # What is built: the test programs that know a GPU, the program, the benchmarks and the back end.
-readonly targets=(starling tests-kernels tests-models tests-training tests-cli train_bench cuda_bench)
+readonly targets=(starling tests-kernels tests-models tests-training tests-node tests-cli train_bench cuda_bench)
 
 # Where the compiler and CMake find what scripts/prefix unpacked. The programs find its libraries by themselves afterwards.
 use_prefix() {

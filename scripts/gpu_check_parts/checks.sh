@@ -48,7 +48,7 @@ check_device() {
 check_tests() {
   local room lanes=1 leak_case="exchanges and workers that come and go leave no memory behind on a GPU"
   (($(nproc) < 8)) || lanes=3
-  for room in kernels training models cli; do
+  for room in kernels training models node cli; do
     [[ $quick == no || $room != cli ]] || continue
     while (($(jobs -pr | wc -l) >= lanes)); do wait -n || true; done
     check_tests_of "$room" &
