@@ -22,6 +22,7 @@ class HostAverager final : public Averager {
   }
 
   std::string_view name() const override { return "the host"; }
+  void give_up() override {}  // no device waits for another
 
   void average(std::span<const Part> parts, std::size_t floats) override {
     STARLING_CHECK(parts.size() == lanes_.front().pieces.size());

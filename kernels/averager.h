@@ -26,9 +26,12 @@ class Averager {
     const float* vector;
     float* mean;  // not over `vector`
   };
-  // mean = (vector + vector + ...) / parts, of `floats` each; done in the order of the queues, some time after
-  // the call. One thread at a time. REQUIRES: a part for each back end, in their order. Throws DeviceError.
+  // mean = (vector + vector + ...) / parts, of `floats` each; done in the order of the queues, some time
+  // after the call. One thread at a time. REQUIRES: a part for each back end, in their order. Throws
+  // DeviceError.
   virtual void average(std::span<const Part> parts, std::size_t floats) = 0;
+  // A device has failed: the others no longer wait for it. Nothing is averaged any more.
+  virtual void give_up() = 0;
 };
 
 // For these back ends, which outlive it: the devices' own way, where they have one, else through the host.

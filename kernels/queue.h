@@ -30,6 +30,8 @@ class Queue {
     virtual ~Mark() = default;
     // Until what was asked before the last mark() is done; at once where there was none. Throws DeviceError.
     virtual void wait() = 0;
+    // Whether it is done by now.
+    virtual bool is_past() = 0;
   };
   virtual std::unique_ptr<Mark> make_mark() = 0;
   virtual void mark(Mark& mark) = 0;

@@ -15,7 +15,8 @@ namespace {
 
 // Throws DeviceError, among others where the device has not the room.
 Result<std::unique_ptr<Replica>> build(const training::Experiment& experiment, datasets::DataPair data,
-                                       models::Plan plan, std::vector<std::unique_ptr<kernels::Backend>> backends,
+                                       models::Plan plan,
+                                       std::vector<std::unique_ptr<kernels::Backend>> backends,
                                        std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                        std::uint64_t own_order) {
   auto replica = std::make_unique<Replica>(std::move(data), std::move(plan), std::move(backends));
@@ -48,7 +49,8 @@ std::optional<std::string> whole_need(const training::Experiment& experiment, co
       const auto room = backend->memory().room();
       std::size_t need = training::device_memory(experiment, plan, *backend);
       if (backends->size() > 1)
-        need += training::DeviceGroup::vectors(backend == backends->front()) * plan.layout.arena_size() * sizeof(float);
+        need += training::DeviceGroup::vectors(backend == backends->front()) * plan.layout.arena_size() *
+                sizeof(float);
       if (!room || need <= room->free) continue;
       std::vector<std::string> remedies{"a smaller batch"};
       if (experiment.workers > 1) remedies.emplace_back("fewer workers");
@@ -56,9 +58,9 @@ std::optional<std::string> whole_need(const training::Experiment& experiment, co
       return fmt::format(
           "{} has {} free of its {}, and training {} with batches of {} by {} worker{} needs about {}; {} "
           "need{} less",
-          backend->name(), size_text(room->free), size_text(room->total), experiment.model, experiment.batch_size,
-          experiment.workers, experiment.workers == 1 ? "" : "s", size_text(need), one_of(remedies),
-          remedies.size() == 1 ? "s" : "");
+          backend->name(), size_text(room->free), size_text(room->total), experiment.model,
+          experiment.batch_size, experiment.workers, experiment.workers == 1 ? "" : "s", size_text(need),
+          one_of(remedies), remedies.size() == 1 ? "s" : "");
     }
   } catch (const kernels::DeviceError&) {
   }

@@ -29,7 +29,10 @@ struct Replica {
 
   // REQUIRES: a back end at least.
   Replica(datasets::DataPair d, models::Plan p, std::vector<std::unique_ptr<kernels::Backend>> b)
-      : data(std::move(d)), plan(std::move(p)), backends(std::move(b)), arena(plan.layout.arena_size(), backend()) {}
+      : data(std::move(d)),
+        plan(std::move(p)),
+        backends(std::move(b)),
+        arena(plan.layout.arena_size(), backend()) {}
 
   const kernels::Backend& backend() const { return *backends.front(); }
   std::string devices() const;  // "cuda:0,cuda:1"

@@ -171,7 +171,8 @@ std::optional<double> Trainer::loss() const {
 double Trainer::slowness(Duration since_start, std::uint64_t step) const {
   double factor = 1;
   for (const auto& slow : options_.slowdowns) {
-    if (slow.from <= since_start && (!slow.to || since_start < *slow.to)) factor *= slow.factor.of_step(slow.chance, step);
+    if (slow.from <= since_start && (!slow.to || since_start < *slow.to))
+      factor *= slow.factor.of_step(slow.chance, step);
   }
   return factor;
 }
@@ -179,7 +180,8 @@ double Trainer::slowness(Duration since_start, std::uint64_t step) const {
 // Adds the step's update and counts it; neither once the trainer is stopped, or the replica that the step was
 // computed on is given up. False if it is stopped.
 bool Trainer::apply(training::Worker& worker, models::Arena& arena, double loss, std::uint64_t era) {
-  const Counted applying(applying_);  // before the look at stopped_ and era_: who changes those then waits for this
+  const Counted applying(
+      applying_);  // before the look at stopped_ and era_: who changes those then waits for this
   const bool goes_on = !stopped_;
   if (goes_on && era == era_) {
     worker.apply(arena, rate_factor());
@@ -235,7 +237,8 @@ void Trainer::work(training::Worker& worker, models::Arena& arena) {
     const std::uint64_t number = steps_begun_.fetch_add(1, std::memory_order_relaxed);
     const double loss = worker.compute(arena.data());
     if (!apply(worker, arena, loss, *era)) return;
-    if (average_is_due()) wake_.notify_all();  // should it come too early to be heard, the next step's will not
+    if (average_is_due())
+      wake_.notify_all();  // should it come too early to be heard, the next step's will not
     stepped_();
 
     using Nanoseconds = std::chrono::duration<double, std::nano>;

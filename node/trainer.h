@@ -1,7 +1,7 @@
 // The Hogwild workers of a peer: a thread each, on one arena, without a lock between them or against the
 // exchange. Where the peer has several devices, each has workers of its own on a replica of its own, and one
-// more thread averages those (training/device_group.h). They count what they did in atomics that the daemon's thread reads. Where they run and at what
-// priority: node/processors.h.
+// more thread averages those (training/device_group.h). They count what they did in atomics that the daemon's
+// thread reads. Where they run and at what priority: node/processors.h.
 #pragma once
 
 #include <atomic>
@@ -50,8 +50,8 @@ class Trainer {
 
   void start();
   // No step begins after this, and the steps under way are thrown away: when it returns, the workers have
-  // changed the arena and the counts for the last time, and a group has averaged for the last time. Waits only for updates that are just being added (a
-  // pass over the arena).
+  // changed the arena and the counts for the last time, and a group has averaged for the last time. Waits
+  // only for updates that are just being added (a pass over the arena).
   void stop();
   // Stops, waits for the steps under way, and frees what the workers held. The counts stay.
   void give_back();

@@ -1,7 +1,10 @@
 #include "training/device_group.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <span>
+#include <thread>
 
 #include "base/check.h"
 
@@ -30,7 +33,8 @@ DeviceGroup::Member::Member(const kernels::Backend& b, std::size_t floats)
       snapshot(floats, b.memory()),
       mean(floats, b.memory()),
       measure(kMeasureFloats, b.memory()),
-      measured(kMeasureFloats, b.staging()) {}
+      measured(kMeasureFloats, b.staging()),
+      done(queue->make_mark()) {}
 
 DeviceGroup::DeviceGroup(models::Arena& peer, const std::vector<const kernels::Backend*>& backends)
     : peer_(peer), averager_(kernels::make_averager(backends)) {
@@ -55,13 +59,12 @@ void DeviceGroup::adopt() {
   mixes_seen_ = peer_.mixes();
 }
 
-DeviceGroup::Spread DeviceGroup::average() {
+void DeviceGroup::start_average() {
   Member& first = *members_.front();
   for (const auto& member : members_) {
     member->queue->clear(member->measure.data(), member->measure.bytes());
     member->replica.copy(0, all(member->snapshot), *member->queue);
   }
-  const std::uint64_t mixes = peer_.mixes();
   peer_.copy(0, all(peer_now_), *first.queue);
   // The mean divides by all, and what partners did shall count whole.
   first.backend.mix(*first.queue, all(contribution_), all(first.snapshot), all(peer_now_), all(first.mean),
@@ -75,14 +78,32 @@ DeviceGroup::Spread DeviceGroup::average() {
   averager_->average(parts, peer_.size());
 
   for (const auto& member : members_) {
-    member->replica.mix(all(member->mean), all(member->snapshot), 1, as_measure(member->measure), *member->queue);
+    member->replica.mix(all(member->mean), all(member->snapshot), 1, as_measure(member->measure),
+                        *member->queue);
     member->queue->download(member->measure.data(), member->measured.data(), member->measure.bytes());
   }
   peer_.mix(all(first.mean), all(peer_now_), 1, as_measure(first.measure), *first.queue);
+  for (const auto& member : members_) member->queue->mark(*member->done);
+}
 
+// Looks at all by turns: where one has failed, another one may wait for it for ever.
+void DeviceGroup::wait() {
+  const auto is_past = [](const std::unique_ptr<Member>& member) { return member->done->is_past(); };
+  while (!std::all_of(members_.begin(), members_.end(), is_past))
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
+DeviceGroup::Spread DeviceGroup::average() {
+  const std::uint64_t mixes = peer_.mixes();
+  try {
+    start_average();
+    wait();
+  } catch (const kernels::DeviceError&) {
+    averager_->give_up();
+    throw;
+  }
   Spread spread;
   for (const auto& member : members_) {
-    member->queue->wait();
     const MixMeasure& measured = *as_measure(member->measured);
     spread.distance += static_cast<double>(measured.distance_square) / static_cast<double>(members_.size());
     spread.finite = spread.finite && std::isfinite(measured.largest);

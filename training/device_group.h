@@ -1,9 +1,10 @@
 // The replicas of one peer that trains on several devices, and how they stay one replica to everybody else.
 //
-// Each device has a replica of its own, which its workers train by themselves. The peer's arena is another one:
-// partners exchange with it alone, and know of no devices. Now and then the devices average (hierarchical local
-// SGD: Lin et al., "Don't use large mini-batches, use local SGD", ICLR 2020, section 5), and nobody stops for it:
-// with the snapshots s_i of the replicas x_i, the peer's arena E, and the mean m of the last time,
+// Each device has a replica of its own, which its workers train by themselves. The peer's arena is another
+// one: partners exchange with it alone, and know of no devices. Now and then the devices average
+// (hierarchical local SGD: Lin et al., "Don't use large mini-batches, use local SGD", ICLR 2020, section 5),
+// and nobody stops for it: with the snapshots s_i of the replicas x_i, the peer's arena E, and the mean m of
+// the last time,
 //
 //   m' = mean(s_i) + (E - m)       what partners did to the peer since then belongs to it,
 //   x_i += m' - s_i,  E += m' - E  differences, so that steps and exchanges meanwhile are lost to nobody.
@@ -45,10 +46,13 @@ class DeviceGroup {
     double distance = 0;
     bool finite = true;
   };
-  // One thread at a time, whatever workers and exchanges do meanwhile. Returns when it is done.
+  // One thread at a time, whatever workers and exchanges do meanwhile. Returns when it is done. After an
+  // Error of a device the group is good for nothing any more.
   Spread average();
 
  private:
+  void start_average();
+  void wait();
   struct Member {
     Member(const kernels::Backend& b, std::size_t floats);
 
@@ -57,6 +61,7 @@ class DeviceGroup {
     models::Arena replica;
     kernels::Buffer snapshot, mean;
     kernels::Buffer measure, measured;  // a MixMeasure, on the device and on the host
+    std::unique_ptr<kernels::Queue::Mark> done;
   };
 
   models::Arena& peer_;

@@ -44,7 +44,8 @@ Result<Slowness> Slowness::parse(std::string_view text) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string_view option = text.substr(begin, end - begin);
     const std::size_t equals = std::min(option.find('='), option.size());
-    const std::string_view key = option.substr(0, equals), value = option.substr(std::min(equals + 1, option.size()));
+    const std::string_view key = option.substr(0, equals),
+                           value = option.substr(std::min(equals + 1, option.size()));
     if (key == "per" && !per) {
       if (value != "peer" && value != "step") return expected(text, "per is step or peer");
       slowness.per_peer_ = value == "peer";
@@ -55,7 +56,8 @@ Result<Slowness> Slowness::parse(std::string_view text) {
       slowness.value_ = *number;
       given = true;
     } else {
-      return expected(text, std::string(name) + " has no '" + std::string(key.substr(0, 80)) + "', or it is there twice");
+      return expected(
+          text, std::string(name) + " has no '" + std::string(key.substr(0, 80)) + "', or it is there twice");
     }
     begin = end + 1;
   }

@@ -6,7 +6,8 @@
 //   log-normal:sigma=1   exp(sigma z), z standard normal: median 1
 //   pareto:alpha=2       at least 1, more than x with probability x^-alpha
 //
-// Chance is asked for each step, or, with ",per=peer" behind it ("exponential:per=peer"), once for all of them.
+// Chance is asked for each step, or, with ",per=peer" behind it ("exponential:per=peer"), once for all of
+// them.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ class Slowness {
 
   // The factor, where it is one for all steps; 0 where chance has it.
   double factor() const { return kind_ == Kind::constant ? value_ : 0; }
-  // By how much the step with this number takes longer. `chance`: of this peer and this slowness; only its seed
-  // counts.
+  // By how much the step with this number takes longer. `chance`: of this peer and this slowness; only its
+  // seed counts.
   double of_step(const Random& chance, std::uint64_t step) const;
   // What half of the steps (or of the peers) stay below.
   double median() const;

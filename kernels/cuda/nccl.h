@@ -1,6 +1,6 @@
-// What this back end uses of NVIDIA's NCCL, which brings vectors of several GPUs together by the fastest links
-// between them. It comes with neither CUDA nor cuDNN, so it is looked for when it is wanted; these declarations
-// are of its version 2, whose interface has been the same since 2.10.
+// What this back end uses of NVIDIA's NCCL, which brings vectors of several GPUs together by the fastest
+// links between them. It comes with neither CUDA nor cuDNN, so it is looked for when it is wanted; these
+// declarations are of its version 2, whose interface has been the same since 2.10.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,6 +21,7 @@ struct Nccl {
   int (*version)(int* number);
   int (*make)(Communicator* communicators, int count, const int* devices);
   int (*destroy)(Communicator communicator);
+  int (*abort)(Communicator communicator);  // what is under way, too; and destroys
   int (*begin_group)();
   int (*end_group)();
   int (*all_reduce)(const void* from, void* to, std::size_t count, int type, int operation,

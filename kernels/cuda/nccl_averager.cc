@@ -12,12 +12,17 @@ namespace {
 
 class NcclAverager final : public Averager {
  public:
-  NcclAverager(const Nccl& nccl, const std::vector<int>& devices) : nccl_(nccl), communicators_(devices.size()) {
+  NcclAverager(const Nccl& nccl, const std::vector<int>& devices)
+      : nccl_(nccl), communicators_(devices.size()) {
     check(nccl_.make(communicators_.data(), static_cast<int>(devices.size()), devices.data()),
           "finding the way to other GPUs");
   }
   ~NcclAverager() override {
     for (const auto communicator : communicators_) nccl_.destroy(communicator);
+  }
+  void give_up() override {
+    for (const auto communicator : communicators_) nccl_.abort(communicator);
+    communicators_.clear();
   }
   NcclAverager(const NcclAverager&) = delete;
   NcclAverager& operator=(const NcclAverager&) = delete;

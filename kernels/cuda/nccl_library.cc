@@ -15,12 +15,11 @@ const Nccl* load() {
   void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return nullptr;
   static Nccl found;
-  const bool whole = find(library, "ncclGetVersion", found.version) && find(library, "ncclCommInitAll", found.make) &&
-                     find(library, "ncclCommDestroy", found.destroy) &&
-                     find(library, "ncclGroupStart", found.begin_group) &&
-                     find(library, "ncclGroupEnd", found.end_group) &&
-                     find(library, "ncclAllReduce", found.all_reduce) &&
-                     find(library, "ncclGetErrorString", found.word);
+  const bool whole =
+      find(library, "ncclGetVersion", found.version) && find(library, "ncclCommInitAll", found.make) &&
+      find(library, "ncclCommDestroy", found.destroy) && find(library, "ncclCommAbort", found.abort) &&
+      find(library, "ncclGroupStart", found.begin_group) && find(library, "ncclGroupEnd", found.end_group) &&
+      find(library, "ncclAllReduce", found.all_reduce) && find(library, "ncclGetErrorString", found.word);
   return whole ? &found : nullptr;
 }
 

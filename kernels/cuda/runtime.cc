@@ -117,6 +117,16 @@ void Event::wait() {
   check(cudaEventSynchronize(event_), "its work");
 }
 
+bool Event::is_past() {
+  const cudaError_t status = cudaEventQuery(event_);
+  if (status == cudaErrorNotReady) {
+    cudaGetLastError();  // it is not a failure of what comes next
+    return false;
+  }
+  check(status, "its work");
+  return true;
+}
+
 // Streams
 
 namespace {

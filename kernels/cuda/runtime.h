@@ -98,6 +98,7 @@ class Event final : public Queue::Mark {
 
   void record(const Stream& stream);
   void wait() override;
+  bool is_past() override;
   cudaEvent_t get() const { return event_; }
 
  private:

@@ -221,6 +221,17 @@ TEST_CASE("a peer whose GPU is lost says so and ends; the others hear its goodby
   CHECK(stays.finish().exit_code == 0);
 }
 
+TEST_CASE("a peer that loses its GPUs while they average says so and ends", "[gpu]") {
+  const auto breaks = emulated({{"STARLING_EMULATOR_DEVICES", "2"}, {"STARLING_EMULATOR_CALLS", "9000"}});
+  if (!breaks) return;
+  const Outcome outcome =
+      run(peer({"--model", "mlp", "--devices", "cuda:0,cuda:1", "--average-every", "1", "--steps", "100000"}), *breaks);
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 1);
+  CHECK(outcome.err.find("training begins") != std::string::npos);
+  CHECK(outcome.err.find("the GPU failed at ") != std::string::npos);
+}
+
 TEST_CASE("a GPU that is not there is refused with those that are", "[gpu]") {
   if (gpu().empty()) return;
   const Outcome outcome = run(peer({"--model", "mlp", "--device", "cuda:7"}), environment());

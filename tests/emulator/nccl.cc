@@ -1,5 +1,5 @@
-// NCCL between emulated devices: in place of kernels/cuda/nccl_library.cc, and with the names that nccl.h there has
-// for the library's functions. As between real ones, nobody's stream goes on before all have met.
+// NCCL between emulated devices: in place of kernels/cuda/nccl_library.cc, and with the names that nccl.h
+// there has for the library's functions. As between real ones, nobody's stream goes on before all have met.
 #include "kernels/cuda/nccl.h"
 
 #include <chrono>
@@ -83,13 +83,18 @@ int destroy(Communicator communicator) {
   return kSuccess;
 }
 
+// What waits for a lost device goes on by itself (Meeting::arrive).
+int abort_all(Communicator communicator) {
+  return destroy(communicator);
+}
+
 int begin_group() {
   t_group.clear();
   return kSuccess;
 }
 
-int all_reduce(const void* from, void* to, std::size_t count, int type, int operation, Communicator communicator,
-               cudaStream_t stream) {
+int all_reduce(const void* from, void* to, std::size_t count, int type, int operation,
+               Communicator communicator, cudaStream_t stream) {
   using starling::kernels::cuda::Nccl;
   if (type != Nccl::kFloat32 || operation != Nccl::kMean) return kInvalidArgument;
   const CUstream_st* const found = emulator::find_stream(stream);
@@ -122,7 +127,8 @@ const char* word(int status) {
 namespace starling::kernels::cuda {
 
 const Nccl* nccl() {
-  static constexpr Nccl kEmulated{version, make, destroy, begin_group, end_group, all_reduce, word};
+  static constexpr Nccl kEmulated{version,     make,      destroy,    abort_all,
+                                  begin_group, end_group, all_reduce, word};
   return &kEmulated;
 }
 

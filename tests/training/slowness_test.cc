@@ -42,14 +42,16 @@ TEST_CASE("a slowness reads back from its own text, and says what is accepted") 
     CHECK(*Slowness::parse(slowness->text()) == *slowness);
   }
   CHECK(Slowness::parse("log-normal:per=step,sigma=1")->text() == "log-normal:sigma=1");
-  for (const char* text : {"", "0.5", "-1", "nan", "1e7", "normal", "exponential:", "exponential:sigma=1", "log-normal",
-                           "log-normal:sigma=0", "log-normal:sigma=", "log-normal:sigma=1,sigma=1", "pareto:alpha=-2",
-                           "pareto:alpha=2,per=swarm", "pareto:alpha=2,", "pareto:,alpha=2"}) {
+  for (const char* text :
+       {"", "0.5", "-1", "nan", "1e7", "normal", "exponential:", "exponential:sigma=1", "log-normal",
+        "log-normal:sigma=0", "log-normal:sigma=", "log-normal:sigma=1,sigma=1", "pareto:alpha=-2",
+        "pareto:alpha=2,per=swarm", "pareto:alpha=2,", "pareto:,alpha=2"}) {
     INFO(text);
     const auto slowness = Slowness::parse(text);
     REQUIRE_FALSE(slowness.ok());
     CHECK(slowness.error().message.find("'" + std::string(text) + "': ") == 0);
-    CHECK(slowness.error().message.find("expected a factor from 1 to 1e+06, exponential") != std::string::npos);
+    CHECK(slowness.error().message.find("expected a factor from 1 to 1e+06, exponential") !=
+          std::string::npos);
   }
 }
 
