@@ -3,19 +3,12 @@
 #include <charconv>
 #include <optional>
 
-#include "base/check.h"
 #include "base/text.h"
 #include "kernels/cpu/backend.h"
 #include "kernels/cuda_module.h"
 #include "kernels/reference/backend.h"
 
 namespace starling::kernels {
-
-void Backend::mix(Queue& /*queue*/, std::span<float> out, std::span<const float> x, std::span<const float> theirs,
-                  std::span<const float> own, float w) const {
-  STARLING_CHECK(x.size() == out.size() && theirs.size() == out.size() && own.size() == out.size());
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = x[i] + w * (theirs[i] - own[i]);
-}
 
 const std::vector<std::string>& backend_names() {
   static const std::vector<std::string> names{"cpu", "reference"};

@@ -60,8 +60,10 @@ class Backend {
                           const float* more) const = 0;
 
   // out = x + w (theirs - own), all as long and in its memory; `out` may be `x`.
-  virtual void mix(Queue& queue, std::span<float> out, std::span<const float> x, std::span<const float> theirs,
-                   std::span<const float> own, float w) const;
+  virtual void mix(Queue& /*queue*/, std::span<float> out, std::span<const float> x, std::span<const float> theirs,
+                   std::span<const float> own, float w) const {
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = x[i] + w * (theirs[i] - own[i]);
+  }
   // For back ends of which this is the first; null where they know no way to each other but through the host.
   virtual std::unique_ptr<Averager> make_averager(const std::vector<const Backend*>& /*backends*/) const {
     return nullptr;
