@@ -12,6 +12,7 @@ Command status_command();
 Command leave_command();
 Command swarm_command();
 Command simulate_command();
+Command sweep_command();
 Command hunt_command();
 Command topology_list_command();
 Command topology_show_command();

@@ -28,6 +28,16 @@ Result<std::pair<std::string, std::string>> split_set(const std::string& text) {
 
 }  // namespace
 
+Result<std::vector<std::pair<std::string, std::string>>> split_sets(const Arguments& arguments) {
+  std::vector<std::pair<std::string, std::string>> sets;
+  for (const std::string& text : arguments.all("--set")) {
+    auto pair = split_set(text);
+    if (!pair) return pair.error();
+    sets.push_back(std::move(*pair));
+  }
+  return sets;
+}
+
 std::vector<Flag> experiment_flags(Audience audience) {
   std::vector<Flag> flags;
   for (const Setting& setting : training::settings()) {
@@ -46,11 +56,10 @@ Status read_experiment(Experiment& experiment, const Arguments& arguments,
     if (Status read = training::read_file(experiment, *file); !read) return read;
   }
   if (Status read = training::read_environment(experiment, std::getenv); !read) return read;
-  for (const std::string& text : arguments.all("--set")) {
-    auto pair = split_set(text);
-    if (!pair) return pair.error();
-    if (Status set = training::set_value(experiment, pair->first, pair->second, "--set"); !set) return set;
-  }
+  Result<std::vector<std::pair<std::string, std::string>>> sets = split_sets(arguments);
+  if (!sets) return sets.error();
+  for (const auto& [key, value] : *sets)
+    if (Status set = training::set_value(experiment, key, value, "--set"); !set) return set;
   for (const Setting& setting : training::settings()) {
     const std::optional<std::string> value =
         setting.flag.empty() ? std::nullopt : arguments.get(setting.flag);
@@ -73,6 +82,10 @@ Status read_experiment(Experiment& experiment, const Arguments& arguments,
   if (Status fine = training::settle_model(experiment, is_given("model.name"), is_given("model.layers"));
       !fine)
     return Error{"--model: " + fine.error().message};
+  return resolve_names(experiment);
+}
+
+Status resolve_names(Experiment& experiment) {
   if (experiment.layers.empty()) {
     Result<models::ModelText> model = resolve_model(experiment.model);
     if (!model) return model.error();

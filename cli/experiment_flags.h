@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -26,6 +27,13 @@ std::vector<Flag> experiment_flags(Audience audience);
 // defaults < `file` < STARLING_* < --set < flags. The Error names the place.
 Status read_experiment(training::Experiment& experiment, const Arguments& arguments,
                        const std::optional<std::string>& file);
+
+// Every --set, as a key and a value.
+Result<std::vector<std::pair<std::string, std::string>>> split_sets(const Arguments& arguments);
+
+// What was read, with its network and its topology looked up where those are files, and the learning rate that
+// its optimizer has by default.
+Status resolve_names(training::Experiment& experiment);
 
 // The keys that flags and --set name, for refusing some of them.
 std::vector<std::string> given_keys(const Arguments& arguments);

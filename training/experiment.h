@@ -169,8 +169,15 @@ Status set_value(Experiment& experiment, std::string_view key, std::string_view 
 Status settle_model(Experiment& experiment, bool name_given, bool layers_given);
 
 // Reads a TOML file over `experiment`. Unknown keys and bad values name the file, the line and the key. Its
-// faults, if it has any, replace those that were there. On an Error `experiment` is as it was.
-Status read_file(Experiment& experiment, const std::string& path);
+// faults, if it has any, replace those that were there. On an Error `experiment` is as it was. A [sweep]
+// (training/sweep.h) is an Error, or not looked at.
+enum class Sweeps : std::uint8_t { refused, accepted };
+Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps = Sweeps::refused);
+inline constexpr std::size_t kLargestExperimentFile = 1 << 20;  // bytes; an experiment is a page
+
+// Sets one key of a fault: peer, a kind, from, to, or one of link.latency, link.bandwidth and link.drop. The
+// sentence does not repeat the key.
+Status set_fault(Fault& fault, const std::string& key, const std::string& value);
 
 // Reads STARLING_* variables over `experiment`. `lookup` is std::getenv in the program. Empty variables and
 // unknown STARLING_ names are not seen. (data.source is STARLING_DATA_SOURCE: STARLING_DATA is the folder of

@@ -1,7 +1,5 @@
-// The experiment file; the only user of toml++ in this room.
-#include <toml++/toml.h>
+// The experiment file.
 #include <algorithm>
-#include <cmath>
 
 #include "base/text.h"
 #include "models/spec_text.h"
@@ -9,32 +7,13 @@
 #include "training/files.h"
 #include "training/nearest.h"
 #include "training/quantities.h"
+#include "training/toml.h"
 
 namespace starling::training {
 namespace {
 
-constexpr std::size_t kLargestFile = 1 << 20;  // bytes; an experiment is a page
 constexpr std::size_t kMostFaults = 10'000;
 constexpr const char* kLayersKey = "model.layers";
-
-std::string place(const std::string& path, const toml::node& node) {
-  return path + ", line " + std::to_string(node.source().begin.line);
-}
-
-// The text of a value as a flag would give it; nullopt for arrays, tables and dates.
-std::optional<std::string> scalar(const toml::node& node) {
-  if (const auto* text = node.as_string()) return text->get();
-  if (const auto* whole = node.as_integer()) return std::to_string(whole->get());
-  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
-  if (const auto* number = node.as_floating_point()) {
-    const double value = number->get();
-    if (std::abs(value) < 0x1p53 && value == std::floor(value)) {
-      return std::to_string(static_cast<std::int64_t>(value));  // 1e5 where a whole number is wanted
-    }
-    return format_number(value);
-  }
-  return std::nullopt;
-}
 
 // Slow is a slowness, poison a name; the others are said to be true. Sets the kind and what belongs to it.
 Status read_kind(Fault& fault, const std::string& key, const std::string& value, Fault::Kind kind) {
@@ -57,6 +36,20 @@ Status read_kind(Fault& fault, const std::string& key, const std::string& value,
   return Done{};
 }
 
+// Of latency, bandwidth and drop.
+Status read_link_value(Fault& fault, const std::string& key, const std::string& value) {
+  const auto take = [](const auto& parsed, auto& target) -> Status {
+    if (!parsed) return parsed.error();
+    target = *parsed;
+    return Done{};
+  };
+  fault.kind = Fault::Kind::link;
+  if (key == "latency") return take(parse_time(value), fault.link.latency);
+  if (key == "bandwidth") return take(parse_rate(value), fault.link.bandwidth);
+  if (key == "drop") return take(parse_real(value, {0, 1, false, true}), fault.link.drop);
+  return Error{"a link has no '" + key.substr(0, 80) + "'"};
+}
+
 // link = { latency = "20ms", bandwidth = "10Mbit/s", drop = 0.01 }, in one line or as a table of its own.
 Status read_link(Fault& fault, const toml::node& node, const std::string& path) {
   static const std::vector<std::string> kKeys = {"fault.link.latency", "fault.link.bandwidth",
@@ -74,20 +67,8 @@ Status read_link(Fault& fault, const toml::node& node, const std::string& path) 
     if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) return Error{where + unknown_key(key, kKeys)};
     const auto value = scalar(entry);
     if (!value) return Error{where + key + ": expected a single value"};
-    const auto take = [&](const auto& parsed, auto& target) -> Status {
-      if (!parsed) return Error{where + key + ": " + parsed.error().message};
-      target = *parsed;
-      return Done{};
-    };
-    Status taken = Done{};
-    if (key == "fault.link.latency") {
-      taken = take(parse_time(*value), fault.link.latency);
-    } else if (key == "fault.link.bandwidth") {
-      taken = take(parse_rate(*value), fault.link.bandwidth);
-    } else {
-      taken = take(parse_real(*value, {0, 1, false, true}), fault.link.drop);
-    }
-    if (!taken) return taken;
+    if (Status taken = read_link_value(fault, std::string(name_node.str()), *value); !taken)
+      return Error{where + key + ": " + taken.error().message};
   }
   if (fault.link == Fault::Link{}) {
     return Error{place(path, node) + ": fault.link: this link is like all others; give it a latency, a bandwidth " +
@@ -117,28 +98,10 @@ Result<Fault> read_fault(const toml::table& table, const std::string& path) {
     }
     const auto value = scalar(node);
     if (!value) return Error{where + "fault." + key + ": expected a single value"};
-    if (key == "peer") {
-      const auto peer = parse_fault_peer(*value);
-      if (!peer) return Error{where + "fault.peer: " + peer.error().message};
-      fault.peer = *peer;
-      has_peer = true;
-    } else if (key == "from" || key == "to") {
-      const auto time = parse_seconds(*value);
-      if (!time) return Error{where + "fault." + key + ": " + time.error().message};
-      if (key == "from") {
-        fault.from = *time;
-      } else {
-        fault.to = *time;
-      }
-    } else {
-      for (const auto kind : {slow, pause, crash, leave, join, poison}) {
-        if (key != name(kind)) continue;
-        kinds.push_back(key);
-        if (Status read = read_kind(fault, key, *value, kind); !read) {
-          return Error{where + "fault." + key + ": " + read.error().message};
-        }
-      }
-    }
+    has_peer = has_peer || key == "peer";
+    if (key != "peer" && key != "from" && key != "to") kinds.push_back(key);
+    if (Status set = set_fault(fault, key, *value); !set)
+      return Error{where + "fault." + key + ": " + set.error().message};
   }
   const std::string where = place(path, table) + ": ";
   if (!has_peer) return Error{where + "this fault has no 'peer'; peers are numbered from 0"};
@@ -214,6 +177,7 @@ Status read_table(Experiment& experiment, const toml::table& table, const std::s
     const std::string name(name_node.str());
     const std::string key = prefix + name;
     Status status = Done{};
+    if (key == "sweep") continue;  // training/sweep.h
     if (key == "fault") {
       status = read_faults(experiment, node, path);
     } else if (prefix.empty() && is_table_name(name)) {
@@ -269,11 +233,34 @@ std::string write_value(const Setting& setting, const std::string& value) {
 
 }  // namespace
 
-Status read_file(Experiment& experiment, const std::string& path) {
-  const auto text = read_text(path, kLargestFile);
+Status set_fault(Fault& fault, const std::string& key, const std::string& value) {
+  using enum Fault::Kind;
+  if (key == "peer") {
+    const auto peer = parse_fault_peer(value);
+    if (!peer) return peer.error();
+    fault.peer = *peer;
+    return Done{};
+  }
+  if (key == "from" || key == "to") {
+    const auto time = parse_seconds(value);
+    if (!time) return time.error();
+    (key == "from" ? fault.from : fault.to.emplace()) = *time;
+    return Done{};
+  }
+  for (const auto kind : {slow, pause, crash, leave, join, poison})
+    if (key == name(kind)) return read_kind(fault, key, value, kind);
+  const std::string link_key = "link.";
+  if (key.starts_with(link_key)) return read_link_value(fault, key.substr(link_key.size()), value);
+  return Error{"a fault has no '" + key.substr(0, 80) + "'"};
+}
+
+Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps) {
+  const auto text = read_text(path, kLargestExperimentFile);
   if (!text) return text.error();
   try {
     const toml::table table = toml::parse(*text, path);
+    if (const toml::node* sweep = table.get("sweep"); sweep != nullptr && sweeps == Sweeps::refused)
+      return Error{place(path, *sweep) + ": [sweep] stands for many experiments: starling sweep " + path};
     Experiment read = experiment;
     if (Status status = read_table(read, table, "", path, *text); !status) return status;
     const toml::node_view model = table["model"];

@@ -1,0 +1,142 @@
+#include "training/sweep.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "tests/catch.h"
+
+namespace starling::training {
+namespace {
+
+const char* nothing(const char*) {
+  return nullptr;
+}
+
+class File {
+ public:
+  explicit File(const std::string& text) {
+    char name[] = "/tmp/starling-sweep-XXXXXX";
+    const int descriptor = mkstemp(name);
+    REQUIRE(descriptor >= 0);
+    REQUIRE(write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+    close(descriptor);
+    path = name;
+  }
+  ~File() { std::filesystem::remove(path); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  std::string path;
+};
+
+Result<Sweep> read(const std::string& text, const std::vector<std::pair<std::string, std::string>>& sets = {},
+                   const std::function<const char*(const char*)>& lookup = nothing) {
+  const File file(text);
+  return read_sweep(file.path, lookup, sets);
+}
+
+}  // namespace
+
+TEST_CASE("a sweep is every combination of its lists, seeds last") {
+  const auto sweep = read(
+      "peers = 4\n"
+      "[training]\nbatch_size = 32\n"
+      "[[fault]]\npeer = 1\nslow = 2\n"
+      "[[fault]]\npeer = 2\nlink = { latency = \"1ms\" }\n"
+      "[sweep]\n"
+      "seed = [1, 2]\n"
+      "gossip.rule = [\"pairwise\", \"push-sum\"]\n"
+      "fault.1.slow = [1, 10, \"log-normal:sigma=1\"]\n"
+      "\"fault.2.link.bandwidth\" = [\"1Mbit/s\"]\n");
+  REQUIRE((sweep.ok() ? "" : sweep.error().message) == std::string());
+  REQUIRE(sweep->points.size() == 12);
+  REQUIRE(sweep->axes.back().key == "seed");
+  std::set<std::string> names;
+  for (const SweepPoint& point : sweep->points) {
+    names.insert(point.name);
+    CHECK(point.experiment.batch_size == 32);
+    CHECK(point.experiment.faults.at(1).link.bandwidth == 1e6);
+    CHECK(point.experiment.faults.at(1).link.latency == std::chrono::milliseconds(1));
+    CHECK(check(point.experiment).ok());
+    for (std::size_t k = 0; k < sweep->axes.size(); ++k) {
+      const std::string& value = point.values.at(k);
+      if (sweep->axes[k].key == "seed") CHECK(std::to_string(point.experiment.seed) == value);
+      if (sweep->axes[k].key == "gossip.rule") CHECK(point.experiment.rule == value);
+      if (sweep->axes[k].key == "fault.1.slow") CHECK(point.experiment.faults[0].factor.text() == value);
+    }
+  }
+  CHECK(names.size() == 12);
+  CHECK(names.contains("slow=10,bandwidth=1Mbit-s,rule=push-sum,seed=2"));
+  // Neighbors differ in their seeds alone.
+  CHECK(sweep->points[0].experiment.seed == 1);
+  CHECK(sweep->points[1].experiment.seed == 2);
+  CHECK(sweep->points[0].experiment.rule == sweep->points[1].experiment.rule);
+}
+
+TEST_CASE("what is set goes over the file and under the lists") {
+  const std::string text = "[training]\nbatch_size = 32\n[sweep]\nseed = [7, 8]\n";
+  const auto lookup = [](const char* name) -> const char* {
+    if (std::string(name) == "STARLING_SEED") return "99";
+    return std::string(name) == "STARLING_PEERS" ? "9" : nullptr;
+  };
+  const auto sweep = read(text, {{"training.batch_size", "16"}}, lookup);
+  REQUIRE(sweep.ok());
+  REQUIRE(sweep->points.size() == 2);
+  CHECK(sweep->points[0].experiment.seed == 7);
+  CHECK(sweep->points[0].experiment.batch_size == 16);
+  CHECK(sweep->points[0].experiment.peers == 9);
+  const auto clash = read(text, {{"seed", "3"}});
+  REQUIRE_FALSE(clash.ok());
+  CHECK(clash.error().message.find("--set: seed is a list of the [sweep]") != std::string::npos);
+}
+
+TEST_CASE("names that look alike once they are file names stay different") {
+  const auto sweep = read("[sweep]\ndata.source = [\"a/b\", \"a-b\", \"a:b\"]\n");
+  REQUIRE(sweep.ok());
+  CHECK(sweep->points[0].name == "source=a-b");
+  CHECK(sweep->points[1].name == "source=a-b~2");
+  CHECK(sweep->points[2].name == "source=a-b~3");
+}
+
+TEST_CASE("a sweep that cannot be run is refused with its file, line and key") {
+  const auto refused = [](const std::string& text, const std::string& why) {
+    const auto sweep = read(text);
+    INFO(text);
+    REQUIRE_FALSE(sweep.ok());
+    INFO(sweep.error().message);
+    CHECK(sweep.error().message.find(why) != std::string::npos);
+  };
+  refused("peers = 3\n", "there is no [sweep]");
+  refused("[sweep]\n", ", line 1: [sweep] has no lists");
+  refused("[sweep]\nseed = 3\n", ", line 2: sweep.seed: expected a list");
+  refused("[sweep]\nseed = []\n", ", line 2: sweep.seed: the list is empty");
+  refused("[sweep]\nseed = [[1]]\n", ", line 2: sweep.seed: expected a list of single values");
+  refused("[sweep]\nseed = [1, 1]\n", ", line 2: sweep.seed: 1 is there twice");
+  refused("[sweep]\ngossip.rul = [\"none\"]\n", ", line 2: sweep: ");
+  refused("[sweep]\ngossip.rule = [\"none\",\n\"some\"]\n", ", line 3: sweep: gossip.rule: 'some' is not");
+  refused("[sweep]\nfault.1.slow = [1, 2]\n",
+          ", line 2: sweep.fault.1.slow: there is no fault 1; the file has 0 [[fault]]s");
+  refused("[[fault]]\npeer = 0\nslow = 2\n[sweep]\nfault.1.speed = [1]\n",
+          ", line 5: sweep.fault.1.speed: a fault has no 'speed'");
+  refused("[[fault]]\npeer = 0\nslow = 2\n[sweep]\nfault.1.slow = [0.5]\n", "sweep.fault.1.slow: '0.5': ");
+  refused("peers = 4\n[[fault]]\npeer = 0\nslow = 2\n[sweep]\nfault.1.peer = [3, 4]\n",
+          "sweep: peer=4: fault 1 (slow of peer 4): there is no such peer");
+  std::string seeds = "[sweep]\ntraining.batch_size = [";
+  for (int i = 1; i <= 400; ++i) seeds += std::to_string(i) + ",";
+  seeds += "]\nseed = [";
+  for (int i = 1; i <= 400; ++i) seeds += std::to_string(i) + ",";
+  refused(seeds + "]\n", "these are more than 100000 experiments");
+}
+
+TEST_CASE("a file with a sweep is no single experiment") {
+  const File file("[sweep]\nseed = [1, 2]\n");
+  Experiment experiment;
+  const Status status = read_file(experiment, file.path);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().message.find(", line 1: [sweep] stands for many experiments: starling sweep ") !=
+        std::string::npos);
+}
+
+}  // namespace starling::training
