@@ -35,7 +35,10 @@ Result<Slowness> Slowness::parse(std::string_view text) {
     parameter = "alpha";
   } else {
     const auto factor = parse_real(text, {1, kMost});
-    if (!factor) return expected(text, factor.error().message);
+    if (!factor) {
+      return Error{factor.error().message +
+                   "; by chance it is exponential, log-normal:sigma=S or pareto:alpha=A, also with per=peer"};
+    }
     return Slowness(*factor);
   }
 

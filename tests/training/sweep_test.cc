@@ -120,7 +120,8 @@ TEST_CASE("a sweep that cannot be run is refused with its file, line and key") {
           ", line 2: sweep.fault.1.slow: there is no fault 1; the file has 0 [[fault]]s");
   refused("[[fault]]\npeer = 0\nslow = 2\n[sweep]\nfault.1.speed = [1]\n",
           ", line 5: sweep.fault.1.speed: a fault has no 'speed'");
-  refused("[[fault]]\npeer = 0\nslow = 2\n[sweep]\nfault.1.slow = [0.5]\n", "sweep.fault.1.slow: '0.5': ");
+  refused("[[fault]]\npeer = 0\nslow = 2\n[sweep]\nfault.1.slow = [0.5]\n",
+          "sweep.fault.1.slow: '0.5' is not a number");
   refused("peers = 4\n[[fault]]\npeer = 0\nslow = 2\n[sweep]\nfault.1.peer = [3, 4]\n",
           "sweep: peer=4: fault 1 (slow of peer 4): there is no such peer");
   std::string seeds = "[sweep]\ntraining.batch_size = [";
@@ -128,6 +129,17 @@ TEST_CASE("a sweep that cannot be run is refused with its file, line and key") {
   seeds += "]\nseed = [";
   for (int i = 1; i <= 400; ++i) seeds += std::to_string(i) + ",";
   refused(seeds + "]\n", "these are more than 100000 experiments");
+}
+
+TEST_CASE("the sweeps that come with the program can be read") {
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(STARLING_SOURCE_DIR "/experiments")) {
+    INFO(entry.path());
+    const auto sweep = read_sweep(entry.path(), nothing, {});
+    CHECK((sweep.ok() ? "" : sweep.error().message) == std::string());
+    ++files;
+  }
+  CHECK(files >= 3);
 }
 
 TEST_CASE("a file with a sweep is no single experiment") {
