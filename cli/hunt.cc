@@ -12,12 +12,12 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/numbers.h"
 #include "lab/interrupts.h"
 
 namespace starling::cli {
 namespace {
 
-constexpr unsigned kMostThreads = 1024;
 constexpr std::uint32_t kLeastPeers = 2, kMostPeers = 64;
 
 // "17..18"
@@ -64,14 +64,7 @@ Status read_options(const Arguments& arguments, lab::HuntOptions& options) {
     if (!options.rule || *options.rule == gossip::Rule::none)
       return Error{"--rule: '" + *text + "' is none of " + rules_text()};
   }
-  if (const auto text = arguments.get("--threads")) {
-    const auto threads = parse_number<unsigned>(*text);
-    if (!threads || *threads < 1 || *threads > kMostThreads) {
-      return Error{"--threads: '" + *text + "' is not a whole number from 1 to " +
-                   std::to_string(kMostThreads)};
-    }
-    options.threads = *threads;
-  }
+  if (Status read = read_number(arguments, "--threads", 1U, kMostThreads, options.threads); !read) return read;
   if (arguments.has("--trace") && options.to - options.from != 1)
     return Error{"--trace tells one seed's story; --seeds has " + std::to_string(options.to - options.from)};
   return Done{};

@@ -6,15 +6,13 @@
 
 #include <cstdio>
 
-#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/experiment_flags.h"
+#include "cli/numbers.h"
 #include "cli/output.h"
 
 namespace starling::cli {
 namespace {
-
-constexpr unsigned kMostThreads = 1024;
 
 // A line on a terminal's standard error that is redrawn at every per cent.
 class Progress {
@@ -42,14 +40,8 @@ int run(const Arguments& arguments) {
   set_default_end(experiment);
   lab::SimulateOptions options;
   options.data_root = data_root();
-  if (const auto text = arguments.get("--threads")) {
-    const auto threads = parse_number<unsigned>(*text);
-    if (!threads || *threads < 1 || *threads > kMostThreads) {
-      return refuse(arguments, "--threads: '" + *text + "' is not a whole number from 1 to " +
-                                   std::to_string(kMostThreads));
-    }
-    options.threads = *threads;
-  }
+  if (Status read = read_number(arguments, "--threads", 1U, kMostThreads, options.threads); !read)
+    return refuse(arguments, read.error().message);
   if (Result<Materials> materials = gather_materials(experiment); !materials) {
     return refuse(arguments, materials.error().message);
   }

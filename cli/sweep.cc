@@ -8,16 +8,15 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/experiment_flags.h"
+#include "cli/numbers.h"
 #include "cli/output.h"
 #include "lab/interrupts.h"
 
 namespace starling::cli {
 namespace {
 
-constexpr unsigned kMostThreads = 1024;
 constexpr int kExitStopped = 130;  // as of a program that Ctrl-C ended
 
 // What every experiment must pass before the first of them runs. Data and network are loaded once for all
@@ -52,14 +51,8 @@ int run(const Arguments& arguments) {
   options.force = arguments.has("--force");
   options.out = arguments.get("--out").value_or("runs/" + sweep->points.front().experiment.name + "-sweep");
   if (options.out.empty()) return refuse(arguments, "--out: a folder's path is wanted, not nothing");
-  if (const auto text = arguments.get("--threads")) {
-    const auto threads = parse_number<unsigned>(*text);
-    if (!threads || *threads < 1 || *threads > kMostThreads) {
-      return refuse(arguments, "--threads: '" + *text + "' is not a whole number from 1 to " +
-                                   std::to_string(kMostThreads));
-    }
-    options.threads = *threads;
-  }
+  if (Status read = read_number(arguments, "--threads", 1U, kMostThreads, options.threads); !read)
+    return refuse(arguments, read.error().message);
   const lab::Interrupts interrupts;
   options.interrupted = [&interrupts] { return interrupts.requested(); };
   std::size_t ran = 0;

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/numbers.h"
 #include "cli/topology_name.h"
 #include "lab/consensus_chart.h"
 #include "lab/interrupts.h"
@@ -24,7 +25,6 @@ namespace {
 
 constexpr std::uint32_t kMostPeers = 100'000;
 constexpr std::uint32_t kMostPeersMeasured = topologies::kFactorNodesMax;  // beyond, nothing is predicted
-constexpr unsigned kMostThreads = 1024;
 constexpr std::uint64_t kMostSeeds = 1'000'000;
 
 // What is compared where nothing is named, of these whatever exists for so many peers: slow to fast.
@@ -67,19 +67,6 @@ Status read_topologies(const Arguments& arguments, Request& request) {
     request.names.emplace_back(name);
     request.topologies.push_back(std::move(*topology));
   }
-  return Done{};
-}
-
-template <class T>
-Status read_number(const Arguments& arguments, const std::string& flag, T least, T most, T& value) {
-  const auto text = arguments.get(flag);
-  if (!text) return Done{};
-  const auto number = parse_number<T>(*text);
-  if (!number || *number < least || *number > most) {
-    return Error{flag + ": '" + *text + "' is not a whole number from " + std::to_string(least) + " to " +
-                 std::to_string(most)};
-  }
-  value = *number;
   return Done{};
 }
 

@@ -28,6 +28,7 @@ using training::Sweep;
 using training::SweepPoint;
 using Clock = std::chrono::steady_clock;
 
+constexpr auto kBetweenWrites = std::chrono::seconds(10);
 constexpr std::size_t kLargestSummary = 64 << 20;  // bytes: 100,000 peers
 
 // What results.csv has of a summary, behind the lists' values.
@@ -121,9 +122,10 @@ class Runs {
         if (!status) stopped_ = true;
       }
     }
+    const Status written = write();
     if (problem_) return *problem_;
+    if (!written) return written.error();
     outcome_.interrupted = stopped_;
-    if (Status written = write(); !written) return written.error();
     outcome_.table = table();
     outcome_.json = json();
     return outcome_;
@@ -159,7 +161,10 @@ class Runs {
     const std::string text = training::to_json(*summary);
     summaries_[i] = Json::parse(text);
     ++outcome_.ran;
-    if (Status written = write(); !written) return written;
+    if (Clock::now() - written_at_ > kBetweenWrites) {  // each time all of it
+      written_at_ = Clock::now();
+      if (Status written = write(); !written) return written;
+    }
     if (options_.finished) {
       const std::chrono::duration<double> seconds = Clock::now() - start_;
       options_.finished(point, outcome_.ran + outcome_.kept, sweep_.points.size(), seconds.count(), text);
@@ -265,7 +270,7 @@ class Runs {
   SweepOutcome outcome_;
   std::optional<Error> problem_;
   std::atomic<bool> stopped_{false};
-  Clock::time_point start_;
+  Clock::time_point start_, written_at_ = Clock::now();
 };
 
 }  // namespace

@@ -206,7 +206,7 @@ float square_distance(const float* theirs, const float* own, std::size_t n) {
 float largest_magnitude(const float* values, std::size_t n) {
   std::int32_t largest = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const std::int32_t bits = std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff;
+    const std::int32_t bits = kernels::magnitude_bits(values[i]);
     largest = bits > largest ? bits : largest;
   }
   return std::bit_cast<float>(largest);
@@ -258,8 +258,7 @@ class HostParameters final : public kernels::Parameters {
     mix(0, theirs, own, w);
     measure->distance_square += square_distance(theirs.data(), own.data(), own.size());
     const float largest = largest_magnitude(theirs.data(), theirs.size());
-    if (std::bit_cast<std::int32_t>(largest) > std::bit_cast<std::int32_t>(measure->largest))
-      measure->largest = largest;
+    if (kernels::magnitude_bits(largest) > kernels::magnitude_bits(measure->largest)) measure->largest = largest;
   }
   void copy(kernels::Queue& /*queue*/, std::size_t offset, std::span<float> to) override {
     copy_floats(at(offset), to.data(), to.size());

@@ -52,11 +52,6 @@ inline unsigned blocks_for(std::size_t n, unsigned block, unsigned most = 1U << 
   return static_cast<unsigned>(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
-// The bits of a float.
-__host__ __device__ inline int bits_of(float value) {
-  return __builtin_bit_cast(int, value);
-}
-
 // What numbers are stored as: float, or bfloat16, which is rounded to the nearest. Arithmetic is in float.
 __host__ __device__ inline float to_float(float value) {
   return value;

@@ -1,6 +1,7 @@
 #include "kernels/cuda/passes.h"
 
 #include "kernels/cuda/launch.h"
+#include "kernels/packing.h"
 
 namespace starling::kernels::cuda {
 namespace {
@@ -130,11 +131,6 @@ __global__ void add_at_places(float* x, const std::uint32_t* places, const float
     x[places[i]] = value;
     mixed[i] = value;
   }
-}
-
-// Magnitudes are ordered as their bits are, infinity and NaN last.
-__device__ inline int magnitude_bits(float value) {
-  return bits_of(value) & 0x7fffffff;
 }
 
 // One thread's sight of a mix, while it mixes.

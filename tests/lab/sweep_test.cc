@@ -1,42 +1,19 @@
 #include "lab/sweep.h"
 
-#include <unistd.h>
-
+#include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "tests/catch.h"
+#include "tests/lab/swarm_folder.h"
 
 namespace starling::lab {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-struct Scratch {
-  Scratch() {
-    char name[] = "/tmp/starling-lab-XXXXXX";
-    REQUIRE(mkdtemp(name) != nullptr);
-    path = name;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  std::string path;
-};
-
-std::string whole(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 // Two rules by as many seeds.
 training::Sweep small(const std::vector<std::string>& seeds, std::uint64_t steps = 10) {
@@ -69,11 +46,11 @@ SweepOutcome run(const training::Sweep& sweep, const SweepOptions& options) {
 }  // namespace
 
 TEST_CASE("a sweep runs each experiment once, on any number of threads with the same results, and goes on") {
-  const Scratch scratch;
+  const SwarmFolder scratch;
   std::vector<std::string> hashes;
   for (const unsigned threads : {1U, 3U}) {
     SweepOptions options;
-    options.out = scratch.path + "/" + std::to_string(threads);
+    options.out = scratch.file(std::to_string(threads));
     options.threads = threads;
     std::size_t told = 0;
     options.finished = [&](const training::SweepPoint&, std::size_t done, std::size_t all, double,
@@ -86,7 +63,7 @@ TEST_CASE("a sweep runs each experiment once, on any number of threads with the 
     CHECK(outcome.kept == 0);
     CHECK_FALSE(outcome.interrupted);
     CHECK(told == 4);
-    const json results = json::parse(whole(options.out + "/results.json"));
+    const json results = json::parse(scratch.read(std::to_string(threads) + "/results.json"));
     CHECK(results == json::parse(outcome.json));
     REQUIRE(results.at("runs").size() == 4);
     std::string hash;
@@ -96,7 +73,7 @@ TEST_CASE("a sweep runs each experiment once, on any number of threads with the 
       hash += it.at("summary").at("trace_hash").get<std::string>();
     }
     hashes.push_back(hash);
-    const std::string csv = whole(options.out + "/results.csv");
+    const std::string csv = scratch.read(std::to_string(threads) + "/results.csv");
     CHECK(csv.rfind("gossip.rule,seed,accuracy,", 0) == 0);
     CHECK(std::count(csv.begin(), csv.end(), '\n') == 5);
     CHECK(csv.find("\npairwise,2,") != std::string::npos);
@@ -106,7 +83,7 @@ TEST_CASE("a sweep runs each experiment once, on any number of threads with the 
   CHECK(hashes[0] == hashes[1]);
 
   SweepOptions options;
-  options.out = scratch.path + "/1";
+  options.out = scratch.file("1");
   const auto again = run(small({"1", "2", "3"}), options);
   CHECK(again.ran == 2);
   CHECK(again.kept == 4);
@@ -114,9 +91,9 @@ TEST_CASE("a sweep runs each experiment once, on any number of threads with the 
 }
 
 TEST_CASE("what a stopped sweep had not finished is run by the next") {
-  const Scratch scratch;
+  const SwarmFolder scratch;
   SweepOptions options;
-  options.out = scratch.path;
+  options.out = scratch.file("runs");
   options.threads = 1;
   bool stop = false;
   options.finished = [&](const training::SweepPoint&, std::size_t, std::size_t, double, const std::string&) {
@@ -126,18 +103,18 @@ TEST_CASE("what a stopped sweep had not finished is run by the next") {
   const auto first = run(small({"1", "2"}), options);
   CHECK(first.interrupted);
   CHECK(first.ran == 1);
-  CHECK(json::parse(whole(scratch.path + "/results.json")).at("runs").size() == 1);
+  CHECK(json::parse(scratch.read("runs/results.json")).at("runs").size() == 1);
   options.interrupted = nullptr;
   const auto second = run(small({"1", "2"}), options);
   CHECK(second.ran == 3);
   CHECK(second.kept == 1);
-  for (const auto& entry : fs::directory_iterator(scratch.path)) CHECK(entry.path().extension() != ".part");
+  for (const auto& entry : fs::directory_iterator(options.out)) CHECK(entry.path().extension() != ".part");
 }
 
 TEST_CASE("a folder with the results of another experiment is not taken for done") {
-  const Scratch scratch;
+  const SwarmFolder scratch;
   SweepOptions options;
-  options.out = scratch.path;
+  options.out = scratch.file("runs");
   run(small({"1"}), options);
   const auto other = run_sweep(small({"1"}, 11), options);
   REQUIRE_FALSE(other.ok());
@@ -148,9 +125,9 @@ TEST_CASE("a folder with the results of another experiment is not taken for done
 }
 
 TEST_CASE("an experiment that fails ends the sweep with its name") {
-  const Scratch scratch;
+  const SwarmFolder scratch;
   SweepOptions options;
-  options.out = scratch.path;
+  options.out = scratch.file("runs");
   auto sweep = small({"1"});
   sweep.points[1].experiment.model = "nonesuch";
   const auto outcome = run_sweep(sweep, options);

@@ -1,11 +1,10 @@
 #include "training/sweep.h"
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "tests/catch.h"
+#include "tests/training/temporary_folder.h"
 
 namespace starling::training {
 namespace {
@@ -14,20 +13,10 @@ const char* nothing(const char*) {
   return nullptr;
 }
 
-class File {
- public:
-  explicit File(const std::string& text) {
-    char name[] = "/tmp/starling-sweep-XXXXXX";
-    const int descriptor = mkstemp(name);
-    REQUIRE(descriptor >= 0);
-    REQUIRE(write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
-    close(descriptor);
-    path = name;
-  }
-  ~File() { std::filesystem::remove(path); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
+struct File {
+  explicit File(const std::string& text) : path(folder.write("sweep.toml", text)) {}
 
+  TemporaryFolder folder;
   std::string path;
 };
 
