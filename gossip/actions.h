@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/ids.h"
+#include "gossip/servers.h"
 #include "wire/messages.h"
 
 namespace starling::gossip {
@@ -29,7 +30,10 @@ struct FetchState {
 };
 struct AbortFetch {};  // give this donor up; what is in place stays. Its StateLost is no longer wanted
 
-struct StartTraining {};  // once; -> Stepped after every step (several may be reported as one)
+// Once: the replica is in place. -> Stepped after every step (several may be reported as one)
+struct StartTraining {
+  bool steps = true;  // false: this peer serves the steps of others, and makes none
+};
 struct StopTraining {};   // begin no further step; a step under way is thrown away
 
 // Until ResumeTraining no further step begins. A step under way lands, or is thrown away (`discard`: the replica
@@ -46,6 +50,7 @@ struct Terms {
   std::uint64_t round = 0;   // of the initiator, where the rule counts rounds
   float weight = 0.5F;       // the most that either side mixes of the other
   float own_share = 1;       // in (0, 1]: by which this side moves less than it would
+  Part part{};               // of the arena, which alone is exchanged
   friend bool operator==(const Terms&, const Terms&) = default;
 };
 

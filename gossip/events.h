@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "gossip/rule.h"
+#include "gossip/servers.h"
 #include "topologies/topology.h"
 #include "wire/messages.h"
 
@@ -57,6 +58,7 @@ struct RunRules {
   End end;
   Partners partners = Partners::uniform;
   Shares shares = Shares::equal;
+  Servers servers{};
 };
 
 // ---- events ----

@@ -60,6 +60,7 @@ Instant Peer::earliest_deadline() const {
   for (const InFlight& exchange : in_flight_) next = std::min({next, exchange.deadline, exchange.doubt});
   if (!in_flight_.empty()) return next;
   if (rule().meeting == Meeting::never || rounds_.open()) return next;
+  if (serves() && !push_is_due()) return next;
   if (phase() == Phase::training) next = std::min(next, pacer_->next_deadline(now_));
   if (phase() == Phase::settling && pacer_->not_before() > now_) next = std::min(next, pacer_->not_before());
   return next;
@@ -76,7 +77,10 @@ void Peer::run_timers(std::vector<Action>& out) {
   watch_exchanges(out);
   maybe_end_training(out);
   keep_in_step(out);
+  refresh_roster();
+  close_push();
   maybe_exchange(out);
+  keep_staleness(out);
   maybe_leave(out);
   if (!over_) maybe_finish(out);
 }
@@ -263,6 +267,12 @@ void Peer::handle(const Prepared& prepared, std::vector<Action>& out) {
   partners_.emplace(rules_->topology, rules_->partners, Random(options_.seed).split(kPartnerStream));
   follow_topology(out);
   pacer_.emplace(rules_->pace, Random(options_.seed).split(kPaceStream));
+  if (rule().meeting == Meeting::served) {
+    roster_.emplace(rules_->servers);
+    if (rule().bounded && role_of(options_.name, rules_->servers).kind != Role::Kind::worker)
+      clocks_.emplace(rules_->servers.staleness);
+    refresh_roster();
+  }
   if (beginner_) {
     run_start_ = now_;
     start_training(out);
@@ -281,6 +291,13 @@ void Peer::ask_for_state(std::vector<Action>& out) {
   for (const Record& record : membership_.others()) {
     if (Membership::is_partner(now_, record) && record.member.phase >= Phase::training)
       donors.push_back(&record.member);
+  }
+  // A server's replica is good in the part that it serves; where workers have one, theirs is whole.
+  if (rule().meeting == Meeting::served) {
+    const auto is_server = [&](const wire::Member* m) {
+      return role_of(m->name, rules_->servers).kind != Role::Kind::worker;
+    };
+    if (!std::all_of(donors.begin(), donors.end(), is_server)) std::erase_if(donors, is_server);
   }
   if (donors.size() > 1) std::erase_if(donors, [&](const wire::Member* m) { return m->id == last_donor_; });
   if (donors.empty()) {
@@ -349,6 +366,7 @@ void Peer::handle(const StateArrived&, std::vector<Action>& out) {
 void Peer::handle(const ReplicaDiverged&, std::vector<Action>& out) {
   if (phase() == Phase::joining || diverged_ || leave_by_ != kNever) return;
   diverged_ = copy_afresh_ = true;
+  waits_for_push_ = false;  // it is resumed with the copy
   const std::uint64_t steps = membership_.self().steps;
   if (recoveries_ > 0 && steps - recovered_steps_ >= options_.recovery_steps) recoveries_ = 0;  // that one lasted
   Duration delay{0};
@@ -423,7 +441,7 @@ void Peer::start_training(std::vector<Action>& out) {
   membership_.set_phase(Phase::training);
   pacer_->start(now_, membership_.self().steps);
   acceptance_.start(now_);
-  if (!end_reached()) out.push_back(StartTraining{});
+  if (!end_reached()) out.push_back(StartTraining{!serves()});
 }
 
 void Peer::handle(const Stepped& stepped, std::vector<Action>&) {
@@ -435,6 +453,7 @@ void Peer::handle(const Stepped& stepped, std::vector<Action>&) {
 bool Peer::end_reached() const {
   if (end_requested_) return true;
   const End& end = rules_->end;
+  if (serves() && end.steps && workers_reached_end()) return true;
   return (end.swarm_samples && membership_.swarm_samples() >= *end.swarm_samples) ||
          (end.steps && membership_.self().steps >= *end.steps) ||
          (end.time && now_ - run_start_ >= *end.time);
@@ -451,6 +470,8 @@ void Peer::maybe_end_training(std::vector<Action>& out) {
   const std::uint64_t live = 1 + membership_.live_others();
   // 2 + log2 n exchanges bring the replicas together (rounded up); alone there is nothing to settle.
   settling_left_ = rule().meeting == Meeting::never || live < 2 ? 0 : 2 + std::bit_width(live - 1);
+  // What was learned since the last push goes to the servers, which have nobody to settle with.
+  if (rule().meeting == Meeting::served) settling_left_ = roster_->role().kind == Role::Kind::shard ? 0 : 1;
   settling_tries_ = 4 * settling_left_;
 }
 

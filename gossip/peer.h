@@ -24,11 +24,13 @@
 #include "base/random.h"
 #include "gossip/acceptance.h"
 #include "gossip/actions.h"
+#include "gossip/clocks.h"
 #include "gossip/events.h"
 #include "gossip/membership.h"
 #include "gossip/pacing.h"
 #include "gossip/partner.h"
 #include "gossip/patience.h"
+#include "gossip/roster.h"
 #include "gossip/rounds.h"
 
 namespace starling::gossip {
@@ -203,6 +205,20 @@ class Peer {
   void close_round(std::vector<Action>& out);
   void abandon_round(std::vector<Action>& out);
 
+  // peer_serving.cc
+  bool serves() const { return roster_ && roster_->serves(); }
+  void refresh_roster();
+  bool push_is_due() const;
+  void push(std::vector<Action>& out);
+  void close_push();
+  void push_part_ended(const InFlight& exchange, const ExchangeEnded& ended, std::vector<Action>& out);
+  void keep_staleness(std::vector<Action>& out);
+  void answer_pushes_held(std::vector<Action>& out);
+  void take_push(const Rounds::Offer& offer, std::vector<Action>& out);
+  std::optional<wire::RefusalReason> reason_to_refuse_push(const Rounds::Offer& offer);
+  Terms terms_of_serving() const;
+  bool workers_reached_end() const;
+
   void maybe_leave(std::vector<Action>& out);
   void maybe_finish(std::vector<Action>& out);
   void finish(Finish::How how, std::string why, std::vector<Action>& out);
@@ -235,7 +251,7 @@ class Peer {
   std::optional<PartnerChooser> partners_;
   wire::Rewire rewire_;  // the latest; number 0: the manifest's topology
   std::optional<Pacer> pacer_;
-  std::vector<InFlight> in_flight_;  // one at most, but of a round in lock-step all of its own
+  std::vector<InFlight> in_flight_;  // one at most, but of a round in lock-step all of its own, and of a push all parts
   Patience patience_;
   Acceptance acceptance_;
   std::uint64_t last_exchange_ = 0;
@@ -250,6 +266,14 @@ class Peer {
   std::uint64_t round_version_ = kNoVersion;  // of the membership that its links were last compared with
   bool round_settles_ = false;       // it was begun after training ended
   bool round_met_anyone_ = false;
+
+  // Servers, where the rule has them. A push's number, a worker's clock, is that of a round.
+  std::optional<Roster> roster_;
+  std::optional<Clocks> clocks_;       // of a server, where staleness is bounded
+  bool push_open_ = false;             // one is under way
+  bool push_went_through_ = false;     // a part of it, at least
+  bool waits_for_push_ = false;        // its training is paused until the push is over
+  std::uint64_t pushes_taken_ = 0;     // of a rack's server, since it pushed itself
 
   // Recovering from the loss of the replica.
   bool diverged_ = false;

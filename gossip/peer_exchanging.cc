@@ -16,12 +16,15 @@ using wire::RefusalReason;
 bool Peer::exchange_due() const {
   if (!in_flight_.empty() || !rules_ || diverged_) return false;
   if (rule().meeting == Meeting::never || rule().meeting == Meeting::lock_step) return false;
+  if (rule().meeting == Meeting::served && !push_is_due()) return false;
   if (leave_by_ != kNever) return phase() >= Phase::training && !last_exchange_begun_;
   return moment_is_due();
 }
 
 // Whether an exchange, or a round, is due: by the pace while it trains, one after the other while it settles.
 bool Peer::moment_is_due() const {
+  if (phase() == Phase::training && serves() && rules_->pace.kind == Pace::Kind::steps)
+    return pacer_->not_before() <= now_;  // it makes no steps: push_is_due() decides
   if (phase() == Phase::training) return pacer_->due(now_, membership_.self().steps);
   return phase() == Phase::settling && settling_left_ > 0 && pacer_->not_before() <= now_;
 }
@@ -35,6 +38,7 @@ void Peer::maybe_exchange(std::vector<Action>& out) {
     }
     --settling_tries_;
   }
+  if (rule().meeting == Meeting::served) return push(out);
   if (rule().meeting == Meeting::outer_rounds) out.push_back(BeginRound{rounds_.begin()});
   const auto partner = partners_->choose(now_, membership_);
   pacer_->taken(now_, membership_.self().steps);
@@ -126,8 +130,8 @@ void Peer::came_to_nothing(PeerId partner) {
 void Peer::handle(const ExchangeAdvanced& advanced, std::vector<Action>&) {
   InFlight* const exchange = in_flight(advanced.exchange);
   if (exchange == nullptr) return;
-  // In lock-step the first sign comes when the partner is there: that says nothing about the link.
-  const bool waited = rule().meeting == Meeting::lock_step && !exchange->advanced;
+  // Where a partner may let this peer wait, the first sign comes when it is there: that says nothing about the link.
+  const bool waited = rule().lets_wait() && !exchange->advanced;
   if (!waited) exchange->silence = std::max(exchange->silence, now_ - exchange->heard);
   exchange->heard = now_;
   exchange->advanced = true;
@@ -139,12 +143,13 @@ void Peer::handle(const ExchangeAdvanced& advanced, std::vector<Action>&) {
 void Peer::handle(const ExchangeEnded& ended, std::vector<Action>& out) {
   if (in_flight(ended.exchange) == nullptr) return;  // already given up
   const InFlight exchange = take_in_flight(ended.exchange);
+  if (rule().meeting == Meeting::served) return push_part_ended(exchange, ended, out);
   switch (ended.outcome) {
     case Outcome::completed:
       ++exchanges_.completed;
       membership_.exchange_completed(exchange.partner);
       partners_->met(membership_, exchange.partner, now_ - exchange.begun);
-      if (exchange.advanced || rule().meeting != Meeting::lock_step)
+      if (exchange.advanced || !rule().lets_wait())
         patience_.went_well(exchange.partner, std::max(exchange.silence, now_ - exchange.heard));
       if (rounds_.edge(exchange.partner) != nullptr) {
         rounds_.meet(exchange.partner, true);
@@ -191,6 +196,7 @@ bool Peer::catch_up(const InFlight& refused, std::vector<Action>& out) {
 void Peer::handle(const ExchangeOffered& offered, std::vector<Action>& out) {
   const Rounds::Offer offer{offered.from, offered.exchange, offered.round};
   if (const auto reason = reason_to_refuse(offer)) return refuse(offer, *reason, out);
+  if (rule().meeting == Meeting::served) return take_push(offer, out);
   if (rule().meeting == Meeting::outer_rounds) follow_ahead(offer, out);
   if (rule().meeting != Meeting::lock_step) return accept(offer, out);
   // It makes one exchange at a time with this peer: an earlier one that is still answered has come to nothing there.
@@ -240,6 +246,8 @@ std::optional<RefusalReason> Peer::reason_to_refuse(const Rounds::Offer& offer) 
       if (rounds_.current() > offer.round + kRoundsApart || offer.round > rounds_.current() + Rounds::kAheadMost)
         return RefusalReason::out_of_step;
       break;
+    case Meeting::served:
+      return reason_to_refuse_push(offer);
     case Meeting::whenever:
       break;
   }
@@ -249,7 +257,7 @@ std::optional<RefusalReason> Peer::reason_to_refuse(const Rounds::Offer& offer) 
 }
 
 void Peer::accept(const Rounds::Offer& offer, std::vector<Action>& out) {
-  Terms terms = terms_with(offer.from);
+  Terms terms = serves() ? terms_of_serving() : terms_with(offer.from);
   if (Rounds::Edge* const edge = rounds_.edge(offer.from)) {
     edge->state = Rounds::Edge::State::under_way;
     edge->answered = offer.exchange;
@@ -264,14 +272,17 @@ void Peer::refuse(const Rounds::Offer& offer, RefusalReason reason, std::vector<
   Terms terms;
   if (rule().meeting == Meeting::lock_step && reason == RefusalReason::out_of_step)
     terms.round = rounds_.expected();
+  if (clocks_ && reason == RefusalReason::out_of_step) terms.round = clocks_->of(offer.from);
   if (rule().meeting == Meeting::outer_rounds) terms.round = rounds_.current();
   out.push_back(AnswerOffer{offer.from, offer.exchange, false, reason, terms});
 }
 
 void Peer::handle(const AnswerEnded& ended, std::vector<Action>& out) {
   if (rounds_.withdraw(ended.from, ended.exchange)) return;
+  if (clocks_ && clocks_->withdraw(ended.from, ended.exchange)) return;
   if (std::erase(answers_, Answering{ended.from, ended.exchange}) == 0) return;  // refused meanwhile
   exchanges_.answered += ended.completed;
+  pushes_taken_ += ended.completed;
   if (ended.completed) partners_->met(membership_, ended.from, std::nullopt);
   if (ended.poisoned) membership_.poisoned_by(now_, ended.from, out);
   const Rounds::Edge* const edge = rounds_.edge(ended.from);

@@ -9,7 +9,7 @@
 
 namespace starling::gossip {
 
-enum class Rule : std::uint8_t { none, pairwise, push_sum, d_psgd, choco, noloco, clipped };
+enum class Rule : std::uint8_t { none, pairwise, push_sum, d_psgd, choco, noloco, clipped, parameter_server, ssp };
 
 // Who waits for whom.
 enum class Meeting : std::uint8_t {
@@ -17,6 +17,7 @@ enum class Meeting : std::uint8_t {
   whenever,      // one partner when an exchange is due; whoever is asked answers at once
   outer_rounds,  // the same, and a round (an outer step) begins first; who is far behind catches up
   lock_step,     // a round is an exchange with every neighbor, and no step is made until it is over
+  served,        // a push is an exchange with every server, each of its own part (gossip/servers.h)
 };
 
 struct RuleTraits {
@@ -27,9 +28,13 @@ struct RuleTraits {
   bool undirected = false;     // asks for a topology whose links go both ways
   bool shares = true;          // a side may move less than the other (gossip.weights); not where that breaks the rule
   bool limited = false;        // exchanges accepted of one partner are limited in number
+  bool bounded = false;        // no peer is more than so many pushes ahead of the slowest (gossip/clocks.h)
+
+  // Whether a partner that is well may let one wait.
+  constexpr bool lets_wait() const { return meeting == Meeting::lock_step || bounded; }
 };
 
-inline constexpr std::array<RuleTraits, 7> kRules = {{
+inline constexpr std::array<RuleTraits, 9> kRules = {{
     {.name = "none", .every = "8 steps", .meeting = Meeting::never, .shares = false},
     {.name = "pairwise", .every = "8 steps"},
     {.name = "push-sum", .every = "200ms", .by_time_alone = true, .shares = false},
@@ -37,6 +42,8 @@ inline constexpr std::array<RuleTraits, 7> kRules = {{
     {.name = "choco", .every = "8 steps"},
     {.name = "noloco", .every = "50 steps", .meeting = Meeting::outer_rounds},
     {.name = "clipped", .every = "8 steps", .limited = true},
+    {.name = "parameter-server", .every = "1 step", .meeting = Meeting::served, .shares = false},
+    {.name = "ssp", .every = "1 step", .meeting = Meeting::served, .shares = false, .bounded = true},
 }};
 
 constexpr const RuleTraits& traits(Rule rule) {

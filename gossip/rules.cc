@@ -48,6 +48,7 @@ Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_
   End end;
   Partners partners = Partners::uniform;
   Shares shares = Shares::equal;
+  Servers servers;
   for (const auto& [key, value] : manifest.settings) {
     const auto bad = [&, k = std::string_view(key), v = std::string_view(value)](std::string_view expected) {
       return Error{"the run's " + std::string(k) + " = '" + std::string(v) +
@@ -81,6 +82,19 @@ Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_
       const auto parsed = parse_pace(value);
       if (!parsed) return bad("'8 steps', '200ms', 'poisson 200ms' or 'always'");
       pace = *parsed;
+    } else if (key == "gossip.servers" || key == "gossip.racks") {
+      const auto count = parse_number<std::uint32_t>(value);
+      const std::uint32_t least = key == "gossip.servers" ? 1 : 0;
+      if (!count || *count < least || *count > kMostServers) return bad("a number of servers up to 1024");
+      (least == 1 ? servers.shards : servers.racks) = *count;
+    } else if (key == "gossip.staleness") {
+      const auto pushes = parse_number<std::uint64_t>(value);
+      if (!pushes || *pushes == 0 || *pushes > kMostStale) return bad("a number of pushes from 1 to 1000000");
+      servers.staleness = *pushes;
+    } else if (key == "gossip.server_rate") {
+      const auto rate = parse_number<double>(value);
+      if (!rate || !(*rate > 0 && *rate <= 1)) return bad("a number above 0 and up to 1");
+      servers.rate = *rate;
     } else if (key == "training.epochs") {
       const auto epochs = parse_number<double>(value);
       if (!epochs || *epochs < 0 || *epochs > 1e9) return bad("a number of epochs");
@@ -108,11 +122,17 @@ Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_
     return Error{"the run's gossip.every counts steps, and the rule " + std::string(facts.name) +
                  " is paced by time: whoever steps less often would count for more; expected '200ms' or the like"};
   }
+  if (facts.bounded && pace->kind != Pace::Kind::steps) {
+    return Error{"the run's gossip.every counts no steps, and the rule " + std::string(facts.name) +
+                 " bounds by how many steps a peer is ahead; expected '1 step' or the like"};
+  }
+  if (facts.bounded && servers.racks > 0)
+    return Error{"the run's gossip.racks go with the rule parameter-server alone"};
   if (facts.undirected && topology->among(4).directed()) {
     return Error{"the run's gossip.topology = '" + topology->name() + "' is directed, and the rule " +
                  std::string(facts.name) + " asks for links that go both ways"};
   }
-  return RunRules{*topology, rule, *pace, end, partners, shares};
+  return RunRules{*topology, rule, *pace, end, partners, shares, servers};
 }
 
 }  // namespace starling::gossip

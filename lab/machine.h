@@ -19,9 +19,10 @@ struct World::Own {
   Connection* connection;
   std::uint32_t epoch;  // of the connection
   training::Session session;
-  std::size_t next_cell = 0;
-  std::size_t completed = 0;  // cells
-  std::size_t told = 0;       // of them, to the core
+  training::Cells cells;      // that are exchanged
+  std::size_t sent = 0;       // of them
+  std::size_t completed = 0;  // of them
+  std::size_t told = 0;       // of those, to the core
   struct Flight {
     training::Parcel sent;
     Block room;
@@ -50,6 +51,7 @@ struct World::Answer {
   bool accepted = false;
   training::Session session{};
   std::size_t floats = 0;             // answered
+  std::size_t floats_in_all = 0;      // to be answered, once accepted
   std::vector<Packet> waiting{};      // chunks that came before it was accepted
 };
 
@@ -91,7 +93,7 @@ struct World::Machine {
   std::uint64_t steps = 0, samples = 0;                  // of this instance
   std::uint64_t earlier_steps = 0, earlier_samples = 0;  // of its former ones
   std::uint64_t steps_begun = 0;                         // of all
-  std::list<Own> owns;  // one at most, but of a rule in lock-step
+  std::list<Own> owns;  // one at most, but of a rule in lock-step or with servers
   std::vector<Answer> answers;
   std::uint64_t half_applied_chunks = 0, bytes_sent = 0;
   std::vector<float> first_values;  // of one that lies by sending these for ever

@@ -39,7 +39,8 @@ World::World(WorldOptions options, MakeLearner make_learner, std::vector<float> 
     machines_[i]->id = new_id(i);
     by_host_[machines_[i]->address.host] = i;
   }
-  for (std::uint32_t i = 1; i < machines_.size(); ++i) {
+  beginner_ = options_.beginner;
+  for (std::uint32_t i = 0; i < machines_.size(); ++i) {
     if (machines_[i]->options.start < machines_[beginner_]->options.start) beginner_ = i;
   }
   machines_[beginner_]->arena->write(0, first_parameters_);
@@ -497,7 +498,7 @@ void World::act(std::uint32_t i, const gossip::Prepare&) {
         [this, i] { step(i, gossip::Prepared{*options_.rules}); });
 }
 
-void World::act(std::uint32_t i, const gossip::StartTraining&) {
+void World::act(std::uint32_t i, const gossip::StartTraining& start) {
   Machine& m = *machines_[i];
   if (!m.has_parameters) {  // it begins the run anew
     m.arena->write(0, first_parameters_);
@@ -509,6 +510,7 @@ void World::act(std::uint32_t i, const gossip::StartTraining&) {
     m.arena->read(0, m.first_values);
   }
   if (options_.watcher != nullptr && !m.training_since) options_.watcher->has_parameters(i);
+  if (!start.steps) return;
   m.training = true;
   m.training_since = now();
   if (!training_began_) training_began_ = now();

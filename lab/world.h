@@ -44,7 +44,10 @@ struct WorldOptions {
   wire::Manifest manifest;
   std::optional<gossip::RunRules> rules;  // of the manifest; must be set
   gossip::PeerOptions peer;               // what is the same for all: limits and intervals
-  std::vector<MachineOptions> machines;   // the first to start begins the run, the others join through it
+  // The first to start begins the run, the others join through it; of several that start first `beginner`, if it is
+  // one of them, else the first.
+  std::vector<MachineOptions> machines;
+  std::uint32_t beginner = 0;
   std::vector<Incident> incidents;
   // How often a machine writes the addresses of the members it knows; 0: never. A new instance that finds
   // them joins through these, and begins the run anew if nobody has answered after so long.
@@ -165,7 +168,7 @@ class World final : private NetworkHost {
   void act(std::uint32_t i, const gossip::Prepare& prepare);
   void act(std::uint32_t i, const gossip::FetchState& fetch);
   void act(std::uint32_t i, const gossip::AbortFetch&);
-  void act(std::uint32_t i, const gossip::StartTraining&);
+  void act(std::uint32_t i, const gossip::StartTraining& start);
   void act(std::uint32_t i, const gossip::StopTraining&);
   void act(std::uint32_t i, const gossip::PauseTraining& pause);
   void act(std::uint32_t i, const gossip::ResumeTraining& resume);

@@ -20,6 +20,16 @@ using training::Parcel;
 
 namespace {
 
+training::Session session_of(std::uint64_t exchange, PeerId initiator, PeerId partner, const gossip::Terms& terms) {
+  return {exchange,        initiator.value,  partner.value,   terms.round,
+          terms.weight,    terms.own_share,  terms.part.index, terms.part.of};
+}
+
+// What an exchange covers.
+training::Cells cells_of(const training::Mixer& mixer, const training::Session& session) {
+  return mixer.grid().part(session.part, session.parts);
+}
+
 // In float32, what a parcel holds; else nothing.
 std::span<const float> floats_of(const Parcel& parcel) {
   if (parcel.payload != training::Payload::f32) return {};
@@ -85,9 +95,9 @@ void World::act(std::uint32_t i, const gossip::BeginExchange& begin) {
     return;
   }
   Connection& connection = network_.bulk(i, partner->second);
-  const training::Session session{begin.exchange,    m.id.value,         begin.partner.value, begin.terms.round,
-                                  begin.terms.weight, begin.terms.own_share};
-  Own& own = m.owns.emplace_back(Own{begin.exchange, partner->second, &connection, connection.epoch, session});
+  const training::Session session = session_of(begin.exchange, m.id, begin.partner, begin.terms);
+  Own& own = m.owns.emplace_back(Own{begin.exchange, partner->second, &connection, connection.epoch, session,
+                                     cells_of(*m.mixer, session)});
   ++exchanges_under_way_;
   static const std::size_t kOfferBytes = frame_bytes(wire::ExchangeOffer{1, 1, 1, 1, 1});
   PacketPtr offer = packet(i, Packet::Kind::offer, begin.exchange, kOfferBytes);
@@ -100,9 +110,8 @@ void World::act(std::uint32_t i, const gossip::BeginExchange& begin) {
 void World::send_chunks(std::uint32_t i, Own& own) {
   Machine& m = *machines_[i];
   training::Mixer& mixer = *m.mixer;
-  while (own.flights.size() < options_.window && own.next_cell < mixer.grid().count()) {
-    const training::Cells cells{own.next_cell,
-                                std::min(options_.chunk_cells, mixer.grid().count() - own.next_cell)};
+  while (own.flights.size() < options_.window && own.sent < own.cells.count) {
+    const training::Cells cells{own.cells.first + own.sent, std::min(options_.chunk_cells, own.cells.count - own.sent)};
     const Block room(mixer.room(cells));
     const auto sent = mixer.lend(own.session, cells, room.bytes());
     if (!sent) {
@@ -112,7 +121,7 @@ void World::send_chunks(std::uint32_t i, Own& own) {
       });
       return;
     }
-    own.next_cell += cells.count;
+    own.sent += cells.count;
     if (options_.watcher != nullptr) options_.watcher->lent(i, *sent);
     PacketPtr p = packet(i, Packet::Kind::offer_chunk, own.exchange,
                          wire::kChunkPrefixBytes + sent->values.size());
@@ -152,7 +161,7 @@ void World::take_reply(std::uint32_t i, const Packet& p) {
                                  p.lied || flight.lied, floats_of(flight.sent), floats_of(p.parcel),
                                  {}, p.parcel.weight, age, slept});
   }
-  const std::size_t cells = m.mixer->grid().count();
+  const std::size_t cells = own.cells.count;
   own.completed += (flight.sent.floats + options_.mix.cell_floats - 1) / options_.mix.cell_floats;
   if (own.completed == cells) return end_own(i, own.exchange, gossip::Outcome::completed);
   send_chunks(i, own);
@@ -187,7 +196,7 @@ void World::end_loans(std::uint32_t i, std::uint64_t exchange, bool counted) {
     if (options_.watcher != nullptr)
       options_.watcher->half_applied(i, own.exchange, flight.sent.offset / options_.chunk_floats());
   }
-  if (own.completed < m.mixer->grid().count() && counted) {
+  if (own.completed < own.cells.count && counted) {
     network_.close(*own.connection, own.epoch, i,
                    packet(i, Packet::Kind::close, own.exchange, wire::kFrameHeaderBytes));
   }
@@ -205,8 +214,8 @@ void World::act(std::uint32_t i, const gossip::AnswerOffer& decision) {
   if (answer == m.answers.end()) return;  // withdrawn
   if (decision.accept) {
     answer->accepted = true;
-    answer->session = {decision.exchange,    decision.from.value,    decision.from.value,
-                       decision.terms.round, decision.terms.weight,  decision.terms.own_share};
+    answer->session = session_of(decision.exchange, decision.from, decision.from, decision.terms);
+    answer->floats_in_all = m.mixer->floats(cells_of(*m.mixer, answer->session));
     if (!answer->waiting.empty())
       later(now(), i, [this, i, from = decision.from, exchange = decision.exchange] {
         answer_waiting(i, from, exchange);
@@ -290,7 +299,7 @@ void World::answer_accepted(std::uint32_t i, std::uint32_t from, Connection& con
                                 reply->weight});
   }
   answer.floats += p.parcel.floats;
-  const bool last = answer.floats == m.mixer->grid().arena_floats;
+  const bool last = answer.floats == answer.floats_in_all;
   PacketPtr back =
       packet(i, Packet::Kind::reply_chunk, p.exchange, wire::kChunkPrefixBytes + reply->values.size());
   back->lied = p.lied || p.poisoned;
@@ -304,7 +313,7 @@ void World::end_answer(std::uint32_t i, PeerId from, std::uint64_t exchange, boo
     return it.from == from && it.exchange == exchange;
   });
   if (answer == m.answers.end()) return;
-  const bool completed = answer->floats == m.mixer->grid().arena_floats;
+  const bool completed = answer->accepted && answer->floats == answer->floats_in_all;
   m.answers.erase(answer);
   step(i, gossip::AnswerEnded{from, exchange, completed, poisoned});
 }

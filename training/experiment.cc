@@ -75,10 +75,18 @@ std::string join_devices(const std::vector<std::string>& devices) {
   return text;
 }
 
+bool has_servers(const Experiment& experiment) {
+  return experiment.rule == "parameter-server" || experiment.rule == "ssp";
+}
+
+std::uint32_t servers_in_all(const Experiment& experiment) {
+  return has_servers(experiment) ? experiment.servers + experiment.racks : 0;
+}
+
 Every resolved_every(const Experiment& experiment) {
   if (experiment.every) return *experiment.every;
   if (experiment.rule == "noloco") return {.steps = 50};
-  if (experiment.rule == "d-psgd") return {.steps = 1};
+  if (experiment.rule == "d-psgd" || has_servers(experiment)) return {.steps = 1};
   if (experiment.rule == "push-sum")
     return {.kind = Every::Kind::time, .time = std::chrono::milliseconds(200)};
   return {.steps = 8};
@@ -204,6 +212,13 @@ Status check_rule(const Experiment& experiment) {
         "gossip.every: the rule push-sum is paced by time (200ms, poisson 200ms), not by steps: a peer "
         "that makes fewer of them would keep more weight than the others"};
   }
+  if (rule == "ssp" && resolved_every(experiment).kind != Every::Kind::steps) {
+    return Error{
+        "gossip.every: the rule ssp bounds by how many steps a peer is ahead, so it is paced by steps ('1 step'), not "
+        "by time"};
+  }
+  if (experiment.racks > 0 && rule != "parameter-server")
+    return Error{"gossip.racks: only the rule parameter-server has racks; " + rule + " has none"};
   return Done{};
 }
 

@@ -108,6 +108,10 @@ struct Experiment {
   double outer_momentum = 0.5;             // of noloco
   std::optional<double> consensus_rate{};  // of choco; unset: by payload
   double clip = 0.5;                       // of clipped: the multiple of the median distance that is taken
+  std::uint32_t servers = 1;               // of parameter-server and ssp: each of a part of the model
+  std::uint32_t racks = 0;                 // of parameter-server: servers between those and the peers
+  std::optional<double> server_rate{};     // of both; unset: 1 / number of those who push
+  std::uint64_t staleness = 3;             // of ssp: pushes
   std::uint64_t chunk = 0;                 // bytes of float32 in a frame; 0: as suits the link
   std::uint32_t window = 0;                // chunks sent and not yet answered; 0: as suits the link
 
@@ -131,6 +135,10 @@ std::string join_devices(const std::vector<std::string>& devices);
 // One sentence where more than two workers with a learning rate that was set go together so far that a
 // network may not learn; else nothing.
 std::string warning_of_workers(const Experiment& experiment);
+
+// Whether its rule has parameter servers: peers beside those that train. And how many they are.
+bool has_servers(const Experiment& experiment);
+std::uint32_t servers_in_all(const Experiment& experiment);
 
 // How often its peers exchange: as set, else the rule's default.
 Every resolved_every(const Experiment& experiment);

@@ -342,7 +342,7 @@ TEST_CASE("a bad value is refused with the file, the line, the key and what is a
       {"[training]\npace = 20", "training.pace: '20' is not a time"},
       {"[training]\npace = \"2000h\"", "at most 3600000s"},
       {"[gossip]\nrule = \"all-reduce\"",
-       "this version has pairwise, push-sum, d-psgd, choco, noloco, clipped or none"},
+       "this version has pairwise, push-sum, d-psgd, choco, noloco, clipped, parameter-server, ssp or none"},
       {"[gossip]\npayload = \"fp8\"", "this version has f32, bf16, int8 or top-k"},
       {"[gossip]\ntop_k = 0", "'0' is not a number from above 0 to 1"},
       {"[gossip]\ntop_k = 1.5", "gossip.top_k"},
@@ -512,7 +512,7 @@ TEST_CASE("every setting has its key, flag, variable and help once, and takes it
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 48);
+  REQUIRE(flags.size() == 52);
 }
 
 TEST_CASE("environment variables set what flags set, and name themselves when they are wrong") {

@@ -37,6 +37,11 @@ struct CellGrid {
   std::size_t count() const { return (arena_floats + cell_floats - 1) / cell_floats; }
   std::size_t offset(std::size_t cell) const { return cell * cell_floats; }
   std::size_t floats(std::size_t cell) const;  // 0 behind the end
+  // The index-th of `of` equal parts of the arena, to within a cell; all of them together are all of it.
+  Cells part(std::size_t index, std::size_t of) const {
+    const std::size_t first = index * count() / of;
+    return {first, (index + 1) * count() / of - first};
+  }
   // One cell's part of the floats of a run of cells.
   std::span<const float> part(std::span<const float> chunk, Cells cells, std::size_t cell) const {
     return chunk.subspan(offset(cell) - offset(cells.first), floats(cell));
@@ -68,6 +73,7 @@ struct Session {
   std::uint64_t round = 0;      // of rules that count rounds: the initiator's
   float weight = 0.5F;          // the most that either side mixes of the other
   float own_share = 1;  // in (0, 1]: by which this side moves less than it would (weights by work or age)
+  std::uint32_t part = 0, parts = 1;  // which of how many parts of the arena is exchanged (CellGrid::part)
 };
 
 // Why a chunk was not mixed.

@@ -1,0 +1,119 @@
+#include "gossip/roster.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace starling::gossip {
+
+bool Roster::refresh(const Membership& membership) {
+  if (version_ == membership.version()) return false;
+  version_ = membership.version();
+  role_ = role_of(membership.self().name, servers_);
+  shards_.assign(servers_.shards, {});
+  racks_.assign(servers_.racks, {});
+  workers_.clear();
+  training_.clear();
+  std::vector<const wire::Member*> workers;
+  const auto sort_in = [&](const wire::Member& member) {
+    const Role role = role_of(member.name, servers_);
+    switch (role.kind) {
+      case Role::Kind::shard:
+        shards_[role.number].push_back(member.id);
+        break;
+      case Role::Kind::rack:
+        racks_[role.number].push_back(member.id);
+        break;
+      case Role::Kind::worker:
+        workers.push_back(&member);
+        if (member.phase == wire::Phase::training) training_.push_back(member.id);
+        break;
+    }
+  };
+  sort_in(membership.self());
+  for (const Record& record : membership.others()) {
+    if (record.is_live() && record.member.phase >= wire::Phase::training) sort_in(record.member);
+  }
+  std::sort(workers.begin(), workers.end(), [](const wire::Member* a, const wire::Member* b) {
+    if (a->name.size() != b->name.size()) return a->name.size() < b->name.size();
+    return std::tie(a->name, a->id) < std::tie(b->name, b->id);
+  });
+  for (const wire::Member* worker : workers) {
+    if (worker->id == membership.self().id) own_worker_ = workers_.size();
+    workers_.push_back(worker->id);
+  }
+  return true;
+}
+
+namespace {
+
+std::optional<PeerId> one_to_meet(Instant now, const Membership& membership,
+                                  const std::vector<PeerId>& instances) {
+  for (const PeerId id : instances) {
+    const Record* const record = membership.find(id);
+    if (record != nullptr && Membership::is_partner(now, *record)) return id;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Roster::Target> Roster::targets(Instant now, const Membership& membership) const {
+  std::vector<Target> targets;
+  if (role_.kind == Role::Kind::shard) return targets;
+  if (role_.kind == Role::Kind::worker && servers_.racks > 0) {
+    if (const auto server = rack_server(now, membership)) targets.push_back(*server);
+    return targets;
+  }
+  for (std::uint32_t k = 0; k < servers_.shards; ++k) {
+    if (const auto id = one_to_meet(now, membership, shards_[k]))
+      targets.push_back({*id, {k, servers_.shards}});
+  }
+  return targets;
+}
+
+std::optional<Roster::Target> Roster::rack_server(Instant now, const Membership& membership) const {
+  const std::size_t rack = own_worker_ * servers_.racks / std::max<std::size_t>(1, workers_.size());
+  for (std::size_t k = 0; k < servers_.racks; ++k) {
+    if (const auto id = one_to_meet(now, membership, racks_[(rack + k) % servers_.racks]))
+      return Target{*id, {}};
+  }
+  return std::nullopt;
+}
+
+Part Roster::own_part() const {
+  return role_.kind == Role::Kind::shard ? Part{role_.number, servers_.shards} : Part{};
+}
+
+// Of a rack's server, those of its rack as long as all racks have servers.
+bool Roster::pushes_here(PeerId id) const {
+  const auto among = [id](const std::vector<PeerId>& ids) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
+  if (role_.kind == Role::Kind::shard && servers_.racks > 0)
+    return std::any_of(racks_.begin(), racks_.end(), among);
+  const auto found = std::find(workers_.begin(), workers_.end(), id);
+  if (found == workers_.end()) return false;
+  if (role_.kind == Role::Kind::shard) return true;
+  const auto place = static_cast<std::size_t>(found - workers_.begin());
+  return place * servers_.racks / workers_.size() == role_.number;
+}
+
+std::size_t Roster::pushers() const {
+  std::size_t count = 0;
+  if (role_.kind == Role::Kind::shard && servers_.racks > 0) {
+    for (const auto& instances : racks_) count += instances.empty() ? 0 : 1;
+  } else if (role_.kind == Role::Kind::shard) {
+    count = workers_.size();
+  } else if (role_.kind == Role::Kind::rack) {
+    for (const PeerId worker : workers_) count += pushes_here(worker) ? 1 : 0;
+  }
+  return std::max<std::size_t>(1, count);
+}
+
+bool Roster::anyone_unfinished(const Membership& membership) const {
+  return std::any_of(membership.others().begin(), membership.others().end(), [&](const Record& record) {
+    return record.is_live() && record.member.phase != wire::Phase::finished && pushes_here(record.member.id);
+  });
+}
+
+}  // namespace starling::gossip

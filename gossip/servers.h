@@ -1,0 +1,49 @@
+// Roles under the rules with parameter servers (DistBelief: Dean et al., NIPS 2012; Project Adam: Chilimbi et
+// al., OSDI 2014). A member's name says its role, so all peers that have read the manifest agree without a
+// word: s0 ... s(shards - 1) each serve a part of the model, the next `racks` servers each serve the whole
+// model to one rack of workers and push to the former as a worker does; everybody else is a worker: trains,
+// and pushes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/text.h"
+
+namespace starling::gossip {
+
+// The index-th of `of` equal parts of an arena.
+struct Part {
+  std::uint32_t index = 0, of = 1;
+  friend bool operator==(const Part&, const Part&) = default;
+};
+
+inline constexpr std::uint32_t kMostServers = 1024;
+inline constexpr std::uint64_t kMostStale = 1'000'000;
+
+struct Servers {
+  std::uint32_t shards = 1;  // servers that share the model among them
+  std::uint32_t racks = 0;   // servers between them and the workers
+  std::uint64_t staleness =
+      3;  // of a bounded rule: by so many pushes the fastest worker is ahead of the slowest
+  std::optional<double> rate{};  // of what is pushed, as much is taken; unset: 1 / number of those who push
+  friend bool operator==(const Servers&, const Servers&) = default;
+};
+
+struct Role {
+  enum class Kind : std::uint8_t { worker, shard, rack } kind = Kind::worker;
+  std::uint32_t number = 0;  // of its kind; of workers 0
+  friend bool operator==(const Role&, const Role&) = default;
+};
+
+inline Role role_of(std::string_view name, const Servers& servers) {
+  if (name.size() < 2 || name.front() != 's') return {};
+  const auto number = parse_number<std::uint32_t>(name.substr(1));
+  if (!number || (name[1] == '0' && name.size() > 2)) return {};
+  if (*number < servers.shards) return {Role::Kind::shard, *number};
+  if (*number - servers.shards < servers.racks) return {Role::Kind::rack, *number - servers.shards};
+  return {};
+}
+
+}  // namespace starling::gossip
