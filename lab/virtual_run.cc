@@ -1,0 +1,165 @@
+#include "lab/virtual_run.h"
+
+#include <algorithm>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/ids.h"
+#include "training/checkpoint.h"
+#include "training/recipe.h"
+
+namespace starling::lab {
+namespace {
+
+using training::Experiment;
+
+unsigned threads_of(const SimulateOptions& options) {
+  return options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+}
+
+// A look comes every twentieth of an epoch. It costs as much as there are peers, so in a large swarm it
+// waits until everyone could have made a step since, of a thousand peers ten.
+std::uint64_t samples_between_looks(const Experiment& experiment, std::uint64_t epoch_samples) {
+  const std::uint64_t steps_between = std::max<std::uint64_t>(1, experiment.peers / 100);
+  return std::max<std::uint64_t>(
+      std::max<std::uint64_t>(1, epoch_samples / 20),
+      steps_between * experiment.peers * experiment.workers * experiment.batch_size);
+}
+
+}  // namespace
+
+Duration virtual_step(const Experiment& experiment) {
+  return experiment.pace.count() > 0 ? experiment.pace : std::chrono::milliseconds(20);
+}
+
+Result<std::unique_ptr<VirtualRun>> VirtualRun::make(const Experiment& experiment,
+                                                     const SimulateOptions& options,
+                                                     const training::RunFolder& folder) {
+  const auto started = std::chrono::steady_clock::now();
+  auto data = datasets::load(experiment.data, options.data_root);
+  if (!data) return data.error();
+  auto plan = training::make_plan(experiment, data->train);
+  if (!plan) return plan.error();
+  auto backend = training::make_host_backend(experiment);
+  if (!backend) return backend.error();
+  const auto schedule = training::make_schedule(experiment);
+  if (!schedule) return schedule.error();
+  std::unique_ptr<VirtualRun> run(new VirtualRun(experiment, options, folder, std::move(*data),
+                                                 std::move(*plan), std::move(*backend), *schedule));
+  run->started_ = started;
+  return run;
+}
+
+VirtualRun::VirtualRun(const Experiment& experiment, const SimulateOptions& options,
+                       const training::RunFolder& folder, datasets::DataPair data, models::Plan plan,
+                       std::unique_ptr<kernels::Backend> backend, const training::Schedule& schedule)
+    : experiment_(experiment),
+      folder_(folder),
+      data_(std::move(data)),
+      plan_(std::move(plan)),
+      backend_(std::move(backend)),
+      rate_{training::resolved_learning_rate(experiment), schedule, data_.train.size()},
+      look_samples_(samples_between_looks(experiment, data_.train.size())),
+      pool_(threads_of(options)),
+      judge_(plan_, *backend_, data_.test, pool_) {}
+
+Status VirtualRun::begin() {
+  // Workers take long to make (each shuffles the data for its share), so they are made ahead, by all threads.
+  for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer) {
+    made_.push_back(pool_.submit([this, peer] {
+      return training::make_workers(experiment_, plan_, *backend_, data_.train, peer, experiment_.peers);
+    }));
+  }
+  if (auto written = folder_.write("experiment.toml", training::to_toml(experiment_)); !written)
+    return written.error();
+  metrics_.open(folder_.file("metrics.jsonl"), std::ios::trunc);
+  return Done{};
+}
+
+bool VirtualRun::look_is_due(std::uint64_t samples) {
+  const std::uint64_t due = samples / look_samples_;
+  if (due <= looks_) return false;
+  looks_ = due;
+  return true;
+}
+
+bool VirtualRun::look(const std::vector<std::vector<float>>& replicas, std::uint64_t samples, Duration now,
+                      Duration trained) {
+  std::vector<float> mean;
+  bool reached = false;
+  training::MetricsLine line;
+  line.seconds = to_seconds(now);
+  line.peer = "mean";
+  line.samples = samples;
+  line.consensus_distance = training::consensus(replicas, mean);
+  if (experiment_.target_accuracy && !seconds_to_target_) {
+    const double target = *experiment_.target_accuracy;
+    auto score = judge_.score(mean, 1000);
+    if (score.accuracy >= target - 0.01) {
+      score = judge_.score(mean);
+      if (score.accuracy >= target) {
+        seconds_to_target_ = to_seconds(trained);
+        reached = true;
+      }
+      line.accuracy = score.accuracy;
+      line.loss = score.loss;
+    }
+  }
+  tell(line);
+  return reached;
+}
+
+Result<training::Summary> VirtualRun::finish(training::Summary summary,
+                                             const std::vector<std::vector<float>>& replicas,
+                                             std::uint64_t trace) {
+  if (replicas.empty()) return Error{"no peer finished the run, so there is no model to judge"};
+  std::vector<float> mean;
+  summary.consensus_distance = training::consensus(replicas, mean);
+  const auto scores = judge_.scores(replicas);
+  const auto score = judge_.score(mean);
+  summary.accuracy = score.accuracy;
+  summary.loss = score.loss;
+  std::size_t finished = 0;
+  for (training::PeerRecord& record : summary.per_peer) {
+    if (record.state != "finished") continue;
+    const auto& own = scores.at(replicas.size() == 1 ? 0 : finished++);
+    record.accuracy = own.accuracy;
+    summary.accuracy_min = std::min(summary.accuracy_min.value_or(1), own.accuracy);
+    summary.accuracy_max = std::max(summary.accuracy_max.value_or(0), own.accuracy);
+  }
+
+  summary.name = experiment_.name;
+  summary.mode = "simulate";
+  summary.seed = experiment_.seed;
+  summary.model = experiment_.model;
+  summary.parameters = plan_.layout.parameter_count();
+  summary.data = data_.name;
+  summary.peers = experiment_.peers;
+  summary.topology = experiment_.topology;
+  summary.rule = experiment_.rule;
+  summary.payload = experiment_.payload;
+  summary.samples_per_second =
+      summary.seconds > 0 ? static_cast<double>(summary.samples) / summary.seconds : 0;
+  summary.seconds_to_target = seconds_to_target_;
+  for (const auto& replica : replicas) trace = hash64(std::as_bytes(std::span(replica)), trace);
+  summary.trace_hash = to_string(PeerId{trace});
+
+  std::map<std::string, std::string> metadata =
+      training::model_metadata({experiment_.model, experiment_.layers});
+  metadata.insert({{"data", data_.name}, {"seed", std::to_string(experiment_.seed)}});
+  if (auto written =
+          training::write_safetensors(folder_.file("model.safetensors"), plan_.layout, mean, metadata);
+      !written) {
+    return written.error();
+  }
+  metrics_.flush();
+  if (!metrics_) return Error{"cannot write " + folder_.file("metrics.jsonl") + ": the disk may be full"};
+  summary.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  if (auto written = folder_.write("summary.json", training::to_json(summary) + "\n"); !written)
+    return written.error();
+  return summary;
+}
+
+}  // namespace starling::lab

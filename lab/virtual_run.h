@@ -1,0 +1,102 @@
+// What every experiment in virtual time has, whoever drives it: data and network, the peers' workers, looks
+// at the swarm on the way, and the files it leaves. A driver makes one, asks it for the workers, tells it how
+// far the swarm has come, and hands it the last replicas.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "datasets/dataset.h"
+#include "kernels/backend.h"
+#include "lab/judge.h"
+#include "lab/simulate.h"
+#include "lab/thread_pool.h"
+#include "models/spec.h"
+#include "training/experiment.h"
+#include "training/record.h"
+#include "training/schedule.h"
+#include "training/worker.h"
+
+namespace starling::lab {
+
+// The run's, for all its peers.
+struct LearningRate {
+  double base = 0;
+  training::Schedule schedule;
+  std::uint64_t epoch_samples = 0;
+};
+
+// How long a step takes on a virtual machine that nothing slows down.
+Duration virtual_step(const training::Experiment& experiment);
+
+class VirtualRun {
+ public:
+  using Workers = Result<std::vector<std::unique_ptr<training::Worker>>>;
+
+  // Loads the data and makes what depends on nothing else. All arguments outlive the run.
+  static Result<std::unique_ptr<VirtualRun>> make(const training::Experiment& experiment,
+                                                  const SimulateOptions& options,
+                                                  const training::RunFolder& folder);
+
+  const training::Experiment& experiment() const { return experiment_; }
+  const datasets::DataPair& data() const { return data_; }
+  const models::Plan& plan() const { return plan_; }
+  const kernels::Backend& backend() const { return *backend_; }
+  const LearningRate& rate() const { return rate_; }
+  std::uint64_t epoch_samples() const { return data_.train.size(); }
+  ThreadPool& pool() { return pool_; }
+
+  // Writes experiment.toml, opens metrics.jsonl, and has the workers of all peers made by the pool's threads.
+  Status begin();
+  // Those of a peer, once. REQUIRES: begin() has been called.
+  Workers workers(std::uint32_t peer) { return made_.at(peer).get(); }
+
+  // Whether another look is due: every twentieth of an epoch, in a large swarm more seldom. A look asked for
+  // is counted. `samples`: consumed by the swarm.
+  bool look_is_due(std::uint64_t samples);
+  // Of a peer at that look: a line of the time series.
+  void tell(const training::MetricsLine& line) { metrics_ << training::to_json(line) << '\n'; }
+  // The look itself at the live replicas, off the clock, and its line in the time series. True if their mean
+  // has reached the target accuracy, for the first time. `now`: of the run; `trained`: since the first step
+  // began. REQUIRES: at least one replica.
+  bool look(const std::vector<std::vector<float>>& replicas, std::uint64_t samples, Duration now,
+            Duration trained);
+
+  // Judges the last replicas (of the peers in `summary` that finished, in their order; or a single one, which
+  // is that of all of them), completes the summary, and writes the files. Expected in the summary: per_peer,
+  // exchanges, bytes_sent, samples, seconds, spectral_gap. `trace`: the hash of what happened, which that of
+  // the replicas is put on top of. An Error where there is no replica, or a file cannot be written.
+  Result<training::Summary> finish(training::Summary summary, const std::vector<std::vector<float>>& replicas,
+                                   std::uint64_t trace);
+
+ private:
+  VirtualRun(const training::Experiment& experiment, const SimulateOptions& options,
+             const training::RunFolder& folder, datasets::DataPair data, models::Plan plan,
+             std::unique_ptr<kernels::Backend> backend, const training::Schedule& schedule);
+
+  const training::Experiment& experiment_;
+  const training::RunFolder& folder_;
+  std::chrono::steady_clock::time_point started_;
+  datasets::DataPair data_;
+  models::Plan plan_;
+  std::unique_ptr<kernels::Backend> backend_;
+  LearningRate rate_;
+  std::uint64_t look_samples_;  // between two looks
+  std::uint64_t looks_ = 0;
+  std::optional<double> seconds_to_target_;
+  std::ofstream metrics_;
+  ThreadPool pool_;  // behind what its tasks use
+  std::vector<std::future<Workers>> made_;
+  Judge judge_;
+};
+
+}  // namespace starling::lab
