@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "base/ids.h"
@@ -27,15 +26,12 @@ class Clocks {
 
   explicit Clocks(std::uint64_t staleness) : staleness_(staleness) {}
 
-  // These train now, and nobody else is waited for.
-  void follow(std::span<const PeerId> workers) {
-    const std::uint64_t so_far = slowest();
-    std::map<PeerId, std::uint64_t> clocks;
-    for (const PeerId worker : workers) {
-      const auto known = clocks_.find(worker);
-      clocks[worker] = known != clocks_.end() ? known->second : so_far;
-    }
-    clocks_ = std::move(clocks);
+  // Who trains is waited for from now on.
+  void meet(PeerId worker) { clocks_.try_emplace(worker, slowest()); }
+  // Of those that it has met, who does not train any more is waited for no longer.
+  template <class Trains>
+  void keep(Trains trains) {
+    std::erase_if(clocks_, [&](const auto& entry) { return !trains(entry.first); });
   }
 
   // The least number of a worker's latest push; 0: there is no worker.

@@ -78,6 +78,7 @@ void Peer::run_timers(std::vector<Action>& out) {
   maybe_end_training(out);
   keep_in_step(out);
   refresh_roster();
+  start_when_served(out);
   close_push();
   maybe_exchange(out);
   keep_staleness(out);
@@ -441,6 +442,10 @@ void Peer::start_training(std::vector<Action>& out) {
   membership_.set_phase(Phase::training);
   pacer_->start(now_, membership_.self().steps);
   acceptance_.start(now_);
+  if (roster_ && !serves()) {
+    awaits_servers_ = true;
+    return start_when_served(out);
+  }
   if (!end_reached()) out.push_back(StartTraining{!serves()});
 }
 

@@ -208,8 +208,12 @@ class Peer {
   // peer_serving.cc
   bool serves() const { return roster_ && roster_->serves(); }
   void refresh_roster();
+  bool trains(PeerId worker) const;
+  void start_when_served(std::vector<Action>& out);
   bool push_is_due() const;
   void push(std::vector<Action>& out);
+  void push_to(const Roster::Target& target, std::vector<Action>& out);
+  void widen_push(std::vector<Action>& out);
   void close_push();
   void push_part_ended(const InFlight& exchange, const ExchangeEnded& ended, std::vector<Action>& out);
   void keep_staleness(std::vector<Action>& out);
@@ -270,8 +274,11 @@ class Peer {
   // Servers, where the rule has them. A push's number, a worker's clock, is that of a round.
   std::optional<Roster> roster_;
   std::optional<Clocks> clocks_;       // of a server, where staleness is bounded
+  bool awaits_servers_ = false;        // it trains as soon as they are there
   bool push_open_ = false;             // one is under way
   bool push_went_through_ = false;     // a part of it, at least
+  std::vector<PeerId> pushed_to_;      // in it, and not in vain
+  std::string told_missing_;           // what it has said that it waits for
   bool waits_for_push_ = false;        // its training is paused until the push is over
   std::uint64_t pushes_taken_ = 0;     // of a rack's server, since it pushed itself
 

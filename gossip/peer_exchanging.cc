@@ -115,6 +115,7 @@ void Peer::abort_exchange(std::uint64_t exchange, std::vector<Action>& out) {
   ++exchanges_.aborted;
   partners_->met(membership_, given_up.partner, now_ - given_up.begun);
   came_to_nothing(given_up.partner);
+  std::erase(pushed_to_, given_up.partner);
 }
 
 // An exchange of its own with this partner failed, in whatever way.

@@ -10,7 +10,30 @@ using wire::Phase;
 using wire::RefusalReason;
 
 void Peer::refresh_roster() {
-  if (roster_ && roster_->refresh(membership_) && clocks_) clocks_->follow(roster_->training());
+  if (!roster_ || !roster_->refresh(membership_) || !clocks_) return;
+  clocks_->keep([this](PeerId worker) { return trains(worker); });
+  for (const PeerId worker : roster_->training()) clocks_->meet(worker);
+}
+
+// Not settling yet, nor gone. What pushes has come further than to join, whatever has been heard.
+bool Peer::trains(PeerId worker) const {
+  const Record* const record = membership_.find(worker);
+  return record != nullptr && record->is_live() && record->member.phase <= Phase::training &&
+         role_of(record->member.name, rules_->servers).kind == Role::Kind::worker;
+}
+
+// A worker makes no step before there is a server for each part: one that came later would begin with what
+// others have learned and not pushed yet, and get it from them once more.
+void Peer::start_when_served(std::vector<Action>& out) {
+  if (!awaits_servers_ || phase() != Phase::training || leave_by_ != kNever) return;
+  if (const auto missing = roster_->missing()) {
+    if (*missing != told_missing_) out.push_back(Notice{Notice::What::waiting, {}, *missing});
+    told_missing_ = *missing;
+    return;
+  }
+  awaits_servers_ = false;
+  pacer_->start(now_, membership_.self().steps);
+  if (!end_reached()) out.push_back(StartTraining{});
 }
 
 // ---- a worker, or a rack's server: pushing ----
@@ -19,6 +42,7 @@ void Peer::refresh_roster() {
 // workers have come, where the pace counts steps, which it makes none of; and at the end when the last of
 // them is done.
 bool Peer::push_is_due() const {
+  if (awaits_servers_) return false;
   switch (roster_->role().kind) {
     case Role::Kind::worker:
       return true;
@@ -43,12 +67,26 @@ void Peer::push(std::vector<Action>& out) {
   }
   push_open_ = true;
   push_went_through_ = false;
-  for (const auto& [server, part] : targets) {
-    Terms terms;
-    terms.round = rounds_.next();
-    terms.part = part;
-    const Duration limit = rule().lets_wait() ? options_.round_limit : patience_.limit(server);
-    begin_exchange(server, terms, now_ + limit, out);
+  pushed_to_.clear();
+  for (const Roster::Target& target : targets) push_to(target, out);
+}
+
+void Peer::push_to(const Roster::Target& target, std::vector<Action>& out) {
+  Terms terms;
+  terms.round = rounds_.next();
+  terms.part = target.part;
+  const Duration limit = rule().lets_wait() ? options_.round_limit : patience_.limit(target.server);
+  begin_exchange(target.server, terms, now_ + limit, out);
+  pushed_to_.push_back(target.server);
+}
+
+// A server that has come since it began takes part in a push that may have to wait: it would hold others back
+// for a worker that in its turn waits, at a server that they have not pushed to, for them.
+void Peer::widen_push(std::vector<Action>& out) {
+  if (!rule().bounded || !push_open_) return;
+  for (const Roster::Target& target : roster_->targets(now_, membership_)) {
+    if (std::find(pushed_to_.begin(), pushed_to_.end(), target.server) == pushed_to_.end())
+      push_to(target, out);
   }
 }
 
@@ -75,6 +113,7 @@ void Peer::push_part_ended(const InFlight& exchange, const ExchangeEnded& ended,
   }
   last_exchange_begun_ = false;
   came_to_nothing(exchange.partner);
+  std::erase(pushed_to_, exchange.partner);
 }
 
 // Once all its parts are over. One of which nothing went through is made again, with the same number.
@@ -90,6 +129,7 @@ void Peer::close_push() {
 void Peer::keep_staleness(std::vector<Action>& out) {
   if (clocks_) answer_pushes_held(out);
   if (!rule().bounded || serves() || diverged_) return;
+  widen_push(out);
   const bool trains = phase() == Phase::training && leave_by_ == kNever;
   const bool waits = trains && push_open_ && pacer_->due(now_, membership_.self().steps);
   if (waits == waits_for_push_) return;
@@ -116,6 +156,7 @@ void Peer::take_push(const Rounds::Offer& offer, std::vector<Action>& out) {
   std::erase_if(answers_,
                 [&](const Answering& it) { return it.from == offer.from && it.exchange < offer.exchange; });
   if (!clocks_) return accept(offer, out);
+  if (trains(offer.from)) clocks_->meet(offer.from);
   if (const auto earlier = clocks_->take_held_of(offer.from))
     refuse(*earlier, RefusalReason::out_of_step, out);
   clocks_->hold(offer);  // until keep_staleness(), in this same step

@@ -44,6 +44,14 @@ bool Roster::refresh(const Membership& membership) {
   return true;
 }
 
+std::optional<std::string> Roster::missing() const {
+  for (std::size_t k = 0; k < shards_.size() + racks_.size(); ++k) {
+    const auto& instances = k < shards_.size() ? shards_[k] : racks_[k - shards_.size()];
+    if (instances.empty()) return "the parameter server s" + std::to_string(k) + " is not there yet";
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 std::optional<PeerId> one_to_meet(Instant now, const Membership& membership,

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "base/ids.h"
@@ -22,6 +22,9 @@ class Roster {
 
   Role role() const { return role_; }
   bool serves() const { return role_.kind != Role::Kind::worker; }
+
+  // Which server is not there yet, in a sentence; nullopt where all are.
+  std::optional<std::string> missing() const;
 
   struct Target {
     PeerId server;

@@ -86,7 +86,14 @@ class TrainingLearner : public Learner {
   std::uint64_t steps_ = 0;
 };
 
-// The experiment's machines, and what befalls them.
+// Of a server, which makes no steps.
+class NoLearner : public Learner {
+ public:
+  void begin_step(std::uint32_t, const models::Arena&) override {}
+  std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 0; }
+};
+
+// The experiment's machines, those that train first, and what befalls them.
 void make_machines(const training::Experiment& experiment, WorldOptions& options) {
   const Duration step = virtual_step(experiment);
   for (std::uint32_t i = 0; i < experiment.peers; ++i) {
@@ -95,6 +102,12 @@ void make_machines(const training::Experiment& experiment, WorldOptions& options
     machine.workers = experiment.workers;
     machine.step = step;
     options.machines.push_back(std::move(machine));
+  }
+  // Servers are there first: whoever trains begins with their parameters.
+  if (training::has_servers(experiment)) options.beginner = experiment.peers;
+  for (std::uint32_t k = 0; k < training::servers_in_all(experiment); ++k) {
+    options.machines.emplace_back();
+    options.machines.back().name = training::server_name(k);
   }
   std::vector<std::size_t> slownesses(experiment.peers);  // of each peer, so far
   for (const auto& fault : experiment.faults) {
@@ -159,6 +172,28 @@ std::vector<float> copy_of(const models::Arena& arena) {
   return copy;
 }
 
+// The model as the servers have it, each its part; empty where the rule has none, or one of them has no parameters.
+std::vector<float> served_model(const training::Experiment& experiment, const World& world) {
+  if (!training::has_servers(experiment)) return {};
+  std::vector<float> model(world.options().arena_floats);
+  for (std::uint32_t k = 0; k < experiment.servers; ++k) {
+    const auto server = world.machine(experiment.peers + k);
+    if (!server.has_parameters) return {};
+    const auto [offset, floats] = training::served_by(k, experiment.servers, model.size());
+    server.arena.read(offset, std::span(model).subspan(offset, floats));
+  }
+  return model;
+}
+
+// Whether nobody is there any more, or comes, but servers.
+bool only_servers_left(const training::Experiment& experiment, const World& world) {
+  for (std::uint32_t i = 0; i < experiment.peers; ++i) {
+    const MachineState state = world.machine(i).state;
+    if (state == MachineState::running || state == MachineState::waiting) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<training::Summary> simulate(const training::Experiment& experiment, const SimulateOptions& options,
@@ -197,6 +232,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   World world(
       std::move(world_options),
       [&](std::uint32_t machine) -> std::unique_ptr<Learner> {
+        if (machine >= experiment.peers) return std::make_unique<NoLearner>();
         VirtualRun::Workers workers = run.workers(machine);  // a machine starts once
         if (!workers) {
           failure = workers.error();
@@ -215,7 +251,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   // Everything that is looked at now and then, off the clock.
   const auto look = [&] {
     std::vector<std::vector<float>> replicas;
-    for (std::uint32_t i = 0; i < world.machines(); ++i) {
+    for (std::uint32_t i = 0; i < experiment.peers; ++i) {
       const auto machine = world.machine(i);
       if (machine.state != MachineState::running || !machine.has_parameters) continue;
       replicas.push_back(copy_of(machine.arena));
@@ -230,7 +266,8 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
       run.tell(line);
     }
     if (replicas.empty()) return;
-    if (run.look(replicas, world.samples(), world.now().since_start, world.now() - *world.training_began()))
+    const std::vector<float> model = served_model(experiment, world);
+    if (run.look(replicas, model, world.samples(), world.now().since_start, world.now() - *world.training_began()))
       world.end_all();
   };
 
@@ -249,6 +286,10 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     }
     if (!sampled) {
       if (world.training_began() && !has_parameters_left(world)) break;
+      if (!ending && only_servers_left(experiment, world)) {
+        ending = true;
+        world.end_all();
+      }
       continue;
     }
     seen = world.samples();
@@ -267,7 +308,8 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   std::vector<std::vector<float>> replicas, unsettled;
   for (std::uint32_t i = 0; i < world.machines(); ++i) {
     const auto machine = world.machine(i);
-    if (machine.state == MachineState::finished) {
+    const bool serves = i >= experiment.peers;
+    if (machine.state == MachineState::finished && !serves) {
       replicas.push_back(copy_of(machine.arena));
       if (!machine.before_settling.empty()) unsettled.push_back(machine.before_settling);
     }
@@ -276,7 +318,8 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     record.steps = machine.steps;
     record.samples = machine.samples;
     record.exchanges = machine.exchanges.completed + machine.exchanges.answered;
-    record.slow = slowness(experiment, i);
+    record.slow = serves ? 1 : slowness(experiment, i);
+    record.serves = serves;
     record.state = state_name(machine.state);
     summary.per_peer.push_back(record);
     summary.exchanges += {machine.exchanges.completed, machine.exchanges.aborted, machine.exchanges.rejected,
@@ -288,7 +331,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   summary.spectral_gap = topologies::spectral_gap(rules->topology.among(experiment.peers));
   summary.samples = world.samples();
   summary.seconds = seen > 0 ? to_seconds(last_step - *world.training_began()) : 0;
-  return run.finish(std::move(summary), replicas, world.trace_hash());
+  return run.finish(std::move(summary), replicas, served_model(experiment, world), world.trace_hash());
 }
 
 }  // namespace starling::lab

@@ -85,8 +85,8 @@ bool VirtualRun::look_is_due(std::uint64_t samples) {
   return true;
 }
 
-bool VirtualRun::look(const std::vector<std::vector<float>>& replicas, std::uint64_t samples, Duration now,
-                      Duration trained) {
+bool VirtualRun::look(const std::vector<std::vector<float>>& replicas, const std::vector<float>& model,
+                      std::uint64_t samples, Duration now, Duration trained) {
   std::vector<float> mean;
   bool reached = false;
   training::MetricsLine line;
@@ -94,6 +94,7 @@ bool VirtualRun::look(const std::vector<std::vector<float>>& replicas, std::uint
   line.peer = "mean";
   line.samples = samples;
   line.consensus_distance = training::consensus(replicas, mean);
+  if (!model.empty()) mean = model;
   if (experiment_.target_accuracy && !seconds_to_target_) {
     const double target = *experiment_.target_accuracy;
     auto score = judge_.score(mean, 1000);
@@ -113,17 +114,18 @@ bool VirtualRun::look(const std::vector<std::vector<float>>& replicas, std::uint
 
 Result<training::Summary> VirtualRun::finish(training::Summary summary,
                                              const std::vector<std::vector<float>>& replicas,
-                                             std::uint64_t trace) {
+                                             const std::vector<float>& model, std::uint64_t trace) {
   if (replicas.empty()) return Error{"no peer finished the run, so there is no model to judge"};
   std::vector<float> mean;
   summary.consensus_distance = training::consensus(replicas, mean);
+  if (!model.empty()) mean = model;
   const auto scores = judge_.scores(replicas);
   const auto score = judge_.score(mean);
   summary.accuracy = score.accuracy;
   summary.loss = score.loss;
   std::size_t finished = 0;
   for (training::PeerRecord& record : summary.per_peer) {
-    if (record.state != "finished") continue;
+    if (record.state != "finished" || record.serves) continue;
     const auto& own = scores.at(replicas.size() == 1 ? 0 : finished++);
     record.accuracy = own.accuracy;
     summary.accuracy_min = std::min(summary.accuracy_min.value_or(1), own.accuracy);
@@ -144,6 +146,7 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary,
       summary.seconds > 0 ? static_cast<double>(summary.samples) / summary.seconds : 0;
   summary.seconds_to_target = seconds_to_target_;
   for (const auto& replica : replicas) trace = hash64(std::as_bytes(std::span(replica)), trace);
+  if (!model.empty()) trace = hash64(std::as_bytes(std::span(model)), trace);
   summary.trace_hash = to_string(PeerId{trace});
 
   std::map<std::string, std::string> metadata =

@@ -67,16 +67,17 @@ class VirtualRun {
   void tell(const training::MetricsLine& line) { metrics_ << training::to_json(line) << '\n'; }
   // The look itself at the live replicas, off the clock, and its line in the time series. True if their mean
   // has reached the target accuracy, for the first time. `now`: of the run; `trained`: since the first step
-  // began. REQUIRES: at least one replica.
-  bool look(const std::vector<std::vector<float>>& replicas, std::uint64_t samples, Duration now,
-            Duration trained);
+  // began. `model` is judged instead of the mean, unless it is empty. REQUIRES: at least one replica.
+  bool look(const std::vector<std::vector<float>>& replicas, const std::vector<float>& model, std::uint64_t samples,
+            Duration now, Duration trained);
 
   // Judges the last replicas (of the peers in `summary` that finished, in their order; or a single one, which
   // is that of all of them), completes the summary, and writes the files. Expected in the summary: per_peer,
   // exchanges, bytes_sent, samples, seconds, spectral_gap. `trace`: the hash of what happened, which that of
-  // the replicas is put on top of. An Error where there is no replica, or a file cannot be written.
+  // the replicas is put on top of. `model`: the run's, if it is not the replicas' mean; else empty. An Error where
+  // there is no replica, or a file cannot be written.
   Result<training::Summary> finish(training::Summary summary, const std::vector<std::vector<float>>& replicas,
-                                   std::uint64_t trace);
+                                   const std::vector<float>& model, std::uint64_t trace);
 
  private:
   VirtualRun(const training::Experiment& experiment, const SimulateOptions& options,

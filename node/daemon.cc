@@ -144,7 +144,7 @@ class Daemon {
   void act(const gossip::Prepare& prepare);
   void act(const gossip::FetchState& fetch) { exchanger_->fetch_state(fetch.donor, fetch.address, fetch.afresh); }
   void act(const gossip::AbortFetch&) { exchanger_->abort_fetch(); }
-  void act(const gossip::StartTraining&);
+  void act(const gossip::StartTraining& start);
   void act(const gossip::StopTraining&) { trainer_->stop(); }
   void act(const gossip::PauseTraining& pause) { trainer_->pause(pause.discard); }
   void act(const gossip::ResumeTraining& resume);
@@ -639,9 +639,14 @@ void Daemon::follow_schedule() {
                                                        experiment_.batch_size, replica_->data.train.size()));
 }
 
-void Daemon::act(const gossip::StartTraining&) {
+void Daemon::act(const gossip::StartTraining& start) {
   initialize();
   follow_schedule();
+  if (!start.steps) {
+    spdlog::info("serving begins: {} parameters, which others train", replica_->plan.layout.parameter_count());
+    training_start_ = Clock::now();
+    return;
+  }
   spdlog::info("training begins: {} parameters, {} workers, batches of {}, on {}",
                replica_->plan.layout.parameter_count(), experiment_.workers, experiment_.batch_size,
                replica_->devices());

@@ -83,6 +83,10 @@ std::uint32_t servers_in_all(const Experiment& experiment) {
   return has_servers(experiment) ? experiment.servers + experiment.racks : 0;
 }
 
+std::string server_name(std::uint32_t number) {
+  return "s" + std::to_string(number);
+}
+
 Every resolved_every(const Experiment& experiment) {
   if (experiment.every) return *experiment.every;
   if (experiment.rule == "noloco") return {.steps = 50};

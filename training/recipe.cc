@@ -5,6 +5,7 @@
 
 #include "datasets/partition.h"
 #include "models/spec_text.h"
+#include "training/exchange/mixer.h"
 
 namespace starling::training {
 
@@ -21,8 +22,14 @@ kernels::Precision precision_of(const Experiment& experiment) {
 
 Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train) {
   const auto& shape = train.shape;
-  return models::make_model(models::ModelText{experiment.model, experiment.layers},
-                            models::Shape{shape.channels, shape.height, shape.width}, train.classes);
+  auto plan = models::make_model(models::ModelText{experiment.model, experiment.layers},
+                                 models::Shape{shape.channels, shape.height, shape.width}, train.classes);
+  if (!plan || !has_servers(experiment)) return plan;
+  const CellGrid grid{plan->layout.arena_size(), kDefaultCellFloats};
+  if (experiment.servers <= grid.count()) return plan;
+  return Error{"gossip.servers: " + std::to_string(experiment.servers) + " servers share a model by cells of " +
+               std::to_string(grid.cell_floats) + " floats, and " + experiment.model + " has but " +
+               std::to_string(grid.count()) + " of them"};
 }
 
 Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Experiment& experiment,

@@ -26,6 +26,7 @@ struct PeerRecord {
   std::uint64_t exchanges = 0;       // completed ones it began or answered
   double slow = 1;
   std::string state{};  // finished, left, crashed, running
+  bool serves = false;  // a parameter server: it makes no steps, and is not judged
 };
 
 struct Summary {

@@ -34,6 +34,7 @@ struct Initiator::Own {
   std::uint64_t sent = 0;      // chunks whose sending has begun
   std::uint64_t answered = 0;  // chunks whose reply has been taken
   bool writing = false;        // the newest chunk is on its way to the kernel: its room must stay
+  training::Cells cells;  // that are exchanged
   std::size_t cells_sent = 0, cells_answered = 0, cells_told = 0;
   Outcome outcome = Outcome::aborted;
   std::uint64_t round = 0;  // what a refusal said
@@ -72,6 +73,9 @@ void Initiator::begin(std::uint64_t exchange, PeerId partner, const Address& add
   own->session.round = terms.round;
   own->session.weight = terms.weight;
   own->session.own_share = terms.own_share;
+  own->session.part = terms.part.index;
+  own->session.parts = terms.part.of;
+  own->cells = plane_.mixer->grid().part(terms.part.index, terms.part.of);
   own->flow = flow_of(partner);
   owns_[exchange] = own;
   transport::spawn(plane_.executor, run(std::move(own), address));
@@ -201,12 +205,13 @@ asio::awaitable<void> Initiator::write(OwnPtr own) {
   offer.round = own->session.round;
   bool good = (co_await transport::write_message(*link, offer)).ok();
   alignas(64) std::array<std::byte, wire::kChunkPrefixBytes> prefix;
-  while (good && !own->over && own->cells_sent < grid.count()) {
+  while (good && !own->over && own->cells_sent < own->cells.count) {
     if (own->in_flight() >= flow.window()) {
       co_await own->progress.wait();
       continue;
     }
-    const training::Cells cells{own->cells_sent, std::min(flow.chunk_cells(), grid.count() - own->cells_sent)};
+    const training::Cells cells{own->cells.first + own->cells_sent,
+                                std::min(flow.chunk_cells(), own->cells.count - own->cells_sent)};
     Room room = plane_.rooms.take(plane_.mixer->room(cells));
     auto parcel = plane_.mixer->lend(own->session, cells, room.bytes());
     if (!parcel) {
@@ -228,7 +233,7 @@ asio::awaitable<void> Initiator::write(OwnPtr own) {
 }
 
 asio::awaitable<void> Initiator::read(OwnPtr own) {
-  const std::size_t cells = plane_.mixer->grid().count();
+  const std::size_t cells = own->cells.count;
   const LinePtr line = own->line;
   own->outcome = Outcome::aborted;
   while (own->cells_answered < cells) {

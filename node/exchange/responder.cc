@@ -37,7 +37,10 @@ struct Responder::Server {
   std::optional<gossip::AnswerOffer> decision;
   transport::Signal decided;
   std::optional<training::Session> answering;
-  std::size_t next_cell = 0;
+  training::Cells cells;      // that are exchanged
+  std::size_t next_cell = 0;  // of the grid
+
+  bool all_answered() const { return next_cell == cells.first + cells.count; }
   bool poisoned = false;
   bool giving = false;  // a joiner's copy
   bool closed = false;  // by close(), or done: the Responder, if there still is one, knows it no more
@@ -97,7 +100,7 @@ void Responder::end_answer(Server& server) {
   if (!server.answering) return;
   const std::uint64_t exchange = server.answering->exchange;
   server.answering.reset();
-  const bool completed = server.next_cell == plane_.mixer->grid().count();
+  const bool completed = server.all_answered();
   plane_.events.on_answer_ended(server.remote.id, exchange, completed, server.poisoned);
 }
 
@@ -170,7 +173,10 @@ asio::awaitable<bool> Responder::take_offer(ServerPtr server, wire::ExchangeOffe
   session.round = decision.terms.round;
   session.weight = decision.terms.weight;
   session.own_share = decision.terms.own_share;
-  server->next_cell = 0;
+  session.part = decision.terms.part.index;
+  session.parts = decision.terms.part.of;
+  server->cells = grid.part(session.part, session.parts);
+  server->next_cell = server->cells.first;
   server->poisoned = false;
   // What comes behind an offer that was withdrawn would be mixed here alone.
   co_return !server->link->hung_up();
@@ -182,7 +188,8 @@ asio::awaitable<bool> Responder::take_chunk(ServerPtr server, const Frame& frame
   if (!server->answering || head.exchange != server->answering->exchange || head.kind != wire::ChunkKind::offer)
     co_return true;
   const auto& grid = plane_.mixer->grid();
-  if (head.offset != grid.offset(server->next_cell)) {
+  const std::size_t end = std::min(grid.arena_floats, grid.offset(server->cells.first + server->cells.count));
+  if (head.offset != grid.offset(server->next_cell) || head.floats > end - head.offset) {
     ++plane_.counters.chunks_refused;
     co_return false;
   }
@@ -198,7 +205,7 @@ asio::awaitable<bool> Responder::take_chunk(ServerPtr server, const Frame& frame
   server->next_cell += (head.floats + grid.cell_floats - 1) / grid.cell_floats;
   alignas(64) std::array<std::byte, wire::kChunkPrefixBytes> prefix;
   wire::write_chunk_prefix(head_of(*reply, head.exchange, wire::ChunkKind::reply), reply->values, prefix);
-  if (server->next_cell == grid.count()) end_answer(*server);
+  if (server->all_answered()) end_answer(*server);
   if (server->closed) co_return false;  // by whoever was told
   const bool good = (co_await server->link->write(prefix, reply->values)).ok();
   if (!server->closed) plane_.rooms.give(std::move(room));

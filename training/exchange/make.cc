@@ -1,5 +1,7 @@
 #include "training/exchange/make.h"
 
+#include <algorithm>
+
 #include "training/exchange/choco.h"
 #include "training/exchange/clipped.h"
 #include "training/exchange/lock_step.h"
@@ -37,6 +39,13 @@ std::optional<std::size_t> chunk_cells(const Experiment& experiment, std::size_t
   if (experiment.chunk == 0) return std::nullopt;
   const std::size_t cell_bytes = sizeof(float) * cell_floats;
   return (experiment.chunk + cell_bytes - 1) / cell_bytes;
+}
+
+Stretch served_by(std::size_t k, std::size_t servers, std::size_t arena_floats) {
+  const CellGrid grid{arena_floats, kDefaultCellFloats};
+  const Cells cells = grid.part(k, servers);
+  const std::size_t offset = grid.offset(cells.first);
+  return {offset, std::min(arena_floats, grid.offset(cells.first + cells.count)) - offset};
 }
 
 std::unique_ptr<Mixer> make_mixer(models::Arena& arena, const MixOptions& options) {

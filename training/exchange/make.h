@@ -20,6 +20,12 @@ Result<MixOptions> mix_options(const Experiment& experiment);
 std::optional<std::size_t> chunk_cells(const Experiment& experiment,
                                        std::size_t cell_floats = kDefaultCellFloats);
 
+// What the k-th of so many parameter servers has of an arena.
+struct Stretch {
+  std::size_t offset = 0, floats = 0;
+};
+Stretch served_by(std::size_t k, std::size_t servers, std::size_t arena_floats);
+
 // `arena` outlives the mixer, which begins as after adopt(). REQUIRES: the options are mix_options()' or like
 // them; cell_floats > 0. A rule none has a mixer too, which nobody calls: pairwise.
 std::unique_ptr<Mixer> make_mixer(models::Arena& arena, const MixOptions& options);
