@@ -38,6 +38,7 @@ int run(const Arguments& arguments) {
   if (!folder) return refuse(arguments, folder.error().message);
 
   warn(training::warning_of_workers(experiment));
+  warn(lab::warning_for_processes(experiment));
   const lab::SwarmOptions options{.program = own_program()};
   const lab::SwarmOutcome outcome =
       lab::run_swarm(experiment, materials->plan, materials->data, options, *folder);

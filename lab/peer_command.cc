@@ -46,7 +46,8 @@ void append_setting(std::vector<std::string>& arguments, const training::Setting
 }  // namespace
 
 bool is_peer_setting(const training::Setting& setting) {
-  return setting.key != "name" && setting.key != "peers" && setting.key != "training.target_accuracy";
+  return setting.key != "name" && setting.key != "peers" && setting.key != "training.target_accuracy" &&
+         setting.key != "network.port";
 }
 
 std::vector<std::string> beginner_arguments(const Experiment& experiment, const PeerPlace& place) {

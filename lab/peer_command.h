@@ -12,7 +12,7 @@
 namespace starling::lab {
 
 // Whether `starling peer` takes this setting: not what only a whole run has (its name, its number of peers,
-// its target), nor the network, which is what it is.
+// its target), nor the network card, which is what it is.
 bool is_peer_setting(const training::Setting& setting);
 
 struct PeerPlace {

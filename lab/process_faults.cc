@@ -18,6 +18,13 @@ Status check_for_processes(const Experiment& experiment) {
   return Done{};
 }
 
+std::string warning_for_processes(const Experiment& experiment) {
+  if (!experiment.port) return "";
+  return "network.port is the network card of a simulated machine: between processes of this machine each "
+         "link has "
+         "network.bandwidth to itself";
+}
+
 std::vector<ProcessFault> process_faults(const Experiment& experiment) {
   using Act = ProcessFault::Act;
   std::vector<ProcessFault> faults;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -29,6 +30,9 @@ struct ProcessFault {
 
 // Refuses the fault that only a virtual peer can have, poison, in a sentence.
 Status check_for_processes(const training::Experiment& experiment);
+
+// A sentence on what the experiment sets and processes of one machine do not have, or nothing.
+std::string warning_for_processes(const training::Experiment& experiment);
 
 // REQUIRES: check_for_processes() is content.
 std::vector<ProcessFault> process_faults(const training::Experiment& experiment);

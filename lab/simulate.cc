@@ -207,6 +207,8 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   world_options.seed = experiment.seed;
   if (experiment.latency) world_options.network.latency = *experiment.latency;
   if (experiment.bandwidth) world_options.network.bandwidth = *experiment.bandwidth;
+  const double port = experiment.port.value_or(world_options.network.bandwidth);
+  if (port != training::kUnlimited) world_options.network.port = port;
   world_options.arena_floats = layout.arena_size();
   make_machines(experiment, world_options);
   auto& manifest = world_options.manifest;

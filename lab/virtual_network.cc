@@ -27,8 +27,9 @@ Connection& VirtualNetwork::connection(std::uint32_t dialer, std::uint32_t accep
     c.dialer = dialer;
     c.acceptor = acceptor;
     c.purpose = purpose;
-    of_machine_.resize(
-        std::max<std::size_t>(of_machine_.size(), std::max(dialer, acceptor) + std::size_t{1}));
+    const auto most = std::max<std::size_t>(of_machine_.size(), std::max(dialer, acceptor) + std::size_t{1});
+    of_machine_.resize(most);
+    if (options_.port) ports_.resize(most);
     of_machine_[dialer].push_back(&c);
     of_machine_[acceptor].push_back(&c);
   }
@@ -123,9 +124,14 @@ void VirtualNetwork::transmit(Connection& c, std::uint32_t from, PacketPtr packe
   if (!c.stands && clear != kNever) clear = std::max({clear, clear_of_cuts(to, from), host_.awake(to)});
   if (clear > now) return stall(c, from, std::move(packet), clear);
   const Conditions found = conditions(from, to);
-  const Instant departure = sent_by(from, to, packet->bytes, found.bandwidth);
+  // The port hands a chunk on bit by bit, so the slower of port and link says when its last bit has left.
+  // Waiting for the others of the same port is no stalled write: all of them get on.
+  const Duration in_port = port_time(*packet);
+  const Instant begins = in_port.count() > 0 ? std::max(now, ports_[from].out_free) : now;
+  const double bandwidth = in_port.count() > 0 ? std::min(found.bandwidth, *options_.port) : found.bandwidth;
+  const Instant departure = sent_by(from, to, begins, packet->bytes, bandwidth);
   const Duration resent = resent_after(found.drop, found.latency, options_.write_limit, random_);
-  if (departure - now + resent > options_.write_limit) return stall(c, from, std::move(packet), kNever);
+  if (departure - begins + resent > options_.write_limit) return stall(c, from, std::move(packet), kNever);
 
   Duration time = resent + travel(found.latency);
   if (!c.stands) time += 4 * found.latency;  // a round trip for TCP, one for the Hellos
@@ -134,7 +140,43 @@ void VirtualNetwork::transmit(Connection& c, std::uint32_t from, PacketPtr packe
   way.last_arrival = std::max(way.last_arrival, departure + time);
   ++way.travelling;
   note_length(way);
+  if (options_.port && c.purpose == wire::Purpose::bulk) {
+    if (in_port.count() > 0) ports_[from].out_free = begins + in_port;
+    // What makes it later than usual (the handshake, being sent again, jitter) holds up its delivery and not
+    // the port.
+    way.last_reach = std::max(way.last_reach, begins + found.latency);
+    queue_.schedule(way.last_reach,
+                    [this, &c, epoch = c.epoch, from, last = way.last_arrival,
+                     p = std::move(packet)]() mutable { enter_port(c, epoch, from, std::move(p), last); });
+    return;
+  }
   queue_.schedule(way.last_arrival, [this, &c, epoch = c.epoch, from, p = std::move(packet)]() mutable {
+    arrive(c, epoch, from, std::move(p));
+  });
+}
+
+// How long a packet has a port to itself: zero without ports, and of all that is no chunk.
+Duration VirtualNetwork::port_time(const Packet& packet) const {
+  const bool chunk = packet.kind == Packet::Kind::offer_chunk || packet.kind == Packet::Kind::reply_chunk ||
+                     packet.kind == Packet::Kind::state_chunk;
+  if (!options_.port || !chunk) return Duration{0};
+  return from_seconds(static_cast<double>(packet.bytes) * 8 / *options_.port);
+}
+
+// The first bit of a packet has come to the receiver's port. It is through when the port has had the time for
+// it, not before its last bit is there, and not before what was sent ahead of it.
+void VirtualNetwork::enter_port(Connection& c, std::uint32_t epoch, std::uint32_t from, PacketPtr packet,
+                                Instant last_bit) {
+  if (c.epoch != epoch) return;  // lost under way
+  Way& way = c.way_from(from);
+  way.last_through = std::max(way.last_through, last_bit);
+  if (const Duration in_port = port_time(*packet); in_port.count() > 0) {
+    Port& port = ports_[c.other(from)];
+    port.in_free = std::max(port.in_free, queue_.now()) + in_port;
+    way.last_through = std::max(way.last_through, port.in_free);
+  }
+  way.last_arrival = std::max(way.last_arrival, way.last_through);
+  queue_.schedule(way.last_through, [this, &c, epoch, from, p = std::move(packet)]() mutable {
     arrive(c, epoch, from, std::move(p));
   });
 }
@@ -208,9 +250,9 @@ Duration VirtualNetwork::travel(Duration latency) {
   return from_seconds(seconds);
 }
 
-// When the last byte of a packet that begins now has left.
-Instant VirtualNetwork::sent_by(std::uint32_t from, std::uint32_t to, std::size_t bytes, double bandwidth) const {
-  Instant at = queue_.now();
+// When the last byte of a packet that begins at `at` has left.
+Instant VirtualNetwork::sent_by(std::uint32_t from, std::uint32_t to, Instant at, std::size_t bytes,
+                                double bandwidth) const {
   double left = static_cast<double>(bytes) * 8 / bandwidth;
   if (!clogs_.empty()) {
     if (const auto found = clogs_.find(key_of(from, to)); found != clogs_.end()) {
@@ -305,13 +347,7 @@ void VirtualNetwork::down(std::uint32_t machine, Ending ending) {
   for (Connection* c : of_machine_[machine]) {
     const bool dialed = c->dialer == machine;
     if (ending == Ending::orderly) {
-      const Instant last = std::max(queue_.now(), c->way_from(machine).last_arrival);
-      queue_.schedule(last + options_.latency, [this, c, epoch = c->epoch, dialed] {
-        if (c->epoch != epoch) return;
-        const Duration at_once{0};
-        sever(*c, dialed ? std::nullopt : std::optional(at_once),
-              dialed ? std::optional(at_once) : std::nullopt);
-      });
+      end_in_order(*c, c->epoch, machine);
       continue;
     }
     Duration learns = options_.latency;
@@ -321,8 +357,22 @@ void VirtualNetwork::down(std::uint32_t machine, Ending ending) {
   }
 }
 
+// A machine closes a connection once all that it sent is there: a packet may still have to wait for the
+// other's port.
+void VirtualNetwork::end_in_order(Connection& c, std::uint32_t epoch, std::uint32_t machine) {
+  const Instant last = std::max(queue_.now(), c.way_from(machine).last_arrival);
+  queue_.schedule(last + options_.latency, [this, &c, epoch, machine, last] {
+    if (c.epoch != epoch) return;
+    if (c.way_from(machine).last_arrival > last) return end_in_order(c, epoch, machine);
+    const bool dialed = c.dialer == machine;
+    const Duration at_once{0};
+    sever(c, dialed ? std::nullopt : std::optional(at_once), dialed ? std::optional(at_once) : std::nullopt);
+  });
+}
+
 void VirtualNetwork::up_again(std::uint32_t machine) {
   if (machine >= of_machine_.size()) return;
+  if (options_.port) ports_[machine] = {};  // nothing of its former self waits there
   for (Connection* c : of_machine_[machine]) {
     const bool dialed = c->dialer == machine;
     const std::optional<Duration> learns = options_.latency;
@@ -343,7 +393,7 @@ void VirtualNetwork::sever(Connection& c, std::optional<Duration> dialer_learns,
     way.travelling = 0;
     way.stalled = false;
     way.waiting.clear();
-    way.free_at = way.last_arrival = queue_.now();
+    way.free_at = way.last_arrival = way.last_reach = way.last_through = queue_.now();
     const auto learns = end == c.dialer ? dialer_learns : acceptor_learns;
     if (learns) tell(c, end, epoch, undelivered, queue_.now() + *learns);
   }

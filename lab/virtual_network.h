@@ -4,6 +4,12 @@
 // would do under a fault is played here: what is cut off or gets lost waits and is sent again, a dial or a
 // write that takes too long breaks the connection, a broken connection loses all that is under way in it, and
 // a link's queue is bounded.
+//
+// A machine may have a port besides: its network card, which what all its connections carry has to share,
+// each way. Chunks of parameters pass it one after the other, in the order in which they come to it; a chunk
+// that finds it idle takes no longer than without a port. All other messages are a few hundred bytes, which a
+// card that serves its connections by turns lets through at once: they pass beside the port, whatever waits
+// there.
 #pragma once
 
 #include <array>
@@ -24,6 +30,7 @@ namespace starling::lab {
 struct NetworkOptions {
   Duration latency = std::chrono::microseconds(100);
   double bandwidth = 1e9;      // bits per second, of each way
+  std::optional<double> port;  // bits per second, of each machine and each way; unset: unlimited
   Duration latency_jitter{0};  // mean of an exponentially distributed addition, drawn per packet
   double tail_chance = 0;      // of a packet whose travel takes tail_factor times as long
   double tail_factor = 1;
@@ -46,6 +53,7 @@ struct Connection {
   friend class VirtualNetwork;
   struct Way {
     Instant free_at, last_arrival;
+    Instant last_reach, last_through;  // of its packets: at the receiver's port, and through it
     std::uint32_t travelling = 0;
     bool stalled = false, armed = false;
     std::vector<PacketPtr> waiting;
@@ -131,6 +139,9 @@ class VirtualNetwork {
     Interval interval;
     double factor;
   };
+  struct Port {  // of a machine: when each way of it is done with what it was given
+    Instant out_free, in_free;
+  };
 
   struct Shape {
     std::uint32_t machine;
@@ -156,7 +167,11 @@ class VirtualNetwork {
   void make_half_open(Connection& c, std::uint32_t knows);
   Instant clear_of_cuts(std::uint32_t from, std::uint32_t to) const;
   Conditions conditions(std::uint32_t from, std::uint32_t to) const;
-  Instant sent_by(std::uint32_t from, std::uint32_t to, std::size_t bytes, double bandwidth) const;
+  Instant sent_by(std::uint32_t from, std::uint32_t to, Instant at, std::size_t bytes,
+                  double bandwidth) const;
+  Duration port_time(const Packet& packet) const;
+  void enter_port(Connection& c, std::uint32_t epoch, std::uint32_t from, PacketPtr packet, Instant last_bit);
+  void end_in_order(Connection& c, std::uint32_t epoch, std::uint32_t machine);
   Duration travel(Duration latency);
   void note_length(const Way& way);
 
@@ -169,6 +184,7 @@ class VirtualNetwork {
   std::unordered_map<std::uint64_t, std::vector<Interval>> cuts_;
   std::unordered_map<std::uint64_t, std::vector<Clog>> clogs_;
   std::vector<Shape> shapes_;
+  std::vector<Port> ports_;
   std::size_t longest_queue_ = 0;
   std::uint64_t dropped_ = 0, broken_ = 0;
 };

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -57,6 +58,8 @@ bool lasts(Fault::Kind kind);        // has a `to`: slow, pause, poison and link
 // What a poisoned peer puts into every chunk it sends: "nan", "inf", "huge" values, or lies all over,
 // "noise", "sign-flip", "frozen".
 const std::vector<std::string>& poisons();
+
+inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();  // of a rate
 
 struct Experiment {
   std::string name = "run";
@@ -118,6 +121,8 @@ struct Experiment {
   // Of links; unset: as they are between processes, 100 us and 1 Gbit/s in `simulate`.
   std::optional<Duration> latency;
   std::optional<double> bandwidth;  // bits per second
+  // What all links of one simulated peer share, each way; unset: as much as one of them has.
+  std::optional<double> port;  // bits per second, or kUnlimited
 
   std::vector<Fault> faults;
 

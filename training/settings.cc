@@ -225,6 +225,17 @@ Result<std::uint64_t> parse_chunk(std::string_view text) {
   return parse_size(text, 4 * 1024, 1024 * 1024);
 }
 
+// A rate, of which infinity is written unlimited.
+Result<double> parse_port(std::string_view text) {
+  if (text == "unlimited") return kUnlimited;
+  auto rate = parse_rate(text);
+  if (!rate.ok()) return Error{rate.error().message + ", or unlimited"};
+  return rate;
+}
+std::string format_port(double rate) {
+  return rate == kUnlimited ? "unlimited" : format_rate(rate);
+}
+
 // A number, of which 0 is written auto.
 template <class Parse>
 auto automatic(Parse parse) {
@@ -265,7 +276,8 @@ std::vector<Setting> make_settings() {
       choice({"training.optimizer", "--optimizer", "NAME", "sgd or adamw", text, of_run}, &E::optimizer,
              {"sgd", "adamw"}),
       real({"training.learning_rate", "--learning-rate", "R",
-            "step size; by default 0.05 over the number of workers, of adamw 0.001; 0 only mixes", number, of_run},
+            "step size; by default 0.05 over the number of workers, of adamw 0.001; 0 only mixes", number,
+            of_run},
            &E::learning_rate, {0, 1000}),
       real({"training.momentum", "--momentum", "R", "of each worker's own velocity; of adamw beta1", number,
             of_run},
@@ -305,16 +317,19 @@ std::vector<Setting> make_settings() {
              of_run_if_set},
             &E::flip),
       make({"training.device", "--device", "DEVICE",
-            "where a peer trains: cpu, cuda:N (an NVIDIA GPU, by its number), or auto: a GPU where one can be used", text,
-            of_peer},
+            "where a peer trains: cpu, cuda:N (an NVIDIA GPU, by its number), or auto: a GPU where one can "
+            "be used",
+            text, of_peer},
            &E::device, parse_device, same),
       several_devices({"training.devices", "--devices", "DEVICES",
-                       "several GPUs of this machine for one peer, a replica on each: cuda:0,cuda:1", text, of_peer}),
+                       "several GPUs of this machine for one peer, a replica on each: cuda:0,cuda:1", text,
+                       of_peer}),
       whole({"training.average_every", "--average-every", "S",
              "steps of each of --devices between two averages of their replicas", number, of_peer},
             &E::average_every, 1, 1'000'000),
       choice({"training.precision", "--precision", "NAME",
-              "what a peer multiplies: f32; bf16 where its device can; tf32, float32 rounded to 10 bits by a GPU",
+              "what a peer multiplies: f32; bf16 where its device can; tf32, float32 rounded to 10 bits by a "
+              "GPU",
               text, of_peer},
              &E::precision, {"f32", "bf16", "tf32"}),
       whole({"training.workers", "--workers", "N", "Hogwild workers in each peer", number, of_peer},
@@ -404,6 +419,12 @@ std::vector<Setting> make_settings() {
       make({"network.bandwidth", "--bandwidth", "RATE", "of every link, each way, for example 100Mbit/s",
             text, of_peer},
            &E::bandwidth, parse_rate, format_rate),
+      make({"network.port", "--port-bandwidth", "RATE",
+            "what all links of a simulated peer share, each way, as a network card; by default as much as "
+            "one link "
+            "has; or unlimited",
+            text, of_peer},
+           &E::port, parse_port, format_port),
   };
   for (auto& setting : table) {
     if (setting.key == "data.source") setting.environment = "STARLING_DATA_SOURCE";

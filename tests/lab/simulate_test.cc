@@ -216,6 +216,23 @@ TEST_CASE("a peer behind poor links exchanges less, and the others finish") {
   for (const auto& peer : poor.per_peer) REQUIRE(peer.state == "finished");
 }
 
+TEST_CASE("the machine in a star's middle is held up by its network card, unless that is unlimited") {
+  auto experiment = small();
+  experiment.workers = 1;
+  experiment.peers = 8;
+  experiment.topology = "star";
+  experiment.every = *training::parse_every("always");
+  experiment.bandwidth = 20e6;
+  const auto exchanges = [&](std::optional<double> port) {
+    experiment.port = port;
+    return run(experiment).exchanges.completed;
+  };
+  const auto shared = exchanges(std::nullopt);
+  CHECK(exchanges(20e6) == shared);
+  CHECK(2 * exchanges(training::kUnlimited) > 3 * shared);
+  CHECK(exchanges(10e6) < shared);
+}
+
 TEST_CASE("an epoch counts what the dead and the departed have consumed") {
   auto experiment = small();
   experiment.epochs = 0.3;

@@ -129,6 +129,185 @@ TEST_CASE("a first message costs two round trips more, a large one its length") 
   REQUIRE(net.arrivals[2].at == at(301ms));
 }
 
+// ---- ports: what all connections of a machine share ----
+
+namespace {
+
+constexpr double kPort = 1e8;                 // bits per second
+constexpr std::size_t kChunkBytes = 125'000;  // 10 ms of it
+
+PacketPtr chunk(std::uint64_t number, std::size_t bytes = kChunkBytes) {
+  PacketPtr p = Net::packet(number, bytes);
+  p->kind = Packet::Kind::offer_chunk;
+  return p;
+}
+
+NetworkOptions with_ports() {
+  NetworkOptions options = Net::calm();
+  options.bandwidth = kPort;
+  options.port = kPort;
+  return options;
+}
+
+Instant last_arrival(const Net& net, std::uint32_t machine) {
+  Instant last;
+  for (const auto& a : net.arrivals)
+    if (a.to == machine) last = std::max(last, a.at);
+  return last;
+}
+
+}  // namespace
+
+TEST_CASE("a transfer that has both ports to itself takes as long as without ports") {
+  for (const double bandwidth : {4e7, kPort, 3e7}) {
+    INFO(bandwidth);
+    std::vector<std::vector<Net::Arrival>> runs;
+    for (const bool ports : {false, true}) {
+      NetworkOptions options = with_ports();
+      options.bandwidth = bandwidth;
+      options.latency_jitter = bandwidth == 3e7 ? 20ms : 0ms;
+      if (!ports) options.port.reset();
+      Net net(options);
+      for (std::uint64_t k = 0; k < 10; ++k) net.network.send(net.network.bulk(0, 1), 0, chunk(k));
+      for (std::uint64_t k = 10; k < 15; ++k) net.network.send(net.network.bulk(0, 1), 1, chunk(k, 1000 * k));
+      net.send(net.network.bulk(0, 1), 0, 15);  // a message behind the chunks, in its order
+      net.run_until(at(2s));
+      runs.push_back(net.arrivals);
+    }
+    REQUIRE(runs[0].size() == 16);
+    REQUIRE(runs[1].size() == 16);
+    for (std::size_t k = 0; k < 16; ++k) {
+      INFO(k);
+      CHECK(runs[1][k].number == runs[0][k].number);
+      CHECK(runs[1][k].at == runs[0][k].at);
+    }
+  }
+}
+
+TEST_CASE("many senders to one receiver take so many times as long as one, and so do many receivers") {
+  for (const bool to_one : {true, false}) {
+    for (const std::uint32_t senders : {1U, 2U, 5U}) {
+      INFO(to_one << " " << senders);
+      Net net(with_ports());
+      constexpr std::uint64_t kChunks = 8;
+      for (std::uint32_t peer = 1; peer <= senders; ++peer) {
+        for (std::uint64_t k = 0; k < kChunks; ++k) {
+          const std::uint32_t from = to_one ? peer : 0;
+          net.network.send(net.network.bulk(from, to_one ? 0 : peer), from, chunk(k));
+        }
+      }
+      net.run_until(at(5s));
+      Instant last;
+      for (const auto& a : net.arrivals) last = std::max(last, a.at);
+      REQUIRE(net.arrivals.size() == senders * kChunks);
+      CHECK(last == at(senders * kChunks * 10ms + 1ms));
+      // By turns, so that all of them end within a chunk's time of each.
+      for (std::uint32_t peer = 1; !to_one && peer <= senders; ++peer)
+        CHECK(last_arrival(net, peer) >= last - senders * 10ms);
+    }
+  }
+}
+
+TEST_CASE("pairs that have no machine in common do not slow each other, nor do a machine's two ways") {
+  Net net(with_ports());
+  for (std::uint64_t k = 0; k < 8; ++k) {
+    net.network.send(net.network.bulk(0, 1), 0, chunk(k));
+    net.network.send(net.network.bulk(0, 1), 1, chunk(k));
+    net.network.send(net.network.bulk(2, 3), 2, chunk(k));
+  }
+  net.run_until(at(1s));
+  for (const std::uint32_t machine : {1U, 3U}) CHECK(last_arrival(net, machine) == at(8 * 10ms + 1ms));
+  // The other way back waits for nothing but its own connection's beginning.
+  CHECK(last_arrival(net, 0) <= at(8 * 10ms + 1ms));
+}
+
+TEST_CASE("control messages pass beside what waits at the ports") {
+  Net net(with_ports());
+  net.send(net.network.control(0, 1), 0, 100);
+  net.run_until(at(10ms));
+  for (std::uint64_t k = 0; k < 100; ++k) net.network.send(net.network.bulk(2, 1), 2, chunk(k));
+  for (std::uint64_t k = 0; k < 100; ++k) net.network.send(net.network.bulk(0, 1), 0, chunk(k));
+  net.run_until(at(100ms));
+  net.send(net.network.control(0, 1), 0, 101);
+  net.run_until(at(102ms));
+  const auto arrived = net.numbers(1);
+  CHECK(std::count(arrived.begin(), arrived.end(), 101U) == 1);
+  CHECK(arrived.size() < 20);  // of 202
+  net.run_until(at(5s));
+  CHECK(net.numbers(1).size() == 202);
+}
+
+TEST_CASE("whatever is sent, a port never carries more than its rate, and a way keeps its order") {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    INFO(seed);
+    Random random(seed);
+    NetworkOptions options = with_ports();
+    options.latency = Duration{static_cast<std::int64_t>(random.below(20'000'000))};
+    const bool jitters = seed % 2 == 0;  // and chunks that come late come in heaps
+    if (jitters) options.latency_jitter = Duration{static_cast<std::int64_t>(random.below(5'000'000))};
+    options.bandwidth = random.uniform(1e7, 4e8);
+    Net net(options);
+    std::map<std::uint64_t, std::tuple<std::uint32_t, std::uint32_t, std::size_t>> sent;
+    for (std::uint32_t a = 0; a < 5; ++a)
+      for (std::uint32_t b = a + 1; b < 5; ++b) net.send(net.network.bulk(a, b), a, 1000);
+    net.run_until(at(1s));  // the connections stand, so no chunk waits for a handshake
+    net.arrivals.clear();
+    Instant now = at(1s);
+    for (std::uint64_t number = 0; number < 400; ++number) {
+      const auto from = static_cast<std::uint32_t>(random.below(5));
+      const auto to = static_cast<std::uint32_t>((from + 1 + random.below(4)) % 5);
+      const std::size_t bytes = 1 + random.below(kChunkBytes);
+      sent[number] = {from, to, bytes};
+      net.network.send(net.network.bulk(std::min(from, to), std::max(from, to)), from, chunk(number, bytes));
+      now = now + Duration{static_cast<std::int64_t>(random.below(4'000'000))};
+      net.run_until(now);
+    }
+    net.run_until(now + 60s);
+    REQUIRE(net.arrivals.size() == sent.size());
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> latest;
+    for (const auto& a : net.arrivals) {
+      const auto [from, to, bytes] = sent.at(a.number);
+      const auto [before, first] = latest.try_emplace({from, to}, a.number);
+      REQUIRE((first || before->second < a.number));
+      before->second = a.number;
+    }
+    // Between any two arrivals no more came through a port than its rate allows, but for what of the chunks
+    // that arrive later than the first had come before it: on a thin link these trickle in together.
+    const double ahead = options.bandwidth < kPort ? 4.0 * 8 * kChunkBytes : 8.0 * kChunkBytes;
+    for (std::uint32_t machine = 0; machine < 5 && !jitters; ++machine) {
+      std::vector<std::pair<double, double>> through;  // when, how many bits
+      for (const auto& a : net.arrivals) {
+        if (a.to == machine)
+          through.emplace_back(to_seconds(a.at - Instant{}),
+                               8.0 * static_cast<double>(std::get<2>(sent.at(a.number))));
+      }
+      for (std::size_t i = 0; i < through.size(); ++i) {
+        double bits = 0;
+        for (std::size_t j = i + 1; j < through.size(); ++j) {
+          bits += through[j].second;
+          REQUIRE(bits <= kPort * (through[j].first - through[i].first) + ahead);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a machine that ends in order has its last chunks wait at the other's port, and arrive") {
+  Net net(with_ports());
+  for (std::uint64_t k = 0; k < 3; ++k) {
+    net.network.send(net.network.bulk(0, 2), 0, chunk(k));
+    net.network.send(net.network.bulk(1, 2), 1, chunk(k + 10));
+  }
+  net.run_until(at(25ms));  // all have left but one of each
+  net.network.send(net.network.bulk(3, 2), 3, chunk(20));
+  net.run_until(at(26ms));
+  net.network.down(3, VirtualNetwork::Ending::orderly);
+  net.run_until(at(1s));
+  const auto arrived = net.numbers(2);
+  CHECK(std::count(arrived.begin(), arrived.end(), 20U) == 1);
+  CHECK(arrived.size() == 7);
+}
+
 TEST_CASE("a machine's poor links are poor both ways, for what is sent meanwhile") {
   Net net;
   net.network.shape(1, {at(1s), at(2s)}, {.latency = 20ms, .bandwidth = 1e6});

@@ -508,11 +508,28 @@ TEST_CASE("every setting has its key, flag, variable and help once, and takes it
                            "--seed",
                            "--name",
                            "--latency",
-                           "--bandwidth"}) {
+                           "--bandwidth",
+                           "--port-bandwidth"}) {
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 52);
+  REQUIRE(flags.size() == 53);
+}
+
+TEST_CASE("a network card's rate is a bandwidth, or unlimited, and reads back") {
+  for (const char* text : {"unlimited", "25Mbit/s"}) {
+    Experiment e;
+    REQUIRE(set_value(e, "network.port", text, "--set").ok());
+    const TemporaryFolder folder;
+    Experiment back;
+    REQUIRE(read_file(back, folder.write("port.toml", to_toml(e))).ok());
+    REQUIRE(back == e);
+  }
+  Experiment e;
+  REQUIRE(set_value(e, "network.port", "unlimited", "--set").ok());
+  REQUIRE(e.port == kUnlimited);
+  REQUIRE(set_value(e, "network.port", "0.1bit/s", "--set").error().message ==
+          "--set: network.port: '0.1bit/s' is not a bandwidth from 1bit/s to 1000000Gbit/s, or unlimited");
 }
 
 TEST_CASE("environment variables set what flags set, and name themselves when they are wrong") {
