@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lab/incidents.h"
 #include "lab/world.h"
 
 namespace starling::lab {
@@ -127,11 +128,7 @@ struct World::Machine {
   bool up() const { return state == MachineState::running; }
   // By how much a step takes longer that begins now, and by how much the median one does.
   double slowness_of_step(Instant at, std::uint64_t step) const {
-    double factor = 1;
-    for (const Slow& s : slow) {
-      if (s.from <= at && at < s.to) factor *= s.factor.of_step(s.chance, step);
-    }
-    return factor;
+    return lab::slowness_of_step(slow, at, step);
   }
   double slowness(Instant at) const {
     double factor = 1;
@@ -155,13 +152,7 @@ struct World::Machine {
     }
     return likeliest;
   }
-  // The end of the pauses that cover `at`, or `at`. Pauses are in the order of their beginnings.
-  Instant awake(Instant at) const {
-    for (const Interval& pause : pauses) {
-      if (pause.covers(at)) at = pause.to;
-    }
-    return at;
-  }
+  Instant awake(Instant at) const { return awake_at(pauses, at); }
 
   // Its own clock, and back: the first instant of virtual time at which the clock shows `local`.
   Instant local(Instant at) const {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "gossip/rules.h"
+#include "lab/all_reduce.h"
+#include "lab/incidents.h"
 #include "lab/process_faults.h"
 #include "lab/virtual_run.h"
 #include "lab/world.h"
@@ -95,12 +97,11 @@ class NoLearner : public Learner {
 
 // The experiment's machines, those that train first, and what befalls them.
 void make_machines(const training::Experiment& experiment, WorldOptions& options) {
-  const Duration step = virtual_step(experiment);
   for (std::uint32_t i = 0; i < experiment.peers; ++i) {
     MachineOptions machine;
     machine.name = "p" + std::to_string(i);
     machine.workers = experiment.workers;
-    machine.step = step;
+    machine.step = virtual_step(experiment);
     options.machines.push_back(std::move(machine));
   }
   // Servers are there first: whoever trains begins with their parameters.
@@ -109,45 +110,11 @@ void make_machines(const training::Experiment& experiment, WorldOptions& options
     options.machines.emplace_back();
     options.machines.back().name = training::server_name(k);
   }
-  std::vector<std::size_t> slownesses(experiment.peers);  // of each peer, so far
   for (const auto& fault : experiment.faults) {
-    const Instant from{fault.from};
-    const Instant to = fault.to ? Instant{*fault.to} : kNever;
-    const auto for_each_peer = [&](const auto& befall) {
-      for (std::uint32_t i = 0; i < experiment.peers; ++i)
-        if (fault.concerns(i)) befall(i);
-    };
-    switch (fault.kind) {
-      case training::Fault::Kind::slow:
-        for_each_peer([&](std::uint32_t peer) {
-          options.incidents.emplace_back(
-              Slow{peer, fault.factor, from, to,
-                   training::chance_of_slowness(experiment.seed, peer, slownesses[peer]++)});
-        });
-        break;
-      case training::Fault::Kind::pause:
-        for_each_peer([&](std::uint32_t peer) { options.incidents.emplace_back(Pause{peer, from, to}); });
-        break;
-      case training::Fault::Kind::crash:
-        options.incidents.emplace_back(Crash{fault.peer, from});
-        break;
-      case training::Fault::Kind::leave:
-        options.incidents.emplace_back(Leave{fault.peer, from});
-        break;
-      case training::Fault::Kind::join:
-        options.machines.at(fault.peer).start = from;
-        break;
-      case training::Fault::Kind::poison:
-        options.incidents.emplace_back(Poison{fault.peer, from, to, 1, poison_named(fault.poison).value()});
-        break;
-      case training::Fault::Kind::link:
-        for_each_peer([&](std::uint32_t peer) {
-          options.incidents.emplace_back(
-              PoorLinks{peer, from, to, {fault.link.latency, fault.link.bandwidth, fault.link.drop}});
-        });
-        break;
-    }
+    if (fault.kind == training::Fault::Kind::join)
+      options.machines.at(fault.peer).start = Instant{fault.from};
   }
+  options.incidents = incidents_of(experiment);
 }
 
 const char* state_name(MachineState state) {
@@ -198,6 +165,7 @@ bool only_servers_left(const training::Experiment& experiment, const World& worl
 
 Result<training::Summary> simulate(const training::Experiment& experiment, const SimulateOptions& options,
                                    const training::RunFolder& folder) {
+  if (experiment.rule == training::kAllReduce) return simulate_all_reduce(experiment, options, folder);
   auto made = VirtualRun::make(experiment, options, folder);
   if (!made) return made.error();
   VirtualRun& run = **made;

@@ -90,7 +90,7 @@ std::string server_name(std::uint32_t number) {
 Every resolved_every(const Experiment& experiment) {
   if (experiment.every) return *experiment.every;
   if (experiment.rule == "noloco") return {.steps = 50};
-  if (experiment.rule == "d-psgd" || has_servers(experiment)) return {.steps = 1};
+  if (experiment.rule == "d-psgd" || experiment.rule == kAllReduce || has_servers(experiment)) return {.steps = 1};
   if (experiment.rule == "push-sum")
     return {.kind = Every::Kind::time, .time = std::chrono::milliseconds(200)};
   return {.steps = 8};
@@ -205,8 +205,37 @@ Status check_optimizer(const Experiment& experiment) {
   return Done{};
 }
 
+namespace {
+
+// What says how gossip goes, such as a topology, has no meaning here and is not looked at: the same file
+// serves both. What would train otherwise than it says is refused.
+Status check_all_reduce(const Experiment& experiment) {
+  if (experiment.payload != "f32")
+    return Error{"gossip.payload: all-reduce sums gradients in f32, not in " + experiment.payload};
+  if (experiment.workers != 1)
+    return Error{"training.workers: all-reduce has one worker in each peer, as a step is one of all at once"};
+  if (experiment.quasi_global_momentum)
+    return Error{"training.quasi_global_momentum: all-reduce has one momentum, that of all peers"};
+  if (experiment.devices.size() > 1)
+    return Error{"training.devices: with all-reduce each device is a peer of its own"};
+  for (const Fault& fault : experiment.faults) {
+    if (fault.kind != Fault::Kind::join && fault.kind != Fault::Kind::leave &&
+        fault.kind != Fault::Kind::poison)
+      continue;
+    const std::string why = fault.kind == Fault::Kind::poison
+                                ? "all-reduce exchanges no parameters to poison"
+                                : "all-reduce needs every peer from the first step to the last";
+    return Error{std::string("the fault ") + name(fault.kind) + " of peer " + format_fault_peer(fault.peer) +
+                 ": " + why};
+  }
+  return Done{};
+}
+
+}  // namespace
+
 Status check_rule(const Experiment& experiment) {
   const std::string& rule = experiment.rule;
+  if (rule == kAllReduce) return check_all_reduce(experiment);
   if (experiment.payload == "top-k" && rule != "pairwise" && rule != "choco" && rule != "none") {
     return Error{"gossip.payload: top-k goes with the rules pairwise and choco; " + rule +
                  " has f32, bf16 and int8"};

@@ -61,6 +61,10 @@ const std::vector<std::string>& poisons();
 
 inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();  // of a rate
 
+// The rule that is none of the gossip's: bulk-synchronous training, in which every step is one of all peers
+// together. It has drivers of its own (lab/all_reduce.h, node/all_reduce.h); the core knows nothing of it.
+inline constexpr const char* kAllReduce = "all-reduce";
+
 struct Experiment {
   std::string name = "run";
   std::uint64_t seed = 1;
@@ -209,7 +213,8 @@ std::string format_slow(const Fault& fault);  // its inverse. REQUIRES: fault.ki
 // Whether what is set for the optimizer is something that it has.
 Status check_optimizer(const Experiment& experiment);
 
-// Whether rule, payload and pace go together.
+// Whether rule, payload and pace go together, and, of all-reduce, whether it can be done at all with what else
+// is set: the faults too.
 Status check_rule(const Experiment& experiment);
 
 // What fits no single key, and every key's own limits again for an experiment that was not read: a network's

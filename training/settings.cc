@@ -352,11 +352,12 @@ std::vector<Setting> make_settings() {
            &E::target_accuracy, {0, 1, true}),
 
       choice({"gossip.rule", "--rule", "NAME",
-              "how peers mix: pairwise, push-sum, d-psgd, choco, noloco, clipped, parameter-server, ssp; none: "
-              "they learn alone",
+              "how peers mix: pairwise, push-sum, d-psgd, choco, noloco, clipped; parameter-server, ssp: by servers; "
+              "none: they learn alone; all-reduce: every step is one of all",
               text, of_run},
              &E::rule,
-             {"pairwise", "push-sum", "d-psgd", "choco", "noloco", "clipped", "parameter-server", "ssp", "none"}),
+             {"pairwise", "push-sum", "d-psgd", "choco", "noloco", "clipped", "parameter-server", "ssp", "none",
+              kAllReduce}),
       words({"gossip.topology", "--topology", "NAME", "who may exchange with whom (starling topology list)",
              text, of_run},
             &E::topology, kTopologyBytesMax),

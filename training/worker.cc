@@ -31,6 +31,7 @@ Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const 
                BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer,
                models::NetworkOptions options, std::shared_ptr<const kernels::Samples> kept)
     : memory_(backend.memory()),
+      staging_(backend.staging()),
       network_(plan, backend, static_cast<int>(batch_size), models::Purpose::train, options),
       data_(data),
       sampler_(std::move(sampler)),
@@ -70,6 +71,24 @@ double Worker::compute(const float* parameters) {
   if (!late) step.done->wait();
   step.made = true;
   return (late ? loss_before : step.value()->sum) / static_cast<double>(indices_.size());
+}
+
+std::span<const float> Worker::gradient() {
+  if (memory_.on_host()) return all(gradient_);
+  if (gradient_on_host_.size() == 0) gradient_on_host_ = kernels::Buffer(gradient_.size(), staging_);
+  network_.queue().download(gradient_.data(), gradient_on_host_.data(), gradient_.bytes());
+  network_.queue().wait();
+  return all(gradient_on_host_);
+}
+
+void Worker::replace_gradient(std::span<const float> mean) {
+  STARLING_CHECK(mean.size() == gradient_.size());
+  if (memory_.on_host()) {
+    std::copy(mean.begin(), mean.end(), gradient_.data());
+    return;
+  }
+  network_.queue().upload(mean.data(), gradient_.data(), gradient_.bytes());
+  network_.queue().wait();  // then the host's values may go
 }
 
 void Worker::apply(models::Arena& arena, double rate_factor) {

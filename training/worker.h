@@ -62,6 +62,13 @@ class Worker {
   // back end's memory). A device does so behind the call's back, a batch or two later: there the loss is that
   // of the latest batch which is known to be done.
   double compute(const float* parameters);
+  // What that compute() found, for whoever averages it with other workers': the mean gradient of what is
+  // trained, and behind it by how much running statistics change. arena_size() floats on the host, until the
+  // next compute(); of a device's, a copy, for which this waits.
+  std::span<const float> gradient();
+  // apply() goes by this in its place: a mean of several workers'. REQUIRES: arena_size() floats.
+  void replace_gradient(std::span<const float> mean);
+
   // Adds the update that the last compute() led to, at the optimizer's learning rate times `rate_factor`
   // (training/schedule.h); a device, in the order of the calls. REQUIRES: it is finite and not negative.
   void apply(models::Arena& arena, double rate_factor = 1);
@@ -88,6 +95,7 @@ class Worker {
   std::span<const float> trained_gradient() const { return {gradient_.data(), velocity_.size()}; }
 
   kernels::Memory& memory_;
+  kernels::Memory& staging_;
   models::Network network_;
   const datasets::Dataset& data_;
   BatchSampler sampler_;
@@ -99,6 +107,7 @@ class Worker {
   std::size_t lane_ = 0;                 // of the next step
   const float* parameters_ = nullptr;    // that the recordings read
   kernels::Buffer gradient_;             // and what running statistics change by, behind the trained ones
+  kernels::Buffer gradient_on_host_;     // of a device, once asked for
   kernels::Buffer velocity_;             // of AdamW: its means of gradients
   kernels::Buffer square_;               // of AdamW: its means of their squares
   std::uint64_t steps_ = 0;              // since those began at zero

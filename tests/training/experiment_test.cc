@@ -341,8 +341,8 @@ TEST_CASE("a bad value is refused with the file, the line, the key and what is a
       {"[training]\nseconds = -1", "'-1' is negative"},
       {"[training]\npace = 20", "training.pace: '20' is not a time"},
       {"[training]\npace = \"2000h\"", "at most 3600000s"},
-      {"[gossip]\nrule = \"all-reduce\"",
-       "this version has pairwise, push-sum, d-psgd, choco, noloco, clipped, parameter-server, ssp or none"},
+      {"[gossip]\nrule = \"telepathy\"",
+       "this version has pairwise, push-sum, d-psgd, choco, noloco, clipped, parameter-server, ssp, none or all-reduce"},
       {"[gossip]\npayload = \"fp8\"", "this version has f32, bf16, int8 or top-k"},
       {"[gossip]\ntop_k = 0", "'0' is not a number from above 0 to 1"},
       {"[gossip]\ntop_k = 1.5", "gossip.top_k"},
@@ -743,7 +743,7 @@ TEST_CASE("many workers at a learning rate at which they go too far together are
 TEST_CASE("the pace that is not set is the rule's, and the one that is set counts") {
   const std::map<std::string, std::string> paces = {
       {"pairwise", "8 steps"}, {"clipped", "8 steps"}, {"choco", "8 steps"}, {"noloco", "50 steps"},
-      {"d-psgd", "1 steps"},   {"push-sum", "200ms"},  {"none", "8 steps"}};
+      {"d-psgd", "1 steps"},   {"push-sum", "200ms"},  {"none", "8 steps"},  {"all-reduce", "1 steps"}};
   for (const auto& [rule, pace] : paces) {
     INFO(rule);
     Experiment e;
@@ -771,6 +771,33 @@ TEST_CASE("check refuses rules with payloads and paces that they do not have") {
   REQUIRE(contains(check(e).error().message, "gossip.every: the rule push-sum is paced by time"));
   e.every = Every{.kind = Every::Kind::poisson, .time = std::chrono::seconds(1)};
   REQUIRE(check(e).ok());
+}
+
+TEST_CASE("check refuses what all-reduce would do otherwise, and lets pass what has no meaning there") {
+  Experiment sound;
+  sound.rule = kAllReduce;
+  sound.topology = "torus";
+  sound.every = Every{.steps = 3};
+  sound.weights = "work";
+  sound.faults = {{.peer = Fault::kAll, .factor = 2}, {.peer = 1, .kind = Fault::Kind::crash}};
+  REQUIRE(check(sound).ok());
+  const auto refused = [&](const auto& change, const std::string& why) {
+    Experiment e = sound;
+    change(e);
+    const Status status = check(e);
+    REQUIRE(!status.ok());
+    CHECK(contains(status.error().message, why));
+  };
+  refused([](Experiment& e) { e.payload = "bf16"; }, "gossip.payload: all-reduce sums gradients in f32, not in bf16");
+  refused([](Experiment& e) { e.workers = 2; }, "training.workers: all-reduce has one worker in each peer");
+  refused([](Experiment& e) { e.quasi_global_momentum = true; }, "training.quasi_global_momentum: all-reduce");
+  refused([](Experiment& e) { e.devices = {"cuda:0", "cuda:1"}; }, "training.devices: with all-reduce");
+  const auto befalls = [](Fault::Kind kind) {
+    return [kind](Experiment& e) { e.faults.push_back({.peer = 2, .kind = kind, .from = std::chrono::seconds(1)}); };
+  };
+  refused(befalls(Fault::Kind::join), "the fault join of peer 2: all-reduce needs every peer");
+  refused(befalls(Fault::Kind::leave), "the fault leave of peer 2: all-reduce needs every peer");
+  refused(befalls(Fault::Kind::poison), "the fault poison of peer 2: all-reduce exchanges no parameters");
 }
 
 TEST_CASE("a size is read in bytes, KiB and MiB and written back") {

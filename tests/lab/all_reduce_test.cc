@@ -1,0 +1,302 @@
+#include "lab/all_reduce.h"
+
+#include <stdlib.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "datasets/dataset.h"
+#include "tests/catch.h"
+#include "training/checkpoint.h"
+#include "training/json.h"
+#include "training/recipe.h"
+#include "training/worker.h"
+
+namespace starling::lab {
+namespace {
+
+using namespace std::chrono_literals;
+using training::Experiment;
+using training::Fault;
+
+// A folder that is gone when the test is over.
+struct Scratch {
+  std::string path;
+  Scratch() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "starling-all-reduce-XXXXXX").string();
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    path = pattern;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+};
+
+constexpr std::size_t kRows = 64;
+
+// A folder with a table of two classes that a line nearly parts.
+std::string write_table(const Scratch& scratch) {
+  Random random(7);
+  for (const char* name : {"train.csv", "test.csv"}) {
+    std::ofstream file(scratch.path + "/" + name);
+    for (std::size_t row = 0; row < kRows; ++row) {
+      const double x = random.normal(), y = random.normal(), z = random.normal();
+      file << x << ',' << y << ',' << z << ',' << (x + 2 * y - z + random.normal() > 0 ? 1 : 0) << '\n';
+    }
+  }
+  return scratch.path;
+}
+
+// Of 4 peers with 16 rows each, all of which make a batch.
+Experiment small(const Scratch& scratch) {
+  Experiment experiment;
+  experiment.rule = training::kAllReduce;
+  experiment.model = "mlp";
+  experiment.data = write_table(scratch);
+  experiment.batch_size = kRows / 4;
+  experiment.steps = 10;
+  return experiment;
+}
+
+Result<training::Summary> attempt(const Experiment& experiment, unsigned threads = 2,
+                                  SimulateOptions options = {}) {
+  const Scratch scratch;
+  auto folder = training::RunFolder::create(scratch.path + "/run", false);
+  REQUIRE(folder.ok());
+  REQUIRE(training::check(experiment).ok());
+  options.threads = threads;
+  return simulate(experiment, options, *folder);
+}
+
+training::Summary run(const Experiment& experiment, unsigned threads = 2) {
+  const auto summary = attempt(experiment, threads);
+  if (!summary) FAIL(summary.error().message);
+  return *summary;
+}
+
+std::size_t arena_floats(const Experiment& experiment) {
+  const auto data = datasets::load(experiment.data, "");
+  REQUIRE(data.ok());
+  return training::make_plan(experiment, data->train)->layout.arena_size();
+}
+
+std::int64_t nanoseconds(double seconds) {
+  return std::llround(seconds * 1e9);
+}
+
+// Of one round: the largest chunk of four, over a link like this.
+std::int64_t round_time(const Experiment& experiment, double bandwidth, Duration latency) {
+  const std::size_t chunk_bytes = 4 * ((arena_floats(experiment) + 3) / 4);
+  return nanoseconds(static_cast<double>(8 * chunk_bytes) / bandwidth) + latency.count();
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The gradients of `peers` times a batch are one of all rows: so a single worker that sees all of them at
+// each step must come to the same parameters.
+void check_equals_one_large_batch(Experiment experiment) {
+  const Scratch results;
+  auto folder = training::RunFolder::create(results.path + "/run", false);
+  REQUIRE(folder.ok());
+  const auto summary = simulate(experiment, {}, *folder);
+  REQUIRE(summary.ok());
+  REQUIRE(summary->per_peer.front().steps == 10);
+  const auto data = datasets::load(experiment.data, "");
+  REQUIRE(data.ok());
+  const auto plan = training::make_plan(experiment, data->train);
+  const auto learned = training::read_safetensors(folder->file("model.safetensors"), plan->layout);
+  REQUIRE(learned.ok());
+
+  experiment.peers = 1;
+  experiment.batch_size = kRows;
+  const auto backend = training::make_host_backend(experiment);
+  std::vector<std::uint32_t> all(kRows);
+  std::iota(all.begin(), all.end(), 0U);
+  training::Worker worker(*plan, **backend, data->train, training::BatchSampler(all, Random(99)), kRows,
+                          training::make_optimizer(experiment));
+  models::Arena arena(plan->layout.arena_size());
+  const std::vector<float> first = training::first_parameters(*plan, experiment.seed);
+  arena.write(0, first);
+  for (int step = 0; step < 10; ++step) {
+    worker.compute(arena.data());
+    worker.apply(arena);
+  }
+  double moved = 0, apart = 0;
+  for (std::size_t i = 0; i < arena.size(); ++i) {
+    moved = std::max(moved, std::abs(static_cast<double>(arena.data()[i] - first[i])));
+    apart = std::max(apart, std::abs(static_cast<double>(arena.data()[i] - learned->arena[i])));
+  }
+  INFO("parameters moved by " << moved << " and are " << apart << " apart");
+  CHECK(moved > 0.005);
+  CHECK(apart < 1e-3 * moved);
+}
+
+}  // namespace
+
+TEST_CASE("a step of all-reduce lasts as long as its formula says, to the nanosecond") {
+  const Scratch scratch;
+  Experiment experiment = small(scratch);
+  const std::int64_t round = round_time(experiment, 1e9, 100us);
+  const training::Summary summary = run(experiment);
+  CHECK(nanoseconds(summary.seconds) == 10 * (20'000'000 + 6 * round));
+  CHECK(summary.samples == 10 * kRows);
+  CHECK(summary.exchanges.completed == 10);
+  CHECK(summary.bytes_sent == 10 * 6 * 4 * arena_floats(experiment));
+  CHECK(summary.consensus_distance == 0);
+  for (const auto& peer : summary.per_peer) {
+    CHECK(peer.steps == 10);
+    CHECK(peer.samples == 10 * experiment.batch_size);
+    CHECK(peer.state == "finished");
+  }
+
+  experiment.pace = 5ms;
+  experiment.latency = 3ms;
+  experiment.bandwidth = 1e7;
+  CHECK(nanoseconds(run(experiment).seconds) == 10 * (5'000'000 + 6 * round_time(experiment, 1e7, 3ms)));
+  // One poor link is in everybody's way.
+  experiment.faults = {{.peer = 2, .kind = Fault::Kind::link, .link = {.latency = 50ms, .bandwidth = 1e6}}};
+  CHECK(nanoseconds(run(experiment).seconds) == 10 * (5'000'000 + 6 * round_time(experiment, 1e6, 50ms)));
+}
+
+TEST_CASE("a peer alone reduces nothing") {
+  const Scratch scratch;
+  Experiment experiment = small(scratch);
+  experiment.peers = 1;
+  const training::Summary summary = run(experiment);
+  CHECK(nanoseconds(summary.seconds) == 10 * 20'000'000);
+  CHECK(summary.bytes_sent == 0);
+}
+
+TEST_CASE("all wait for the slowest peer, at each step for whoever that is") {
+  const Scratch scratch;
+  Experiment experiment = small(scratch);
+  const std::int64_t reduce = 6 * round_time(experiment, 1e9, 100us);
+  experiment.faults = {{.peer = 1, .factor = 10}, {.peer = 2, .factor = 3}};
+  CHECK(nanoseconds(run(experiment).seconds) == 10 * (200'000'000 + reduce));
+
+  // The draws are those that peers who exchange would see.
+  const auto chance = *training::Slowness::parse("log-normal:sigma=1");
+  experiment.faults = {{.peer = Fault::kAll, .factor = chance}};
+  std::int64_t expected = 10 * reduce;
+  for (std::uint64_t step = 0; step < 10; ++step) {
+    std::int64_t longest = 0;
+    for (std::uint32_t peer = 0; peer < 4; ++peer) {
+      const Random drawn = training::chance_of_slowness(experiment.seed, peer, 0);
+      longest = std::max(longest, nanoseconds(0.02 * chance.of_step(drawn, step)));
+    }
+    expected += longest;
+  }
+  CHECK(nanoseconds(run(experiment).seconds) == expected);
+}
+
+TEST_CASE("a paused peer stops everybody until it goes on") {
+  const Scratch scratch;
+  Experiment experiment = small(scratch);
+  const std::int64_t reduce = 6 * round_time(experiment, 1e9, 100us);
+  experiment.faults = {{.peer = 3, .kind = Fault::Kind::pause, .from = 10ms, .to = 2s}};
+  CHECK(nanoseconds(run(experiment).seconds) == 2'000'000'000 + reduce + 9 * (20'000'000 + reduce));
+  experiment.faults.front().to.reset();
+  const auto never = attempt(experiment);
+  REQUIRE(!never.ok());
+  CHECK(never.error().message == "p3 was paused for good after 0 s, and all-reduce cannot go on without it");
+  experiment.steps.reset();
+  experiment.seconds = 1s;  // then nobody waits for it any longer
+  CHECK(run(experiment).samples == 0);
+}
+
+TEST_CASE("what a ring's link loses comes later, and the swarm waits for it") {
+  const Scratch scratch;
+  Experiment experiment = small(scratch);
+  const double before = run(experiment).seconds;
+  experiment.faults = {{.peer = 0, .kind = Fault::Kind::link, .link = {.drop = 0.2}}};
+  const training::Summary lossy = run(experiment, 1);
+  CHECK(lossy.seconds > before + 0.2);
+  CHECK(lossy.seconds == run(experiment, 2).seconds);
+  CHECK(lossy.samples == 10 * kRows);
+}
+
+TEST_CASE("all-reduce comes to the same on any number of threads") {
+  Experiment experiment;
+  experiment.rule = training::kAllReduce;
+  experiment.epochs = 0.03;
+  const training::Summary one = run(experiment, 1), two = run(experiment, 2);
+  REQUIRE(one.trace_hash.has_value());
+  CHECK(one.trace_hash == two.trace_hash);
+  CHECK(one.loss == two.loss);
+  experiment.seed = 2;
+  CHECK(run(experiment).trace_hash != one.trace_hash);
+}
+
+TEST_CASE("a step of all is a step with all their batches in one, with either optimizer") {
+  const Scratch scratch;
+  Experiment experiment = small(scratch);
+  experiment.weight_decay = 1e-3;
+  SECTION("momentum") {}
+  SECTION("Nesterov's") {
+    experiment.nesterov = true;
+  }
+  SECTION("AdamW") {
+    experiment.optimizer = "adamw";
+    experiment.learning_rate = 0.001;
+  }
+  check_equals_one_large_batch(experiment);
+}
+
+TEST_CASE("a crash ends a run by all-reduce with a sentence") {
+  const Scratch scratch;
+  Experiment experiment = small(scratch);
+  experiment.faults = {{.peer = 2, .kind = Fault::Kind::crash, .from = 100ms},
+                       {.peer = 1, .kind = Fault::Kind::crash, .from = 150ms}};
+  const auto ended = attempt(experiment);
+  REQUIRE(!ended.ok());
+  CHECK(ended.error().message == "p2 crashed after 0.1 s, and all-reduce cannot go on without it");
+  // After the run's end it is nothing to it.
+  experiment.faults.resize(1);
+  experiment.faults.front().from = 1s;
+  CHECK(run(experiment).samples == 10 * kRows);
+}
+
+TEST_CASE("all-reduce ends where any rule would: after a time, at the target, when it is asked to") {
+  const Scratch scratch;
+  Experiment experiment = small(scratch);
+  const double step = run(experiment).seconds / 10;
+  experiment.steps.reset();
+  experiment.seconds = from_seconds(4.5 * step);
+  CHECK(run(experiment).per_peer.front().steps == 4);
+
+  experiment.seconds.reset();
+  experiment.target_accuracy = 0.7;
+  const training::Summary reached = run(experiment);
+  REQUIRE(reached.seconds_to_target.has_value());
+  CHECK(*reached.seconds_to_target == reached.seconds);
+  CHECK(*reached.accuracy >= 0.7);
+
+  experiment.target_accuracy.reset();
+  SimulateOptions options;
+  options.interrupted = [asked = 0]() mutable { return ++asked > 3; };
+  const auto stopped = attempt(experiment, 2, options);
+  REQUIRE(stopped.ok());
+  CHECK(stopped->per_peer.front().steps == 3);
+}
+
+TEST_CASE("all-reduce says in a sentence that it does not learn at such a rate") {
+  const Scratch scratch;
+  Experiment experiment = small(scratch);
+  experiment.learning_rate = 1000;
+  const auto diverged = attempt(experiment);
+  REQUIRE(!diverged.ok());
+  CHECK(contains(diverged.error().message, "the loss is not finite after "));
+}
+
+}  // namespace starling::lab
