@@ -266,7 +266,7 @@ Result<training::Summary> simulate_all_reduce(const Experiment& experiment, cons
   Instant now;
   std::uint64_t samples = 0, trace = 0;
   std::optional<double> learning_rate;
-  const auto look = [&] {
+  const auto look_around = [&] {
     for (std::uint32_t i = 0; i < experiment.peers; ++i) {
       training::MetricsLine line;
       line.seconds = to_seconds(now.since_start);
@@ -277,7 +277,15 @@ Result<training::Summary> simulate_all_reduce(const Experiment& experiment, cons
       line.learning_rate = learning_rate;
       run.tell(line);
     }
-    return run.look({ensemble.copy()}, {}, samples, now.since_start, now.since_start);
+    VirtualRun::Look look;
+    look.replicas.push_back(ensemble.copy());
+    look.line.seconds = to_seconds(now.since_start);
+    look.line.steps = ensemble.steps() * experiment.peers;
+    look.line.samples = samples;
+    look.line.exchanges = ensemble.steps();
+    look.line.bytes_sent = ensemble.steps() * swarm.bytes_per_step();
+    look.trained = now.since_start;
+    return run.look(std::move(look));
   };
 
   while (!end.samples || samples < *end.samples) {
@@ -302,7 +310,7 @@ Result<training::Summary> simulate_all_reduce(const Experiment& experiment, cons
     trace = hash64(std::as_bytes(std::span(&now, 1)), trace);
     trace = hash64(std::as_bytes(ensemble.losses()), trace);
     if (!run.look_is_due(samples)) continue;
-    if (look()) break;
+    if (look_around()) break;
     if (options.progress) {
       options.progress(to_seconds(now.since_start),
                        end.samples ? static_cast<double>(samples) / static_cast<double>(*end.samples) : 0);

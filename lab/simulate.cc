@@ -10,6 +10,7 @@
 #include "lab/all_reduce.h"
 #include "lab/incidents.h"
 #include "lab/process_faults.h"
+#include "lab/run_watch.h"
 #include "lab/virtual_run.h"
 #include "lab/world.h"
 #include "topologies/analysis.h"
@@ -198,6 +199,8 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   if (experiment.window > 0) world_options.window = experiment.window;
 
   if (Status begun = run.begin(); !begun) return begun.error();
+  RunWatch watch(world_options.machines.size());
+  world_options.watcher = &watch;
   std::optional<Error> failure;
   World world(
       std::move(world_options),
@@ -212,6 +215,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
                                                  run.pool());
       },
       training::first_parameters(run.plan(), experiment.seed));
+  watch.look_at(world);
 
   double goal_samples = 0;
   if (rules->end.swarm_samples) goal_samples = static_cast<double>(*rules->end.swarm_samples);
@@ -219,26 +223,35 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   Instant last_step, last_look_around;
 
   // Everything that is looked at now and then, off the clock.
-  const auto look = [&] {
-    std::vector<std::vector<float>> replicas;
+  const auto look_around = [&] {
+    VirtualRun::Look look;
     for (std::uint32_t i = 0; i < experiment.peers; ++i) {
       const auto machine = world.machine(i);
       if (machine.state != MachineState::running || !machine.has_parameters) continue;
-      replicas.push_back(copy_of(machine.arena));
+      look.replicas.push_back(copy_of(machine.arena));
       training::MetricsLine line;
       line.seconds = to_seconds(world.now().since_start);
       line.peer = machine.name;
       line.steps = machine.steps;
       line.samples = machine.samples;
-      line.exchanges = machine.exchanges.completed;
+      line.exchanges = machine.exchanges.completed + machine.exchanges.answered;
+      line.bytes_sent = machine.bytes_sent;
       line.loss = machine.loss;
       line.learning_rate = machine.learning_rate;
       run.tell(line);
     }
-    if (replicas.empty()) return;
-    const std::vector<float> model = served_model(experiment, world);
-    if (run.look(replicas, model, world.samples(), world.now().since_start, world.now() - *world.training_began()))
-      world.end_all();
+    if (look.replicas.empty()) return;
+    look.model = served_model(experiment, world);
+    look.trained = world.now() - *world.training_began();
+    look.line.seconds = to_seconds(world.now().since_start);
+    look.line.samples = world.samples();
+    for (std::uint32_t i = 0; i < world.machines(); ++i) {
+      const auto machine = world.machine(i);
+      look.line.steps += machine.steps;
+      look.line.exchanges += machine.exchanges.completed;
+      look.line.bytes_sent += machine.bytes_sent;
+    }
+    if (run.look(std::move(look))) world.end_all();
   };
 
   std::uint64_t seen = 0;
@@ -265,7 +278,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     seen = world.samples();
     last_step = world.now();
     if (run.look_is_due(seen)) {
-      look();
+      look_around();
       if (options.progress) {
         options.progress(to_seconds(world.now().since_start),
                          goal_samples > 0 ? static_cast<double>(seen) / goal_samples : 0);
@@ -275,6 +288,11 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
 
   // Results.
   training::Summary summary;
+  std::string timeline;
+  for (std::uint32_t i = 0; i < world.machines(); ++i)
+    timeline += training::to_json_lines(world.machine(i).name, watch.timeline(i));
+  if (auto written = folder.write("timeline.jsonl", timeline); !written) return written.error();
+  summary.staleness = watch.staleness();
   std::vector<std::vector<float>> replicas, unsettled;
   for (std::uint32_t i = 0; i < world.machines(); ++i) {
     const auto machine = world.machine(i);

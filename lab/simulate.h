@@ -21,7 +21,7 @@ struct SimulateOptions {
   std::function<bool()> interrupted;
 };
 
-// Writes metrics.jsonl, experiment.toml, model.safetensors and summary.json into `folder`.
+// Writes metrics.jsonl, timeline.jsonl, experiment.toml, model.safetensors and summary.json into `folder`.
 Result<training::Summary> simulate(const training::Experiment& experiment, const SimulateOptions& options,
                                    const training::RunFolder& folder);
 

@@ -24,6 +24,7 @@
 #include "topologies/topology.h"
 #include "training/checkpoint.h"
 #include "training/control.h"
+#include "training/timeline.h"
 
 namespace starling::lab {
 namespace {
@@ -74,6 +75,12 @@ struct Member {
   std::uint64_t snapshot = 0;  // the latest that it left
   bool paused = false;
 
+  // Its time line, up to `drawn`, in seconds from the first step of the run; and what stands still of the rest.
+  training::Timeline timeline{};
+  double drawn = 0;
+  std::optional<double> paused_at{};
+  double stood_still = 0;  // seconds of pauses that are over, since `drawn`
+
   bool started() const { return child.has_value(); }
   bool running() const { return child.has_value() && !exit; }
 };
@@ -97,6 +104,10 @@ class Swarm {
   void wait_for_events();
   void hear(Member& member);
   void take_report(Member& member, PeerReport report);
+  void draw_time(Member& member, const PeerReport& report);
+  void draw_stopped(Member& member);
+  void note_pause(Member& member, bool paused);
+  std::string timelines();
   void take_snapshot(Member& member, const PeerReport& report);
   void close_snapshots();
   void take_looks();
@@ -193,6 +204,7 @@ Status Swarm::start(Member& member) {
   Result<ChildProcess> child = ChildProcess::start(options_.program, arguments, log_path(member));
   if (!child) return child.error();
   interrupts_.add(child->pid());
+  draw_stopped(member);
   member.child.emplace(std::move(*child));
   member.report.state = "starting";
   return Done{};
@@ -264,17 +276,83 @@ void Swarm::take_report(Member& member, PeerReport report) {
     member.path = report.path;
     member.path_before_settling = report.path_before_settling;
   }
+  draw_time(member, report);
   member.report = std::move(report);
   training::MetricsLine line;
   line.peer = member.name;
   line.steps = member.report.steps;
   line.samples = member.report.samples;
   line.exchanges = member.report.exchanges.completed + member.report.answered;
+  line.bytes_sent = member.report.bytes_sent;
   line.loss = member.report.loss;
   line.learning_rate = member.report.learning_rate;
   if (!run_start_ || (line.steps == 0 && line.exchanges == 0)) return;  // nothing has happened to it yet
   line.seconds = seconds_between(*run_start_, heard);
   metrics_ << training::to_json(line) << '\n';
+}
+
+// What a peer says it did since its last report, over the time since that was heard. It knows nothing of its pauses.
+void Swarm::draw_time(Member& member, const PeerReport& report) {
+  if (!run_start_) return;
+  const double at = seconds_between(*run_start_, now());
+  const double time = at - member.drawn;
+  if (!(time > 0)) return;
+  const double still =
+      std::min(time, member.stood_still + (member.paused_at ? at - std::max(*member.paused_at, member.drawn) : 0));
+  const double active = time - still;
+  double computing = std::max(0.0, report.computing_seconds - member.report.computing_seconds);
+  double waiting = std::max(0.0, report.waiting_seconds - member.report.waiting_seconds);
+  const double exchanging = std::max(0.0, report.exchanging_seconds - member.report.exchanging_seconds);
+  waiting = std::max(0.0, waiting - std::max(0.0, still - computing));
+  computing = std::max(0.0, computing - still);
+  training::Activity doing;
+  if (active > 0) {
+    doing.computing = std::min(1.0, computing / active);
+    doing.exchanging = std::min(1.0, exchanging / active);
+    doing.waiting = std::min({1.0, waiting / active, 1 - std::max(doing.computing, doing.exchanging)});
+    doing.waiting = std::max(doing.waiting, 1 - doing.computing - doing.exchanging);
+  }
+  // The pause last: whatever was told, was told before it or long after.
+  const auto steps = static_cast<double>(report.steps - std::min(report.steps, member.report.steps));
+  const bool standing = member.paused_at.has_value();
+  const double from = standing ? member.drawn : member.drawn + still;
+  const training::Activity stopped{.stopped = 1};
+  if (!standing) member.timeline.add(member.drawn, from, stopped);
+  member.timeline.add(from, from + active, doing, steps);
+  if (standing) member.timeline.add(from + active, at, stopped);
+  member.drawn = at;
+  member.stood_still = 0;
+}
+
+// It is not there up to now.
+void Swarm::draw_stopped(Member& member) {
+  if (!run_start_) return;
+  const double at = seconds_between(*run_start_, now());
+  member.timeline.add(member.drawn, at, {.stopped = 1});
+  member.drawn = std::max(member.drawn, at);
+}
+
+void Swarm::note_pause(Member& member, bool paused) {
+  member.paused = paused;
+  if (!run_start_) return;
+  const double at = seconds_between(*run_start_, now());
+  if (paused) {
+    member.paused_at = at;
+  } else if (member.paused_at) {
+    member.stood_still += at - std::max(*member.paused_at, member.drawn);
+    member.paused_at.reset();
+  }
+}
+
+std::string Swarm::timelines() {
+  double end = 0;
+  for (const Member& member : members_) end = std::max(end, member.drawn);
+  std::string text;
+  for (Member& member : members_) {
+    member.timeline.add(member.drawn, end, {.stopped = 1});
+    text += training::to_json_lines(member.name, member.timeline);
+  }
+  return text;
 }
 
 void Swarm::take_snapshot(Member& member, const PeerReport& report) {
@@ -309,6 +387,11 @@ void Swarm::take_looks() {
     line.seconds = seen.seconds;
     line.peer = "mean";
     line.samples = samples();
+    for (const Member& member : members_) {
+      line.steps += member.report.steps;
+      line.exchanges += member.report.exchanges.completed;
+      line.bytes_sent += member.report.bytes_sent;
+    }
     line.loss = seen.loss;
     line.accuracy = seen.accuracy;
     line.consensus_distance = seen.consensus_distance;
@@ -362,11 +445,11 @@ void Swarm::inflict(const ProcessFault& fault) {
   if (!member.running()) return;
   switch (fault.act) {
     case Act::pause:
-      member.paused = true;
+      note_pause(member, true);
       member.child->signal(SIGSTOP);
       break;
     case Act::resume:
-      member.paused = false;
+      note_pause(member, false);
       member.child->signal(SIGCONT);
       break;
     case Act::crash:
@@ -375,7 +458,7 @@ void Swarm::inflict(const ProcessFault& fault) {
     case Act::leave:
       member.child->signal(SIGTERM);
       if (member.paused) member.child->signal(SIGCONT);
-      member.paused = false;
+      note_pause(member, false);
       break;
     case Act::start:
     case Act::links:
@@ -412,7 +495,7 @@ void Swarm::end_all() {
     if (!member.running()) continue;
     member.child->tell(training::kEndCommand);
     if (member.paused) member.child->signal(SIGCONT);
-    member.paused = false;
+    note_pause(member, false);
   }
 }
 
@@ -580,6 +663,7 @@ training::Summary Swarm::summarize(const Judgement& judgement) {
 
     summary.exchanges += member.report.exchanges;
     summary.bytes_sent += member.report.bytes_sent;
+    summary.staleness += member.report.staleness;
     if (score && member.final_state == "finished") {
       summary.accuracy_min = std::min(summary.accuracy_min.value_or(1), score->accuracy);
       summary.accuracy_max = std::max(summary.accuracy_max.value_or(0), score->accuracy);
@@ -608,6 +692,7 @@ SwarmOutcome Swarm::results() {
                                           metadata);
   }
   metrics_.close();
+  if (written) written = folder_.write("timeline.jsonl", timelines());
   if (written) written = folder_.write("summary.json", training::to_json(*outcome.summary) + "\n");
   if (!written) return {kExitRunFailed, written.error().message, std::nullopt};
   if (judgement.mean.empty()) {
@@ -622,6 +707,7 @@ SwarmOutcome Swarm::run() {
   for (std::uint32_t i = 0; i < experiment_.peers; ++i) {
     members_[i].number = i;
     members_[i].name = "p" + std::to_string(i);
+    members_[i].timeline = training::Timeline(training::Timeline::most_cells(experiment_.peers), 0.125);
   }
   const auto beginner = std::find_if(members_.begin(), members_.end(), [this](const Member& member) {
     return !joins_late(experiment_, member.number);

@@ -15,6 +15,10 @@ namespace {
 
 using training::Experiment;
 
+// Of the test set, at a look; and how near to the target these must come for all of it to be looked at.
+constexpr std::size_t kFirstImages = 1000;
+constexpr double kOnePoint = 0.01;
+
 unsigned threads_of(const SimulateOptions& options) {
   return options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
 }
@@ -85,36 +89,50 @@ bool VirtualRun::look_is_due(std::uint64_t samples) {
   return true;
 }
 
-bool VirtualRun::look(const std::vector<std::vector<float>>& replicas, const std::vector<float>& model,
-                      std::uint64_t samples, Duration now, Duration trained) {
+bool VirtualRun::look(Look look) {
+  write_waiting();
   std::vector<float> mean;
   bool reached = false;
-  training::MetricsLine line;
-  line.seconds = to_seconds(now);
+  training::MetricsLine& line = look.line;
   line.peer = "mean";
-  line.samples = samples;
-  line.consensus_distance = training::consensus(replicas, mean);
-  if (!model.empty()) mean = model;
-  if (experiment_.target_accuracy && !seconds_to_target_) {
-    const double target = *experiment_.target_accuracy;
-    auto score = judge_.score(mean, 1000);
-    if (score.accuracy >= target - 0.01) {
-      score = judge_.score(mean);
-      if (score.accuracy >= target) {
-        seconds_to_target_ = to_seconds(trained);
-        reached = true;
-      }
-      line.accuracy = score.accuracy;
-      line.loss = score.loss;
-    }
+  line.consensus_distance = training::consensus(look.replicas, mean);
+  if (!look.model.empty()) mean = std::move(look.model);
+  waiting_ = Waiting{std::exchange(told_, {}), line, {}};
+  if (!experiment_.target_accuracy || seconds_to_target_) {
+    waiting_->score = pool_.submit([this, mean = std::move(mean)] { return judge_.score(mean, kFirstImages); });
+    return false;
   }
-  tell(line);
+  const double target = *experiment_.target_accuracy;
+  auto score = judge_.score(mean, kFirstImages);
+  if (score.accuracy >= target - kOnePoint) {
+    score = judge_.score(mean);
+    reached = score.accuracy >= target;
+  }
+  if (reached) seconds_to_target_ = to_seconds(look.trained);
+  waiting_->mean.accuracy = score.accuracy;
+  waiting_->mean.loss = score.loss;
   return reached;
+}
+
+void VirtualRun::write_waiting() {
+  if (!waiting_) return;
+  if (waiting_->score.valid()) {
+    const auto score = waiting_->score.get();
+    waiting_->mean.accuracy = score.accuracy;
+    waiting_->mean.loss = score.loss;
+  }
+  metrics_ << waiting_->lines << training::to_json(waiting_->mean) << '\n';
+  waiting_.reset();
+}
+
+VirtualRun::~VirtualRun() {
+  write_waiting();
 }
 
 Result<training::Summary> VirtualRun::finish(training::Summary summary,
                                              const std::vector<std::vector<float>>& replicas,
                                              const std::vector<float>& model, std::uint64_t trace) {
+  write_waiting();
   if (replicas.empty()) return Error{"no peer finished the run, so there is no model to judge"};
   std::vector<float> mean;
   summary.consensus_distance = training::consensus(replicas, mean);

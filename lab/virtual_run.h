@@ -47,6 +47,8 @@ class VirtualRun {
                                                   const SimulateOptions& options,
                                                   const training::RunFolder& folder);
 
+  ~VirtualRun();
+
   const training::Experiment& experiment() const { return experiment_; }
   const datasets::DataPair& data() const { return data_; }
   const models::Plan& plan() const { return plan_; }
@@ -63,13 +65,18 @@ class VirtualRun {
   // Whether another look is due: every twentieth of an epoch, in a large swarm more seldom. A look asked for
   // is counted. `samples`: consumed by the swarm.
   bool look_is_due(std::uint64_t samples);
-  // Of a peer at that look: a line of the time series.
-  void tell(const training::MetricsLine& line) { metrics_ << training::to_json(line) << '\n'; }
-  // The look itself at the live replicas, off the clock, and its line in the time series. True if their mean
-  // has reached the target accuracy, for the first time. `now`: of the run; `trained`: since the first step
-  // began. `model` is judged instead of the mean, unless it is empty. REQUIRES: at least one replica.
-  bool look(const std::vector<std::vector<float>>& replicas, const std::vector<float>& model, std::uint64_t samples,
-            Duration now, Duration trained);
+  // Of a peer at that look, before it: a line of the time series.
+  void tell(const training::MetricsLine& line) { told_ += training::to_json(line) + "\n"; }
+  struct Look {
+    std::vector<std::vector<float>> replicas;  // of the live peers
+    std::vector<float> model;                  // judged instead of their mean, unless it is empty
+    training::MetricsLine line;                // of the swarm: its seconds, and the sums over all peers
+    Duration trained{0};                       // since the first step began
+  };
+  // The look itself, off the clock, and its line in the time series. The model is judged on the first 1,000 test
+  // images; on all of them where those come near the target. True if it has reached that, for the first time.
+  // REQUIRES: there is a replica.
+  bool look(Look look);
 
   // Judges the last replicas (of the peers in `summary` that finished, in their order; or a single one, which
   // is that of all of them), completes the summary, and writes the files. Expected in the summary: per_peer,
@@ -84,6 +91,8 @@ class VirtualRun {
              const training::RunFolder& folder, datasets::DataPair data, models::Plan plan,
              std::unique_ptr<kernels::Backend> backend, const training::Schedule& schedule);
 
+  void write_waiting();
+
   const training::Experiment& experiment_;
   const training::RunFolder& folder_;
   std::chrono::steady_clock::time_point started_;
@@ -95,6 +104,14 @@ class VirtualRun {
   std::uint64_t looks_ = 0;
   std::optional<double> seconds_to_target_;
   std::ofstream metrics_;
+  std::string told_;  // lines of peers, of the look to come
+  // A look without a target to reach is judged beside what comes next, and its lines wait for it.
+  struct Waiting {
+    std::string lines;
+    training::MetricsLine mean;
+    std::future<training::Evaluator::Score> score;
+  };
+  std::optional<Waiting> waiting_;
   ThreadPool pool_;  // behind what its tasks use
   std::vector<std::future<Workers>> made_;
   Judge judge_;

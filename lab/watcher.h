@@ -51,6 +51,7 @@ class Watcher {
   virtual void taken_back(std::uint32_t /*machine*/, const training::Parcel&) {}
   virtual void step_began(std::uint32_t /*machine*/, Duration /*takes*/) {}
   virtual void step_ended(std::uint32_t /*machine*/) {}  // its arena may have changed
+  virtual void step_discarded(std::uint32_t /*machine*/) {}  // it ended, and nothing came of it
   virtual void answered(const Mix&) {}
   virtual void completed(const Mix&) {}
   // An exchange of its own broke off while this chunk was sent and not answered: it is counted as half

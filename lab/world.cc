@@ -282,6 +282,10 @@ Duration World::paused_within(std::uint32_t i, Instant from, Instant to) const {
   return paused;
 }
 
+std::span<const Interval> World::pauses(std::uint32_t i) const {
+  return machines_[i]->pauses;
+}
+
 // ---- running ----
 
 bool World::run_one() {
@@ -569,6 +573,7 @@ void World::end_step(std::uint32_t i, std::uint32_t worker, std::uint64_t era) {
   m.stepping[worker] = false;
   if (!m.training || era != m.era) {  // stopped, or the replica was given up: the step is thrown away
     m.learner->discard_step(worker);
+    if (options_.watcher != nullptr) options_.watcher->step_discarded(i);
     return begin_steps(i);
   }
   m.learner->swarm_has_consumed(m.peer->view().swarm_samples);

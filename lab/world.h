@@ -109,6 +109,8 @@ class World final : private NetworkHost {
   std::optional<std::uint32_t> machine_of(PeerId id) const;
   // For how long a machine was paused within an interval.
   Duration paused_within(std::uint32_t i, Instant from, Instant to) const;
+  // Its pauses, past and to come, in the order of their beginnings.
+  std::span<const Interval> pauses(std::uint32_t i) const;
 
   std::uint64_t samples() const { return samples_; }  // of all machines
   std::uint64_t trace_hash() const { return trace_; }

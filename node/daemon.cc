@@ -19,6 +19,7 @@
 
 #include "gossip/peer.h"
 #include "gossip/rules.h"
+#include "node/activity.h"
 #include "node/background.h"
 #include "node/exchanger.h"
 #include "node/http.h"
@@ -145,21 +146,35 @@ class Daemon {
   void act(const gossip::FetchState& fetch) { exchanger_->fetch_state(fetch.donor, fetch.address, fetch.afresh); }
   void act(const gossip::AbortFetch&) { exchanger_->abort_fetch(); }
   void act(const gossip::StartTraining& start);
-  void act(const gossip::StopTraining&) { trainer_->stop(); }
-  void act(const gossip::PauseTraining& pause) { trainer_->pause(pause.discard); }
+  void act(const gossip::StopTraining&);
+  void act(const gossip::PauseTraining& pause) {
+    trainer_->pause(pause.discard);
+    resting_ = true;
+  }
   void act(const gossip::ResumeTraining& resume);
   void act(const gossip::BeginRound& begin) { mixer_->begin_round(begin.round); }
   void act(const gossip::TrainingEnded&);
   void act(const gossip::BeginExchange& begin) {
+    look_at_time();
+    activity_.began(begin.exchange, resting_);
     exchanger_->begin(begin.exchange, begin.partner, begin.address, begin.terms);
   }
-  void act(const gossip::AbortExchange& abort) { exchanger_->abort(abort.exchange); }
-  void act(const gossip::AnswerOffer& answer) { exchanger_->answer(answer); }
+  void act(const gossip::AbortExchange& abort) {
+    exchanger_->abort(abort.exchange);
+    look_at_time();
+    activity_.ended(abort.exchange);
+  }
+  void act(const gossip::AnswerOffer& answer) {
+    look_at_time();
+    if (answer.accept) activity_.answers(answer.from, answer.exchange);
+    exchanger_->answer(answer);
+  }
   void act(const gossip::Rewired& rewired);
   void act(const gossip::Finish& finish);
   void act(const gossip::Notice& notice) { notices_.tell(notice); }
 
   // ---- telling ----
+  void look_at_time() { activity_.account(now(), trainer_ ? trainer_->idle() : Duration{0}); }
   training::PeerReport make_report(training::PeerReport::Kind kind) const;
   PeerStatus status() const;
   HttpAnswer introduce(const std::string& body);
@@ -201,6 +216,8 @@ class Daemon {
   training::Schedule schedule_;                         // of the run, once the trainer is there
   std::optional<Result<datasets::DataPair>> own_data_;  // a joiner's copy, read while it looks for the swarm
   std::optional<gossip::Peer> peer_;                    // of the daemon's thread alone
+  ActivityClock activity_;
+  bool resting_ = false;                                // the core has paused the training
   bool state_copied_ = false;                           // of another member, all of it
 
   std::deque<gossip::Event> events_;
@@ -360,15 +377,21 @@ void Daemon::shape_link(const std::string& command) {
 void Daemon::make_exchanger() {
   ExchangerEvents exchanges;
   exchanges.on_ended = [this](std::uint64_t exchange, gossip::Outcome how, std::uint64_t round) {
+    look_at_time();
+    activity_.ended(exchange);
     drive(gossip::ExchangeEnded{exchange, how, round});
   };
   exchanges.on_advanced = [this](std::uint64_t exchange, std::uint64_t cells) {
+    look_at_time();
+    activity_.advanced(exchange);
     drive(gossip::ExchangeAdvanced{exchange, cells});
   };
   exchanges.on_offered = [this](PeerId from, std::uint64_t exchange, std::uint64_t round) {
     drive(gossip::ExchangeOffered{from, exchange, round});
   };
   exchanges.on_answer_ended = [this](PeerId from, std::uint64_t exchange, bool completed, bool poisoned) {
+    look_at_time();
+    activity_.answered(from, exchange);
     drive(gossip::AnswerEnded{from, exchange, completed, poisoned});
   };
   exchanges.on_state_advanced = [this](std::uint64_t chunks, std::uint64_t total) {
@@ -383,6 +406,7 @@ void Daemon::make_exchanger() {
   exchanges.on_state_lost = [this](std::string why, bool poisoned) {
     drive(gossip::StateLost{std::move(why), poisoned});
   };
+  exchanges.steps = [this] { return trainer_ ? trainer_->steps() : 0; };
   ExchangerOptions limits;
   const auto& mine = options_.experiment;
   if (const auto cells = training::chunk_cells(mine)) limits.chunk_cells = *cells;
@@ -653,7 +677,15 @@ void Daemon::act(const gossip::StartTraining& start) {
   if (const std::string warning = training::warning_of_workers(experiment_); !warning.empty())
     spdlog::warn("{}", warning);
   training_start_ = Clock::now();
+  look_at_time();
+  activity_.train(true);
   trainer_->start();
+}
+
+void Daemon::act(const gossip::StopTraining&) {
+  look_at_time();
+  activity_.train(false);
+  trainer_->stop();
 }
 
 void Daemon::act(const gossip::ResumeTraining& resume) {
@@ -661,6 +693,7 @@ void Daemon::act(const gossip::ResumeTraining& resume) {
     mixer_->adopt();
     exchanger_->renewed();
   }
+  resting_ = false;
   trainer_->resume(resume.renewed);
 }
 
@@ -700,6 +733,10 @@ training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const 
         std::chrono::duration<double>(training_end_.value_or(Clock::now()) - *training_start_).count();
     if (report.seconds > 0) report.samples_per_second = static_cast<double>(report.samples) / report.seconds;
   }
+  report.computing_seconds = to_seconds(activity_.sums().computing);
+  report.exchanging_seconds = to_seconds(activity_.sums().exchanging);
+  report.waiting_seconds = to_seconds(activity_.sums().waiting);
+  report.staleness = exchanger_->counters().staleness;
   report.distance = exchanger_->counters().distance;
   if (!peer_) return report;
   const auto view = peer_->view();
@@ -786,6 +823,7 @@ HttpAnswer Daemon::set_topology(const std::string& body) {
 
 void Daemon::report_and_log() {
   if (ending_) return;
+  look_at_time();
   const auto report = make_report(training::PeerReport::Kind::status);
   if (launcher_) launcher_->report(report);
   if (training_start_ && Clock::now() - last_log_ >= kLogInterval) {

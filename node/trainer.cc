@@ -195,19 +195,27 @@ bool Trainer::apply(training::Worker& worker, models::Arena& arena, double loss,
 }
 
 // Waits out a pause. The era that a step belongs to which begins now; nullopt once the trainer is stopped.
-std::optional<std::uint64_t> Trainer::await_turn() {
+std::optional<std::uint64_t> Trainer::await_turn(bool works) {
   for (;;) {
     const std::uint64_t era = era_;  // before the look at paused_: pause() changes them in the other order
     if (stopped_) return std::nullopt;
     if (!paused_) return era;
     std::unique_lock lock(mutex_);
+    if (works && ++standing_ == workers_.size()) standing_since_ = Clock::now();
     wake_.wait(lock, [&] { return stopped_ || !paused_; });
+    if (works && standing_-- == workers_.size()) stood_ += Clock::now() - standing_since_;
   }
+}
+
+Duration Trainer::idle() const {
+  const std::lock_guard lock(mutex_);
+  const bool all_stand = !workers_.empty() && standing_ == workers_.size();
+  return stood_ + (all_stand ? Clock::now() - standing_since_ : Duration{0});
 }
 
 // While the workers go on; not while they are thrown off an arena that is about to be replaced.
 void Trainer::average_now_and_then() {
-  while (const auto era = await_turn()) {
+  while (const auto era = await_turn(false)) {
     {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [&] { return stopped_ || paused_ || average_is_due(); });
@@ -228,7 +236,7 @@ void Trainer::average() {
 void Trainer::work(training::Worker& worker, models::Arena& arena) {
   const auto start = Clock::now();
   std::uint64_t renewals = 0;
-  while (const auto era = await_turn()) {
+  while (const auto era = await_turn(true)) {
     if (renewals_ != renewals) {
       renewals = renewals_;
       worker.renew();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -70,6 +71,8 @@ class Trainer {
 
   std::uint64_t steps() const { return steps_.load(std::memory_order_relaxed); }
   std::uint64_t samples() const { return samples_.load(std::memory_order_relaxed); }
+  // For how long all workers together have waited for a pause to end, until now.
+  Duration idle() const;
   std::optional<double> loss() const;  // smoothed over late steps; nullopt before the first
   bool non_finite() const {
     return non_finite_.load(std::memory_order_relaxed);
@@ -91,7 +94,7 @@ class Trainer {
   void wait_for_updates() const;
   void fail(const std::string& why);
   bool apply(training::Worker& worker, models::Arena& arena, double loss, std::uint64_t era);
-  std::optional<std::uint64_t> await_turn();
+  std::optional<std::uint64_t> await_turn(bool works);
   double slowness(Duration since_start, std::uint64_t step) const;
 
   std::vector<std::unique_ptr<training::Worker>> workers_;
@@ -110,6 +113,9 @@ class Trainer {
   mutable std::mutex mutex_;  // of `failure_`, and for waiting: paced, slowed and paused steps sleep on it
   std::optional<std::string> failure_;
   std::condition_variable wake_;
+  std::size_t standing_ = 0;    // workers that wait for a pause to end, and since when it is all of them
+  std::chrono::steady_clock::time_point standing_since_;
+  Duration stood_{0};  // until then
   std::vector<Processor> processors_;  // of the workers by number; empty: the kernel chooses
   std::vector<std::thread> threads_;
 };

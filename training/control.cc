@@ -64,6 +64,17 @@ class Fields {
     }
   }
 
+  void read(const char* key, Staleness& out) {
+    const Json* field = find(key);
+    if (field == nullptr) return;
+    if (!field->is_array() || field->size() > Staleness::kBuckets) return refuse(key, "a list of at most 16 counts");
+    for (std::size_t i = 0; i < field->size(); ++i) {
+      const Json& count = (*field)[i];
+      if (!count.is_number_unsigned()) return refuse(key, "a list of whole numbers");
+      out.counts()[i] = count.get<std::uint64_t>();
+    }
+  }
+
   const std::string& error() const { return error_; }
 
  private:
@@ -104,6 +115,12 @@ std::string to_json(const PeerReport& report) {
                          {"refused_chunks", Json(report.exchanges.refused_chunks)}};
   object["answered"] = report.answered;
   if (report.snapshot != 0) object["snapshot"] = report.snapshot;
+  object["computing_seconds"] = report.computing_seconds;
+  object["exchanging_seconds"] = report.exchanging_seconds;
+  object["waiting_seconds"] = report.waiting_seconds;
+  object["staleness"] = Json::array();
+  for (std::size_t i = 0; i < report.staleness.used(); ++i)
+    object["staleness"].push_back(report.staleness.counts()[i]);
   if (!report.path.empty()) object["path"] = report.path;
   if (!report.path_before_settling.empty()) object["path_before_settling"] = report.path_before_settling;
   return to_text(object);
@@ -137,6 +154,10 @@ Result<PeerReport> parse_report(std::string_view line) {
   fields.read("distance", report.distance);
   fields.read("answered", report.answered);
   fields.read("snapshot", report.snapshot);
+  fields.read("computing_seconds", report.computing_seconds);
+  fields.read("exchanging_seconds", report.exchanging_seconds);
+  fields.read("waiting_seconds", report.waiting_seconds);
+  fields.read("staleness", report.staleness);
   fields.read("path", report.path);
   fields.read("path_before_settling", report.path_before_settling);
   if (!fields.error().empty()) return Error{fields.error()};

@@ -31,6 +31,9 @@ struct PeerReport {
   ExchangeCounts exchanges;          // completed: those it began, so that a sum over peers counts each once
   std::uint64_t answered = 0;        // completed ones that others began
   std::uint64_t snapshot = 0;        // of snapshot: which twentieth of an epoch, from 1
+  // What it did with its time since its training began, as training/timeline.h has it.
+  double computing_seconds = 0, exchanging_seconds = 0, waiting_seconds = 0;
+  Staleness staleness{};             // of the exchanges that it began and completed
   std::string path;                  // of snapshot, finished: the file; empty: none was written
   std::string path_before_settling;  // of finished
 };

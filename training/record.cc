@@ -73,6 +73,9 @@ std::string to_json(const Summary& summary) {
                        {"half_applied_chunks", summary.exchanges.half_applied_chunks},
                        {"refused_chunks", Json(summary.exchanges.refused_chunks)}};
   json["bytes_sent"] = summary.bytes_sent;
+  json["staleness"] = Json::object();
+  for (std::size_t i = 0; i < summary.staleness.used(); ++i)
+    json["staleness"][Staleness::label(i)] = summary.staleness.counts()[i];
   if (summary.trace_hash) json["trace_hash"] = *summary.trace_hash;
   json["per_peer"] = Json::array();
   for (const auto& peer : summary.per_peer) json["per_peer"].push_back(to_object(peer));
@@ -85,6 +88,7 @@ std::string to_json(const MetricsLine& metrics) {
                {"steps", metrics.steps},
                {"samples", metrics.samples},
                {"exchanges", metrics.exchanges},
+               {"bytes_sent", metrics.bytes_sent},
                {"loss", number(metrics.loss)},
                {"accuracy", number(metrics.accuracy)},
                {"consensus_distance", number(metrics.consensus_distance)},
@@ -149,6 +153,7 @@ Result<RunFolder> RunFolder::create(const std::string& path, bool force) {
     fs::remove(result, error);
     if (error) return Error{"cannot remove " + result + ": " + error.message()};
   }
+  for (const char* name : {"timeline.jsonl", "report.html"}) fs::remove(folder.file(name), error);
   return folder;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "training/staleness.h"
 
 namespace starling::training {
 
@@ -47,6 +48,7 @@ struct Summary {
   std::optional<double> seconds_to_target;
   ExchangeCounts exchanges;
   std::uint64_t bytes_sent = 0;
+  Staleness staleness{};                  // of completed exchanges
   std::optional<std::string> trace_hash;  // of simulate only
   std::vector<PeerRecord> per_peer;
 };
@@ -60,7 +62,7 @@ std::string to_json(const Summary& summary);
 double consensus(const std::vector<std::vector<float>>& replicas, std::vector<float>& mean);
 
 // A run's folder. create() makes it with its parents, and refuses one that already holds results (a
-// summary.json or metrics.jsonl) unless `force`, which removes these two.
+// summary.json or metrics.jsonl) unless `force`, which removes these two and what was made of them.
 class RunFolder {
  public:
   static Result<RunFolder> create(const std::string& path, bool force);
@@ -78,7 +80,8 @@ class RunFolder {
 struct MetricsLine {
   double seconds = 0;
   std::string peer{};
-  std::uint64_t steps = 0, samples = 0, exchanges = 0;
+  std::uint64_t steps = 0, samples = 0, exchanges = 0;  // exchanges: completed ones it began or answered
+  std::uint64_t bytes_sent = 0;                         // of the mean model: by all peers
   std::optional<double> loss{}, accuracy{}, consensus_distance{};
   std::optional<double> learning_rate{};  // in effect, of a peer
 };

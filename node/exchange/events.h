@@ -11,6 +11,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "gossip/events.h"
+#include "training/staleness.h"
 
 namespace starling::node {
 
@@ -28,6 +29,8 @@ struct ExchangerEvents {
   std::function<void(std::string why, bool poisoned)> on_state_lost;
   // Values of this peer's own were found that may not travel; told as often as they are found.
   std::function<void()> on_diverged;
+  // The steps that have landed in the replica so far; without it staleness is not counted.
+  std::function<std::uint64_t()> steps{};
 };
 
 struct ExchangerOptions {
@@ -54,6 +57,7 @@ struct ExchangerCounters {
   std::uint64_t chunks_refused = 0;   // received, and not mixed or not put in place; Mixer counts some by reason
   std::uint64_t redials = 0;  // a connection from the pool turned out to be dead: begun again on a new one
   std::optional<double> distance;  // |x - partner| / |x| at the last exchange of one's own
+  training::Staleness staleness{};  // of those of its own that were completed
 };
 
 }  // namespace starling::node

@@ -22,6 +22,7 @@ struct Initiator::Own {
     Room room;  // in which the parcel lies
     Parcel parcel;
     Flow::Sent when;
+    std::uint64_t steps;  // of the replica, when this was lent
   };
 
   explicit Own(const asio::any_io_executor& executor) : progress(executor), written(executor) {}
@@ -45,6 +46,7 @@ struct Initiator::Own {
   transport::Signal progress;  // a reply came, or it is over
   transport::Signal written;   // the writer is done
   double distance_square = 0, norm_square = 0;
+  std::uint64_t stale = 0;  // steps, of the oldest chunk
 
   std::size_t in_flight() const { return static_cast<std::size_t>(sent - answered); }
   Sent& oldest() { return ring[answered % ring.size()]; }
@@ -166,6 +168,7 @@ asio::awaitable<void> Initiator::run(OwnPtr own, Address address) {
   }
   if (own->outcome == Outcome::completed && own->norm_square > 0)
     plane_.counters.distance = std::sqrt(own->distance_square / own->norm_square);
+  if (own->outcome == Outcome::completed) plane_.counters.staleness.count(own->stale);
   if (own->line && own->line->link->is_open()) pool_.rest(own->line);
   owns_.erase(own->session.exchange);
   plane_.events.on_ended(own->session.exchange, own->outcome, own->round);
@@ -220,7 +223,7 @@ asio::awaitable<void> Initiator::write(OwnPtr own) {
       link->close();  // the reader ends
       break;
     }
-    own->push({std::move(room), *parcel, flow.sent(Plane::now(), sizeof(float) * parcel->floats)});
+    own->push({std::move(room), *parcel, flow.sent(Plane::now(), sizeof(float) * parcel->floats), plane_.steps()});
     own->cells_sent += cells.count;
     wire::write_chunk_prefix(head_of(*parcel, own->session.exchange, wire::ChunkKind::offer), parcel->values, prefix);
     own->writing = true;
@@ -284,6 +287,7 @@ bool Initiator::take_reply(Own& own, const Frame& frame) {
     if (mixed.error().fault == training::MixFault::own_replica) plane_.diverge();
     return false;
   }
+  own.stale = std::max(own.stale, plane_.steps() - sent.steps);
   own.distance_square += mixed->distance_square;
   own.norm_square += mixed->norm_square;
   const std::size_t cell_floats = plane_.mixer->grid().cell_floats;

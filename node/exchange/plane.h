@@ -23,6 +23,8 @@ struct Plane {
     return std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch());
   }
 
+  std::uint64_t steps() const { return events.steps ? events.steps() : 0; }
+
   // This peer's own values may not travel: it gives nothing until they are renewed.
   void diverge() {
     diverged = true;

@@ -105,7 +105,8 @@ TEST_CASE("a swarm of two processes learns, and its summary has every field") {
   for (const auto& entry : std::filesystem::directory_iterator(out))
     files.insert(entry.path().filename().string());
   CHECK(files == std::set<std::string>{"experiment.toml", "metrics.jsonl", "model.safetensors", "p0.log",
-                                       "p0.safetensors", "p1.log", "p1.safetensors", "summary.json"});
+                                       "p0.safetensors", "p1.log", "p1.safetensors", "report.html",
+                                       "summary.json", "timeline.jsonl"});
 
   // The folder now holds results.
   const Outcome refused = run(small_swarm(out, {"--steps", "1"}));

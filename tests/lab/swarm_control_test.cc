@@ -26,6 +26,11 @@ TEST_CASE("a report reads back as it was written, on one line") {
   report.snapshot = 7;
   report.path = "a folder/with \"quotes\"\nand lines";
   report.path_before_settling = "b";
+  report.computing_seconds = 1.5;
+  report.exchanging_seconds = 0.25;
+  report.waiting_seconds = 0.125;
+  report.staleness.count(0);
+  report.staleness.count(7);
   const std::string line = to_json(report);
   CHECK(line.find('\n') == std::string::npos);
   const auto read = parse_report(line);
@@ -34,6 +39,9 @@ TEST_CASE("a report reads back as it was written, on one line") {
   CHECK(read->path == report.path);
   CHECK(read->bytes_sent == report.bytes_sent);
   CHECK(read->answered == 5);
+  CHECK(read->computing_seconds == 1.5);
+  CHECK(read->waiting_seconds == 0.125);
+  CHECK(read->staleness.counts() == report.staleness.counts());
   CHECK(read->exchanges.refused_chunks == report.exchanges.refused_chunks);
   CHECK(to_json(*read) == line);
 }
@@ -56,6 +64,7 @@ TEST_CASE("what is no report is refused with a sentence") {
         "{\"kind\":\"status\",\"exchanges\":3}", "{\"kind\":\"status\",\"exchanges\":{\"completed\":true}}",
         "{\"kind\":\"status\",\"exchanges\":{\"refused_chunks\":{\"late\":-1}}}",
         "{\"kind\":\"status\",\"exchanges\":{\"refused_chunks\":[]}}",
+        "{\"kind\":\"status\",\"staleness\":[1,-1]}", "{\"kind\":\"status\",\"staleness\":{}}",
         "{\"kind\":\"status\",\"path\":[]}"}) {
     INFO(line);
     const auto read = parse_report(line);

@@ -31,6 +31,7 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
   summary.accuracy = 0.984;
   summary.loss = std::numeric_limits<double>::quiet_NaN();
   summary.exchanges = {412, 1, 2, 3, {{"not_finite", 4}}};
+  for (const std::uint64_t steps : {0, 0, 3, 4, 5}) summary.staleness.count(steps);
   summary.per_peer = {{.name = "p0",
                        .steps = 470,
                        .samples = 30080,
@@ -67,6 +68,7 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
                                            "seconds_to_target",
                                            "exchanges",
                                            "bytes_sent",
+                                           "staleness",
                                            "per_peer"});
   for (const auto& [key, value] : json["per_peer"][0].items()) peer_keys.push_back(key);
   REQUIRE(peer_keys == std::vector<std::string>{"name", "device", "steps", "samples", "accuracy", "exchanges",
@@ -77,6 +79,7 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
   REQUIRE(json["seconds_to_target"].is_null());
   REQUIRE(json["exchanges"].dump() ==
           R"({"completed":412,"aborted":1,"rejected":2,"half_applied_chunks":3,"refused_chunks":{"not_finite":4}})");
+  REQUIRE(json["staleness"].dump() == R"({"0":2,"1":0,"2":0,"3-4":2,"5-8":1})");
   REQUIRE(json["per_peer"][1]["accuracy"].is_null());
 
   summary.trace_hash = "00ff";
@@ -97,8 +100,8 @@ TEST_CASE("a metrics line is one JSON object with nulls for what was not measure
   const std::string text =
       to_json(MetricsLine{.seconds = 1.5, .peer = "p3", .steps = 4, .samples = 256, .loss = 0.25});
   REQUIRE(text ==
-          R"({"seconds":1.5,"peer":"p3","steps":4,"samples":256,"exchanges":0,"loss":0.25,"accuracy":null,)"
-          R"("consensus_distance":null,"learning_rate":null})");
+          R"({"seconds":1.5,"peer":"p3","steps":4,"samples":256,"exchanges":0,"bytes_sent":0,"loss":0.25,)"
+          R"("accuracy":null,"consensus_distance":null,"learning_rate":null})");
 }
 
 TEST_CASE("the consensus distance is the spread of the replicas over the size of their mean") {

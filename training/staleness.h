@@ -1,0 +1,48 @@
+// How old values were when they were mixed: the steps of a peer's own that landed in its replica between the
+// moment in which it lent a chunk and the moment in which it mixed the answer. Counted for each completed
+// exchange that a peer began, by its oldest chunk.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace starling::training {
+
+class Staleness {
+ public:
+  // 0, 1, 2, 3-4, 5-8, 9-16, ...; the last one holds all that is more.
+  static constexpr std::size_t kBuckets = 16;
+
+  static constexpr std::size_t bucket_of(std::uint64_t steps) {
+    if (steps <= 1) return static_cast<std::size_t>(steps);
+    return std::min<std::size_t>(kBuckets - 1, 1 + static_cast<std::size_t>(std::bit_width(steps - 1)));
+  }
+  static std::string label(std::size_t bucket) {
+    if (bucket <= 2) return std::to_string(bucket);
+    const std::uint64_t last = std::uint64_t{1} << (bucket - 1);
+    if (bucket == kBuckets - 1) return std::to_string(last / 2 + 1) + " and more";
+    return std::to_string(last / 2 + 1) + "-" + std::to_string(last);
+  }
+
+  void count(std::uint64_t steps) { ++counts_[bucket_of(steps)]; }
+  Staleness& operator+=(const Staleness& other) {
+    for (std::size_t i = 0; i < kBuckets; ++i) counts_[i] += other.counts_[i];
+    return *this;
+  }
+  const std::array<std::uint64_t, kBuckets>& counts() const { return counts_; }
+  std::array<std::uint64_t, kBuckets>& counts() { return counts_; }
+  std::size_t used() const {  // buckets up to the last that holds something
+    std::size_t used = kBuckets;
+    while (used > 0 && counts_[used - 1] == 0) --used;
+    return used;
+  }
+
+ private:
+  std::array<std::uint64_t, kBuckets> counts_{};
+};
+
+}  // namespace starling::training
