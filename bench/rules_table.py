@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 BASE = ["--peers", "8", "--model", "lenet", "--data", "mnist", "--batch-size", "32", "--learning-rate", "0.05"]
-RULES = os.environ.get("RULES", "pairwise push-sum d-psgd choco noloco clipped none").split()
+RULES = os.environ.get("RULES", "pairwise push-sum d-psgd choco noloco clipped all-reduce none").split()
 PAYLOADS = ["f32", "bf16", "int8", "top-k"]
 LIES = ["nan", "inf", "huge", "noise", "sign-flip", "frozen"]
 LIAR = 3

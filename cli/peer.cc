@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/experiment_flags.h"
+#include "node/all_reduce.h"
+#include "node/collective.h"
 #include "node/daemon.h"
 
 namespace starling::cli {
@@ -112,6 +114,34 @@ Status read_own_flags(node::PeerOptions& options, const Arguments& arguments) {
   return Done{};
 }
 
+// A run by all-reduce begins with all its peers at once, so a launcher starts them.
+Status check_all_reduce_place(const Arguments& arguments, const node::PeerOptions& options) {
+  if (!arguments.has("--rendezvous") || !options.slot) {
+    return Error{"gossip.rule: all-reduce is for peers that all begin together, which 'starling swarm --rule all-reduce' "
+                 "starts; a peer by itself has the rules of gossip"};
+  }
+  return node::check_collectives();
+}
+
+// REQUIRES: check_all_reduce_place() is content.
+node::PeerOutcome run_all_reduce(const Arguments& arguments, const node::PeerOptions& options) {
+  node::AllReduceOptions all_reduce;
+  all_reduce.experiment = options.experiment;
+  all_reduce.number = options.slot->first;
+  all_reduce.name = options.name;
+  all_reduce.data_root = options.data_root;
+  all_reduce.out = options.out;
+  all_reduce.control_fd = options.control_fd;
+  all_reduce.snapshots = options.snapshots;
+  all_reduce.rendezvous = *arguments.get("--rendezvous");
+  if (const auto text = arguments.get("--patience")) {
+    const Result<Duration> patience = parse_duration(*text);
+    if (!patience) return {kExitBadInput, "--patience: " + patience.error().message};
+    all_reduce.patience = *patience;
+  }
+  return node::run_all_reduce_peer(all_reduce);
+}
+
 int run(const Arguments& arguments) {
   node::PeerOptions options;
   options.data_root = data_root();
@@ -147,7 +177,13 @@ int run(const Arguments& arguments) {
     options.out = *out;
   }
 
-  const node::PeerOutcome outcome = node::run_peer(options);
+  const bool all_reduce = options.join.empty() && options.experiment.rule == training::kAllReduce;
+  if (all_reduce) {
+    if (Status placed = check_all_reduce_place(arguments, options); !placed)
+      return refuse(arguments, placed.error().message);
+  }
+  const node::PeerOutcome outcome =
+      all_reduce ? run_all_reduce(arguments, options) : node::run_peer(options);
   if (outcome.exit_code == kExitDone) return kExitDone;
   if (outcome.exit_code == kExitBadInput) return refuse(arguments, outcome.error);
   fail(arguments, outcome.error);
@@ -176,6 +212,8 @@ Command peer_command() {
   command.flags.push_back({"--snapshots", "", "leave a snapshot every twentieth of an epoch", false, true});
   command.flags.push_back({"--cache-interval", "TIME", "how often --state is written", false, true});
   command.flags.push_back({"--begin-after", "TIME", "patience with a remembered swarm", false, true});
+  command.flags.push_back({"--rendezvous", "DIR", "where the peers of an all-reduce meet", false, true});
+  command.flags.push_back({"--patience", "TIME", "with the other peers of an all-reduce", false, true});
   command.run = run;
   return command;
 }

@@ -10,6 +10,7 @@
 #include "cli/experiment_flags.h"
 #include "cli/output.h"
 #include "lab/process_faults.h"
+#include "node/collective.h"
 
 namespace starling::cli {
 namespace {
@@ -28,6 +29,9 @@ int run(const Arguments& arguments) {
   }
   if (Status possible = lab::check_for_processes(experiment); !possible) {
     return refuse(arguments, possible.error().message);
+  }
+  if (experiment.rule == training::kAllReduce) {
+    if (Status there = node::check_collectives(); !there) return refuse(arguments, there.error().message);
   }
   set_default_end(experiment);
   Result<Materials> materials = gather_materials(experiment);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace starling::lab {
 namespace {
 
@@ -21,6 +23,10 @@ std::vector<std::string> place_arguments(const Experiment& experiment, const Pee
                                         "--control-fd",
                                         std::to_string(place.control_fd)};
   if (place.snapshots) arguments.emplace_back("--snapshots");
+  if (!place.rendezvous.empty()) {
+    arguments.insert(arguments.end(), {"--rendezvous", place.rendezvous, "--patience",
+                                       format_duration(place.patience)});
+  }
   for (Fault fault : experiment.faults) {
     if (fault.kind != Fault::Kind::slow || !fault.concerns(place.number)) continue;
     fault.peer = place.number;

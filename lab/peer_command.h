@@ -20,11 +20,13 @@ struct PeerPlace {
   std::string out;       // folder of its files
   int control_fd;
   bool snapshots;
+  std::string rendezvous{};  // of a run by all-reduce: where its peers find one another
+  Duration patience{0};      // and how long one waits for another
   Duration late{
       0};  // how long after the run's start it is started: its faults' times count from its own start
 };
 
-// The arguments behind the program's name.
+// The arguments behind the program's name. Of a run by all-reduce every peer is a beginner.
 std::vector<std::string> beginner_arguments(const training::Experiment& experiment, const PeerPlace& place);
 std::vector<std::string> joiner_arguments(const training::Experiment& experiment, const PeerPlace& place,
                                           const std::vector<std::string>& addresses);

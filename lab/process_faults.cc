@@ -7,7 +7,27 @@ namespace starling::lab {
 using training::Experiment;
 using training::Fault;
 
+namespace {
+
+Status check_links_of_all_reduce(const Experiment& experiment) {
+  constexpr const char* kWhy =
+      ": all-reduce between processes goes over Gloo's links, which are as they are; leave it out, or take "
+      "'starling simulate'";
+  if (experiment.latency) return Error{std::string("network.latency") + kWhy};
+  if (experiment.bandwidth) return Error{std::string("network.bandwidth") + kWhy};
+  for (const Fault& fault : experiment.faults) {
+    if (fault.kind == Fault::Kind::link)
+      return Error{"the fault link of peer " + training::format_fault_peer(fault.peer) + kWhy};
+  }
+  return Done{};
+}
+
+}  // namespace
+
 Status check_for_processes(const Experiment& experiment) {
+  if (experiment.rule == training::kAllReduce) {
+    if (Status possible = check_links_of_all_reduce(experiment); !possible) return possible;
+  }
   for (const Fault& fault : experiment.faults) {
     if (fault.kind != Fault::Kind::poison) continue;
     return Error{

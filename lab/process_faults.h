@@ -28,7 +28,8 @@ struct ProcessFault {
   friend bool operator==(const ProcessFault&, const ProcessFault&) = default;
 };
 
-// Refuses the fault that only a virtual peer can have, poison, in a sentence.
+// Refuses what only virtual peers can have, in a sentence: the fault poison, and links of another kind where
+// these are not the program's own, with all-reduce.
 Status check_for_processes(const training::Experiment& experiment);
 
 // A sentence on what the experiment sets and processes of one machine do not have, or nothing.

@@ -37,6 +37,8 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 constexpr double kMostEpochs = 100;
 // How many addresses a joiner is given: the first that answers is enough.
 constexpr std::size_t kJoinAddresses = 8;
+// With all-reduce, how long peers wait for one another beyond the pauses that are meant to be.
+constexpr std::chrono::minutes kStepPatience{10};
 // After Ctrl-C or the target, how long peers may take to settle and write before they are killed.
 constexpr std::chrono::seconds kPatience{60};
 constexpr std::chrono::milliseconds kTick{100};
@@ -89,7 +91,9 @@ class Swarm {
  public:
   Swarm(const Experiment& experiment, const models::Plan& plan, const datasets::DataPair& data,
         const SwarmOptions& options, const training::RunFolder& folder)
-      : experiment_(experiment), plan_(plan), data_(data), options_(options), folder_(folder) {}
+      : experiment_(experiment), plan_(plan), data_(data), options_(options), folder_(folder), told_(experiment) {
+    if (target_only()) told_.epochs = kMostEpochs;
+  }
 
   SwarmOutcome run();
 
@@ -97,6 +101,7 @@ class Swarm {
   // Starting.
   Status prepare_folder();
   Status start(Member& member);
+  std::vector<std::string> arguments_of_all_reduce(PeerPlace place) const;
   Status start_joiners();
 
   // While it runs.
@@ -129,11 +134,13 @@ class Swarm {
   bool target_only() const {
     return experiment_.target_accuracy && !experiment_.epochs && !experiment_.steps && !experiment_.seconds;
   }
+  bool all_at_once() const { return experiment_.rule == training::kAllReduce; }
   bool anyone_running() const {
     return std::any_of(members_.begin(), members_.end(),
                        [](const Member& member) { return member.running(); });
   }
   std::uint64_t samples() const;
+  std::string rendezvous() const { return folder_.file("rendezvous"); }
   std::string log_path(const Member& member) const { return folder_.file(member.name + ".log"); }
 
   const Experiment& experiment_;
@@ -141,6 +148,7 @@ class Swarm {
   const datasets::DataPair& data_;
   const SwarmOptions& options_;
   const training::RunFolder& folder_;
+  Experiment told_;  // to whoever begins it
 
   Interrupts interrupts_;
   const SteadyTime launched_ = now();
@@ -173,7 +181,22 @@ Status Swarm::prepare_folder() {
     return written;
   metrics_.open(folder_.file("metrics.jsonl"), std::ios::trunc);
   if (!metrics_) return Error{"cannot write " + folder_.file("metrics.jsonl")};
+  if (!all_at_once()) return Done{};
+  // A former run's addresses must not be taken for this one's.
+  std::error_code problem;
+  std::filesystem::remove_all(rendezvous(), problem);
+  if (std::filesystem::create_directory(rendezvous(), problem); problem)
+    return Error{"cannot make " + rendezvous() + ": " + problem.message()};
   return Done{};
+}
+
+std::vector<std::string> Swarm::arguments_of_all_reduce(PeerPlace place) const {
+  place.rendezvous = rendezvous();
+  place.patience = kStepPatience;
+  for (const training::Fault& fault : experiment_.faults) {
+    if (fault.kind == training::Fault::Kind::pause && fault.to) place.patience += *fault.to - fault.from;
+  }
+  return beginner_arguments(told_, place);
 }
 
 Status Swarm::start(Member& member) {
@@ -184,10 +207,10 @@ Status Swarm::start(Member& member) {
       .snapshots = experiment_.target_accuracy.has_value(),
       .late = run_start_ ? std::chrono::duration_cast<Duration>(now() - *run_start_) : Duration{0}};
   std::vector<std::string> arguments;
-  if (member.number == members_[beginner_].number) {
-    Experiment told = experiment_;
-    if (target_only()) told.epochs = kMostEpochs;
-    arguments = beginner_arguments(told, place);
+  if (all_at_once()) {
+    arguments = arguments_of_all_reduce(place);
+  } else if (member.number == members_[beginner_].number) {
+    arguments = beginner_arguments(told_, place);
   } else {
     std::vector<std::string> addresses;
     for (const Member& other : members_) {
@@ -424,6 +447,8 @@ void Swarm::reap(Member& member) {
         member.name + " ended with " + how + (words.empty() ? "" : ": " + words) + " (" + log + ")");
   }
   member.report.state = member.final_state;
+  // Those that have not met it yet would wait for it.
+  if (all_at_once() && member.final_state == "crashed" && !end_said_) end_all();
 }
 
 void Swarm::inflict_due_faults() {
@@ -499,17 +524,19 @@ void Swarm::end_all() {
   }
 }
 
-// Whether all that still run stand still, and will for ever or for nothing.
+// Whether all that still run stand still, and will for ever or for nothing. With all-reduce they do as soon as
+// one does.
 bool Swarm::only_paused_left() const {
-  bool finished = false;
+  bool finished = false, paused = false;
   for (const Member& member : members_) {
-    if (member.running() && !member.paused) return false;
+    if (member.running() && !member.paused && !all_at_once()) return false;
+    paused = paused || (member.running() && member.paused);
     finished = finished || member.final_state == "finished";
   }
   const bool resumes =
       std::any_of(faults_.begin() + static_cast<std::ptrdiff_t>(next_fault_), faults_.end(),
                   [](const ProcessFault& fault) { return fault.act == ProcessFault::Act::resume; });
-  return anyone_running() && (finished || !resumes);
+  return paused && (finished || !resumes);
 }
 
 void Swarm::say(spdlog::level::level_enum level, const std::string& text) {
@@ -625,7 +652,7 @@ training::Summary Swarm::summarize(const Judgement& judgement) {
   summary.topology = experiment_.topology;
   summary.rule = experiment_.rule;
   summary.payload = experiment_.payload;
-  if (const auto topology = topologies::Topology::parse(experiment_.topology))
+  if (const auto topology = topologies::Topology::parse(experiment_.topology); topology && !all_at_once())
     summary.spectral_gap = topologies::spectral_gap(topology->among(experiment_.peers));
 
   const SteadyTime start = run_start_.value_or(launched_);
@@ -683,6 +710,7 @@ SwarmOutcome Swarm::results() {
   const Judgement judgement = judge_replicas(files, plan_, data_.test);
   SwarmOutcome outcome;
   outcome.summary = summarize(judgement);
+  if (std::error_code ignored; all_at_once()) std::filesystem::remove_all(rendezvous(), ignored);
   Status written = Done{};
   if (!judgement.mean.empty()) {
     std::map<std::string, std::string> metadata =

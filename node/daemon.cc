@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <random>
@@ -29,7 +28,6 @@
 #include "node/replica.h"
 #include "node/status.h"
 #include "node/trainer.h"
-#include "training/checkpoint.h"
 #include "training/control.h"
 #include "training/exchange/make.h"
 #include "training/recipe.h"
@@ -621,17 +619,10 @@ void Daemon::prepared(const wire::Manifest& manifest) {
   const auto schedule = training::make_schedule(experiment_);
   if (!schedule) return drive(gossip::PrepareFailed{schedule.error().message});
   schedule_ = *schedule;
-  std::vector<Slowdown> slowdowns;
   const std::uint32_t number = options_.slot ? options_.slot->first : 0;
-  for (const auto& fault : options_.experiment.faults) {
-    if (fault.concerns(number) && fault.kind == training::Fault::Kind::slow) {
-      const Random chance = training::chance_of_slowness(experiment_.seed, number, slowdowns.size());
-      slowdowns.push_back({fault.factor, fault.from, fault.to, chance});
-    }
-  }
   trainer_ = std::make_unique<Trainer>(std::move(replica_->workers), replica_->arena,
                                        TrainerOptions{.pace = experiment_.pace,
-                                                      .slowdowns = std::move(slowdowns),
+                                                      .slowdowns = slowdowns_of(options_.experiment, number, experiment_.seed),
                                                       .average_every = experiment_.average_every},
                                        [this] {
                                          if (step_posted_.exchange(true)) return;
@@ -867,12 +858,7 @@ void Daemon::save(const std::string& name, std::function<void(std::string path)>
   ++saves_;
   disk_.run(
       [this, parameters, path] {
-        std::error_code error;
-        std::filesystem::create_directories(options_.out, error);
-        std::map<std::string, std::string> metadata =
-            training::model_metadata({experiment_.model, experiment_.layers});
-        metadata.insert({{"data", replica_->data.name}, {"seed", std::to_string(experiment_.seed)}});
-        const auto written = training::write_safetensors(*path, replica_->plan.layout, *parameters, metadata);
+        const Status written = write_replica(*path, *replica_, experiment_, *parameters);
         if (written) return;
         spdlog::error("{}", written.error().message);
         path->clear();

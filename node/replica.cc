@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/text.h"
+#include "training/checkpoint.h"
 #include "training/memory.h"
 #include "training/recipe.h"
 
@@ -99,6 +102,16 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experi
   } catch (const kernels::DeviceError& error) {
     return Error{error.what()};
   }
+}
+
+Status write_replica(const std::string& path, const Replica& replica, const training::Experiment& experiment,
+                     std::span<const float> parameters) {
+  std::error_code ignored;  // what cannot be made cannot be written to either
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  std::map<std::string, std::string> metadata =
+      training::model_metadata({experiment.model, experiment.layers});
+  metadata.insert({{"data", replica.data.name}, {"seed", std::to_string(experiment.seed)}});
+  return training::write_safetensors(path, replica.plan.layout, parameters, metadata);
 }
 
 }  // namespace starling::node

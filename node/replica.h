@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,5 +49,10 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experi
 Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment, datasets::DataPair data,
                                               std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                               std::uint64_t own_order);
+
+// Writes these parameters of a replica (its arena's, at some moment), with its model, data and seed beside them;
+// the folder is made where it is missing.
+Status write_replica(const std::string& path, const Replica& replica, const training::Experiment& experiment,
+                     std::span<const float> parameters);
 
 }  // namespace starling::node

@@ -168,15 +168,6 @@ std::optional<double> Trainer::loss() const {
   return loss_.load(std::memory_order_relaxed);
 }
 
-double Trainer::slowness(Duration since_start, std::uint64_t step) const {
-  double factor = 1;
-  for (const auto& slow : options_.slowdowns) {
-    if (slow.from <= since_start && (!slow.to || since_start < *slow.to))
-      factor *= slow.factor.of_step(slow.chance, step);
-  }
-  return factor;
-}
-
 // Adds the step's update and counts it; neither once the trainer is stopped, or the replica that the step was
 // computed on is given up. False if it is stopped.
 bool Trainer::apply(training::Worker& worker, models::Arena& arena, double loss, std::uint64_t era) {
@@ -251,7 +242,7 @@ void Trainer::work(training::Worker& worker, models::Arena& arena) {
 
     using Nanoseconds = std::chrono::duration<double, std::nano>;
     const Nanoseconds took = std::max<Clock::duration>(Clock::now() - step_start, options_.pace);
-    const Nanoseconds due = std::min(took * slowness(step_start - start, number), kLongestStep);
+    const Nanoseconds due = std::min(took * slowness_of_step(options_.slowdowns, step_start - start, number), kLongestStep);
     const auto until = step_start + std::chrono::duration_cast<Clock::duration>(due);
     if (until > Clock::now()) {
       std::unique_lock lock(mutex_);

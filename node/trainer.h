@@ -19,20 +19,11 @@
 #include "base/time.h"
 #include "models/arena.h"
 #include "node/processors.h"
+#include "node/slowdown.h"
 #include "training/device_group.h"
-#include "training/slowness.h"
 #include "training/worker.h"
 
 namespace starling::node {
-
-// Slows a peer down for studies: a step, its pace included, takes `factor` times as long; from and to count
-// from start().
-struct Slowdown {
-  training::Slowness factor;
-  Duration from{0};
-  std::optional<Duration> to;
-  Random chance{0};  // where the factor is left to it
-};
 
 struct TrainerOptions {
   Duration pace{0};  // least time of a step
@@ -95,7 +86,6 @@ class Trainer {
   void fail(const std::string& why);
   bool apply(training::Worker& worker, models::Arena& arena, double loss, std::uint64_t era);
   std::optional<std::uint64_t> await_turn(bool works);
-  double slowness(Duration since_start, std::uint64_t step) const;
 
   std::vector<std::unique_ptr<training::Worker>> workers_;
   models::Arena& arena_;

@@ -72,6 +72,25 @@ TEST_CASE("a joiner is told where peers are, where its data lies, and what is it
   }
 }
 
+TEST_CASE("every peer of a run by all-reduce is told all of it, and where to meet") {
+  Experiment experiment;
+  experiment.rule = training::kAllReduce;
+  PeerPlace place{.number = 2, .out = "runs/x", .control_fd = 3, .snapshots = false};
+  place.rendezvous = "runs/x/rendezvous";
+  place.patience = 90s;
+  const auto words = beginner_arguments(experiment, place);
+  CHECK(value_of(words, "--rendezvous") == "runs/x/rendezvous");
+  CHECK(value_of(words, "--patience") == "90s");
+  CHECK(value_of(words, "--rule") == "all-reduce");
+  CHECK(value_of(words, "--slot") == "2/4");
+
+  CHECK(check_for_processes(experiment).ok());
+  experiment.faults = {{.peer = Fault::kAll, .kind = Fault::Kind::link, .link = {.drop = 0.1}}};
+  const Status refused = check_for_processes(experiment);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message.find("the fault link of peer all: all-reduce between processes goes over Gloo's") == 0);
+}
+
 TEST_CASE("a peer hears of its own slowness alone, on its own clock") {
   Experiment experiment;
   experiment.faults = {{.peer = 1, .kind = Fault::Kind::slow, .factor = 3, .from = 4s, .to = 10s},
