@@ -26,6 +26,7 @@ constexpr Combination kCombinations[] = {
     {"pairwise", training::Payload::f32},  {"pairwise", training::Payload::bf16},
     {"pairwise", training::Payload::int8}, {"pairwise", training::Payload::top_k},
     {"clipped", training::Payload::f32},   {"clipped", training::Payload::int8},
+    {"parameter-server", training::Payload::f32}, {"parameter-server", training::Payload::int8},
     {"push-sum", training::Payload::f32},  {"push-sum", training::Payload::bf16},
     {"d-psgd", training::Payload::f32},    {"noloco", training::Payload::f32},
     {"choco", training::Payload::top_k},   {"choco", training::Payload::int8},

@@ -58,13 +58,13 @@ bool Peer::push_is_due() const {
 // One exchange with each server, all at once.
 void Peer::push(std::vector<Action>& out) {
   const std::vector<Roster::Target> targets = roster_->targets(now_, membership_);
-  pacer_->taken(now_, membership_.self().steps);
-  pushes_taken_ = 0;
   if (leave_by_ != kNever) last_exchange_begun_ = true;
   if (targets.empty()) {
     pacer_->hold_off(now_, options_.exchange_hold_off);
     return;
   }
+  pacer_->taken(now_, membership_.self().steps);
+  pushes_taken_ = 0;
   push_open_ = true;
   push_went_through_ = false;
   pushed_to_.clear();

@@ -56,6 +56,7 @@ class Checkers : public Watcher {
   // the steps that go on are over, which slowness may have drawn out, and two periods of the topology after them, as
   // each link has its turn once in a period and peers that are not in step may miss the first.
   Duration barrier() const;
+  bool is_served(std::uint32_t machine) const;
 
   const std::optional<Violation>& violation() const { return violation_; }
 
@@ -138,6 +139,7 @@ class Checkers : public Watcher {
   bool exact_ = true;         // pairwise in float32
   bool opposite_ = false;     // both sides of a chunk move by opposite vectors
   bool push_sum_ = false;
+  bool served_ = false;
   bool lock_step_ = false;
   std::optional<Violation> violation_;
 

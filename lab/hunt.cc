@@ -62,6 +62,20 @@ double log_uniform(Random& random, double low, double high) {
   return std::exp(random.uniform(std::log(low), std::log(high)));
 }
 
+// The first machines serve, and the others train.
+void draw_servers(Random& random, WorldOptions& world) {
+  gossip::RunRules& rules = *world.rules;
+  rules.servers.shards = static_cast<std::uint32_t>(1 + random.below(2));
+  rules.servers.staleness = 1 + random.below(5);
+  if (gossip::traits(rules.rule).bounded) {
+    rules.pace = {gossip::Pace::Kind::steps, 1 + random.below(8), {}};
+  } else if (world.machines.size() >= 6) {
+    rules.servers.racks = static_cast<std::uint32_t>(random.below(3));
+  }
+  for (std::uint32_t k = 0; k < rules.servers.shards + rules.servers.racks; ++k)
+    world.machines[k].name = "s" + std::to_string(k);
+}
+
 // Half of the seeds average pairwise in float32, which the most is known of; the others share what else there is.
 void draw_rule(Random& random, std::optional<gossip::Rule> wanted, WorldOptions& world) {
   using training::Payload;
@@ -87,6 +101,7 @@ void draw_rule(Random& random, std::optional<gossip::Rule> wanted, WorldOptions&
     rules.pace.kind = gossip::Pace::Kind::time;
     rules.pace.time = from_seconds(random.uniform(0.1, 1));
   }
+  if (gossip::traits(rules.rule).meeting == gossip::Meeting::served) draw_servers(random, world);
   if (gossip::traits(rules.rule).shares && random.chance(0.1))
     rules.shares = random.chance(0.5) ? gossip::Shares::work : gossip::Shares::age;
 }

@@ -11,13 +11,15 @@ using training::Experiment;
 using training::Fault;
 
 std::vector<std::string> place_arguments(const Experiment& experiment, const PeerPlace& place) {
+  const bool serves = place.number >= experiment.peers;  // what it has of the data it does not use
   std::vector<std::string> arguments = {"peer",
                                         "--listen",
                                         "127.0.0.1:0",
                                         "--name",
-                                        "p" + std::to_string(place.number),
+                                        training::peer_name(experiment, place.number),
                                         "--slot",
-                                        std::to_string(place.number) + "/" + std::to_string(experiment.peers),
+                                        std::to_string(serves ? 0 : place.number) + "/" +
+                                            std::to_string(experiment.peers),
                                         "--out",
                                         place.out,
                                         "--control-fd",
@@ -28,7 +30,7 @@ std::vector<std::string> place_arguments(const Experiment& experiment, const Pee
                                        format_duration(place.patience)});
   }
   for (Fault fault : experiment.faults) {
-    if (fault.kind != Fault::Kind::slow || !fault.concerns(place.number)) continue;
+    if (fault.kind != Fault::Kind::slow || serves || !fault.concerns(place.number)) continue;
     fault.peer = place.number;
     if (fault.to && *fault.to <= place.late) continue;
     fault.from = std::max(fault.from - place.late, Duration{0});

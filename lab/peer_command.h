@@ -16,7 +16,7 @@ namespace starling::lab {
 bool is_peer_setting(const training::Setting& setting);
 
 struct PeerPlace {
-  std::uint32_t number;  // of `experiment.peers`
+  std::uint32_t number;  // of `experiment.peers`, and of the servers behind them
   std::string out;       // folder of its files
   int control_fd;
   bool snapshots;

@@ -9,6 +9,7 @@
 
 #include "kernels/backend.h"
 #include "training/checkpoint.h"
+#include "training/exchange/make.h"
 #include "training/record.h"
 
 namespace starling::lab {
@@ -43,8 +44,20 @@ std::vector<std::optional<Score>> evaluate_all(const std::vector<const float*>& 
 
 }  // namespace
 
-Judgement judge_replicas(const std::vector<ReplicaFile>& files, const models::Plan& plan,
-                         const datasets::Dataset& test) {
+Result<std::vector<float>> read_served_model(const std::vector<std::string>& paths, const models::Plan& plan) {
+  std::vector<float> model(plan.layout.arena_size());
+  for (std::size_t k = 0; k < paths.size(); ++k) {
+    const auto checkpoint = training::read_safetensors(paths[k], plan.layout);
+    if (!checkpoint) return checkpoint.error();
+    const auto [offset, floats] = training::served_by(k, paths.size(), model.size());
+    std::copy_n(checkpoint->arena.begin() + static_cast<std::ptrdiff_t>(offset), floats,
+                model.begin() + static_cast<std::ptrdiff_t>(offset));
+  }
+  return model;
+}
+
+Judgement judge_replicas(const std::vector<ReplicaFile>& files, const std::vector<std::string>& servers,
+                         const models::Plan& plan, const datasets::Dataset& test) {
   Judgement judgement;
   // Those that count come first in `counting`; the others are kept only to be evaluated.
   std::vector<std::vector<float>> counting, others;
@@ -59,6 +72,15 @@ Judgement judge_replicas(const std::vector<ReplicaFile>& files, const models::Pl
     list.push_back(std::move(*replica));
   }
   if (!counting.empty()) judgement.consensus_distance = training::consensus(counting, judgement.mean);
+
+  if (!servers.empty()) {
+    auto model = read_served_model(servers, plan);
+    if (model) {
+      judgement.mean = std::move(*model);
+    } else {
+      spdlog::warn("the mean of the peers is judged, as a server's part is missing: {}", model.error().message);
+    }
+  }
 
   std::vector<const float*> models;
   for (std::size_t i = 0; i < files.size(); ++i) {

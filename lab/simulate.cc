@@ -100,7 +100,7 @@ class NoLearner : public Learner {
 void make_machines(const training::Experiment& experiment, WorldOptions& options) {
   for (std::uint32_t i = 0; i < experiment.peers; ++i) {
     MachineOptions machine;
-    machine.name = "p" + std::to_string(i);
+    machine.name = training::peer_name(experiment, i);
     machine.workers = experiment.workers;
     machine.step = virtual_step(experiment);
     options.machines.push_back(std::move(machine));
@@ -109,7 +109,7 @@ void make_machines(const training::Experiment& experiment, WorldOptions& options
   if (training::has_servers(experiment)) options.beginner = experiment.peers;
   for (std::uint32_t k = 0; k < training::servers_in_all(experiment); ++k) {
     options.machines.emplace_back();
-    options.machines.back().name = training::server_name(k);
+    options.machines.back().name = training::peer_name(experiment, experiment.peers + k);
   }
   for (const auto& fault : experiment.faults) {
     if (fault.kind == training::Fault::Kind::join)

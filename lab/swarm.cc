@@ -23,6 +23,7 @@
 #include "topologies/analysis.h"
 #include "topologies/topology.h"
 #include "training/checkpoint.h"
+#include "training/files.h"
 #include "training/control.h"
 #include "training/timeline.h"
 
@@ -134,6 +135,13 @@ class Swarm {
   bool target_only() const {
     return experiment_.target_accuracy && !experiment_.epochs && !experiment_.steps && !experiment_.seconds;
   }
+  bool serves(const Member& member) const { return member.number >= experiment_.peers; }
+  // Whether its parameters, or a part of them, are the model's at a look: of a server at the top, where there are any.
+  bool counts_at_looks(const Member& member) const {
+    if (!training::has_servers(experiment_)) return true;
+    return serves(member) && member.number - experiment_.peers < experiment_.servers;
+  }
+  bool only_servers_left() const;
   bool all_at_once() const { return experiment_.rule == training::kAllReduce; }
   bool anyone_running() const {
     return std::any_of(members_.begin(), members_.end(),
@@ -163,7 +171,7 @@ class Swarm {
 
   struct Snapshot {
     double seconds = 0;
-    std::vector<std::string> paths;
+    std::vector<std::pair<std::uint32_t, std::string>> paths;  // by the peers' numbers
   };
   std::map<std::uint64_t, Snapshot> snapshots_;  // those that not all peers have passed
   std::unique_ptr<TargetWatch> target_;
@@ -204,7 +212,7 @@ Status Swarm::start(Member& member) {
       .number = member.number,
       .out = folder_.path(),
       .control_fd = ChildProcess::kControlFd,
-      .snapshots = experiment_.target_accuracy.has_value(),
+      .snapshots = experiment_.target_accuracy.has_value() && counts_at_looks(member),
       .late = run_start_ ? std::chrono::duration_cast<Duration>(now() - *run_start_) : Duration{0}};
   std::vector<std::string> arguments;
   if (all_at_once()) {
@@ -382,7 +390,7 @@ void Swarm::take_snapshot(Member& member, const PeerReport& report) {
   member.snapshot = std::max(member.snapshot, report.snapshot);
   if (report.path.empty()) return;
   Snapshot& snapshot = snapshots_[report.snapshot];
-  snapshot.paths.push_back(report.path);
+  snapshot.paths.emplace_back(member.number, report.path);
   if (!run_start_) run_start_ = now();
   snapshot.seconds = seconds_between(*run_start_, now());
 }
@@ -393,12 +401,20 @@ void Swarm::close_snapshots() {
   while (!snapshots_.empty()) {
     const std::uint64_t number = snapshots_.begin()->first;
     for (const Member& member : members_) {
-      const bool live = member.running() && !member.paused && member.first_step;
-      if (live && member.snapshot < number) return;
+      const bool live = member.running() && !member.paused && (member.first_step || serves(member));
+      if (live && counts_at_looks(member) && member.snapshot < number) return;
     }
     Snapshot snapshot = std::move(snapshots_.begin()->second);
     snapshots_.erase(snapshots_.begin());
-    if (target_) target_->add({snapshot.seconds, std::move(snapshot.paths)});
+    std::sort(snapshot.paths.begin(), snapshot.paths.end());
+    const bool served = training::has_servers(experiment_);
+    TargetWatch::Look look{snapshot.seconds, {}, served};
+    for (auto& [of, path] : snapshot.paths) look.paths.push_back(std::move(path));
+    if (target_ && (!served || look.paths.size() == experiment_.servers)) {
+      target_->add(std::move(look));
+    } else {
+      training::remove_files(look.paths);
+    }
   }
 }
 
@@ -524,6 +540,19 @@ void Swarm::end_all() {
   }
 }
 
+// Whether nobody is left who trains, or comes.
+bool Swarm::only_servers_left() const {
+  if (!training::has_servers(experiment_)) return false;
+  const bool comes = std::any_of(faults_.begin() + static_cast<std::ptrdiff_t>(next_fault_), faults_.end(),
+                                 [](const ProcessFault& fault) { return fault.act == ProcessFault::Act::start; });
+  bool worked = false;
+  for (const Member& member : members_) {
+    if (!serves(member) && member.running()) return false;
+    worked = worked || (!serves(member) && member.started());
+  }
+  return worked && !comes;
+}
+
 // Whether all that still run stand still, and will for ever or for nothing. With all-reduce they do as soon as
 // one does.
 bool Swarm::only_paused_left() const {
@@ -550,7 +579,7 @@ void Swarm::stop_if_over() {
     if (interrupts_.requested()) {
       say(spdlog::level::info, "ending the run; once more Ctrl-C kills it");
       end_all();
-    } else if (only_paused_left()) {
+    } else if (only_paused_left() || only_servers_left()) {
       end_all();
     }
   } else if (now() - *end_said_ > kPatience) {
@@ -673,7 +702,7 @@ training::Summary Swarm::summarize(const Judgement& judgement) {
   summary.consensus_distance = judgement.consensus_distance;
 
   std::size_t judged = 0;
-  std::vector<std::string> before_settling;
+  std::vector<std::string> before_settling, of_servers;
   for (const Member& member : members_) {
     if (!member.started()) continue;
     const std::optional<Score>& score = judgement.replicas[judged++];
@@ -684,7 +713,8 @@ training::Summary Swarm::summarize(const Judgement& judgement) {
     record.samples = member.report.samples;
     if (score) record.accuracy = score->accuracy;
     record.exchanges = member.report.exchanges.completed + member.report.answered;
-    record.slow = slowness(experiment_, member.number);
+    record.serves = serves(member);
+    record.slow = record.serves ? 1 : slowness(experiment_, member.number);
     record.state = member.final_state;
     summary.per_peer.push_back(record);
 
@@ -695,8 +725,10 @@ training::Summary Swarm::summarize(const Judgement& judgement) {
       summary.accuracy_min = std::min(summary.accuracy_min.value_or(1), score->accuracy);
       summary.accuracy_max = std::max(summary.accuracy_max.value_or(0), score->accuracy);
     }
-    if (!member.path_before_settling.empty()) before_settling.push_back(member.path_before_settling);
+    if (member.path_before_settling.empty()) continue;
+    (record.serves ? of_servers : before_settling).push_back(member.path_before_settling);
   }
+  training::remove_files(of_servers);
   summary.consensus_distance_before_settling = consume_consensus(before_settling, plan_);
   summary.wall_seconds = seconds_between(launched_, now());
   return summary;
@@ -704,10 +736,14 @@ training::Summary Swarm::summarize(const Judgement& judgement) {
 
 SwarmOutcome Swarm::results() {
   std::vector<ReplicaFile> files;
+  std::vector<std::string> servers;
   for (const Member& member : members_) {
-    if (member.started()) files.push_back({member.path, member.final_state == "finished"});
+    if (!member.started()) continue;
+    const bool trained = !serves(member);
+    files.push_back({trained ? member.path : "", trained && member.final_state == "finished"});
+    if (!trained && counts_at_looks(member)) servers.push_back(member.path);
   }
-  const Judgement judgement = judge_replicas(files, plan_, data_.test);
+  const Judgement judgement = judge_replicas(files, servers, plan_, data_.test);
   SwarmOutcome outcome;
   outcome.summary = summarize(judgement);
   if (std::error_code ignored; all_at_once()) std::filesystem::remove_all(rendezvous(), ignored);
@@ -731,10 +767,10 @@ SwarmOutcome Swarm::results() {
 }
 
 SwarmOutcome Swarm::run() {
-  members_.resize(experiment_.peers);
-  for (std::uint32_t i = 0; i < experiment_.peers; ++i) {
+  members_.resize(experiment_.peers + training::servers_in_all(experiment_));
+  for (std::uint32_t i = 0; i < members_.size(); ++i) {
     members_[i].number = i;
-    members_[i].name = "p" + std::to_string(i);
+    members_[i].name = training::peer_name(experiment_, i);
     members_[i].timeline = training::Timeline(training::Timeline::most_cells(experiment_.peers), 0.125);
   }
   const auto beginner = std::find_if(members_.begin(), members_.end(), [this](const Member& member) {
@@ -745,7 +781,9 @@ SwarmOutcome Swarm::run() {
             "every peer has a fault join = true, so nobody begins the run; let one be there from the start",
             std::nullopt};
   }
-  beginner_ = static_cast<std::size_t>(beginner - members_.begin());
+  // Servers are there first: whoever trains begins with their parameters.
+  beginner_ = training::has_servers(experiment_) ? experiment_.peers
+                                                 : static_cast<std::size_t>(beginner - members_.begin());
   faults_ = process_faults(experiment_);
   if (Status prepared = prepare_folder(); !prepared)
     return {kExitRunFailed, prepared.error().message, std::nullopt};

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "kernels/backend.h"
+#include "lab/replica_judge.h"
 #include "training/checkpoint.h"
+#include "training/files.h"
 #include "training/record.h"
 #include "training/worker.h"
 
@@ -15,13 +17,6 @@ namespace {
 
 constexpr std::size_t kFirstImages = 1000;
 constexpr double kOnePoint = 0.01;
-
-void remove_all(const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) {
-    std::error_code ignored;
-    std::filesystem::remove(path, ignored);
-  }
-}
 
 // The mean of the files' replicas and their disagreement; nullopt where one cannot be read, as the mean of
 // the others would be another swarm's.
@@ -40,6 +35,16 @@ std::optional<double> read_mean(const std::vector<std::string>& paths, const mod
   return training::consensus(replicas, mean);
 }
 
+bool read_served(const std::vector<std::string>& paths, const models::Plan& plan, std::vector<float>& model) {
+  auto read = read_served_model(paths, plan);
+  if (read) {
+    model = std::move(*read);
+  } else {
+    spdlog::warn("a look at the servers' model is left out: {}", read.error().message);
+  }
+  return read.ok();
+}
+
 }  // namespace
 
 TargetWatch::TargetWatch(const models::Plan& plan, const datasets::Dataset& test, double target)
@@ -52,7 +57,7 @@ TargetWatch::~TargetWatch() {
   }
   changed_.notify_all();
   thread_.join();
-  for (const Look& look : waiting_) remove_all(look.paths);
+  for (const Look& look : waiting_) training::remove_files(look.paths);
 }
 
 void TargetWatch::add(Look look) {
@@ -90,17 +95,19 @@ void TargetWatch::work() {
 
     std::optional<Seen> seen;
     if (needed) {
-      if (const std::optional<double> distance = read_mean(look.paths, plan_, mean)) {
+      std::optional<double> distance;
+      if (!look.served) distance = read_mean(look.paths, plan_, mean);
+      if (look.served ? read_served(look.paths, plan_, mean) : distance.has_value()) {
         training::Evaluator::Score score = evaluator.evaluate(mean.data(), kFirstImages);
         bool reached = false;
         if (score.accuracy >= target_ - kOnePoint) {
           if (test_.size() > kFirstImages) score = evaluator.evaluate(mean.data());
           reached = score.accuracy >= target_;
         }
-        seen = Seen{look.seconds, score.accuracy, score.loss, *distance, reached};
+        seen = Seen{look.seconds, score.accuracy, score.loss, distance, reached};
       }
     }
-    remove_all(look.paths);
+    training::remove_files(look.paths);
 
     lock.lock();
     if (seen) {

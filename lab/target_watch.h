@@ -28,13 +28,14 @@ class TargetWatch {
   struct Look {
     double seconds;  // from the first step
     std::vector<std::string> paths;
+    bool served = false;  // they are parameter servers', by number, each with its part of the model
   };
   void add(Look look);
 
   struct Seen {
     double seconds;
     double accuracy, loss;  // of the mean model, on 1,000 images or all
-    double consensus_distance;
+    std::optional<double> consensus_distance;
     bool reached;  // on all of the test set
   };
   // What was seen since the last call, in order.

@@ -215,6 +215,7 @@ class Daemon {
   std::optional<Result<datasets::DataPair>> own_data_;  // a joiner's copy, read while it looks for the swarm
   std::optional<gossip::Peer> peer_;                    // of the daemon's thread alone
   ActivityClock activity_;
+  bool serves_ = false;                                 // others' steps, and makes none
   bool resting_ = false;                                // the core has paused the training
   bool state_copied_ = false;                           // of another member, all of it
 
@@ -581,6 +582,7 @@ void Daemon::take_events() {
     follow_schedule();
   }
   driving_ = false;
+  if (serves_) leave_snapshot_if_due();  // who trains does at its steps
   if (!peer_->view().over) arm_timer();
 }
 
@@ -660,6 +662,7 @@ void Daemon::act(const gossip::StartTraining& start) {
   if (!start.steps) {
     spdlog::info("serving begins: {} parameters, which others train", replica_->plan.layout.parameter_count());
     training_start_ = Clock::now();
+    serves_ = true;
     return;
   }
   spdlog::info("training begins: {} parameters, {} workers, batches of {}, on {}",

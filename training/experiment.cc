@@ -83,8 +83,9 @@ std::uint32_t servers_in_all(const Experiment& experiment) {
   return has_servers(experiment) ? experiment.servers + experiment.racks : 0;
 }
 
-std::string server_name(std::uint32_t number) {
-  return "s" + std::to_string(number);
+std::string peer_name(const Experiment& experiment, std::uint32_t number) {
+  if (number < experiment.peers) return "p" + std::to_string(number);
+  return "s" + std::to_string(number - experiment.peers);
 }
 
 Every resolved_every(const Experiment& experiment) {

@@ -148,7 +148,8 @@ std::string warning_of_workers(const Experiment& experiment);
 // Whether its rule has parameter servers: peers beside those that train. And how many they are.
 bool has_servers(const Experiment& experiment);
 std::uint32_t servers_in_all(const Experiment& experiment);
-std::string server_name(std::uint32_t number);  // "s0"
+// "p3" of those that train, "s0" and so on of the servers, which are numbered behind them.
+std::string peer_name(const Experiment& experiment, std::uint32_t number);
 
 // How often its peers exchange: as set, else the rule's default.
 Every resolved_every(const Experiment& experiment);

@@ -97,4 +97,8 @@ Status write_atomically(const std::string& path, std::span<const Bytes> parts) {
   return Done{};
 }
 
+void remove_files(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) unlink(path.c_str());
+}
+
 }  // namespace starling::training

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 #include <string_view>
 
 #include "base/bytes.h"
@@ -38,5 +39,8 @@ Result<std::string> read_text(const std::string& path, std::size_t largest);
 // Writes the parts, one behind the other, to a temporary file beside `path`, flushes it to the disk and
 // renames it. On an Error nothing is left behind and an older file at `path` is as it was.
 Status write_atomically(const std::string& path, std::span<const Bytes> parts);
+
+// Those that are not there are gone already.
+void remove_files(const std::vector<std::string>& paths);
 
 }  // namespace starling::training

@@ -68,7 +68,7 @@ class Life {
  private:
   static PeerOptions with_identity(PeerOptions options, std::uint64_t number) {
     options.id = PeerId{number};
-    options.name = "p" + std::to_string(number);
+    if (options.name.empty()) options.name = "p" + std::to_string(number);
     options.address = address_of(number);
     return options;
   }

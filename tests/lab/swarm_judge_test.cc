@@ -23,7 +23,7 @@ TEST_CASE("replicas are judged each for itself, and the mean over those that cou
                                          {write("left", -5), false},
                                          {"", true},
                                          {folder.file("absent"), true}},
-                                        plan, data.test);
+                                        {}, plan, data.test);
   REQUIRE(judgement.replicas.size() == 5);
   CHECK(judgement.replicas[0]->accuracy == 1);
   CHECK(judgement.replicas[1]->accuracy == 0);
@@ -40,9 +40,26 @@ TEST_CASE("replicas are judged each for itself, and the mean over those that cou
   CHECK_FALSE(consume_consensus({folder.file("right")}, plan).has_value());
 }
 
+TEST_CASE("servers' parts are judged as the model, in place of the mean") {
+  const SwarmFolder folder;
+  const auto data = two_pixels(10);
+  const auto plan = softmax_plan(data);
+  const auto write = [&](const char* name, float sign) {
+    REQUIRE(training::write_safetensors(folder.file(name), plan.layout, pixel_rule(plan, sign), {}).ok());
+    return folder.file(name);
+  };
+  const std::vector<ReplicaFile> peers = {{write("wrong", -1), true}};
+  const auto judgement = judge_replicas(peers, {write("server", 3)}, plan, data.test);
+  CHECK(judgement.replicas[0]->accuracy == 0);
+  CHECK(judgement.mean == pixel_rule(plan, 3));
+  CHECK(judgement.mean_score->accuracy == 1);
+  // Where a part is missing, the mean is all there is.
+  CHECK(judge_replicas(peers, {folder.file("absent")}, plan, data.test).mean == pixel_rule(plan, -1));
+}
+
 TEST_CASE("where no replica counts there is no mean") {
   const auto data = two_pixels(4);
-  const auto judgement = judge_replicas({{"", true}}, softmax_plan(data), data.test);
+  const auto judgement = judge_replicas({{"", true}}, {}, softmax_plan(data), data.test);
   CHECK(judgement.mean.empty());
   CHECK_FALSE(judgement.mean_score.has_value());
   CHECK_FALSE(judgement.consensus_distance.has_value());

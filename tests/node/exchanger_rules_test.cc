@@ -115,6 +115,41 @@ TEST_CASE("a peer meets all its neighbors at once in a lock-step round, and offe
   for (std::size_t i = 0; i < kFloats; ++i) REQUIRE(std::abs(double{after[i]} - expected[i]) < 1e-6);
 }
 
+TEST_CASE("a push goes to the servers of two parts at once, and each mixes its own alone") {
+  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+    World world(kind);
+    Bird worker(world, 1);
+    std::vector<std::unique_ptr<Bird>> servers;
+    fill(worker, mix_of("parameter-server", Payload::f32), 1);
+    const auto first = worker.values();
+    for (std::uint32_t k = 0; k < 2; ++k) {
+      servers.push_back(std::make_unique<Bird>(world, 10 + k));
+      fill(*servers[k], mix_of("parameter-server", Payload::f32), 1);
+      servers[k]->terms.weight = 0.5F;
+      servers[k]->terms.part = {k, 2};
+    }
+    worker.arena->add(0, std::vector<float>(kFloats, 1));
+    for (std::uint32_t k = 0; k < 2; ++k) {
+      worker.terms.part = {k, 2};
+      worker.begin(*servers[k]);
+    }
+    REQUIRE(world.until([&] { return worker.ended.size() == 2; }));
+    for (const auto& ended : worker.ended) REQUIRE(ended.outcome == Outcome::completed);
+    REQUIRE(world.until([&] { return servers[0]->answers_completed + servers[1]->answers_completed == 2; }));
+    const auto pulled = worker.values();
+    for (std::uint32_t k = 0; k < 2; ++k) {
+      const auto served = servers[k]->values();
+      const auto cells = worker.mixer->grid().part(k, 2);
+      const std::size_t begin = worker.mixer->grid().offset(cells.first), end = begin + worker.mixer->floats(cells);
+      for (std::size_t i = 0; i < kFloats; ++i) {
+        const bool own = begin <= i && i < end;
+        REQUIRE(std::abs(served[i] - first[i] - (own ? 0.5F : 0)) < 1e-5F);
+        if (own) REQUIRE(std::abs(pulled[i] - served[i]) < 1e-5F);
+      }
+    }
+  }
+}
+
 TEST_CASE("of a refused exchange a sender of push-sum gets back what had left: shares and values are as before") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const Payload payload : {Payload::f32, Payload::int8}) {

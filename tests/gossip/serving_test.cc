@@ -1,0 +1,203 @@
+// Rules with parameter servers, as one peer follows them.
+
+#include "gossip/clocks.h"
+#include "gossip/roster.h"
+#include "tests/catch.h"
+#include "tests/gossip/life.h"
+
+namespace starling::gossip {
+
+using wire::Phase;
+
+namespace {
+
+// Member k, under the name of server `number`.
+wire::Member server(std::uint64_t k, std::uint32_t number, Phase phase = Phase::training) {
+  wire::Member m = member(k, phase);
+  m.name = "s" + std::to_string(number);
+  return m;
+}
+
+RunRules served(Rule rule, Servers servers, End end = {}) {
+  RunRules rules = rules_of({Pace::Kind::steps, 1, {}}, end, "complete", rule);
+  rules.servers = servers;
+  return rules;
+}
+
+// Peer 1 under a name of its own.
+Life named(const std::string& name) {
+  PeerOptions options;
+  options.name = name;
+  return Life(std::move(options));
+}
+
+// A worker that trains, with servers 10, 11 ... of so many shards.
+Life worker(Rule rule, std::uint32_t shards) {
+  Life life;
+  life.happens(Start{});
+  for (std::uint32_t k = 0; k < shards; ++k) life.meets(server(10 + k, k));
+  life.happens(Prepared{served(rule, {.shards = shards})});
+  return life;
+}
+
+}  // namespace
+
+TEST_CASE("a member's name says its role") {
+  const Servers servers{.shards = 2, .racks = 3};
+  using Kind = Role::Kind;
+  CHECK(role_of("s0", servers) == Role{Kind::shard, 0});
+  CHECK(role_of("s1", servers) == Role{Kind::shard, 1});
+  CHECK(role_of("s2", servers) == Role{Kind::rack, 0});
+  CHECK(role_of("s4", servers) == Role{Kind::rack, 2});
+  for (const char* name : {"s5", "p0", "s", "s01", "s-1", "s0x", "", "s99999999999"})
+    CHECK(role_of(name, servers) == Role{});
+}
+
+TEST_CASE("a worker begins to train when there is a server for every part") {
+  Life life;
+  life.happens(Start{});
+  life.meets(server(10, 0));
+  const auto ready = life.happens(Prepared{served(Rule::parameter_server, {.shards = 2})});
+  CHECK(all<StartTraining>(ready).empty());
+  REQUIRE(all<Notice>(ready).size() == 1);
+  CHECK(all<Notice>(ready)[0].text == "the parameter server s1 is not there yet");
+  CHECK(all<StartTraining>(life.meets(server(11, 1, Phase::joining))).empty());
+  const auto served_now = life.meets(server(11, 1));
+  REQUIRE(all<StartTraining>(served_now).size() == 1);
+  CHECK(all<StartTraining>(served_now)[0].steps);
+}
+
+TEST_CASE(
+    "a push is an exchange with every server, each of its part, and the next one comes when it is over") {
+  Life life = worker(Rule::parameter_server, 3);
+  const auto push = all<BeginExchange>(life.happens(Stepped{1, 32}));
+  REQUIRE(push.size() == 3);
+  for (std::uint32_t k = 0; k < 3; ++k) {
+    CHECK(push[k].partner == PeerId{10 + k});
+    CHECK(push[k].terms.part == Part{k, 3});
+  }
+  CHECK(all<BeginExchange>(life.happens(Stepped{2, 64})).empty());
+  CHECK(all<BeginExchange>(life.happens(ExchangeEnded{push[0].exchange, Outcome::completed})).empty());
+  CHECK(all<BeginExchange>(life.happens(ExchangeEnded{push[2].exchange, Outcome::completed})).empty());
+  CHECK(all<BeginExchange>(life.happens(ExchangeEnded{push[1].exchange, Outcome::completed})).size() == 3);
+  CHECK(life.peer.view().round == 1);
+  CHECK(all<PauseTraining>(life.out).empty());
+}
+
+TEST_CASE("a server answers with its part, and takes of a push its share of the workers") {
+  Life life = named("s1");
+  life.happens(Start{});
+  for (const std::uint64_t k : {20, 21, 22, 23}) life.meets(member(k));
+  const auto ready = life.happens(Prepared{served(Rule::parameter_server, {.shards = 2})});
+  REQUIRE(all<StartTraining>(ready).size() == 1);
+  CHECK_FALSE(all<StartTraining>(ready)[0].steps);
+  const auto answer = all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{21}, 5, 1}));
+  REQUIRE(answer.size() == 1);
+  CHECK(answer[0].accept);
+  CHECK(answer[0].terms.part == Part{1, 2});
+  CHECK(answer[0].terms.weight == 0.25F);
+  // Whom it does not know it refuses; and it begins nothing itself.
+  CHECK_FALSE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{77}, 1, 1}))[0].accept);
+  life.waits(at(3s), {20, 21, 22, 23});
+  CHECK(all<BeginExchange>(life.out).empty());
+}
+
+TEST_CASE("a worker answers nobody under a rule with servers") {
+  Life life = worker(Rule::parameter_server, 1);
+  life.meets(member(20));
+  const auto answer = all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{20}, 1, 1}));
+  REQUIRE(answer.size() == 1);
+  CHECK_FALSE(answer[0].accept);
+}
+
+TEST_CASE("a rack's server pushes to the top when as many pushes have come as its rack has workers") {
+  Life life = named("s2");  // of racks s1 and s2, the second
+  life.happens(Start{});
+  life.meets(server(10, 0));
+  life.meets(server(11, 1));
+  for (const std::uint64_t k : {20, 21, 22, 23}) life.meets(member(k));
+  life.happens(Prepared{served(Rule::parameter_server, {.shards = 1, .racks = 2})});
+  for (const std::uint64_t from : {22, 23}) {
+    REQUIRE(all<BeginExchange>(life.out).empty());
+    const auto answer = all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{from}, 7, 1}));
+    REQUIRE(answer[0].accept);
+    CHECK(answer[0].terms.weight == 0.5F);  // two workers push to it
+    CHECK(answer[0].terms.part == Part{});
+    life.happens(AnswerEnded{PeerId{from}, 7, true, false});
+  }
+  const auto push = all<BeginExchange>(life.out);
+  REQUIRE(push.size() == 1);
+  CHECK(push[0].partner == PeerId{10});
+}
+
+TEST_CASE(
+    "a worker of a rack pushes the whole model to its rack's server, and to another's where that is gone") {
+  for (const bool gone : {false, true}) {
+    Life life = named("p9");
+    life.happens(Start{});
+    for (std::uint32_t k = 0; k < 3; ++k) life.meets(server(10 + k, k));
+    life.meets(member(8));  // p8, of the first rack; this one is of the second
+    life.happens(Prepared{served(Rule::parameter_server, {.shards = 1, .racks = 2})});
+    if (gone) life.hears(12, wire::Leave{server(12, 2)});
+    const auto push = all<BeginExchange>(life.happens(Stepped{1, 1}));
+    REQUIRE(push.size() == 1);
+    INFO("gone " << gone);
+    CHECK(push[0].partner.value == (gone ? 11U : 12U));
+    CHECK(push[0].terms.part == Part{});
+  }
+}
+
+TEST_CASE("under ssp a worker stands still from when its next push is due until the last is answered") {
+  Life life = worker(Rule::ssp, 1);
+  const auto first = all<BeginExchange>(life.happens(Stepped{1, 1}));
+  REQUIRE(first.size() == 1);
+  CHECK(first[0].terms.round == 1);
+  CHECK(all<PauseTraining>(life.out).empty());
+  CHECK(all<PauseTraining>(life.happens(Stepped{2, 2})).size() == 1);
+  const auto answered = life.happens(ExchangeEnded{first[0].exchange, Outcome::completed});
+  CHECK(all<ResumeTraining>(answered).size() == 1);
+  REQUIRE(all<BeginExchange>(answered).size() == 1);
+  CHECK(all<BeginExchange>(answered)[0].terms.round == 2);
+}
+
+TEST_CASE(
+    "a push that failed is made again with the same number, one that is behind with the number it is told") {
+  Life life = worker(Rule::ssp, 1);
+  const auto first = all<BeginExchange>(life.happens(Stepped{1, 1}));
+  life.happens(ExchangeEnded{first[0].exchange, Outcome::aborted});
+  life.happens(Stepped{2, 2});
+  const auto again = all<BeginExchange>(life.waits(life.now + 1s, {10}));
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].terms.round == 1);
+  life.happens(ExchangeEnded{again[0].exchange, Outcome::rejected, 40});
+  const auto ahead = all<BeginExchange>(life.happens(Stepped{3, 3}));
+  REQUIRE(ahead.size() == 1);
+  CHECK(ahead[0].terms.round == 40);
+}
+
+TEST_CASE("clocks hold back who is too far ahead, tell who is behind, and count only those who train") {
+  Clocks clocks(2);
+  const PeerId a{1}, b{2}, c{3};
+  clocks.meet(a);
+  clocks.meet(b);
+  using Verdict = Clocks::Verdict;
+  CHECK(clocks.judge({a, 1, 1}) == Verdict::accept);
+  CHECK(clocks.judge({a, 2, 2}) == Verdict::hold);  // b has begun none: a would be 3 ahead with its next
+  clocks.hold({a, 2, 2});
+  CHECK_FALSE(clocks.ripe());
+  CHECK(clocks.judge({b, 1, 1}) == Verdict::accept);
+  const auto ripe = clocks.ripe();
+  REQUIRE(ripe);
+  CHECK(ripe->from == a);
+  clocks.judge({b, 2, 2});
+  clocks.meet(c);  // as far as the slowest
+  CHECK(clocks.of(c) == 2);
+  CHECK(clocks.judge({c, 1, 1}) == Verdict::refuse);
+  CHECK(clocks.judge({a, 3, 3}) == Verdict::accept);
+  CHECK(clocks.judge({a, 4, 4}) == Verdict::hold);
+  clocks.keep([&](PeerId worker) { return worker == a; });
+  CHECK(clocks.judge({a, 4, 4}) == Verdict::accept);
+  CHECK(clocks.judge({b, 5, 9}) == Verdict::accept);  // it does not train: served
+}
+
+}  // namespace starling::gossip
