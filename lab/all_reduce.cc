@@ -22,6 +22,7 @@
 #include "models/arena.h"
 #include "training/exchange/make.h"
 #include "training/recipe.h"
+#include "training/timeline.h"
 
 namespace starling::lab {
 namespace {
@@ -43,6 +44,7 @@ class Swarm {
     const NetworkOptions usual;
     latency_ = experiment.latency.value_or(usual.latency);
     bandwidth_ = experiment.bandwidth.value_or(usual.bandwidth);
+    port_ = experiment.port.value_or(bandwidth_);
     const std::size_t cell_floats = training::MixOptions{}.cell_floats;
     const std::size_t cells =
         training::chunk_cells(experiment, cell_floats).value_or(WorldOptions{}.chunk_cells);
@@ -57,6 +59,7 @@ class Swarm {
       if (std::holds_alternative<PoorLinks>(incident)) links_change_ = true;
     }
     for (Peer& peer : peers_) {
+      peer.timeline = training::Timeline(training::Timeline::most_cells(peers_.size()));
       std::sort(peer.pauses.begin(), peer.pauses.end(),
                 [](const Interval& a, const Interval& b) { return a.from < b.from; });
     }
@@ -80,6 +83,7 @@ class Swarm {
             to_seconds(virtual_step(experiment_)) * slowness_of_step(peers_[i].slow, end, step);
         end = awake(i, end + std::max(Duration{1}, from_seconds(seconds)));
       }
+      peers_[i].computed = end;
       all = std::max(all, end);
     }
     return all;
@@ -94,11 +98,42 @@ class Swarm {
     return at;
   }
 
+  // The latest step, which began at `begin`, goes into the time lines.
+  void draw_step(Instant begin, Instant computed, Instant reduced) {
+    for (Peer& peer : peers_) {
+      draw(peer, begin, peer.computed, {.computing = 1});
+      draw(peer, peer.computed, computed, {.waiting = 1});
+      draw(peer, computed, reduced, {.exchanging = 1});
+      peer.timeline.add_step(to_seconds(reduced.since_start));
+    }
+  }
+  std::string timelines() const {
+    std::string text;
+    for (std::uint32_t i = 0; i < peers_.size(); ++i)
+      text += training::to_json_lines("p" + std::to_string(i), peers_[i].timeline);
+    return text;
+  }
+
  private:
   struct Peer {
     std::vector<Slow> slow;
     std::vector<Interval> pauses;
+    Instant computed;  // its own gradient, in the latest step
+    training::Timeline timeline;
   };
+
+  static void draw(Peer& peer, Instant from, Instant to, const training::Activity& doing) {
+    const auto add = [&](Instant until, const training::Activity& activity) {
+      peer.timeline.add(to_seconds(from.since_start), to_seconds(until.since_start), activity);
+      from = until;
+    };
+    for (const Interval& pause : peer.pauses) {
+      if (pause.to <= from || pause.from >= to) continue;
+      if (pause.from > from) add(pause.from, doing);
+      add(std::min(pause.to, to), {.stopped = 1});
+    }
+    if (from < to) add(to, doing);
+  }
 
   Instant awake(std::uint32_t peer, Instant at) {
     const Instant end = awake_at(peers_[peer].pauses, at);
@@ -129,7 +164,7 @@ class Swarm {
     return longest;
   }
   Duration travel(Duration latency, double bandwidth) const {
-    return from_seconds(static_cast<double>(chunk_bytes_) * 8 / bandwidth) + latency;
+    return from_seconds(static_cast<double>(chunk_bytes_) * 8 / std::min(bandwidth, port_)) + latency;
   }
 
   const Experiment& experiment_;
@@ -137,7 +172,7 @@ class Swarm {
   Random random_;
   std::size_t bytes_, chunk_bytes_, frame_bytes_ = 0;
   Duration latency_{0};
-  double bandwidth_ = 0;
+  double bandwidth_ = 0, port_ = 0;
   bool links_change_ = false;
   std::optional<Crash> crash_;
   std::uint32_t asleep_ = 0;
@@ -273,6 +308,7 @@ Result<training::Summary> simulate_all_reduce(const Experiment& experiment, cons
       line.peer = "p" + std::to_string(i);
       line.steps = line.exchanges = ensemble.steps();
       line.samples = ensemble.steps() * experiment.batch_size;
+      line.bytes_sent = ensemble.steps() * swarm.bytes_per_step() / experiment.peers;
       line.loss = ensemble.smoothed_loss(i);
       line.learning_rate = learning_rate;
       run.tell(line);
@@ -304,6 +340,7 @@ Result<training::Summary> simulate_all_reduce(const Experiment& experiment, cons
       return Error{"the loss is not finite after " + std::to_string(ensemble.steps()) +
                    " steps; a smaller training.learning_rate may help"};
     }
+    swarm.draw_step(now, computed, done);
     now = done;
     samples += step_samples;
     learning_rate = run.rate().base * factor;
@@ -317,6 +354,7 @@ Result<training::Summary> simulate_all_reduce(const Experiment& experiment, cons
     }
   }
 
+  if (auto written = folder.write("timeline.jsonl", swarm.timelines()); !written) return written.error();
   training::Summary summary;
   for (std::uint32_t i = 0; i < experiment.peers; ++i) {
     training::PeerRecord record;

@@ -3,7 +3,8 @@
 // to everyone (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
 // JPDC 2009), and all take the same optimizer step. So a step lasts
 //   max over peers of (pace x slowness of that step)  +  2 (n - 1) rounds,
-//   a round: max over the ring's links i -> i+1 of (4 ceil(P / n) bytes / bandwidth + latency)
+//   a round: max over the ring's links i -> i+1 of (4 ceil(P / n) bytes / bandwidth + latency), where no
+//   machine's network card is slower (network.port)
 // for n peers and P floats; what a link loses comes later (base/loss.h), frame by frame. Whoever is paused
 // stops everybody, at a step's and at each round's beginning and end.
 //

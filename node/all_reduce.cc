@@ -4,8 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -46,8 +46,25 @@ constexpr std::chrono::duration<double, std::nano> kLongestStep{1e18};
 
 constexpr int kFailed = 1, kBadInput = 2, kKilled = 130;
 
-// What travels behind the gradient, to be summed with it.
+// What travels behind the gradient, to be summed with it; and behind these, for each rank, when it was there.
 enum Word : std::size_t { asked_to_end, lost, words };
+
+// An instant in two floats, exactly: microseconds, up to half a year of them. Zeros are no instant, so each
+// rank fills its own two, and after the sum all know all. They share the clock, as they share the machine.
+constexpr std::uint64_t kHalf = 1 << 22;
+void write_instant(Clock::time_point at, float* two) {
+  const auto microseconds = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count());
+  two[0] = static_cast<float>(microseconds / kHalf % kHalf);
+  two[1] = static_cast<float>(microseconds % kHalf);
+}
+Clock::time_point latest_instant(std::span<const float> twos) {
+  std::uint64_t latest = 0;
+  for (std::size_t i = 0; i + 1 < twos.size(); i += 2)
+    latest = std::max(latest,
+                      static_cast<std::uint64_t>(twos[i]) * kHalf + static_cast<std::uint64_t>(twos[i + 1]));
+  return Clock::time_point(std::chrono::microseconds(latest));
+}
 
 class AllReducePeer {
  public:
@@ -62,6 +79,8 @@ class AllReducePeer {
   PeerOutcome run();
 
  private:
+  enum class Phase : std::uint8_t { none, computing, summing };
+
   // ---- the main thread ----
   void connect_launcher();
   void watch_signals();
@@ -77,6 +96,8 @@ class AllReducePeer {
   PeerOutcome train_on(Collective& collective);
   void wait_out(Clock::time_point step_start, std::uint64_t step);
   void count(double loss);
+  void enter(Phase phase);
+  void account_sum(Clock::time_point began, Clock::time_point all_there);
   bool is_over() const;
   void leave_snapshot_if_due();
   PeerOutcome failed(const std::string& why) const;
@@ -84,6 +105,9 @@ class AllReducePeer {
   double seconds_trained() const {
     if (!training_start_) return 0;
     return std::chrono::duration<double>(training_end_.value_or(Clock::now()) - *training_start_).count();
+  }
+  std::size_t floats_summed() const {
+    return replica_->arena.size() + Word::words + 2 * std::size_t{experiment_.peers};
   }
   std::uint64_t swarm_samples() const { return steps_ * experiment_.peers * experiment_.batch_size; }
 
@@ -109,6 +133,10 @@ class AllReducePeer {
   std::uint64_t steps_ = 0;
   std::optional<double> loss_, learning_rate_;
   std::optional<Clock::time_point> training_start_, training_end_;
+  Phase phase_ = Phase::none;
+  Clock::time_point phase_since_;
+  Clock::duration computing_{0}, exchanging_{0},
+      waiting_{0};  // for the launcher's time lines, phases that are over
   std::string final_path_;
   std::size_t saves_ = 0;  // under way
 
@@ -187,9 +215,14 @@ training::PeerReport AllReducePeer::make_report(training::PeerReport::Kind kind)
   if (report.seconds > 0) report.samples_per_second = static_cast<double>(report.samples) / report.seconds;
   // An all-reduce counts once among all: at the first of them.
   (options_.number == 0 ? report.exchanges.completed : report.answered) = steps_;
+  const Clock::duration going_on = phase_ == Phase::none ? Clock::duration{0} : Clock::now() - phase_since_;
+  const bool computes = phase_ == Phase::computing;
+  report.computing_seconds = to_seconds(computing_ + (computes ? going_on : Clock::duration{0}));
+  report.exchanging_seconds = to_seconds(exchanging_);
+  report.waiting_seconds = to_seconds(waiting_ + (computes ? Clock::duration{0} : going_on));
   if (replica_ && training_start_) {
     // What a ring sends: each peer 2 (n - 1) parts of 1/n.
-    const std::uint64_t bytes = sizeof(float) * (replica_->arena.size() + Word::words);
+    const std::uint64_t bytes = sizeof(float) * floats_summed();
     report.bytes_sent = steps_ * (2 * (experiment_.peers - 1) * bytes / experiment_.peers);
   }
   return report;
@@ -296,6 +329,24 @@ void AllReducePeer::count(double loss) {
   ++steps_;
 }
 
+void AllReducePeer::enter(Phase phase) {
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  if (phase_ == Phase::computing) computing_ += now - phase_since_;
+  phase_ = phase;
+  phase_since_ = now;
+}
+
+// A sum that is done: until the last peer came it was a wait.
+void AllReducePeer::account_sum(Clock::time_point began, Clock::time_point all_there) {
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  const auto met = std::clamp(all_there, began, now);
+  waiting_ += met - began;
+  exchanging_ += now - met;
+  phase_ = Phase::none;
+}
+
 // What all know alike.
 bool AllReducePeer::is_over() const {
   const double goal =
@@ -318,12 +369,14 @@ PeerOutcome AllReducePeer::train_on(Collective& collective) {
   }
 
   const double base_rate = training::resolved_learning_rate(experiment_);
-  std::vector<float> sum(arena.size() + Word::words);
+  std::vector<float> sum(floats_summed());
   const std::span<float> mean = std::span(sum).first(arena.size());
   float* const said = sum.data() + arena.size();
+  const std::span<float> there = std::span(sum).subspan(arena.size() + Word::words);
   PeerOutcome outcome;
   for (bool over = false; !over;) {
     const auto step_start = Clock::now();
+    enter(Phase::computing);
     const double loss = worker.compute(arena.data());
     const auto gradient = worker.gradient();
     std::copy(gradient.begin(), gradient.end(), sum.begin());
@@ -334,10 +387,16 @@ PeerOutcome AllReducePeer::train_on(Collective& collective) {
       said[Word::asked_to_end] = end_asked_ || late ? 1 : 0;
     }
     said[Word::lost] = std::isfinite(loss) ? 0 : 1;
+    enter(Phase::summing);
+    std::fill(there.begin(), there.end(), 0.0F);
+    const auto came = Clock::now();
+    write_instant(came, &there[2 * std::size_t{options_.number}]);
     if (const Status summed = collective.sum(sum); !summed) {
       return failed("the all-reduce after " + std::to_string(steps_) +
                     " steps failed, as another peer is gone or silent: " + summed.error().message);
     }
+    account_sum(came, latest_instant(there));
+    enter(Phase::computing);  // the step itself
     if (said[Word::lost] > 0) {
       return failed("the loss is not finite after " + std::to_string(steps_) +
                     " steps; a smaller training.learning_rate may help");
@@ -356,6 +415,7 @@ PeerOutcome AllReducePeer::train_on(Collective& collective) {
     over = said[Word::asked_to_end] > 0 || is_over();
     leave_snapshot_if_due();
   }
+  enter(Phase::none);
   {
     const std::lock_guard lock(mutex_);
     training_end_ = Clock::now();

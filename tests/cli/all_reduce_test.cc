@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -95,6 +96,17 @@ TEST_CASE("everybody waits for a slow process and for a paused one") {
   CHECK(summary.at("seconds").get<double>() > 0.9 + 15 * 0.02);
   for (const json& peer : summary.at("per_peer")) CHECK(peer.at("steps") == 20);
   check_equal_replicas(out, 3);
+
+  // The time lines say who waited.
+  std::map<std::string, double> waited;  // seconds
+  std::ifstream timeline(out + "/timeline.jsonl");
+  for (std::string line; std::getline(timeline, line);) {
+    const json cell = json::parse(line);
+    waited[cell.at("peer")] +=
+        (cell.at("to").get<double>() - cell.at("from").get<double>()) * cell.at("waiting").get<double>();
+  }
+  CHECK(waited.at("p0") > waited.at("p1"));
+  CHECK(waited.at("p0") > 0.7);
 }
 
 TEST_CASE("who is paused for good stops all by all-reduce, and the run ends there") {

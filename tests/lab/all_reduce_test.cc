@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "training/checkpoint.h"
 #include "training/json.h"
 #include "training/recipe.h"
+#include "training/timeline.h"
 #include "training/worker.h"
 
 namespace starling::lab {
@@ -164,6 +166,10 @@ TEST_CASE("a step of all-reduce lasts as long as its formula says, to the nanose
   experiment.latency = 3ms;
   experiment.bandwidth = 1e7;
   CHECK(nanoseconds(run(experiment).seconds) == 10 * (5'000'000 + 6 * round_time(experiment, 1e7, 3ms)));
+  // What a machine's network card lets through is the most; its links in and out share nothing.
+  experiment.port = 5e6;
+  CHECK(nanoseconds(run(experiment).seconds) == 10 * (5'000'000 + 6 * round_time(experiment, 5e6, 3ms)));
+  experiment.port = training::kUnlimited;
   // One poor link is in everybody's way.
   experiment.faults = {{.peer = 2, .kind = Fault::Kind::link, .link = {.latency = 50ms, .bandwidth = 1e6}}};
   CHECK(nanoseconds(run(experiment).seconds) == 10 * (5'000'000 + 6 * round_time(experiment, 1e6, 50ms)));
@@ -198,6 +204,40 @@ TEST_CASE("all wait for the slowest peer, at each step for whoever that is") {
     expected += longest;
   }
   CHECK(nanoseconds(run(experiment).seconds) == expected);
+}
+
+TEST_CASE("the time lines of a run by all-reduce show who waits for whom") {
+  const Scratch scratch, results;
+  Experiment experiment = small(scratch);
+  experiment.faults = {{.peer = 1, .factor = 3},
+                       {.peer = 2, .kind = Fault::Kind::pause, .from = 0ms, .to = 15ms}};
+  auto folder = training::RunFolder::create(results.path + "/run", false);
+  REQUIRE(folder.ok());
+  const auto summary = simulate(experiment, {}, *folder);
+  REQUIRE(summary.ok());
+  std::map<std::string, training::Activity> spent;  // seconds
+  std::map<std::string, double> steps;
+  std::ifstream file(folder->file("timeline.jsonl"));
+  for (std::string line; std::getline(file, line);) {
+    const auto cell = training::Json::parse(line);
+    const double length = cell.at("to").get<double>() - cell.at("from").get<double>();
+    auto& sum = spent[cell.at("peer")];
+    sum.computing += length * cell.at("computing").get<double>();
+    sum.exchanging += length * cell.at("exchanging").get<double>();
+    sum.waiting += length * cell.at("waiting").get<double>();
+    sum.stopped += length * cell.at("stopped").get<double>();
+    steps[cell.at("peer")] += cell.at("steps").get<double>();
+  }
+  const double ring = 6e-9 * static_cast<double>(round_time(experiment, 1e9, 100us));
+  for (const char* peer : {"p0", "p1", "p2", "p3"}) {
+    const bool slow = peer == std::string("p1"), paused = peer == std::string("p2");
+    CAPTURE(peer);
+    CHECK(steps[peer] == Approx(10));
+    CHECK(spent[peer].computing == Approx(slow ? 0.6 : 0.2).epsilon(1e-4));
+    CHECK(spent[peer].exchanging == Approx(10 * ring).epsilon(1e-3));
+    CHECK(spent[peer].stopped == Approx(paused ? 0.015 : 0).margin(1e-6));
+    CHECK(spent[peer].waiting == Approx(slow ? 0 : (paused ? 0.385 : 0.4)).margin(1e-4));
+  }
 }
 
 TEST_CASE("a paused peer stops everybody until it goes on") {
