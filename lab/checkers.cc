@@ -61,6 +61,7 @@ void Checkers::watch(const World& world) {
   if (rule == gossip::Rule::choco && lies) opposite_ = false;
   push_sum_ = rule == gossip::Rule::push_sum;
   lock_step_ = rule == gossip::Rule::d_psgd;
+  lets_wait_ = gossip::traits(rule).lets_wait();
   served_ = gossip::traits(rule).meeting == gossip::Meeting::served;
   shadows_.resize(world.machines());
   current_.resize(world.machines());
@@ -368,7 +369,7 @@ void Checkers::completed(const Mix& mix) {
     violate(2, name(mix.machine) + " and " + name(mix.partner) + " mix different values");
   check_mix(mix, false);
   open_.erase(key);
-  if (lock_step_) return;
+  if (lets_wait_) return;
   // Every reply puts the deadline off, so the last of a window may have waited as often as that.
   const PeerId partner = world_->machine(mix.partner).id;
   const Duration patience = world_->machine(mix.machine).patience->limit(partner);

@@ -141,6 +141,7 @@ class Checkers : public Watcher {
   bool push_sum_ = false;
   bool served_ = false;
   bool lock_step_ = false;
+  bool lets_wait_ = false;  // a partner that is well
   std::optional<Violation> violation_;
 
   Counts counts_;

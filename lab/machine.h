@@ -90,6 +90,7 @@ struct World::Machine {
   bool resting = false;    // its core has paused its training
   std::uint64_t era = 0;   // counts the discards: a step of an earlier era is thrown away
   std::vector<bool> stepping;  // per worker
+  bool started = false;  // what it has is its replica from now on
   std::optional<Instant> training_since;
   std::uint64_t steps = 0, samples = 0;                  // of this instance
   std::uint64_t earlier_steps = 0, earlier_samples = 0;  // of its former ones

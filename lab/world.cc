@@ -116,7 +116,7 @@ void World::play_one(const Poison& poison) {
 void World::play_one(const Loss& loss) {
   queue_.schedule(loss.at, [this, loss] {
     Machine& m = *machines_[loss.machine];
-    if (!m.up() || !m.has_parameters) return;
+    if (!m.up() || !m.has_parameters || !m.started) return;
     later(now(), loss.machine, [this, i = loss.machine, device = loss.device] {
       Machine& it = *machines_[i];
       if (!it.has_parameters) return;
@@ -222,7 +222,7 @@ void World::restart(std::uint32_t i, Instant at, bool cached) {
     m.fetch = {};
     m.owns.clear();
     m.answers.clear();
-    m.training = m.resting = false;
+    m.training = m.resting = m.started = false;
     m.training_since.reset();
     m.earlier_steps += std::exchange(m.steps, 0);
     m.earlier_samples += std::exchange(m.samples, 0);
@@ -514,6 +514,7 @@ void World::act(std::uint32_t i, const gossip::StartTraining& start) {
     m.arena->read(0, m.first_values);
   }
   if (options_.watcher != nullptr && !m.training_since) options_.watcher->has_parameters(i);
+  m.started = true;
   if (!start.steps) return;
   m.training = true;
   m.training_since = now();

@@ -138,7 +138,7 @@ TEST_CASE(
     for (std::uint32_t k = 0; k < 3; ++k) life.meets(server(10 + k, k));
     life.meets(member(8));  // p8, of the first rack; this one is of the second
     life.happens(Prepared{served(Rule::parameter_server, {.shards = 1, .racks = 2})});
-    if (gone) life.hears(12, wire::Leave{server(12, 2)});
+    if (gone) life.hears(12, wire::Leave{said_to_be(server(12, 2), wire::Liveness::left)});
     const auto push = all<BeginExchange>(life.happens(Stepped{1, 1}));
     REQUIRE(push.size() == 1);
     INFO("gone " << gone);
