@@ -58,6 +58,14 @@ class Swarm {
       }
       if (std::holds_alternative<PoorLinks>(incident)) links_change_ = true;
     }
+    for (Recurring& recurring : recurring_of(experiment)) {
+      auto next = recurring();
+      if (!next) continue;
+      const std::uint32_t machine = std::get<Pause>(*next).machine;  // nothing else recurs with all-reduce
+      peers_[machine].recurring.push_back({std::move(recurring), std::get<Pause>(*next)});
+    }
+    for (std::uint32_t i = 0; i < peers_.size(); ++i)
+      peers_[i].step = to_seconds(virtual_step(training::of_peer(experiment, i)));
     for (Peer& peer : peers_) {
       peer.timeline = training::Timeline(training::Timeline::most_cells(peers_.size()));
       std::sort(peer.pauses.begin(), peer.pauses.end(),
@@ -80,7 +88,7 @@ class Swarm {
       Instant end = awake(i, at);
       if (end != kNever) {
         const double seconds =
-            to_seconds(virtual_step(experiment_)) * slowness_of_step(peers_[i].slow, end, step);
+            peers_[i].step * slowness_of_step(peers_[i].slow, end, step);
         end = awake(i, end + std::max(Duration{1}, from_seconds(seconds)));
       }
       peers_[i].computed = end;
@@ -116,11 +124,27 @@ class Swarm {
 
  private:
   struct Peer {
+    double step = 0;  // seconds
     std::vector<Slow> slow;
     std::vector<Interval> pauses;
+    std::vector<std::pair<Recurring, std::optional<Pause>>> recurring{};  // and the next pause of each
     Instant computed;  // its own gradient, in the latest step
     training::Timeline timeline;
   };
+
+  // Draws the pauses that recur, up to an instant.
+  static void draw_pauses(Peer& peer, Instant at) {
+    for (auto& [draw, next] : peer.recurring) {
+      while (next && next->from <= at) {
+        std::erase_if(peer.pauses, [&](const Interval& it) { return it.to <= next->from; });
+        peer.pauses.push_back({next->from, next->to});
+        std::sort(peer.pauses.begin(), peer.pauses.end(),
+                  [](const Interval& a, const Interval& b) { return a.from < b.from; });
+        const auto drawn = draw();
+        next = drawn ? std::optional(std::get<Pause>(*drawn)) : std::nullopt;
+      }
+    }
+  }
 
   static void draw(Peer& peer, Instant from, Instant to, const training::Activity& doing) {
     const auto add = [&](Instant until, const training::Activity& activity) {
@@ -136,6 +160,7 @@ class Swarm {
   }
 
   Instant awake(std::uint32_t peer, Instant at) {
+    draw_pauses(peers_[peer], at);
     const Instant end = awake_at(peers_[peer].pauses, at);
     if (end == kNever) asleep_ = peer;
     return end;

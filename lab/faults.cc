@@ -38,6 +38,12 @@ struct Teller {
 
   const std::string& name(std::uint32_t machine) const { return names.at(machine); }
 
+  std::string list(const std::vector<std::uint32_t>& machines) const {
+    std::string text;
+    for (const std::uint32_t machine : machines) text += (text.empty() ? "" : ", ") + name(machine);
+    return text;
+  }
+
   std::string operator()(const Crash& c) const {
     std::string text = "At " + at_text(c.at) + " " + name(c.machine) +
                        (c.silent ? " loses its power" : " crashes") + again(c.back);
@@ -87,7 +93,8 @@ struct Teller {
            " is divided by " + number(c.factor);
   }
   std::string operator()(const PoorLinks& p) const {
-    std::string text = span(p.from, p.to) + "the links of " + name(p.machine) + " have";
+    std::string text = span(p.from, p.to) + "the links of " + list(p.machines) +
+                       (p.others.empty() ? "" : " to " + list(p.others)) + " have";
     if (p.shape.latency) text += " a latency of " + number(to_seconds(*p.shape.latency)) + " s,";
     if (p.shape.bandwidth) text += " a bandwidth of " + number(*p.shape.bandwidth) + " bit/s,";
     return text + " and lose " + number(100 * p.shape.drop) + " % of what is sent at first";

@@ -29,6 +29,7 @@ struct Leave {
   std::uint32_t machine;
   Instant at;
   std::optional<Instant> back{};
+  bool comes_back = false;  // also where it has not quite gone by then: as soon as it has
 };
 struct Pause {  // nothing happens on the machine; what arrives waits
   std::uint32_t machine;
@@ -98,10 +99,11 @@ struct LinkShape {
 };
 // A link that is like both: the longer latency, the smaller bandwidth, and lost is what either loses.
 LinkShape worse(const LinkShape& a, const LinkShape& b);
-struct PoorLinks {  // all links of a machine, both ways
-  std::uint32_t machine;
+struct PoorLinks {  // all links of some machines, both ways and each for itself, or those to some others
+  std::vector<std::uint32_t> machines;
   Instant from, to;
   LinkShape shape;
+  std::vector<std::uint32_t> others{};
 };
 struct Reset {  // their connections break, and both learn it
   std::uint32_t a, b;

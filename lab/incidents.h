@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,8 +14,12 @@
 
 namespace starling::lab {
 
-// All but `join`, which is the time at which a machine starts.
+// All that happens once, but `join`, which is the time at which a machine starts.
 std::vector<Incident> incidents_of(const training::Experiment& experiment);
+
+// What recurs: each gives its next incident, drawn as time goes on (lab/recurrence.h).
+using Recurring = std::function<std::optional<Incident>()>;
+std::vector<Recurring> recurring_of(const training::Experiment& experiment);
 
 // By how much a machine's step with this number takes longer that begins at `at`.
 double slowness_of_step(std::span<const Slow> slow, Instant at, std::uint64_t step);

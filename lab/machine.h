@@ -93,7 +93,9 @@ struct World::Machine {
   bool started = false;  // what it has is its replica from now on
   std::optional<Instant> training_since;
   std::uint64_t steps = 0, samples = 0;                  // of this instance
-  std::uint64_t earlier_steps = 0, earlier_samples = 0;  // of its former ones
+  std::uint64_t earlier_steps = 0, earlier_samples = 0;  // of its former ones, as the next two
+  gossip::ExchangeCounts earlier_exchanges;
+  training::MixCounters earlier_mixed;                   // of them, what was refused
   std::uint64_t steps_begun = 0;                         // of all
   std::list<Own> owns;  // one at most, but of a rule in lock-step or with servers
   std::vector<Answer> answers;
@@ -111,6 +113,17 @@ struct World::Machine {
     mixer.reset();
     arena = std::make_unique<models::Arena>(floats);
     mixer = training::make_mixer(*arena, mix);
+  }
+
+  // Of the instance that is no more. REQUIRES: it was started.
+  void keep_counts() {
+    const gossip::ExchangeCounts& counts = peer->view().exchanges;
+    earlier_exchanges.completed += counts.completed;
+    earlier_exchanges.aborted += counts.aborted;
+    earlier_exchanges.rejected += counts.rejected;
+    earlier_exchanges.answered += counts.answered;
+    const auto& refused = mixer->counters().refused;
+    for (std::size_t k = 0; k < refused.size(); ++k) earlier_mixed.refused[k] += refused[k];
   }
 
   // One's own exchange of this number; null where it is over.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lab/recurrence.h"
+
 namespace starling::lab {
 
 using training::Experiment;
@@ -17,7 +19,7 @@ Status check_links_of_all_reduce(const Experiment& experiment) {
   if (experiment.bandwidth) return Error{std::string("network.bandwidth") + kWhy};
   for (const Fault& fault : experiment.faults) {
     if (fault.kind == Fault::Kind::link)
-      return Error{"the fault link of peer " + training::format_fault_peer(fault.peer) + kWhy};
+      return Error{"the fault link of peer " + fault.peer.text() + kWhy};
   }
   return Done{};
 }
@@ -31,7 +33,7 @@ Status check_for_processes(const Experiment& experiment) {
   for (const Fault& fault : experiment.faults) {
     if (fault.kind != Fault::Kind::poison) continue;
     return Error{
-        "the fault poison of peer " + std::to_string(fault.peer) +
+        "the fault poison of peer " + fault.peer.text() +
         ": lying peers exist in 'starling simulate' alone; leave the fault out to run the experiment on "
         "processes"};
   }
@@ -41,63 +43,102 @@ Status check_for_processes(const Experiment& experiment) {
 std::string warning_for_processes(const Experiment& experiment) {
   if (!experiment.port) return "";
   return "network.port is the network card of a simulated machine: between processes of this machine each "
-         "link has "
-         "network.bandwidth to itself";
+         "link has network.bandwidth to itself";
 }
 
-std::vector<ProcessFault> process_faults(const Experiment& experiment) {
-  using Act = ProcessFault::Act;
-  std::vector<ProcessFault> faults;
-  const auto add = [&](const Fault& fault, Act begin, Act end) {
-    for (std::uint32_t peer = 0; peer < experiment.peers; ++peer) {
-      if (!fault.concerns(peer)) continue;
-      faults.push_back({fault.from, peer, begin});
-      if (fault.to) faults.push_back({*fault.to, peer, end});
+ProcessFaults::ProcessFaults(const Experiment& experiment) {
+  const std::optional<std::uint32_t> spared = spared_by_churn(experiment);
+  for (std::size_t place = 0; place < experiment.faults.size(); ++place) {
+    const Fault& fault = experiment.faults[place];
+    if (fault.kind == Fault::Kind::link) {
+      const std::uint32_t peer = fault.peer.is_all() ? 0 : fault.peer.among(experiment.peers).front();
+      add({fault.from, peer, Act::links});
+      if (fault.to) add({*fault.to, peer, Act::links});
+      continue;
     }
-  };
-  for (const Fault& fault : experiment.faults) {
-    switch (fault.kind) {
-      case Fault::Kind::slow:
-      case Fault::Kind::poison:  // check_for_processes() refuses it
-        break;
-      case Fault::Kind::link:
-        add(fault, Act::links, Act::links);
-        break;
-      case Fault::Kind::pause:
-        add(fault, Act::pause, Act::resume);
-        break;
-      case Fault::Kind::crash:
-        faults.push_back({fault.from, fault.peer, Act::crash});
-        break;
-      case Fault::Kind::leave:
-        faults.push_back({fault.from, fault.peer, Act::leave});
-        break;
-      case Fault::Kind::join:
-        faults.push_back({fault.from, fault.peer, Act::start});
-        break;
+    for (const std::uint32_t peer : fault.peer.among(experiment.peers)) {
+      switch (fault.kind) {
+        case Fault::Kind::slow:    // a peer slows itself down
+        case Fault::Kind::poison:  // check_for_processes() refuses it
+        case Fault::Kind::link:
+          break;
+        case Fault::Kind::join:
+          add({fault.from, peer, Act::start});
+          break;
+        case Fault::Kind::pause:
+          sources_.push_back(
+              [peer, pauses = Pauses(experiment, place, peer)]() mutable -> std::optional<Pair> {
+                const auto pause = pauses.next();
+                if (!pause) return std::nullopt;
+                Pair pair{{pause->from, peer, Act::pause}};
+                if (pause->to) pair.then = ProcessFault{*pause->to, peer, Act::resume};
+                return pair;
+              });
+          break;
+        case Fault::Kind::churn:
+          if (peer == spared) break;
+          [[fallthrough]];
+        case Fault::Kind::crash:
+        case Fault::Kind::leave:
+          sources_.push_back(
+              [peer, departures = Departures(experiment, place, peer)]() mutable -> std::optional<Pair> {
+                const auto departure = departures.next();
+                if (!departure) return std::nullopt;
+                Pair pair{{departure->at, peer, departure->crash ? Act::crash : Act::leave}};
+                if (departure->back) pair.then = ProcessFault{*departure->back, peer, Act::back};
+                return pair;
+              });
+          break;
+      }
     }
   }
-  std::stable_sort(faults.begin(), faults.end(),
-                   [](const ProcessFault& a, const ProcessFault& b) { return a.at < b.at; });
-  return faults;
+  for (std::size_t source = 0; source < sources_.size(); ++source) draw(source);
+}
+
+void ProcessFaults::draw(std::size_t source) {
+  const std::optional<Pair> pair = sources_[source]();
+  if (!pair) return;
+  add(pair->first, source);
+  if (pair->then) add(*pair->then);
+}
+
+void ProcessFaults::add(const ProcessFault& fault, std::optional<std::size_t> source) {
+  ahead_.insert({fault, numbers_++, source});
+}
+
+std::optional<Duration> ProcessFaults::next() const {
+  return ahead_.empty() ? std::nullopt : std::optional(ahead_.begin()->fault.at);
+}
+
+std::optional<ProcessFault> ProcessFaults::take(Duration now) {
+  if (ahead_.empty() || ahead_.begin()->fault.at > now) return std::nullopt;
+  const Entry entry = *ahead_.begin();
+  ahead_.erase(ahead_.begin());
+  if (entry.source) draw(*entry.source);
+  return entry.fault;
+}
+
+bool ProcessFaults::resumes() const {
+  return std::any_of(ahead_.begin(), ahead_.end(),
+                     [](const Entry& entry) { return entry.fault.act == Act::resume; });
+}
+
+bool ProcessFaults::brings() const {
+  return std::any_of(ahead_.begin(), ahead_.end(), [](const Entry& entry) {
+    return entry.fault.act == Act::start || entry.fault.act == Act::back;
+  });
 }
 
 LinkShape link_at(const Experiment& experiment, std::uint32_t from, std::uint32_t to, Duration at) {
   LinkShape all;
   for (const Fault& fault : experiment.faults) {
-    const bool concerns = fault.kind == Fault::Kind::link && (fault.concerns(from) || fault.concerns(to));
+    const bool concerns = fault.kind == Fault::Kind::link && fault.concerns_link(from, to);
     if (!concerns || at < fault.from || (fault.to && at >= *fault.to)) continue;
     all = worse(all, {fault.link.latency, fault.link.bandwidth, fault.link.drop});
   }
   if (!all.latency) all.latency = experiment.latency;
   if (!all.bandwidth) all.bandwidth = experiment.bandwidth;
   return all;
-}
-
-bool joins_late(const Experiment& experiment, std::uint32_t peer) {
-  return std::any_of(experiment.faults.begin(), experiment.faults.end(), [peer](const Fault& fault) {
-    return fault.peer == peer && fault.kind == Fault::Kind::join;
-  });
 }
 
 double slowness(const Experiment& experiment, std::uint32_t peer) {

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,7 +23,8 @@ struct ProcessFault {
     resume,  // SIGCONT
     crash,   // SIGKILL
     leave,   // SIGTERM
-    links,   // its links have become others: link_at()
+    back,    // a new process of a peer that has gone, or is going
+    links,   // links have become others: link_at()
   };
   Duration at{0};  // from the run's start
   std::uint32_t peer = 0;
@@ -35,15 +39,49 @@ Status check_for_processes(const training::Experiment& experiment);
 // A sentence on what the experiment sets and processes of one machine do not have, or nothing.
 std::string warning_for_processes(const training::Experiment& experiment);
 
-// REQUIRES: check_for_processes() is content.
-std::vector<ProcessFault> process_faults(const training::Experiment& experiment);
+// The faults of an experiment, drawn as time goes on (lab/recurrence.h).
+class ProcessFaults {
+ public:
+  // REQUIRES: check_for_processes() is content. The experiment outlives this.
+  explicit ProcessFaults(const training::Experiment& experiment);
+
+  std::optional<Duration> next() const;  // when the next one is due; nullopt after the last
+  // The next one, where it is due at this time of the run.
+  std::optional<ProcessFault> take(Duration now);
+  // Whether one that is paused will be resumed.
+  bool resumes() const;
+  // Whether a process will be started.
+  bool brings() const;
+
+ private:
+  using Act = ProcessFault::Act;
+  // What befalls a peer at first, and then: a pause and its end, a crash and the return. The next such pair
+  // is drawn when the first of this one is taken.
+  struct Pair {
+    ProcessFault first;
+    std::optional<ProcessFault> then{};
+  };
+  using Source = std::function<std::optional<Pair>()>;
+  struct Entry {
+    ProcessFault fault;
+    std::uint64_t number;               // in the order in which they were drawn
+    std::optional<std::size_t> source;  // to draw from when it is taken
+    bool operator<(const Entry& other) const {
+      return fault.at != other.fault.at ? fault.at < other.fault.at : number < other.number;
+    }
+  };
+
+  void draw(std::size_t source);
+  void add(const ProcessFault& fault, std::optional<std::size_t> source = {});
+
+  std::vector<Source> sources_;
+  std::set<Entry> ahead_;
+  std::uint64_t numbers_ = 0;
+};
 
 // What `from`'s way to `to` is like at a time of the run: `[network]` where no fault of the two says
 // otherwise, and the worse of several faults, as in lab/virtual_network.h.
 LinkShape link_at(const training::Experiment& experiment, std::uint32_t from, std::uint32_t to, Duration at);
-
-// Whether the peer is not there from the start.
-bool joins_late(const training::Experiment& experiment, std::uint32_t peer);
 
 // The greatest factor (the median, where chance has it) by which the peer is slowed at any time; 1 where it
 // never is.

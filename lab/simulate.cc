@@ -99,10 +99,11 @@ class NoLearner : public Learner {
 // The experiment's machines, those that train first, and what befalls them.
 void make_machines(const training::Experiment& experiment, WorldOptions& options) {
   for (std::uint32_t i = 0; i < experiment.peers; ++i) {
+    const training::Experiment own = training::of_peer(experiment, i);
     MachineOptions machine;
     machine.name = training::peer_name(experiment, i);
-    machine.workers = experiment.workers;
-    machine.step = virtual_step(experiment);
+    machine.workers = own.workers;
+    machine.step = virtual_step(own);
     options.machines.push_back(std::move(machine));
   }
   // Servers are there first: whoever trains begins with their parameters.
@@ -112,10 +113,12 @@ void make_machines(const training::Experiment& experiment, WorldOptions& options
     options.machines.back().name = training::peer_name(experiment, experiment.peers + k);
   }
   for (const auto& fault : experiment.faults) {
-    if (fault.kind == training::Fault::Kind::join)
-      options.machines.at(fault.peer).start = Instant{fault.from};
+    if (fault.kind != training::Fault::Kind::join) continue;
+    for (const std::uint32_t peer : fault.peer.among(experiment.peers))
+      options.machines.at(peer).start = Instant{fault.from};
   }
   options.incidents = incidents_of(experiment);
+  options.recurring = recurring_of(experiment);
 }
 
 const char* state_name(MachineState state) {
@@ -206,7 +209,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
       std::move(world_options),
       [&](std::uint32_t machine) -> std::unique_ptr<Learner> {
         if (machine >= experiment.peers) return std::make_unique<NoLearner>();
-        VirtualRun::Workers workers = run.workers(machine);  // a machine starts once
+        VirtualRun::Workers workers = run.workers(machine);
         if (!workers) {
           failure = workers.error();
           workers = std::vector<std::unique_ptr<training::Worker>>{};
@@ -234,7 +237,8 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
       line.peer = machine.name;
       line.steps = machine.steps;
       line.samples = machine.samples;
-      line.exchanges = machine.exchanges.completed + machine.exchanges.answered;
+      line.exchanges = machine.exchanges.completed + machine.exchanges.answered +
+                       machine.earlier_exchanges.completed + machine.earlier_exchanges.answered;
       line.bytes_sent = machine.bytes_sent;
       line.loss = machine.loss;
       line.learning_rate = machine.learning_rate;
@@ -305,13 +309,17 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     record.name = machine.name;
     record.steps = machine.steps;
     record.samples = machine.samples;
-    record.exchanges = machine.exchanges.completed + machine.exchanges.answered;
+    const gossip::ExchangeCounts& earlier = machine.earlier_exchanges;
+    record.exchanges =
+        machine.exchanges.completed + machine.exchanges.answered + earlier.completed + earlier.answered;
     record.slow = serves ? 1 : slowness(experiment, i);
     record.serves = serves;
     record.state = state_name(machine.state);
     summary.per_peer.push_back(record);
     summary.exchanges += {machine.exchanges.completed, machine.exchanges.aborted, machine.exchanges.rejected,
                           machine.half_applied_chunks, training::refused_by_reason(machine.mixed)};
+    summary.exchanges += {earlier.completed, earlier.aborted, earlier.rejected, 0,
+                          training::refused_by_reason(machine.earlier_mixed)};
     summary.bytes_sent += machine.bytes_sent;
   }
   std::vector<float> mean;

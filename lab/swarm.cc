@@ -18,6 +18,7 @@
 #include "lab/live_table.h"
 #include "lab/peer_command.h"
 #include "lab/process_faults.h"
+#include "lab/recurrence.h"
 #include "lab/replica_judge.h"
 #include "lab/target_watch.h"
 #include "topologies/analysis.h"
@@ -84,8 +85,20 @@ struct Member {
   std::optional<double> paused_at{};
   double stood_still = 0;  // seconds of pauses that are over, since `drawn`
 
-  bool started() const { return child.has_value(); }
+  // Of a peer that goes and comes back: how many processes it has had, the sum of what the former ones said
+  // last, whether the latest was told to go, and whether the next one starts as soon as it has gone.
+  std::uint32_t lives = 0;
+  PeerReport former;
+  bool going = false, returns = false;
+
+  bool started() const { return lives > 0; }
   bool running() const { return child.has_value() && !exit; }
+  // Of all its processes.
+  std::uint64_t steps() const { return former.steps + report.steps; }
+  std::uint64_t samples() const { return former.samples + report.samples; }
+  std::uint64_t exchanges() const {
+    return former.exchanges.completed + former.answered + report.exchanges.completed + report.answered;
+  }
 };
 
 class Swarm {
@@ -103,6 +116,7 @@ class Swarm {
   Status prepare_folder();
   Status start(Member& member);
   std::vector<std::string> arguments_of_all_reduce(PeerPlace place) const;
+  void start_again(Member& member);
   Status start_joiners();
 
   // While it runs.
@@ -149,7 +163,10 @@ class Swarm {
   }
   std::uint64_t samples() const;
   std::string rendezvous() const { return folder_.file("rendezvous"); }
-  std::string log_path(const Member& member) const { return folder_.file(member.name + ".log"); }
+  std::string log_path(const Member& member) const {
+    const std::string life = member.lives > 1 ? "." + std::to_string(member.lives) : "";
+    return folder_.file(member.name + life + ".log");
+  }
 
   const Experiment& experiment_;
   const models::Plan& plan_;
@@ -162,11 +179,12 @@ class Swarm {
   const SteadyTime launched_ = now();
   std::vector<Member> members_;  // by number
   std::size_t beginner_ = 0;
-  std::vector<ProcessFault> faults_;
-  std::size_t next_fault_ = 0;
+  std::optional<ProcessFaults> faults_;
   std::optional<SteadyTime> begun_;      // its first peer listens
   std::optional<SteadyTime> run_start_;  // the first step, from which the times of faults and results count
   std::optional<SteadyTime> end_said_;   // when all were told to end
+  std::optional<SteadyTime>
+      formers_end_;  // the latest end of training of a process that another one followed
   std::ofstream metrics_;
 
   struct Snapshot {
@@ -204,7 +222,7 @@ std::vector<std::string> Swarm::arguments_of_all_reduce(PeerPlace place) const {
   for (const training::Fault& fault : experiment_.faults) {
     if (fault.kind == training::Fault::Kind::pause && fault.to) place.patience += *fault.to - fault.from;
   }
-  return beginner_arguments(told_, place);
+  return beginner_arguments(training::of_peer(told_, place.number), place);
 }
 
 Status Swarm::start(Member& member) {
@@ -215,10 +233,11 @@ Status Swarm::start(Member& member) {
       .snapshots = experiment_.target_accuracy.has_value() && counts_at_looks(member),
       .late = run_start_ ? std::chrono::duration_cast<Duration>(now() - *run_start_) : Duration{0}};
   std::vector<std::string> arguments;
+  const Experiment told = training::of_peer(told_, member.number);
   if (all_at_once()) {
     arguments = arguments_of_all_reduce(place);
-  } else if (member.number == members_[beginner_].number) {
-    arguments = beginner_arguments(told_, place);
+  } else if (member.number == members_[beginner_].number && member.lives == 0) {
+    arguments = beginner_arguments(told, place);
   } else {
     std::vector<std::string> addresses;
     for (const Member& other : members_) {
@@ -227,11 +246,12 @@ Status Swarm::start(Member& member) {
       }
     }
     if (addresses.empty()) return Error{"no peer is left that " + member.name + " could join"};
-    arguments = joiner_arguments(experiment_, place, addresses);
+    arguments = joiner_arguments(told, place, addresses);
   }
   // A former run's replica must not be taken for this one's.
   std::error_code ignored;
   std::filesystem::remove(folder_.file(member.name + ".safetensors"), ignored);
+  ++member.lives;
   Result<ChildProcess> child = ChildProcess::start(options_.program, arguments, log_path(member));
   if (!child) return child.error();
   interrupts_.add(child->pid());
@@ -239,6 +259,39 @@ Status Swarm::start(Member& member) {
   member.child.emplace(std::move(*child));
   member.report.state = "starting";
   return Done{};
+}
+
+// A new process of a peer whose last one has ended. It joins as anybody would, under its old name.
+void Swarm::start_again(Member& member) {
+  const bool over = std::any_of(members_.begin(), members_.end(),
+                                [](const Member& other) { return other.final_state == "finished"; });
+  if (over || end_said_) return;
+  member.going = member.returns = false;
+  const PeerReport last = std::exchange(member.report, {});
+  member.former.steps += last.steps;
+  member.former.samples += last.samples;
+  member.former.answered += last.answered;
+  member.former.bytes_sent += last.bytes_sent;
+  member.former.exchanges += last.exchanges;
+  member.former.staleness += last.staleness;
+  if (member.training_end)
+    formers_end_ = std::max(formers_end_.value_or(*member.training_end), *member.training_end);
+  member.exit.reset();
+  member.child.reset();
+  member.address.clear();
+  member.links.clear();
+  for (Member& other : members_) other.links.erase(member.number);  // it will listen elsewhere
+  member.path.clear();
+  member.path_before_settling.clear();
+  member.first_step.reset();
+  member.training_end.reset();
+  member.trained = member.paused = false;
+  member.snapshot = 0;
+  if (Status started = start(member); !started) {
+    member.report.state = member.final_state;
+    return say(spdlog::level::warn, started.error().message);
+  }
+  member.final_state.clear();
 }
 
 Status Swarm::start_joiners() {
@@ -256,9 +309,8 @@ void Swarm::wait_for_events() {
   }
   if (!interrupts_.requested()) waiting.push_back({interrupts_.fd(), POLLIN, 0});
   auto timeout = kTick;
-  if (run_start_ && next_fault_ < faults_.size()) {
-    const auto due =
-        std::chrono::ceil<std::chrono::milliseconds>(*run_start_ + faults_[next_fault_].at - now());
+  if (const auto next = faults_->next(); run_start_ && next) {
+    const auto due = std::chrono::ceil<std::chrono::milliseconds>(*run_start_ + *next - now());
     timeout = std::clamp(due, std::chrono::milliseconds{0}, kTick);
   }
   poll(waiting.data(), waiting.size(), static_cast<int>(timeout.count()));
@@ -311,10 +363,10 @@ void Swarm::take_report(Member& member, PeerReport report) {
   member.report = std::move(report);
   training::MetricsLine line;
   line.peer = member.name;
-  line.steps = member.report.steps;
-  line.samples = member.report.samples;
-  line.exchanges = member.report.exchanges.completed + member.report.answered;
-  line.bytes_sent = member.report.bytes_sent;
+  line.steps = member.steps();
+  line.samples = member.samples();
+  line.exchanges = member.exchanges();
+  line.bytes_sent = member.former.bytes_sent + member.report.bytes_sent;
   line.loss = member.report.loss;
   line.learning_rate = member.report.learning_rate;
   if (!run_start_ || (line.steps == 0 && line.exchanges == 0)) return;  // nothing has happened to it yet
@@ -429,7 +481,7 @@ void Swarm::take_looks() {
     for (const Member& member : members_) {
       line.steps += member.report.steps;
       line.exchanges += member.report.exchanges.completed;
-      line.bytes_sent += member.report.bytes_sent;
+      line.bytes_sent += member.former.bytes_sent + member.report.bytes_sent;
     }
     line.loss = seen.loss;
     line.accuracy = seen.accuracy;
@@ -465,13 +517,13 @@ void Swarm::reap(Member& member) {
   member.report.state = member.final_state;
   // Those that have not met it yet would wait for it.
   if (all_at_once() && member.final_state == "crashed" && !end_said_) end_all();
+  if (member.returns) start_again(member);
 }
 
 void Swarm::inflict_due_faults() {
   if (!run_start_ || end_said_) return;
-  for (; next_fault_ < faults_.size() && *run_start_ + faults_[next_fault_].at <= now(); ++next_fault_) {
-    inflict(faults_[next_fault_]);
-  }
+  const auto at = std::chrono::duration_cast<Duration>(now() - *run_start_);
+  while (const auto fault = faults_->take(at)) inflict(*fault);
 }
 
 void Swarm::inflict(const ProcessFault& fault) {
@@ -483,6 +535,12 @@ void Swarm::inflict(const ProcessFault& fault) {
     return;
   }
   if (fault.act == Act::links) return tell_links();
+  if (fault.act == Act::back) {
+    if (!member.started()) return;
+    member.returns = member.going;
+    if (!member.running()) start_again(member);
+    return;
+  }
   if (!member.running()) return;
   switch (fault.act) {
     case Act::pause:
@@ -494,14 +552,17 @@ void Swarm::inflict(const ProcessFault& fault) {
       member.child->signal(SIGCONT);
       break;
     case Act::crash:
+      member.going = true;
       member.child->signal(SIGKILL);
       break;
     case Act::leave:
+      member.going = true;
       member.child->signal(SIGTERM);
       if (member.paused) member.child->signal(SIGCONT);
       note_pause(member, false);
       break;
     case Act::start:
+    case Act::back:
     case Act::links:
       break;
   }
@@ -543,14 +604,12 @@ void Swarm::end_all() {
 // Whether nobody is left who trains, or comes.
 bool Swarm::only_servers_left() const {
   if (!training::has_servers(experiment_)) return false;
-  const bool comes = std::any_of(faults_.begin() + static_cast<std::ptrdiff_t>(next_fault_), faults_.end(),
-                                 [](const ProcessFault& fault) { return fault.act == ProcessFault::Act::start; });
   bool worked = false;
   for (const Member& member : members_) {
     if (!serves(member) && member.running()) return false;
     worked = worked || (!serves(member) && member.started());
   }
-  return worked && !comes;
+  return worked && !faults_->brings();
 }
 
 // Whether all that still run stand still, and will for ever or for nothing. With all-reduce they do as soon as
@@ -562,10 +621,7 @@ bool Swarm::only_paused_left() const {
     paused = paused || (member.running() && member.paused);
     finished = finished || member.final_state == "finished";
   }
-  const bool resumes =
-      std::any_of(faults_.begin() + static_cast<std::ptrdiff_t>(next_fault_), faults_.end(),
-                  [](const ProcessFault& fault) { return fault.act == ProcessFault::Act::resume; });
-  return paused && (finished || !resumes);
+  return paused && (finished || !faults_->resumes());
 }
 
 void Swarm::say(spdlog::level::level_enum level, const std::string& text) {
@@ -591,7 +647,7 @@ void Swarm::stop_if_over() {
 
 std::uint64_t Swarm::samples() const {
   std::uint64_t sum = 0;
-  for (const Member& member : members_) sum += member.report.samples;
+  for (const Member& member : members_) sum += member.samples();
   return sum;
 }
 
@@ -601,7 +657,8 @@ LiveTotal Swarm::total() const {
   total.epochs =
       static_cast<double>(samples()) / static_cast<double>(std::max<std::size_t>(data_.train.size(), 1));
   total.epochs_end = experiment_.epochs;
-  for (const Member& member : members_) total.exchanges += member.report.exchanges.completed;
+  for (const Member& member : members_)
+    total.exchanges += member.former.exchanges.completed + member.report.exchanges.completed;
   total.accuracy = mean_accuracy_;
 
   if (!run_start_) return total;
@@ -635,9 +692,8 @@ void Swarm::draw(bool last) {
   for (const Member& member : members_) {
     if (!member.started()) continue;
     const PeerReport& report = member.report;
-    rows.push_back({member.name, member.paused ? "paused" : report.state, report.steps,
-                    report.samples_per_second, report.loss, report.exchanges.completed + report.answered,
-                    report.distance});
+    rows.push_back({member.name, member.paused ? "paused" : report.state, member.steps(),
+                    report.samples_per_second, report.loss, member.exchanges(), report.distance});
   }
   table_.draw(rows, total());
 }
@@ -685,7 +741,7 @@ training::Summary Swarm::summarize(const Judgement& judgement) {
     summary.spectral_gap = topologies::spectral_gap(topology->among(experiment_.peers));
 
   const SteadyTime start = run_start_.value_or(launched_);
-  SteadyTime end = start;
+  SteadyTime end = std::max(start, formers_end_.value_or(start));
   for (const Member& member : members_) {
     if (member.training_end) end = std::max(end, *member.training_end);
   }
@@ -709,17 +765,19 @@ training::Summary Swarm::summarize(const Judgement& judgement) {
     training::PeerRecord record;
     record.name = member.name;
     record.device = member.report.device;
-    record.steps = member.report.steps;
-    record.samples = member.report.samples;
+    record.steps = member.steps();
+    record.samples = member.samples();
     if (score) record.accuracy = score->accuracy;
-    record.exchanges = member.report.exchanges.completed + member.report.answered;
+    record.exchanges = member.exchanges();
     record.serves = serves(member);
     record.slow = record.serves ? 1 : slowness(experiment_, member.number);
     record.state = member.final_state;
     summary.per_peer.push_back(record);
 
+    summary.exchanges += member.former.exchanges;
     summary.exchanges += member.report.exchanges;
-    summary.bytes_sent += member.report.bytes_sent;
+    summary.bytes_sent += member.former.bytes_sent + member.report.bytes_sent;
+    summary.staleness += member.former.staleness;
     summary.staleness += member.report.staleness;
     if (score && member.final_state == "finished") {
       summary.accuracy_min = std::min(summary.accuracy_min.value_or(1), score->accuracy);
@@ -784,7 +842,7 @@ SwarmOutcome Swarm::run() {
   // Servers are there first: whoever trains begins with their parameters.
   beginner_ = training::has_servers(experiment_) ? experiment_.peers
                                                  : static_cast<std::size_t>(beginner - members_.begin());
-  faults_ = process_faults(experiment_);
+  faults_.emplace(experiment_);
   if (Status prepared = prepare_folder(); !prepared)
     return {kExitRunFailed, prepared.error().message, std::nullopt};
   if (experiment_.target_accuracy) {

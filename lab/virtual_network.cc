@@ -232,11 +232,16 @@ void VirtualNetwork::arrive(Connection& c, std::uint32_t epoch, std::uint32_t fr
   if (c.epoch == epoch && !way.waiting.empty()) pump(c, from);
 }
 
+bool VirtualNetwork::Shape::concerns(std::uint32_t from, std::uint32_t to) const {
+  const auto is_in = [](const std::vector<bool>& set, std::uint32_t i) { return i < set.size() && set[i]; };
+  if (others.empty()) return is_in(machines, from) || is_in(machines, to);
+  return (is_in(machines, from) && is_in(others, to)) || (is_in(machines, to) && is_in(others, from));
+}
+
 VirtualNetwork::Conditions VirtualNetwork::conditions(std::uint32_t from, std::uint32_t to) const {
   LinkShape all;
   for (const Shape& it : shapes_) {
-    if ((it.machine == from || it.machine == to) && it.interval.covers(queue_.now()))
-      all = worse(all, it.shape);
+    if (it.interval.covers(queue_.now()) && it.concerns(from, to)) all = worse(all, it.shape);
   }
   return {all.latency.value_or(options_.latency), all.bandwidth.value_or(options_.bandwidth), all.drop};
 }
@@ -302,8 +307,19 @@ void VirtualNetwork::clog(std::uint32_t a, std::uint32_t b, Interval interval, d
   }
 }
 
-void VirtualNetwork::shape(std::uint32_t machine, Interval interval, const LinkShape& shape) {
-  shapes_.push_back({machine, interval, shape});
+void VirtualNetwork::shape(const std::vector<std::uint32_t>& machines,
+                           const std::vector<std::uint32_t>& others, Interval interval,
+                           const LinkShape& shape) {
+  Shape made{{}, {}, interval, shape};
+  const auto fill = [](std::vector<bool>& set, const std::vector<std::uint32_t>& indices) {
+    for (const std::uint32_t i : indices) {
+      if (i >= set.size()) set.resize(i + std::size_t{1});
+      set[i] = true;
+    }
+  };
+  fill(made.machines, machines);
+  fill(made.others, others);
+  shapes_.push_back(std::move(made));
 }
 
 template <class Do>

@@ -113,9 +113,11 @@ class VirtualNetwork {
   void cut(std::uint32_t from, std::uint32_t to, Interval interval);
   // The bandwidth between two machines, both ways, is divided by `factor` meanwhile.
   void clog(std::uint32_t a, std::uint32_t b, Interval interval, double factor);
-  // All ways from and to a machine are like this meanwhile, for what is sent then; the worse of several
-  // shapes counts. A packet that gets lost arrives later (base/loss.h), and whatever follows it waits for it.
-  void shape(std::uint32_t machine, Interval interval, const LinkShape& shape);
+  // All ways from and to these machines, or those between them and the others where there are any, are like
+  // this meanwhile, for what is sent then; the worse of several shapes counts. A packet that gets lost
+  // arrives later (base/loss.h), and whatever follows it waits for it.
+  void shape(const std::vector<std::uint32_t>& machines, const std::vector<std::uint32_t>& others,
+             Interval interval, const LinkShape& shape);
   // All connections between two machines break; both ends learn it.
   void reset(std::uint32_t a, std::uint32_t b);
   void reset(Connection& connection);
@@ -144,9 +146,10 @@ class VirtualNetwork {
   };
 
   struct Shape {
-    std::uint32_t machine;
+    std::vector<bool> machines, others;  // by index, as far as needed; no others: all
     Interval interval;
     LinkShape shape;
+    bool concerns(std::uint32_t from, std::uint32_t to) const;
   };
   struct Conditions {  // of one packet
     Duration latency;

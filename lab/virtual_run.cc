@@ -71,15 +71,33 @@ VirtualRun::VirtualRun(const Experiment& experiment, const SimulateOptions& opti
 
 Status VirtualRun::begin() {
   // Workers take long to make (each shuffles the data for its share), so they are made ahead, by all threads.
-  for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer) {
-    made_.push_back(pool_.submit([this, peer] {
-      return training::make_workers(experiment_, plan_, *backend_, data_.train, peer, experiment_.peers);
-    }));
+  for (const training::OwnSettings& own : experiment_.own) {
+    for (const std::uint32_t peer : own.peers.among(experiment_.peers)) {
+      const Experiment its = training::of_peer(experiment_, peer);
+      if (its.precision == experiment_.precision || others_.contains(its.precision)) continue;
+      auto backend = training::make_host_backend(its);
+      if (!backend) return backend.error();
+      others_.emplace(its.precision, std::move(*backend));
+    }
   }
+  for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer)
+    made_.push_back(pool_.submit([this, peer] { return make_workers(peer); }));
   if (auto written = folder_.write("experiment.toml", training::to_toml(experiment_)); !written)
     return written.error();
   metrics_.open(folder_.file("metrics.jsonl"), std::ios::trunc);
   return Done{};
+}
+
+VirtualRun::Workers VirtualRun::make_workers(std::uint32_t peer) const {
+  const Experiment its = training::of_peer(experiment_, peer);
+  const auto other = others_.find(its.precision);
+  const kernels::Backend& backend = other == others_.end() ? *backend_ : *other->second;
+  return training::make_workers(its, plan_, backend, data_.train, peer, experiment_.peers);
+}
+
+VirtualRun::Workers VirtualRun::workers(std::uint32_t peer) {
+  if (made_.at(peer).valid()) return made_[peer].get();
+  return make_workers(peer);  // another instance of it
 }
 
 bool VirtualRun::look_is_due(std::uint64_t samples) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,8 +60,8 @@ class VirtualRun {
 
   // Writes experiment.toml, opens metrics.jsonl, and has the workers of all peers made by the pool's threads.
   Status begin();
-  // Those of a peer, once. REQUIRES: begin() has been called.
-  Workers workers(std::uint32_t peer) { return made_.at(peer).get(); }
+  // Those of a new instance of a peer. REQUIRES: begin() has been called.
+  Workers workers(std::uint32_t peer);
 
   // Whether another look is due: every twentieth of an epoch, in a large swarm more seldom. A look asked for
   // is counted. `samples`: consumed by the swarm.
@@ -92,6 +93,7 @@ class VirtualRun {
              std::unique_ptr<kernels::Backend> backend, const training::Schedule& schedule);
 
   void write_waiting();
+  Workers make_workers(std::uint32_t peer) const;
 
   const training::Experiment& experiment_;
   const training::RunFolder& folder_;
@@ -99,6 +101,7 @@ class VirtualRun {
   datasets::DataPair data_;
   models::Plan plan_;
   std::unique_ptr<kernels::Backend> backend_;
+  std::map<std::string, std::unique_ptr<kernels::Backend>> others_;  // of peers' own precisions, by name
   LearningRate rate_;
   std::uint64_t look_samples_;  // between two looks
   std::uint64_t looks_ = 0;

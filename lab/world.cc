@@ -17,6 +17,8 @@ namespace starling::lab {
 namespace {
 
 constexpr std::size_t kJoinAddresses = 8;
+constexpr Duration kPausesKept = std::chrono::minutes(5);
+constexpr Duration kGoneYet = std::chrono::milliseconds(100);  // between two looks whether a machine has gone
 
 enum Stream : std::uint64_t { kNetworkStream = 1, kIdStream, kSpoilingStream, kPeerStreams = 1000 };
 
@@ -47,6 +49,8 @@ World::World(WorldOptions options, MakeLearner make_learner, std::vector<float> 
   machines_[beginner_]->has_parameters = true;
   open_ = machines_.size();
   for (const Incident& incident : options_.incidents) play(incident);
+  upcoming_.resize(options_.recurring.size());
+  for (std::size_t k = 0; k < upcoming_.size(); ++k) follow(k);
   for (std::uint32_t i = 0; i < machines_.size(); ++i) {
     queue_.schedule(machines_[i]->options.start, [this, i] { start_machine(i); });
   }
@@ -67,6 +71,17 @@ void World::play(const Incident& incident) {
   std::visit([this](const auto& it) { play_one(it); }, incident);
 }
 
+// The next incident of one that recurs is drawn when the one before it begins, and played when it begins
+// itself.
+void World::follow(std::size_t k) {
+  upcoming_[k] = options_.recurring[k]();
+  if (!upcoming_[k]) return;
+  queue_.schedule(std::max(beginning(*upcoming_[k]), now()), [this, k] {
+    play(*upcoming_[k]);
+    follow(k);
+  });
+}
+
 void World::play_one(const Crash& crash) {
   queue_.schedule(crash.at, [this, crash] {
     if (machines_[crash.machine]->up()) take_down(crash.machine, MachineState::crashed, crash.silent);
@@ -78,7 +93,7 @@ void World::play_one(const Leave& leave) {
   queue_.schedule(leave.at, [this, leave] {
     if (machines_[leave.machine]->up())
       later(now(), leave.machine, [this, i = leave.machine] { step(i, gossip::LeaveRequested{}); });
-    if (leave.back) restart(leave.machine, *leave.back, false);
+    if (leave.back) restart(leave.machine, *leave.back, false, leave.comes_back);
   });
 }
 
@@ -92,6 +107,8 @@ void World::play_one(const Rewiring& rewiring) {
 
 void World::play_one(const Pause& pause) {
   auto& pauses = machines_[pause.machine]->pauses;
+  // Nobody asks about pauses that are long over (paused_within), and those that recur would be without end.
+  std::erase_if(pauses, [this](const Interval& it) { return it.to < now() - kPausesKept; });
   pauses.push_back({pause.from, pause.to});
   std::sort(pauses.begin(), pauses.end(),
             [](const Interval& a, const Interval& b) { return a.from < b.from; });
@@ -150,7 +167,7 @@ void World::play_one(const Clog& clog) {
 }
 
 void World::play_one(const PoorLinks& links) {
-  network_.shape(links.machine, {links.from, links.to}, links.shape);
+  network_.shape(links.machines, links.others, {links.from, links.to}, links.shape);
 }
 
 void World::play_one(const Reset& reset) {
@@ -207,16 +224,19 @@ void World::introduce(std::uint32_t i, gossip::PeerOptions& peer, bool cached) c
     peer.join.push_back(machines_[i == beginner_ ? (i + 1) % machines_.size() : beginner_]->address);
 }
 
-void World::restart(std::uint32_t i, Instant at, bool cached) {
-  queue_.schedule(std::max(at, now()), [this, i, cached] {
+void World::restart(std::uint32_t i, Instant at, bool cached, bool patient) {
+  queue_.schedule(std::max(at, now()), [this, i, cached, patient] {
     Machine& m = *machines_[i];
+    if (patient && m.up()) return restart(i, now() + kGoneYet, cached, patient);
     if (m.up() || m.state == MachineState::waiting) return;  // it never went away, or was never there
+    if (m.state == MachineState::finished) return;           // its run is over
     ++m.life;
     ++open_;
     m.id = new_id(i);
     m.silent = false;
     network_.up_again(i);
     if (!cached) m.cache.clear();
+    m.keep_counts();
     m.renew_replica(options_.arena_floats, options_.mix);
     m.has_parameters = false;
     m.fetch = {};
@@ -335,7 +355,9 @@ World::MachineView World::machine(std::uint32_t i) const {
           m.training_since,
           m.peer ? m.peer->view().topology : nullptr,
           m.peer ? &m.peer->view().patience : nullptr,
-          m.peer ? m.peer->view().round : 0};
+          m.peer ? m.peer->view().round : 0,
+          m.earlier_exchanges,
+          m.earlier_mixed};
 }
 
 std::optional<std::uint32_t> World::machine_of(PeerId id) const {

@@ -49,6 +49,9 @@ struct WorldOptions {
   std::vector<MachineOptions> machines;
   std::uint32_t beginner = 0;
   std::vector<Incident> incidents;
+  // What recurs: each gives its next incident, in the order of their beginnings, or none any more. It is
+  // asked as time goes on.
+  std::vector<std::function<std::optional<Incident>()>> recurring;
   // How often a machine writes the addresses of the members it knows; 0: never. A new instance that finds
   // them joins through these, and begins the run anew if nobody has answered after so long.
   Duration cache_interval{0};
@@ -103,6 +106,8 @@ class World final : private NetworkHost {
     const topologies::Topology* topology;  // that it follows; null before it is prepared
     const gossip::Patience* patience;      // null before its start
     std::uint64_t round;
+    const gossip::ExchangeCounts& earlier_exchanges;  // of its former instances, as the next one
+    const training::MixCounters& earlier_mixed;       // what was refused, alone
   };
   MachineView machine(std::uint32_t i) const;
   // The machine whose instance, present or past, has this id.
@@ -140,6 +145,7 @@ class World final : private NetworkHost {
 
   // A machine's life (world.cc).
   void play(const Incident& incident);
+  void follow(std::size_t k);
   void play_one(const Crash& crash);
   void play_one(const Leave& leave);
   void play_one(const Pause& pause);
@@ -157,7 +163,7 @@ class World final : private NetworkHost {
   void play_one(const Rewiring& rewiring);
   void play_one(const Mutation& mutation);
   void start_machine(std::uint32_t i);
-  void restart(std::uint32_t i, Instant at, bool cached);
+  void restart(std::uint32_t i, Instant at, bool cached, bool patient = false);
   void introduce(std::uint32_t i, gossip::PeerOptions& peer, bool cached) const;
   void write_cache(std::uint32_t i);
   void take_down(std::uint32_t i, MachineState state, bool silent = false);
@@ -227,6 +233,7 @@ class World final : private NetworkHost {
   std::unordered_map<std::string, std::uint32_t> by_host_;
   std::unordered_map<std::uint64_t, std::uint32_t> by_id_;
   std::vector<Mutation> mutations_;
+  std::vector<std::optional<Incident>> upcoming_;  // of options_.recurring
   std::vector<gossip::Action> actions_;
   std::uint32_t beginner_ = 0;
   std::size_t open_ = 0;

@@ -62,11 +62,14 @@ double resolved_learning_rate(const Experiment& experiment) {
 
 std::string warning_of_workers(const Experiment& experiment) {
   const double rate = resolved_learning_rate(experiment);
-  const double reach = experiment.workers * rate / (1 - experiment.momentum);
-  if (experiment.optimizer != "sgd" || experiment.workers <= 2 || reach <= kFarthestReach) return "";
-  return std::to_string(experiment.workers) + " workers that each take SGD steps at the learning rate " +
+  std::uint32_t workers = experiment.workers;  // of the peer that has most
+  for (const OwnSettings& own : experiment.own)
+    workers = std::max(workers, of_peer(experiment, own.peers.is_all() ? 0 : own.peers.largest()).workers);
+  const double reach = workers * rate / (1 - experiment.momentum);
+  if (experiment.optimizer != "sgd" || workers <= 2 || reach <= kFarthestReach) return "";
+  return std::to_string(workers) + " workers that each take SGD steps at the learning rate " +
          format_number(rate) + " may go too far together to learn; their default is " +
-         format_number(kRatePerReplica / experiment.workers);
+         format_number(kRatePerReplica / workers);
 }
 
 std::string join_devices(const std::vector<std::string>& devices) {
@@ -95,89 +98,6 @@ Every resolved_every(const Experiment& experiment) {
   if (experiment.rule == "push-sum")
     return {.kind = Every::Kind::time, .time = std::chrono::milliseconds(200)};
   return {.steps = 8};
-}
-
-const char* name(Fault::Kind kind) {
-  switch (kind) {
-    case Fault::Kind::slow:
-      return "slow";
-    case Fault::Kind::pause:
-      return "pause";
-    case Fault::Kind::crash:
-      return "crash";
-    case Fault::Kind::leave:
-      return "leave";
-    case Fault::Kind::poison:
-      return "poison";
-    case Fault::Kind::link:
-      return "link";
-    case Fault::Kind::join:
-      break;
-  }
-  return "join";
-}
-
-bool lasts(Fault::Kind kind) {
-  return kind == Fault::Kind::slow || kind == Fault::Kind::pause || kind == Fault::Kind::poison ||
-         kind == Fault::Kind::link;
-}
-
-const std::vector<std::string>& poisons() {
-  static const std::vector<std::string> kPoisons = {"nan", "inf", "huge", "noise", "sign-flip", "frozen"};
-  return kPoisons;
-}
-
-Result<std::uint32_t> parse_fault_peer(std::string_view text) {
-  if (text == "all") return Fault::kAll;
-  const auto peer = parse_whole(text, 0, 99'999);
-  if (!peer) return Error{peer.error().message + ", or all"};
-  return static_cast<std::uint32_t>(*peer);
-}
-
-std::string format_fault_peer(std::uint32_t peer) {
-  return peer == Fault::kAll ? "all" : std::to_string(peer);
-}
-
-Result<Fault> parse_slow(std::string_view text) {
-  const auto refuse = [text](const std::string& why) {
-    return Error{"'" + std::string(text.substr(0, 80)) + "': " + why +
-                 "; expected PEER=FACTOR or PEER=FACTOR@FROM..TO, for example 3=10@5s..60s or all=log-normal:sigma=1"};
-  };
-  const auto equals = text.find('=');
-  if (equals == std::string_view::npos) return refuse("there is no '='");
-  Fault fault;
-  const auto peer = parse_fault_peer(text.substr(0, equals));
-  if (!peer) return refuse("the peer " + peer.error().message);
-  fault.peer = *peer;
-
-  std::string_view rest = text.substr(equals + 1);
-  const auto at = rest.find('@');
-  const auto factor = Slowness::parse(rest.substr(0, at));
-  if (!factor) return refuse("the factor " + factor.error().message);
-  fault.factor = *factor;
-  if (at == std::string_view::npos) return fault;
-
-  rest = rest.substr(at + 1);
-  const auto dots = rest.find("..");
-  if (dots == std::string_view::npos) return refuse("there is no '..' between the times");
-  const auto from = parse_seconds(rest.substr(0, dots));
-  if (!from) return refuse(from.error().message);
-  fault.from = *from;
-  if (rest.size() == dots + 2) return fault;
-  const auto to = parse_seconds(rest.substr(dots + 2));
-  if (!to) return refuse(to.error().message);
-  if (*to <= fault.from) return refuse("the times do not run forwards");
-  fault.to = *to;
-  return fault;
-}
-
-std::string format_slow(const Fault& fault) {
-  STARLING_CHECK(fault.kind == Fault::Kind::slow);
-  std::string text = format_fault_peer(fault.peer) + "=" + fault.factor.text();
-  if (fault.from == Duration{0} && !fault.to) return text;
-  text += "@" + format_duration(fault.from) + "..";
-  if (fault.to) text += format_duration(*fault.to);
-  return text;
 }
 
 namespace {
@@ -219,14 +139,20 @@ Status check_all_reduce(const Experiment& experiment) {
     return Error{"training.quasi_global_momentum: all-reduce has one momentum, that of all peers"};
   if (experiment.devices.size() > 1)
     return Error{"training.devices: with all-reduce each device is a peer of its own"};
+  for (const OwnSettings& own : experiment.own) {
+    for (const auto& [key, value] : own.values) {
+      if ((key == "training.workers" && value != "1") || key == "training.devices")
+        return Error{"[[peer]]: with all-reduce no peer has several workers or devices"};
+    }
+  }
   for (const Fault& fault : experiment.faults) {
     if (fault.kind != Fault::Kind::join && fault.kind != Fault::Kind::leave &&
-        fault.kind != Fault::Kind::poison)
+        fault.kind != Fault::Kind::poison && fault.kind != Fault::Kind::churn && !fault.back_after)
       continue;
     const std::string why = fault.kind == Fault::Kind::poison
                                 ? "all-reduce exchanges no parameters to poison"
                                 : "all-reduce needs every peer from the first step to the last";
-    return Error{std::string("the fault ") + name(fault.kind) + " of peer " + format_fault_peer(fault.peer) +
+    return Error{std::string("the fault ") + name(fault.kind) + " of peer " + fault.peer.text() +
                  ": " + why};
   }
   return Done{};
@@ -256,25 +182,52 @@ Status check_rule(const Experiment& experiment) {
   return Done{};
 }
 
+bool is_own_setting(const Setting& setting) {
+  return setting.key.starts_with("training.") && !setting.shared;
+}
+
+Experiment of_peer(const Experiment& experiment, std::uint32_t peer) {
+  Experiment its = experiment;
+  its.own.clear();
+  its.learning_rate = resolved_learning_rate(experiment);  // the run's, however many workers the peer has
+  for (const OwnSettings& own : experiment.own) {
+    if (!own.peers.contains(peer)) continue;
+    for (const auto& [key, value] : own.values) {
+      // One device or several: the one that is said last.
+      if (key == "training.device") its.devices.clear();
+      if (key == "training.devices") its.device = "auto";
+      for (const Setting& setting : settings())
+        if (setting.key == key) STARLING_CHECK(setting.set(its, value).ok());
+    }
+  }
+  return its;
+}
+
 namespace {
 
-// What belongs to some kinds of faults alone. A sentence without the fault's name.
-Status check_kind(const Fault& fault) {
-  const bool poison = fault.kind == Fault::Kind::poison;
-  if (poison && std::find(poisons().begin(), poisons().end(), fault.poison) == poisons().end())
-    return Error{"there is no poison '" + fault.poison.substr(0, 80) + "'"};
-  if (!poison && !fault.poison.empty()) return Error{"only poison has a poison"};
-  const Fault::Link& link = fault.link;
-  if (fault.kind != Fault::Kind::link) {
-    if (link != Fault::Link{}) return Error{"only link has a latency, a bandwidth and a drop"};
-    return Done{};
+Status check_own(const Experiment& experiment) {
+  for (std::size_t i = 0; i < experiment.own.size(); ++i) {
+    const OwnSettings& own = experiment.own[i];
+    const std::string which = "[[peer]] " + std::to_string(i + 1) + ": ";
+    if (own.peers.largest() >= experiment.peers) {
+      return Error{which + "there is no peer " + std::to_string(own.peers.largest()) + "; " +
+                   std::to_string(experiment.peers) + " peers are numbered from 0 to " +
+                   std::to_string(experiment.peers - 1)};
+    }
+    bool device = false, devices = false;
+    for (const auto& [key, value] : own.values) {
+      const auto setting = std::find_if(settings().begin(), settings().end(),
+                                        [&key = key](const Setting& it) { return it.key == key; });
+      if (setting == settings().end() || !is_own_setting(*setting))
+        return Error{which + key + " is not a peer's own setting"};
+      Experiment scratch;
+      if (Status set = setting->set(scratch, value); !set)
+        return Error{which + key + ": " + set.error().message};
+      device = device || key == "training.device";
+      devices = devices || key == "training.devices";
+    }
+    if (device && devices) return Error{which + "a peer trains on device or on devices, not on both"};
   }
-  if (link == Fault::Link{}) return Error{"a link needs a latency, a bandwidth or a drop"};
-  if (link.latency && (*link.latency < Duration{0} || *link.latency > kLongestTime))
-    return Error{"latency is not between 0s and " + format_duration(kLongestTime)};
-  if (link.bandwidth && !(*link.bandwidth >= 1 && *link.bandwidth <= 1e15))
-    return Error{"bandwidth is not from 1bit/s to 1000000Gbit/s"};
-  if (!(link.drop >= 0 && link.drop < 1)) return Error{"drop is not a number from 0 to below 1"};
   return Done{};
 }
 
@@ -295,29 +248,12 @@ Status check(const Experiment& experiment) {
   if (Status status = check_rule(experiment); !status) return status;
   if (!experiment.devices.empty() && experiment.device != "auto")
     return Error{"training.devices and training.device: a peer trains on the one or on the others, not on both"};
+  if (Status status = check_own(experiment); !status) return status;
   for (std::size_t i = 0; i < experiment.faults.size(); ++i) {
     const Fault& fault = experiment.faults[i];
-    const std::string which = "fault " + std::to_string(i + 1) + " (" + name(fault.kind) + " of peer " +
-                              format_fault_peer(fault.peer) + "): ";
-    if (fault.peer == Fault::kAll) {
-      if (fault.kind != Fault::Kind::slow && fault.kind != Fault::Kind::pause && fault.kind != Fault::Kind::link)
-        return Error{which + "only slow, pause and link may befall all peers"};
-    } else if (fault.peer >= experiment.peers) {
-      return Error{which + "there is no such peer; " + std::to_string(experiment.peers) +
-                   " peers are numbered from 0 to " + std::to_string(experiment.peers - 1)};
-    }
-    if (const auto factor = Slowness::parse(fault.factor.text()); !factor)
-      return Error{which + factor.error().message};
-    if (fault.kind != Fault::Kind::slow && fault.factor != Slowness()) return Error{which + "only slow has a factor"};
-    if (Status fine = check_kind(fault); !fine) return Error{which + fine.error().message};
-    if (fault.from < Duration{0} || fault.from > kLongestTime || (fault.to && *fault.to > kLongestTime)) {
-      return Error{which + "its times must lie between 0s and " + format_duration(kLongestTime)};
-    }
-    if (!fault.to) continue;
-    if (!lasts(fault.kind)) return Error{which + "'to' belongs to slow, pause, poison and link alone"};
-    if (*fault.to <= fault.from) {
-      return Error{which + "from " + format_duration(fault.from) + " to " + format_duration(*fault.to) +
-                   " does not run forwards"};
+    if (Status fine = check_fault(fault, experiment.peers); !fine) {
+      return Error{"fault " + std::to_string(i + 1) + " (" + name(fault.kind) + " of peer " +
+                   fault.peer.text() + "): " + fine.error().message};
     }
   }
   return Done{};

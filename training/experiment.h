@@ -15,7 +15,8 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "training/slowness.h"
+#include "training/fault.h"
+#include "training/peer_set.h"
 
 namespace starling::training {
 
@@ -32,32 +33,12 @@ Result<Every> parse_every(
     std::string_view text);  // "8 steps", "200ms", "poisson 200ms", "always"; a bare number is steps
 std::string format_every(const Every& every);
 
-// Something that befalls one peer. Times count from the run's start (virtual or wall).
-struct Fault {
-  enum class Kind : std::uint8_t { slow, pause, crash, leave, join, poison, link };
-  // What all links of the peer are like meanwhile, both ways; what is not set is as on all other links.
-  struct Link {
-    std::optional<Duration> latency{};
-    std::optional<double> bandwidth{};  // bits per second
-    double drop = 0;                    // in [0, 1): chance of a frame to get lost and be sent again
-    friend bool operator==(const Link&, const Link&) = default;
-  };
-  static constexpr std::uint32_t kAll = UINT32_MAX;  // peers; of slow, pause and link
-  std::uint32_t peer = 0;
-  Kind kind = Kind::slow;
-  Slowness factor{};  // of slow: a step takes so many times as long
-  Duration from{0};
-  std::optional<Duration> to{};  // of what lasts; without it, to the end
-  std::string poison{};          // of poison: one of poisons()
-  Link link{};                   // of link
-  bool concerns(std::uint32_t number) const { return peer == number || peer == kAll; }
-  friend bool operator==(const Fault&, const Fault&) = default;
+// Settings that some peers have in place of the experiment's: one [[peer]] of the file.
+struct OwnSettings {
+  PeerSet peers = 0;
+  std::vector<std::pair<std::string, std::string>> values{};  // of keys such as "training.workers", in order
+  friend bool operator==(const OwnSettings&, const OwnSettings&) = default;
 };
-const char* name(Fault::Kind kind);  // "slow", as in the file
-bool lasts(Fault::Kind kind);        // has a `to`: slow, pause, poison and link
-// What a poisoned peer puts into every chunk it sends: "nan", "inf", "huge" values, or lies all over,
-// "noise", "sign-flip", "frozen".
-const std::vector<std::string>& poisons();
 
 inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();  // of a rate
 
@@ -128,6 +109,7 @@ struct Experiment {
   // What all links of one simulated peer share, each way; unset: as much as one of them has.
   std::optional<double> port;  // bits per second, or kUnlimited
 
+  std::vector<OwnSettings> own;  // of several that speak of one peer the last counts, key by key
   std::vector<Fault> faults;
 
   friend bool operator==(const Experiment&, const Experiment&) = default;
@@ -175,6 +157,12 @@ struct Setting {
 };
 const std::vector<Setting>& settings();
 
+// Whether a [[peer]] may have this setting: it is of [training], and each peer's own.
+bool is_own_setting(const Setting& setting);
+
+// The experiment as this peer has it: its own settings in place of the run's. It has no `own` any more.
+Experiment of_peer(const Experiment& experiment, std::uint32_t peer);
+
 // Sets one key; an unknown key or bad value is a sentence that names the key and what is accepted. `place`
 // begins it
 // ("experiment.toml, line 3", "--set", "STARLING_SEED").
@@ -194,22 +182,14 @@ enum class Sweeps : std::uint8_t { refused, accepted };
 Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps = Sweeps::refused);
 inline constexpr std::size_t kLargestExperimentFile = 1 << 20;  // bytes; an experiment is a page
 
-// Sets one key of a fault: peer, a kind, from, to, or one of link.latency, link.bandwidth and link.drop. The
-// sentence does not repeat the key.
+// Sets one key of a fault: peer, a kind, from, to, other, every, length, back_after, or one of link's or
+// churn's, such as link.latency. The sentence does not repeat the key.
 Status set_fault(Fault& fault, const std::string& key, const std::string& value);
 
 // Reads STARLING_* variables over `experiment`. `lookup` is std::getenv in the program. Empty variables and
 // unknown STARLING_ names are not seen. (data.source is STARLING_DATA_SOURCE: STARLING_DATA is the folder of
 // data sets.)
 Status read_environment(Experiment& experiment, const std::function<const char*(const char*)>& lookup);
-
-// A fault's peer: a number, or "all".
-Result<std::uint32_t> parse_fault_peer(std::string_view text);
-std::string format_fault_peer(std::uint32_t peer);
-
-// --slow PEER=FACTOR[@FROM..[TO]]: "3=10", "3=10@5s..60s", "all=log-normal:sigma=1", "3=2.5@1m.."
-Result<Fault> parse_slow(std::string_view text);
-std::string format_slow(const Fault& fault);  // its inverse. REQUIRES: fault.kind == slow
 
 // Whether what is set for the optimizer is something that it has.
 Status check_optimizer(const Experiment& experiment);

@@ -79,7 +79,7 @@ TEST_CASE(
                          random.uniform(1e5, 1e7)};
     const Instant from = at_instant(10s), to = at_instant(20s);
     Net net(options);
-    net.network.shape(1, {from, to}, poor);
+    net.network.shape({1}, {}, {from, to}, poor);
     transport::LinkPacer pacer;
     std::map<std::uint64_t, Instant> expected;
     // A connection's first packet waits for its handshake. Then bursts, each of which is through before the
@@ -114,7 +114,8 @@ TEST_CASE("an exchange takes as long in the program as in the simulator: what la
   scene.options.arena_floats = kFloats;
   scene.options.mix.cell_floats = kCellFloats;
   scene.options.window = kCells;
-  scene.options.incidents = {PoorLinks{1, Instant{}, kNever, {.latency = kLatency, .bandwidth = kBandwidth}}};
+  scene.options.incidents = {
+      PoorLinks{{1}, Instant{}, kNever, {.latency = kLatency, .bandwidth = kBandwidth}}};
   Stopwatch watch;
   scene.options.watcher = &watch;
   Watched watched(scene);

@@ -3,6 +3,7 @@
 
 #include "lab/peer_command.h"
 #include "lab/process_faults.h"
+#include "lab/recurrence.h"
 #include "tests/catch.h"
 
 namespace starling::lab {
@@ -138,17 +139,103 @@ TEST_CASE("faults fall due in the order of their times") {
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().message.find("of peer 3") != std::string::npos);
   CHECK(refused.error().message.find("'starling simulate' alone") != std::string::npos);
-  CHECK(process_faults(experiment) == std::vector<ProcessFault>{{1s, 2, Act::start},
-                                                                {2s, 1, Act::links},
-                                                                {3s, 0, Act::pause},
-                                                                {4s, 3, Act::pause},
-                                                                {5s, 1, Act::crash},
-                                                                {6s, 1, Act::links},
-                                                                {7s, 2, Act::leave},
-                                                                {8s, 0, Act::links},
-                                                                {9s, 0, Act::resume}});
+  ProcessFaults faults(experiment);
+  std::vector<ProcessFault> taken;
+  CHECK(faults.next() == 1s);
+  CHECK_FALSE(faults.take(999ms));
+  while (const auto fault = faults.take(1h)) taken.push_back(*fault);
+  CHECK(taken == std::vector<ProcessFault>{{1s, 2, Act::start},
+                                           {2s, 1, Act::links},
+                                           {3s, 0, Act::pause},
+                                           {4s, 3, Act::pause},
+                                           {5s, 1, Act::crash},
+                                           {6s, 1, Act::links},
+                                           {7s, 2, Act::leave},
+                                           {8s, 0, Act::links},
+                                           {9s, 0, Act::resume}});
+  CHECK_FALSE(faults.next());
   CHECK(joins_late(experiment, 2));
   CHECK_FALSE(joins_late(experiment, 1));
+}
+
+TEST_CASE("pauses and churn fall due without end, and a peer is back after it went") {
+  using Act = ProcessFault::Act;
+  Experiment experiment;
+  experiment.peers = 4;
+  experiment.faults = {{.peer = 3, .kind = Fault::Kind::pause, .from = 5s, .every = 10s, .length = 2s},
+                       {.peer = Fault::kAll,
+                        .kind = Fault::Kind::churn,
+                        .churn = {.crashes_per_minute = 3, .leaves_per_minute = 1, .back_after = 5s}},
+                       {.peer = 2, .kind = Fault::Kind::crash, .from = 40s, .back_after = 30s}};
+  ProcessFaults faults(experiment);
+  CHECK(faults.resumes());
+  std::vector<ProcessFault> taken;
+  Duration last{0};
+  while (const auto fault = faults.take(2h)) {
+    CHECK(fault->at >= last);
+    last = fault->at;
+    taken.push_back(*fault);
+    REQUIRE(taken.size() < 10'000);
+  }
+  CHECK(faults.next() > 2h);
+  const auto count = [&](std::uint32_t peer, Act act) {
+    return std::count_if(taken.begin(), taken.end(),
+                         [&](const ProcessFault& fault) { return fault.peer == peer && fault.act == act; });
+  };
+  CHECK(count(3, Act::pause) == 720);
+  CHECK(count(3, Act::resume) == 720);
+  for (std::uint32_t peer = 1; peer < 4; ++peer) {
+    // A live peer goes after 15 s in the mean and is gone for 5 s: some 360 times in two hours, +-19.
+    const auto gone = count(peer, Act::crash) + count(peer, Act::leave);
+    CHECK(gone > 280);
+    CHECK(gone < 440);
+    CHECK(count(peer, Act::crash) > 2 * count(peer, Act::leave));
+    CHECK(gone - count(peer, Act::back) <= 1);
+  }
+  CHECK(count(0, Act::crash) + count(0, Act::leave) == 0);  // the one that stays
+  CHECK(std::count(taken.begin(), taken.end(), ProcessFault{40s, 2, Act::crash}) == 1);
+  CHECK(std::count(taken.begin(), taken.end(), ProcessFault{70s, 2, Act::back}) == 1);
+}
+
+TEST_CASE("a peer's own settings are its flags, and the run's are everybody's") {
+  Experiment experiment;
+  experiment.peers = 4;
+  experiment.pace = 20ms;
+  experiment.own = {
+      {training::PeerSet::all(), {{"training.workers", "2"}}},
+      {3, {{"training.workers", "4"}, {"training.device", "cuda:1"}, {"training.pace", "40ms"}}}};
+  REQUIRE(training::check(experiment).ok());
+  const auto words = [&](std::uint32_t peer) {
+    const PeerPlace place{.number = peer, .out = "x", .control_fd = 3, .snapshots = false};
+    return joiner_arguments(training::of_peer(experiment, peer), place, {"127.0.0.1:4000"});
+  };
+  CHECK(value_of(words(1), "--workers") == "2");
+  CHECK(value_of(words(1), "--device") == "auto");
+  CHECK(value_of(words(1), "--pace") == "20ms");
+  CHECK(value_of(words(3), "--workers") == "4");
+  CHECK(value_of(words(3), "--device") == "cuda:1");
+  CHECK(value_of(words(3), "--pace") == "40ms");
+  // One learning rate for all, whatever their workers.
+  CHECK(training::resolved_learning_rate(training::of_peer(experiment, 3)) == 0.05);
+}
+
+TEST_CASE("a fault may concern the links between two groups alone") {
+  Experiment experiment;
+  experiment.peers = 8;
+  experiment.faults = {{.peer = *training::PeerSet::parse("0-3"),
+                        .kind = Fault::Kind::link,
+                        .link = {.bandwidth = 1e6},
+                        .other = *training::PeerSet::parse("4-7")}};
+  for (std::uint32_t a = 0; a < 8; ++a) {
+    for (std::uint32_t b = 0; b < 8; ++b) {
+      if (a == b) continue;
+      const bool thin = (a < 4) != (b < 4);
+      CHECK(link_at(experiment, a, b, 0s).bandwidth == (thin ? std::optional(1e6) : std::nullopt));
+    }
+  }
+  // Of all peers each link counts once, and not once for each of its ends.
+  experiment.faults = {{.peer = Fault::kAll, .kind = Fault::Kind::link, .link = {.drop = 0.5}}};
+  CHECK(link_at(experiment, 2, 5, 0s).drop == 0.5);
 }
 
 TEST_CASE("a link is as poor as the poorer of its two peers, in what they say, while they say it") {

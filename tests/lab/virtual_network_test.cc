@@ -308,9 +308,24 @@ TEST_CASE("a machine that ends in order has its last chunks wait at the other's 
   CHECK(arrived.size() == 7);
 }
 
+TEST_CASE("the links between two groups are poor, and those within them are not") {
+  Net net;
+  net.network.shape({0, 1}, {2, 3}, {at(0s), kNever}, {.latency = 20ms});
+  for (std::uint32_t a = 0; a < 4; ++a)
+    for (std::uint32_t b = 0; b < 4; ++b)
+      if (a != b) net.send(net.network.bulk(a, b), a, 10 * a + b);
+  net.run_until(at(1s));
+  REQUIRE(net.arrivals.size() == 12);
+  for (const auto& arrival : net.arrivals) {
+    INFO(arrival.number);
+    const bool across = (arrival.number / 10 < 2) != (arrival.number % 10 < 2);
+    CHECK((arrival.at >= at(100ms)) == across);  // five latencies: the handshake's four, and its own
+  }
+}
+
 TEST_CASE("a machine's poor links are poor both ways, for what is sent meanwhile") {
   Net net;
-  net.network.shape(1, {at(1s), at(2s)}, {.latency = 20ms, .bandwidth = 1e6});
+  net.network.shape({1}, {}, {at(1s), at(2s)}, {.latency = 20ms, .bandwidth = 1e6});
   Connection& poor = net.network.control(0, 1);
   Connection& fine = net.network.control(0, 2);
   const auto talk = [&](std::uint64_t number) {
@@ -340,8 +355,8 @@ TEST_CASE("a machine's poor links are poor both ways, for what is sent meanwhile
 
 TEST_CASE("of two machines with poor links the worse counts") {
   Net net;
-  net.network.shape(0, {at(0s), kNever}, {.latency = 20ms, .bandwidth = 1e5});
-  net.network.shape(1, {at(0s), kNever}, {.latency = 30ms, .bandwidth = 1e6});
+  net.network.shape({0}, {}, {at(0s), kNever}, {.latency = 20ms, .bandwidth = 1e5});
+  net.network.shape({1}, {}, {at(0s), kNever}, {.latency = 30ms, .bandwidth = 1e6});
   Connection& c = net.network.control(0, 1);
   net.send(c, 0, 1, 0);
   net.run_until(at(1s));
@@ -354,7 +369,7 @@ TEST_CASE("of two machines with poor links the worse counts") {
 
 TEST_CASE("what a link drops arrives after a timeout, in order, and nothing is lost") {
   Net net;
-  net.network.shape(1, {at(0s), kNever}, {.drop = 0.1});
+  net.network.shape({1}, {}, {at(0s), kNever}, {.drop = 0.1});
   Connection& c = net.network.control(0, 1);
   constexpr std::uint64_t kPackets = 400;
   std::map<std::int64_t, int> times_resent;

@@ -302,7 +302,7 @@ TEST_CASE("an unknown key is named with its file, its line, the nearest key and 
                    "line 1: unknown key 'trianing'; did you mean training?"));
   REQUIRE(contains(refusal("[zoo]\nx = 3\n"),
                    "unknown key 'zoo'; the top level accepts name, seed, peers, [model], [data], [training], "
-                   "[gossip], [network] or [fault]"));
+                   "[gossip], [network], [fault] or [peer]"));
   REQUIRE(contains(refusal("colour = 3\n"), "unknown key 'colour'; the top level accepts name, seed, peers"));
   REQUIRE(contains(refusal("[training.zoo]\nx = 3\n"), "unknown key 'training.zoo'; [training] accepts"));
   REQUIRE(contains(refusal("[[fault]]\npeer = 1\nslwo = 3\n"),
@@ -380,7 +380,8 @@ TEST_CASE("a bad value is refused with the file, the line, the key and what is a
       {"[[fault]]\npeer = -1\nslow = 2", "fault.peer"},
       {"[[fault]]\npeer = 1\nslow = 0.5", "fault.slow: '0.5' is not a number from 1 to 1e+06"},
       {"[[fault]]\npeer = 1\ncrash = false", "write crash = true"},
-      {"[[fault]]\npeer = 1\ncrash = true\nto = 3", "fault.to belongs to slow, pause, poison and link alone"},
+      {"[[fault]]\npeer = 1\ncrash = true\nto = 3",
+       "fault.to belongs to slow, pause, poison, link and churn alone"},
       {"[[fault]]\npeer = 1\nslow = 2\nfrom = 5\nto = 5", "later than fault.from"},
       {"[[fault]]\npeer = 1\npoison = \"lies\"",
        "line 3: fault.poison: 'lies' is no poison; expected one of nan, inf, huge, noise, sign-flip, frozen"},
@@ -662,7 +663,8 @@ TEST_CASE("check refuses faults of peers that are not there and times that run b
   e.faults = {{.peer = 3, .factor = 2}, {.peer = 0, .factor = 0.5}};
   REQUIRE(contains(check(e).error().message, "fault 2"));
   e.faults = {{.peer = Fault::kAll, .kind = Fault::Kind::crash}};
-  REQUIRE(contains(check(e).error().message, "fault 1 (crash of peer all): only slow, pause and link may befall all"));
+  REQUIRE(contains(check(e).error().message,
+                   "fault 1 (crash of peer all): only slow, pause, link and churn may befall all"));
   e.faults = {{.factor = 2, .from = std::chrono::seconds(3), .to = std::chrono::seconds(3)}};
   REQUIRE(contains(check(e).error().message, "does not run forwards"));
   e.faults = {{.kind = Fault::Kind::crash, .to = std::chrono::seconds(3)}};
