@@ -233,6 +233,50 @@ TEST_CASE("the machine in a star's middle is held up by its network card, unless
   CHECK(exchanges(10e6) < shared);
 }
 
+TEST_CASE("peers that crash and leave by churn come back, train on, and finish; a replay is the same") {
+  auto experiment = small();
+  experiment.workers = 1;
+  experiment.epochs = 0.6;
+  experiment.faults = {
+      {.peer = training::Fault::kAll,
+       .kind = training::Fault::Kind::churn,
+       .churn = {
+           .crashes_per_minute = 20, .leaves_per_minute = 20, .back_after = std::chrono::milliseconds(300)}}};
+  const auto summary = run(experiment);
+  CHECK(run(experiment).trace_hash == summary.trace_hash);
+  CHECK(summary.per_peer[0].state == "finished");  // the one that is spared
+  CHECK(*summary.accuracy > 0.5);
+  CHECK(summary.samples >= 36'000);
+  for (std::size_t i = 1; i < 4; ++i) CHECK(summary.per_peer[i].steps < summary.per_peer[0].steps);
+
+  experiment.faults = {{.peer = 2,
+                        .kind = training::Fault::Kind::crash,
+                        .from = std::chrono::milliseconds(500),
+                        .back_after = std::chrono::milliseconds(500)}};
+  const auto once = run(experiment);
+  for (const auto& peer : once.per_peer) CHECK(peer.state == "finished");
+  CHECK(once.per_peer[2].steps > once.per_peer[0].steps / 2);
+  CHECK(once.per_peer[2].steps < once.per_peer[0].steps);
+}
+
+TEST_CASE(
+    "a peer that stands still half of the time makes half of the steps, and one with a pace of its own its "
+    "own") {
+  auto experiment = small();
+  experiment.workers = 1;
+  experiment.epochs = 1;
+  experiment.faults = {{.peer = 1,
+                        .kind = training::Fault::Kind::pause,
+                        .every = std::chrono::milliseconds(500),
+                        .length = std::chrono::milliseconds(250)}};
+  experiment.own = {{2, {{"training.pace", "40ms"}}}, {3, {{"training.workers", "2"}}}};
+  const auto summary = run(experiment);
+  const auto steps = [&](std::size_t i) { return static_cast<double>(summary.per_peer[i].steps); };
+  CHECK(steps(1) / steps(0) == Approx(0.5).margin(0.1));
+  CHECK(steps(2) / steps(0) == Approx(0.5).margin(0.05));
+  CHECK(steps(3) / steps(0) == Approx(2).margin(0.1));
+}
+
 TEST_CASE("an epoch counts what the dead and the departed have consumed") {
   auto experiment = small();
   experiment.epochs = 0.3;

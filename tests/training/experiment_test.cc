@@ -1,5 +1,7 @@
 #include "training/experiment.h"
 
+#include "training/sweep.h"
+
 #include <cmath>
 #include <limits>
 #include <map>
@@ -653,6 +655,175 @@ TEST_CASE("chance slows peers, one or all") {
   const Status nobody = read_text_of(other, "[[fault]]\npeer = \"any\"\nslow = 2\n");
   REQUIRE_FALSE(nobody.ok());
   REQUIRE(contains(nobody.error().message, ", or all"));
+}
+
+TEST_CASE(
+    "faults that recur, links between groups, and peers with settings of their own are read and written") {
+  using namespace std::chrono_literals;
+  Experiment e;
+  const Status status = read_text_of(e, R"(
+peers = 9
+[[peer]]
+number = [6, 7]
+workers = 2
+pace = "80ms"
+[[peer]]
+number = 3
+device = "cuda:1"
+recompute = true
+[[fault]]
+peer = "all"
+pause = true
+every = "10s"
+length = "2s"
+to = "1h"
+[[fault]]
+peer = "all"
+churn = { crashes_per_minute = 0.5, leaves_per_minute = 1, back_after = "20s" }
+[[fault]]
+peer = [2, 1]
+crash = true
+from = "5s"
+back_after = 30
+[[fault]]
+peer = "0-3"
+other = [4, 5, 6, 8]
+link = { bandwidth = "10Mbit/s" }
+)");
+  REQUIRE((status.ok() ? "" : status.error().message) == std::string());
+  REQUIRE(check(e).ok());
+  REQUIRE(e.own == std::vector<OwnSettings>{
+                       {*PeerSet::parse("6-7"), {{"training.pace", "80ms"}, {"training.workers", "2"}}},
+                       {3, {{"training.device", "cuda:1"}, {"training.recompute", "true"}}}});
+  REQUIRE(of_peer(e, 7).workers == 2);
+  REQUIRE(of_peer(e, 7).pace == 80ms);
+  REQUIRE(of_peer(e, 5).workers == 1);
+  REQUIRE(of_peer(e, 3).device == "cuda:1");
+  REQUIRE(e.faults[0] ==
+          Fault{.peer = Fault::kAll, .kind = Fault::Kind::pause, .to = 1h, .every = 10s, .length = 2s});
+  REQUIRE(e.faults[1] == Fault{.peer = Fault::kAll,
+                               .kind = Fault::Kind::churn,
+                               .churn = {0.5, 1, std::optional<Duration>(20s)}});
+  REQUIRE(e.faults[2] ==
+          Fault{.peer = *PeerSet::parse("1-2"), .kind = Fault::Kind::crash, .from = 5s, .back_after = 30s});
+  REQUIRE(e.faults[3].other->text() == "4-6,8");
+  REQUIRE(e.faults[3].concerns_link(5, 2));
+  REQUIRE_FALSE(e.faults[3].concerns_link(1, 2));
+  Experiment back;
+  REQUIRE(read_text_of(back, to_toml(e)).ok());
+  REQUIRE(back == e);
+}
+
+TEST_CASE(
+    "keys of a fault that contradict each other, and a peer's that are not its own, are refused in a "
+    "sentence") {
+  const auto refused = [](const std::string& toml, const std::string& sentence) {
+    INFO(toml);
+    Experiment e;
+    Status status = read_text_of(e, toml);
+    if (status.ok()) status = check(e);
+    REQUIRE_FALSE(status.ok());
+    INFO(status.error().message);
+    REQUIRE(contains(status.error().message, sentence));
+    REQUIRE_FALSE(contains(status.error().message, "\n"));
+  };
+  const std::string fault = "[[fault]]\npeer = 1\n", pause = fault + "pause = true\n";
+  refused(pause + "every = '10s'\n", "line 1: fault: 'every' needs a 'length'");
+  refused(pause + "length = '1s'\n", "'length' needs an 'every'");
+  refused(pause + "every = '1s'\nlength = '1s'\n", "a pause of 1s every 1s would never end");
+  refused(pause + "every = '0s'\nlength = '0s'\n", "must be longer than 0s");
+  refused(fault + "slow = 2\nevery = '2s'\nlength = '1s'\n", "'every' and 'length' belong to pause alone");
+  refused(fault + "slow = 2\nother = 2\n", "'other' belongs to link alone");
+  refused(fault + "other = 1\nlink = { drop = 0.1 }\n", "peer 1 has no link to itself");
+  refused(fault + "other = 9\nlink = { drop = 0.1 }\n",
+          "'other': there is no peer 9; 4 peers are numbered from 0 to 3");
+  refused("[[fault]]\npeer = [1, 7]\nslow = 2\n", "there is no peer 7; 4 peers");
+  refused("[[fault]]\npeer = '3-1'\nslow = 2\n", "'3-1' runs backwards");
+  refused("[[fault]]\npeer = [0, 1, 2, 3]\ncrash = true\n",
+          "only slow, pause, link and churn may befall all peers");
+  refused(fault + "slow = 2\nback_after = '3s'\n", "'back_after' belongs to crash and leave");
+  refused(fault + "crash = true\nback_after = '0s'\n", "'back_after' is not between 0s");
+  refused(fault + "crash = true\nto = '2s'\n",
+          "fault.to belongs to slow, pause, poison, link and churn alone");
+  refused(fault + "churn = {}\n",
+          "expected a table with some of crashes_per_minute, leaves_per_minute and back_after");
+  refused(fault + "churn = { back_after = '2s' }\n",
+          "churn needs crashes_per_minute or leaves_per_minute above 0");
+  refused(fault + "churn = { crashes_per_minute = -1 }\n",
+          "fault.churn.crashes_per_minute: '-1' is not a number");
+  refused(fault + "churn = { crash = 1 }\n", "unknown key 'fault.churn.crash'");
+  refused(fault + "poison = 'nan'\nchurn = { crashes_per_minute = 1 }\n", "several kinds");
+  refused("peers = 1\n[[fault]]\npeer = 0\nchurn = { crashes_per_minute = 1 }\n",
+          "churn needs at least 2 peers");
+  refused("peers = 0\n", "peers: '0'");
+  refused("[[peer]]\nworkers = 2\n", "this [[peer]] has no 'number'");
+  refused("[[peer]]\nnumber = 1\n", "this [[peer]] sets nothing");
+  refused("[[peer]]\nnumber = 4\nworkers = 2\n", "[[peer]] 1: there is no peer 4; 4 peers");
+  refused("[[peer]]\nnumber = 1\nbatch_size = 2\n", "line 3: peer.batch_size: it is the whole run's");
+  refused("[[peer]]\nnumber = 1\nworker = 2\n", "unknown key 'peer.worker'; did you mean peer.workers?");
+  refused("[[peer]]\nnumber = 1\nworkers = 0\n", "line 3: peer.workers: '0'");
+  refused("[[peer]]\nnumber = 1\ndevice = 'cpu'\ndevices = 'cuda:0,cuda:1'\n",
+          "device or on devices, not on both");
+  refused("[peer]\nnumber = 1\n", "expected [[peer]] tables");
+}
+
+TEST_CASE("the reference of the experiment file has every key, and every ready experiment can be run") {
+  const std::string root = STARLING_SOURCE_DIR;
+  const std::string text = contents(root + "/docs/EXPERIMENTS.md");
+  for (const auto& setting : settings()) {
+    INFO(setting.key);
+    CHECK(contains(text, "`" + setting.key + "`"));
+    CHECK(contains(text, "`" + setting.flag + "`"));
+    if (is_own_setting(setting))
+      CHECK(contains(text, "`" + setting.key.substr(setting.key.find('.') + 1) + "`"));
+  }
+  for (const char* key : {"slow",
+                          "pause",
+                          "crash",
+                          "leave",
+                          "join",
+                          "poison",
+                          "link",
+                          "churn",
+                          "peer",
+                          "other",
+                          "from",
+                          "to",
+                          "every",
+                          "length",
+                          "back_after",
+                          "crashes_per_minute",
+                          "leaves_per_minute",
+                          "latency",
+                          "bandwidth",
+                          "drop",
+                          "number"}) {
+    INFO(key);
+    CHECK((contains(text, "`" + std::string(key) + "`") || contains(text, "`" + std::string(key) + " =") ||
+           contains(text, "    " + std::string(key) + " =")));
+  }
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(root + "/experiments")) {
+    const std::string path = entry.path().string();
+    INFO(path);
+    ++files;
+    const std::string file = contents(path);
+    CHECK(file.starts_with("# "));
+    const auto command = file.find("#   starling ");
+    REQUIRE(command != std::string::npos);
+    CHECK(contains(file, " experiments/" + entry.path().filename().string()));
+    if (contains(file, "[sweep]")) {
+      const auto sweep = read_sweep(path, [](const char*) -> const char* { return nullptr; }, {});
+      INFO((sweep.ok() ? "" : sweep.error().message));
+      REQUIRE(sweep.ok());
+      CHECK(sweep->points.size() > 1);
+    } else {
+      Experiment e;
+      REQUIRE(read_file(e, path).ok());
+      CHECK(check(e).ok());
+    }
+  }
+  CHECK(files >= 8);
 }
 
 TEST_CASE("check refuses faults of peers that are not there and times that run backwards") {
