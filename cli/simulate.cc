@@ -10,6 +10,7 @@
 #include "cli/experiment_flags.h"
 #include "cli/numbers.h"
 #include "cli/output.h"
+#include "lab/process_faults.h"
 
 namespace starling::cli {
 namespace {
@@ -51,6 +52,7 @@ int run(const Arguments& arguments) {
   if (!folder) return refuse(arguments, folder.error().message);
 
   warn(training::warning_of_workers(experiment));
+  warn(lab::warning_for_simulation(experiment));
   const lab::Interrupts interrupts;
   options.interrupted = [&interrupts] { return interrupts.requested(); };
   Progress progress;

@@ -40,6 +40,17 @@ Status check_for_processes(const Experiment& experiment) {
   return Done{};
 }
 
+std::string warning_for_simulation(const Experiment& experiment) {
+  for (const training::OwnSettings& own : experiment.own) {
+    for (const auto& [key, value] : own.values) {
+      if (key == "training.device" || key == "training.devices")
+        return "the devices of [[peer]]s have no effect in virtual time: this machine's processors compute "
+               "for all";
+    }
+  }
+  return "";
+}
+
 std::string warning_for_processes(const Experiment& experiment) {
   if (!experiment.port) return "";
   return "network.port is the network card of a simulated machine: between processes of this machine each "

@@ -36,6 +36,8 @@ struct ProcessFault {
 // these are not the program's own, with all-reduce.
 Status check_for_processes(const training::Experiment& experiment);
 
+// A sentence on what the experiment sets and virtual machines do not have, devices of peers' own, or nothing.
+std::string warning_for_simulation(const training::Experiment& experiment);
 // A sentence on what the experiment sets and processes of one machine do not have, or nothing.
 std::string warning_for_processes(const training::Experiment& experiment);
 

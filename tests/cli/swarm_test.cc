@@ -173,6 +173,20 @@ TEST_CASE("a swarm refuses what only a virtual peer can do, and leaves no folder
   CHECK_FALSE(std::filesystem::exists(folder.file("run")));
 }
 
+TEST_CASE("a process that crashed is followed by another of its name, and the summary counts both") {
+  const TemporaryFolder folder;
+  folder.write("back.toml",
+               "peers = 3\n[model]\nname = \"softmax\"\n[training]\nsteps = 250\npace = \"20ms\"\n"
+               "[[peer]]\nnumber = 2\nworkers = 2\n"
+               "[[fault]]\npeer = 1\ncrash = true\nfrom = \"1s\"\nback_after = \"500ms\"\n");
+  const json summary =
+      summary_of(run({"swarm", folder.file("back.toml"), "--out", folder.file("run"), "--json"}));
+  CHECK(summary.at("per_peer").at(1).at("state") == "finished");
+  CHECK(summary.at("per_peer").at(1).at("samples") > 64 * 250);  // those of the first process besides
+  CHECK(std::filesystem::exists(folder.file("run") + "/p1.2.log"));
+  CHECK_FALSE(std::filesystem::exists(folder.file("run") + "/p2.2.log"));
+}
+
 TEST_CASE("a swarm survives a crash, a departure, a pause and a late arrival") {
   const TemporaryFolder folder;
   folder.write("faults.toml",
