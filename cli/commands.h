@@ -13,6 +13,7 @@ Command leave_command();
 Command swarm_command();
 Command simulate_command();
 Command sweep_command();
+Command report_command();
 Command hunt_command();
 Command topology_list_command();
 Command topology_show_command();

@@ -1,6 +1,7 @@
 // starling simulate: an experiment in virtual time.
 #include "lab/simulate.h"
 #include "lab/interrupts.h"
+#include "lab/report_page.h"
 
 #include <unistd.h>
 
@@ -60,6 +61,7 @@ int run(const Arguments& arguments) {
   Result<training::Summary> summary = lab::simulate(experiment, options, *folder);
   progress.clear();
   if (!summary) return fail(arguments, summary.error().message);
+  if (const Status drawn = lab::write_report(folder->path()); !drawn) warn(drawn.error().message);
   const std::string text =
       arguments.has("--json") ? training::to_json(*summary) + "\n" : summary_text(*summary, folder->path());
   std::fputs(text.c_str(), stdout);

@@ -10,6 +10,7 @@
 #include "cli/experiment_flags.h"
 #include "cli/output.h"
 #include "lab/process_faults.h"
+#include "lab/report_page.h"
 #include "node/collective.h"
 
 namespace starling::cli {
@@ -50,6 +51,7 @@ int run(const Arguments& arguments) {
     return outcome.exit_code == kExitBadInput ? refuse(arguments, outcome.error)
                                               : fail(arguments, outcome.error);
   }
+  if (const Status drawn = lab::write_report(folder->path()); !drawn) warn(drawn.error().message);
   const std::string text = arguments.has("--json") ? training::to_json(*outcome.summary) + "\n"
                                                    : summary_text(*outcome.summary, folder->path());
   std::fputs(text.c_str(), stdout);

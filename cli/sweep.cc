@@ -13,6 +13,7 @@
 #include "cli/numbers.h"
 #include "cli/output.h"
 #include "lab/interrupts.h"
+#include "lab/report_page.h"
 
 namespace starling::cli {
 namespace {
@@ -65,6 +66,9 @@ int run(const Arguments& arguments) {
   };
   const Result<lab::SweepOutcome> outcome = lab::run_sweep(*sweep, options);
   if (!outcome) return fail(arguments, outcome.error().message);
+  if (outcome->ran + outcome->kept > 0) {
+    if (const Status drawn = lab::write_report(options.out); !drawn) warn(drawn.error().message);
+  }
   const std::string text =
       arguments.has("--json")
           ? outcome->json

@@ -26,8 +26,8 @@ void RunWatch::account(std::uint32_t machine) {
     doing.stopped = 1;
   } else {
     doing.computing = seen.training && seen.stepping > 0 ? 1 : 0;
-    const bool moves = !seen.answers.empty() ||
-                       std::any_of(seen.owns.begin(), seen.owns.end(), [](const Own& own) { return own.accepted; });
+    const bool moves = !seen.answers.empty() || std::any_of(seen.owns.begin(), seen.owns.end(),
+                                                            [](const Own& own) { return own.accepted; });
     doing.exchanging = moves ? 1 : 0;
     if (doing.computing == 0 && doing.exchanging == 0) doing.waiting = 1;
   }
@@ -91,7 +91,8 @@ void RunWatch::action(std::uint32_t machine, const gossip::Action& action) {
   } else if (const auto* abort = std::get_if<gossip::AbortExchange>(&action)) {
     account(machine);
     forget(seen, abort->exchange);
-  } else if (const auto* answer = std::get_if<gossip::AnswerOffer>(&action); answer != nullptr && answer->accept) {
+  } else if (const auto* answer = std::get_if<gossip::AnswerOffer>(&action);
+             answer != nullptr && answer->accept) {
     account(machine);
     seen.answers.push_back({answer->from, answer->exchange});
     const auto initiator = world_->machine_of(answer->from);

@@ -39,7 +39,7 @@ class ActivityClock {
   Instant since_{};
   Duration idle_{0};
   bool training_ = false;
-  std::set<std::uint64_t> owns_;                         // under way
+  std::set<std::uint64_t> owns_;                        // under way
   std::set<std::pair<PeerId, std::uint64_t>> answers_;  // accepted
 };
 

@@ -93,7 +93,8 @@ std::vector<Timeline::Cell> Timeline::cells() const {
       break;
     }
     // What nobody told of, before the first add(), is no time at which the peer was there.
-    const double told = std::max(1e-12, static_cast<double>(sums.computing + sums.exchanging + sums.waiting + sums.stopped));
+    const double told =
+        std::max(1e-12, static_cast<double>(sums.computing + sums.exchanging + sums.waiting + sums.stopped));
     const double seconds = cell.to - cell.from;
     const auto part = [seconds](float sum) { return rounded(static_cast<double>(sum) / seconds); };
     cell.activity = {part(sums.computing), part(sums.exchanging), part(sums.waiting), part(sums.stopped)};

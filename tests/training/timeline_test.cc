@@ -30,8 +30,9 @@ TEST_CASE("a time line has each activity's share of every cell, and joins cells 
   std::istringstream lines(to_json_lines("p3", timeline));
   std::string line;
   REQUIRE(std::getline(lines, line));
-  CHECK(line ==
-        R"({"peer":"p3","from":0.0,"to":1.0,"computing":1.0,"exchanging":0.0,"waiting":0.0,"stopped":0.0,"steps":0.0})");
+  CHECK(
+      line ==
+      R"({"peer":"p3","from":0.0,"to":1.0,"computing":1.0,"exchanging":0.0,"waiting":0.0,"stopped":0.0,"steps":0.0})");
 }
 
 TEST_CASE("a time line stays within its cells however long a run is, and loses no second and no step") {

@@ -1,0 +1,95 @@
+"""A headless Chromium, spoken to as WebDriver has it over loopback HTTP. Nothing but the standard library."""
+
+import http.client
+import json
+import os
+import re
+import subprocess
+
+
+class Browser:
+    """One session; files that pages save come into `downloads`."""
+
+    def __init__(self, downloads):
+        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                       text=True)
+        self.session = None
+        try:
+            for line in self.driver.stdout:
+                if found := re.search(r"started successfully on port (\d+)", line):
+                    break
+            else:
+                raise RuntimeError("chromedriver did not start")
+            self.port = int(found.group(1))
+            arguments = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--force-device-scale-factor=1"]
+            if os.geteuid() == 0:
+                arguments.append("--no-sandbox")
+            wanted = {"browserName": "chrome",
+                      "goog:loggingPrefs": {"browser": "ALL"},
+                      "goog:chromeOptions": {"args": arguments,
+                                             "prefs": {"download.default_directory": downloads,
+                                                       "download.prompt_for_download": False,
+                                                       "profile.default_content_setting_values.automatic_downloads": 1}}}
+            self.session = self.call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self):
+        if self.session:
+            try:
+                self.call("DELETE", f"/session/{self.session}")
+            except Exception:
+                pass
+        self.driver.terminate()
+        self.driver.wait(timeout=20)
+        self.driver.stdout.close()
+
+    def call(self, method, path, body=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        try:
+            connection.request(method, path, json.dumps(body) if body is not None else None,
+                               {"Content-Type": "application/json"})
+            value = json.loads(connection.getresponse().read())["value"]
+        finally:
+            connection.close()
+        if isinstance(value, dict) and "error" in value:
+            raise RuntimeError(f"{value['error']}: {value.get('message', '')[:400]}")
+        return value
+
+    def post(self, path, body):
+        return self.call("POST", f"/session/{self.session}/{path}", body)
+
+    def look(self, width, height, dark):
+        """The next pages are so large, and light or dark."""
+        self.post("goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride",
+                                       "params": {"width": width, "height": height, "deviceScaleFactor": 1,
+                                                  "mobile": width < 600}})
+        self.post("goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia",
+                                       "params": {"features": [{"name": "prefers-color-scheme",
+                                                                "value": "dark" if dark else "light"}]}})
+
+    def open(self, path):
+        self.post("url", {"url": "file://" + path})
+
+    def run(self, script, *arguments):
+        """The value of `script`'s return, once that is there."""
+        return self.post("execute/sync", {"script": script, "args": list(arguments)})
+
+    def element(self, selector):
+        return next(iter(self.post("element", {"using": "css selector", "value": selector}).values()))
+
+    def click(self, selector):
+        self.post(f"element/{self.element(selector)}/click", {})
+
+    def type(self, selector, keys):
+        self.post(f"element/{self.element(selector)}/value", {"text": keys})
+
+    def said(self):
+        """What the console heard since it was last asked."""
+        return [f"{entry['level']}: {entry['message']}" for entry in self.post("se/log", {"type": "browser"})]
+
+    def picture(self):
+        """Of the whole page, a PNG in base64."""
+        return self.post("goog/cdp/execute", {"cmd": "Page.captureScreenshot",
+                                              "params": {"format": "png", "captureBeyondViewport": True}})["data"]

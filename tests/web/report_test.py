@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""Opens reports in a real browser, as people would: on a laptop and a phone, light and dark. What is seen there must be
+whole, quiet and saveable. report_test.py PROGRAM [--pictures DIR]; the last line is "N passed, N failed"."""
+
+import base64
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import xml.etree.ElementTree as xml
+import zlib
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from browser import Browser  # noqa: E402
+
+LAPTOP, PHONE = (1366, 900), (390, 844)
+PATIENCE = 20  # seconds, for a file to be saved
+
+PLOTS = ("return [...document.querySelectorAll('figure')].filter(f => f.querySelector('.plot')).map(f => ({id: f.id,"
+         " lengths: [...f.querySelectorAll('.plot svg path.series')].map(p => p.getTotalLength()),"
+         " shapes: f.querySelectorAll('.plot svg path, .plot svg circle, .plot svg line').length,"
+         " points: [...f.querySelectorAll('.plot svg path.series')].map(p => (p.getAttribute('d').match(/[ML]/g) || []).length),"
+         " bad: /NaN|Infinity|undefined/.test(f.querySelector('.plot').innerHTML),"
+         " label: f.querySelector('.plot svg').getAttribute('aria-label') || '',"
+         " wide: f.querySelector('.plot svg').getBoundingClientRect().width}))")
+ROWS = ("return [...document.querySelectorAll('#plot-timeline .row')].map(r => ({peer: r.dataset.peer,"
+        " slowness: Number(r.dataset.slowness), waiting: Number(r.dataset.waiting), stopped: Number(r.dataset.stopped),"
+        " computing: Number(r.dataset.computing), title: r.querySelector('title').textContent,"
+        " colors: [...r.querySelectorAll('path')].filter(p => p.getAttribute('class').startsWith('slow'))"
+        "   .map(p => [p.getBBox().width * p.getTotalLength(), p.getAttribute('fill')]).sort((a, b) => b[0] - a[0])}))")
+
+
+def require(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def check_png(path):
+    data = open(path, "rb").read()
+    require(data[:8] == b"\x89PNG\r\n\x1a\n", f"{path} does not begin as a PNG")
+    at, packed, size = 8, b"", None
+    while at < len(data):
+        length = int.from_bytes(data[at:at + 4], "big")
+        kind, body = data[at + 4:at + 8], data[at + 8:at + 8 + length]
+        require(zlib.crc32(kind + body) == int.from_bytes(data[at + 8 + length:at + 12 + length], "big"),
+                f"{path}: a checksum is wrong")
+        if kind == b"IHDR":
+            size = int.from_bytes(body[:4], "big"), int.from_bytes(body[4:8], "big")
+        if kind == b"IDAT":
+            packed += body
+        at += 12 + length
+    pixels = zlib.decompress(packed)
+    require(size and min(size) > 100 and len(pixels) >= size[0] * size[1], f"{path} has too few pixels")
+    require(len(set(pixels)) > 20, f"{path} is empty")
+
+
+def check_svg(path):
+    root = xml.parse(path).getroot()
+    require(root.tag == "{http://www.w3.org/2000/svg}svg", f"{path} is no SVG")
+    drawn = [e for e in root.iter() if e.tag.split("}")[1] in ("path", "circle", "line")]
+    require(len(drawn) > 3, f"{path} is empty")
+    require("var(" not in open(path).read(), f"{path} needs the page's style")
+
+
+class Suite:
+    def __init__(self, program, folder, pictures):
+        self.program, self.folder, self.pictures = program, folder, pictures
+        self.downloads = os.path.join(folder, "saved")
+        os.mkdir(self.downloads)
+        self.passed = self.failed = 0
+        self.pages = {}
+
+    def starling(self, *arguments):
+        done = subprocess.run([self.program, *arguments], capture_output=True, text=True, timeout=300)
+        require(done.returncode == 0, f"starling {' '.join(arguments)}: {done.stderr}")
+        return done.stdout
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def make_runs(self):
+        """A run with a straggler, two side by side, and a small sweep."""
+        common = ["--data", "glyphs", "--model", "softmax", "--pace", "20ms", "--epochs", "0.4"]
+        self.starling("simulate", *common, "--peers", "6", "--slow", "2=8", "--name", "straggler", "--out",
+                      self.path("one"))
+        self.pages["one"] = self.path("one/report.html")  # simulate left it there
+        for rule in ("pairwise", "d-psgd"):
+            self.starling("simulate", *common, "--peers", "4", "--slow", "1=4", "--rule", rule, "--topology", "ring", "--out",
+                          self.path(rule))
+        self.pages["two"] = self.path("two.html")
+        self.starling("report", self.path("pairwise"), self.path("d-psgd"), "--out", self.pages["two"], "--csv",
+                      self.path("two.csv"))
+        with open(self.path("sweep.toml"), "w") as file:
+            file.write('name = "small"\npeers = 4\n[model]\nname = "softmax"\n[data]\nsource = "glyphs"\n[training]\n'
+                       'pace = "20ms"\nepochs = 0.3\n[[fault]]\npeer = 1\nslow = 1.0\nfrom = "0s"\n[sweep]\n'
+                       'gossip.rule = ["pairwise", "d-psgd"]\nfault.1.slow = [1, 4, 16]\nseed = [1, 2, 3]\n')
+        self.starling("sweep", self.path("sweep.toml"), "--out", self.path("sweep"))
+        self.pages["sweep"] = self.path("sweep/report.html")
+        self.starling("report", self.path("sweep"), "--csv", self.path("sweep.csv"))
+
+    def case(self, name, body):
+        try:
+            body()
+            self.passed += 1
+            print(f"   passed: {name}")
+        except Exception as error:  # whatever went wrong, the other cases are tried
+            self.failed += 1
+            print(f"   FAILED: {name}: {error}")
+            if not isinstance(error, AssertionError):
+                traceback.print_exc(file=sys.stdout)
+        sys.stdout.flush()
+
+    # What must hold of every page, however it is looked at.
+    def looks_whole(self, name, size, dark):
+        browser = self.browser
+        browser.look(*size, dark)
+        browser.open(self.pages[name])
+        plots = browser.run(PLOTS)
+        seen = {plot["id"] for plot in plots}
+        wanted = {"plot-accuracy", "plot-loss", "plot-consensus", "plot-staleness", "plot-timeline", "plot-graph"}
+        if name == "sweep":
+            wanted |= {"plot-by-slow", "plot-by-rule"}
+        require(wanted <= seen, f"not drawn: {sorted(wanted - seen)}")
+        for plot in plots:
+            require(plot["shapes"] > 3 and plot["wide"] > 250, f"{plot['id']} is empty: {plot}")
+            require(not plot["bad"], f"{plot['id']} has places that are no numbers")
+            require(len(plot["label"]) > 20, f"{plot['id']} has no words for those who do not see it")
+            if plot["id"] in ("plot-accuracy", "plot-loss", "plot-consensus"):
+                require(plot["lengths"] and min(plot["lengths"]) > 20 and min(plot["points"]) > 2, f"no curve in {plot}")
+        across = browser.run("return [document.documentElement.scrollWidth, innerWidth]")
+        require(across[0] <= across[1], f"the page is wider than the screen: {across}")
+        shade = browser.run("return getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)")
+        require((sum(shade) < 200) == dark, f"the page's color is {shade}")
+        require(browser.run("return performance.getEntriesByType('resource').length") == 0, "it asks for other files")
+        require(browser.run("return document.querySelectorAll('table caption').length") >= 2, "a table has no caption")
+        nameless = browser.run("return [...document.querySelectorAll('button, input, select, [tabindex]')].filter(e =>"
+                               " !(e.textContent.trim() || e.getAttribute('aria-label') || e.getAttribute('aria-labelledby')"
+                               " || e.closest('label'))).length")
+        require(nameless == 0, "a control has no name")
+        if self.pictures:
+            what = f"{name}-{'phone' if size == PHONE else 'laptop'}-{'dark' if dark else 'light'}.png"
+            with open(os.path.join(self.pictures, what), "wb") as file:
+                file.write(base64.b64decode(browser.picture()))
+        said = browser.said()
+        require(not said, f"the console heard {said}")
+
+    def straggler_stands_out(self):
+        self.browser.look(*LAPTOP, False)
+        self.browser.open(self.pages["one"])
+        rows = {row["peer"]: row for row in self.browser.run(ROWS)}
+        require(len(rows) == 6, f"rows of {sorted(rows)}")
+        slow = rows.pop("p2")
+        require(6.5 < slow["slowness"] < 9.5, f"p2 is 8 times slower, and shown as {slow['slowness']}")
+        for peer, row in rows.items():
+            require(0.8 < row["slowness"] < 1.25, f"{peer} is no slower than others, and shown as {row['slowness']}")
+            require(row["colors"][0][1] != slow["colors"][0][1], f"{peer} has the straggler's color")
+        require("times as long" in slow["title"], slow["title"])
+
+    def waiting_is_seen(self):
+        """In lock-step it is the others who wait."""
+        self.browser.look(*LAPTOP, False)
+        self.browser.open(self.pages["two"])
+        self.browser.run("const s = document.getElementById('run'); s.value = [...s.options].find(o =>"
+                         " o.text.includes('d-psgd')).value; s.dispatchEvent(new Event('change'));")
+        rows = {row["peer"]: row for row in self.browser.run(ROWS)}
+        require(rows["p1"]["waiting"] < 0.2 and 3.3 < rows["p1"]["slowness"] < 4.7, f"the straggler: {rows['p1']}")
+        for peer in ("p0", "p2", "p3"):
+            require(rows[peer]["waiting"] > 0.5, f"{peer} waits for the straggler: {rows[peer]}")
+
+    def axis_and_runs_can_be_chosen(self):
+        browser = self.browser
+        browser.look(*LAPTOP, False)
+        browser.open(self.pages["two"])
+        curve = "return [...document.querySelectorAll('#plot-loss path.series')].map(p => p.getAttribute('d'))"
+        title = "return document.querySelector('#plot-loss svg').getAttribute('aria-label')"
+        before = browser.run(curve)
+        require(len(before) == 2, f"{len(before)} curves of two runs")
+        browser.type("#axis input[value=t]", "\ue014")  # the right arrow key
+        require("samples" in browser.run(title) and browser.run(curve) != before, "the right key does not choose samples")
+        browser.click("#axis label:last-of-type")
+        require("bytes" in browser.run(title), "a click does not choose bytes")
+        browser.click("#log-loss")
+        browser.click("#legend label:first-of-type")
+        require(len(browser.run(curve)) == 1, "a run that is clicked away is still there")
+        browser.type("#plot-loss .plot", "\ue014")
+        require(browser.run("return document.querySelector('#plot-loss .tip').textContent.length") > 10,
+                "the arrow keys tell no value")
+        require(not browser.said(), "the console heard something")
+
+    def save(self, button, name):
+        path = os.path.join(self.downloads, name)
+        if os.path.exists(path):
+            os.remove(path)
+        self.browser.click(button)  # a person's click: a browser saves only a few files for scripts
+        end = time.monotonic() + PATIENCE
+        while not os.path.exists(path):  # it gets its name when it is whole
+            require(time.monotonic() < end, f"{name} is not saved; there are {os.listdir(self.downloads)}")
+            time.sleep(0.02)
+        return path
+
+    def plots_can_be_saved(self, name):
+        self.browser.look(*LAPTOP, True)  # and still they are for paper
+        self.browser.open(self.pages[name])
+        title = self.browser.run("return JSON.parse(document.getElementById('data').textContent).title")
+        title = re.sub(r"[^A-Za-z0-9._-]+", "-", title + "-")
+        for plot in self.browser.run(PLOTS):
+            short = plot["id"].replace("plot-", "")
+            for kind, check in (("svg", check_svg), ("png", check_png)):
+                check(self.save(f"#{plot['id']} .saves button[data-kind={kind.upper()}]", f"{title}{short}.{kind}"))
+
+    def table_can_be_saved(self, name):
+        self.browser.look(*PHONE, False)
+        self.browser.open(self.pages[name])
+        saved = self.save("#save-table", {"two": "run-table.csv", "sweep": "small-table.csv"}[name])
+        text = open(saved, newline="").read()
+        require(text == open(self.path(name + ".csv"), newline="").read(), "the page's CSV is not the program's")
+        lines = list(csv.DictReader(io.StringIO(text)))
+        shown = self.browser.run("return [...document.querySelectorAll('#table tbody tr')].map(r => [...r.cells].map(c => c.textContent))")
+        require(len(lines) == len(shown), "the CSV has other rows than the page")
+        for line, row in zip(lines, shown):
+            for key in ("gossip.rule", "runs"):
+                require(line[key] in row, f"{line[key]} is not in {row}")
+            median = f"{float(line['seconds_to_target_median']):.3g}"
+            require(any(cell.split(" ")[0] == median for cell in row), f"{median} is not in {row}")
+
+    def run(self):
+        self.case("runs leave reports, and reports are made of several", self.make_runs)
+        if self.failed:
+            return
+        self.browser = Browser(self.downloads)
+        try:
+            for name in self.pages:
+                for size, what in ((LAPTOP, "a laptop"), (PHONE, "a phone")):
+                    for dark in (False, True):
+                        self.case(f"{name} is whole on {what}, {'dark' if dark else 'light'}",
+                                  lambda: self.looks_whole(name, size, dark))
+            self.case("a straggler stands out among time lines", self.straggler_stands_out)
+            self.case("who waits for a straggler is seen to", self.waiting_is_seen)
+            self.case("axes and runs are chosen by mouse and keys", self.axis_and_runs_can_be_chosen)
+            for name in self.pages:
+                self.case(f"plots of {name} are saved as SVG and PNG", lambda: self.plots_can_be_saved(name))
+            for name in ("two", "sweep"):
+                self.case(f"the table of {name} is saved as CSV", lambda: self.table_can_be_saved(name))
+        finally:
+            self.browser.close()
+
+
+def main():
+    pictures = sys.argv[sys.argv.index("--pictures") + 1] if "--pictures" in sys.argv else None
+    with tempfile.TemporaryDirectory(prefix="starling-web-", ignore_cleanup_errors=True) as folder:
+        suite = Suite(os.path.abspath(sys.argv[1]), folder, pictures)
+        suite.run()
+    print(f"{suite.passed} passed, {suite.failed} failed")
+    return 0 if suite.failed == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
