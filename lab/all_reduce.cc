@@ -381,6 +381,7 @@ Result<training::Summary> simulate_all_reduce(const Experiment& experiment, cons
 
   if (auto written = folder.write("timeline.jsonl", swarm.timelines()); !written) return written.error();
   training::Summary summary;
+  summary.staleness.counts()[0] = ensemble.steps();  // nobody steps while the sum is made
   for (std::uint32_t i = 0; i < experiment.peers; ++i) {
     training::PeerRecord record;
     record.name = "p" + std::to_string(i);

@@ -5,6 +5,21 @@
 
 namespace starling::lab {
 
+void add_around_pauses(training::Timeline& timeline, std::span<const Interval> pauses, Instant from, Instant to,
+                       const training::Activity& doing) {
+  const auto add = [&](Instant begin, Instant end, const training::Activity& activity) {
+    timeline.add(to_seconds(begin.since_start), to_seconds(end.since_start), activity);
+  };
+  for (const Interval& pause : pauses) {
+    const Instant begin = std::clamp(pause.from, from, to), end = std::clamp(pause.to, from, to);
+    if (!(begin < end)) continue;
+    add(from, begin, doing);
+    add(begin, end, {.stopped = 1});
+    from = end;
+  }
+  add(from, to, doing);
+}
+
 RunWatch::RunWatch(std::size_t machines) {
   const training::Timeline empty(training::Timeline::most_cells(machines));
   seen_.reserve(machines);
@@ -31,17 +46,8 @@ void RunWatch::account(std::uint32_t machine) {
     doing.exchanging = moves ? 1 : 0;
     if (doing.computing == 0 && doing.exchanging == 0) doing.waiting = 1;
   }
-  // What a pause covers, it stood still.
-  const training::Activity still{.stopped = 1};
-  Instant at = seen.since;
-  for (const Interval& pause : world_->pauses(machine)) {
-    const Instant from = std::clamp(pause.from, at, now), to = std::clamp(pause.to, at, now);
-    if (!(from < to)) continue;
-    seen.timeline.add(to_seconds(at.since_start), to_seconds(from.since_start), doing);
-    seen.timeline.add(to_seconds(from.since_start), to_seconds(to.since_start), seen.up ? still : doing);
-    at = to;
-  }
-  seen.timeline.add(to_seconds(at.since_start), to_seconds(now.since_start), doing);
+  add_around_pauses(seen.timeline, seen.up ? world_->pauses(machine) : std::span<const Interval>(), seen.since, now,
+                    doing);
   seen.since = now;
 }
 

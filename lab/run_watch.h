@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "lab/watcher.h"
@@ -11,6 +12,10 @@
 #include "training/timeline.h"
 
 namespace starling::lab {
+
+// What a machine did from `from` to `to`; while it is paused, it stands still.
+void add_around_pauses(training::Timeline& timeline, std::span<const Interval> pauses, Instant from, Instant to,
+                       const training::Activity& doing);
 
 class RunWatch final : public Watcher {
  public:

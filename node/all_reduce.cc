@@ -215,6 +215,7 @@ training::PeerReport AllReducePeer::make_report(training::PeerReport::Kind kind)
   if (report.seconds > 0) report.samples_per_second = static_cast<double>(report.samples) / report.seconds;
   // An all-reduce counts once among all: at the first of them.
   (options_.number == 0 ? report.exchanges.completed : report.answered) = steps_;
+  if (options_.number == 0) report.staleness.counts()[0] = steps_;  // nobody steps while the sum is made
   const Clock::duration going_on = phase_ == Phase::none ? Clock::duration{0} : Clock::now() - phase_since_;
   const bool computes = phase_ == Phase::computing;
   report.computing_seconds = to_seconds(computing_ + (computes ? going_on : Clock::duration{0}));

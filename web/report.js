@@ -339,11 +339,13 @@
   const endOf = (series, tell) => series.slice(0, 6).map((s) => `${s.name} ends at ${tell((s.end || s.points[s.points.length - 1])[1])}`).join("; ");
   const curve = (o) => {
     const c = theme();
-    const series = o.series(c);
-    if (series.length === 0) return { empty: shown.some(Boolean) ? o.missing : "All runs are hidden; the names above show them." };
+    // A logarithm has no place for zero.
+    const drawable = (colors) => o.series(colors).map((s) => (o.log ? { ...s, points: s.points.filter((p) => p[1] > 0) } : s)).filter((s) => s.points.length > 0);
+    const series = drawable(c);
+    if (series.length === 0) return { empty: o.series(c).length > 0 ? "It is zero throughout." : shown.some(Boolean) ? o.missing : "All runs are hidden; the names above show them." };
     const spec = { ...o, x: axis, series };
     spec.label = `${o.title} against ${axis.title}: ${endOf(series, o.tell)}`;
-    return { ...spec, draw: (w, colors, forFile) => lines({ ...spec, series: o.series(colors) }, w, colors, forFile) };
+    return { ...spec, draw: (w, colors, forFile) => lines({ ...spec, series: drawable(colors) }, w, colors, forFile) };
   };
   const logLoss = $("log-loss");
   const plots = [
@@ -439,7 +441,7 @@
     const rows = run.rows;
     const high = rows.length <= 8 ? 30 : rows.length <= 20 ? 22 : rows.length <= 40 ? 14 : 9;
     const size = Math.min(12.5, Math.max(8, high * 0.75));
-    const left = 44, right = w < 430 ? 78 : 92, top = forFile ? 34 : 6, bottom = 40;
+    const left = 44, right = 94, top = forFile ? 34 : 6, bottom = 40;
     const h = top + rows.length * high + bottom;
     const columns = rows[0].c.length, wide = (w - left - right) / columns;
     let body = "";

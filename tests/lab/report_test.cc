@@ -376,4 +376,34 @@ TEST_CASE("a simulated run's time line and staleness are those of its faults") {
   CHECK(looks >= 3);
 }
 
+TEST_CASE("where all wait for all, the time lines of all but the straggler say so") {
+  const Folders folders;
+  training::Experiment experiment;
+  experiment.model = "softmax";
+  experiment.data = "glyphs";
+  experiment.rule = "all-reduce";
+  experiment.peers = 3;
+  experiment.pace = std::chrono::milliseconds(20);
+  experiment.steps = 40;
+  experiment.faults = {{.peer = 1, .factor = 4}};
+  const auto folder = training::RunFolder::create(folders.path + "/run", false);
+  REQUIRE(folder.ok());
+  const auto summary = simulate(experiment, SimulateOptions(), *folder);
+  if (!summary) FAIL(summary.error().message);
+  CHECK(summary->staleness.counts()[0] == 40);
+  const auto report = read_report({folder->path()});
+  if (!report) FAIL(report.error().message);
+  const auto& rows = report->runs[0].rows;
+  REQUIRE(rows.size() == 3);
+  // A step of the straggler is 80 ms, of the others 20; the sum takes little.
+  for (const std::size_t quick : {0, 2}) {
+    CHECK(near(rows[quick].parts[0], 0.25, 0.03));
+    CHECK(near(rows[quick].parts[2], 0.75, 0.03));
+    CHECK(near(rows[quick].slowness, 1, 0.1));
+  }
+  CHECK(rows[1].parts[0] > 0.95);
+  CHECK(rows[1].parts[2] < 0.01);
+  CHECK(near(rows[1].slowness, 4, 0.3));
+}
+
 }  // namespace starling::lab

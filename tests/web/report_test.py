@@ -199,7 +199,8 @@ class Suite:
             os.remove(path)
         self.browser.click(button)  # a person's click: a browser saves only a few files for scripts
         end = time.monotonic() + PATIENCE
-        while not os.path.exists(path):  # it gets its name when it is whole
+        # An empty file keeps the name; when all is there, it is replaced by a rename.
+        while not os.path.exists(path) or os.path.getsize(path) == 0:
             require(time.monotonic() < end, f"{name} is not saved; there are {os.listdir(self.downloads)}")
             time.sleep(0.02)
         return path
