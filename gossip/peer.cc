@@ -60,7 +60,7 @@ Instant Peer::earliest_deadline() const {
   for (const InFlight& exchange : in_flight_) next = std::min({next, exchange.deadline, exchange.doubt});
   if (!in_flight_.empty()) return next;
   if (rule().meeting == Meeting::never || rounds_.open()) return next;
-  if (serves() && !push_is_due()) return next;
+  if (roster_ && !push_is_due()) return next;
   if (phase() == Phase::training) next = std::min(next, pacer_->next_deadline(now_));
   if (phase() == Phase::settling && pacer_->not_before() > now_) next = std::min(next, pacer_->not_before());
   return next;

@@ -211,6 +211,7 @@ class Peer {
   bool trains(PeerId worker) const;
   void start_when_served(std::vector<Action>& out);
   bool push_is_due() const;
+  bool parts_apart() const;
   void push(std::vector<Action>& out);
   void push_to(const Roster::Target& target, std::vector<Action>& out);
   void widen_push(std::vector<Action>& out);

@@ -14,7 +14,7 @@ using wire::RefusalReason;
 // ---- one's own, of rules without a barrier ----
 
 bool Peer::exchange_due() const {
-  if (!in_flight_.empty() || !rules_ || diverged_) return false;
+  if (!rules_ || diverged_ || !(in_flight_.empty() || parts_apart())) return false;
   if (rule().meeting == Meeting::never || rule().meeting == Meeting::lock_step) return false;
   if (rule().meeting == Meeting::served && !push_is_due()) return false;
   if (leave_by_ != kNever) return phase() >= Phase::training && !last_exchange_begun_;

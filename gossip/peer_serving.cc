@@ -55,9 +55,17 @@ bool Peer::push_is_due() const {
   return rules_->pace.kind != Pace::Kind::steps || pushes_taken_ >= roster_->pushers();
 }
 
-// One exchange with each server, all at once.
+// Where nobody is held back, the parts of a model are pushed each at its server's pace: one that is slow to answer, or
+// gone, costs the others nothing.
+bool Peer::parts_apart() const {
+  return rule().meeting == Meeting::served && !rule().bounded && phase() == Phase::training && leave_by_ == kNever;
+}
+
+// One exchange with each server that has no other of this peer's under way, all at once.
 void Peer::push(std::vector<Action>& out) {
-  const std::vector<Roster::Target> targets = roster_->targets(now_, membership_);
+  std::vector<Roster::Target> targets = roster_->targets(now_, membership_);
+  std::erase_if(targets, [this](const Roster::Target& it) { return in_flight_with(it.server) != nullptr; });
+  if (targets.empty() && !in_flight_.empty()) return;
   if (leave_by_ != kNever) last_exchange_begun_ = true;
   if (targets.empty()) {
     pacer_->hold_off(now_, options_.exchange_hold_off);
@@ -65,9 +73,11 @@ void Peer::push(std::vector<Action>& out) {
   }
   pacer_->taken(now_, membership_.self().steps);
   pushes_taken_ = 0;
-  push_open_ = true;
-  push_went_through_ = false;
-  pushed_to_.clear();
+  if (!push_open_) {
+    push_open_ = true;
+    push_went_through_ = false;
+    pushed_to_.clear();
+  }
   for (const Roster::Target& target : targets) push_to(target, out);
 }
 

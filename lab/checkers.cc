@@ -523,20 +523,16 @@ Duration Checkers::barrier() const {
   return left + static_cast<std::int64_t>(2 * period) * round;
 }
 
-// Whether a worker has somebody to push to, and would not be kept waiting by another's step.
+// Whether a worker has somebody to push to. Where staleness is bounded, a push may rightly be held back for as long as it takes.
 bool Checkers::is_served(std::uint32_t machine) const {
   const WorldOptions& options = world_->options();
-  const gossip::Servers& servers = options.rules->servers;
-  const auto role = [&](std::uint32_t i) { return gossip::role_of(options.machines[i].name, servers).kind; };
-  if (role(machine) != gossip::Role::Kind::worker) return false;
+  const auto serves = [&](std::uint32_t i) {
+    return gossip::role_of(options.machines[i].name, options.rules->servers).kind != gossip::Role::Kind::worker;
+  };
+  if (serves(machine) || lets_wait_) return false;
   for (std::uint32_t i = 0; i < shadows_.size(); ++i) {
-    const Shadow& shadow = shadows_[i];
-    const bool up = world_->machine(i).state == MachineState::running && shadow.live;
-    if (role(i) != gossip::Role::Kind::worker && !up) return false;
-    const bool bounded = gossip::traits(options.rules->rule).bounded;
-    if (bounded && up && shadow.step_began < setting_.faults_end &&
-        shadow.step_began + shadow.step_takes > world_->now())
-      return false;
+    const bool up = world_->machine(i).state == MachineState::running && shadows_[i].live;
+    if (serves(i) && !up) return false;
   }
   return true;
 }
@@ -587,7 +583,7 @@ void Checkers::finish() {
                      seconds(setting_.faults_end.since_start));
     }
     // 7: steps.
-    if (!view.training_since || shadow.stopped || shadow.lost || lock_step_) continue;
+    if (!view.training_since || shadow.stopped || shadow.lost || lets_wait_) continue;
     const Duration allowed = world_->now() - *view.training_since - shadow.rested -
                              world_->paused_within(i, *view.training_since, world_->now()) -
                              std::max(shadow.longest_step, shadow.step_takes);
