@@ -12,6 +12,7 @@
 #include "tests/catch.h"
 #include "training/json.h"
 #include "training/schedule.h"
+#include "training/sweep.h"
 
 namespace starling::lab {
 namespace {
@@ -275,6 +276,27 @@ TEST_CASE(
   CHECK(steps(1) / steps(0) == Approx(0.5).margin(0.1));
   CHECK(steps(2) / steps(0) == Approx(0.5).margin(0.05));
   CHECK(steps(3) / steps(0) == Approx(2).margin(0.1));
+}
+
+TEST_CASE("every ready experiment runs to its end, here for a moment and on little") {
+  for (const auto& entry : std::filesystem::directory_iterator(STARLING_SOURCE_DIR "/experiments")) {
+    INFO(entry.path());
+    std::vector<training::Experiment> experiments;
+    const auto sweep =
+        training::read_sweep(entry.path(), [](const char*) -> const char* { return nullptr; }, {});
+    if (sweep) {
+      experiments = {sweep->points.front().experiment, sweep->points.back().experiment};
+    } else {
+      REQUIRE(training::read_file(experiments.emplace_back(), entry.path()).ok());
+    }
+    for (training::Experiment& experiment : experiments) {
+      experiment.model = "softmax";
+      experiment.data = "glyphs";
+      experiment.epochs = 0.2;
+      experiment.target_accuracy.reset();
+      CHECK(run(experiment).samples >= 12'000);
+    }
+  }
 }
 
 TEST_CASE("an epoch counts what the dead and the departed have consumed") {
