@@ -80,6 +80,11 @@ Status VirtualRun::begin() {
       others_.emplace(its.precision, std::move(*backend));
     }
   }
+  for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer) {
+    const Experiment its = training::of_peer(experiment_, peer);
+    const auto [kind, fresh] = engines_.try_emplace({its.precision, its.recompute});
+    if (fresh) kind->second = training::make_shared_engines(its, plan_, backend_of(its), data_.train);
+  }
   for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer)
     made_.push_back(pool_.submit([this, peer] { return make_workers(peer); }));
   if (auto written = folder_.write("experiment.toml", training::to_toml(experiment_)); !written)
@@ -88,11 +93,15 @@ Status VirtualRun::begin() {
   return Done{};
 }
 
+const kernels::Backend& VirtualRun::backend_of(const Experiment& its) const {
+  const auto other = others_.find(its.precision);
+  return other == others_.end() ? *backend_ : *other->second;
+}
+
 VirtualRun::Workers VirtualRun::make_workers(std::uint32_t peer) const {
   const Experiment its = training::of_peer(experiment_, peer);
-  const auto other = others_.find(its.precision);
-  const kernels::Backend& backend = other == others_.end() ? *backend_ : *other->second;
-  return training::make_workers(its, plan_, backend, data_.train, peer, experiment_.peers);
+  return training::make_workers(its, plan_, backend_of(its), data_.train, peer, experiment_.peers, 0,
+                                engines_.at({its.precision, its.recompute}));
 }
 
 VirtualRun::Workers VirtualRun::workers(std::uint32_t peer) {

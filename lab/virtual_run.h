@@ -74,16 +74,16 @@ class VirtualRun {
     training::MetricsLine line;                // of the swarm: its seconds, and the sums over all peers
     Duration trained{0};                       // since the first step began
   };
-  // The look itself, off the clock, and its line in the time series. The model is judged on the first 1,000 test
-  // images; on all of them where those come near the target. True if it has reached that, for the first time.
-  // REQUIRES: there is a replica.
+  // The look itself, off the clock, and its line in the time series. The model is judged on the first 1,000
+  // test images; on all of them where those come near the target. True if it has reached that, for the first
+  // time. REQUIRES: there is a replica.
   bool look(Look look);
 
   // Judges the last replicas (of the peers in `summary` that finished, in their order; or a single one, which
   // is that of all of them), completes the summary, and writes the files. Expected in the summary: per_peer,
   // exchanges, bytes_sent, samples, seconds, spectral_gap. `trace`: the hash of what happened, which that of
-  // the replicas is put on top of. `model`: the run's, if it is not the replicas' mean; else empty. An Error where
-  // there is no replica, or a file cannot be written.
+  // the replicas is put on top of. `model`: the run's, if it is not the replicas' mean; else empty. An Error
+  // where there is no replica, or a file cannot be written.
   Result<training::Summary> finish(training::Summary summary, const std::vector<std::vector<float>>& replicas,
                                    const std::vector<float>& model, std::uint64_t trace);
 
@@ -93,6 +93,7 @@ class VirtualRun {
              std::unique_ptr<kernels::Backend> backend, const training::Schedule& schedule);
 
   void write_waiting();
+  const kernels::Backend& backend_of(const training::Experiment& its) const;  // its: a peer's
   Workers make_workers(std::uint32_t peer) const;
 
   const training::Experiment& experiment_;
@@ -115,6 +116,9 @@ class VirtualRun {
     std::future<training::Evaluator::Score> score;
   };
   std::optional<Waiting> waiting_;
+  // What the peers of a kind compute with; null where each has its own.
+  using Kind = std::pair<std::string, bool>;  // precision, and whether activations are computed again
+  std::map<Kind, std::shared_ptr<training::Engines>> engines_;
   ThreadPool pool_;  // behind what its tasks use
   std::vector<std::future<Workers>> made_;
   Judge judge_;

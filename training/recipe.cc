@@ -1,5 +1,6 @@
 #include "training/recipe.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -90,7 +91,8 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
                                                           const models::Plan& plan,
                                                           const kernels::Backend& backend,
                                                           const datasets::Dataset& train, std::uint64_t slot,
-                                                          std::uint32_t slots, std::uint32_t device) {
+                                                          std::uint32_t slots, std::uint32_t device,
+                                                          std::shared_ptr<Engines> engines) {
   std::vector<std::uint32_t> shard;
   if (slots == 0) {
     shard.resize(train.size());
@@ -117,7 +119,7 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
       const std::uint32_t w = device * experiment.workers + k;
       workers.push_back(std::make_unique<Worker>(
           plan, backend, train, BatchSampler(shard, batches.split(w)), experiment.batch_size, optimizer,
-          models::NetworkOptions{networks.split(w).bits(), experiment.recompute}, kept));
+          models::NetworkOptions{networks.split(w).bits(), experiment.recompute}, kept, engines));
       if (experiment.quasi_global_momentum) workers.back()->follow_swarm(experiment.workers);
       if (augmentation->any()) workers.back()->augment(*augmentation, images.split(w));
     }
@@ -131,6 +133,16 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
     }
   }
   return make(nullptr);
+}
+
+std::shared_ptr<Engines> make_shared_engines(const Experiment& experiment, const models::Plan& plan,
+                                             const kernels::Backend& backend, const datasets::Dataset& train) {
+  const bool draws = std::any_of(plan.layers.begin(), plan.layers.end(), [](const models::LayerInfo& info) {
+    return std::holds_alternative<models::Dropout>(info.layer.kind);
+  });
+  if (draws) return nullptr;
+  return std::make_shared<Engines>(plan, backend, train, experiment.batch_size,
+                                   models::NetworkOptions{0, experiment.recompute}, nullptr);
 }
 
 }  // namespace starling::training

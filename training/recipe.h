@@ -37,11 +37,18 @@ void write_first_parameters(const models::Plan& plan, std::uint64_t seed, models
 // The Hogwild workers of one peer on its shard of the training set: slot mod slots of the experiment's
 // partition, or, with slots = 0, the whole set in an order that depends on `slot` alone. Batches, and how
 // their images are cropped and flipped, are functions of the seed, the slot and the worker's number, which goes
-// on from one of the peer's devices to the next. `plan`, `backend` and `train` outlive the workers.
+// on from one of the peer's devices to the next. `plan`, `backend` and `train` outlive the workers. `engines`:
+// make_shared_engines()', or null.
 Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& experiment,
                                                           const models::Plan& plan,
                                                           const kernels::Backend& backend,
                                                           const datasets::Dataset& train, std::uint64_t slot,
-                                                          std::uint32_t slots, std::uint32_t device = 0);
+                                                          std::uint32_t slots, std::uint32_t device = 0,
+                                                          std::shared_ptr<Engines> engines = nullptr);
+
+// Engines that workers of several peers on one host may share; null where each needs its own, as its network draws
+// what it drops. All arguments outlive them.
+std::shared_ptr<Engines> make_shared_engines(const Experiment& experiment, const models::Plan& plan,
+                                             const kernels::Backend& backend, const datasets::Dataset& train);
 
 }  // namespace starling::training

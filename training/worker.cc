@@ -27,31 +27,63 @@ std::size_t state_vectors(const Optimizer& optimizer) {
   return std::holds_alternative<models::Arena::AdamWStep>(optimizer) ? 2 : 1;
 }
 
+Engines::Engines(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
+                 std::uint32_t batch_size, models::NetworkOptions options,
+                 std::shared_ptr<const kernels::Samples> kept)
+    : make_([&plan, &backend, &data, batch_size, options, kept = std::move(kept)] {
+        return std::unique_ptr<Engine>(
+            new Engine{models::Network(plan, backend, static_cast<int>(batch_size), models::Purpose::train, options),
+                       Feed(backend, data, kept, batch_size)});
+      }) {
+  idle_.push_back(make_());  // what it cannot have it is to hear at once
+}
+
+Engines::Lease Engines::take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      Engine* const engine = idle_.back().release();
+      idle_.pop_back();
+      return Lease(engine, Return{this});
+    }
+  }
+  return Lease(make_().release(), Return{this});
+}
+
+void Engines::Return::operator()(Engine* engine) const {
+  const std::lock_guard lock(engines->mutex_);
+  engines->idle_.emplace_back(engine);
+}
+
 Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
                BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer,
-               models::NetworkOptions options, std::shared_ptr<const kernels::Samples> kept)
+               models::NetworkOptions options, std::shared_ptr<const kernels::Samples> kept,
+               std::shared_ptr<Engines> engines)
     : memory_(backend.memory()),
       staging_(backend.staging()),
-      network_(plan, backend, static_cast<int>(batch_size), models::Purpose::train, options),
+      engines_(engines ? std::move(engines)
+                       : std::make_shared<Engines>(plan, backend, data, batch_size, options, std::move(kept))),
       data_(data),
       sampler_(std::move(sampler)),
-      feed_(backend, data, std::move(kept), batch_size),
       optimizer_(optimizer),
       indices_(batch_size),
-      lanes_(feed_.lanes()),
+      lanes_(engines_->take()->feed.lanes()),
       gradient_(plan.layout.arena_size(), memory_),
       velocity_(plan.layout.trained_size(), memory_),
       square_(state_vectors(optimizer) > 1 ? plan.layout.trained_size() : 0, memory_),
-      applied_(network_.queue().make_mark()) {
+      applied_(engines_->take()->network.queue().make_mark()) {
   STARLING_CHECK(plan.spec.input.size() == data.shape.size() && plan.classes >= data.classes);
+  const auto engine = engines_->take();
   for (Step& step : lanes_) {
-    step.done = network_.queue().make_mark();
+    step.done = engine->network.queue().make_mark();
     step.loss = kernels::Buffer(sizeof(kernels::LossValue) / sizeof(float), backend.staging());
   }
 }
 
 double Worker::compute(const float* parameters) {
-  kernels::Queue& queue = network_.queue();
+  const auto engine = engines_->take();
+  auto& [network, feed] = *engine;
+  kernels::Queue& queue = network.queue();
   Step& step = lanes_[lane_];
   step.done->wait();  // then its lane of the feed is free, and its loss known
   const double loss_before = step.value()->sum;
@@ -60,10 +92,10 @@ double Worker::compute(const float* parameters) {
     parameters_ = parameters;
   }
   sampler_.next(indices_);
-  feed_.choose(lane_, indices_, augmenter_ ? &*augmenter_ : nullptr);
-  queue.run(step.recording, [this] {
-    feed_.bring(lane_, network_.queue());
-    network_.start_training(parameters_, feed_.inputs(), feed_.labels(), gradient_.data(), lanes_[lane_].value());
+  feed.choose(lane_, indices_, augmenter_ ? &*augmenter_ : nullptr);
+  queue.run(step.recording, [this, &engine = *engine] {
+    engine.feed.bring(lane_, engine.network.queue());
+    engine.network.start_training(parameters_, engine.feed.inputs(), engine.feed.labels(), gradient_.data(), lanes_[lane_].value());
   });
   queue.mark(*step.done);
   lane_ = (lane_ + 1) % lanes_.size();
@@ -76,8 +108,9 @@ double Worker::compute(const float* parameters) {
 std::span<const float> Worker::gradient() {
   if (memory_.on_host()) return all(gradient_);
   if (gradient_on_host_.size() == 0) gradient_on_host_ = kernels::Buffer(gradient_.size(), staging_);
-  network_.queue().download(gradient_.data(), gradient_on_host_.data(), gradient_.bytes());
-  network_.queue().wait();
+  const auto engine = engines_->take();
+  engine->network.queue().download(gradient_.data(), gradient_on_host_.data(), gradient_.bytes());
+  engine->network.queue().wait();
   return all(gradient_on_host_);
 }
 
@@ -87,12 +120,14 @@ void Worker::replace_gradient(std::span<const float> mean) {
     std::copy(mean.begin(), mean.end(), gradient_.data());
     return;
   }
-  network_.queue().upload(mean.data(), gradient_.data(), gradient_.bytes());
-  network_.queue().wait();  // then the host's values may go
+  const auto engine = engines_->take();
+  engine->network.queue().upload(mean.data(), gradient_.data(), gradient_.bytes());
+  engine->network.queue().wait();  // then the host's values may go
 }
 
 void Worker::apply(models::Arena& arena, double rate_factor) {
-  kernels::Queue& queue = network_.queue();
+  const auto engine = engines_->take();
+  kernels::Queue& queue = engine->network.queue();
   const std::size_t trained = velocity_.size(), statistics = gradient_.size() - trained;
   if (statistics > 0) arena.add(trained, {gradient_.data() + trained, statistics}, queue);
   const auto scaled = [rate_factor](auto step) {
@@ -106,7 +141,7 @@ void Worker::apply(models::Arena& arena, double rate_factor) {
     if (workers_ == 0) {
       arena.sgd(trained_gradient(), all(velocity_), sgd, queue);
     } else {
-      follow(arena);
+      follow(arena, queue);
       arena.sgd_along(trained_gradient(), all(velocity_), sgd, queue);
       ++steps_since_;
       rates_since_ += static_cast<double>(sgd.learning_rate);
@@ -121,16 +156,16 @@ void Worker::follow_swarm(std::uint32_t workers) {
   renew();
 }
 
-void Worker::follow(const models::Arena& arena) {
+void Worker::follow(const models::Arena& arena, kernels::Queue& queue) {
   const std::uint64_t mixes = arena.mixes();
   if (!followed_) {  // it begins here
     if (last_.size() == 0) last_ = kernels::Buffer(velocity_.size(), memory_);
-    arena.copy(0, all(last_), network_.queue());
+    arena.copy(0, all(last_), queue);
     followed_ = true;
   } else if (mixes != mixes_seen_ && rates_since_ > 0) {
     const double gain = 1 - std::pow(1 - kFollow, static_cast<double>(steps_since_));
     arena.follow(all(velocity_), all(last_), static_cast<float>(1 - gain),
-                 static_cast<float>(gain / (static_cast<double>(workers_) * rates_since_)), network_.queue());
+                 static_cast<float>(gain / (static_cast<double>(workers_) * rates_since_)), queue);
   } else {
     return;
   }
@@ -140,8 +175,9 @@ void Worker::follow(const models::Arena& arena) {
 }
 
 void Worker::renew() {
-  network_.queue().clear(velocity_.data(), velocity_.bytes());
-  network_.queue().clear(square_.data(), square_.bytes());
+  const auto engine = engines_->take();
+  engine->network.queue().clear(velocity_.data(), velocity_.bytes());
+  engine->network.queue().clear(square_.data(), square_.bytes());
   steps_ = 0;
   followed_ = false;
 }

@@ -5,6 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <variant>
@@ -38,13 +41,43 @@ using Optimizer = std::variant<models::Arena::SgdStep, models::Arena::AdamWStep>
 // Vectors of the arena's size that it keeps.
 std::size_t state_vectors(const Optimizer& optimizer);
 
+// What computes a step: a network, and what feeds it.
+struct Engine {
+  models::Network network;
+  Feed feed;
+};
+
+// Engines for steps of one kind. A worker has one to itself, or many workers on a host share some: then there are as
+// many as compute at once, and a worker is no more than what it remembers. On any thread.
+class Engines {
+ public:
+  // All arguments outlive it; `kept` is the same data on the back end's device, or null.
+  Engines(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
+          std::uint32_t batch_size, models::NetworkOptions options, std::shared_ptr<const kernels::Samples> kept);
+
+  struct Return {
+    Engines* engines;
+    void operator()(Engine* engine) const;
+  };
+  using Lease = std::unique_ptr<Engine, Return>;
+  // One that nobody else uses until the lease ends; another is made where all are in use.
+  Lease take();
+
+ private:
+  std::function<std::unique_ptr<Engine>()> make_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Engine>> idle_;
+};
+
 class Worker {
  public:
   // `plan`, `data` and `backend` outlive the worker; `kept` is the same data on the back end's device, or null.
-  // REQUIRES: the plan fits the data's shape and classes.
+  // `engines`: shared with others, of these same arguments and on a host; null: one of its own. REQUIRES: the plan
+  // fits the data's shape and classes; a shared engine's network drops nothing by chance.
   Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
          BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer,
-         models::NetworkOptions options = {}, std::shared_ptr<const kernels::Samples> kept = nullptr);
+         models::NetworkOptions options = {}, std::shared_ptr<const kernels::Samples> kept = nullptr,
+         std::shared_ptr<Engines> engines = nullptr);
 
   // From now on its momentum is the swarm's: quasi-global momentum (Lin et al., ICML 2021), for unlike data.
   // The velocity m is fixed between mixes, each step goes along beta m + g; when the arena's mixes() have
@@ -96,11 +129,10 @@ class Worker {
 
   kernels::Memory& memory_;
   kernels::Memory& staging_;
-  models::Network network_;
+  std::shared_ptr<Engines> engines_;
   const datasets::Dataset& data_;
   BatchSampler sampler_;
   std::optional<Augmenter> augmenter_;
-  Feed feed_;
   Optimizer optimizer_;
   std::vector<std::uint32_t> indices_;
   std::vector<Step> lanes_;
@@ -113,7 +145,7 @@ class Worker {
   std::uint64_t steps_ = 0;              // since those began at zero
   std::unique_ptr<kernels::Queue::Mark> applied_;
 
-  void follow(const models::Arena& arena);
+  void follow(const models::Arena& arena, kernels::Queue& queue);
   std::uint32_t workers_ = 0;  // that follow the swarm; 0: the momentum is this worker's own
   std::uint64_t mixes_seen_ = 0, steps_since_ = 0;
   double rates_since_ = 0;   // the sum of the learning rates of those steps
