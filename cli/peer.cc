@@ -93,7 +93,11 @@ Status read_own_flags(node::PeerOptions& options, const Arguments& arguments) {
     if (!fd || *fd < 3) return Error{"--control-fd: '" + *text + "' is not a file descriptor above 2"};
     options.control_fd = *fd;
   }
-  options.snapshots = arguments.has("--snapshots");
+  if (const auto text = arguments.get("--snapshots")) {
+    const auto snapshots = parse_number<std::uint32_t>(*text);
+    if (!snapshots) return Error{"--snapshots: '" + *text + "' is not a whole number"};
+    options.snapshots = *snapshots;
+  }
   if (const auto text = arguments.get("--http")) {
     Result<Address> http = read_address("--http", *text);
     if (!http) return http.error();
@@ -209,7 +213,7 @@ Command peer_command() {
   for (Flag& flag : experiment_flags(Audience::peer)) command.flags.push_back(std::move(flag));
   command.flags.push_back({"--slot", "K/N", "the shard of the data", false, true});
   command.flags.push_back({"--control-fd", "FD", "socket to the launcher", false, true});
-  command.flags.push_back({"--snapshots", "", "leave a snapshot every twentieth of an epoch", false, true});
+  command.flags.push_back({"--snapshots", "N", "leave so many snapshots in an epoch of the swarm", false, true});
   command.flags.push_back({"--cache-interval", "TIME", "how often --state is written", false, true});
   command.flags.push_back({"--begin-after", "TIME", "patience with a remembered swarm", false, true});
   command.flags.push_back({"--rendezvous", "DIR", "where the peers of an all-reduce meet", false, true});

@@ -3,6 +3,7 @@
 #include "lab/interrupts.h"
 #include "lab/report_page.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -54,6 +55,7 @@ int run(const Arguments& arguments) {
 
   warn(training::warning_of_workers(experiment));
   warn(lab::warning_for_simulation(experiment));
+  mallopt(M_ARENA_MAX, 1);  // a heap for each of few threads that allocate little: a quarter more memory for no time
   const lab::Interrupts interrupts;
   options.interrupted = [&interrupts] { return interrupts.requested(); };
   Progress progress;

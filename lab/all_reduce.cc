@@ -240,11 +240,7 @@ class Ensemble {
   std::span<const double> losses() const { return losses_; }
   double smoothed_loss(std::size_t peer) const { return smoothed_[peer]; }
   std::uint64_t steps() const { return steps_; }
-  std::vector<float> copy() const {
-    std::vector<float> values(arena_.size());
-    arena_.read(0, values);
-    return values;
-  }
+  std::span<const float> replica() const { return {arena_.data(), arena_.size()}; }  // between two steps
 
  private:
   static constexpr std::size_t kBlock = 4096;  // floats whose sums lie in the cache
@@ -339,7 +335,7 @@ Result<training::Summary> simulate_all_reduce(const Experiment& experiment, cons
       run.tell(line);
     }
     VirtualRun::Look look;
-    look.replicas.push_back(ensemble.copy());
+    look.replicas.push_back(ensemble.replica());
     look.line.seconds = to_seconds(now.since_start);
     look.line.steps = ensemble.steps() * experiment.peers;
     look.line.samples = samples;
@@ -371,12 +367,8 @@ Result<training::Summary> simulate_all_reduce(const Experiment& experiment, cons
     learning_rate = run.rate().base * factor;
     trace = hash64(std::as_bytes(std::span(&now, 1)), trace);
     trace = hash64(std::as_bytes(ensemble.losses()), trace);
-    if (!run.look_is_due(samples)) continue;
-    if (look_around()) break;
-    if (options.progress) {
-      options.progress(to_seconds(now.since_start),
-                       end.samples ? static_cast<double>(samples) / static_cast<double>(*end.samples) : 0);
-    }
+    run.stepped(now, samples, end.samples.value_or(0));
+    if (run.look_is_due(samples) && look_around()) break;
   }
 
   if (auto written = folder.write("timeline.jsonl", swarm.timelines()); !written) return written.error();
@@ -395,7 +387,7 @@ Result<training::Summary> simulate_all_reduce(const Experiment& experiment, cons
   summary.bytes_sent = ensemble.steps() * swarm.bytes_per_step();
   summary.samples = samples;
   summary.seconds = to_seconds(now.since_start);
-  return run.finish(std::move(summary), {ensemble.copy()}, {}, trace);
+  return run.finish(std::move(summary), {ensemble.replica()}, {}, trace);
 }
 
 }  // namespace starling::lab

@@ -13,7 +13,7 @@ Evaluator::Score Judge::score(const std::vector<float>& parameters, std::size_t 
   return evaluator_->evaluate(parameters.data(), limit);
 }
 
-std::vector<Evaluator::Score> Judge::scores(const std::vector<std::vector<float>>& replicas) {
+std::vector<Evaluator::Score> Judge::scores(const training::Replicas& replicas) {
   // Of many, some at a time: enough tasks for all threads, and yet samples are read for several replicas at
   // once.
   const std::size_t together = std::max<std::size_t>(1, replicas.size() / 64);

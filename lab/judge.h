@@ -11,6 +11,7 @@
 #include "kernels/backend.h"
 #include "lab/thread_pool.h"
 #include "models/spec.h"
+#include "training/record.h"
 #include "training/worker.h"
 
 namespace starling::lab {
@@ -25,7 +26,7 @@ class Judge {
   // Of one replica, on the first `limit` samples.
   training::Evaluator::Score score(const std::vector<float>& parameters, std::size_t limit = SIZE_MAX);
   // Of each on all samples, in their order.
-  std::vector<training::Evaluator::Score> scores(const std::vector<std::vector<float>>& replicas);
+  std::vector<training::Evaluator::Score> scores(const training::Replicas& replicas);
 
  private:
   const models::Plan& plan_;

@@ -21,6 +21,8 @@ class Learner {
   virtual std::uint64_t end_step(std::uint32_t worker, models::Arena& arena) = 0;
   // It ends and nothing comes of it.
   virtual void discard_step(std::uint32_t /*worker*/) {}
+  // No step will end any more with an update; one that is under way is still discarded.
+  virtual void over() {}
   // The arena holds somebody else's parameters: what an optimizer remembers is forgotten.
   virtual void renew() {}
   // Mean loss of late steps, for the time series.

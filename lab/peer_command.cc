@@ -24,7 +24,7 @@ std::vector<std::string> place_arguments(const Experiment& experiment, const Pee
                                         place.out,
                                         "--control-fd",
                                         std::to_string(place.control_fd)};
-  if (place.snapshots) arguments.emplace_back("--snapshots");
+  if (place.snapshots) arguments.insert(arguments.end(), {"--snapshots", std::to_string(experiment.looks)});
   if (!place.rendezvous.empty()) {
     arguments.insert(arguments.end(), {"--rendezvous", place.rendezvous, "--patience",
                                        format_duration(place.patience)});
@@ -55,7 +55,7 @@ void append_setting(std::vector<std::string>& arguments, const training::Setting
 
 bool is_peer_setting(const training::Setting& setting) {
   return setting.key != "name" && setting.key != "peers" && setting.key != "training.target_accuracy" &&
-         setting.key != "network.port";
+         setting.key != "looks" && setting.key != "network.port";
 }
 
 std::vector<std::string> beginner_arguments(const Experiment& experiment, const PeerPlace& place) {

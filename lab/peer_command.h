@@ -12,14 +12,14 @@
 namespace starling::lab {
 
 // Whether `starling peer` takes this setting: not what only a whole run has (its name, its number of peers,
-// its target), nor the network card, which is what it is.
+// its target, how often it is looked at), nor the network card, which is what it is.
 bool is_peer_setting(const training::Setting& setting);
 
 struct PeerPlace {
   std::uint32_t number;  // of `experiment.peers`, and of the servers behind them
   std::string out;       // folder of its files
   int control_fd;
-  bool snapshots;
+  bool snapshots;        // leaves one for every look
   std::string rendezvous{};  // of a run by all-reduce: where its peers find one another
   Duration patience{0};      // and how long one waits for another
   Duration late{

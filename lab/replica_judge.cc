@@ -71,7 +71,7 @@ Judgement judge_replicas(const std::vector<ReplicaFile>& files, const std::vecto
     place[i] = list.size();
     list.push_back(std::move(*replica));
   }
-  if (!counting.empty()) judgement.consensus_distance = training::consensus(counting, judgement.mean);
+  if (!counting.empty()) judgement.consensus_distance = training::consensus(training::views_of(counting), judgement.mean);
 
   if (!servers.empty()) {
     auto model = read_served_model(servers, plan);
@@ -104,7 +104,7 @@ std::optional<double> consume_consensus(const std::vector<std::string>& paths, c
   }
   if (replicas.empty()) return std::nullopt;
   std::vector<float> mean;
-  return training::consensus(replicas, mean);
+  return training::consensus(training::views_of(replicas), mean);
 }
 
 }  // namespace starling::lab

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -33,21 +34,18 @@ bool has_parameters_left(const World& world) {
 // on.
 class TrainingLearner : public Learner {
  public:
-  TrainingLearner(std::vector<std::unique_ptr<training::Worker>> workers, std::size_t arena_floats,
-                  const LearningRate& rate, ThreadPool& pool)
+  TrainingLearner(std::vector<std::unique_ptr<training::Worker>> workers, const LearningRate& rate, ThreadPool& pool)
       : rate_(rate), pool_(pool) {
-    for (auto& worker : workers) places_.push_back({std::move(worker), std::vector<float>(arena_floats), {}});
+    for (auto& worker : workers) places_.push_back({std::move(worker), {}});
   }
   ~TrainingLearner() override {
-    for (auto& place : places_) {
-      if (place.loss.valid()) place.loss.wait();
-    }
+    for (auto& place : places_) wait(place);
   }
 
   void begin_step(std::uint32_t worker, const models::Arena& arena) override {
     Place& place = places_.at(worker);
-    arena.read(0, place.snapshot);
-    place.loss = pool_.submit([&place] { return place.worker->compute(place.snapshot.data()); });
+    place.worker->take(arena);
+    place.loss = pool_.submit([&place] { return place.worker->compute_taken(); });
   }
 
   void swarm_has_consumed(std::uint64_t samples) override { swarm_samples_ = samples; }
@@ -63,11 +61,17 @@ class TrainingLearner : public Learner {
     return place.worker->batch_size();
   }
 
-  void discard_step(std::uint32_t worker) override { places_.at(worker).loss.wait(); }
+  void discard_step(std::uint32_t worker) override { wait(places_.at(worker)); }
   void renew() override {
     for (auto& place : places_) {
-      if (place.loss.valid()) place.loss.wait();
+      wait(place);
       place.worker->renew();
+    }
+  }
+  void over() override {
+    for (auto& place : places_) {
+      wait(place);
+      place.worker.reset();
     }
   }
 
@@ -77,9 +81,11 @@ class TrainingLearner : public Learner {
  private:
   struct Place {
     std::unique_ptr<training::Worker> worker;
-    std::vector<float> snapshot;
     std::future<double> loss;
   };
+  static void wait(Place& place) {
+    if (place.loss.valid()) place.loss.wait();
+  }
   const LearningRate& rate_;
   ThreadPool& pool_;
   std::vector<Place> places_;
@@ -137,10 +143,9 @@ const char* state_name(MachineState state) {
   return "running";
 }
 
-std::vector<float> copy_of(const models::Arena& arena) {
-  std::vector<float> copy(arena.size());
-  arena.read(0, copy);
-  return copy;
+// Nothing changes it as long as no happening is run.
+std::span<const float> replica_of(const World::MachineView& machine) {
+  return {machine.arena.data(), machine.arena.size()};
 }
 
 // The model as the servers have it, each its part; empty where the rule has none, or one of them has no parameters.
@@ -214,14 +219,12 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
           failure = workers.error();
           workers = std::vector<std::unique_ptr<training::Worker>>{};
         }
-        return std::make_unique<TrainingLearner>(std::move(*workers), layout.arena_size(), run.rate(),
+        return std::make_unique<TrainingLearner>(std::move(*workers), run.rate(),
                                                  run.pool());
       },
       training::first_parameters(run.plan(), experiment.seed));
   watch.look_at(world);
 
-  double goal_samples = 0;
-  if (rules->end.swarm_samples) goal_samples = static_cast<double>(*rules->end.swarm_samples);
   constexpr Duration kLookAround = std::chrono::minutes(1);
   Instant last_step, last_look_around;
 
@@ -231,7 +234,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     for (std::uint32_t i = 0; i < experiment.peers; ++i) {
       const auto machine = world.machine(i);
       if (machine.state != MachineState::running || !machine.has_parameters) continue;
-      look.replicas.push_back(copy_of(machine.arena));
+      look.replicas.push_back(replica_of(machine));
       training::MetricsLine line;
       line.seconds = to_seconds(world.now().since_start);
       line.peer = machine.name;
@@ -281,13 +284,8 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     }
     seen = world.samples();
     last_step = world.now();
-    if (run.look_is_due(seen)) {
-      look_around();
-      if (options.progress) {
-        options.progress(to_seconds(world.now().since_start),
-                         goal_samples > 0 ? static_cast<double>(seen) / goal_samples : 0);
-      }
-    }
+    run.stepped(world.now(), seen, rules->end.swarm_samples.value_or(0));
+    if (run.look_is_due(seen)) look_around();
   }
 
   // Results.
@@ -297,12 +295,12 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     timeline += training::to_json_lines(world.machine(i).name, watch.timeline(i));
   if (auto written = folder.write("timeline.jsonl", timeline); !written) return written.error();
   summary.staleness = watch.staleness();
-  std::vector<std::vector<float>> replicas, unsettled;
+  training::Replicas replicas, unsettled;
   for (std::uint32_t i = 0; i < world.machines(); ++i) {
     const auto machine = world.machine(i);
     const bool serves = i >= experiment.peers;
     if (machine.state == MachineState::finished && !serves) {
-      replicas.push_back(copy_of(machine.arena));
+      replicas.push_back(replica_of(machine));
       if (!machine.before_settling.empty()) unsettled.push_back(machine.before_settling);
     }
     training::PeerRecord record;

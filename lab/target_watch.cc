@@ -32,7 +32,7 @@ std::optional<double> read_mean(const std::vector<std::string>& paths, const mod
     replicas.push_back(std::move(checkpoint->arena));
   }
   if (replicas.empty()) return std::nullopt;
-  return training::consensus(replicas, mean);
+  return training::consensus(training::views_of(replicas), mean);
 }
 
 bool read_served(const std::vector<std::string>& paths, const models::Plan& plan, std::vector<float>& model) {

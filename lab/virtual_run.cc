@@ -23,12 +23,13 @@ unsigned threads_of(const SimulateOptions& options) {
   return options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
 }
 
-// A look comes every twentieth of an epoch. It costs as much as there are peers, so in a large swarm it
-// waits until everyone could have made a step since, of a thousand peers ten.
+// A look costs as much as there are peers, so in a large swarm it waits until everyone could have made a step since,
+// of a thousand peers ten. 0: there are no looks.
 std::uint64_t samples_between_looks(const Experiment& experiment, std::uint64_t epoch_samples) {
+  if (experiment.looks == 0) return 0;
   const std::uint64_t steps_between = std::max<std::uint64_t>(1, experiment.peers / 100);
   return std::max<std::uint64_t>(
-      std::max<std::uint64_t>(1, epoch_samples / 20),
+      std::max<std::uint64_t>(1, epoch_samples / experiment.looks),
       steps_between * experiment.peers * experiment.workers * experiment.batch_size);
 }
 
@@ -60,6 +61,7 @@ VirtualRun::VirtualRun(const Experiment& experiment, const SimulateOptions& opti
                        const training::RunFolder& folder, datasets::DataPair data, models::Plan plan,
                        std::unique_ptr<kernels::Backend> backend, const training::Schedule& schedule)
     : experiment_(experiment),
+      options_(options),
       folder_(folder),
       data_(std::move(data)),
       plan_(std::move(plan)),
@@ -109,7 +111,17 @@ VirtualRun::Workers VirtualRun::workers(std::uint32_t peer) {
   return make_workers(peer);  // another instance of it
 }
 
+void VirtualRun::stepped(Instant now, std::uint64_t samples, std::uint64_t goal) {
+  last_step_ = std::chrono::steady_clock::now();
+  if (!first_step_) first_step_ = last_step_;
+  const std::uint64_t shown = samples * 100 / epoch_samples();
+  if (!options_.progress || shown == shown_) return;
+  shown_ = shown;
+  options_.progress(to_seconds(now.since_start), goal > 0 ? static_cast<double>(samples) / static_cast<double>(goal) : 0);
+}
+
 bool VirtualRun::look_is_due(std::uint64_t samples) {
+  if (look_samples_ == 0) return false;
   const std::uint64_t due = samples / look_samples_;
   if (due <= looks_) return false;
   looks_ = due;
@@ -157,7 +169,7 @@ VirtualRun::~VirtualRun() {
 }
 
 Result<training::Summary> VirtualRun::finish(training::Summary summary,
-                                             const std::vector<std::vector<float>>& replicas,
+                                             const training::Replicas& replicas,
                                              const std::vector<float>& model, std::uint64_t trace) {
   write_waiting();
   if (replicas.empty()) return Error{"no peer finished the run, so there is no model to judge"};
@@ -190,7 +202,7 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary,
   summary.samples_per_second =
       summary.seconds > 0 ? static_cast<double>(summary.samples) / summary.seconds : 0;
   summary.seconds_to_target = seconds_to_target_;
-  for (const auto& replica : replicas) trace = hash64(std::as_bytes(std::span(replica)), trace);
+  for (const auto& replica : replicas) trace = hash64(std::as_bytes(replica), trace);
   if (!model.empty()) trace = hash64(std::as_bytes(std::span(model)), trace);
   summary.trace_hash = to_string(PeerId{trace});
 
@@ -205,6 +217,7 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary,
   metrics_.flush();
   if (!metrics_) return Error{"cannot write " + folder_.file("metrics.jsonl") + ": the disk may be full"};
   summary.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  if (first_step_) summary.wall_training_seconds = std::chrono::duration<double>(*last_step_ - *first_step_).count();
   if (auto written = folder_.write("summary.json", training::to_json(summary) + "\n"); !written)
     return written.error();
   return summary;

@@ -63,16 +63,18 @@ class VirtualRun {
   // Those of a new instance of a peer. REQUIRES: begin() has been called.
   Workers workers(std::uint32_t peer);
 
-  // Whether another look is due: every twentieth of an epoch, in a large swarm more seldom. A look asked for
+  // After every step of the swarm: shows progress now and then. `goal`: the samples at the run's end, 0: not known.
+  void stepped(Instant now, std::uint64_t samples, std::uint64_t goal);
+  // Whether another look is due: as often as the experiment says, in a large swarm more seldom. A look asked for
   // is counted. `samples`: consumed by the swarm.
   bool look_is_due(std::uint64_t samples);
   // Of a peer at that look, before it: a line of the time series.
   void tell(const training::MetricsLine& line) { told_ += training::to_json(line) + "\n"; }
   struct Look {
-    std::vector<std::vector<float>> replicas;  // of the live peers
-    std::vector<float> model;                  // judged instead of their mean, unless it is empty
-    training::MetricsLine line;                // of the swarm: its seconds, and the sums over all peers
-    Duration trained{0};                       // since the first step began
+    training::Replicas replicas;  // of the live peers, as long as the look lasts
+    std::vector<float> model;     // judged instead of their mean, unless it is empty
+    training::MetricsLine line;   // of the swarm: its seconds, and the sums over all peers
+    Duration trained{0};          // since the first step began
   };
   // The look itself, off the clock, and its line in the time series. The model is judged on the first 1,000
   // test images; on all of them where those come near the target. True if it has reached that, for the first
@@ -84,7 +86,7 @@ class VirtualRun {
   // exchanges, bytes_sent, samples, seconds, spectral_gap. `trace`: the hash of what happened, which that of
   // the replicas is put on top of. `model`: the run's, if it is not the replicas' mean; else empty. An Error
   // where there is no replica, or a file cannot be written.
-  Result<training::Summary> finish(training::Summary summary, const std::vector<std::vector<float>>& replicas,
+  Result<training::Summary> finish(training::Summary summary, const training::Replicas& replicas,
                                    const std::vector<float>& model, std::uint64_t trace);
 
  private:
@@ -97,6 +99,7 @@ class VirtualRun {
   Workers make_workers(std::uint32_t peer) const;
 
   const training::Experiment& experiment_;
+  const SimulateOptions& options_;
   const training::RunFolder& folder_;
   std::chrono::steady_clock::time_point started_;
   datasets::DataPair data_;
@@ -104,8 +107,10 @@ class VirtualRun {
   std::unique_ptr<kernels::Backend> backend_;
   std::map<std::string, std::unique_ptr<kernels::Backend>> others_;  // of peers' own precisions, by name
   LearningRate rate_;
-  std::uint64_t look_samples_;  // between two looks
+  std::uint64_t look_samples_;  // between two looks; 0: none
   std::uint64_t looks_ = 0;
+  std::optional<std::chrono::steady_clock::time_point> first_step_, last_step_;  // on the clock on the wall
+  std::uint64_t shown_ = 0;  // hundredths of an epoch
   std::optional<double> seconds_to_target_;
   std::ofstream metrics_;
   std::string told_;  // lines of peers, of the look to come

@@ -615,6 +615,7 @@ void World::act(std::uint32_t i, const gossip::StopTraining&) {
 
 void World::act(std::uint32_t i, const gossip::TrainingEnded&) {
   Machine& m = *machines_[i];
+  m.learner->over();  // it may give its memory for what follows
   m.before_settling.resize(m.arena->size());
   m.arena->read(0, m.before_settling);
 }

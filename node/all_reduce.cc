@@ -40,7 +40,6 @@ constexpr Duration kReportInterval = std::chrono::milliseconds(250);
 constexpr Duration kLogInterval = std::chrono::seconds(5);
 constexpr Duration kLeaveLimit = std::chrono::seconds(3);  // from a signal to the process's end
 constexpr Duration kLastReportLimit = std::chrono::milliseconds(300);
-constexpr std::uint64_t kSnapshotsPerEpoch = 20;
 constexpr std::size_t kSavesMax = 4;  // copies of the parameters that wait for the disk
 constexpr std::chrono::duration<double, std::nano> kLongestStep{1e18};
 
@@ -436,8 +435,8 @@ PeerOutcome AllReducePeer::train_on(Collective& collective) {
 
 // All replicas are equal, so the first peer's is the mean of all; the others say only that they are as far.
 void AllReducePeer::leave_snapshot_if_due() {
-  if (!options_.snapshots || options_.out.empty() || !launcher_) return;
-  const std::uint64_t due = swarm_samples() * kSnapshotsPerEpoch / replica_->data.train.size();
+  if (options_.snapshots == 0 || options_.out.empty() || !launcher_) return;
+  const std::uint64_t due = swarm_samples() * options_.snapshots / replica_->data.train.size();
   if (due <= snapshots_) return;
   {
     const std::lock_guard lock(mutex_);

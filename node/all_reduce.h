@@ -21,7 +21,7 @@ struct AllReduceOptions {
   std::string data_root;   // $STARLING_DATA
   std::string out;         // folder for NAME.safetensors; empty: none is written
   int control_fd = -1;     // a socket to the launcher; its end of file means: end
-  bool snapshots = false;  // leave one at every twentieth of an epoch
+  std::uint32_t snapshots = 0;  // leave so many in an epoch
   std::string rendezvous;  // a folder of this run alone, where the peers find one another
   Duration patience = std::chrono::minutes(10);  // with a peer that is silent: longer than any step lasts
 };

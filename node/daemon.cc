@@ -50,7 +50,6 @@ constexpr Duration kFlushLimit = std::chrono::milliseconds(700);
 constexpr Duration kWriteLimit = std::chrono::milliseconds(700);  // of one that leaves
 constexpr Duration kLastReportLimit = std::chrono::milliseconds(300);
 constexpr Duration kThreadLimit = std::chrono::milliseconds(250);
-constexpr std::uint64_t kSnapshotsPerEpoch = 20;
 constexpr int kSilentDialsMax = 3;
 constexpr Duration kHandshakeLimit = std::chrono::seconds(3);
 constexpr std::size_t kEarlyEventsMax = 256;  // kept for a core that does not live yet
@@ -625,14 +624,17 @@ void Daemon::prepared(const wire::Manifest& manifest) {
   trainer_ = std::make_unique<Trainer>(std::move(replica_->workers), replica_->arena,
                                        TrainerOptions{.pace = experiment_.pace,
                                                       .slowdowns = slowdowns_of(options_.experiment, number, experiment_.seed),
-                                                      .average_every = experiment_.average_every},
+                                                      .average_every = experiment_.average_every,
+                                                      .in_turn = gossip::traits(rules->rule).lets_wait()},
                                        [this] {
                                          if (step_posted_.exchange(true)) return;
                                          asio::post(io_, [this] {
                                            step_posted_ = false;
                                            if (const auto why = trainer_->failure()) return lose_device(*why);
-                                           drive(gossip::Stepped{trainer_->steps(), trainer_->samples()});
+                                           const std::uint64_t steps = trainer_->steps();
+                                           drive(gossip::Stepped{steps, trainer_->samples()});
                                            if (trainer_->non_finite()) drive(gossip::ReplicaDiverged{});
+                                           trainer_->heard(steps);
                                            leave_snapshot_if_due();
                                          });
                                        },
@@ -838,10 +840,10 @@ void Daemon::report_and_log() {
 // ---- keeping ----
 
 void Daemon::leave_snapshot_if_due() {
-  if (!options_.snapshots || options_.out.empty() || peer_->view().over) return;
+  if (options_.snapshots == 0 || options_.out.empty() || peer_->view().over) return;
   const auto view = peer_->view();
   if (view.membership.self().phase != wire::Phase::training) return;
-  const std::uint64_t due = view.swarm_samples * kSnapshotsPerEpoch / replica_->data.train.size();
+  const std::uint64_t due = view.swarm_samples * options_.snapshots / replica_->data.train.size();
   if (due <= snapshots_ || saves_ >= kSavesMax) return;
   snapshots_ = due;
   save(self_.name + ".snapshot-" + std::to_string(due),

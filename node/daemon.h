@@ -46,8 +46,7 @@ struct PeerOptions {
 
   std::string out;      // folder for NAME.safetensors (the final replica); empty: none is written
   int control_fd = -1;  // a socket to the launcher (training/control.h); its end of file means: leave
-  bool snapshots =
-      false;  // leave a snapshot at every twentieth of an epoch of swarm progress (for seconds_to_target)
+  std::uint32_t snapshots = 0;  // leave so many in an epoch of swarm progress, at equal distances (for seconds_to_target)
 };
 
 struct PeerOutcome {

@@ -157,6 +157,15 @@ void Trainer::resume(bool renewed) {
   wake_.notify_all();
 }
 
+void Trainer::heard(std::uint64_t steps) {
+  if (!options_.in_turn) return;
+  {
+    const std::lock_guard lock(mutex_);
+    heard_ = steps;
+  }
+  wake_.notify_all();
+}
+
 std::optional<double> Trainer::spread() const {
   const double spread = spread_.load(std::memory_order_relaxed);
   if (spread < 0) return std::nullopt;
@@ -224,9 +233,20 @@ void Trainer::average() {
   if (!spread.finite) non_finite_ = true;
 }
 
+// Until then, or until the trainer is stopped.
+void Trainer::await_time(Clock::time_point until) {
+  if (until <= Clock::now()) return;
+  std::unique_lock lock(mutex_);
+  wake_.wait_until(lock, until, [&] { return stopped_.load(); });
+}
+
+// A step of a slow or paced machine lands at its end, on parameters that others have changed since it began, as it
+// would there.
 void Trainer::work(training::Worker& worker, models::Arena& arena) {
+  using Nanoseconds = std::chrono::duration<double, std::nano>;
   const auto start = Clock::now();
   std::uint64_t renewals = 0;
+  Nanoseconds landing{0};  // what the last one took to land
   while (const auto era = await_turn(true)) {
     if (renewals_ != renewals) {
       renewals = renewals_;
@@ -235,19 +255,21 @@ void Trainer::work(training::Worker& worker, models::Arena& arena) {
     const auto step_start = Clock::now();
     const std::uint64_t number = steps_begun_.fetch_add(1, std::memory_order_relaxed);
     const double loss = worker.compute(arena.data());
+    const Nanoseconds took = std::max<Nanoseconds>(Clock::now() - step_start + landing, options_.pace);
+    const Nanoseconds due =
+        std::min<Nanoseconds>(took * slowness_of_step(options_.slowdowns, step_start - start, number), kLongestStep);
+    await_time(step_start + std::chrono::duration_cast<Clock::duration>(due - landing));
+
+    const auto landing_start = Clock::now();
     if (!apply(worker, arena, loss, *era)) return;
+    landing = Clock::now() - landing_start;
     if (average_is_due())
       wake_.notify_all();  // should it come too early to be heard, the next step's will not
+    const std::uint64_t steps = steps_;
     stepped_();
-
-    using Nanoseconds = std::chrono::duration<double, std::nano>;
-    const Nanoseconds took = std::max<Clock::duration>(Clock::now() - step_start, options_.pace);
-    const Nanoseconds due = std::min(took * slowness_of_step(options_.slowdowns, step_start - start, number), kLongestStep);
-    const auto until = step_start + std::chrono::duration_cast<Clock::duration>(due);
-    if (until > Clock::now()) {
-      std::unique_lock lock(mutex_);
-      wake_.wait_until(lock, until, [&] { return stopped_.load(); });
-    }
+    if (!options_.in_turn) continue;
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [&] { return stopped_ || heard_ >= steps; });
   }
 }
 

@@ -30,6 +30,7 @@ struct TrainerOptions {
   std::vector<Slowdown> slowdowns;
   std::string machine = "starling";  // under this name it takes processors for its workers
   std::uint32_t average_every = 8;   // steps of a device between two averages of a group's
+  bool in_turn = false;  // after a step a worker waits until it was heard(), and so for a pause that it leads to
 };
 
 class Trainer {
@@ -55,12 +56,16 @@ class Trainer {
   // `discard`.
   void resume(bool renewed);
 
+  // Whatever follows from so many steps has been done. Workers that go in turn wait for this.
+  void heard(std::uint64_t steps);
+
   // By what the learning rate of steps is multiplied that are added from now on (training/schedule.h); 1 at
   // first.
   void set_rate_factor(double factor) { rate_factor_.store(factor, std::memory_order_relaxed); }
   double rate_factor() const { return rate_factor_.load(std::memory_order_relaxed); }
 
   std::uint64_t steps() const { return steps_.load(std::memory_order_relaxed); }
+  std::uint64_t steps_begun() const { return steps_begun_.load(std::memory_order_relaxed); }
   std::uint64_t samples() const { return samples_.load(std::memory_order_relaxed); }
   // For how long all workers together have waited for a pause to end, until now.
   Duration idle() const;
@@ -86,6 +91,7 @@ class Trainer {
   void fail(const std::string& why);
   bool apply(training::Worker& worker, models::Arena& arena, double loss, std::uint64_t era);
   std::optional<std::uint64_t> await_turn(bool works);
+  void await_time(std::chrono::steady_clock::time_point until);
 
   std::vector<std::unique_ptr<training::Worker>> workers_;
   models::Arena& arena_;
@@ -94,7 +100,7 @@ class Trainer {
   training::DeviceGroup* group_;
   std::atomic<std::uint64_t> average_due_{0};  // when so many steps are made
   std::atomic<double> spread_{-1};             // negative: never averaged
-  std::atomic<std::uint64_t> steps_begun_{0}, steps_{0}, samples_{0};
+  std::atomic<std::uint64_t> steps_begun_{0}, steps_{0}, samples_{0}, heard_{0};
   std::atomic<double> loss_{0}, rate_factor_{1};
   std::atomic<bool> stopped_{false}, paused_{false}, non_finite_{false};
   std::atomic<std::uint64_t> era_{0};       // counts the discards: a step of an earlier era is thrown away

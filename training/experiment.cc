@@ -248,6 +248,8 @@ Status check(const Experiment& experiment) {
   if (Status status = check_rule(experiment); !status) return status;
   if (!experiment.devices.empty() && experiment.device != "auto")
     return Error{"training.devices and training.device: a peer trains on the one or on the others, not on both"};
+  if (experiment.target_accuracy && experiment.looks == 0)
+    return Error{"looks: with 0 nobody sees that training.target_accuracy is reached; 20 looks in an epoch are usual"};
   if (Status status = check_own(experiment); !status) return status;
   for (std::size_t i = 0; i < experiment.faults.size(); ++i) {
     const Fault& fault = experiment.faults[i];

@@ -84,6 +84,7 @@ struct Experiment {
   std::optional<std::uint64_t> steps;
   std::optional<Duration> seconds;
   std::optional<double> target_accuracy;
+  std::uint32_t looks = 20;  // at the mean model, in an epoch of the swarm
 
   std::string rule = "pairwise";
   std::string topology = "exponential";

@@ -58,6 +58,7 @@ std::string to_json(const Summary& summary) {
                {"payload", summary.payload},
                {"seconds", number(summary.seconds)},
                {"wall_seconds", number(summary.wall_seconds)},
+               {"wall_training_seconds", number(summary.wall_training_seconds)},
                {"samples", summary.samples},
                {"samples_per_second", number(summary.samples_per_second)},
                {"accuracy", number(summary.accuracy)},
@@ -95,7 +96,11 @@ std::string to_json(const MetricsLine& metrics) {
                {"learning_rate", number(metrics.learning_rate)}});
 }
 
-double consensus(const std::vector<std::vector<float>>& replicas, std::vector<float>& mean) {
+Replicas views_of(const std::vector<std::vector<float>>& replicas) {
+  return {replicas.begin(), replicas.end()};
+}
+
+double consensus(const Replicas& replicas, std::vector<float>& mean) {
   STARLING_CHECK(!replicas.empty());
   const std::size_t size = replicas.front().size();
   const double n = static_cast<double>(replicas.size());

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,7 @@ struct Summary {
   std::optional<double> spectral_gap;
   std::string rule, payload;
   double seconds = 0, wall_seconds = 0;
+  std::optional<double> wall_training_seconds{};  // of simulate only: from the first step's end to the last one's
   std::uint64_t samples = 0;
   double samples_per_second = 0;
   std::optional<double> accuracy, loss, accuracy_min, accuracy_max, consensus_distance;
@@ -56,10 +58,14 @@ struct Summary {
 // The JSON object of the design, one line without a newline at its end.
 std::string to_json(const Summary& summary);
 
+// Replicas wherever they lie.
+using Replicas = std::vector<std::span<const float>>;
+Replicas views_of(const std::vector<std::vector<float>>& replicas);
+
 // sqrt(mean over peers of |x_i - mean|^2) / |mean|; also writes the mean. All replicas have the same length;
 // sums are in double. 0 where all replicas are equal, infinite where unequal ones have the mean 0. REQUIRES:
 // at least one.
-double consensus(const std::vector<std::vector<float>>& replicas, std::vector<float>& mean);
+double consensus(const Replicas& replicas, std::vector<float>& mean);
 
 // A run's folder. create() makes it with its parents, and refuses one that already holds results (a
 // summary.json or metrics.jsonl) unless `force`, which removes these two and what was made of them.

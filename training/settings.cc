@@ -350,6 +350,10 @@ std::vector<Setting> make_settings() {
       real({"training.target_accuracy", "--target-accuracy", "A", "end when the mean model reaches it (0.97)",
             number, of_run},
            &E::target_accuracy, {0, 1, true}),
+      whole({"looks", "--looks", "N",
+             "so often in an epoch the mean model is judged (in swarm: where there is a target); 0: at the end alone",
+             number, of_peer},
+            &E::looks, 0, 10'000),
 
       choice({"gossip.rule", "--rule", "NAME",
               "how peers mix: pairwise, push-sum, d-psgd, choco, noloco, clipped; parameter-server, ssp: by servers; "

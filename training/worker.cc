@@ -81,9 +81,24 @@ Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const 
 }
 
 double Worker::compute(const float* parameters) {
+  return compute(*engines_->take(), parameters, gradient_.data());
+}
+
+void Worker::take(const models::Arena& arena) {
+  arena.read(0, all(gradient_));
+}
+
+double Worker::compute_taken() {
   const auto engine = engines_->take();
-  auto& [network, feed] = *engine;
-  kernels::Queue& queue = network.queue();
+  if (engine->gradient.size() == 0) engine->gradient = kernels::Buffer(gradient_.size(), memory_);
+  const double loss = compute(*engine, gradient_.data(), engine->gradient.data());
+  std::swap(gradient_, engine->gradient);
+  return loss;
+}
+
+double Worker::compute(Engine& engine, const float* parameters, float* gradient) {
+  Feed& feed = engine.feed;
+  kernels::Queue& queue = engine.network.queue();
   Step& step = lanes_[lane_];
   step.done->wait();  // then its lane of the feed is free, and its loss known
   const double loss_before = step.value()->sum;
@@ -93,9 +108,10 @@ double Worker::compute(const float* parameters) {
   }
   sampler_.next(indices_);
   feed.choose(lane_, indices_, augmenter_ ? &*augmenter_ : nullptr);
-  queue.run(step.recording, [this, &engine = *engine] {
+  queue.run(step.recording, [this, &engine, gradient] {
     engine.feed.bring(lane_, engine.network.queue());
-    engine.network.start_training(parameters_, engine.feed.inputs(), engine.feed.labels(), gradient_.data(), lanes_[lane_].value());
+    engine.network.start_training(parameters_, engine.feed.inputs(), engine.feed.labels(), gradient,
+                                  lanes_[lane_].value());
   });
   queue.mark(*step.done);
   lane_ = (lane_ + 1) % lanes_.size();

@@ -45,6 +45,7 @@ std::size_t state_vectors(const Optimizer& optimizer);
 struct Engine {
   models::Network network;
   Feed feed;
+  kernels::Buffer gradient{};  // of a worker that computes on what it took; empty before the first of them
 };
 
 // Engines for steps of one kind. A worker has one to itself, or many workers on a host share some: then there are as
@@ -95,6 +96,11 @@ class Worker {
   // back end's memory). A device does so behind the call's back, a batch or two later: there the loss is that
   // of the latest batch which is known to be done.
   double compute(const float* parameters);
+  // The same in two calls, for a step that others work beside: the parameters are those at take(), and lie where the
+  // gradient will. A worker whose engines are shared so keeps one vector between its steps' ends besides its
+  // optimizer's. REQUIRES: the back end computes on a host.
+  void take(const models::Arena& arena);
+  double compute_taken();
   // What that compute() found, for whoever averages it with other workers': the mean gradient of what is
   // trained, and behind it by how much running statistics change. arena_size() floats on the host, until the
   // next compute(); of a device's, a copy, for which this waits.
@@ -122,6 +128,8 @@ class Worker {
 
     kernels::LossValue* value() { return reinterpret_cast<kernels::LossValue*>(loss.data()); }
   };
+
+  double compute(Engine& engine, const float* parameters, float* gradient);
 
   // Spans of a device's memory.
   std::span<float> all(kernels::Buffer& buffer) { return {buffer.data(), buffer.size()}; }

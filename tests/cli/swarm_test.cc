@@ -51,6 +51,7 @@ TEST_CASE("a swarm of two processes learns, and its summary has every field") {
                             "payload",
                             "seconds",
                             "wall_seconds",
+                            "wall_training_seconds",
                             "samples",
                             "samples_per_second",
                             "accuracy",

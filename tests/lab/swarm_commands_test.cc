@@ -39,7 +39,7 @@ TEST_CASE("the first peer is told the whole experiment, so that no environment c
   CHECK(value_of(words, "--slot") == "0/8");
   CHECK(value_of(words, "--out") == "runs/x");
   CHECK(value_of(words, "--control-fd") == "3");
-  CHECK(has(words, "--snapshots"));
+  CHECK(value_of(words, "--snapshots") == "20");
   CHECK(has(words, "--nesterov"));
   CHECK_FALSE(has(words, "--join"));
   CHECK_FALSE(has(words, "--target-accuracy"));

@@ -72,6 +72,12 @@ struct Bench {
     std::unique_lock lock(mutex);
     return changed.wait_for(lock, std::chrono::seconds(60), [&] { return reported >= steps; });
   }
+  // Until so many steps have begun, whether they land or not.
+  bool await_begun(std::uint64_t steps) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (trainer->steps_begun() < steps && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    return trainer->steps_begun() >= steps;
+  }
   std::vector<float> parameters() const { return contents(*arena); }
   static std::vector<float> contents(models::Arena& it) {
     std::vector<float> x(it.size());
@@ -120,7 +126,7 @@ std::map<int, Seat> seats() {
   return found;
 }
 
-// Those of `now` that were not there before: the workers', once each has made its step of an hour.
+// Those of `now` that were not there before: the workers', once each has begun its step of an hour.
 std::vector<Seat> new_seats(const std::map<int, Seat>& before, const std::map<int, Seat>& now) {
   std::vector<Seat> fresh;
   for (const auto& [thread, seat] : now) {
@@ -141,7 +147,7 @@ TEST_CASE("several workers get a processor each, and all run behind the thread t
   const Seat mine = before.at(::gettid());
   Bench bench(2);
   bench.start({.pace = kHour, .slowdowns = {}, .machine = own_machine()});
-  REQUIRE(bench.await(2));
+  REQUIRE(bench.await_begun(2));
   const auto now = seats();
   const auto workers = new_seats(before, now);
   REQUIRE(workers.size() == 2);
@@ -163,7 +169,7 @@ TEST_CASE("a lone worker, more workers than processors, and a second peer are le
   const auto check_free = [&](std::uint32_t workers, std::uint32_t others = 0) {
     Bench bench(workers);
     bench.start({.pace = kHour, .slowdowns = {}, .machine = own_machine()});
-    REQUIRE(bench.await(workers));
+    REQUIRE(bench.await_begun(workers));
     const auto fresh = new_seats(before, seats());
     REQUIRE(fresh.size() == workers + others);
     CHECK(std::count_if(fresh.begin(), fresh.end(),
@@ -175,7 +181,7 @@ TEST_CASE("a lone worker, more workers than processors, and a second peer are le
   if (all < 2) return;
   Bench first(all);
   first.start({.pace = kHour, .slowdowns = {}, .machine = own_machine()});
-  REQUIRE(first.await(all));
+  REQUIRE(first.await_begun(all));
   check_free(2, all);
 }
 
@@ -341,22 +347,42 @@ TEST_CASE("once stop returns neither the parameters nor the counts change any mo
   }
 }
 
-TEST_CASE("a pace of an hour gives one step of each worker, and stopping does not wait for the next") {
+TEST_CASE("a paced step lands at its end: with a pace of an hour none does, and stopping does not wait for it") {
   Bench bench(2);
   bench.start({kHour, {}});
-  REQUIRE(bench.await(2));
+  const auto parameters = bench.parameters();
+  REQUIRE(bench.await_begun(2));
   bench.trainer->stop();
   bench.trainer.reset();  // joins
-  REQUIRE(bench.reported == 2);
+  REQUIRE(bench.reported == 0);
+  REQUIRE(bench.parameters() == parameters);
+}
+
+TEST_CASE("a worker that goes in turn begins no step before the last one was heard") {
+  Bench bench;
+  TrainerOptions options;
+  options.in_turn = true;
+  bench.start(options);
+  for (std::uint64_t step = 1; step <= 20; ++step) {
+    REQUIRE(bench.await(step));
+    if (step == 10) bench.trainer->pause(false);  // what the step led to: then the next does not begin
+    REQUIRE(bench.trainer->steps_begun() == step);
+    bench.trainer->heard(step);
+    if (step == 10) {
+      REQUIRE(bench.trainer->steps_begun() == step);
+      bench.trainer->resume(false);
+    }
+  }
+  bench.trainer->stop();
 }
 
 TEST_CASE("a slowdown stretches the pace and not only the arithmetic") {
   Bench bench;
   bench.start({std::chrono::milliseconds(4), {{1e6, Duration{0}, {}}}});  // 4,000 s a step
-  REQUIRE(bench.await(1));
+  REQUIRE(bench.await_begun(1));
   bench.trainer->stop();
   bench.trainer.reset();
-  REQUIRE(bench.reported == 1);
+  REQUIRE(bench.reported == 0);
 }
 
 TEST_CASE("a slowdown counts within its window alone, and factors of several multiply without overflow") {
@@ -371,10 +397,10 @@ TEST_CASE("a slowdown counts within its window alone, and factors of several mul
   }
   SECTION("several at once") {
     bench.start({kHour, {{1e6, Duration{0}, {}}, {1e6, Duration{0}, kHour}, {1e6, Duration{0}, {}}}});
-    REQUIRE(bench.await(1));
+    REQUIRE(bench.await_begun(1));
     bench.trainer->stop();
     bench.trainer.reset();
-    REQUIRE(bench.reported == 1);
+    REQUIRE(bench.reported == 0);
   }
 }
 

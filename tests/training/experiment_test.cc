@@ -516,7 +516,7 @@ TEST_CASE("every setting has its key, flag, variable and help once, and takes it
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 53);
+  REQUIRE(flags.size() == 54);
 }
 
 TEST_CASE("a network card's rate is a bandwidth, or unlimited, and reads back") {

@@ -57,6 +57,7 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
                                            "payload",
                                            "seconds",
                                            "wall_seconds",
+                                           "wall_training_seconds",
                                            "samples",
                                            "samples_per_second",
                                            "accuracy",
@@ -106,12 +107,12 @@ TEST_CASE("a metrics line is one JSON object with nulls for what was not measure
 
 TEST_CASE("the consensus distance is the spread of the replicas over the size of their mean") {
   std::vector<float> mean;
-  REQUIRE(consensus({{3, 4}}, mean) == 0);
+  REQUIRE(consensus(views_of({{3, 4}}), mean) == 0);
   REQUIRE(mean == std::vector<float>{3, 4});
-  REQUIRE(near(consensus({{0, 2}, {4, 2}}, mean), 2 / std::sqrt(8.0), 1e-12));
+  REQUIRE(near(consensus(views_of({{0, 2}, {4, 2}}), mean), 2 / std::sqrt(8.0), 1e-12));
   REQUIRE(mean == std::vector<float>{2, 2});
-  REQUIRE(consensus({{1, 0}, {-1, 0}}, mean) == std::numeric_limits<double>::infinity());
-  REQUIRE(consensus({{0, 0}, {0, 0}}, mean) == 0);
+  REQUIRE(consensus(views_of({{1, 0}, {-1, 0}}), mean) == std::numeric_limits<double>::infinity());
+  REQUIRE(consensus(views_of({{0, 0}, {0, 0}}), mean) == 0);
 
   Random random(1);
   std::vector<std::vector<float>> replicas(5, std::vector<float>(3000));
@@ -125,7 +126,7 @@ TEST_CASE("the consensus distance is the spread of the replicas over the size of
     size += m * m;
     for (const auto& replica : replicas) spread += std::pow(static_cast<double>(replica[j]) - m, 2) / 5;
   }
-  REQUIRE(near(consensus(replicas, mean), std::sqrt(spread / size), 0, 1e-12));
+  REQUIRE(near(consensus(views_of(replicas), mean), std::sqrt(spread / size), 0, 1e-12));
 }
 
 TEST_CASE("a run's folder is made with its parents and refuses another run's results") {
