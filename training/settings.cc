@@ -260,6 +260,10 @@ std::vector<Setting> make_settings() {
       whole({"seed", "--seed", "N", "all chance in the run comes from it", number, of_run}, &E::seed, 0,
             UINT64_MAX),
       whole({"peers", "--peers", "N", "how many peers", number, of_run}, &E::peers, 1, 100'000),
+      whole({"looks", "--looks", "N",
+             "so often in an epoch the mean model is judged (in swarm: where there is a target); 0: at the end alone",
+             number, of_peer},
+            &E::looks, 0, 10'000),
 
       words({"model.name", "--model", "NAME-OR-FILE",
              "the network (starling model list), or a .toml file with layers", text, of_run},
@@ -350,10 +354,6 @@ std::vector<Setting> make_settings() {
       real({"training.target_accuracy", "--target-accuracy", "A", "end when the mean model reaches it (0.97)",
             number, of_run},
            &E::target_accuracy, {0, 1, true}),
-      whole({"looks", "--looks", "N",
-             "so often in an epoch the mean model is judged (in swarm: where there is a target); 0: at the end alone",
-             number, of_peer},
-            &E::looks, 0, 10'000),
 
       choice({"gossip.rule", "--rule", "NAME",
               "how peers mix: pairwise, push-sum, d-psgd, choco, noloco, clipped; parameter-server, ssp: by servers; "
