@@ -1,27 +1,44 @@
-# starling_embed(TARGET): web/'s files into the program, so that it needs none at run time. Run with -P, it makes the source.
+# starling_embed(ROOM FUNCTION=FILES...): web/'s files into the room, so that the program needs none at run time. For each of
+# the functions that ROOM/web_files.h declares: its files of web/, joined by +. Where @NAME@ stands in one and web/ has a
+# file of that name, that file's text takes its place. What a function returns lies in generated/ROOM/FUNCTION too, for tests.
+# Run with -P, this makes the source.
 set(embed_this ${CMAKE_CURRENT_LIST_FILE})
 if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
-  set(text "// Made of web/ by cmake/Embed.cmake.\n#include \"lab/web_files.h\"\n\nnamespace starling::lab {\n\n")
-  foreach(pair report.html:report_template report.css:report_style report.js:report_script)
-    string(REGEX MATCH "^(.*):(.*)$" matched ${pair})
-    file(READ ${WEB}/${CMAKE_MATCH_1} bytes HEX)
-    set(name ${CMAKE_MATCH_2})
+  set(source "// Made of web/ by cmake/Embed.cmake.\n#include \"${ROOM}/web_files.h\"\n\nnamespace starling::${ROOM} {\n\n")
+  string(REPLACE "," ";" FUNCTIONS "${FUNCTIONS}")
+  foreach(pair ${FUNCTIONS})
+    string(REGEX MATCH "^(.*)=(.*)$" matched ${pair})
+    set(name ${CMAKE_MATCH_1})
+    string(REPLACE "+" ";" files ${CMAKE_MATCH_2})
+    set(text "")
+    foreach(file ${files})
+      file(READ ${WEB}/${file} part)
+      string(APPEND text "${part}")
+    endforeach()
+    file(GLOB parts RELATIVE ${WEB} ${WEB}/*)
+    foreach(part ${parts})
+      file(READ ${WEB}/${part} inlined)
+      string(REPLACE "@${part}@" "${inlined}" text "${text}")
+    endforeach()
+    file(WRITE ${OUT}/${name} "${text}")
+    string(HEX "${text}" bytes)
     # Thirty-two bytes a line.
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "\\\\x\\1" bytes "${bytes}")
     string(REPEAT "\\\\x[0-9a-f][0-9a-f]" 32 line)
     string(REGEX REPLACE "(${line})" "\\1\"\n    \"" bytes "${bytes}")
-    string(APPEND text "std::string_view ${name}() {\n  static constexpr std::string_view kText =\n    \"${bytes}\";\n  return kText;\n}\n\n")
+    string(APPEND source "std::string_view ${name}() {\n  static constexpr std::string_view kText =\n    \"${bytes}\";\n  return kText;\n}\n\n")
   endforeach()
-  file(WRITE ${OUT} "${text}}  // namespace starling::lab\n")
+  file(WRITE ${OUT}/web_files.cc "${source}}  // namespace starling::${ROOM}\n")
   return()
 endif()
 
-function(starling_embed target)
-  set(out ${CMAKE_BINARY_DIR}/generated/lab/web_files.cc)
-  set(web ${CMAKE_SOURCE_DIR}/web)
-  add_custom_command(OUTPUT ${out}
-    COMMAND ${CMAKE_COMMAND} -DWEB=${web} -DOUT=${out} -P ${embed_this}
-    DEPENDS ${web}/report.html ${web}/report.css ${web}/report.js ${embed_this}
-    COMMENT "Embedding web/")
-  target_sources(${target} PRIVATE ${out})
+function(starling_embed room)
+  set(out ${CMAKE_BINARY_DIR}/generated/${room})
+  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/web/*)
+  string(REPLACE ";" "," functions "${ARGN}")
+  add_custom_command(OUTPUT ${out}/web_files.cc
+    COMMAND ${CMAKE_COMMAND} -DROOM=${room} -DFUNCTIONS=${functions} -DWEB=${CMAKE_SOURCE_DIR}/web -DOUT=${out} -P ${embed_this}
+    DEPENDS ${files} ${embed_this}
+    COMMENT "Embedding web/ into ${room}")
+  target_sources(starling_${room} PRIVATE ${out}/web_files.cc)
 endfunction()
