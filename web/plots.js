@@ -61,7 +61,7 @@ const Plots = (() => {
     if (!(high > low)) { low /= 2; high *= 2; }
     const a = Math.log10(low), b = Math.log10(high);
     const ticks = [];
-    const steps = b - a > 4 ? [1] : b - a > 1.6 ? [1, 3] : [1, 2, 5];
+    const steps = b - a > 4 ? [1] : b - a > 1.6 ? [1, 3] : b - a > 0.7 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 6, 8];
     for (let k = Math.floor(a); k <= Math.ceil(b); ++k)
       for (const m of steps) { const x = m * 10 ** k; if (x >= low * 0.999 && x <= high * 1.001) ticks.push(Number(x.toPrecision(3))); }
     return { at: (x) => from + ((Math.log10(Math.max(x, low * 1e-3)) - a) / (b - a)) * (to - from), ticks, low, high };

@@ -1,0 +1,469 @@
+"use strict";
+// The live page of a peer: it follows api/v1/live (docs/API.md) and shows what it says, at most once a second.
+(() => {
+  const { Plot, axes, bytes, count, dark, digits, escape, lines, niceStep, percent, theme, titled } = Plots;
+  const $ = (id) => document.getElementById(id);
+  const ROUND = 900;         // milliseconds between two drawings, at least
+  const QUIET = 6000;        // without a word for so long a connection is held for lost
+  const RETRY = [500, 1000, 2000, 4000];
+  const POINTS = 1024, EVENTS = 256;
+
+  // ---- what was heard ----
+  let points = [], events = [], status = {}, members = [], seconds = 0, topology = null;
+  let anew = true;           // the next events are the first of a connection
+  const known = (x) => x !== null && x !== undefined;
+  const put = (element, words) => { if (element.textContent !== words) element.textContent = words; };
+
+  const remember = (point) => {
+    if (!point) return;
+    const last = points[points.length - 1];
+    const full = { ...point, contraction: topology ? topology.contraction : null };
+    if (last && point.seconds <= last.seconds) points[points.length - 1] = full;
+    else points.push(full);
+    if (points.length > POINTS) points = points.filter((_, k) => k % 2 === 1 || k === points.length - 1);
+  };
+
+  // ---- words ----
+  const since = (s) => {
+    if (!known(s)) return "–";
+    if (s < 1) return "now";
+    if (s < 100) return `${Math.round(s)} s`;
+    if (s < 6000) return `${Math.round(s / 60)} min`;
+    return s < 172800 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86400)} d`;
+  };
+  const clock = (s) => {
+    const t = Math.round(s), two = (x) => String(x).padStart(2, "0");
+    return t < 3600 ? `${Math.floor(t / 60)}:${two(t % 60)}` : `${Math.floor(t / 3600)}:${two(Math.floor(t / 60) % 60)}:${two(t % 60)}`;
+  };
+  const steady = (x, n = 3) => {  // without a changing number of digits
+    if (!known(x)) return "–";
+    return Math.abs(x) >= 1000 || x === 0 ? count(x) : Math.abs(x) >= 1e-3 ? x.toPrecision(n) : digits(x, n);
+  };
+  const whole = (x) => (known(x) ? Math.round(x).toLocaleString("en-US") : "–");
+  const or = (x, f) => (known(x) ? f(x) : "–");
+
+  // ---- the head ----
+  const fact = (name, of) => ({ name, of });
+  const facts = [
+    fact("Progress", () => (status.epoch_samples > 0 ? [`${(status.swarm_samples / status.epoch_samples).toFixed(2)} epochs`, `${count(status.swarm_samples)} samples`] : [or(status.swarm_samples, (x) => `${count(x)} samples`)])),
+    fact("Members", () => [or(status.members_live, (x) => `${whole(x)} live`), known(status.members_known) ? `of ${whole(status.members_known)} known` : ""]),
+    fact("All together", () => [or(points.length ? points[points.length - 1].samples_per_second : null, (x) => `${count(x)} samples/s`)]),
+    fact("Model and data", () => [status.model || "–", status.data ? `on ${status.data}` : ""]),
+    fact("Topology", () => [(topology && topology.topology) || status.topology || "–", topology && known(topology.spectral_gap) ? `gap ${digits(topology.spectral_gap)}` : ""]),
+    fact("Rule", () => [status.rule || "–", status.payload || ""]),
+    fact("Phase", () => [status.paused ? "paused" : status.phase || "–", or(status.steps, (x) => `step ${whole(x)}`)]),
+    fact("Device", () => [status.device || "–", or(status.samples_per_second, (x) => `${count(x)} samples/s`)]),
+    fact("Loss", () => [steady(status.loss), known(status.learning_rate) ? `rate ${digits(status.learning_rate)}` : ""]),
+    fact("Accuracy", () => [or(status.accuracy, (x) => `${(100 * x).toFixed(1)} %`), known(status.accuracy_steps) ? `at step ${whole(status.accuracy_steps)}` : ""]),
+    fact("Distance to partners", () => [steady(status.distance)]),
+    fact("Staleness", () => [or(status.staleness, (x) => `${x.toFixed(1)} steps`)]),
+  ];
+  for (const f of facts) {
+    const box = document.createElement("div");
+    box.innerHTML = `<dt>${f.name}</dt><dd>–</dd><dd><small>&nbsp;</small></dd>`;
+    [f.value, f.aside, f.box] = [box.querySelector("dd"), box.querySelector("small"), box];
+    $("facts").append(box);
+  }
+  const drawHead = () => {
+    const name = status.name || "A peer";
+    put($("name"), name);
+    const title = `${name}${status.swarm ? ` in ${status.swarm}` : ""} - Starling`;
+    if (document.title !== title) document.title = title;
+    titled(name);
+    put($("where"), [status.swarm && `swarm ${status.swarm}`, status.address, known(status.uptime_seconds) && `up ${since(status.uptime_seconds)}`, status.version && `version ${status.version}`].filter(Boolean).join("  ·  "));
+    for (const f of facts) {
+      const [value, aside = ""] = f.of();
+      put(f.value, value);
+      put(f.aside, aside || "\u00a0");
+      const both = `${value} ${aside}`.trim();
+      if (f.box.title !== both) f.box.title = both;
+    }
+    const over = status.phase === "finished";
+    $("pause").disabled = !connected || over;
+    $("leave").disabled = !connected || over;
+    put($("pause"), status.paused ? "Resume" : "Pause");
+  };
+
+  // ---- who wants to be looked at ----
+  const groups = { slow: (m) => m.state !== "left" && m.state !== "failed" && m.slowdown >= Net.SLOW, silent: (m) => m.state === "suspect" || m.state === "failed", left: (m) => m.state === "left", all: () => true };
+  const drawMarked = () => {
+    const slow = members.filter(groups.slow).sort((a, b) => b.slowdown - a.slowdown), failed = members.filter((m) => m.state === "failed");
+    const suspect = members.filter((m) => m.state === "suspect"), shut = members.filter((m) => m.state === "quarantined");
+    const names = (list, tell = (m) => m.name) => list.slice(0, 3).map((m) => escape(tell(m))).join(", ") + (list.length > 3 ? ` and ${list.length - 3} more` : "");
+    const words = [
+      slow.length && `<b>▲ slow:</b> ${names(slow, (m) => `${m.name} (${digits(m.slowdown, 2)}×)`)}`,
+      failed.length && `<b>× failed:</b> ${names(failed)}`,
+      suspect.length && `<b class="warn">◆ suspect:</b> ${names(suspect)}`,
+      shut.length && `<b class="warn">■ quarantined:</b> ${names(shut)}`,
+    ].filter(Boolean).join(" &nbsp; ") || (members.length ? "everybody is well" : "");
+    if (drawMarked.last !== words) $("marked").innerHTML = drawMarked.last = words;
+  };
+
+  // ---- the graph ----
+  const graph = new Net.Graph($("net"), (id) => light(id), (id) => {
+    const row = rows.get(id);
+    if (!row || !row.tr.isConnected) return;
+    const view = $("scroll");
+    view.scrollTop = row.tr.offsetTop - view.clientHeight / 2;
+    view.scrollIntoView({ block: "nearest", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  });
+  const drawGraph = () => {
+    graph.draw();
+    graph.tell();
+    const t = topology || { topology: "", members: [], edges: [] };
+    const many = (n, one, more) => `${whole(n)} ${n === 1 ? one : more}`;
+    const kinds = ["slow", "suspect", "failed", "quarantined"].map((k) => [k, members.filter((m) => Net.kindOf(m) === k).length]).filter(([, n]) => n > 0);
+    put(document.querySelector("#graph figcaption"), t.topology ? `${many(t.members.length, "member trains", "members train")}, ${many(t.edges.length, "link", "links")}` +
+      (known(t.contraction) ? `; an exchange leaves ${digits(t.contraction, 4)} of the squared disagreement.` : ".") : "");
+    const label = t.topology ? `${t.topology}: ${many(t.members.length, "member", "members")}, ${many(t.edges.length, "link", "links")}, ` +
+      `${many(graph.fresh, "exchange is", "exchanges are")} new or running${kinds.map(([k, n]) => `; ${n} ${k}`).join("")}. Arrow keys go from member to member.` : "Members and links";
+    if ($("net").getAttribute("aria-label") !== label) $("net").setAttribute("aria-label", label);
+  };
+
+  // ---- exchanges, refusals, traffic ----
+  const COUNTS = [["completed", "begun and done"], ["answered", "answered"], ["aborted", "aborted"], ["rejected", "rejected"],
+    ["half_applied_chunks", "half applied"], ["chunks_overlapped", "overlapped"], ["chunks_clipped", "clipped"], ["lost_weight", "lost weight"]];
+  const counts = COUNTS.map(([key, name]) => {
+    const box = document.createElement("div");
+    box.innerHTML = `<dt>${name}</dt><dd>–</dd>`;
+    $("counts").append(box);
+    return [key, box.querySelector("dd")];
+  });
+  const reasons = [
+    ["Chunks refused", () => (status.exchanges || {}).chunks_refused],
+    ["Connections refused", () => status.connections_refused],
+    ["Traffic", () => `${bytes(status.bytes_sent || 0)} sent, ${bytes(status.bytes_received || 0)} received`],
+    ["Links open", () => `${whole(status.links_open)}, ${whole(status.bulk_links_open)} for parameters`],
+    ["Process", () => `${or(status.memory_bytes, bytes)}, loop lag ${or(status.loop_lag_seconds, (x) => `${steady(x * 1000, 2)} ms`)}`],
+  ].map(([name, of]) => {
+    const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
+    dt.textContent = name;
+    $("reasons").append(dt, dd);
+    return [dd, of];
+  });
+  const drawCounts = () => {
+    const e = status.exchanges || {};
+    for (const [key, dd] of counts) put(dd, key === "lost_weight" ? steady(e[key] || 0, 2) : whole(e[key]));
+    for (const [dd, of] of reasons) {
+      const value = of();
+      const some = value && typeof value === "object" ? Object.entries(value).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]) : null;
+      put(dd, some ? some.map(([reason, n]) => `${reason.replaceAll("_", " ")} ${whole(n)}`).join(", ") || "none" : typeof value === "string" ? value : "none");
+      dd.className = some && some.length ? "some" : "";
+    }
+  };
+
+  // ---- happenings ----
+  let listed = [];  // the numbers that stand on the page, the latest first
+  const drawEvents = () => {
+    const list = $("events"), item = (event) => {
+      const li = document.createElement("li");
+      const at = new Date(event.time);
+      li.className = event.level;
+      li.innerHTML = `<time datetime="${escape(event.time)}">${escape(Number.isNaN(at.getTime()) ? clock(event.seconds) : at.toLocaleTimeString("en-GB"))}</time>` +
+        `<b>${event.level === "error" ? "× " : event.level === "warning" ? "▲ " : ""}${escape(event.what)}</b><span>${escape(event.text)}</span>`;
+      return li;
+    };
+    const latest = [...events].reverse();
+    if (latest.length === listed.length && latest.every((e, k) => e.number === listed[k])) return;
+    const there = new Set(listed), at = list.scrollTop, high = list.scrollHeight;
+    if (listed.length === 0 || !latest.some((e) => there.has(e.number))) {
+      list.replaceChildren(...latest.map(item));
+    } else {
+      list.prepend(...latest.filter((e) => !there.has(e.number)).map(item));
+      while (list.children.length > latest.length) list.lastChild.remove();
+      if (at > 4) list.scrollTop = at + list.scrollHeight - high;  // who reads stays where he is
+    }
+    listed = latest.map((e) => e.number);
+  };
+  $("only-warnings").onchange = (event) => $("events").classList.toggle("few", event.target.checked);
+
+  // ---- plots ----
+  const timeStep = (span, wanted) => [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400].find((s) => span / s <= wanted) || niceStep(span, wanted);
+  const against = {
+    time: { key: "time", title: "time since this peer began", tick: clock, tell: clock, floats: true, step: timeStep, of: (p) => p.seconds },
+    epochs: { ...axes.s, key: "epochs", title: "epochs of the swarm", tick: digits, tell: (x) => `${digits(x, 4)} epochs`, floats: true, of: (p) => p.swarm_samples / (status.epoch_samples || 1) },
+  };
+  let axis = against.time;
+  const column = (of) => points.map((p) => [axis.of(p), of(p)]).filter(([x, y]) => known(x) && Number.isFinite(x) && known(y) && Number.isFinite(y));
+  const plot = (id, title, o) => new Plot(id, title, () => {
+    const make = (c) => o.series(c).map((s) => (o.log && o.log() ? { ...s, points: s.points.filter((p) => p[1] > 0) } : s)).filter((s) => s.points.length > 0);
+    const series = make(theme()), caption = o.caption();
+    if (series.every((s) => s.points.length < 2)) return { blank: o.missing, caption };
+    const last = (s) => `${s.name} ${o.tell(s.points[s.points.length - 1][1])}`;
+    const spec = { ...o, x: axis, series, caption, log: Boolean(o.log && o.log()), label: `${title} against ${axis.title}; now: ${series.map(last).join("; ")}` };
+    return { ...spec, draw: (w, c, forFile) => lines({ ...spec, series: make(c) }, w, c, forFile) };
+  });
+  const PREDICTED = ["pairwise", "clipped"];
+  // The squared disagreement V falls by the topology's factor with every exchange and grows by the same amount with every
+  // sample (docs/RESULTS.md, "The prediction"); that amount is fitted in logarithms. Exchanges of others are not known: with
+  // as many a sample as this peer began.
+  const predict = () => {
+    const at = points.filter((p) => p.contraction > 0 && p.contraction < 1 && known(p.swarm_samples));
+    const begun = (status.exchanges || {}).completed / status.samples;  // exchanges a sample
+    if (at.length < 3 || !(begun > 0)) return [];
+    const first = at[0], last = at[at.length - 1], fall = (p) => -Math.log(p.contraction) * begun, unit = [];
+    // A page opened late begins where growth and fall are even.
+    let v = first.swarm_samples > 0.02 * last.swarm_samples ? 1 / fall(first) : first.swarm_samples;
+    let before = first, logs = 0, looks = 0;
+    for (const p of at) {
+      const more = Math.max(0, p.swarm_samples - before.swarm_samples), a = fall(p) * more;
+      v = v * Math.exp(-a) + (a > 1e-9 ? -Math.expm1(-a) / a : 1) * more;
+      unit.push([p, v]);
+      before = p;
+      if (p.distance > 0 && v > 0) { logs += Math.log((p.distance * p.distance) / v); ++looks; }
+    }
+    if (looks < 3) return [];
+    const source = Math.exp(logs / looks);
+    return unit.filter(([p, w]) => w > 0 && p.distance > 0).map(([p, w]) => [axis.of(p), Math.sqrt(source * w)]);
+  };
+  const plots = [
+    plot("plot-loss", "Loss", { y: "loss", tick: digits, tell: (x) => digits(x), log: () => $("log-loss").checked, missing: "No step was counted yet.",
+      series: (c) => [{ name: "this peer", color: c.colors[0], width: 2.2, points: column((p) => p.loss) }, { name: "median member", color: c.colors[7], dash: "3 4", width: 1.6, points: column((p) => p.median_loss) }],
+      caption: () => "Of late training batches, smoothed. Dashed: the median member, since this page was opened." }),
+    plot("plot-accuracy", "Accuracy", { y: "accuracy", tick: percent, tell: percent, most: 1.0001, missing: "This replica was not judged yet.",
+      series: (c) => [{ name: "this peer", color: c.colors[2], width: 2.2, points: column((p) => p.accuracy) }],
+      caption: () => "Of this peer's own replica on the first 1,000 test samples." }),
+    plot("plot-distance", "Distance between partners", { y: "distance", tick: digits, tell: (x) => digits(x), log: () => true, missing: "Nobody has exchanged yet.",
+      series: (c) => [{ name: "measured", color: c.colors[0], width: 2.2, points: column((p) => p.distance) },
+        { name: "predicted", color: c.colors[1], dash: "3 4", width: 1.6, points: PREDICTED.includes(status.rule) ? predict() : [] }],
+      caption: () => "How far partners are apart when they meet, the mean over members. " +
+        (status.rule && !PREDICTED.includes(status.rule) ? `No prediction: the topology's analysis is of plain averages, and ${escape(status.rule)} does something else.`
+          : topology && topology.contraction > 0 && topology.contraction < 1 ? "Dashed: as the topology predicts, its level fitted." : "No prediction: how fast this graph mixes is not known.") }),
+    plot("plot-speed", "Speed of all members", { y: "samples per second", tick: count, tell: (x) => `${count(x)} samples/s`, zero: true, missing: "Nobody has told of a speed yet.",
+      series: (c) => [{ name: "all members", color: c.colors[3], width: 2.2, points: column((p) => p.samples_per_second) }],
+      caption: () => "The sum of what members said of themselves last." }),
+  ];
+  const drawPlots = () => plots.forEach((p) => p.draw());
+  for (const input of document.querySelectorAll("input[name=axis]")) input.onchange = () => { axis = against[input.value]; drawPlots(); };
+  $("log-loss").onchange = drawPlots;
+
+  // ---- the table ----
+  const MARKS = { alive: "●", suspect: "◆", failed: "×", left: "○", quarantined: "■" };
+  const byName = new Intl.Collator("en", { numeric: true }).compare;
+  const names = new Map();  // id -> name
+  const columns = [
+    { key: "name", title: "Member", wide: 15, text: true, sort: (m) => m.name },
+    { key: "state", title: "State", wide: 11, text: true, sort: (m) => m.state, show: (m) => [m.state, m.state] },
+    { key: "phase", title: "Phase", wide: 9, text: true, sort: (m) => m.phase, show: (m) => [m.phase || "–"] },
+    { key: "device", title: "Device", wide: 9, text: true, sort: (m) => m.device, show: (m) => [m.device || "–"] },
+    { key: "speed", title: "Samples/s", wide: 9.5, sort: (m) => m.samples_per_second, show: (m) => [or(m.samples_per_second, count)] },
+    { key: "slowdown", title: "Slowdown", wide: 9.5, sort: (m) => m.slowdown, show: (m) => [or(m.slowdown, (x) => `${groups.slow(m) ? "▲ " : ""}${x >= 10 ? Math.round(x) : x.toFixed(1)}×`), groups.slow(m) ? "slow" : ""] },
+    { key: "steps", title: "Steps", wide: 8.5, sort: (m) => m.steps, show: (m) => [whole(m.steps)] },
+    { key: "loss", title: "Loss", wide: 8, sort: (m) => m.loss, show: (m) => [steady(m.loss)] },
+    { key: "staleness", title: "Staleness", wide: 9.5, sort: (m) => m.staleness, show: (m) => [or(m.staleness, (x) => x.toFixed(1))] },
+    { key: "partner", title: "Partner", wide: 9, text: true, sort: (m) => names.get(m.partner) || null, show: (m) => [m.partner ? names.get(m.partner) || m.partner.slice(0, 8) : "–"] },
+    { key: "heard", title: "Last heard", wide: 10.5, sort: (m) => (m.this_peer ? -1 : m.last_heard_seconds), show: (m) => [m.this_peer ? "here" : known(m.last_heard_seconds) ? since(m.last_heard_seconds) : "never"] },
+  ];
+  const SETTLED = ["name", "state", "phase", "device"];  // columns whose order seldom changes by itself
+  let order = { key: "name", down: false }, sortedAt = 0;
+  const rows = new Map();  // id -> { tr, cells, shown }
+  const body = document.querySelector("#table tbody");
+  const heads = columns.map((c) => {
+    const th = document.createElement("th");
+    th.scope = "col";
+    th.style.width = `${c.wide}%`;
+    if (c.text) th.className = "text";
+    th.innerHTML = `<button type="button">${c.title}</button>`;
+    th.firstChild.onclick = () => {
+      order = { key: c.key, down: order.key === c.key ? !order.down : !c.text };
+      sortedAt = 0;
+      drawTable();
+    };
+    document.querySelector("#table thead tr").append(th);
+    return th;
+  });
+  // A page of another peer: only what looks like HOST:PORT becomes a link.
+  const page = (m) => (/^(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$/.test(m.http || "") && !m.this_peer ? `http://${m.http}/` : "");
+  const makeRow = (id) => {
+    const tr = document.createElement("tr"), cells = columns.map((c, k) => {
+      const cell = document.createElement(k === 0 ? "th" : "td");
+      if (k === 0) cell.scope = "row";
+      if (c.text) cell.className = "text";
+      tr.append(cell);
+      return cell;
+    });
+    tr.onpointerenter = () => graph.point(id);
+    tr.onpointerleave = () => graph.point(null);
+    const row = { tr, cells, shown: [] };
+    rows.set(id, row);
+    return row;
+  };
+  const fill = (row, m) => {
+    const slow = groups.slow(m), link = page(m);
+    const name = [m.name, link, m.this_peer, slow].join("\n");
+    if (row.shown[0] !== name) {
+      row.shown[0] = name;
+      row.cells[0].innerHTML = (link ? `<a href="${escape(link)}" target="_blank" rel="noopener noreferrer">${escape(m.name)}</a>` : escape(m.name)) +
+        (m.this_peer ? "<small>this peer</small>" : "") + (slow ? '<small class="slow">straggler</small>' : "");
+      row.cells[0].title = `${m.name} at ${m.address}, ${m.id}`;
+    }
+    columns.forEach((c, k) => {
+      if (k === 0) return;
+      const [words, kind = ""] = c.show(m), now = words + "\n" + kind;
+      if (row.shown[k] === now) return;
+      row.shown[k] = now;
+      if (c.key === "state") row.cells[k].innerHTML = `<span class="mark" aria-hidden="true">${MARKS[m.state] || "●"}</span>${escape(words)}`;
+      else if (row.cells[k].firstChild) row.cells[k].firstChild.data = words;
+      else row.cells[k].textContent = words;
+      row.cells[k].className = (c.text ? "text " : "") + kind;
+    });
+    if (row.tr.dataset.state !== m.state) row.tr.dataset.state = m.state;
+    if (row.tr.dataset.name !== m.name) row.tr.dataset.name = m.name;
+  };
+  const light = (id) => {
+    for (const tr of body.querySelectorAll("tr.at")) tr.classList.remove("at");
+    if (id !== null && rows.has(id)) rows.get(id).tr.classList.add("at");
+  };
+  const compare = (a, b) => {
+    const of = columns.find((c) => c.key === order.key), x = of.sort(a), y = of.sort(b);
+    if (known(x) !== known(y)) return known(x) ? -1 : 1;  // what is not known comes last either way
+    const by = !known(x) ? 0 : typeof x === "string" ? byName(x, y) : x - y;
+    return (order.down ? -by : by) || byName(a.name, b.name);
+  };
+  const drawTable = () => {
+    names.clear();
+    for (const m of members) names.set(m.id, m.name);
+    const group = document.querySelector("input[name=show]:checked").value, words = $("filter").value.trim().toLowerCase();
+    const has = (m) => groups[group](m) && (!words || [m.name, m.address, m.state, m.phase, m.device, m.id].some((t) => (t || "").toLowerCase().includes(words)));
+    const wanted = members.filter(has);
+    for (const [id, row] of rows) if (!names.has(id)) { row.tr.remove(); rows.delete(id); }
+    const stay = new Set(wanted.map((m) => m.id));
+    for (const [id, row] of rows) if (!stay.has(id)) row.tr.remove();
+    for (const m of wanted) fill(rows.get(m.id) || makeRow(m.id), m);
+    // Rows whose order changes all the time move now and then, and never under somebody's hand.
+    const held = body.matches(":hover") || body.contains(document.activeElement), now = performance.now();
+    if (sortedAt === 0 || !((held && !SETTLED.includes(order.key)) || (now - sortedAt < 4000 && !SETTLED.includes(order.key)))) {
+      wanted.sort(compare);
+      sortedAt = now;
+      let at = body.firstChild;
+      for (const m of wanted) {
+        const tr = rows.get(m.id).tr;
+        if (tr === at) at = at.nextSibling;
+        else body.insertBefore(tr, at);
+      }
+    } else {
+      for (const m of wanted) if (!rows.get(m.id).tr.isConnected) body.append(rows.get(m.id).tr);
+    }
+    heads.forEach((th, k) => {
+      const sort = columns[k].key === order.key ? (order.down ? "descending" : "ascending") : "none";
+      if (th.getAttribute("aria-sort") !== sort) th.setAttribute("aria-sort", sort);
+    });
+    put($("shown"), wanted.length === members.length ? `${whole(members.length)} ${members.length === 1 ? "member" : "members"}` : `${whole(wanted.length)} of ${whole(members.length)} members`);
+    for (const input of document.querySelectorAll("input[name=show]")) {
+      const n = members.filter(groups[input.value]).length;
+      put(input.nextSibling, input.value === "all" || n === 0 ? input.value : `${input.value} ${whole(n)}`);
+    }
+  };
+  for (const input of document.querySelectorAll("input[name=show]")) input.onchange = () => { sortedAt = 0; drawTable(); };
+  $("filter").oninput = () => { sortedAt = 0; drawTable(); };
+  $("filter").onkeydown = (event) => { if (event.key === "Escape") { $("filter").value = ""; $("filter").oninput(); } };
+
+  // ---- drawing, once for all that came within a second ----
+  let drawnAt = -Infinity, timer = 0;
+  const drawAll = () => {
+    clearTimeout(timer);
+    timer = 0;
+    drawnAt = performance.now();
+    drawHead();
+    drawMarked();
+    drawGraph();
+    drawCounts();
+    drawEvents();
+    drawPlots();
+    drawTable();
+    if (drawAll.first === undefined && members.length > 0) {
+      requestAnimationFrame(() => performance.mark("starling-first-state"));
+      drawAll.first = true;
+    }
+  };
+  const soon = () => {
+    if (timer || document.hidden || members.length === 0) return;
+    const wait = drawnAt + ROUND - performance.now();
+    if (wait <= 0) drawAll();
+    else timer = setTimeout(drawAll, wait);
+  };
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) soon(); });
+  const drawKeys = () => { $("keys").innerHTML = Net.keys(); };
+  dark.addEventListener("change", () => { drawKeys(); drawAll(); });
+  let width = document.body.clientWidth, resized = 0;
+  addEventListener("resize", () => {
+    if (document.body.clientWidth === width) return;
+    width = document.body.clientWidth;
+    clearTimeout(resized);
+    resized = setTimeout(drawAll, 120);
+  });
+
+  // ---- the connection ----
+  let source = null, connected = false, failures = 0, heardAt = 0, retry = 0;
+  const tell = (is, words) => {
+    const pill = $("connection");
+    if (pill.dataset.is !== is) pill.dataset.is = is;
+    put(pill.lastChild, words);
+    document.body.classList.toggle("stale", is === "lost");
+  };
+  const lose = () => {
+    if (source) source.close();
+    source = null;
+    if (connected || failures === 0) lose.since = new Date();
+    connected = false;
+    tell("lost", status.phase === "finished" ? "finished, and gone" : members.length ? `no connection since ${lose.since.toLocaleTimeString("en-GB")}, trying again` : "no connection, trying again");
+    drawHead();
+    clearTimeout(retry);
+    retry = setTimeout(connect, RETRY[Math.min(failures, RETRY.length - 1)]);
+    ++failures;
+  };
+  const connect = () => {
+    source = new EventSource("api/v1/live");
+    heardAt = performance.now();
+    const on = (name, take) => source.addEventListener(name, (message) => {
+      heardAt = performance.now();
+      take(JSON.parse(message.data));
+    });
+    on("history", (it) => { points = []; anew = true; it.points.forEach(remember); });
+    on("topology", (it) => {
+      topology = it;
+      for (const p of points) if (!known(p.contraction)) p.contraction = it.contraction;
+      graph.setTopology(it);
+      soon();
+    });
+    on("events", (it) => {
+      if (anew) events = [];
+      anew = false;
+      const last = events.length ? events[events.length - 1].number : -1;
+      events = [...events, ...it.events.filter((e) => e.number > last)].slice(-EVENTS);
+      soon();
+    });
+    on("state", (it) => {
+      ({ status, members, seconds } = it);
+      const losses = members.map((m) => (m.state === "alive" ? m.loss : null)).filter(known).sort((a, b) => a - b);
+      remember(it.point && { ...it.point, median_loss: losses.length > 1 ? losses[losses.length >> 1] : null });
+      graph.setMembers(members);
+      if (!connected) { connected = true; failures = 0; tell("live", "live"); }
+      soon();
+    });
+    source.onerror = lose;
+  };
+  setInterval(() => { if (source && performance.now() - heardAt > QUIET) lose(); }, 1000);
+
+  // ---- asking something of the peer ----
+  const problem = (words) => { put($("problem"), words); $("problem").hidden = !words; };
+  const ask = async (what) => {
+    problem("");
+    try {
+      const answer = await fetch(`api/v1/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" });
+      if (answer.ok) return;
+      const said = await answer.json().catch(() => ({}));
+      problem(`Refused: ${said.error || `the peer answered ${answer.status}`}`);
+    } catch {
+      problem("The peer could not be asked: there is no connection.");
+    }
+  };
+  $("pause").onclick = () => ask(status.paused ? "resume" : "pause");
+  $("leave").onclick = () => $("sure").showModal();
+  $("sure").onclose = () => { if ($("sure").returnValue === "leave") ask("leave"); $("sure").returnValue = ""; };
+
+  drawKeys();
+  drawAll();
+  drawnAt = -Infinity;  // the first state is drawn at once
+  connect();
+})();
