@@ -1,0 +1,448 @@
+#!/usr/bin/env python3
+"""Opens the live page in a real browser: of recordings, which a server in here plays as a peer would tell them (docs/API.md),
+and of real peers, of which one is slow and one is killed. live_test.py PROGRAM [--pictures DIR]; the page is the one that
+was built beside the program, and the last line is "N passed, N failed"."""
+
+import base64
+import contextlib
+import copy
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from browser import Browser  # noqa: E402
+from recording import Player, Recording  # noqa: E402
+
+LAPTOP, PHONE = (1366, 900), (390, 844)
+PATIENCE = 20  # seconds, for what takes moments
+DEATH_PATIENCE = 15  # seconds, until a killed peer is shown as failed
+EPOCH = 60000  # samples of the built-in glyphs
+RIGHT, ENTER, ESCAPE = "\ue014", "\ue007", "\ue00c"
+
+CURVES = ("return [...document.querySelectorAll('#curves figure')].map(f => ({id: f.id,"
+          " curves: [...f.querySelectorAll('path.series')].map(p => ({name: p.dataset.name, d: p.getAttribute('d'), long: p.getTotalLength()})),"
+          " bad: /NaN|Infinity|undefined/.test(f.innerHTML), label: f.querySelector('svg').getAttribute('aria-label') || ''}))")
+# How many colors the graph's canvas has, and which part of it is painted.
+PAINTED = ("const c = document.querySelector('#net canvas'), d = new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer);"
+           " return [new Set(d).size, d.filter(x => x).length / d.length]")
+ROWS = ("return [...document.querySelectorAll('#table tbody tr')].map(r => ({name: r.dataset.name, state: r.dataset.state,"
+        " cells: [...r.cells].map(c => c.textContent), link: (r.querySelector('a') || {}).href || ''}))")
+PILL = "return document.getElementById('connection').dataset.is"
+NAMELESS = ("return [...document.querySelectorAll('button, input, select, [tabindex]')].filter(e => !(e.textContent.trim()"
+            " || e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.closest('label'))).map(e => e.outerHTML)")
+SHIFTED = ("return new Promise(done => { new PerformanceObserver(l => done(l.getEntries().filter(e => !e.hadRecentInput)"
+           ".reduce((s, e) => s + e.value, 0))).observe({type: 'layout-shift', buffered: true}); setTimeout(() => done(0), 300); })")
+
+
+def require(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def free_port():
+    with socket.socket() as it:
+        it.bind(("127.0.0.1", 0))
+        return it.getsockname()[1]
+
+
+class Suite:
+    def __init__(self, program, folder, pictures):
+        self.program, self.folder, self.pictures = program, folder, pictures
+        self.passed = self.failed = 0
+        page = os.path.join(os.path.dirname(program), "generated", "node", "live_page")
+        self.player = Player(open(page, "rb").read())
+        self.recordings = {}
+
+    def case(self, name, body):
+        try:
+            body()
+            self.passed += 1
+            print(f"   passed: {name}")
+        except Exception as error:  # whatever went wrong, the other cases are tried
+            self.failed += 1
+            print(f"   FAILED: {name}: {error}")
+            if not isinstance(error, AssertionError):
+                traceback.print_exc(file=sys.stdout)
+        sys.stdout.flush()
+
+    def record(self, name, peers, epochs, faults):
+        path = os.path.join(self.folder, name)
+        with open(path + ".toml", "w") as file:
+            file.write(f'name = "{name}"\npeers = {peers}\nseed = 3\n[model]\nname = "softmax"\n[data]\nsource = "glyphs"\n'
+                       f'[training]\npace = "500ms"\nepochs = {epochs}\n' + "".join(f"[[fault]]\n{fault}\n" for fault in faults))
+        done = subprocess.run([self.program, "simulate", path + ".toml", "--out", path], capture_output=True, text=True,
+                              timeout=300)
+        require(done.returncode == 0, f"starling simulate: {done.stderr}")
+        self.recordings[name] = Recording(self.program, path, EPOCH, http=self.player.address)
+
+    def make_recordings(self):
+        slow, crash = 'peer = {}\nslow = {}\nfrom = "0s"', 'peer = {}\ncrash = true\nfrom = "{}s"'
+        self.record("large", 300, 40, [slow.format(7, 6.0), crash.format(12, 20), crash.format(77, 25), crash.format(150, 40)])
+        self.record("small", 8, 1.2, [slow.format(3, 4.0), crash.format(5, 30)])
+        self.record("three", 3, 0.4, [])
+        self.large = self.recordings["large"]
+        require(sorted(self.large.silent) == ["p12", "p150", "p77"], f"gone are {self.large.silent}")
+
+    def until(self, script, what, patience=PATIENCE, *arguments):
+        """The script's value, once that is true."""
+        end = time.monotonic() + patience
+        while not (value := self.browser.run(script, *arguments)):
+            require(time.monotonic() < end, what)
+            time.sleep(0.05)
+        return value
+
+    def visit(self, recording, position, size=LAPTOP, dark=False):
+        self.player.show(recording, position)
+        self.browser.look(*size, dark)
+        self.go(f"http://{self.player.address}/")
+        self.see(recording, position)
+
+    def go(self, address):
+        self.browser.post("url", {"url": address})
+        self.until("return performance.getEntriesByName('starling-first-state').length", "no state was drawn")
+
+    def see(self, recording, position):
+        """Waits for this frame to be drawn."""
+        step = f"step {recording.frames[position]['status']['steps']:,}"
+        events = len(recording.frames[position]["happened"])
+        self.until("return document.getElementById('facts').textContent.includes(arguments[0]) &&"
+                   " document.getElementById('events').children.length === arguments[1]", f"{step} is not shown", PATIENCE, step, events)
+
+    def quiet(self):
+        said = self.browser.said()
+        require(not said, f"the console heard {said}")
+
+    def rows(self):
+        return {row["name"]: row for row in self.browser.run(ROWS)}
+
+    def curves(self):
+        return {plot["id"]: plot for plot in self.browser.run(CURVES)}
+
+    # ---- recordings ----
+    def looks_whole(self, name, size, dark):
+        recording, browser = self.recordings[name], self.browser
+        position = int(0.8 * len(recording.frames))
+        self.visit(recording, position, size, dark)
+        self.player.advance()
+        self.see(recording, position + 1)
+        plots = self.curves()
+        require(set(plots) == {"plot-loss", "plot-accuracy", "plot-distance", "plot-speed"}, f"there are {sorted(plots)}")
+        for plot in plots.values():
+            require(plot["curves"] and plot["curves"][0]["long"] > 100, f"no curve in {plot}")
+            require(not plot["bad"] and len(plot["label"]) > 20, f"{plot['id']}: {plot['label']}")
+        require([c["name"] for c in plots["plot-distance"]["curves"]] == ["measured", "predicted"], "nothing is predicted")
+        colors, painted = browser.run(PAINTED)
+        require(colors > 50 and 0.005 < painted < 0.9, f"the graph has {colors} colors on {painted} of its canvas")
+        require(len(self.rows()) == len(recording.names), "a member has no row")
+        across = browser.run("return [document.documentElement.scrollWidth, innerWidth]")
+        require(across[0] <= across[1], f"the page is wider than the screen: {across}")
+        shade = browser.run("return getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)")
+        require((sum(shade) < 200) == dark, f"the page's color is {shade}")
+        asked = browser.run("return performance.getEntriesByType('resource').map(e => e.name).filter(n => !n.endsWith('/api/v1/live'))")
+        require(not asked, f"it asks for {asked}")
+        require(not (nameless := browser.run(NAMELESS)), f"without a name: {nameless}")
+        shifted = browser.run(SHIFTED)
+        require(shifted < 0.02, f"what is shown moves by {shifted}")
+        if self.pictures:
+            what = f"live-{name}-{'phone' if size == PHONE else 'laptop'}-{'dark' if dark else 'light'}.png"
+            with open(os.path.join(self.pictures, what), "wb") as file:
+                file.write(base64.b64decode(browser.picture()))
+        self.quiet()
+
+    def first_picture_is_quick(self):
+        took = []
+        for _ in range(3):  # the machine may have something else to do
+            self.visit(self.large, 60)
+            took.append(self.browser.run("return performance.getEntriesByName('starling-first-state')[0].startTime"))
+        print(f"   300 members: first picture after {', '.join(f'{ms:.0f}' for ms in took)} ms")
+        require(min(took) < 1000, f"the first picture took {took} ms")
+
+    def updates_are_cheap(self):
+        """Seconds of the browser's main thread for an update, by its own count."""
+        cdp = lambda cmd: self.browser.post("goog/cdp/execute", {"cmd": cmd, "params": {}})
+        busy = lambda: {m["name"]: m["value"] for m in cdp("Performance.getMetrics")["metrics"]}["TaskDuration"]
+        self.visit(self.large, 50)
+        cdp("Performance.enable")
+        before, updates = busy(), 5
+        for position in range(51, 51 + updates):
+            self.player.advance()
+            self.see(self.large, position)
+        each = (busy() - before) / updates
+        cdp("Performance.disable")
+        print(f"   300 members: {1000 * each:.0f} ms of the main thread for an update")
+        require(each < 0.4, f"an update takes {each} s")
+
+    def a_burst_is_one_drawing(self):
+        self.visit(self.large, 20)
+        self.browser.run("window.drawn = 0; new MutationObserver(() => ++window.drawn).observe("
+                         "document.querySelector('#facts dd'), {childList: true, characterData: true, subtree: true})")
+        begun = time.monotonic()
+        self.player.advance(30)
+        self.see(self.large, 50)
+        took, drawn = time.monotonic() - begun, self.browser.run("return window.drawn")
+        require(drawn <= 2 + took, f"{drawn} drawings in {took} s")
+
+    def plots_move(self):
+        self.visit(self.large, 40)
+        before = self.curves()
+        self.player.advance(3)
+        self.see(self.large, 43)
+        for name, plot in self.curves().items():
+            require(plot["curves"][0]["d"] != before[name]["curves"][0]["d"], f"{name} does not move")
+        self.browser.click("#axis label:last-of-type")
+        require("epochs" in self.curves()["plot-loss"]["label"], "a click does not choose epochs")
+        self.browser.type("#plot-loss .plot", RIGHT)
+        told = "return document.querySelector('#plot-loss .tip:not([hidden])')?.textContent"
+        require("epochs" in (self.browser.run(told) or ""), "the arrow keys tell no value")
+        self.player.advance()
+        self.see(self.large, 44)
+        require(self.browser.run(told), "what the keys told goes away when the plot is drawn again")
+        self.quiet()
+
+    def straggler_is_marked(self):
+        self.visit(self.large, 60)
+        rows = self.rows()
+        slow = {name for name, row in rows.items() if "straggler" in row["cells"][0]}
+        require(slow == {"p7"}, f"stragglers: {slow}")
+        factor = rows["p7"]["cells"][5]
+        require(factor.startswith("▲") and 5 <= float(factor[1:-1]) <= 7.5, f"p7 is 6 times slower, and shown as {factor}")
+        marked = self.browser.run("return document.getElementById('marked').textContent")
+        require("slow: p7" in marked and "failed: p12, p150, p77" in marked, marked)
+        label = self.browser.run("return document.getElementById('net').getAttribute('aria-label')")
+        require("1 slow" in label and "3 failed" in label and "297 members" in label, label)
+
+    def a_death_is_seen(self):
+        recording = self.large
+        self.visit(recording, 40)
+        row = lambda: self.rows()["p150"]
+        require(row()["state"] == "alive", f"before: {row()}")
+        self.player.advance(2)
+        self.see(recording, 42)
+        require(row()["state"] == "suspect" and "◆ suspect" in " ".join(row()["cells"][1].split("suspect")) + row()["cells"][1].replace("◆", "◆ "),
+                f"silent: {row()}")
+        self.player.advance(4)
+        self.see(recording, 46)
+        require(row()["state"] == "failed" and row()["cells"][1] == "×failed", f"gone: {row()}")
+        latest = self.browser.run("return document.querySelector('#events li').textContent")
+        require("p150" in latest and "failed" in latest, f"the latest happening: {latest}")
+        self.quiet()
+
+    def table_by_keyboard(self):
+        browser = self.browser
+        self.visit(self.large, 60)
+        first = "return document.querySelector('#table tbody tr').dataset.name"
+        sort = "return document.querySelector('#table th:nth-child(6)').getAttribute('aria-sort')"
+        require(browser.run(first) == "p0", "the names are not in order")
+        browser.type("#table th:nth-child(6) button", ENTER)
+        require(browser.run(first) == "p7" and browser.run(sort) == "descending", "the enter key does not sort by slowdown")
+        browser.type("#table th:nth-child(6) button", ENTER)
+        require(browser.run(first) != "p7" and browser.run(sort) == "ascending", "a second time does not turn it round")
+        browser.type("#table th:nth-child(1) button", ENTER)
+        names = [row["name"] for row in browser.run(ROWS)]
+        require(names == sorted(names, key=lambda name: int(name[1:])) and len(names) == 300, f"by name: {names[:12]}")
+        browser.type("#filter", "p29")
+        require(sorted(self.rows()) == ["p29"] + [f"p29{k}" for k in range(10)], f"p29 leaves {sorted(self.rows())}")
+        browser.type("#filter", ESCAPE)
+        require(len(self.rows()) == 300, "escape does not bring everybody back")
+        browser.type("#show input[value=all]", RIGHT)
+        require(list(self.rows()) == ["p7"], f"slow are {list(self.rows())}")
+        browser.type("#show input[value=slow]", RIGHT)
+        require(list(self.rows()) == ["p12", "p77", "p150"], f"silent are {list(self.rows())}")
+        self.player.advance()
+        self.see(self.large, 61)
+        require(list(self.rows()) == ["p12", "p77", "p150"], "the next state undoes the choice")
+        browser.type("#net", RIGHT + RIGHT)
+        tip = browser.run("return document.querySelector('#net .tip:not([hidden])')?.textContent") or ""
+        require(tip.startswith("p1") and "links" in tip, f"the graph tells {tip}")
+        self.quiet()
+
+    def links_lead_to_other_pages(self):
+        self.visit(self.large, 60)
+        linked = {name: row["link"] for name, row in self.rows().items() if row["link"]}
+        require(linked == {name: f"http://{self.player.address}/" for name in self.large.names if int(name[1:]) % 2 == 0 and name != "p0"},
+                f"{len(linked)} links")
+        self.go(linked["p2"])
+        self.quiet()
+
+    def strangers_words_are_words(self):
+        """Names and addresses are what other peers say."""
+        evil = copy.copy(self.recordings["small"])
+        evil.frames = copy.deepcopy(evil.frames)
+        for frame in evil.frames:
+            frame["members"][1].update(name="<img src=x onerror='window.hurt=1'>", http="javascript:alert(1)//:80")
+            frame["members"][2].update(http="evil.example/x:80")
+            for event in frame["happened"]:
+                event.update(text="<script>window.hurt=1</script>", what="<b>")
+        self.visit(evil, 60)
+        require(self.browser.run("return !window.hurt && !document.querySelector('td img, th img, #events script')"), "markup came through")
+        rows = self.browser.run(ROWS)
+        require(not any(row["link"] for row in rows if row["name"][0] == "<" or row["name"] == "p2"), "a link leads elsewhere")
+        require("<script>" in self.browser.run("return document.querySelector('#events span').textContent"), "the text is not shown")
+        self.quiet()
+
+    def a_lost_connection_is_told(self):
+        self.visit(self.large, 30)
+        self.player.cut()
+        self.until(PILL + " === 'lost'", "a lost connection is not told")
+        require(len(self.rows()) == 300, "what was known is gone")
+        require(self.browser.run("return document.getElementById('pause').disabled && document.getElementById('leave').disabled"),
+                "a peer out of reach can be paused")
+        self.player.advance(10)
+        self.player.mend()
+        self.until(PILL + " === 'live'", "it does not come back")
+        self.see(self.large, 40)
+        require(len(self.curves()["plot-loss"]["curves"][0]["d"].split("L")) > 30, "the history is gone")
+        self.browser.said()  # the browser itself tells of connections that fail
+
+    def buttons_ask(self):
+        browser, asked = self.browser, self.player.asked
+        self.visit(self.recordings["small"], 60)
+        browser.click("#pause")
+        self.until("return document.getElementById('problem').hidden", "it was refused")
+        end = time.monotonic() + PATIENCE
+        while not asked and time.monotonic() < end:
+            time.sleep(0.02)
+        require([(path, kind) for path, kind, _ in asked] == [("/api/v1/pause", "application/json")], f"asked: {asked}")
+        browser.click("#leave")
+        require(browser.run("return document.getElementById('sure').open"), "it leaves without a question")
+        browser.click("#sure button[value=stay]")
+        require(len(asked) == 1, f"asked: {asked}")
+        self.player.refuses = "a command needs this machine or the peer's token"
+        browser.click("#leave")
+        browser.click("#sure button[value=leave]")
+        said = self.until("return document.getElementById('problem').hidden ? '' : document.getElementById('problem').textContent", "no refusal is told")
+        require(self.player.refuses in said and asked[-1][0] == "/api/v1/leave", f"told: {said}; asked: {asked}")
+        self.player.refuses = None
+        browser.said()  # the refusal
+
+    def motion_can_be_reduced(self):
+        self.visit(self.recordings["small"], 60)
+        moving = "return getComputedStyle(document.querySelector('#connection i')).animationName"
+        require(self.browser.run(moving) != "none", "nothing shows that it lives")
+        self.browser.post("goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}})
+        require(self.browser.run(moving) == "none", "it moves although it should not")
+
+    # ---- real peers ----
+    @contextlib.contextmanager
+    def swarm(self, peers, slow):
+        """Real processes; p0 begins, `slow` is five times slower. Gives their processes and p0's HTTP address."""
+        processes, gossip, web = [], [free_port() for _ in range(peers)], [free_port() for _ in range(peers)]
+        try:
+            for k in range(peers):
+                flags = ["--listen", f"127.0.0.1:{gossip[k]}", "--http", f"127.0.0.1:{web[k]}", "--name", f"p{k}", "--slot", f"{k}/{peers}",
+                         "--data", "glyphs", "--pace", "20ms", "--seconds", "200", "--workers", "1"]
+                flags += ["--join", f"127.0.0.1:{gossip[0]}"] if k else ["--model", "softmax"]
+                flags += ["--slow", f"{k}=5"] if k == slow else []
+                with open(os.path.join(self.folder, f"peer{k}.log"), "w") as log:
+                    processes.append(subprocess.Popen([self.program, "peer", *flags], stdout=log, stderr=log))
+                if k == 0:
+                    self.wait_for_port(processes[0], gossip[0])
+            yield processes, f"127.0.0.1:{web[0]}"
+        finally:
+            for process in processes:
+                process.kill()
+            for process in processes:
+                process.wait()
+
+    def wait_for_port(self, process, port):
+        end = time.monotonic() + PATIENCE
+        while process.poll() is None and time.monotonic() < end:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"nobody listens at {port}: " + open(os.path.join(self.folder, "peer0.log")).read())
+
+    def answer(self, address):
+        connection = http.client.HTTPConnection(address, timeout=10)
+        try:
+            connection.request("GET", "/")
+            answer = connection.getresponse()
+            return answer.status, answer.getheader("Content-Type") or "", answer.read()
+        finally:
+            connection.close()
+
+    def real_peers(self, processes, address):
+        browser = self.browser
+        browser.look(*LAPTOP, False)
+        self.go(f"http://{address}/")
+        everybody = "return document.querySelectorAll('#table tbody tr[data-state=alive]').length === 8"
+        self.until(everybody, "eight peers do not find each other", 60)
+        self.until("return document.querySelector('#table tr[data-name=p3] .slow')", "the straggler is not marked", 60)
+        others = "return [...document.querySelectorAll('#table th .slow')].map(e => e.closest('tr').dataset.name)"
+        require(browser.run(others) == ["p3"], f"stragglers: {browser.run(others)}")
+        self.until("return ['loss', 'accuracy', 'distance', 'speed'].every(n => document.querySelector(`#plot-${n} path.series`))",
+                   "a plot stays empty", 60)
+        before = {name: plot["curves"][0]["d"] for name, plot in self.curves().items()}
+        self.until("return Object.entries(arguments[0]).every(([id, d]) => document.querySelector(`#${id} path.series`).getAttribute('d') !== d)",
+                   "a plot does not move", PATIENCE, before)
+        links = self.rows()
+        require(all(links[f"p{k}"]["link"] for k in range(1, 8)), f"without a link: {links}")
+        processes[6].kill()
+        begun = time.monotonic()
+        self.until("return document.querySelector('#table tr[data-name=p6][data-state=failed]')", "the death is not seen", DEATH_PATIENCE)
+        print(f"   real peers: the death was shown after {time.monotonic() - begun:.1f} s")
+        self.until("return document.getElementById('events').textContent.includes('p6')", "the death is no happening")
+        if self.pictures:
+            with open(os.path.join(self.pictures, "live-real-laptop-light.png"), "wb") as file:
+                file.write(base64.b64decode(browser.picture()))
+        self.quiet()
+        self.go(links["p1"]["link"])
+        require(browser.run("return document.getElementById('name').textContent") == "p1", "p1's link leads elsewhere")
+        self.quiet()
+
+    def try_real_peers(self):
+        with self.swarm(8, 3) as (processes, address):
+            status, kind, body = self.answer(address)
+            if status != 200 or not kind.startswith("text/html"):
+                print(f"   skipped: real peers, as GET / answers {status} and no page")
+                return
+            self.case("what a peer answers to GET / is the page that was built", lambda: require(body == self.player.page, "it is another one"))
+            self.case("of real peers the page shows a straggler, a death and plots that move", lambda: self.real_peers(processes, address))
+
+    def run(self):
+        self.case("simulated swarms become recordings", self.make_recordings)
+        if self.failed:
+            return
+        self.browser = Browser(self.folder)
+        try:
+            for name in self.recordings:
+                for size, what in ((LAPTOP, "a laptop"), (PHONE, "a phone")):
+                    for dark in (False, True):
+                        self.case(f"{name} is whole on {what}, {'dark' if dark else 'light'}", lambda: self.looks_whole(name, size, dark))
+            self.case("the first picture of 300 members is there within a second", self.first_picture_is_quick)
+            self.case("an update of 300 members is cheap", self.updates_are_cheap)
+            self.case("a burst of states is drawn once a second", self.a_burst_is_one_drawing)
+            self.case("plots move as events come, and tell values meanwhile", self.plots_move)
+            self.case("a straggler is marked by shape and word", self.straggler_is_marked)
+            self.case("a death is seen as it happens", self.a_death_is_seen)
+            self.case("the table is sorted and filtered by keys, and the graph walked through", self.table_by_keyboard)
+            self.case("members' names lead to their own pages", self.links_lead_to_other_pages)
+            self.case("what strangers say is text", self.strangers_words_are_words)
+            self.case("a lost connection is told, and found again", self.a_lost_connection_is_told)
+            self.case("buttons ask the peer, and a refusal is told", self.buttons_ask)
+            self.case("motion can be reduced", self.motion_can_be_reduced)
+            self.try_real_peers()
+        finally:
+            self.browser.close()
+
+
+def main():
+    pictures = sys.argv[sys.argv.index("--pictures") + 1] if "--pictures" in sys.argv else None
+    with tempfile.TemporaryDirectory(prefix="starling-live-", ignore_cleanup_errors=True) as folder:
+        suite = Suite(os.path.abspath(sys.argv[1]), folder, pictures)
+        try:
+            suite.run()
+        finally:
+            suite.player.close()
+    print(f"{suite.passed} passed, {suite.failed} failed")
+    return 0 if suite.failed == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
