@@ -39,7 +39,8 @@
     if (!known(x)) return "–";
     return Math.abs(x) >= 1000 || x === 0 ? count(x) : Math.abs(x) >= 1e-3 ? x.toPrecision(n) : digits(x, n);
   };
-  const whole = (x) => (known(x) ? Math.round(x).toLocaleString("en-US") : "–");
+  const number = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+  const whole = (x) => (known(x) ? number.format(x) : "–");
   const or = (x, f) => (known(x) ? f(x) : "–");
 
   // ---- the head ----
@@ -285,10 +286,26 @@
     tr.onpointerenter = () => graph.point(id);
     tr.onpointerleave = () => graph.point(null);
     const row = { tr, cells, shown: [] };
+    tr.dataset.id = id;
     rows.set(id, row);
+    watch.observe(tr);
     return row;
   };
+  // Of rows that are out of sight only what marks them is written at once, all of it with every fifth drawing or when they come into sight:
+  // laying out thousands of changed numbers each second is most of what a large swarm costs a browser.
+  const inSight = new Set(), AT_ONCE = ["state", "phase", "device", "slowdown"];
+  let drawings = 0;
+  const watch = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      const { id } = target.dataset, row = rows.get(id);
+      if (!isIntersecting || !row) { inSight.delete(id); continue; }
+      inSight.add(id);
+      fill(row, members.find((m) => m.id === id) || row.member);
+    }
+  });
   const fill = (row, m) => {
+    const all = row.member === undefined || inSight.has(m.id) || drawings % 5 === 0;
+    row.member = m;
     const slow = groups.slow(m), link = page(m);
     const name = [m.name, link, m.this_peer, slow].join("\n");
     if (row.shown[0] !== name) {
@@ -298,7 +315,7 @@
       row.cells[0].title = `${m.name} at ${m.address}, ${m.id}`;
     }
     columns.forEach((c, k) => {
-      if (k === 0) return;
+      if (k === 0 || (!all && !AT_ONCE.includes(c.key))) return;
       const [words, kind = ""] = c.show(m), now = words + "\n" + kind;
       if (row.shown[k] === now) return;
       row.shown[k] = now;
@@ -326,7 +343,8 @@
     const group = document.querySelector("input[name=show]:checked").value, words = $("filter").value.trim().toLowerCase();
     const has = (m) => groups[group](m) && (!words || [m.name, m.address, m.state, m.phase, m.device, m.id].some((t) => (t || "").toLowerCase().includes(words)));
     const wanted = members.filter(has);
-    for (const [id, row] of rows) if (!names.has(id)) { row.tr.remove(); rows.delete(id); }
+    for (const [id, row] of rows) if (!names.has(id)) { watch.unobserve(row.tr); row.tr.remove(); rows.delete(id); inSight.delete(id); }
+    ++drawings;
     const stay = new Set(wanted.map((m) => m.id));
     for (const [id, row] of rows) if (!stay.has(id)) row.tr.remove();
     for (const m of wanted) fill(rows.get(m.id) || makeRow(m.id), m);
@@ -364,6 +382,8 @@
     clearTimeout(timer);
     timer = 0;
     drawnAt = performance.now();
+    graph.measure();
+    plots.forEach((p) => p.measure());
     drawHead();
     drawMarked();
     drawGraph();

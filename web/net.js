@@ -234,9 +234,12 @@ const Net = (() => {
       return [this.size / 2 + x * this.reach, this.size / 2 + (this.row ? y - 0.1 : y) * this.reach];
     }
 
+    measure() {
+      this.width = this.box.clientWidth;
+    }
     draw() {
       this.place();
-      const c = theme(), size = this.size = Math.max(200, this.box.clientWidth), scale = Math.min(3, devicePixelRatio || 1);
+      const c = theme(), size = this.size = Math.max(200, this.width), scale = Math.min(3, devicePixelRatio || 1);
       const many = this.places.size > LABELED;
       this.reach = (size / 2 - (many ? 30 : 40)) / (this.row ? 1.1 : 1);
       this.pave(size, scale, c);

@@ -205,7 +205,7 @@ const Plots = (() => {
       }
       this.spec = spec;
       if (!this.box || !this.box.isConnected) this.build();
-      const w = Math.max(280, Math.floor(this.box.clientWidth));
+      const w = Math.max(280, Math.floor(this.width || this.box.clientWidth));
       if (this.above) this.head.innerHTML = this.above(theme());
       const drawn = spec.blank ? blank(spec.blank, w, theme()) : spec.draw(w, theme(), false);
       this.picture.innerHTML = drawn.svg || drawn;
@@ -213,6 +213,10 @@ const Plots = (() => {
       this.caption.hidden = !spec.caption;
       this.saves.hidden = Boolean(spec.blank);
       this.listen(drawn.xAxis && !spec.bars && !spec.marks ? drawn : null);
+    }
+    // Reads the width. Who draws often does it for all plots before anything is written, as reading between writing is dear.
+    measure() {
+      this.width = this.box && this.box.isConnected ? this.box.clientWidth : 0;
     }
     build() {
       this.place.innerHTML = `<div class="bar"><h3>${escape(this.title)}</h3><span class="saves"></span></div><div class="above"></div>` +
