@@ -1,13 +1,14 @@
-// starling members, starling status, starling leave, starling topology set: ask a running peer, at its --http
-// address.
+// starling members, status, leave, pause, resume, log-level, topology set: ask a running peer, at its --http address.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <optional>
 
+#include "cli/ask.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/token.h"
 #include "cli/topology_name.h"
 #include "node/http.h"
 #include "node/status.h"
@@ -19,31 +20,33 @@ namespace {
 // What to do with a peer's answer: the text for people, or an Error where it is no peer's.
 using Show = Result<std::string> (*)(const std::string& json);
 
+// The body of a good answer; the Error is for fail().
+Result<std::string> body_of(const Address& at, const Result<node::HttpAnswer>& answer) {
+  if (!answer) return answer.error();
+  if (answer->status == 200) return answer->body;
+  const std::string why = node::parse_error(answer->body);
+  return Error{why.empty() ? to_string(at) + " is not a Starling peer's --http address"
+                           : to_string(at) + " refused: " + why};
+}
+
 int ask(const Arguments& arguments, const std::string& method, const std::string& path, Show show,
         const std::string& body = "") {
-  const auto text = arguments.get("--at");
-  if (!text) {
-    return refuse(arguments, "--at is missing: the --http address of the peer to ask; see `starling " +
-                                 arguments.command() + " --help`");
+  const auto at = peer_to_ask(arguments);
+  if (!at) return refuse(arguments, at.error().message);
+  std::string token;
+  if (const auto file = arguments.get("--token-file")) {
+    auto read = read_token(*file);
+    if (!read) return refuse(arguments, "--token-file: " + read.error().message);
+    token = std::move(*read);
   }
-  const auto at = Address::parse(*text);
-  if (!at) return refuse(arguments, "--at: " + at.error().message);
-  if (at->port == 0)
-    return refuse(arguments, "--at: port 0 cannot be dialed; give the peer's --http address");
-
-  const auto answer = node::http_request(*at, method, path, body);
+  const auto answer = body_of(*at, node::http_request(*at, method, path, body, token));
   if (!answer) return fail(arguments, answer.error().message);
-  if (answer->status != 200) {
-    const std::string why = node::parse_error(answer->json);
-    return fail(arguments, why.empty() ? to_string(*at) + " is not a Starling peer's --http address"
-                                       : to_string(*at) + " refused: " + why);
-  }
-  const auto shown = show(answer->json);
+  const auto shown = show(*answer);
   if (!shown) {
     return fail(arguments,
                 to_string(*at) + " is not a Starling peer's --http address: " + shown.error().message);
   }
-  std::fputs((arguments.has("--json") ? answer->json : *shown).c_str(), stdout);
+  std::fputs((arguments.has("--json") ? *answer : *shown).c_str(), stdout);
   return kExitDone;
 }
 
@@ -127,37 +130,96 @@ int set_topology(const Arguments& arguments) {
              node::topology_request_json(topology->name()));
 }
 
-Command asking(const char* name, const char* summary, const char* method, const char* path, Show show) {
+Result<std::string> paused_text(const std::string& json) {
+  if (json == node::paused_json(true)) return std::string("the peer rests; `starling resume` ends that\n");
+  if (json == node::paused_json(false)) return std::string("the peer goes on\n");
+  return Error{"it does not say whether it rests"};
+}
+
+Result<std::string> log_level_text(const std::string& json) {
+  const auto level = node::parse_log_level(json);
+  if (!level) return level.error();
+  return "the peer's log tells from " + *level + " on\n";
+}
+
+int set_log_level(const Arguments& arguments) {
+  const std::string body = node::log_level_json(*arguments.get("LEVEL"));
+  if (const auto level = node::parse_log_level(body); !level) return refuse(arguments, level.error().message);
+  return ask(arguments, "POST", "/api/v1/log-level", log_level_text, body);
+}
+
+std::vector<Flag> flags_of_orders() {
+  return {{"--at", "HOST:PORT", "the peer's --http address"},
+          {"--token-file", "FILE", "its token, where it runs on another machine"},
+          {"--json", "", "print one JSON object"}};
+}
+
+Command asking(const char* name, const char* summary, const char* path, Show show) {
   return {name,
           summary,
           {},
           {{"--at", "HOST:PORT", "the peer's --http address"}, {"--json", "", "print one JSON object"}},
-          [=](const Arguments& arguments) { return ask(arguments, method, path, show); }};
+          [=](const Arguments& arguments) { return ask(arguments, "GET", path, show); }};
+}
+
+Command ordering(const char* name, const char* summary, const char* path, Show show) {
+  return {name, summary, {}, flags_of_orders(),
+          [=](const Arguments& arguments) { return ask(arguments, "POST", path, show); }};
 }
 
 }  // namespace
 
+Result<Address> peer_to_ask(const Arguments& arguments) {
+  const auto text = arguments.get("--at");
+  if (!text) {
+    return Error{"--at is missing: the --http address of the peer to ask; see `starling " + arguments.command() +
+                 " --help`"};
+  }
+  const auto at = Address::parse(*text);
+  if (!at) return Error{"--at: " + at.error().message};
+  if (at->port == 0) return Error{"--at: port 0 cannot be dialed; give the peer's --http address"};
+  return *at;
+}
+
+Result<std::string> get(const Address& at, const std::string& path) {
+  return body_of(at, node::http_request(at, "GET", path));
+}
+
 Command members_command() {
-  return asking("members", "who is in the swarm, as a running peer sees it", "GET", "/api/v1/members",
-                members_text);
+  return asking("members", "who is in the swarm, as a running peer sees it", "/api/v1/members", members_text);
 }
 
 Command status_command() {
-  return asking("status", "how a running peer fares", "GET", "/api/v1/status", status_text);
+  return asking("status", "how a running peer fares", "/api/v1/status", status_text);
 }
 
 Command topology_set_command() {
   return {"topology set",
           "have a running swarm follow another topology; no exchange is lost",
           {{"NAME", "a name of `topology list`"}},
-          {{"--at", "HOST:PORT", "the --http address of any of its peers"},
-           {"--json", "", "print one JSON object"}},
+          flags_of_orders(),
           set_topology};
 }
 
+Command log_level_command() {
+  return {"log-level",
+          "have a running peer's log tell more or less",
+          {{"LEVEL", "trace, debug, info, warning or error"}},
+          flags_of_orders(),
+          set_log_level};
+}
+
 Command leave_command() {
-  return asking("leave", "ask a running peer to leave its swarm in order", "POST", "/api/v1/leave",
-                leave_text);
+  return ordering("leave", "ask a running peer to leave its swarm in order", "/api/v1/leave", leave_text);
+}
+
+Command pause_command() {
+  return ordering("pause", "have a running peer rest: it makes no steps, and answers others", "/api/v1/pause",
+                  paused_text);
+}
+
+Command resume_command() {
+  return ordering("resume", "have a peer that rests go on", "/api/v1/resume", paused_text);
 }
 
 }  // namespace starling::cli

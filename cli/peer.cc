@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/token.h"
 #include "cli/experiment_flags.h"
 #include "node/all_reduce.h"
 #include "node/collective.h"
@@ -102,6 +103,11 @@ Status read_own_flags(node::PeerOptions& options, const Arguments& arguments) {
     Result<Address> http = read_address("--http", *text);
     if (!http) return http.error();
     options.http = *http;
+  }
+  if (const auto file = arguments.get("--token-file")) {
+    Result<std::string> token = read_token(*file);
+    if (!token) return Error{"--token-file: " + token.error().message};
+    options.token = std::move(*token);
   }
   if (const auto folder = arguments.get("--state")) {
     if (folder->empty()) return Error{"--state: a folder's path is wanted, not nothing"};
@@ -207,7 +213,8 @@ Command peer_command() {
       {"--swarm", "NAME", "peers of another swarm are refused (default starling)"},
       {"--config", "FILE", "an experiment file with the training flags"},
       {"--out", "DIR", "folder for NAME.safetensors, the replica at the end"},
-      {"--http", "ADDR:PORT", "answer `starling members`, `status` and `leave` here (default: nowhere)"},
+      {"--http", "ADDR:PORT", "a live page, metrics, and answers to `starling status` and others (default: nowhere)"},
+      {"--token-file", "FILE", "take orders over HTTP from other machines too, where they name its token"},
       {"--state", "DIR", "remember the swarm in this folder, and find it again after a crash"},
   };
   for (Flag& flag : experiment_flags(Audience::peer)) command.flags.push_back(std::move(flag));

@@ -79,6 +79,7 @@ struct Unreachable {  // nothing sent there arrives: refused, broken, timed out
 
 struct Prepared {  // Prepare is done: model built, data loaded
   RunRules rules;
+  std::string device{};  // that it will train on
 };
 struct PrepareFailed {
   std::string why;
@@ -97,6 +98,10 @@ struct StateLost {       // FetchState failed: the donor is gone, refuses, or se
 struct Stepped {  // the workers' totals since the peer started
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;
+};
+
+struct VitalsMeasured {  // now and then; what others are told of this peer, for people to see
+  wire::Vitals vitals;   // its id and sequence are the core's
 };
 
 enum class Outcome : std::uint8_t {
@@ -148,6 +153,7 @@ struct Tick {};  // next_deadline() has come
 
 using Event = std::variant<Start, Received, Unreachable, Prepared, PrepareFailed, StateAdvanced, StateArrived,
                            StateLost, Stepped, ExchangeAdvanced, ExchangeEnded, ExchangeOffered, AnswerEnded,
-                           ReplicaDiverged, ReplicaGone, EndRequested, LeaveRequested, Introduced, RewireRequested, Tick>;
+                           ReplicaDiverged, ReplicaGone, EndRequested, LeaveRequested, Introduced, RewireRequested, Tick,
+                           VitalsMeasured>;
 
 }  // namespace starling::gossip

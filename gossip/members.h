@@ -26,6 +26,7 @@ struct Record {
   Duration samples_every{0};          // smoothed: between two growths; 0: there were not two yet
   Duration round_trip{0};             // smoothed, of probes; 0: none was answered yet
   Duration round_trip_deviation{0};
+  std::optional<wire::Vitals> vitals{};  // what it said of itself last
 
   // Of a suspect: who, independently, left a probe unanswered.
   static constexpr std::size_t kAccusersMax = 4;

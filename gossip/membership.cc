@@ -14,6 +14,7 @@ using wire::Member;
 
 namespace {
 
+const std::optional<wire::Vitals> kNoVitals;
 constexpr std::size_t kProbesMax = 16;
 constexpr std::size_t kRelaysMax = 256;
 constexpr std::size_t kRecentMax = 128;
@@ -59,6 +60,13 @@ void Membership::set_phase(wire::Phase phase) {
 void Membership::set_progress(std::uint64_t steps, std::uint64_t samples) {
   self_.steps = std::max(self_.steps, steps);
   self_.samples = std::max(self_.samples, samples);
+}
+
+void Membership::set_vitals(const wire::Vitals& vitals) {
+  const std::uint32_t sequence = vitals_ ? vitals_->sequence + 1 : 1;
+  vitals_ = vitals;
+  vitals_->id = self_.id;
+  vitals_->sequence = sequence;
 }
 
 void Membership::welcomed(Instant now, PeerId by, std::span<const Member> members,
@@ -251,9 +259,13 @@ void Membership::on_gossip(Instant now, PeerId from, const Address& address, con
   for (const wire::Progress& progress : gossip.progress) {
     if (Record* const record = members_.find(progress.id)) take_progress(now, *record, progress.samples);
   }
+  for (const wire::Vitals& vitals : gossip.vitals) {
+    Record* const record = members_.find(vitals.id);
+    if (record != nullptr && (!record->vitals || vitals.sequence > record->vitals->sequence)) record->vitals = vitals;
+  }
   heard(now, from, address, out);
   if (gossip.reply_wanted)
-    out.push_back(Send{address, wire::Gossip{rumors(now, from, true), false, progress()}});
+    out.push_back(Send{address, gossip_of(rumors(now, from, true), false, progress())});
 }
 
 void Membership::on_leave(Instant now, PeerId from, const wire::Leave& leave, std::vector<Action>& out) {
@@ -380,6 +392,7 @@ bool Membership::merge_one(Instant now, PeerId teller, const Member& news, std::
 
   take_progress(now, *record, news.samples);
   record->member.steps = std::max(record->member.steps, news.steps);
+  if (record->member.device.empty()) record->member.device = news.device;
   bool changed = false;
   if (news.phase > record->member.phase) {
     members_.change(*record, [&](Record& r) { r.member.phase = news.phase; });
@@ -616,12 +629,24 @@ std::vector<wire::Progress> Membership::progress() {
   return told;
 }
 
+// What is known of those whose progress is told goes with it.
+wire::Gossip Membership::gossip_of(std::vector<Member> members, bool reply_wanted,
+                                   std::vector<wire::Progress> progress) const {
+  wire::Gossip gossip{std::move(members), reply_wanted, std::move(progress)};
+  for (const wire::Progress& told : gossip.progress) {
+    const Record* const record = find(told.id);
+    const auto& vitals = told.id == self_.id ? vitals_ : record != nullptr ? record->vitals : kNoVitals;
+    if (vitals) gossip.vitals.push_back(*vitals);
+  }
+  return gossip;
+}
+
 void Membership::send_gossip(Instant now, std::vector<Action>& out) {
   std::size_t told = 0;
   refresh_circle();
   if (!circle_.empty()) {
     const Record& to = *find(circle_[random_.below(circle_.size())]);
-    wire::Gossip gossip{rumors(now, to.member.id, true), true, progress()};
+    wire::Gossip gossip = gossip_of(rumors(now, to.member.id, true), true, progress());
     told = gossip.members.size() + gossip.progress.size();
     if (told > 0) out.push_back(Send{to.member.address, std::move(gossip)});
   }
@@ -639,7 +664,7 @@ void Membership::spread(Instant now, std::vector<Action>& out) {
     const Address& to = find(id)->member.address;
     auto news = rumors(now, id, false);
     news.push_back(self_);
-    out.push_back(Send{to, wire::Gossip{std::move(news), false, everything}});
+    out.push_back(Send{to, gossip_of(std::move(news), false, everything)});
   }
 }
 

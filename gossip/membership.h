@@ -66,6 +66,9 @@ class Membership {
   const wire::Member& self() const { return self_; }
   void set_phase(wire::Phase phase);
   void set_progress(std::uint64_t steps, std::uint64_t samples);
+  void set_device(const std::string& device) { self_.device = device; }  // others learn it with the next phase
+  void set_vitals(const wire::Vitals& vitals);
+  const std::optional<wire::Vitals>& vitals() const { return vitals_; }  // its own
   // A joiner's first sight of the swarm: what introduction() and retired_samples() of a member say.
   void welcomed(Instant now, PeerId by, std::span<const wire::Member> members, std::uint64_t retired_samples,
                 std::vector<Action>& out);
@@ -169,6 +172,7 @@ class Membership {
   void supersede(Instant now, PeerId by, const Address& address, std::vector<Action>& out);
   void start_rumor(Record& record);
   void take_progress(Instant now, Record& record, std::uint64_t samples);
+  wire::Gossip gossip_of(std::vector<wire::Member> members, bool reply_wanted, std::vector<wire::Progress> progress) const;
   bool make_room();
 
   std::vector<wire::Member> rumors(Instant now, PeerId to, bool with_self);
@@ -195,6 +199,7 @@ class Membership {
   Random random_;
   Members members_;
   std::size_t live_count_ = 0;        // of others
+  std::optional<wire::Vitals> vitals_;
   std::uint64_t others_samples_ = 0;  // of everyone who ever took part, the forgotten included
   std::uint64_t version_ = 0;
 

@@ -17,9 +17,7 @@ void PartnerChooser::follow(topologies::Topology topology) {
   version_ = UINT64_MAX;
 }
 
-void PartnerChooser::refresh(const Membership& membership) {
-  if (version_ == membership.version()) return;
-  version_ = membership.version();
+std::vector<const wire::Member*> vertices(const Membership& membership) {
   std::vector<const wire::Member*> vertices{&membership.self()};
   for (const Record& record : membership.others()) {
     if (record.is_live() && record.member.phase >= wire::Phase::training) vertices.push_back(&record.member);
@@ -29,9 +27,15 @@ void PartnerChooser::refresh(const Membership& membership) {
     if (a->name.size() != b->name.size()) return a->name.size() < b->name.size();
     return std::tie(a->name, a->id) < std::tie(b->name, b->id);
   });
+  return vertices;
+}
+
+void PartnerChooser::refresh(const Membership& membership) {
+  if (version_ == membership.version()) return;
+  version_ = membership.version();
   roster_.clear();
   std::vector<topologies::VertexKey> keys;
-  for (const auto* member : vertices) {
+  for (const auto* member : vertices(membership)) {
     if (member->id == membership.self().id) own_index_ = static_cast<std::uint32_t>(roster_.size());
     roster_.push_back(member->id);
     keys.push_back(topologies::vertex_key(member->name));

@@ -27,6 +27,9 @@
 
 namespace starling::gossip {
 
+// The vertices in their order: the live members that train, oneself included. Valid until the membership changes.
+std::vector<const wire::Member*> vertices(const Membership& membership);
+
 class PartnerChooser {
  public:
   static constexpr double kPlainShare = 0.25;  // of the draws of an aware chooser

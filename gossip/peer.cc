@@ -19,6 +19,7 @@ wire::Member self_of(const PeerOptions& options) {
   self.id = options.id;
   self.name = options.name;
   self.address = options.address;
+  self.http = options.http;
   return self;
 }
 
@@ -265,6 +266,7 @@ void Peer::follow_topology(std::vector<Action>& out) {
 
 void Peer::handle(const Prepared& prepared, std::vector<Action>& out) {
   rules_ = prepared.rules;
+  membership_.set_device(prepared.device);
   partners_.emplace(rules_->topology, rules_->partners, Random(options_.seed).split(kPartnerStream));
   follow_topology(out);
   pacer_.emplace(rules_->pace, Random(options_.seed).split(kPaceStream));
@@ -451,6 +453,10 @@ void Peer::start_training(std::vector<Action>& out) {
 
 void Peer::handle(const Stepped& stepped, std::vector<Action>&) {
   membership_.set_progress(stepped.steps, stepped.samples);
+}
+
+void Peer::handle(const VitalsMeasured& measured, std::vector<Action>&) {
+  membership_.set_vitals(measured.vitals);
 }
 
 // ---- ending ----

@@ -38,6 +38,7 @@ namespace starling::gossip {
 struct PeerOptions {
   PeerId id;
   std::string name;
+  std::string http{};  // "HOST:PORT" of its page, for the others' pages; empty: none
   Address address;  // where this peer listens, as others should dial it
   std::uint64_t seed = 1;
   // Joins the swarm through whoever of these answers; empty: this peer begins the run that `manifest`
@@ -142,6 +143,7 @@ class Peer {
   void handle(const StateArrived&, std::vector<Action>& out);
   void handle(const StateLost&, std::vector<Action>& out);
   void handle(const Stepped&, std::vector<Action>& out);
+  void handle(const VitalsMeasured&, std::vector<Action>& out);
   void handle(const ExchangeAdvanced&, std::vector<Action>& out);
   void handle(const ExchangeEnded&, std::vector<Action>& out);
   void handle(const ExchangeOffered&, std::vector<Action>& out);

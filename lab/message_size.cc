@@ -37,7 +37,8 @@ std::size_t member(const wire::Member& m) {
   return table(2 * kReference + scalar(m.id.value) + scalar(m.address.port) + scalar(m.incarnation) +
                scalar(m.liveness) + scalar(m.phase) + scalar(m.samples) + scalar(m.steps) +
                scalar(m.accuser.value)) +
-         text(m.name) + text(m.address.host) - 2 * kReference;
+         text(m.name) + text(m.address.host) - 2 * kReference + (m.http.empty() ? 0 : text(m.http)) +
+         (m.device.empty() ? 0 : text(m.device));
 }
 std::size_t members(const std::vector<wire::Member>& list) {
   std::size_t bytes = 4 + kReference + kVectorLength;
@@ -61,7 +62,8 @@ struct Size {
     return table(scalar(m.sequence) + scalar(m.on_behalf.value)) + vtable(3) + members(m.members);
   }
   std::size_t operator()(const wire::Gossip& m) const {
-    return table(1 + kReference) + vtable(3) + members(m.members) + kVectorLength + 16 * m.progress.size();
+    const std::size_t vitals = m.vitals.empty() ? 0 : kReference + kVectorLength + 40 * m.vitals.size();
+    return table(1 + kReference) + vtable(3) + members(m.members) + kVectorLength + 16 * m.progress.size() + vitals;
   }
   static std::size_t revision(const wire::Revision& r) { return scalar(r.number) + scalar(r.author.value); }
   std::size_t operator()(const wire::Digest& m) const {

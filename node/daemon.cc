@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <random>
 #include <thread>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
@@ -20,10 +22,10 @@
 #include "gossip/rules.h"
 #include "node/activity.h"
 #include "node/background.h"
+#include "node/event_log.h"
 #include "node/exchanger.h"
-#include "node/http.h"
+#include "node/front.h"
 #include "node/launcher_link.h"
-#include "node/notice_log.h"
 #include "node/peer_cache.h"
 #include "node/replica.h"
 #include "node/status.h"
@@ -43,6 +45,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Duration kReportInterval = std::chrono::milliseconds(250);
+constexpr Duration kVitalsInterval = std::chrono::seconds(2);  // of speed and loss, which others are told
 constexpr Duration kLogInterval = std::chrono::seconds(5);
 // From a signal to the process's end: the core's leave_limit, then the longest of the first three of these
 // (which go on side by side), then the others.
@@ -94,7 +97,7 @@ void end_process_soon(const PeerOutcome& outcome) {
   }).detach();
 }
 
-class Daemon {
+class Daemon final : private FrontHost {
  public:
   explicit Daemon(const PeerOptions& options)
       : options_(options),
@@ -119,6 +122,7 @@ class Daemon {
   std::optional<PeerOutcome> open_cache();
   std::optional<PeerOutcome> listen();
   std::optional<PeerOutcome> serve_http();
+  std::string http_address() const;
   void connect_launcher();
   void shape_link(const std::string& command);
   void make_exchanger();
@@ -153,11 +157,14 @@ class Daemon {
   void act(const gossip::TrainingEnded&);
   void act(const gossip::BeginExchange& begin) {
     look_at_time();
+    latest_partner_ = begin.partner;
+    exchanging_[begin.exchange] = begin.partner;
     activity_.began(begin.exchange, resting_);
     exchanger_->begin(begin.exchange, begin.partner, begin.address, begin.terms);
   }
   void act(const gossip::AbortExchange& abort) {
     exchanger_->abort(abort.exchange);
+    exchanging_.erase(abort.exchange);
     look_at_time();
     activity_.ended(abort.exchange);
   }
@@ -168,15 +175,23 @@ class Daemon {
   }
   void act(const gossip::Rewired& rewired);
   void act(const gossip::Finish& finish);
-  void act(const gossip::Notice& notice) { notices_.tell(notice); }
+  void act(const gossip::Notice& notice) { events_log_.tell(notice); }
 
   // ---- telling ----
   void look_at_time() { activity_.account(now(), trainer_ ? trainer_->idle() : Duration{0}); }
   training::PeerReport make_report(training::PeerReport::Kind kind) const;
-  PeerStatus status() const;
-  HttpAnswer introduce(const std::string& body);
-  HttpAnswer set_topology(const std::string& body);
+  void measure_vitals();
   void report_and_log();
+
+  // ---- what its front asks (FrontHost) ----
+  const gossip::Membership* membership() const override { return peer_ ? &peer_->view().membership : nullptr; }
+  std::string unready() const override;
+  PeerStatus status() const override;
+  std::vector<MemberStatus> members() const override;
+  EventLog& events() override { return events_log_; }
+  Status rest(bool paused) override;
+  HttpAnswer introduce(const Address& address) override;
+  HttpAnswer set_topology(const std::string& name) override;
 
   // ---- keeping ----
   void leave_snapshot_if_due();
@@ -186,7 +201,7 @@ class Daemon {
   void write_cache_now_and_then();
 
   // ---- ending ----
-  void leave();
+  void leave() override;
   void end();
   void log_faults() const;
   asio::awaitable<void> stop();
@@ -228,7 +243,14 @@ class Daemon {
   std::size_t saves_ = 0, cache_writes_ = 0;  // under way
   Clock::time_point last_log_ = Clock::now();
   Duration loop_lag_{0};
-  NoticeLog notices_;
+  EventLog events_log_;
+  PeerId latest_partner_{};
+  std::map<std::uint64_t, PeerId> exchanging_;  // exchanges of its own, and with whom
+  bool paused_ = false;                         // by its owner
+  // For the speed of late, which others are told.
+  Clock::time_point measured_at_ = Clock::now();
+  std::uint64_t measured_samples_ = 0;
+  double late_samples_per_second_ = 0;
   std::map<Address, int> silent_dials_;
   bool cache_warned_ = false;
 
@@ -243,7 +265,7 @@ class Daemon {
   // Last, so that they end first: their threads use what stands above.
   Background builder_;  // loads the data, builds the replica
   Background disk_;     // writes; judges
-  std::unique_ptr<HttpServer> http_;
+  std::unique_ptr<Front> front_;
 };
 
 // ---- setting up ----
@@ -315,36 +337,24 @@ std::optional<PeerOutcome> Daemon::listen() {
 
 std::optional<PeerOutcome> Daemon::serve_http() {
   if (!options_.http) return std::nullopt;
-  const auto when_ready = [this](std::function<HttpAnswer(const std::string&)> answer) {
-    return [this, answer = std::move(answer)](const std::string& body) {
-      return peer_ ? answer(body) : http_refusal(503, "the peer is still loading its data");
-    };
-  };
-  std::vector<HttpRoute> routes;
-  routes.push_back({"GET", "/api/v1/status", when_ready([this](const std::string&) {
-                      return HttpAnswer{200, to_json(status())};
-                    })});
-  routes.push_back({"GET", "/api/v1/members", when_ready([this](const std::string&) {
-                      return HttpAnswer{200, to_json(list_members(peer_->view().membership, now()))};
-                    })});
-  routes.push_back({"POST", "/api/v1/leave", [this](const std::string&) {
-                      asio::post(io_, [this] { leave(); });  // once it is answered
-                      return HttpAnswer{200, leaving_json()};
-                    }});
-  routes.push_back(
-      {"POST", "/api/v1/introduce", when_ready([this](const std::string& body) { return introduce(body); })});
-  routes.push_back({"POST", "/api/v1/topology",
-                    when_ready([this](const std::string& body) { return set_topology(body); })});
-  auto server = HttpServer::start(*options_.http, std::move(routes),
-                                  [this](std::function<void()> work) { asio::post(io_, std::move(work)); });
-  if (!server) return PeerOutcome{2, "--http: " + server.error().message};
-  http_ = std::move(*server);
-  spdlog::info("HTTP at {}", to_string(http_->address()));
+  auto front = Front::open(*options_.http, options_.token, *this,
+                           [this](std::function<void()> work) { asio::post(io_, std::move(work)); }, builder_);
+  if (!front) return PeerOutcome{2, "--http: " + front.error().message};
+  front_ = std::move(*front);
+  spdlog::info("HTTP at {}", to_string(front_->address()));
   if (!is_loopback(options_.http->host)) {
-    spdlog::warn("--http {} is not protected: whoever reaches it can read this peer and make it leave",
-                 to_string(*options_.http));
+    spdlog::warn("--http {}: whoever reaches it can read this peer; {}", to_string(*options_.http),
+                 options_.token.empty() ? "orders are taken from this machine alone, as there is no --token-file"
+                                        : "orders take its token");
   }
   return std::nullopt;
+}
+
+// Where others' pages find this peer's: of one that listens everywhere, at the host at which it is dialed.
+std::string Daemon::http_address() const {
+  Address at = front_->address();
+  if (at.host == "0.0.0.0" || at.host == "::") at.host = self_.address.host;
+  return to_string(at);
 }
 
 void Daemon::connect_launcher() {
@@ -377,6 +387,7 @@ void Daemon::make_exchanger() {
   exchanges.on_ended = [this](std::uint64_t exchange, gossip::Outcome how, std::uint64_t round) {
     look_at_time();
     activity_.ended(exchange);
+    exchanging_.erase(exchange);
     drive(gossip::ExchangeEnded{exchange, how, round});
   };
   exchanges.on_advanced = [this](std::uint64_t exchange, std::uint64_t cells) {
@@ -446,6 +457,7 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   peer.id = self_.id;
   peer.name = self_.name;
   peer.address = self_.address;
+  if (front_) peer.http = http_address();
   peer.seed = entropy();
   peer.join = options_.join;
   peer.contacts = options_.join;
@@ -641,7 +653,7 @@ void Daemon::prepared(const wire::Manifest& manifest) {
                                        replica_->group.get());
   mixer_ = training::make_mixer(replica_->arena, *mix);
   exchanger_->attach(replica_->arena, manifest.fingerprint, *mixer_);
-  drive(gossip::Prepared{std::move(*rules)});
+  drive(gossip::Prepared{std::move(*rules), replica_->devices()});
 }
 
 // Whoever begins a run, for the first time or after a blackout, has copied nothing.
@@ -667,9 +679,10 @@ void Daemon::act(const gossip::StartTraining& start) {
     serves_ = true;
     return;
   }
-  spdlog::info("training begins: {} parameters, {} workers, batches of {}, on {}",
-               replica_->plan.layout.parameter_count(), experiment_.workers, experiment_.batch_size,
-               replica_->devices());
+  events_log_.say(spdlog::level::info, "training",
+                  fmt::format("training begins: {} parameters, {} workers, batches of {}, on {}",
+                              replica_->plan.layout.parameter_count(), experiment_.workers, experiment_.batch_size,
+                              replica_->devices()));
   if (const std::string warning = training::warning_of_workers(experiment_); !warning.empty())
     spdlog::warn("{}", warning);
   training_start_ = Clock::now();
@@ -690,11 +703,14 @@ void Daemon::act(const gossip::ResumeTraining& resume) {
     exchanger_->renewed();
   }
   resting_ = false;
+  if (paused_ && !resume.renewed) return;
   trainer_->resume(resume.renewed);
+  if (paused_) trainer_->pause(false);
 }
 
 void Daemon::act(const gossip::Rewired& rewired) {
-  spdlog::info("the swarm's topology is {} from now on", rewired.topology.substr(0, 200));
+  events_log_.say(spdlog::level::info, "rewired",
+                  "the swarm's topology is " + rewired.topology.substr(0, 200) + " from now on");
   // Whoever restarts the swarm from this peer's cache goes on with it.
   for (wire::Setting& setting : manifest_->settings)
     if (setting.key == "gossip.topology") setting.value = rewired.topology;
@@ -703,7 +719,8 @@ void Daemon::act(const gossip::Rewired& rewired) {
 void Daemon::act(const gossip::TrainingEnded&) {
   initialize();  // where the run was over before it began
   training_end_ = Clock::now();
-  spdlog::info("training ends after {} steps; settling", trainer_->steps());
+  events_log_.say(spdlog::level::info, "settling",
+                  fmt::format("training ends after {} steps; settling", trainer_->steps()));
   if (launcher_ && !options_.out.empty())
     save(self_.name + ".before-settling",
          [this](std::string path) { before_settling_path_ = std::move(path); });
@@ -763,6 +780,18 @@ PeerStatus Daemon::status() const {
   if (replica_) status.device = replica_->devices();
   if (trainer_) status.device_spread = trainer_->spread();
   if (view.topology != nullptr) status.topology = view.topology->name();
+  if (manifest_) {
+    status.rule = experiment_.rule;
+    status.payload = experiment_.payload;
+  }
+  status.paused = paused_;
+  if (replica_) status.epoch_samples = replica_->data.train.size();
+  status.distance = report.distance;
+  status.staleness = report.staleness.mean();
+  for (std::size_t i = 0; i < transport::kLinkErrorKinds; ++i) {
+    if (links.faults[i] > 0)
+      status.connections_refused[std::string(name(static_cast<transport::LinkErrorKind>(i)))] = links.faults[i];
+  }
   status.phase = phase_name(view.membership.self().phase);
   status.steps = report.steps;
   status.samples = report.samples;
@@ -790,22 +819,54 @@ PeerStatus Daemon::status() const {
   return status;
 }
 
-HttpAnswer Daemon::introduce(const std::string& body) {
-  const auto address = parse_introduction(body);
-  if (!address) return http_refusal(400, address.error().message);
-  if (*address == self_.address)
-    return http_refusal(400, "this peer itself listens at " + to_string(*address));
-  drive(gossip::Introduced{*address});
-  return {200, introduction_json(*address)};
+std::string Daemon::unready() const {
+  if (!peer_) return "the peer is still loading its data";
+  if (leaving_ || ending_) return "the peer is leaving";
+  const wire::Phase phase = peer_->view().membership.self().phase;
+  if (phase == wire::Phase::joining) return "the peer is joining the run";
+  return phase == wire::Phase::finished ? "the peer has finished the run" : "";
 }
 
-HttpAnswer Daemon::set_topology(const std::string& body) {
-  const auto name = parse_topology_request(body);
-  if (!name) return http_refusal(400, name.error().message);
+std::vector<MemberStatus> Daemon::members() const {
+  std::vector<PeerId> exchanging;
+  for (const auto& [exchange, partner] : exchanging_) exchanging.push_back(partner);
+  auto members = list_members(peer_->view().membership, now(), exchanging);
+  for (MemberStatus& member : members) {
+    if (member.this_peer && front_) member.http = http_address();
+  }
+  return members;
+}
+
+// No step begins until it goes on; others are answered all the while.
+Status Daemon::rest(bool paused) {
+  if (!trainer_ || serves_ || !training_start_) return Error{"this peer makes no steps now"};
+  if (paused == paused_) return Done{};
+  paused_ = paused;
+  events_log_.say(spdlog::level::info, paused ? "paused" : "resumed",
+                  paused ? "this peer rests until it is told to resume" : "this peer goes on");
+  if (resting_) return Done{};  // the core has it rest as well
+  look_at_time();
+  if (paused) {
+    trainer_->pause(false);
+  } else {
+    trainer_->resume(false);
+  }
+  measure_vitals();
+  return Done{};
+}
+
+HttpAnswer Daemon::introduce(const Address& address) {
+  if (address == self_.address)
+    return http_refusal(400, "this peer itself listens at " + to_string(address));
+  drive(gossip::Introduced{address});
+  return {200, introduction_json(address)};
+}
+
+HttpAnswer Daemon::set_topology(const std::string& name) {
   const auto view = peer_->view();
   if (view.topology == nullptr || ending_)
     return http_refusal(503, "this peer takes no part in the run yet, or no more");
-  const auto topology = topologies::Topology::parse(*name);
+  const auto topology = topologies::Topology::parse(name);
   if (!topology) return http_refusal(400, topology.error().message);
   std::uint32_t trained = 1;
   for (const gossip::Record& record : view.membership.others())
@@ -813,8 +874,31 @@ HttpAnswer Daemon::set_topology(const std::string& body) {
   if (const Status exists = topology->exists(trained); !exists)
     return http_refusal(400, "among the swarm's " + std::to_string(trained) + " peers now: " + exists.error().message);
   if (const auto why = peer_->obstacle_to_setting(*topology)) return http_refusal(409, *why);
-  drive(gossip::RewireRequested{*name});
-  return {200, topology_request_json(*name)};
+  drive(gossip::RewireRequested{name});
+  return {200, topology_request_json(name)};
+}
+
+// What others are told of this peer, and show on their pages.
+void Daemon::measure_vitals() {
+  if (!peer_ || peer_->view().over) return;
+  const auto report = make_report(training::PeerReport::Kind::status);
+  const auto at = Clock::now();
+  const double seconds = std::chrono::duration<double>(at - measured_at_).count();
+  if (seconds > 0)
+    late_samples_per_second_ = static_cast<double>(report.samples - measured_samples_) / seconds;
+  measured_at_ = at;
+  measured_samples_ = report.samples;
+  const auto told = [](const std::optional<double>& value) {
+    return value ? static_cast<float>(*value) : std::numeric_limits<float>::quiet_NaN();
+  };
+  wire::Vitals vitals;
+  vitals.samples_per_second = static_cast<float>(late_samples_per_second_);
+  vitals.loss = told(report.loss);
+  vitals.distance = told(report.distance);
+  vitals.staleness = told(report.staleness.mean());
+  vitals.partner = latest_partner_;
+  vitals.paused = paused_;
+  drive(gossip::VitalsMeasured{vitals});
 }
 
 void Daemon::report_and_log() {
@@ -822,6 +906,8 @@ void Daemon::report_and_log() {
   look_at_time();
   const auto report = make_report(training::PeerReport::Kind::status);
   if (launcher_) launcher_->report(report);
+  if (Clock::now() - measured_at_ >= kVitalsInterval) measure_vitals();
+  if (front_) front_->tick();
   if (training_start_ && Clock::now() - last_log_ >= kLogInterval) {
     last_log_ = Clock::now();
     spdlog::info(
@@ -919,7 +1005,7 @@ void Daemon::leave() {
     give_up_at_ = Clock::now() + kWriteLimit;
     return wrapping_up_.raise();
   }
-  spdlog::info("leaving the swarm");
+  events_log_.say(spdlog::level::info, "leaving", "leaving the swarm");
   if (peer_) return drive(gossip::LeaveRequested{});
   state_ = "left";
   end();

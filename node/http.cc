@@ -24,14 +24,15 @@ constexpr std::size_t kWaitingMax = 16;            // accepted connections that 
 constexpr std::time_t kSilenceSeconds = 2;         // of a client in the middle of a request or an answer
 constexpr std::time_t kAnswerSeconds = 5;          // that http_request waits for
 constexpr std::size_t kAnswerBytesMax = 64 << 20;  // that http_request takes
-constexpr const char* kJson = "application/json";
+constexpr std::size_t kPublishedMax = 64;  // pieces that wait for one client
+constexpr auto kHeartbeat = std::chrono::seconds(10);  // of a stream on which nothing happens: is its client there?
 
-// Threads for connections, as many as there are: where all are busy and enough connections wait, accepting
+// Threads for connections, and one more for each stream: where all are busy and enough connections wait, accepting
 // waits too. (The library's own queue has no bound.)
 class BoundedQueue : public httplib::TaskQueue {
  public:
   BoundedQueue() {
-    for (std::size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { work(); });
+    for (std::size_t i = 0; i < kThreads + HttpServer::kStreamsMax; ++i) threads_.emplace_back([this] { work(); });
   }
 
   // What it returns differs between the library's versions.
@@ -79,13 +80,19 @@ class BoundedQueue : public httplib::TaskQueue {
 
 void put(httplib::Response& response, const HttpAnswer& answer) {
   response.status = answer.status;
-  response.set_content(answer.json, kJson);
+  response.set_content(answer.body, answer.type.c_str());
+  response.set_header("Cache-Control", "no-store");
 }
 
 // Not the library's: that would let several processes share a port.
 void allow_fast_restart(socket_t socket) {
   const int yes = 1;
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+}
+
+// As the library gives the address of whoever asks; an IPv4 one may come in IPv6's clothes.
+bool is_loopback(const std::string& address) {
+  return address == "::1" || address.starts_with("127.") || address.starts_with("::ffff:127.");
 }
 
 bool is_ip_literal(const std::string& text) {
@@ -99,13 +106,22 @@ bool is_json(const std::string& content_type) {
   while (type.ends_with(' ')) type.pop_back();
   std::transform(type.begin(), type.end(), type.begin(),
                  [](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return type == kJson;
+  return type == kJsonType;
+}
+
+// As long for any wrong token of the right length.
+bool bears(const httplib::Request& request, const std::string& token) {
+  const std::string said = request.get_header_value("Authorization"), wanted = "Bearer " + token;
+  if (token.empty() || said.size() != wanted.size()) return false;
+  unsigned char differs = 0;
+  for (std::size_t i = 0; i < said.size(); ++i) differs |= static_cast<unsigned char>(said[i] ^ wanted[i]);
+  return differs == 0;
 }
 
 // Why a request is refused before a byte of its body is read; nullopt: it is not. The library bounds a body
 // only where its length is announced.
 std::optional<HttpAnswer> refusal_of(const httplib::Request& request, const std::vector<HttpRoute>& routes,
-                                     const std::string& bound_host) {
+                                     const std::string& bound_host, const std::string& token) {
   if (!is_own_host(request.get_header_value("Host"), bound_host)) {
     return http_refusal(403, "the request names another host than this one; use the peer's address");
   }
@@ -123,8 +139,14 @@ std::optional<HttpAnswer> refusal_of(const httplib::Request& request, const std:
   }
   if (!takes_method) return http_refusal(405, "this path takes " + methods + " alone");
   if (request.method != "POST") return std::nullopt;
+  if (!is_loopback(request.remote_addr) && !bears(request, token)) {
+    return http_refusal(
+        token.empty() ? 403 : 401,
+        token.empty() ? "this peer takes orders from its own machine alone; it is started with --token-file to take them from others"
+                      : "orders from another machine need the peer's token, as Authorization: Bearer TOKEN");
+  }
   if (!is_json(request.get_header_value("Content-Type"))) {
-    return http_refusal(415, std::string("a POST needs the header Content-Type: ") + kJson);
+    return http_refusal(415, std::string("a POST needs the header Content-Type: ") + kJsonType);
   }
   if (request.has_header("Content-Encoding") || request.has_header("Transfer-Encoding")) {
     return http_refusal(415, "a body must come as it is, without an encoding");
@@ -204,10 +226,99 @@ class Meeting {
 
 }  // namespace
 
+namespace {
+
+// What is published, on its way to those who follow a stream.
+class Streams {
+ public:
+  struct Follower {
+    std::deque<std::string> pieces;
+    std::size_t bytes = 0;
+    bool over = false;
+  };
+
+  // Null where there are enough.
+  std::shared_ptr<Follower> follow() {
+    const std::lock_guard lock(mutex_);
+    if (closed_ || followers_.size() >= HttpServer::kStreamsMax) return nullptr;
+    return followers_.emplace_back(std::make_shared<Follower>());
+  }
+  void leave(const std::shared_ptr<Follower>& follower) {
+    const std::lock_guard lock(mutex_);
+    std::erase(followers_, follower);
+  }
+  std::size_t count() const {
+    const std::lock_guard lock(mutex_);
+    return followers_.size();
+  }
+  void publish(const std::string& text) {
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& follower : followers_) {
+        follower->bytes += text.size();
+        follower->over = follower->over || follower->bytes > HttpServer::kStreamBytesMax ||
+                         follower->pieces.size() >= kPublishedMax;
+        if (!follower->over) follower->pieces.push_back(text);
+      }
+    }
+    changed_.notify_all();
+  }
+  // The next piece for it; empty where nothing came for a while; nothing once it is over.
+  std::optional<std::string> next(Follower& follower) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kHeartbeat, [&] { return closed_ || follower.over || !follower.pieces.empty(); });
+    if (closed_ || follower.over) return std::nullopt;
+    if (follower.pieces.empty()) return "";
+    std::string piece = std::move(follower.pieces.front());
+    follower.pieces.pop_front();
+    follower.bytes -= piece.size();
+    return piece;
+  }
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::shared_ptr<Follower>> followers_;
+  bool closed_ = false;
+};
+
+// Writes the beginning, and then whatever was published since it followed, until one of the two ends goes.
+void stream(const std::shared_ptr<Streams>& streams, const std::shared_ptr<Streams::Follower>& follower,
+            const HttpAnswer& beginning, httplib::Response& response) {
+  response.set_header("Cache-Control", "no-store");
+  response.set_chunked_content_provider(
+      beginning.type.c_str(),
+      [streams, follower, begun = false, first = beginning.body](std::size_t, httplib::DataSink& sink) mutable {
+        std::optional<std::string> piece = first;
+        if (std::exchange(begun, true)) {
+          first.clear();
+          piece = streams->next(*follower);
+          if (!piece) {
+            sink.done();
+            return true;
+          }
+          if (piece->empty()) piece = ":\n\n";
+        }
+        return sink.write(piece->data(), piece->size());
+      },
+      [streams, follower](bool) { streams->leave(follower); });
+}
+
+}  // namespace
+
 struct HttpServer::State {
   Address address;
   std::vector<HttpRoute> routes;
+  HttpOptions options;
   std::shared_ptr<Meeting> meeting = std::make_shared<Meeting>();
+  std::shared_ptr<Streams> streams = std::make_shared<Streams>();
   httplib::Server server;
   std::future<void> listening;
 };
@@ -215,8 +326,9 @@ struct HttpServer::State {
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Result<std::unique_ptr<HttpServer>> HttpServer::start(const Address& at, std::vector<HttpRoute> routes,
-                                                      Post post, Duration patience) {
+                                                      Post post, HttpOptions options) {
   auto state = std::make_unique<State>();
+  state->options = std::move(options);
   httplib::Server& server = state->server;
   server.new_task_queue = [] { return new BoundedQueue; };
   server.set_socket_options(allow_fast_restart);
@@ -227,9 +339,9 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const Address& at, std::ve
   server.set_payload_max_length(kHttpBodyBytesMax);
 
   state->routes = std::move(routes);
-  server.set_pre_routing_handler([&routes = state->routes, host = at.host](const httplib::Request& request,
-                                                                           httplib::Response& response) {
-    const auto refusal = refusal_of(request, routes, host);
+  server.set_pre_routing_handler([&routes = state->routes, &token = state->options.token, host = at.host](
+                                     const httplib::Request& request, httplib::Response& response) {
+    const auto refusal = refusal_of(request, routes, host, token);
     if (!refusal) return httplib::Server::HandlerResponse::Unhandled;
     put(response, *refusal);
     return httplib::Server::HandlerResponse::Handled;
@@ -238,9 +350,15 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const Address& at, std::ve
     if (response.body.empty()) put(response, http_refusal(response.status, "the request is not valid HTTP"));
   });
   for (const HttpRoute& route : state->routes) {
-    const auto handle = [&route, post, patience, meeting = state->meeting](const httplib::Request& request,
-                                                                           httplib::Response& response) {
-      put(response, Meeting::ask(meeting, post, route, request.body, patience));
+    const auto handle = [&route, post, patience = state->options.patience, meeting = state->meeting,
+                         streams = state->streams](const httplib::Request& request, httplib::Response& response) {
+      const auto follower = route.streams ? streams->follow() : nullptr;
+      if (route.streams && !follower)
+        return put(response, http_refusal(503, "enough pages follow this peer already"));
+      const HttpAnswer answer = Meeting::ask(meeting, post, route, request.body, patience);
+      if (follower && answer.status == 200) return stream(streams, follower, answer, response);
+      if (follower) streams->leave(follower);
+      put(response, answer);
     };
     if (route.method == "GET") server.Get(route.path, handle);
     if (route.method == "POST") server.Post(route.path, handle);
@@ -260,6 +378,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const Address& at, std::ve
 
 HttpServer::~HttpServer() {
   state_->meeting->close();
+  state_->streams->close();
   // A server that has not begun to accept yet hears no stop, and it must hear it once.
   bool told = false;
   while (state_->listening.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
@@ -273,8 +392,16 @@ const Address& HttpServer::address() const {
   return state_->address;
 }
 
+std::size_t HttpServer::streams() const {
+  return state_->streams->count();
+}
+
+void HttpServer::publish(const std::string& text) {
+  state_->streams->publish(text);
+}
+
 Result<HttpAnswer> http_request(const Address& at, const std::string& method, const std::string& path,
-                                const std::string& body) {
+                                const std::string& body, const std::string& token) {
   httplib::Client client(at.host, at.port);
   client.set_connection_timeout(kAnswerSeconds);
   client.set_read_timeout(kAnswerSeconds);
@@ -283,15 +410,16 @@ Result<HttpAnswer> http_request(const Address& at, const std::string& method, co
   request.method = method;
   request.path = path;
   request.set_header("Host", to_string(at));
+  if (!token.empty()) request.set_header("Authorization", "Bearer " + token);
   if (method == "POST") {
-    request.set_header("Content-Type", kJson);
+    request.set_header("Content-Type", kJsonType);
     request.body = body;
   }
   HttpAnswer answer;
   bool too_long = false;
   request.content_receiver = [&](const char* data, std::size_t size, std::uint64_t, std::uint64_t) {
-    too_long = answer.json.size() + size > kAnswerBytesMax;
-    if (!too_long) answer.json.append(data, size);
+    too_long = answer.body.size() + size > kAnswerBytesMax;
+    if (!too_long) answer.body.append(data, size);
     return !too_long;
   };
   const httplib::Result result = client.send(request);

@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 
-#include "training/json.h"
+#include "base/text.h"
+#include "node/status_json.h"
 
 namespace starling::node {
 namespace {
@@ -17,6 +19,15 @@ using training::to_line;
 
 std::optional<double> number_or_null(const json& value) {
   return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+}
+
+// "" and null are the same.
+json text_or_null(const std::string& text) {
+  return text.empty() ? json() : json(text);
+}
+std::string text_of(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? "" : found->get<std::string>();
 }
 
 // What `read` makes of the text; an Error where it is no JSON or has not the fields that are read.
@@ -53,7 +64,39 @@ MemberStatus status_of(const wire::Member& member) {
   status.incarnation = member.incarnation;
   status.samples = member.samples;
   status.steps = member.steps;
+  if (Address::parse(member.http)) status.http = member.http;  // others say what they like
+  status.device = member.device;
   return status;
+}
+
+std::optional<double> known(float value) {
+  return std::isfinite(value) ? std::optional<double>(value) : std::nullopt;
+}
+
+void add_vitals(MemberStatus& status, const std::optional<wire::Vitals>& vitals) {
+  if (!vitals) return;
+  status.samples_per_second = known(vitals->samples_per_second);
+  status.loss = known(vitals->loss);
+  status.distance = known(vitals->distance);
+  status.staleness = known(vitals->staleness);
+  status.paused = vitals->paused;
+  if (vitals->partner) status.partner = to_string(vitals->partner);
+}
+
+// Against the median of those that train and have told their speed.
+void compare_speeds(std::vector<MemberStatus>& members) {
+  std::vector<double> speeds;
+  const auto counts = [](const MemberStatus& m) {
+    return m.phase == "training" && !m.paused && (m.state == "alive" || m.state == "quarantined") &&
+           m.samples_per_second && *m.samples_per_second > 0;
+  };
+  for (const MemberStatus& member : members)
+    if (counts(member)) speeds.push_back(*member.samples_per_second);
+  if (speeds.empty()) return;
+  const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2);
+  std::nth_element(speeds.begin(), middle, speeds.end());
+  for (MemberStatus& member : members)
+    if (counts(member)) member.slowdown = *middle / *member.samples_per_second;
 }
 
 }  // namespace
@@ -72,15 +115,20 @@ const char* phase_name(wire::Phase phase) {
   return "";
 }
 
-std::vector<MemberStatus> list_members(const gossip::Membership& membership, Instant now) {
+std::vector<MemberStatus> list_members(const gossip::Membership& membership, Instant now,
+                                       const std::vector<PeerId>& exchanging) {
   std::vector<MemberStatus> members = {status_of(membership.self())};
   members.front().this_peer = true;
+  add_vitals(members.front(), membership.vitals());
   for (const gossip::Record& record : membership.others()) {
     MemberStatus& status = members.emplace_back(status_of(record.member));
     if (record.is_live() && record.quarantined_until > now) status.state = "quarantined";
     if (record.last_heard) status.last_heard_seconds = to_seconds(now - *record.last_heard);
     if (record.round_trip > Duration{0}) status.round_trip_seconds = to_seconds(record.round_trip);
+    add_vitals(status, record.vitals);
+    status.exchanging = std::find(exchanging.begin(), exchanging.end(), record.member.id) != exchanging.end();
   }
+  compare_speeds(members);
   std::stable_sort(members.begin(), members.end(),
                    [](const MemberStatus& a, const MemberStatus& b) { return a.name < b.name; });
   return members;
@@ -103,8 +151,8 @@ std::string PeerStatus::Exchanges::losses() const {
   return text;
 }
 
-std::string to_json(const PeerStatus& status) {
-  return to_line({{"name", status.name},
+json json_of(const PeerStatus& status) {
+  return {{"name", status.name},
                {"id", status.id},
                {"swarm", status.swarm},
                {"address", status.address},
@@ -112,15 +160,23 @@ std::string to_json(const PeerStatus& status) {
                {"model", status.model},
                {"data", status.data},
                {"topology", status.topology},
+               {"rule", status.rule},
+               {"payload", status.payload},
                {"device", status.device},
                {"device_spread", or_null(status.device_spread)},
                {"phase", status.phase},
+               {"paused", status.paused},
                {"steps", status.steps},
                {"samples", status.samples},
                {"swarm_samples", status.swarm_samples},
+               {"epoch_samples", status.epoch_samples},
                {"samples_per_second", status.samples_per_second},
                {"loss", or_null(status.loss)},
                {"learning_rate", or_null(status.learning_rate)},
+               {"accuracy", or_null(status.accuracy)},
+               {"accuracy_steps", status.accuracy_steps},
+               {"distance", or_null(status.distance)},
+               {"staleness", or_null(status.staleness)},
                {"uptime_seconds", status.uptime_seconds},
                {"incarnation", status.incarnation},
                {"members_live", status.members_live},
@@ -136,12 +192,17 @@ std::string to_json(const PeerStatus& status) {
                  {"chunks_overlapped", status.exchanges.chunks_overlapped},
                  {"chunks_clipped", status.exchanges.chunks_clipped},
                  {"lost_weight", status.exchanges.lost_weight}}},
+               {"connections_refused", status.connections_refused},
                {"bytes_sent", status.bytes_sent},
                {"bytes_received", status.bytes_received},
                {"links_open", status.links_open},
                {"bulk_links_open", status.bulk_links_open},
                {"memory_bytes", status.memory_bytes},
-               {"loop_lag_seconds", status.loop_lag_seconds}});
+               {"loop_lag_seconds", status.loop_lag_seconds}};
+}
+
+std::string to_json(const PeerStatus& status) {
+  return to_line(json_of(status));
 }
 
 Result<PeerStatus> parse_status(const std::string& text) {
@@ -162,6 +223,16 @@ Result<PeerStatus> parse_status(const std::string& text) {
     object.at("samples").get_to(status.samples);
     object.at("swarm_samples").get_to(status.swarm_samples);
     object.at("samples_per_second").get_to(status.samples_per_second);
+    status.rule = object.value("rule", "");
+    status.payload = object.value("payload", "");
+    status.paused = object.value("paused", false);
+    status.epoch_samples = object.value("epoch_samples", std::uint64_t{0});
+    status.accuracy = number_or_null(object.value("accuracy", json()));
+    status.accuracy_steps = object.value("accuracy_steps", std::uint64_t{0});
+    status.distance = number_or_null(object.value("distance", json()));
+    status.staleness = number_or_null(object.value("staleness", json()));
+    status.connections_refused =
+        object.value("connections_refused", std::map<std::string, std::uint64_t>{});
     status.loss = number_or_null(object.at("loss"));
     status.learning_rate = number_or_null(object.at("learning_rate"));
     object.at("uptime_seconds").get_to(status.uptime_seconds);
@@ -189,7 +260,7 @@ Result<PeerStatus> parse_status(const std::string& text) {
   });
 }
 
-std::string to_json(const std::vector<MemberStatus>& members) {
+json json_of(const std::vector<MemberStatus>& members) {
   json list = json::array();
   for (const MemberStatus& member : members) {
     list.push_back({{"name", member.name},
@@ -202,9 +273,23 @@ std::string to_json(const std::vector<MemberStatus>& members) {
                     {"steps", member.steps},
                     {"last_heard_seconds", or_null(member.last_heard_seconds)},
                     {"round_trip_seconds", or_null(member.round_trip_seconds)},
-                    {"this_peer", member.this_peer}});
+                    {"this_peer", member.this_peer},
+                    {"http", text_or_null(member.http)},
+                    {"device", member.device},
+                    {"paused", member.paused},
+                    {"samples_per_second", or_null(member.samples_per_second)},
+                    {"slowdown", or_null(member.slowdown)},
+                    {"loss", or_null(member.loss)},
+                    {"distance", or_null(member.distance)},
+                    {"staleness", or_null(member.staleness)},
+                    {"partner", text_or_null(member.partner)},
+                    {"exchanging", member.exchanging}});
   }
-  return to_line({{"members", list}});
+  return list;
+}
+
+std::string to_json(const std::vector<MemberStatus>& members) {
+  return to_line({{"members", json_of(members)}});
 }
 
 Result<std::vector<MemberStatus>> parse_members(const std::string& text) {
@@ -223,6 +308,16 @@ Result<std::vector<MemberStatus>> parse_members(const std::string& text) {
       member.last_heard_seconds = number_or_null(entry.at("last_heard_seconds"));
       member.round_trip_seconds = number_or_null(entry.at("round_trip_seconds"));
       entry.at("this_peer").get_to(member.this_peer);
+      member.http = text_of(entry, "http");
+      member.device = text_of(entry, "device");
+      member.partner = text_of(entry, "partner");
+      member.paused = entry.value("paused", false);
+      member.exchanging = entry.value("exchanging", false);
+      member.samples_per_second = number_or_null(entry.value("samples_per_second", json()));
+      member.slowdown = number_or_null(entry.value("slowdown", json()));
+      member.loss = number_or_null(entry.value("loss", json()));
+      member.distance = number_or_null(entry.value("distance", json()));
+      member.staleness = number_or_null(entry.value("staleness", json()));
     }
     return members;
   });
@@ -267,6 +362,24 @@ Result<std::string> parse_topology_request(const std::string& text) {
                           [](const json& object) { return object.at("topology").get<std::string>(); });
   if (!name) return Error{"the body must be {\"topology\": \"NAME\"}"};
   return *name;
+}
+
+std::string paused_json(bool paused) {
+  return to_line({{"paused", paused}});
+}
+
+std::string log_level_json(const std::string& level) {
+  return to_line({{"level", level}});
+}
+
+Result<std::string> parse_log_level(const std::string& text) {
+  const auto level = parse(text, "{\"level\": \"NAME\"}",
+                           [](const json& object) { return object.at("level").get<std::string>(); });
+  if (!level) return Error{"the body must be {\"level\": \"NAME\"}"};
+  const std::vector<std::string> levels = {"trace", "debug", "info", "warning", "error"};
+  if (std::find(levels.begin(), levels.end(), *level) == levels.end())
+    return Error{"the level '" + *level + "' is unknown; it would be " + one_of(levels)};
+  return *level;
 }
 
 std::uint64_t resident_bytes() {

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace starling::training {
@@ -32,6 +33,17 @@ class Staleness {
   Staleness& operator+=(const Staleness& other) {
     for (std::size_t i = 0; i < kBuckets; ++i) counts_[i] += other.counts_[i];
     return *this;
+  }
+  // Of a bucket's counts each at its middle; nothing where nothing was counted.
+  std::optional<double> mean() const {
+    double sum = 0, count = 0;
+    for (std::size_t i = 0; i < kBuckets; ++i) {
+      const double last = i <= 1 ? static_cast<double>(i) : static_cast<double>(std::uint64_t{1} << (i - 1));
+      const double first = i <= 2 ? last : last / 2 + 1;
+      sum += static_cast<double>(counts_[i]) * (first + last) / 2;
+      count += static_cast<double>(counts_[i]);
+    }
+    return count > 0 ? std::optional(sum / count) : std::nullopt;
   }
   const std::array<std::uint64_t, kBuckets>& counts() const { return counts_; }
   std::array<std::uint64_t, kBuckets>& counts() { return counts_; }

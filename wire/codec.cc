@@ -15,14 +15,21 @@ namespace {
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
+constexpr std::uint32_t kPausedFlag = 1;  // of Vitals
+
 // ---- encoding ----
+
+Offset<flatbuffers::String> put_if_any(FlatBufferBuilder& b, const std::string& text) {
+  return text.empty() ? 0 : b.CreateString(text);
+}
 
 Offset<fb::Member> put(FlatBufferBuilder& b, const Member& m) {
   const auto name = b.CreateString(m.name);
   const auto host = b.CreateString(m.address.host);
+  const auto http = put_if_any(b, m.http), device = put_if_any(b, m.device);
   return fb::CreateMember(b, m.id.value, name, host, m.address.port, m.incarnation,
                           static_cast<std::uint8_t>(m.liveness), static_cast<std::uint8_t>(m.phase),
-                          m.samples, m.steps, m.accuser.value);
+                          m.samples, m.steps, m.accuser.value, http, device);
 }
 
 Offset<flatbuffers::Vector<Offset<fb::Member>>> put(FlatBufferBuilder& b,
@@ -71,7 +78,15 @@ Offset<fb::Gossip> put(FlatBufferBuilder& b, const Gossip& m) {
   std::vector<fb::Progress> progress;
   progress.reserve(m.progress.size());
   for (const Progress& p : m.progress) progress.emplace_back(p.id.value, p.samples);
-  return fb::CreateGossip(b, members, m.reply_wanted, b.CreateVectorOfStructs(progress));
+  const auto told = b.CreateVectorOfStructs(progress);
+  if (m.vitals.empty()) return fb::CreateGossip(b, members, m.reply_wanted, told);
+  std::vector<fb::Vitals> vitals;
+  vitals.reserve(m.vitals.size());
+  for (const Vitals& v : m.vitals) {
+    vitals.emplace_back(v.id.value, v.partner.value, v.sequence, v.samples_per_second, v.loss, v.distance, v.staleness,
+                        v.paused ? kPausedFlag : 0);
+  }
+  return fb::CreateGossip(b, members, m.reply_wanted, told, b.CreateVectorOfStructs(vitals));
 }
 Offset<fb::Digest> put(FlatBufferBuilder& b, const Digest& m) {
   return fb::CreateDigest(b, b.CreateVector(m.buckets), m.topology.number, m.topology.author.value);
@@ -181,6 +196,8 @@ class Reader {
     out.samples = m->samples();
     out.steps = m->steps();
     out.accuser = PeerId{m->accuser()};
+    if (m->http() != nullptr) out.http = text(m->http(), kHostBytesMax + 8, "http");
+    if (m->device() != nullptr) out.device = text(m->device(), kNameBytesMax, "device");
     return out;
   }
 
@@ -279,10 +296,21 @@ Gossip get(Reader& r, const fb::Gossip& m) {
       r.wrong("progress", "has more than " + std::to_string(kMembersMax) + " entries");
       return out;
     }
-    if (progress->size() == 0) return out;
-    if (!r.aligned(progress->Data(), alignof(fb::Progress), "progress")) return out;
+    if (progress->size() > 0 && !r.aligned(progress->Data(), alignof(fb::Progress), "progress")) return out;
     out.progress.reserve(progress->size());
     for (const fb::Progress* p : *progress) out.progress.push_back({r.id(p->id(), "progress id"), p->samples()});
+  }
+  if (const auto* vitals = m.vitals()) {
+    if (vitals->size() > kMembersMax) {
+      r.wrong("vitals", "have more than " + std::to_string(kMembersMax) + " entries");
+      return out;
+    }
+    if (vitals->size() > 0 && !r.aligned(vitals->Data(), alignof(fb::Vitals), "vitals")) return out;
+    out.vitals.reserve(vitals->size());
+    for (const fb::Vitals* v : *vitals) {
+      out.vitals.push_back({r.id(v->id(), "vitals id"), v->sequence(), v->samples_per_second(), v->loss(), v->distance(),
+                            v->staleness(), PeerId{v->partner()}, (v->flags() & kPausedFlag) != 0});
+    }
   }
   return out;
 }

@@ -39,6 +39,8 @@ struct Member {
       0;  // consumed so far; never decreases. The swarm's progress is the sum over all members ever known
   std::uint64_t steps = 0;  // made so far; never decreases
   PeerId accuser;           // of a suspect: one of those whose own probes it left unanswered; else 0
+  std::string http{};       // "HOST:PORT" of its page for people; empty: it has none
+  std::string device{};     // on which it trains: "cpu", "cuda:0"; empty until it is known
 
   friend bool operator==(const Member&, const Member&) = default;
 };
@@ -48,6 +50,19 @@ struct Progress {
   PeerId id;
   std::uint64_t samples = 0;  // as Member::samples
   friend bool operator==(const Progress&, const Progress&) = default;
+};
+
+// What a member says of how it fares, for people to see; nothing is decided by it. NaN where it does not know.
+struct Vitals {
+  PeerId id;
+  std::uint32_t sequence = 0;    // the higher, the newer
+  float samples_per_second = 0;  // lately
+  float loss = 0;                // of late batches, smoothed
+  float distance = 0;            // to the partner of a late exchange: |x - y| / |x|
+  float staleness = 0;           // steps of its own between lending a chunk and mixing the reply, the mean
+  PeerId partner{};              // of the exchange that it began last; 0: none yet
+  bool paused = false;           // by its owner
+  friend bool operator==(const Vitals&, const Vitals&) = default;
 };
 
 // ---- what a joiner is told ----
@@ -137,6 +152,7 @@ struct Gossip {  // news of members and of their progress
   std::vector<Member> members{};
   bool reply_wanted = false;  // the receiver answers with a Gossip of its own
   std::vector<Progress> progress{};
+  std::vector<Vitals> vitals{};
   friend bool operator==(const Gossip&, const Gossip&) = default;
 };
 

@@ -1,6 +1,9 @@
 // members, status, leave and topology set, asked of a peer that really runs.
 #include <nlohmann/json.hpp>
 
+#include <chrono>
+#include <functional>
+
 #include "base/ids.h"
 #include "node/http.h"
 #include "node/status.h"
@@ -38,6 +41,15 @@ struct Asked {
   Program program;
   std::string http, address;
 };
+
+// Asks again and again, for a while.
+bool eventually(const std::function<bool()>& holds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+  }
+  return true;
+}
 
 void check_fails(const Words& words, int exit_code, const Words& said) {
   const Outcome outcome = run(words);
@@ -104,6 +116,63 @@ TEST_CASE("a running peer tells how it fares, who is in the swarm, and leaves wh
   const json left = first.ask("members");
   for (const json& member : left.at("members"))
     CHECK(member.at("state") == (member.at("name") == "first" ? "alive" : "left"));
+}
+
+TEST_CASE("a running peer rests and goes on when it is told to, and others see that it does") {
+  Asked first({"--model", "softmax", "--name", "first", "--pace", "5ms"});
+  Asked second({"--join", first.address, "--name", "second", "--pace", "5ms"});
+  const auto steps = [](const Asked& peer) { return peer.ask("status").at("steps").get<std::uint64_t>(); };
+
+  const Outcome paused = run({"pause", "--at", second.http});
+  CHECK(paused.exit_code == 0);
+  CHECK(paused.out == "the peer rests; `starling resume` ends that\n");
+  CHECK(second.ask("status").at("paused") == true);
+  // A step that was under way may land; then there is none, while the first makes many.
+  const std::uint64_t soon = steps(second), others = steps(first);
+  while (steps(first) < others + 20) continue;
+  CHECK(steps(second) <= soon + 1);
+  const auto seen_paused = [&] {
+    const json members = first.ask("members").at("members");
+    for (const json& member : members)
+      if (member.at("name") == "second" && member.at("paused") == true) return true;
+    return false;
+  };
+  CHECK(eventually(seen_paused));
+
+  CHECK(run({"resume", "--at", second.http}).out == "the peer goes on\n");
+  CHECK(eventually([&] { return steps(second) > soon + 5; }));
+  CHECK(second.ask("status").at("paused") == false);
+
+  const Outcome top = run({"top", "--at", first.http});
+  CHECK(top.exit_code == 0);
+  CHECK(top.out.find("2 of 2 members live") != std::string::npos);
+  CHECK(top.out.find("\nsecond ") != std::string::npos);
+
+  CHECK(run({"log-level", "debug", "--at", first.http}).out == "the peer's log tells from debug on\n");
+  CHECK(first.program.wait_for_error_text("the log tells from debug on"));
+  check_fails({"log-level", "loud", "--at", first.http}, 2, {"'loud'", "trace, debug, info, warning or error"});
+  check_fails({"top"}, 2, {"--at is missing"});
+  check_fails({"pause", "--at", first.http, "--token-file", "/nowhere"}, 2, {"--token-file", "/nowhere"});
+}
+
+TEST_CASE("a peer says over HTTP whether it lives and is ready, in Prometheus' words, and shows a page") {
+  Asked peer({"--model", "softmax", "--name", "first", "--pace", "5ms"});
+  const auto at = Address::parse(peer.http);
+  const auto get = [&](const char* path) {
+    const auto answer = node::http_request(*at, "GET", path);
+    REQUIRE(answer.ok());
+    CHECK(answer->status == 200);
+    return answer->body;
+  };
+  CHECK(get("/livez") == "ok\n");
+  CHECK(get("/readyz") == "ok\n");
+  CHECK(get("/metrics").find("\nstarling_phase{phase=\"training\"} 1\n") != std::string::npos);
+  CHECK(get("/").find("<!DOCTYPE html>") != std::string::npos);
+  const json topology = json::parse(get("/api/v1/topology"));
+  CHECK(topology.at("topology") == "exponential");
+  CHECK(topology.at("members").size() == 1);
+  const json events = json::parse(get("/api/v1/events")).at("events");
+  CHECK(events.at(0).at("what") == "training");
 }
 
 TEST_CASE("a joiner follows the swarm's schedule from where the swarm stands") {
@@ -192,7 +261,7 @@ TEST_CASE("a running swarm is told another topology, and whoever joins later fol
   CHECK(post("{}").status == 400);
   CHECK(post("{\"topology\": 3}").status == 400);
   CHECK(post("{\"topology\": \"moebius\"}").status == 400);
-  CHECK(node::parse_error(post("{\"topology\": \"moebius\"}").json).find("'moebius' is unknown") != std::string::npos);
+  CHECK(node::parse_error(post("{\"topology\": \"moebius\"}").body).find("'moebius' is unknown") != std::string::npos);
   CHECK(second.ask("status").at("topology") == "ring");
 }
 

@@ -76,6 +76,34 @@ TEST_CASE("a rumor is told a bounded number of times, and the newest first") {
   REQUIRE(gossips.front().second.members == std::vector{member(10)});
 }
 
+TEST_CASE("how a member fares travels with its progress, and the newest stays") {
+  Table table;
+  table.learn(2, 4);
+  table.membership.set_progress(3, 30);
+  wire::Vitals own;
+  own.samples_per_second = 12;
+  table.membership.set_vitals(own);
+  wire::Gossip told;
+  told.progress = {{PeerId{3}, 100}};
+  told.vitals = {{PeerId{3}, 5, 7, 0.5F, 0.1F, 1, PeerId{2}, false}, {PeerId{999}, 5, 7, 0.5F, 0.1F, 1, {}, false}};
+  told.reply_wanted = true;
+  table.out.clear();
+  table.membership.on_gossip(at(1s), PeerId{2}, address_of(2), told, table.out);
+  const auto replies = sent<wire::Gossip>(table.out);
+  REQUIRE(replies.size() == 1);
+  REQUIRE(replies[0].second.vitals.size() == 2);
+  CHECK(replies[0].second.vitals[0].id == PeerId{1});
+  CHECK(replies[0].second.vitals[0].samples_per_second == 12);
+  CHECK(replies[0].second.vitals[1] == told.vitals[0]);
+  CHECK(table.membership.find(PeerId{999}) == nullptr);
+
+  told.vitals = {{PeerId{3}, 4, 1, 2, 3, 4, {}, true}};  // an older one comes late
+  table.membership.on_gossip(at(1s), PeerId{2}, address_of(2), told, table.out);
+  CHECK(table.membership.find(PeerId{3})->vitals->sequence == 5);
+  table.membership.set_vitals(own);
+  CHECK(table.membership.vitals()->sequence == 2);
+}
+
 TEST_CASE("progress travels apart from members, the latest first, a bounded number in one message") {
   Table table;
   table.learn(2, 200);

@@ -1,6 +1,9 @@
 #include "node/http.h"
 
 #include <netinet/in.h>
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -74,7 +77,22 @@ class Owner {
   std::thread thread_;
 };
 
-// A server with a route each way.
+// Not loopback's, at which this machine reaches itself; an empty host where it has none.
+Address other_address_of_this_machine() {
+  ifaddrs* all = nullptr;
+  Address found;
+  if (::getifaddrs(&all) != 0) return found;
+  for (const ifaddrs* it = all; it != nullptr && found.host.empty(); it = it->ifa_next) {
+    if (it->ifa_addr == nullptr || it->ifa_addr->sa_family != AF_INET || (it->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    char text[INET_ADDRSTRLEN];
+    const auto* address = reinterpret_cast<const sockaddr_in*>(it->ifa_addr);
+    if (::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text) != nullptr) found.host = text;
+  }
+  ::freeifaddrs(all);
+  return found;
+}
+
+// A server with a route each way, and a stream.
 struct Fixture {
   explicit Fixture(Duration patience = std::chrono::seconds(20)) {
     std::vector<HttpRoute> routes;
@@ -87,7 +105,8 @@ struct Fixture {
                         ++writes;
                         return HttpAnswer{200, body};
                       }});
-    auto started = HttpServer::start({"127.0.0.1", 0}, std::move(routes), owner.post(), patience);
+    routes.push_back({"GET", "/follow", [](const std::string&) { return HttpAnswer{200, "begin;"}; }, true});
+    auto started = HttpServer::start({"127.0.0.1", 0}, std::move(routes), owner.post(), {.token = {}, .patience = patience});
     REQUIRE(started.ok());
     server = std::move(*started);
     at = server->address();
@@ -121,6 +140,17 @@ class Caller {
       if (n <= 0) return;
       sent += static_cast<std::size_t>(n);
     }
+  }
+  // False where the server closes before it has said this.
+  bool hear_until(const std::string& word) const {
+    std::string text;
+    char piece[4096];
+    while (text.find(word) == std::string::npos) {
+      const auto n = ::recv(fd_, piece, sizeof piece, 0);
+      if (n <= 0) return false;
+      text.append(piece, static_cast<std::size_t>(n));
+    }
+    return true;
   }
   // Everything until the server closes.
   std::string hear() const {
@@ -156,11 +186,11 @@ TEST_CASE("what is asked is answered on the peer's own thread") {
   const auto answer = http_request(http.at, "GET", "/read");
   REQUIRE(answer.ok());
   CHECK(answer->status == 200);
-  CHECK(answer->json == "{\"read\":true}");
+  CHECK(answer->body == "{\"read\":true}");
   CHECK(http.on_owner);
   const auto echo = http_request(http.at, "POST", "/write", "{\"a\":1}");
   REQUIRE(echo.ok());
-  CHECK(echo->json == "{\"a\":1}");
+  CHECK(echo->body == "{\"a\":1}");
 }
 
 TEST_CASE("a host is one's own if it is an IP literal, localhost or the one that is bound") {
@@ -251,7 +281,7 @@ TEST_CASE("a peer that is busy is reported so, in bounded time, and answers the 
   const auto busy = http_request(http.at, "GET", "/read");
   REQUIRE(busy.ok());
   CHECK(busy->status == 503);
-  CHECK(busy->json.find("too busy") != std::string::npos);
+  CHECK(busy->body.find("too busy") != std::string::npos);
   http.owner.hold(false);
   for (int status = 503; status != 200;) {
     const auto answer = http_request(http.at, "GET", "/read");
@@ -288,6 +318,61 @@ TEST_CASE("callers without end take a bounded number of descriptors, and silent 
   REQUIRE(answer.ok());
   CHECK(answer->status == 200);
   for (const Caller& caller : silent) CHECK(caller.hear().empty());
+}
+
+TEST_CASE("a stream goes on with what is published, ends with the server, and takes no other request's thread") {
+  Fixture http;
+  CHECK(http.server->streams() == 0);
+  std::deque<Caller> pages;
+  for (std::size_t i = 0; i < HttpServer::kStreamsMax; ++i) {
+    pages.emplace_back(http.at).say("GET /follow HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    REQUIRE(pages.back().hear_until("begin"));
+  }
+  CHECK(http.server->streams() == HttpServer::kStreamsMax);
+  const auto answer = http_request(http.at, "GET", "/read");
+  REQUIRE(answer.ok());
+  CHECK(answer->status == 200);
+  const auto refused = http_request(http.at, "GET", "/follow");
+  REQUIRE(refused.ok());
+  CHECK(refused->status == 503);
+  CHECK(refused->body.find("enough pages") != std::string::npos);
+
+  http.server->publish("one;");
+  http.server->publish("two;");
+  for (const Caller& page : pages) CHECK(page.hear_until("two;"));
+  // Who does not listen is ended, and the others are not.
+  const std::string much(1 << 20, 'x');
+  for (int i = 0; i < 40; ++i) http.server->publish(much);
+  http.server.reset();
+  for (const Caller& page : pages) page.hear();
+}
+
+TEST_CASE("orders from another machine are heard with the token alone") {
+  const Address other = other_address_of_this_machine();
+  if (other.host.empty()) return;  // it has none but loopback's
+  Owner owner;
+  const auto serve = [&](const std::string& token) {
+    std::vector<HttpRoute> routes;
+    routes.push_back({"POST", "/write", [](const std::string& body) { return HttpAnswer{200, body}; }});
+    routes.push_back({"GET", "/read", [](const std::string&) { return HttpAnswer{200, "{}"}; }});
+    auto server = HttpServer::start(other, std::move(routes), owner.post(), {.token = token, .patience = std::chrono::seconds(20)});
+    REQUIRE(server.ok());
+    return std::move(*server);
+  };
+  const std::string token = "abcdefghijklmnop";
+  {
+    const auto server = serve(token);
+    const Address at = server->address();
+    CHECK(http_request(at, "GET", "/read")->status == 200);
+    CHECK(http_request(at, "POST", "/write", "{}")->status == 401);
+    CHECK(http_request(at, "POST", "/write", "{}", "abcdefghijklmnoq")->status == 401);
+    CHECK(http_request(at, "POST", "/write", "{}", "abcdefghijklmno")->status == 401);
+    CHECK(http_request(at, "POST", "/write", "{}", token)->status == 200);
+  }
+  const auto server = serve("");
+  const auto refused = http_request(server->address(), "POST", "/write", "{}", "");
+  CHECK(refused->status == 403);
+  CHECK(refused->body.find("--token-file") != std::string::npos);
 }
 
 TEST_CASE("a port that is taken is an error, even among Starling's own") {

@@ -335,8 +335,8 @@ class Suite:
         try:
             for k in range(peers):
                 flags = ["--listen", f"127.0.0.1:{gossip[k]}", "--http", f"127.0.0.1:{web[k]}", "--name", f"p{k}", "--slot", f"{k}/{peers}",
-                         "--data", "glyphs", "--pace", "20ms", "--seconds", "200", "--workers", "1"]
-                flags += ["--join", f"127.0.0.1:{gossip[0]}"] if k else ["--model", "softmax"]
+                         "--data", "glyphs", "--pace", "20ms", "--workers", "1"]
+                flags += ["--join", f"127.0.0.1:{gossip[0]}"] if k else ["--model", "softmax", "--seconds", "200"]
                 flags += ["--slow", f"{k}=5"] if k == slow else []
                 with open(os.path.join(self.folder, f"peer{k}.log"), "w") as log:
                     processes.append(subprocess.Popen([self.program, "peer", *flags], stdout=log, stderr=log))

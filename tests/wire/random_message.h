@@ -43,6 +43,8 @@ inline Member random_member(Random& r) {
   m.samples = r.bits();
   m.steps = r.bits();
   m.accuser = PeerId{r.bits()};
+  if (r.chance(0.5)) m.http = random_text(r, kHostBytesMax);
+  if (r.chance(0.5)) m.device = random_text(r, kNameBytesMax);
   return m;
 }
 
@@ -90,6 +92,12 @@ inline Message random_message(Random& r, std::size_t index) {
       Gossip gossip{random_members(r), r.chance(0.5), {}};
       gossip.progress.resize(r.below(6));
       for (Progress& p : gossip.progress) p = {random_id(r), r.bits()};
+      gossip.vitals.resize(r.below(4));
+      for (Vitals& v : gossip.vitals) {
+        const auto number = [&] { return static_cast<float>(r.uniform(0, 1e6)); };
+        v = {random_id(r), static_cast<std::uint32_t>(r.bits()), number(), number(), number(), number(),
+             PeerId{r.bits()}, r.chance(0.5)};
+      }
       return gossip;
     }
     case 6: {

@@ -1,0 +1,228 @@
+// What the live page, Prometheus and scripts are told, against docs/API.md.
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <sstream>
+
+#include "gossip/partner.h"
+#include "node/event_log.h"
+#include "node/history.h"
+#include "node/live.h"
+#include "node/metrics.h"
+#include "node/status.h"
+#include "tests/catch.h"
+#include "topologies/topology.h"
+
+namespace starling::node {
+namespace {
+
+using nlohmann::json;
+
+wire::Member member(std::uint64_t id, const std::string& name, wire::Phase phase = wire::Phase::training) {
+  wire::Member m;
+  m.id = PeerId{id};
+  m.name = name;
+  m.address = {"127.0.0.1", static_cast<std::uint16_t>(4000 + id)};
+  m.phase = phase;
+  return m;
+}
+
+gossip::Membership swarm_of(std::uint64_t members) {
+  gossip::Membership membership(member(1, "p1"), {}, Random(1));
+  std::vector<wire::Member> told;
+  for (std::uint64_t k = 2; k <= members; ++k) told.push_back(member(k, "p" + std::to_string(k)));
+  std::vector<gossip::Action> out;
+  membership.welcomed(Instant{}, PeerId{2}, told, 0, out);
+  return membership;
+}
+
+wire::Vitals vitals(std::uint64_t id, float speed) {
+  const float unknown = std::numeric_limits<float>::quiet_NaN();
+  return {PeerId{id}, 1, speed, 0.5F, unknown, 2.0F, PeerId{1}, false};
+}
+
+// A line of the text format: its name, labels and value.
+struct Sample {
+  std::string name, labels;
+  double value = 0;
+};
+std::vector<Sample> samples_of(const std::string& text, std::set<std::string>& helped, std::map<std::string, std::string>& types) {
+  std::vector<Sample> samples;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string mark, what, name, rest;
+    if (line.starts_with('#')) {
+      words >> mark >> what >> name;
+      std::getline(words, rest);
+      REQUIRE(rest.size() > 1);
+      if (what == "HELP") REQUIRE(helped.insert(name).second);
+      if (what == "TYPE") types[name] = rest.substr(1);
+      continue;
+    }
+    const std::size_t end = line.find_first_of("{ "), close = line.rfind('}');
+    const std::size_t value = close == std::string::npos ? end : close + 1;
+    samples.push_back({line.substr(0, end), line.substr(end, value - end), std::stod(line.substr(value))});
+  }
+  return samples;
+}
+
+TEST_CASE("members tell how they fare, and the slow stand out against the median") {
+  gossip::Membership membership = swarm_of(5);
+  membership.set_vitals(vitals(1, 100));
+  std::vector<gossip::Action> out;
+  wire::Gossip gossip;
+  gossip.vitals = {vitals(2, 110), vitals(3, 10), vitals(4, 90)};
+  gossip.vitals[2].paused = true;
+  membership.on_gossip(Instant{}, PeerId{2}, {"127.0.0.1", 4002}, gossip, out);
+  const auto members = list_members(membership, Instant{}, {PeerId{3}});
+  REQUIRE(members.size() == 5);
+  CHECK(*members[0].slowdown == Approx(1));
+  CHECK(*members[1].slowdown == Approx(100.0 / 110));
+  CHECK(*members[2].slowdown == Approx(10));
+  CHECK(members[2].exchanging);
+  CHECK_FALSE(members[1].exchanging);
+  CHECK(members[3].paused);  // who rests is not slow
+  CHECK_FALSE(members[3].slowdown.has_value());
+  CHECK_FALSE(members[4].samples_per_second.has_value());
+  CHECK(*members[1].loss == 0.5);
+  CHECK_FALSE(members[1].distance.has_value());
+  CHECK(members[1].partner == to_string(PeerId{1}));
+
+  const auto back = parse_members(to_json(members));
+  REQUIRE(back.ok());
+  CHECK(to_json(*back) == to_json(members));
+}
+
+TEST_CASE("what a stranger says is its page is shown where it is an address alone") {
+  gossip::Membership membership(member(1, "p1"), {}, Random(1));
+  std::vector<gossip::Action> out;
+  wire::Member good = member(2, "p2"), bad = member(3, "p3");
+  good.http = "10.0.0.2:8080";
+  bad.http = "x onclick=alert(1)";
+  membership.welcomed(Instant{}, PeerId{2}, std::vector{good, bad}, 0, out);
+  const auto members = list_members(membership, Instant{});
+  CHECK(members[1].http == "10.0.0.2:8080");
+  CHECK(members[2].http.empty());
+  CHECK(json::parse(to_json(members)).at("members").at(2).at("http").is_null());
+}
+
+TEST_CASE("the graph that is told is the topology's among those that train") {
+  gossip::Membership membership(member(1, "p1"), {}, Random(1));
+  std::vector<wire::Member> told;
+  for (std::uint64_t k = 2; k <= 6; ++k) told.push_back(member(k, "p" + std::to_string(k)));
+  told.push_back(member(7, "p7", wire::Phase::joining));
+  std::vector<gossip::Action> out;
+  membership.welcomed(Instant{}, PeerId{2}, told, 0, out);
+  auto graph = link_graph("ring", gossip::vertices(membership));
+  REQUIRE(graph.ok());
+  CHECK(graph->members.size() == 6);
+  CHECK(graph->edges.size() == 6);
+  std::map<std::uint32_t, int> degrees;
+  for (const auto& [a, b] : graph->edges) {
+    CHECK(a < b);
+    ++degrees[a];
+    ++degrees[b];
+  }
+  for (const auto& [vertex, degree] : degrees) CHECK(degree == 2);
+  CHECK_FALSE(graph->contraction.has_value());
+  analyze(*graph, {"p1", "p2", "p3", "p4", "p5", "p6"});
+  // A ring of six, Metropolis weights 1/3: eigenvalues 1/3 + 2/3 cos(2 pi k / 6), the second-largest 2/3.
+  CHECK(*graph->spectral_gap == Approx(1.0 / 3));
+  CHECK(*graph->contraction > 0);
+  CHECK(*graph->contraction < 1);
+  const json said = json::parse(graph_json(*graph));
+  CHECK(said.at("edges").size() == 6);
+  CHECK(said.at("members").at(0) == to_string(PeerId{1}));
+  CHECK_FALSE(link_graph("moebius", gossip::vertices(membership)).ok());
+}
+
+TEST_CASE("an hour of history is a bounded number of points, in order, the latest always near") {
+  History history;
+  for (int second = 0; second < 20'000; ++second) {
+    HistoryPoint point;
+    point.seconds = second;
+    history.add(point);
+    REQUIRE(history.points().size() <= History::kPointsMax);
+    REQUIRE(second - history.points().back().seconds <= 8);
+  }
+  const auto& points = history.points();
+  CHECK(points.size() > History::kPointsMax / 4);
+  for (std::size_t i = 1; i < points.size(); ++i) REQUIRE(points[i].seconds > points[i - 1].seconds);
+  CHECK(points.front().seconds >= 20'000 - History::kKeptSeconds - 600);
+}
+
+TEST_CASE("the latest happenings are kept and numbered, whoever asks since when") {
+  EventLog log;
+  for (int i = 0; i < 300; ++i) log.say(spdlog::level::debug, "training", "number " + std::to_string(i));
+  log.tell({gossip::Notice::What::failed, PeerId{7}, "p7 at 127.0.0.1:4007"});
+  CHECK(log.latest() == 301);
+  CHECK(log.since(0).size() == EventLog::kKept);
+  CHECK(log.since(0).front().number == 301 - EventLog::kKept + 1);
+  const auto fresh = log.since(300);
+  REQUIRE(fresh.size() == 1);
+  const json said = json::parse(events_json(fresh)).at("events").at(0);
+  CHECK(said.at("what") == "failed");
+  CHECK(said.at("level") == "warning");
+  CHECK(said.at("peer") == to_string(PeerId{7}));
+  CHECK(said.at("text") == "member p7 at 127.0.0.1:4007 has failed");
+  const std::string time = said.at("time");
+  CHECK(time.size() == std::string("2026-03-01T12:00:00.123Z").size());
+  CHECK(time.ends_with("Z"));
+}
+
+TEST_CASE("a server-sent event is its name, a line of data, and an empty line") {
+  CHECK(server_sent("state", "{}\n") == "event: state\ndata: {}\n\n");
+  CHECK(server_sent("state", "{}") == "event: state\ndata: {}\n\n");
+}
+
+TEST_CASE("metrics have help and a type, counters end in _total, and labels are escaped") {
+  PeerStatus status;
+  status.name = "a\"b\\c\nd";
+  status.phase = "training";
+  status.steps = 12;
+  status.swarm_samples = 1'000'000'007;
+  status.loss = 0.25;
+  status.exchanges.completed = 3;
+  status.exchanges.chunks_refused = {{"not_finite", 2}, {"too_far", 1}};
+  status.connections_refused = {{"wrong_swarm", 4}};
+  gossip::Membership membership = swarm_of(4);
+  std::set<std::string> helped;
+  std::map<std::string, std::string> types;
+  const std::string text = metrics_text(status, list_members(membership, Instant{}));
+  const auto samples = samples_of(text, helped, types);
+  CHECK(text.find("name=\"a\\\"b\\\\c\\nd\"") != std::string::npos);
+  std::map<std::string, double> values;
+  for (const Sample& sample : samples) {
+    INFO(sample.name);
+    CHECK(helped.contains(sample.name));
+    CHECK((types[sample.name] == "counter") == sample.name.ends_with("_total"));
+    CHECK((sample.name.starts_with("starling_") || sample.name.starts_with("process_")));
+    CHECK(values.emplace(sample.name + sample.labels, sample.value).second);
+  }
+  CHECK(values.at("starling_steps_total") == 12);
+  CHECK(values.at("starling_swarm_samples_total") == 1'000'000'007);
+  CHECK(values.at("starling_loss") == 0.25);
+  CHECK(values.at("starling_exchanges_total{outcome=\"completed\"}") == 3);
+  CHECK(values.at("starling_chunks_refused_total{reason=\"not_finite\"}") == 2);
+  CHECK(values.at("starling_connections_refused_total{reason=\"wrong_swarm\"}") == 4);
+  CHECK(values.at("starling_members{state=\"alive\"}") == 4);
+  CHECK(values.at("starling_phase{phase=\"training\"}") == 1);
+  CHECK_FALSE(values.contains("starling_accuracy_ratio"));  // it is not known
+}
+
+TEST_CASE("a status of before has no fields that came since, and is read all the same") {
+  json old = json::parse(to_json(PeerStatus{}));
+  for (const char* field : {"rule", "payload", "paused", "epoch_samples", "accuracy", "accuracy_steps", "distance",
+                            "staleness", "connections_refused"})
+    REQUIRE(old.erase(field) == 1);
+  const auto read = parse_status(old.dump());
+  REQUIRE(read.ok());
+  CHECK_FALSE(read->paused);
+  CHECK_FALSE(read->accuracy.has_value());
+}
+
+}  // namespace
+}  // namespace starling::node
