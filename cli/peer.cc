@@ -104,6 +104,10 @@ Status read_own_flags(node::PeerOptions& options, const Arguments& arguments) {
     if (!http) return http.error();
     options.http = *http;
   }
+  if (const auto folder = arguments.get("--tensorboard")) {
+    if (folder->empty()) return Error{"--tensorboard: a folder's path is wanted, not nothing"};
+    options.tensorboard = *folder;
+  }
   if (const auto file = arguments.get("--token-file")) {
     Result<std::string> token = read_token(*file);
     if (!token) return Error{"--token-file: " + token.error().message};
@@ -214,6 +218,7 @@ Command peer_command() {
       {"--config", "FILE", "an experiment file with the training flags"},
       {"--out", "DIR", "folder for NAME.safetensors, the replica at the end"},
       {"--http", "ADDR:PORT", "a live page, metrics, and answers to `starling status` and others (default: nowhere)"},
+      {"--tensorboard", "DIR", "write its figures for TensorBoard here"},
       {"--token-file", "FILE", "take orders over HTTP from other machines too, where they name its token"},
       {"--state", "DIR", "remember the swarm in this folder, and find it again after a crash"},
   };

@@ -28,12 +28,14 @@
 #include "node/launcher_link.h"
 #include "node/peer_cache.h"
 #include "node/replica.h"
+#include "node/self_judge.h"
 #include "node/status.h"
 #include "node/trainer.h"
 #include "training/control.h"
 #include "training/exchange/make.h"
 #include "training/recipe.h"
 #include "training/schedule.h"
+#include "training/tensorboard.h"
 #include "transport/link_table.h"
 #include "transport/signal.h"
 #include "transport/spawn.h"
@@ -46,6 +48,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Duration kReportInterval = std::chrono::milliseconds(250);
 constexpr Duration kVitalsInterval = std::chrono::seconds(2);  // of speed and loss, which others are told
+constexpr Duration kBoardInterval = std::chrono::seconds(1);   // between two events for TensorBoard
 constexpr Duration kLogInterval = std::chrono::seconds(5);
 // From a signal to the process's end: the core's leave_limit, then the longest of the first three of these
 // (which go on side by side), then the others.
@@ -109,7 +112,8 @@ class Daemon final : private FrontHost {
         signals_(io_),
         wrapping_up_(io_.get_executor()),
         builder_(io_.get_executor()),
-        disk_(io_.get_executor()) {}
+        disk_(io_.get_executor()),
+        self_judge_(io_.get_executor()) {}
 
   PeerOutcome run();
 
@@ -181,6 +185,8 @@ class Daemon final : private FrontHost {
   void look_at_time() { activity_.account(now(), trainer_ ? trainer_->idle() : Duration{0}); }
   training::PeerReport make_report(training::PeerReport::Kind kind) const;
   void measure_vitals();
+  void look_at_itself();
+  void write_board();
   void report_and_log();
 
   // ---- what its front asks (FrontHost) ----
@@ -244,6 +250,9 @@ class Daemon final : private FrontHost {
   Clock::time_point last_log_ = Clock::now();
   Duration loop_lag_{0};
   EventLog events_log_;
+  std::shared_ptr<training::TensorBoard> board_;  // the disk's thread writes
+  Clock::time_point board_written_{};
+  std::uint64_t board_looks_ = 0;  // the latest of its own that it has
   PeerId latest_partner_{};
   std::map<std::uint64_t, PeerId> exchanging_;  // exchanges of its own, and with whom
   bool paused_ = false;                         // by its owner
@@ -265,12 +274,18 @@ class Daemon final : private FrontHost {
   // Last, so that they end first: their threads use what stands above.
   Background builder_;  // loads the data, builds the replica
   Background disk_;     // writes; judges
+  SelfJudge self_judge_;
   std::unique_ptr<Front> front_;
 };
 
 // ---- setting up ----
 
 std::optional<PeerOutcome> Daemon::set_up() {
+  if (!options_.tensorboard.empty()) {
+    auto board = training::TensorBoard::open(options_.tensorboard);
+    if (!board) return PeerOutcome{2, "--tensorboard: " + board.error().message};
+    board_ = std::move(*board);
+  }
   if (auto bad = open_cache()) return bad;
   if (auto bad = listen()) return bad;
   if (auto bad = serve_http()) return bad;
@@ -785,6 +800,10 @@ PeerStatus Daemon::status() const {
     status.payload = experiment_.payload;
   }
   status.paused = paused_;
+  if (const auto& seen = self_judge_.latest()) {
+    status.accuracy = seen->accuracy;
+    status.accuracy_steps = seen->steps;
+  }
   if (replica_) status.epoch_samples = replica_->data.train.size();
   status.distance = report.distance;
   status.staleness = report.staleness.mean();
@@ -901,13 +920,58 @@ void Daemon::measure_vitals() {
   drive(gossip::VitalsMeasured{vitals});
 }
 
+// For whoever looks at it.
+void Daemon::look_at_itself() {
+  if ((!front_ && !board_) || !training_start_ || serves_ || !peer_ || peer_->view().over) return;
+  if (peer_->view().membership.self().phase == wire::Phase::training && !peer_->view().diverged)
+    self_judge_.look_if_due(*replica_, trainer_->steps());
+}
+
+void Daemon::write_board() {
+  if (!board_ || !training_start_ || Clock::now() - board_written_ < kBoardInterval) return;
+  board_written_ = Clock::now();
+  const PeerStatus its = status();
+  if (its.steps == 0) return;
+  std::vector<std::pair<std::string, double>> scalars;
+  const auto show = [&](const char* name, const std::optional<double>& value) {
+    if (value) scalars.emplace_back(name, *value);
+  };
+  show("loss", its.loss);
+  show("learning_rate", its.learning_rate);
+  show("distance", its.distance);
+  show("staleness", its.staleness);
+  show("samples_per_second", late_samples_per_second_);
+  show("exchanges", static_cast<double>(its.exchanges.completed + its.exchanges.answered));
+  if (its.epoch_samples > 0)
+    show("swarm/epochs", static_cast<double>(its.swarm_samples) / static_cast<double>(its.epoch_samples));
+  show("swarm/members", static_cast<double>(its.members_live));
+  if (const auto& seen = self_judge_.latest(); seen && seen->number > board_looks_) {
+    board_looks_ = seen->number;
+    show("test/accuracy", seen->accuracy);
+    show("test/loss", seen->loss);
+  }
+  const double time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const auto problem = std::make_shared<std::string>();
+  disk_.run(
+      [board = board_, time, step = static_cast<std::int64_t>(its.steps), scalars = std::move(scalars), problem] {
+        if (const Status written = board->add(time, step, scalars); !written) *problem = written.error().message;
+      },
+      [this, problem] {
+        if (problem->empty() || !board_) return;
+        events_log_.say(spdlog::level::warn, "refused", *problem + "; TensorBoard hears no more");
+        board_.reset();
+      });
+}
+
 void Daemon::report_and_log() {
   if (ending_) return;
   look_at_time();
   const auto report = make_report(training::PeerReport::Kind::status);
   if (launcher_) launcher_->report(report);
   if (Clock::now() - measured_at_ >= kVitalsInterval) measure_vitals();
+  look_at_itself();
   if (front_) front_->tick();
+  write_board();
   if (training_start_ && Clock::now() - last_log_ >= kLogInterval) {
     last_log_ = Clock::now();
     spdlog::info(

@@ -45,6 +45,7 @@ struct PeerOptions {
   Duration begin_after = std::chrono::seconds(10);
 
   std::string token;    // that orders over HTTP from another machine must name; empty: none are taken from there
+  std::string tensorboard;  // folder for event files; empty: none are written
   std::string out;      // folder for NAME.safetensors (the final replica); empty: none is written
   int control_fd = -1;  // a socket to the launcher (training/control.h); its end of file means: leave
   std::uint32_t snapshots = 0;  // leave so many in an epoch of swarm progress, at equal distances (for seconds_to_target)
