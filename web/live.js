@@ -48,7 +48,7 @@
   const facts = [
     fact("Progress", () => (status.epoch_samples > 0 ? [`${(status.swarm_samples / status.epoch_samples).toFixed(2)} epochs`, `${count(status.swarm_samples)} samples`] : [or(status.swarm_samples, (x) => `${count(x)} samples`)])),
     fact("Members", () => [or(status.members_live, (x) => `${whole(x)} live`), known(status.members_known) ? `of ${whole(status.members_known)} known` : ""]),
-    fact("All together", () => [or(points.length ? points[points.length - 1].samples_per_second : null, (x) => `${count(x)} samples/s`)]),
+    fact("All together", () => [or(points.length ? points[points.length - 1].samples_per_second : null, (x) => `${count(x)} samples/s`), "said by all members"]),
     fact("Model and data", () => [status.model || "–", status.data ? `on ${status.data}` : ""]),
     fact("Topology", () => [(topology && topology.topology) || status.topology || "–", topology && known(topology.spectral_gap) ? `gap ${digits(topology.spectral_gap)}` : ""]),
     fact("Rule", () => [status.rule || "–", status.payload || ""]),
@@ -56,8 +56,8 @@
     fact("Device", () => [status.device || "–", or(status.samples_per_second, (x) => `${count(x)} samples/s`)]),
     fact("Loss", () => [steady(status.loss), known(status.learning_rate) ? `rate ${digits(status.learning_rate)}` : ""]),
     fact("Accuracy", () => [or(status.accuracy, (x) => `${(100 * x).toFixed(1)} %`), known(status.accuracy_steps) ? `at step ${whole(status.accuracy_steps)}` : ""]),
-    fact("Distance to partners", () => [steady(status.distance)]),
-    fact("Staleness", () => [or(status.staleness, (x) => `${x.toFixed(1)} steps`)]),
+    fact("Distance to partners", () => [steady(status.distance), points.length && known(points[points.length - 1].distance) ? `${steady(points[points.length - 1].distance)} in the mean` : ""]),
+    fact("Staleness", () => [or(status.staleness, (x) => `${x.toFixed(1)} steps`), "of its own, an exchange"]),
   ];
   for (const f of facts) {
     const box = document.createElement("div");
@@ -245,15 +245,15 @@
   const columns = [
     { key: "name", title: "Member", wide: 15, text: true, sort: (m) => m.name },
     { key: "state", title: "State", wide: 11, text: true, sort: (m) => m.state, show: (m) => [m.state, m.state] },
-    { key: "phase", title: "Phase", wide: 9, text: true, sort: (m) => m.phase, show: (m) => [m.phase || "–"] },
-    { key: "device", title: "Device", wide: 9, text: true, sort: (m) => m.device, show: (m) => [m.device || "–"] },
     { key: "speed", title: "Samples/s", wide: 9.5, sort: (m) => m.samples_per_second, show: (m) => [or(m.samples_per_second, count)] },
     { key: "slowdown", title: "Slowdown", wide: 9.5, sort: (m) => m.slowdown, show: (m) => [or(m.slowdown, (x) => `${groups.slow(m) ? "▲ " : ""}${x >= 10 ? Math.round(x) : x.toFixed(1)}×`), groups.slow(m) ? "slow" : ""] },
-    { key: "steps", title: "Steps", wide: 8.5, sort: (m) => m.steps, show: (m) => [whole(m.steps)] },
     { key: "loss", title: "Loss", wide: 8, sort: (m) => m.loss, show: (m) => [steady(m.loss)] },
     { key: "staleness", title: "Staleness", wide: 9.5, sort: (m) => m.staleness, show: (m) => [or(m.staleness, (x) => x.toFixed(1))] },
+    { key: "steps", title: "Steps", wide: 8.5, sort: (m) => m.steps, show: (m) => [whole(m.steps)] },
     { key: "partner", title: "Partner", wide: 9, text: true, sort: (m) => names.get(m.partner) || null, show: (m) => [m.partner ? names.get(m.partner) || m.partner.slice(0, 8) : "–"] },
     { key: "heard", title: "Last heard", wide: 10.5, sort: (m) => (m.this_peer ? -1 : m.last_heard_seconds), show: (m) => [m.this_peer ? "here" : known(m.last_heard_seconds) ? since(m.last_heard_seconds) : "never"] },
+    { key: "phase", title: "Phase", wide: 9, text: true, sort: (m) => (m.paused ? "paused" : m.phase), show: (m) => [m.paused ? "paused" : m.phase || "–"] },
+    { key: "device", title: "Device", wide: 9, text: true, sort: (m) => m.device, show: (m) => [m.device || "–"] },
   ];
   const SETTLED = ["name", "state", "phase", "device"];  // columns whose order seldom changes by itself
   let order = { key: "name", down: false }, sortedAt = 0;
@@ -391,13 +391,13 @@
     drawEvents();
     drawPlots();
     drawTable();
-    if (drawAll.first === undefined && members.length > 0) {
+    if (drawAll.first === undefined && status.name) {
       requestAnimationFrame(() => performance.mark("starling-first-state"));
       drawAll.first = true;
     }
   };
   const soon = () => {
-    if (timer || document.hidden || members.length === 0) return;
+    if (timer || document.hidden || !status.name) return;
     const wait = drawnAt + ROUND - performance.now();
     if (wait <= 0) drawAll();
     else timer = setTimeout(drawAll, wait);

@@ -278,7 +278,7 @@ const Net = (() => {
       const order = [...this.drawn].sort((a, b) => (kindOf(a) !== "alive" || a.this_peer) - (kindOf(b) !== "alive" || b.this_peer));
       for (const m of order) {
         const kind = kindOf(m), [x, y] = this.spot(this.places.get(m.id)), own = kind === "alive" ? r : Math.max(r, 5.5);
-        const hollow = kind === "alive" && m.phase !== "training" && m.phase !== "settling";
+        const hollow = kind === "alive" && (m.paused || (m.phase !== "training" && m.phase !== "settling"));
         trace(pen, kind, x, y, own);
         pen.fillStyle = hollow ? c.page : colorOf(kind, c, m);
         pen.strokeStyle = kind === "failed" || hollow ? colorOf(kind, c, m) : c.page;
@@ -339,7 +339,7 @@ const Net = (() => {
       if (this.tip.hidden) return;
       const [x] = this.spot(this.places.get(m.id));
       const degree = this.topology.edges.filter(([a, b]) => this.topology.members[a] === m.id || this.topology.members[b] === m.id).length;
-      const words = [`${m.state}${m.phase ? `, ${m.phase}` : ""}`];
+      const words = [[m.state, m.paused ? "paused" : m.phase].filter(Boolean).join(", ")];
       if (m.samples_per_second !== null) words.push(`${count(m.samples_per_second)} samples/s`);
       if (m.slowdown >= 1.25) words.push(`${digits(m.slowdown, 2)}× slower than the median`);
       if (degree > 0) words.push(`${degree} ${degree === 1 ? "link" : "links"}`);
