@@ -88,8 +88,8 @@
   // ---- who wants to be looked at ----
   const groups = { slow: (m) => m.state !== "left" && m.state !== "failed" && m.slowdown >= Net.SLOW, silent: (m) => m.state === "suspect" || m.state === "failed", left: (m) => m.state === "left", all: () => true };
   const drawMarked = () => {
-    const slow = members.filter(groups.slow).sort((a, b) => b.slowdown - a.slowdown), failed = members.filter((m) => m.state === "failed");
-    const suspect = members.filter((m) => m.state === "suspect"), shut = members.filter((m) => m.state === "quarantined");
+    const slow = members.filter(groups.slow).sort((a, b) => b.slowdown - a.slowdown), of = (state) => members.filter((m) => m.state === state).sort((a, b) => byName(a.name, b.name));
+    const failed = of("failed"), suspect = of("suspect"), shut = of("quarantined");
     const names = (list, tell = (m) => m.name) => list.slice(0, 3).map((m) => escape(tell(m))).join(", ") + (list.length > 3 ? ` and ${list.length - 3} more` : "");
     const words = [
       slow.length && `<b>▲ slow:</b> ${names(slow, (m) => `${m.name} (${digits(m.slowdown, 2)}×)`)}`,
@@ -98,6 +98,9 @@
       shut.length && `<b class="warn">■ quarantined:</b> ${names(shut)}`,
     ].filter(Boolean).join(" &nbsp; ") || (members.length ? "everybody is well" : "");
     if (drawMarked.last !== words) $("marked").innerHTML = drawMarked.last = words;
+    // Read aloud where it is asked for: who it is, but no figure that changes every second.
+    put($("aloud"), [["slow", slow], ["failed", failed], ["suspect", suspect], ["quarantined", shut]].filter(([, list]) => list.length)
+      .map(([what, list]) => `${what}: ${list.slice(0, 3).map((m) => m.name).join(", ")}${list.length > 3 ? ` and ${list.length - 3} more` : ""}`).join("; "));
   };
 
   // ---- the graph ----

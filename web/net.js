@@ -343,7 +343,8 @@ const Net = (() => {
       if (m.samples_per_second !== null) words.push(`${count(m.samples_per_second)} samples/s`);
       if (m.slowdown >= 1.25) words.push(`${digits(m.slowdown, 2)}× slower than the median`);
       if (degree > 0) words.push(`${degree} ${degree === 1 ? "link" : "links"}`);
-      this.tip.innerHTML = `<b>${escape(m.name)}</b><br>${words.map(escape).join("<br>")}`;
+      const all = `<b>${escape(m.name)}</b><br>${words.map(escape).join("<br>")}`;
+      if (this.told !== all) this.tip.innerHTML = this.told = all;
       const flips = x > this.size / 2;
       this.tip.style.left = flips ? "auto" : `${x + 16}px`;
       this.tip.style.right = flips ? `${this.size - x + 16}px` : "auto";

@@ -118,13 +118,13 @@ const Plots = (() => {
       const at = yAxis.at(y);
       if (at < top - 1 || at > full - bottom + 1) continue;
       body += `<line x1="${left}" x2="${w - right}" y1="${num(at)}" y2="${num(at)}" stroke="${c.grid}"/>` +
-        text(left - 8, at + 4, spec.tick(y), { fill: c.quiet, anchor: "end" });
+        text(left - 6, at + 4, spec.tick(y), { fill: c.quiet, anchor: "end" });
     }
     for (const x of xAxis.ticks)
       body += text(xAxis.at(x), full - bottom + 18, spec.categories ? spec.categories[x] : spec.x.tick(x), { fill: c.quiet, anchor: "middle" });
     body += `<line x1="${left}" x2="${w - right}" y1="${full - bottom}" y2="${full - bottom}" stroke="${c.axis}"/>`;
     body += text((left + w - right) / 2, full - 8, spec.x.title, { fill: c.quiet, anchor: "middle" });
-    body += text(15, (top + full - bottom) / 2, spec.y, { fill: c.quiet, anchor: "middle", turn: true });
+    body += text(11, (top + full - bottom) / 2, spec.y, { fill: c.quiet, anchor: "middle", turn: true });
     if (spec.rule !== undefined && spec.rule >= yAxis.low && spec.rule <= yAxis.high)
       body += `<line x1="${left}" x2="${w - right}" y1="${num(yAxis.at(spec.rule))}" y2="${num(yAxis.at(spec.rule))}" stroke="${c.quiet}" stroke-dasharray="2 4"/>` +
         text(w - right - 4, yAxis.at(spec.rule) + 14, spec.ruleName, { fill: c.quiet, size: 11.5, anchor: "end" });
@@ -296,7 +296,7 @@ const Plots = (() => {
       }
       const at = xAxis.at(x);
       this.hair.innerHTML = `<line x1="${num(at)}" x2="${num(at)}" y1="${top}" y2="${h - bottom}" stroke="${theme().axis}" stroke-dasharray="3 3"/>${dots}`;
-      tip.innerHTML = words;
+      if (this.words !== words) tip.innerHTML = this.words = words;  // the same is not said twice
       tip.hidden = false;
       const px = (at / w) * box.clientWidth;
       const flips = px > box.clientWidth / 2;
