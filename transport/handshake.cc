@@ -47,6 +47,9 @@ LinkError explain(Link& link, const LinkError& error) {
       return fail(link, error.kind, who + " is not a Starling peer: " + error.message);
     case LinkErrorKind::bad_version:
       return fail(link, error.kind, who + " refused: " + error.message);
+    case LinkErrorKind::wrong_key:
+    case LinkErrorKind::no_key:
+      return fail(link, error.kind, who + " " + error.message);
     case LinkErrorKind::timed_out:
       return fail(link, error.kind, who + " did not introduce itself in time");
     case LinkErrorKind::closed_by_peer:
@@ -109,6 +112,10 @@ asio::awaitable<LinkResult<wire::Hello>> admit(Link& link, wire::Hello mine, Dur
   if (!first.ok()) {
     if (first.error().kind == LinkErrorKind::bad_version) {
       co_await turn_away(link, wire::RefusalReason::wrong_version, first.error().message);
+    }
+    if (first.error().kind == LinkErrorKind::wrong_key) {
+      std::string told = "this peer has no key";  // a dialler with a key sees that this is plain, and no more
+      co_await turn_away(link, wire::RefusalReason::wrong_swarm, std::move(told));
     }
     co_return explain(link, first.error());
   }

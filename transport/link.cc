@@ -28,12 +28,21 @@ LinkErrorKind kind_of(wire::FrameFault fault) {
   return LinkErrorKind::malformed;
 }
 
+constexpr const char* kHasKey =
+    "has a key (it speaks TLS), and this peer has none: start it with --key and a copy of the same key's file";
+
+// The head of a TLS record that begins a handshake.
+bool is_tls(Bytes first) {
+  return first[0] == std::byte{22} && first[1] == std::byte{3};
+}
+
 }  // namespace
 
 std::string_view name(LinkErrorKind kind) {
   constexpr std::array<std::string_view, kLinkErrorKinds> names = {
       "closed",       "closed by peer", "broken",    "unreachable", "timed out", "bad magic", "bad version",
-      "bad checksum", "oversize",       "malformed", "wrong swarm", "same peer", "refused"};
+      "bad checksum", "oversize",       "malformed", "wrong swarm", "same peer", "refused",
+      "wrong key",    "no key"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -63,8 +72,11 @@ asio::awaitable<LinkResult<Frame>> Link::read() {
   }
   const auto header = wire::FrameHeader::parse(header_bytes);
   if (!header.ok()) {
-    if (header.error().fault != wire::FrameFault::bad_version) co_return fail(header.error());
-    read_failure_ = LinkError{header.error(), LinkErrorKind::bad_version};
+    const bool tls = traffic_.received <= header_bytes.size() && is_tls(header_bytes);
+    if (!tls && header.error().fault != wire::FrameFault::bad_version) co_return fail(header.error());
+    // The link stays open for a word about it.
+    read_failure_ = tls ? LinkError{{kHasKey}, LinkErrorKind::wrong_key}
+                        : LinkError{header.error(), LinkErrorKind::bad_version};
     co_return *read_failure_;
   }
   const std::size_t body_bytes = header->body_bytes;

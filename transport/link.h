@@ -1,6 +1,6 @@
 // A Link is an ordered, reliable stream of frames with one remote: the seam between the daemon and its
-// connections. Both transports (tcp.h, memory.h) only move bytes; framing, limits and checksums are judged
-// here, once, for both. Everything about a Link happens on one single-threaded executor: no locks. At most
+// connections. Both transports (tcp.h, plain or with TLS, and memory.h) only move bytes; framing, limits and
+// checksums are judged here, once, for both. Everything about a Link happens on one single-threaded executor: no locks. At most
 // one read and one write may be under way at a time, side by side. A coroutine that uses a Link holds a
 // LinkPtr while it does. After any error the link is closed; every later operation returns that first error
 // again. Steady reading and writing allocates no buffers: the receive buffer belongs to the link and grows at
@@ -45,8 +45,10 @@ enum class LinkErrorKind : std::uint8_t {
   wrong_swarm,
   same_peer,  // this peer dialled itself
   refused,    // the remote said Refusal in the handshake
+  wrong_key,  // the remote has another key than this peer, or one where this peer has none
+  no_key,     // a Starling peer without a key, where this one has one
 };
-inline constexpr std::size_t kLinkErrorKinds = 13;
+inline constexpr std::size_t kLinkErrorKinds = 15;
 // "bad checksum", for people and labels.
 std::string_view name(LinkErrorKind kind);
 
@@ -65,7 +67,7 @@ struct Frame {
   MutableBytes body;      // the message's FlatBuffer (wire::decode), or the chunk's floats
 };
 
-struct Traffic {  // bytes, headers included
+struct Traffic {  // bytes of frames, headers included; not what TLS adds
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
 };

@@ -1,10 +1,5 @@
 #include "transport/tcp.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -18,31 +13,13 @@
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 
+#include "transport/tcp_socket.h"
+#include "transport/tls_link.h"
+
 namespace starling::transport {
 namespace {
 
 using asio::ip::tcp;
-
-Address to_address(const tcp::endpoint& endpoint) {
-  // An IPv4 remote of a dual-stack listener shows as what it is.
-  asio::ip::address ip = endpoint.address();
-  if (ip.is_v6() && ip.to_v6().is_v4_mapped())
-    ip = asio::ip::make_address_v4(asio::ip::v4_mapped, ip.to_v6());
-  return {ip.to_string(), endpoint.port()};
-}
-
-// Asio's completion condition: how many bytes the next system call may move at most; 0 ends the operation.
-struct AtLeast {
-  std::size_t wanted;
-  std::size_t per_call;
-  std::size_t operator()(const asio::error_code& error, std::size_t moved) const {
-    return error || moved >= wanted ? 0 : per_call;
-  }
-};
-
-LinkError broken(const asio::error_code& error) {
-  return {{"the connection broke: " + error.message()}, LinkErrorKind::broken};
-}
 
 class TcpLink final : public Link {
  public:
@@ -51,13 +28,7 @@ class TcpLink final : public Link {
       : Link(socket.get_executor(), to_address(remote), std::move(total), std::move(shape)),
         socket_(std::move(socket)),
         bytes_per_call_(options.bytes_per_call) {
-    asio::error_code ignored;  // a link works without any of these
-    socket_.set_option(tcp::no_delay(true), ignored);
-    if (options.socket_buffer_bytes > 0) {
-      socket_.set_option(asio::socket_base::send_buffer_size(options.socket_buffer_bytes), ignored);
-      socket_.set_option(asio::socket_base::receive_buffer_size(options.socket_buffer_bytes), ignored);
-    }
-    notice_silence(options.silence_limit);
+    set_up(socket_, options);
   }
 
  protected:
@@ -82,40 +53,26 @@ class TcpLink final : public Link {
     co_return Done{};
   }
 
-  bool remote_ended() const override {
-    pollfd asked{const_cast<tcp::socket&>(socket_).native_handle(), POLLRDHUP, 0};
-    return ::poll(&asked, 1, 0) > 0 && (asked.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
-  }
+  bool remote_ended() const override { return transport::remote_ended(socket_); }
 
   void shut_write() override {
     asio::error_code ignored;
     socket_.shutdown(tcp::socket::shutdown_send, ignored);
   }
 
-  void shut() override {
-    asio::error_code ignored;
-    socket_.shutdown(tcp::socket::shutdown_both, ignored);
-    socket_.close(ignored);
-  }
+  void shut() override { transport::shut(socket_); }
 
  private:
-  // Unacknowledged bytes break the connection after `limit`, and so do keep-alive probes on one that rests.
-  void notice_silence(Duration limit) {
-    const auto set = [&](int level, int option, int value) {
-      ::setsockopt(socket_.native_handle(), level, option, &value, sizeof value);
-    };
-    const auto whole_seconds = std::chrono::duration_cast<std::chrono::seconds>(limit / 3).count();
-    const int probe_s = std::max(1, static_cast<int>(whole_seconds));
-    set(IPPROTO_TCP, TCP_USER_TIMEOUT,
-        static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(limit).count()));
-    set(SOL_SOCKET, SO_KEEPALIVE, 1);
-    set(IPPROTO_TCP, TCP_KEEPIDLE, probe_s);
-    set(IPPROTO_TCP, TCP_KEEPINTVL, probe_s);
-  }
-
   tcp::socket socket_;
   std::size_t bytes_per_call_;
 };
+
+LinkPtr make_link(tcp::socket socket, const tcp::endpoint& remote, TlsRole role, const TcpOptions& options,
+                  std::shared_ptr<Traffic> total, std::shared_ptr<const LinkShape> shape) {
+  if (options.tls)
+    return make_tls_link(std::move(socket), remote, role, options, std::move(total), std::move(shape));
+  return std::make_shared<TcpLink>(std::move(socket), remote, options, std::move(total), std::move(shape));
+}
 
 class TcpListener final : public Listener {
  public:
@@ -153,7 +110,8 @@ class TcpListener final : public Listener {
         asio::error_code gone;
         const tcp::endpoint remote = socket.remote_endpoint(gone);
         if (!gone)
-          self->accept(std::make_shared<TcpLink>(std::move(socket), remote, self->options, self->total, self->shape));
+          self->accept(make_link(std::move(socket), remote, TlsRole::accepter, self->options, self->total,
+                                 self->shape));
         if (!self->closed) self->next();
       });
     }
@@ -217,7 +175,7 @@ struct Dial {
 }  // namespace
 
 TcpTransport::TcpTransport(asio::any_io_executor executor, TcpOptions options)
-    : executor_(std::move(executor)), options_(options) {
+    : executor_(std::move(executor)), options_(std::move(options)) {
   STARLING_CHECK(options_.bytes_per_call > 0);
 }
 
@@ -288,8 +246,7 @@ asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_
     dial->socket.async_connect(endpoint, [dial](const asio::error_code& error) { dial->report(error); });
     const bool answered = co_await dial->wait();
     if (answered && !dial->error) {
-      LinkPtr link = std::make_shared<TcpLink>(std::move(dial->socket), endpoint, options_, traffic_, shape_);
-      co_return link;
+      co_return make_link(std::move(dial->socket), endpoint, TlsRole::dialler, options_, traffic_, shape_);
     }
     why = answered ? dial->error.message() : "no answer in time";
     asio::error_code ignored;

@@ -218,6 +218,8 @@ TEST_CASE("a library outside its place is found") {
       {"asio::io_context io;", "node/daemon.cc", "cli/peer.cc"},
       {"#include <pugixml.hpp>", "topologies/graph_file.cc", "topologies/families/file.cc"},
       {"pugi::xml_document d;", "topologies/graph_file.cc", "cli/topology_name.cc"},
+      {"#include <openssl/ssl.h>", "transport/tls.cc", "transport/tls.h"},
+      {"SSL_free(ssl);", "transport/tls.cc", "node/daemon.cc"},
       {"#include <CLI/App.hpp>", "cli/arguments.cc", "node/daemon.cc"},
       {"CLI::App app;", "cli/arguments.cc", "lab/swarm.cc"},
   };

@@ -31,8 +31,8 @@ std::vector<std::string> check_includes(const Source& source);
 // shared ownership.
 std::vector<std::string> check_purity(const Source& source);
 
-// FlatBuffers, oneDNN, toml++, Asio, cpp-httplib, pugixml and CLI11 each in its one place (tests and benchmarks may use
-// them all).
+// FlatBuffers, oneDNN, toml++, Asio, cpp-httplib, pugixml, OpenSSL and CLI11 each in its one place (tests and
+// benchmarks may use them all).
 std::vector<std::string> check_libraries(const Source& source);
 
 }  // namespace starling::architecture

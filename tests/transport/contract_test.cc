@@ -60,7 +60,7 @@ LinkErrorKind kind_read(World& world, const LinkPtr& link) {
 }  // namespace
 
 TEST_CASE("messages and chunks arrive in order and as they were sent") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const wire::Message ping = wire::Ping{42, PeerId{7}, {}};
   std::vector<std::byte> all = message_frame(ping);
@@ -91,7 +91,7 @@ TEST_CASE("messages and chunks arrive in order and as they were sent") {
 }
 
 TEST_CASE("chunks of 1 MiB pass intact in both directions at once") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   constexpr std::uint32_t kFloats = wire::kChunkFloatsMax;
   constexpr std::uint64_t kCount = 12;
@@ -107,7 +107,7 @@ TEST_CASE("chunks of 1 MiB pass intact in both directions at once") {
 }
 
 TEST_CASE("frames of every size pass, however they are cut up on the way") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   Random r(21);
   for (int round = 0; round < 60; ++round) {
@@ -131,7 +131,7 @@ TEST_CASE("frames of every size pass, however they are cut up on the way") {
 }
 
 TEST_CASE("closing ends what is pending here and is heard there between two frames") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const auto pending = world.begin(ends.near->read());
   bool polled = false;
@@ -148,7 +148,7 @@ TEST_CASE("closing ends what is pending here and is heard there between two fram
 }
 
 TEST_CASE("a write that the remote never reads ends when the link is closed") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const auto pending = world.begin(write_all(ends.near, std::vector<std::byte>(std::size_t{64} << 20)));
   int turns = 0;
@@ -160,7 +160,7 @@ TEST_CASE("a write that the remote never reads ends when the link is closed") {
 }
 
 TEST_CASE("a link that ends in the middle of a frame is broken") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   const auto frame = chunk_frame(100);
   for (const std::size_t cut :
        {std::size_t{1}, std::size_t{23}, std::size_t{24}, std::size_t{40}, frame.size() - 1}) {
@@ -173,7 +173,7 @@ TEST_CASE("a link that ends in the middle of a frame is broken") {
 }
 
 TEST_CASE("an end that has finished writing is still written to") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   REQUIRE(world.run(ends.near->write(message_frame(wire::Ack{1, {}}))).ok());
   ends.near->finish();
@@ -182,7 +182,7 @@ TEST_CASE("an end that has finished writing is still written to") {
 }
 
 TEST_CASE("after one end has finished, the other's words still arrive") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   ends.near->finish();
   REQUIRE(world.run(ends.far->write(message_frame(wire::Ack{1, {}}))).ok());
@@ -192,7 +192,7 @@ TEST_CASE("after one end has finished, the other's words still arrive") {
 }
 
 TEST_CASE("what is no frame is refused for its reason, and the link is closed") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   const auto message = message_frame(wire::Ping{1, PeerId{2}, {}});
   const auto chunk = chunk_frame(10);
   struct Case {
@@ -222,7 +222,7 @@ TEST_CASE("what is no frame is refused for its reason, and the link is closed") 
 }
 
 TEST_CASE("a chunk with a right checksum and an impossible head is malformed") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const float value = 1;
   std::array<std::byte, wire::kChunkPrefixBytes> prefix;
@@ -233,7 +233,7 @@ TEST_CASE("a chunk with a right checksum and an impossible head is malformed") {
 }
 
 TEST_CASE("random bytes never get past a link") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Random r(22);
   for (int i = 0; i < 50; ++i) {
     Ends ends(world);
@@ -247,7 +247,7 @@ TEST_CASE("random bytes never get past a link") {
 }
 
 TEST_CASE("a limit set on a link refuses a larger frame before it is read") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   ends.far->limit_body(1000);
   REQUIRE(world.run(ends.near->write(chunk_frame(240))).ok());
@@ -257,7 +257,7 @@ TEST_CASE("a limit set on a link refuses a larger frame before it is read") {
 }
 
 TEST_CASE("a silent remote is given up at the deadline, and not after it was called off") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   ends.far->expires_after(std::chrono::milliseconds(5));
   ends.far->expires_never();
@@ -269,7 +269,7 @@ TEST_CASE("a silent remote is given up at the deadline, and not after it was cal
 }
 
 TEST_CASE("a dial to nobody says so with the address") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Address nobody;
   {
     Ends ends(world);
@@ -283,7 +283,7 @@ TEST_CASE("a dial to nobody says so with the address") {
 }
 
 TEST_CASE("listening where somebody listens already is one clear sentence") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const Address taken = ends.listener->address();
   const auto second = ends.transport->listen(taken, [](LinkPtr) {});
@@ -294,7 +294,7 @@ TEST_CASE("listening where somebody listens already is one clear sentence") {
 }
 
 TEST_CASE("a port can be listened at again right after its links and listener are gone") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Address address;
   {
     Ends ends(world);

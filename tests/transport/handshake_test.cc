@@ -36,7 +36,7 @@ bool holds(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("two peers of one swarm learn who the other is and what the connection is for") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   wire::Hello mine = hello(1);
   mine.purpose = wire::Purpose::bulk;
@@ -51,7 +51,7 @@ TEST_CASE("two peers of one swarm learn who the other is and what the connection
 }
 
 TEST_CASE("a peer of another swarm is refused, and told so") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const Both both = shake(world, ends, hello(1, "a"), hello(2, "b"));
   REQUIRE_FALSE(both.dialler.ok());
@@ -64,7 +64,7 @@ TEST_CASE("a peer of another swarm is refused, and told so") {
 }
 
 TEST_CASE("a peer that dials itself is refused") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const Both both = shake(world, ends, hello(1), hello(1));
   CHECK(both.accepter.error().kind == LinkErrorKind::same_peer);
@@ -72,7 +72,7 @@ TEST_CASE("a peer that dials itself is refused") {
 }
 
 TEST_CASE("a dialler of another version is told which one is spoken here") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const auto far = world.begin(admit(*ends.far, hello(2), kLong));
   const auto greeting = damaged(message_frame(hello(1)), 4, std::byte{7});
@@ -89,7 +89,7 @@ TEST_CASE("a dialler of another version is told which one is spoken here") {
 }
 
 TEST_CASE("whoever answers a Hello with other words is no Starling peer") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const auto near = world.begin(introduce(*ends.near, hello(1), kLong));
   REQUIRE(world.run(ends.far->write(bytes_of("HTTP/1.1 400 Bad Request\r\n\r\n"))).ok());
@@ -99,7 +99,7 @@ TEST_CASE("whoever answers a Hello with other words is no Starling peer") {
 }
 
 TEST_CASE("a remote that says nothing is given up") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const auto accepted = world.run(admit(*ends.far, hello(2), std::chrono::milliseconds(10)));
   REQUIRE_FALSE(accepted.ok());
@@ -107,7 +107,7 @@ TEST_CASE("a remote that says nothing is given up") {
 }
 
 TEST_CASE("an introduction is short: a large first frame is refused unread") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const auto far = world.begin(admit(*ends.far, hello(2), kLong));
   REQUIRE(world.run(ends.near->write(Bytes(chunk_frame(5000)).first(100))).ok());
@@ -116,7 +116,7 @@ TEST_CASE("an introduction is short: a large first frame is refused unread") {
 }
 
 TEST_CASE("whoever begins with another message than a Hello is refused") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const auto far = world.begin(admit(*ends.far, hello(2), kLong));
   REQUIRE(world.run(ends.near->write(message_frame(wire::Ping{1, PeerId{2}, {}}))).ok());

@@ -104,7 +104,7 @@ LinkPtr raw_dial(World& world, Transport& transport, const Address& to) {
 }  // namespace
 
 TEST_CASE("a message reaches whoever listens there, and the answer comes back over the same link") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1), b(world, 2);
   b.answers = true;
   for (std::uint64_t i = 0; i < 50; ++i) a.table->send(b.address, ping(i));
@@ -128,7 +128,7 @@ TEST_CASE("a message reaches whoever listens there, and the answer comes back ov
 TEST_CASE(
     "two peers that dial each other at once end with one link and lose no message, whoever has the lower "
     "id") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   const bool a_lower = GENERATE(true, false);
   Peer a(world, a_lower ? 1 : 5), b(world, 3);
   for (std::uint64_t i = 0; i < 20; ++i) {
@@ -155,7 +155,7 @@ TEST_CASE(
 }
 
 TEST_CASE("many peers that all talk at once lose nothing and keep one link per pair") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   constexpr std::uint64_t kPeers = 8, kMessages = 10;
   std::vector<std::unique_ptr<Peer>> peers;
   for (std::uint64_t i = 0; i < kPeers; ++i)
@@ -178,7 +178,7 @@ TEST_CASE("many peers that all talk at once lose nothing and keep one link per p
 }
 
 TEST_CASE("a dial to nobody is reported once, with the address, and drops what waited for it") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1);
   Address nobody;
   {
@@ -197,7 +197,7 @@ TEST_CASE("a dial to nobody is reported once, with the address, and drops what w
 }
 
 TEST_CASE("a remote that restarted at the same port is reached again") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1);
   auto b = std::make_unique<Peer>(world, 2);
   const Address at = b->address;
@@ -231,7 +231,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a queue keeps the newest messages and counts those it drops") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   LinkTableOptions options;
   options.queue_messages_max = 4;
   Peer a(world, 1, options), b(world, 2);
@@ -252,7 +252,7 @@ TEST_CASE("a queue keeps the newest messages and counts those it drops") {
 }
 
 TEST_CASE("what is not Starling is refused and counted by reason, and the peer goes on") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer peer(world, 1);
   const auto stranger = world.make_transport();
   const auto greeting = message_frame(hello(2, {"127.0.0.1", 7002}));
@@ -292,7 +292,7 @@ TEST_CASE("what is not Starling is refused and counted by reason, and the peer g
 }
 
 TEST_CASE("nonsense on an established link ends that link, is counted, and the others go on") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer peer(world, 1), friendly(world, 2);
   friendly.table->send(peer.address, ping(1));
   REQUIRE(world.until([&] { return peer.pings.size() == 1; }));
@@ -335,7 +335,7 @@ TEST_CASE("nonsense on an established link ends that link, is counted, and the o
 }
 
 TEST_CASE("another swarm and oneself are refused with a sentence that says so") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1, {}, "a"), b(world, 2, {}, "b");
   a.table->send(b.address, ping(1));
   REQUIRE(world.until([&] { return !a.failures.empty(); }));
@@ -351,7 +351,7 @@ TEST_CASE("another swarm and oneself are refused with a sentence that says so") 
 }
 
 TEST_CASE("an address where something else answers is reported as no Starling peer") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1);
   const auto server = world.make_transport();
   std::vector<LinkPtr> clients;
@@ -371,7 +371,7 @@ TEST_CASE("an address where something else answers is reported as no Starling pe
 }
 
 TEST_CASE("connections that never introduce themselves are bounded and given up") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   LinkTableOptions options;
   options.handshakes_max = 3;
   options.handshake_limit = std::chrono::milliseconds(200);
@@ -390,7 +390,7 @@ TEST_CASE("connections that never introduce themselves are bounded and given up"
 }
 
 TEST_CASE("bulk connections are handed over after the handshake and belong to their new owners") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1), b(world, 2);
   const auto dialled = world.run(a.table->dial_bulk(b.address));
   REQUIRE(dialled.ok());
@@ -423,7 +423,7 @@ TEST_CASE("bulk connections are handed over after the handshake and belong to th
 }
 
 TEST_CASE("a bulk dial that fails tells its caller and nobody else") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1), other(world, 2, {}, "other");
   const auto refused = world.run(a.table->dial_bulk(other.address));
   REQUIRE_FALSE(refused.ok());
@@ -436,7 +436,7 @@ TEST_CASE("a bulk dial that fails tells its caller and nobody else") {
 }
 
 TEST_CASE("idle links are closed without a word, and opened again when there is something to say") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   LinkTableOptions options;
   options.idle_limit = std::chrono::milliseconds(20);
   Peer a(world, 1, options), b(world, 2);
@@ -450,7 +450,7 @@ TEST_CASE("idle links are closed without a word, and opened again when there is 
 }
 
 TEST_CASE("no more links than allowed are kept, and the least recently used goes first") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   LinkTableOptions options;
   options.links_max = 2;
   Peer hub(world, 1, options), x(world, 2), y(world, 3), z(world, 4);
@@ -637,7 +637,7 @@ TEST_CASE("a peer that listens on every interface is answered where it came from
 }
 
 TEST_CASE("a restarted peer takes its address over from the instance that was there before") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer hub(world, 1);
   const auto stranger = world.make_transport();
   const Address claimed{"127.0.0.1", 7777};
@@ -656,7 +656,7 @@ TEST_CASE("a restarted peer takes its address over from the instance that was th
 }
 
 TEST_CASE("shutting down delivers what was queued first") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1), b(world, 2);
   for (std::uint64_t i = 0; i < 30; ++i) a.table->send(b.address, ping(i));
   world.run(a.table->shut_down(kLong));
@@ -670,7 +670,7 @@ TEST_CASE("shutting down delivers what was queued first") {
 }
 
 TEST_CASE("a table may go away in the middle of everything") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer b(world, 2);
   for (int round = 0; round < 20; ++round) {
     auto a = std::make_unique<Peer>(world, 1);
@@ -689,7 +689,7 @@ TEST_CASE("a table may go away in the middle of everything") {
 }
 
 TEST_CASE("a remote that does not read is given up after the limit for one message") {
-  World world(GENERATE(Kind::tcp, Kind::memory));
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   LinkTableOptions options;
   options.write_limit = std::chrono::milliseconds(50);
   options.queue_messages_max = 100'000;

@@ -91,7 +91,7 @@ TEST_CASE("links to one remote have their own shape, before and after it is said
 }
 
 TEST_CASE("a link of 10 Mbit/s carries 10 Mbit/s, over TCP and in memory") {
-  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+  for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
     constexpr int kChunks = 50;
     const double bits = kChunks * 8.0 * (8000 + wire::kChunkPrefixBytes);
@@ -106,7 +106,7 @@ TEST_CASE("a link of 10 Mbit/s carries 10 Mbit/s, over TCP and in memory") {
 }
 
 TEST_CASE("a latency delays each frame, and all that is on its way at once by as much") {
-  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+  for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
     REQUIRE(carry(world, {ms(40), 0}, 1) >= 0.04);
     const double many = carry(world, {ms(40), 0}, 100);
@@ -116,7 +116,7 @@ TEST_CASE("a latency delays each frame, and all that is on its way at once by as
 }
 
 TEST_CASE("a shaped link delivers in order all that was written before it was finished, and tells an end as such") {
-  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+  for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
     Ends ends(world);
     ends.transport->shape_links({ms(20), 2e7});
@@ -132,7 +132,7 @@ TEST_CASE("a shaped link delivers in order all that was written before it was fi
 }
 
 TEST_CASE("bytes stay in order while a link's shape changes, from none to slow to lossy and back") {
-  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+  for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
     Ends ends(world);
     ends.near->travel_as(ends.transport->shape_to(ends.listener->address()));
@@ -176,7 +176,7 @@ TEST_CASE("a link table shapes the links to one remote at either end, and no oth
     Address address;
     LinkPtr accepted;
   };
-  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+  for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
     Bird slow(world, 1), near(world, 2), far(world, 3);
     const auto seconds = [&](Link& from, Link& to) {
@@ -215,7 +215,7 @@ TEST_CASE("a link table shapes the links to one remote at either end, and no oth
 }
 
 TEST_CASE("closing a shaped link lets a writer go that waits for it") {
-  for (const Kind kind : {Kind::tcp, Kind::memory}) {
+  for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
     Ends ends(world);
     ends.transport->shape_links({ms(1), 1e4});  // a kilobyte a second

@@ -19,13 +19,24 @@
 #include "transport/memory.h"
 #include "transport/spawn.h"
 #include "transport/tcp.h"
+#include "transport/tls.h"
 #include "transport/transport.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
 
 namespace starling::transport::testing {
 
-enum class Kind { tcp, memory };
+enum class Kind { tcp, tls, memory };
+
+// What the peers of a swarm have in common whose key is all of one byte.
+inline std::shared_ptr<const TlsContext> context(unsigned char byte = 7, const std::string& swarm = "flock",
+                                                 std::uint64_t records_per_key = TlsContext::kRecordsPerKey) {
+  SwarmKey key;
+  key.bytes.fill(std::byte{byte});
+  auto made = TlsContext::make(key, swarm, records_per_key);
+  REQUIRE(made.ok());
+  return *made;
+}
 
 inline constexpr Duration kLong = std::chrono::seconds(20);
 
@@ -68,7 +79,9 @@ struct World {
 
   std::unique_ptr<Transport> make_transport() {
     if (kind == Kind::memory) return std::make_unique<MemoryTransport>(executor(), network);
-    return std::make_unique<TcpTransport>(executor(), tcp);
+    TcpOptions options = tcp;
+    if (kind == Kind::tls && !options.tls) options.tls = context();
+    return std::make_unique<TcpTransport>(executor(), options);
   }
 
   template <class T>

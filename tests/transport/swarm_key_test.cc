@@ -1,0 +1,93 @@
+#include "transport/swarm_key.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "tests/catch.h"
+
+namespace starling::transport {
+namespace {
+
+struct Folder {
+  Folder() { REQUIRE(::mkdtemp(path) != nullptr); }
+  ~Folder() {
+    ::unlink(file().c_str());
+    ::rmdir(path);
+  }
+  std::string file() const { return std::string(path) + "/key"; }
+  void write(const std::string& text, mode_t mode = 0600) const {
+    std::ofstream(file()) << text;
+    REQUIRE(::chmod(file().c_str(), mode) == 0);
+  }
+  char path[32] = "/tmp/starling-key-XXXXXX";
+};
+
+std::string refusal(const std::string& path) {
+  const auto key = SwarmKey::read(path);
+  REQUIRE_FALSE(key.ok());
+  CHECK(key.error().message.find(path) != std::string::npos);
+  CHECK(key.error().message.find('\n') == std::string::npos);
+  return key.error().message;
+}
+
+bool holds(const std::string& text, const std::string& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a key that was drawn and written is read again, by its owner alone, and is like no other") {
+  const Folder folder;
+  const auto key = SwarmKey::draw(), other = SwarmKey::draw();
+  REQUIRE((key.ok() && other.ok()));
+  CHECK(key->bytes != other->bytes);
+  REQUIRE(key->write(folder.file()).ok());
+  struct stat about {};
+  REQUIRE(::stat(folder.file().c_str(), &about) == 0);
+  CHECK((about.st_mode & 0777) == 0600);
+  const auto read = SwarmKey::read(folder.file());
+  REQUIRE(read.ok());
+  CHECK(read->bytes == key->bytes);
+  const auto again = other->write(folder.file());
+  REQUIRE_FALSE(again.ok());
+  CHECK(holds(again.error().message, "there already"));
+  CHECK(SwarmKey::read(folder.file())->bytes == key->bytes);
+}
+
+TEST_CASE("a key of other programs is read too: 32 bytes in base64") {
+  const Folder folder;
+  folder.write("  AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\r\n");
+  const auto key = SwarmKey::read(folder.file());
+  REQUIRE(key.ok());
+  for (std::size_t i = 0; i < SwarmKey::kBytes; ++i) CHECK(key->bytes[i] == static_cast<std::byte>(i));
+}
+
+TEST_CASE("a file that is no key, or that others may open, is refused in a sentence that says why") {
+  const Folder folder;
+  CHECK(holds(refusal(folder.file()), "cannot be read: No such file"));
+  CHECK(holds(refusal(folder.path), "is no regular file"));
+  folder.write("");
+  CHECK(holds(refusal(folder.file()), "is empty"));
+  folder.write(" \n");
+  CHECK(holds(refusal(folder.file()), "is empty"));
+  folder.write("correct horse battery staple\n");
+  CHECK(holds(refusal(folder.file()), "holds no key: 32 random bytes in base64"));
+  folder.write("AAECAwQFBgcICQoLDA0ODw==\n");
+  CHECK(holds(refusal(folder.file()), "is too short: it holds 16 bytes"));
+  folder.write("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIj\n");
+  CHECK(holds(refusal(folder.file()), "is too long: it holds 36 bytes"));
+  folder.write(std::string(100'000, 'A'));
+  CHECK(holds(refusal(folder.file()), "is too long"));
+  for (const mode_t mode : {0640U, 0604U, 0644U, 0620U}) {
+    folder.write("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n", mode);
+    CHECK(holds(refusal(folder.file()), "is open to others than its owner"));
+    CHECK(holds(refusal(folder.file()), "chmod 600"));
+  }
+}
+
+}  // namespace starling::transport

@@ -1,0 +1,346 @@
+#include "transport/tls.h"
+
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace starling::transport {
+namespace {
+
+template <auto free>
+struct FreedBy {
+  template <class T>
+  void operator()(T* p) const {
+    free(p);
+  }
+};
+
+constexpr std::size_t kPskBytes = 32;
+constexpr std::size_t kIdentityBytes = 16;
+// Both with SHA-256, the hash that the key is for.
+constexpr const char* kCiphers = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
+constexpr std::array<unsigned char, 2> kPskCipher = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
+constexpr int kAlerts = 1000;  // where OpenSSL's reasons for an alert of the remote's begin
+
+std::string openssl_says() {
+  const unsigned long code = ERR_peek_last_error();
+  const char* reason = ERR_reason_error_string(code);
+  return reason != nullptr ? reason : "OpenSSL error " + std::to_string(code);
+}
+
+// HKDF with SHA-256 (RFC 5869); `what` and the swarm's name are what this key is for.
+bool derive(const SwarmKey& key, std::string_view what, const std::string& swarm,
+            std::span<unsigned char> out) {
+  const std::unique_ptr<EVP_KDF, FreedBy<EVP_KDF_free>> hkdf(EVP_KDF_fetch(nullptr, "HKDF", nullptr));
+  if (!hkdf) return false;
+  const std::unique_ptr<EVP_KDF_CTX, FreedBy<EVP_KDF_CTX_free>> context(EVP_KDF_CTX_new(hkdf.get()));
+  if (!context) return false;
+  std::string digest = "SHA256";
+  std::string salt = "starling swarm key 1";
+  std::string purpose = std::string(what) + '\0' + swarm;
+  auto secret = key.bytes;
+  const std::array<OSSL_PARAM, 5> parameters = {
+      OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest.data(), 0),
+      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, secret.data(), secret.size()),
+      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, salt.data(), salt.size()),
+      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, purpose.data(), purpose.size()),
+      OSSL_PARAM_construct_end()};
+  const bool derived = EVP_KDF_derive(context.get(), out.data(), out.size(), parameters.data()) == 1;
+  OPENSSL_cleanse(secret.data(), secret.size());
+  return derived;
+}
+
+}  // namespace
+
+struct TlsContext::Own {
+  ~Own() { OPENSSL_cleanse(psk.data(), psk.size()); }
+
+  // A session as the callbacks must hand it out: TLS 1.3's form of a pre-shared key. One each: a connection
+  // may write into its own.
+  SSL_SESSION* session(SSL* connection) const {
+    SSL_SESSION* made = SSL_SESSION_new();
+    if (made == nullptr) return nullptr;
+    if (SSL_SESSION_set1_master_key(made, psk.data(), psk.size()) == 1 &&
+        SSL_SESSION_set_cipher(made, SSL_CIPHER_find(connection, kPskCipher.data())) == 1 &&
+        SSL_SESSION_set_protocol_version(made, TLS1_3_VERSION) == 1)
+      return made;
+    SSL_SESSION_free(made);
+    return nullptr;
+  }
+
+  std::unique_ptr<SSL_CTX, FreedBy<SSL_CTX_free>> openssl;
+  std::array<unsigned char, kPskBytes> psk{};
+  // By which a remote says which key it means. Derived, too: it tells a stranger neither the key nor the
+  // swarm's name.
+  std::array<unsigned char, kIdentityBytes> identity{};
+  std::uint64_t records_per_key = 0;
+};
+
+struct TlsEngine::Own {
+  std::shared_ptr<const TlsContext> context;
+  TlsRole role = TlsRole::dialler;
+  std::unique_ptr<SSL, FreedBy<SSL_free>> ssl;
+  Bytes in;
+  std::vector<std::byte> out;
+  std::size_t handshake_bytes = 0;
+  bool shaken = false;
+  bool other_key = false;  // the dialler named a key that is not this one
+  bool ended = false;
+  std::uint64_t records = 0;  // sealed under the present key
+  std::optional<LinkError> failure;
+
+  LinkError fail(LinkErrorKind kind, std::string sentence) {
+    if (!failure) failure = LinkError{{std::move(sentence)}, kind};
+    return *failure;
+  }
+  LinkError fail_handshake();
+
+  // OpenSSL's view of the connection, and what it asks about keys.
+  static int read(BIO* bio, char* into, int size);
+  static int write(BIO* bio, const char* from, int size);
+  static long control(BIO* bio, int command, long number, void* pointer);
+  static const BIO_METHOD* method();
+  static int use_key(SSL* ssl, const EVP_MD* hash, const unsigned char** identity,
+                     std::size_t* identity_bytes, SSL_SESSION** session);
+  static int find_key(SSL* ssl, const unsigned char* identity, std::size_t identity_bytes,
+                      SSL_SESSION** session);
+};
+
+// ---- the context ----
+
+TlsContext::TlsContext(std::unique_ptr<Own> own) : own_(std::move(own)) {}
+TlsContext::~TlsContext() = default;
+
+Result<std::shared_ptr<const TlsContext>> TlsContext::make(const SwarmKey& key, const std::string& swarm,
+                                                           std::uint64_t records_per_key) {
+  STARLING_CHECK(records_per_key > 0);
+  ERR_clear_error();
+  auto own = std::make_unique<Own>();
+  own->records_per_key = records_per_key;
+  own->openssl.reset(SSL_CTX_new(TLS_method()));
+  SSL_CTX* ssl = own->openssl.get();
+  const bool made = ssl != nullptr && derive(key, "tls 1.3 key", swarm, own->psk) &&
+                    derive(key, "tls 1.3 identity", swarm, own->identity) &&
+                    SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) == 1 &&
+                    SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) == 1 &&
+                    SSL_CTX_set_ciphersuites(ssl, kCiphers) == 1 &&
+                    SSL_CTX_set1_groups_list(ssl, "X25519:P-256") == 1 &&
+                    SSL_CTX_set_num_tickets(ssl, 0) == 1;
+  if (!made) return Error{"TLS 1.3 cannot be set up on this machine: " + openssl_says()};
+  // Every connection proves the key anew, with a fresh Diffie-Hellman exchange: nothing is resumed, nothing
+  // comes early, and a remote that would rather show a certificate is believed none.
+  SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
+  SSL_CTX_clear_options(ssl, SSL_OP_ALLOW_NO_DHE_KEX | SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
+  SSL_CTX_set_cert_verify_callback(
+      ssl, [](X509_STORE_CTX*, void*) { return 0; }, nullptr);
+  SSL_CTX_set_psk_use_session_callback(ssl, TlsEngine::Own::use_key);
+  SSL_CTX_set_psk_find_session_callback(ssl, TlsEngine::Own::find_key);
+  return std::shared_ptr<const TlsContext>(new TlsContext(std::move(own)));
+}
+
+// ---- what OpenSSL calls ----
+
+int TlsEngine::Own::read(BIO* bio, char* into, int size) {
+  BIO_clear_retry_flags(bio);
+  Own& own = *static_cast<Own*>(BIO_get_data(bio));
+  const std::size_t n = std::min(own.in.size(), static_cast<std::size_t>(std::max(size, 0)));
+  if (!own.shaken) own.handshake_bytes += n;
+  if (own.handshake_bytes > kHandshakeBytesMax) return -1;
+  if (n == 0) {
+    BIO_set_retry_read(bio);
+    return -1;
+  }
+  std::memcpy(into, own.in.data(), n);
+  own.in = own.in.subspan(n);
+  return static_cast<int>(n);
+}
+
+int TlsEngine::Own::write(BIO* bio, const char* from, int size) {
+  BIO_clear_retry_flags(bio);
+  Own& own = *static_cast<Own*>(BIO_get_data(bio));
+  const auto* bytes = reinterpret_cast<const std::byte*>(from);
+  own.out.insert(own.out.end(), bytes, bytes + size);
+  return size;
+}
+
+long TlsEngine::Own::control(BIO*, int command, long, void*) {
+  return command == BIO_CTRL_FLUSH ? 1 : 0;
+}
+
+const BIO_METHOD* TlsEngine::Own::method() {
+  static const std::unique_ptr<BIO_METHOD, FreedBy<BIO_meth_free>> kMethod = [] {
+    std::unique_ptr<BIO_METHOD, FreedBy<BIO_meth_free>> made(
+        BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "starling"));
+    STARLING_CHECK(made != nullptr);
+    BIO_meth_set_read(made.get(), read);
+    BIO_meth_set_write(made.get(), write);
+    BIO_meth_set_ctrl(made.get(), control);
+    return made;
+  }();
+  return kMethod.get();
+}
+
+int TlsEngine::Own::use_key(SSL* ssl, const EVP_MD*, const unsigned char** identity,
+                            std::size_t* identity_bytes, SSL_SESSION** session) {
+  const TlsContext::Own& context = *static_cast<Own*>(SSL_get_app_data(ssl))->context->own_;
+  *session = context.session(ssl);
+  *identity = context.identity.data();
+  *identity_bytes = context.identity.size();
+  return *session != nullptr;
+}
+
+int TlsEngine::Own::find_key(SSL* ssl, const unsigned char* identity, std::size_t identity_bytes,
+                             SSL_SESSION** session) {
+  Own& own = *static_cast<Own*>(SSL_get_app_data(ssl));
+  const TlsContext::Own& context = *own.context->own_;
+  const bool same = identity_bytes == context.identity.size() &&
+                    std::equal(context.identity.begin(), context.identity.end(), identity);
+  own.other_key = !same;
+  *session = same ? context.session(ssl) : nullptr;
+  return !same || *session != nullptr;
+}
+
+// ---- one connection ----
+
+TlsEngine::TlsEngine(std::shared_ptr<const TlsContext> context, TlsRole role)
+    : own_(std::make_unique<Own>()) {
+  own_->context = std::move(context);
+  own_->role = role;
+  own_->ssl.reset(SSL_new(own_->context->own_->openssl.get()));
+  BIO* bio = own_->ssl ? BIO_new(Own::method()) : nullptr;
+  if (bio == nullptr) {
+    own_->failure = LinkError{{"OpenSSL has no memory for another connection"}, LinkErrorKind::broken};
+    return;
+  }
+  BIO_set_data(bio, own_.get());
+  BIO_set_init(bio, 1);
+  SSL* ssl = own_->ssl.get();
+  SSL_set_bio(ssl, bio, bio);
+  SSL_set_app_data(ssl, own_.get());
+  if (role == TlsRole::dialler) {
+    SSL_set_connect_state(ssl);
+    SSL_set_verify(ssl, SSL_VERIFY_PEER, nullptr);
+  } else {
+    SSL_set_accept_state(ssl);
+  }
+}
+
+TlsEngine::~TlsEngine() = default;
+
+void TlsEngine::feed(Bytes arrived) {
+  STARLING_CHECK(own_->in.empty());
+  own_->in = arrived;
+}
+
+std::vector<std::byte>& TlsEngine::outgoing() {
+  return own_->out;
+}
+
+LinkResult<bool> TlsEngine::shake() {
+  if (own_->failure) return *own_->failure;
+  if (own_->shaken) return true;
+  SSL* ssl = own_->ssl.get();
+  ERR_clear_error();
+  const int result = SSL_do_handshake(ssl);
+  if (result != 1) {
+    if (SSL_get_error(ssl, result) == SSL_ERROR_WANT_READ) return false;
+    return own_->fail_handshake();
+  }
+  // Without the key there is no way here. Should there be one, it ends here.
+  if (SSL_session_reused(ssl) != 1 || SSL_version(ssl) != TLS1_3_VERSION)
+    return own_->fail(LinkErrorKind::wrong_key, "does not use the swarm's key");
+  own_->shaken = true;
+  return true;
+}
+
+// What the remote is, by why OpenSSL gave up.
+LinkError TlsEngine::Own::fail_handshake() {
+  if (handshake_bytes > kHandshakeBytesMax)
+    return fail(LinkErrorKind::oversize,
+                "a TLS handshake of more than " + std::to_string(kHandshakeBytesMax) + " bytes");
+  constexpr const char* kOtherKey =
+      "has another key than this peer, or belongs to another swarm: the files of --key must hold the same "
+      "key, and --swarm must "
+      "be the same";
+  bool keyless = other_key;
+  bool alerted = false;
+  const std::string why = openssl_says();
+  while (const unsigned long code = ERR_get_error()) {
+    if (ERR_GET_LIB(code) != ERR_LIB_SSL) continue;
+    switch (const int reason = ERR_GET_REASON(code)) {
+      case SSL_R_BINDER_DOES_NOT_VERIFY:           // the right name of a key, and not the key
+      case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:  // no key of ours is meant, so a certificate would have to
+                                                   // do
+      case SSL_R_NO_SHARED_CIPHER:
+      case SSL_R_UNSUPPORTED_PROTOCOL:
+      case SSL_R_CERTIFICATE_VERIFY_FAILED:
+        keyless = true;
+        break;
+      default:
+        alerted = alerted || reason > kAlerts;
+    }
+  }
+  if (keyless || alerted) return fail(LinkErrorKind::wrong_key, kOtherKey);
+  return fail(LinkErrorKind::malformed, "what came is no TLS handshake (" + why + ")");
+}
+
+LinkResult<std::size_t> TlsEngine::open(MutableBytes into) {
+  if (own_->failure) return *own_->failure;
+  if (own_->ended || into.empty()) return std::size_t{0};
+  SSL* ssl = own_->ssl.get();
+  ERR_clear_error();
+  std::size_t n = 0;
+  const int result = SSL_read_ex(ssl, into.data(), into.size(), &n);
+  if (result == 1) return n;
+  switch (SSL_get_error(ssl, result)) {
+    case SSL_ERROR_WANT_READ:
+      return std::size_t{0};
+    case SSL_ERROR_ZERO_RETURN:
+      own_->ended = true;
+      return std::size_t{0};
+    default:
+      break;
+  }
+  const bool forged = ERR_GET_REASON(ERR_peek_error()) == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC;
+  if (forged) return own_->fail(LinkErrorKind::bad_checksum, "a TLS record that is not as it was sent");
+  return own_->fail(LinkErrorKind::malformed, "what came is not what TLS allows (" + openssl_says() + ")");
+}
+
+bool TlsEngine::ended() const {
+  return own_->ended;
+}
+
+LinkStatus TlsEngine::seal(Bytes plain) {
+  STARLING_CHECK(!plain.empty() && plain.size() <= kRecordBytes);
+  if (own_->failure) return *own_->failure;
+  SSL* ssl = own_->ssl.get();
+  ERR_clear_error();
+  if (own_->records >= own_->context->own_->records_per_key &&
+      SSL_key_update(ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+    own_->records = 0;
+  std::size_t n = 0;
+  if (SSL_write_ex(ssl, plain.data(), plain.size(), &n) == 1 && n == plain.size()) {
+    ++own_->records;
+    return Done{};
+  }
+  return own_->fail(LinkErrorKind::broken, "nothing more can be sent (" + openssl_says() + ")");
+}
+
+void TlsEngine::finish() {
+  if (own_->failure || !own_->shaken) return;
+  ERR_clear_error();
+  SSL_shutdown(own_->ssl.get());
+}
+
+}  // namespace starling::transport

@@ -1,0 +1,282 @@
+#include "transport/tls_link.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <asio/buffer.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/write.hpp>
+
+#include "transport/signal.h"
+#include "transport/spawn.h"
+#include "transport/tcp_socket.h"
+#include "wire/codec.h"
+
+namespace starling::transport {
+namespace {
+
+using asio::ip::tcp;
+
+constexpr std::size_t kBufferBytesMin = 4096;
+// Ciphertext that one system call may bring or take: little enough to be still in the cache when it is
+// opened.
+constexpr std::size_t kBufferBytesMax = std::size_t{256} << 10;
+constexpr std::size_t kDroppedBytesMax = std::size_t{64} << 10;  // of a remote that is turned away
+constexpr std::size_t kMagicBytes = 4;
+
+// A frame in plain bytes, or a part of one long enough to tell.
+bool is_plain_frame(Bytes bytes) {
+  return bytes.size() >= kMagicBytes && std::memcmp(bytes.data(), "STRL", kMagicBytes) == 0;
+}
+
+bool may_be_plain_frame(Bytes bytes) {
+  return std::memcmp(bytes.data(), "STRL", std::min(bytes.size(), kMagicBytes)) == 0;
+}
+
+bool may_be_tls(std::byte first) {
+  return first == std::byte{20} || first == std::byte{21} ||
+         first == std::byte{22};  // a change of cipher, an alert, a handshake
+}
+
+// The connection itself. The link owns it and closes it; coroutines that are under way outlive the link, and
+// end as soon as they find it closed.
+class TlsStream : public std::enable_shared_from_this<TlsStream> {
+ public:
+  TlsStream(tcp::socket socket, TlsRole role, const TcpOptions& options)
+      : socket_(std::move(socket)),
+        role_(role),
+        context_(options.tls),
+        bytes_per_call_(options.bytes_per_call),
+        shaken_(socket_.get_executor()),
+        sent_(socket_.get_executor()) {}
+
+  // The coroutines hold it by `self`.
+  static asio::awaitable<void> begin(std::shared_ptr<TlsStream> self) {
+    const LinkStatus done = co_await self->shake();
+    if (!done.ok()) self->failure_ = done.error();
+    self->is_shaken_ = true;
+    self->shaken_.raise();
+  }
+
+  static asio::awaitable<LinkResult<std::size_t>> receive(std::shared_ptr<TlsStream> self,
+                                                          MutableBytes wanted, MutableBytes spare) {
+    if (!self->is_shaken_) co_await self->wait_for_handshake();
+    if (self->failure_) co_return *self->failure_;
+    std::size_t placed = 0;
+    for (;;) {
+      const LinkStatus opened = self->open_into(wanted, spare, placed);
+      if (!opened.ok()) co_return opened.error();
+      if (placed >= wanted.size() || self->ended_ || self->engine_->ended()) co_return placed;
+      // The remote may have asked for an answer.
+      if (!self->engine_->outgoing().empty() && !self->sending_) {
+        if (const LinkStatus sent = co_await self->send(); !sent.ok()) co_return sent.error();
+      }
+      const auto arrived = co_await self->receive_some(0);
+      if (!arrived.ok()) co_return arrived.error();
+      self->engine_->feed(Bytes(self->in_).first(*arrived));
+    }
+  }
+
+  static asio::awaitable<LinkStatus> transmit(std::shared_ptr<TlsStream> self, Bytes head, Bytes body) {
+    if (!self->is_shaken_) co_await self->wait_for_handshake();
+    if (self->failure_) co_return *self->failure_;
+    for (Bytes rest : {head, body}) {
+      while (!rest.empty()) {
+        const Bytes piece = rest.first(std::min(rest.size(), TlsEngine::kRecordBytes));
+        if (const LinkStatus sealed = self->engine_->seal(piece); !sealed.ok()) co_return sealed.error();
+        rest = rest.subspan(piece.size());
+        if (self->engine_->outgoing().size() + 2 * TlsEngine::kRecordBytes <= kBufferBytesMax) continue;
+        if (const LinkStatus sent = co_await self->send(); !sent.ok()) co_return sent.error();
+      }
+    }
+    co_return co_await self->send();
+  }
+
+  // Says that nothing follows, and ends this direction.
+  static asio::awaitable<void> finish(std::shared_ptr<TlsStream> self) {
+    if (!self->is_shaken_) co_await self->wait_for_handshake();
+    if (self->failure_) co_return;
+    self->engine_->finish();
+    if (!(co_await self->send()).ok()) co_return;
+    asio::error_code ignored;
+    self->socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  }
+
+  bool remote_ended() const { return ended_ || transport::remote_ended(socket_); }
+  void close() { shut(socket_); }
+
+ private:
+  asio::awaitable<void> wait_for_handshake() {
+    while (!is_shaken_) co_await shaken_.wait();
+  }
+
+  asio::awaitable<LinkStatus> shake() {
+    if (role_ == TlsRole::dialler) {
+      engine_.emplace(context_, role_);
+      const auto begun = engine_->shake();
+      if (!begun.ok()) co_return begun.error();
+      if (const LinkStatus sent = co_await send(); !sent.ok()) co_return sent.error();
+    }
+    const auto first = co_await receive_first();
+    if (!first.ok()) co_return first.error();
+    if (!engine_) engine_.emplace(context_, role_);
+    engine_->feed(Bytes(in_).first(*first));
+    for (;;) {
+      const auto over = engine_->shake();
+      const LinkStatus sent = co_await send();  // an alert, too
+      if (!over.ok()) co_return over.error();
+      if (!sent.ok()) co_return sent.error();
+      if (*over) co_return Done{};
+      const auto arrived = co_await receive_some(0);
+      if (!arrived.ok()) co_return arrived.error();
+      if (*arrived == 0)
+        co_return LinkError{{"the remote closed the connection during the TLS handshake"},
+                            LinkErrorKind::closed_by_peer};
+      engine_->feed(Bytes(in_).first(*arrived));
+    }
+  }
+
+  // As many of the first bytes as tell whether the remote speaks TLS. Those of a stranger cost no more than
+  // that.
+  asio::awaitable<LinkResult<std::size_t>> receive_first() {
+    std::size_t had = 0;
+    do {
+      const auto arrived = co_await receive_some(had);
+      if (!arrived.ok()) co_return arrived.error();
+      if (*arrived == 0)
+        co_return LinkError{{"the remote closed the connection"}, LinkErrorKind::closed_by_peer};
+      had += *arrived;
+      if (may_be_tls(in_[0])) co_return had;
+      if (!may_be_plain_frame(Bytes(in_).first(had)))
+        co_return LinkError{{"it does not speak TLS"}, LinkErrorKind::bad_magic};
+    } while (!is_plain_frame(Bytes(in_).first(had)));
+    if (role_ == TlsRole::accepter) co_await turn_plain_away();
+    co_return LinkError{
+        {"has no key, and this peer has one: start it with --key and a copy of the same key's file"},
+        LinkErrorKind::no_key};
+  }
+
+  // Tells a peer that speaks plainly what it lacks, and leaves it to read that.
+  asio::awaitable<void> turn_plain_away() {
+    const wire::Message refusal = wire::Refusal{
+        wire::RefusalReason::wrong_swarm,
+        "this swarm has a key; a peer of it is started with --key and a copy of that key's file"};
+    const auto frame = wire::encode_frame(refusal);
+    STARLING_CHECK(frame.ok());
+    asio::error_code error;
+    co_await asio::async_write(socket_, asio::buffer(frame->data(), frame->size()),
+                               asio::redirect_error(asio::use_awaitable, error));
+    socket_.shutdown(tcp::socket::shutdown_send, error);
+    for (std::size_t dropped = 0; dropped < kDroppedBytesMax;) {
+      const auto arrived = co_await receive_some(0);
+      if (!arrived.ok() || *arrived == 0) break;
+      dropped += *arrived;
+    }
+  }
+
+  // Opens what is there, as far as it goes.
+  LinkStatus open_into(MutableBytes wanted, MutableBytes spare, std::size_t& placed) {
+    while (placed < wanted.size() + spare.size()) {
+      const bool enough = placed >= wanted.size();
+      const auto opened =
+          engine_->open(enough ? spare.subspan(placed - wanted.size()) : wanted.subspan(placed));
+      if (!opened.ok() && enough) break;  // it is the next read's error
+      if (!opened.ok()) return opened.error();
+      if (*opened == 0) break;
+      placed += *opened;
+    }
+    return Done{};
+  }
+
+  // One system call, into in_ behind `had`; 0: the remote has ended its direction. Two of them never go on at
+  // once.
+  asio::awaitable<LinkResult<std::size_t>> receive_some(std::size_t had) {
+    if (in_.size() < in_bytes_) in_.resize(in_bytes_);
+    asio::error_code error;
+    const std::size_t n = co_await socket_.async_read_some(asio::buffer(in_.data() + had, in_.size() - had),
+                                                           asio::redirect_error(asio::use_awaitable, error));
+    if (error && error != asio::error::eof) co_return broken(error);
+    if (error) ended_ = true;
+    if (n == in_.size()) in_bytes_ = std::min(2 * in_bytes_, kBufferBytesMax);
+    co_return n;
+  }
+
+  // All that is outgoing. A reader may have something to send while a writer is at it: whoever comes second
+  // waits.
+  asio::awaitable<LinkStatus> send() {
+    while (sending_) co_await sent_.wait();
+    sending_ = true;
+    asio::error_code error;
+    while (!error && !engine_->outgoing().empty()) {
+      out_.clear();
+      std::swap(out_, engine_->outgoing());
+      const AtLeast all{out_.size(), bytes_per_call_};
+      co_await asio::async_write(socket_, asio::buffer(out_.data(), out_.size()), all,
+                                 asio::redirect_error(asio::use_awaitable, error));
+    }
+    out_.clear();
+    sending_ = false;
+    sent_.raise();
+    if (error) co_return broken(error);
+    co_return Done{};
+  }
+
+  tcp::socket socket_;
+  TlsRole role_;
+  std::shared_ptr<const TlsContext> context_;
+  std::size_t bytes_per_call_;
+  std::optional<TlsEngine> engine_;  // of an accepter once the remote seems to speak TLS
+  std::vector<std::byte> in_;
+  std::size_t in_bytes_ = kBufferBytesMin;  // how large in_ is to be: grows with what comes at once
+  std::vector<std::byte> out_;              // on its way to the kernel
+  bool sending_ = false;
+  bool is_shaken_ = false;  // the handshake is over, well or not
+  bool ended_ = false;      // by the remote's kernel, whether or not it said so within TLS
+  std::optional<LinkError> failure_;
+  Signal shaken_;
+  Signal sent_;
+};
+
+class TlsLink final : public Link {
+ public:
+  TlsLink(std::shared_ptr<TlsStream> stream, const asio::any_io_executor& executor, Address remote,
+          std::shared_ptr<Traffic> total, std::shared_ptr<const LinkShape> shape)
+      : Link(executor, std::move(remote), std::move(total), std::move(shape)), stream_(std::move(stream)) {
+    spawn(executor, TlsStream::begin(stream_));
+  }
+  ~TlsLink() override { stream_->close(); }
+
+ protected:
+  asio::awaitable<LinkResult<std::size_t>> receive(MutableBytes wanted, MutableBytes spare) override {
+    return TlsStream::receive(stream_, wanted, spare);
+  }
+  asio::awaitable<LinkStatus> transmit(Bytes head, Bytes body) override {
+    return TlsStream::transmit(stream_, head, body);
+  }
+  bool remote_ended() const override { return stream_->remote_ended(); }
+  void shut_write() override { spawn(executor(), TlsStream::finish(stream_)); }
+  void shut() override { stream_->close(); }
+
+ private:
+  std::shared_ptr<TlsStream> stream_;
+};
+
+}  // namespace
+
+LinkPtr make_tls_link(tcp::socket socket, const tcp::endpoint& remote, TlsRole role,
+                      const TcpOptions& options, std::shared_ptr<Traffic> total,
+                      std::shared_ptr<const LinkShape> shape) {
+  const asio::any_io_executor executor = socket.get_executor();
+  set_up(socket, options);
+  auto stream = std::make_shared<TlsStream>(std::move(socket), role, options);
+  return std::make_shared<TlsLink>(std::move(stream), executor, to_address(remote), std::move(total),
+                                   std::move(shape));
+}
+
+}  // namespace starling::transport
