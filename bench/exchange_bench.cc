@@ -2,7 +2,7 @@
 // transport and the real node::Exchanger, one thread a process, no training beside it. Per arena: goodput in
 // each of the two directions, which carry the parameters at once, the median time of an exchange, and CPU
 // seconds of both processes per GB that arrived. With --stages also what the wire alone allows and what each
-// stage takes (bench/bare_exchange.h). One line each:
+// stage takes (bench/bare_exchange.h); with --tls the connection has a key. One line each:
 //   exchange floats 11250000 gbit_per_second 9.81 median_ms 36.7 cpu_seconds_per_gb 0.21
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -35,6 +35,7 @@
 #include "training/exchange/make.h"
 #include "transport/link_table.h"
 #include "transport/tcp.h"
+#include "transport/tls.h"
 
 namespace {
 
@@ -50,11 +51,12 @@ struct Options {
   transport::LinkShape shape;
   bool pin = false;
   bool stages = false;
+  bool tls = false;
 };
 
 constexpr const char* kUsage =
     "usage: exchange_bench [--floats N] [--rounds N] [--payload f32|bf16|int8] [--chunk CELLS] [--window CHUNKS]\n"
-    "                      [--latency TIME] [--bandwidth RATE] [--pin] [--stages]\n";
+    "                      [--latency TIME] [--bandwidth RATE] [--pin] [--stages] [--tls]\n";
 
 [[noreturn]] void fail(const std::string& why) {
   std::fprintf(stderr, "exchange_bench: %s\n", why.c_str());
@@ -120,8 +122,18 @@ void measure(const std::string& what, const Options& options, std::size_t floats
 
 // ---- as daemons do it ----
 
+transport::TcpOptions tcp_options(const Options& options) {
+  transport::TcpOptions tcp;
+  if (!options.tls) return tcp;
+  auto context = transport::TlsContext::make(transport::SwarmKey{}, "bench");
+  if (!context) fail(context.error().message);
+  tcp.tls = *context;
+  return tcp;
+}
+
 struct Daemon {
-  Daemon(std::uint64_t id, std::size_t floats, const Options& options) : transport(io.get_executor()), arena(floats) {
+  Daemon(std::uint64_t id, std::size_t floats, const Options& options)
+      : transport(io.get_executor(), tcp_options(options)), arena(floats) {
     fill(arena, id);
     transport.shape_links(options.shape);
     wire::Hello self;
@@ -284,6 +296,8 @@ Options parse(int argc, char** argv) {
       options.pin = true;
     } else if (flag == "--stages") {
       options.stages = true;
+    } else if (flag == "--tls") {
+      options.tls = true;
     } else {
       fail("'" + flag + "' is not accepted\n" + kUsage);
     }

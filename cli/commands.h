@@ -28,6 +28,7 @@ Command model_show_command();
 Command data_list_command();
 Command data_info_command();
 Command evaluate_command();
+Command key_new_command();
 Command doctor_command();
 
 }  // namespace starling::cli

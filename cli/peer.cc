@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/token.h"
 #include "cli/experiment_flags.h"
+#include "cli/key.h"
 #include "node/all_reduce.h"
 #include "node/collective.h"
 #include "node/daemon.h"
@@ -84,6 +85,9 @@ Status read_own_flags(node::PeerOptions& options, const Arguments& arguments) {
     if (Status plain = check_name("--swarm", *swarm); !plain) return plain;
     options.swarm = *swarm;
   }
+  auto tls = read_key(arguments, options.swarm);
+  if (!tls) return tls.error();
+  options.tls = std::move(*tls);
   if (const auto text = arguments.get("--slot")) {
     const auto slot = read_slot(*text);
     if (!slot) return slot.error();
@@ -134,6 +138,7 @@ Status check_all_reduce_place(const Arguments& arguments, const node::PeerOption
     return Error{"gossip.rule: all-reduce is for peers that all begin together, which 'starling swarm --rule all-reduce' "
                  "starts; a peer by itself has the rules of gossip"};
   }
+  if (options.tls) return Error{kKeylessRule};
   return node::check_collectives();
 }
 
@@ -215,6 +220,7 @@ Command peer_command() {
       {"--advertise", "HOST:PORT", "what others should dial (default: the address that it listens on)"},
       {"--name", "NAME", "this peer's name (default: the host's and the port)"},
       {"--swarm", "NAME", "peers of another swarm are refused (default starling)"},
+      key_flag(),
       {"--config", "FILE", "an experiment file with the training flags"},
       {"--out", "DIR", "folder for NAME.safetensors, the replica at the end"},
       {"--http", "ADDR:PORT", "a live page, metrics, and answers to `starling status` and others (default: nowhere)"},

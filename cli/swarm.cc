@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/experiment_flags.h"
+#include "cli/key.h"
 #include "cli/output.h"
 #include "lab/process_faults.h"
 #include "lab/report_page.h"
@@ -31,7 +32,10 @@ int run(const Arguments& arguments) {
   if (Status possible = lab::check_for_processes(experiment); !possible) {
     return refuse(arguments, possible.error().message);
   }
+  // The peers read it again; what is wrong with it is better said once.
+  if (const auto key = read_key(arguments, ""); !key) return refuse(arguments, key.error().message);
   if (experiment.rule == training::kAllReduce) {
+    if (!key_file(arguments).empty()) return refuse(arguments, kKeylessRule);
     if (Status there = node::check_collectives(); !there) return refuse(arguments, there.error().message);
   }
   set_default_end(experiment);
@@ -44,7 +48,7 @@ int run(const Arguments& arguments) {
 
   warn(training::warning_of_workers(experiment));
   warn(lab::warning_for_processes(experiment));
-  const lab::SwarmOptions options{.program = own_program()};
+  const lab::SwarmOptions options{.program = own_program(), .key = key_file(arguments)};
   const lab::SwarmOutcome outcome =
       lab::run_swarm(experiment, materials->plan, materials->data, options, *folder);
   if (!outcome.summary) {
@@ -66,6 +70,7 @@ Command swarm_command() {
   command.flags = experiment_flags(Audience::run);
   command.flags.push_back({"--out", "DIR", "folder of the results (default runs/NAME-SEED)"});
   command.flags.push_back({"--force", "", "write into a folder that holds results"});
+  command.flags.push_back(key_flag());
   command.flags.push_back({"--json", "", "print the summary as one JSON object"});
   command.run = run;
   return command;

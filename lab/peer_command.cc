@@ -25,6 +25,7 @@ std::vector<std::string> place_arguments(const Experiment& experiment, const Pee
                                         "--control-fd",
                                         std::to_string(place.control_fd)};
   if (place.snapshots) arguments.insert(arguments.end(), {"--snapshots", std::to_string(experiment.looks)});
+  if (!place.key.empty()) arguments.insert(arguments.end(), {"--key", place.key});
   if (!place.rendezvous.empty()) {
     arguments.insert(arguments.end(), {"--rendezvous", place.rendezvous, "--patience",
                                        format_duration(place.patience)});

@@ -20,6 +20,7 @@ struct PeerPlace {
   std::string out;       // folder of its files
   int control_fd;
   bool snapshots;        // leaves one for every look
+  std::string key{};     // the file of the swarm's key; empty: none
   std::string rendezvous{};  // of a run by all-reduce: where its peers find one another
   Duration patience{0};      // and how long one waits for another
   Duration late{

@@ -231,6 +231,7 @@ Status Swarm::start(Member& member) {
       .out = folder_.path(),
       .control_fd = ChildProcess::kControlFd,
       .snapshots = experiment_.target_accuracy && experiment_.looks > 0 && counts_at_looks(member),
+      .key = options_.key,
       .late = run_start_ ? std::chrono::duration_cast<Duration>(now() - *run_start_) : Duration{0}};
   std::vector<std::string> arguments;
   const Experiment told = training::of_peer(told_, member.number);

@@ -14,6 +14,7 @@ namespace starling::lab {
 
 struct SwarmOptions {
   std::string program;  // the executable to start as `PROGRAM peer ...`
+  std::string key{};    // the file of the swarm's key; empty: none
 };
 
 struct SwarmOutcome {

@@ -91,6 +91,12 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
+transport::TcpOptions with_key(const PeerOptions& options) {
+  transport::TcpOptions tcp;
+  tcp.tls = options.tls;
+  return tcp;
+}
+
 // Ends the process if its threads do not let it end by itself in a moment.
 void end_process_soon(const PeerOutcome& outcome) {
   std::thread([outcome] {
@@ -105,7 +111,7 @@ class Daemon final : private FrontHost {
   explicit Daemon(const PeerOptions& options)
       : options_(options),
         experiment_(options.experiment),
-        transport_(io_.get_executor()),
+        transport_(io_.get_executor(), with_key(options)),
         timer_(io_),
         report_timer_(io_),
         cache_timer_(io_),
@@ -339,6 +345,11 @@ std::optional<PeerOutcome> Daemon::listen() {
     return PeerOutcome{2, "--listen " + to_string(options_.listen) +
                               " names no address that others could dial; add --advertise HOST:PORT"};
   }
+  if (!options_.tls && !is_loopback(options_.listen.host)) {
+    spdlog::warn("--listen {} without --key: whoever reaches it can join, and read and change what is trained; "
+                 "`starling key new FILE` makes a key",
+                 to_string(options_.listen));
+  }
   const auto listening = links_->listen(options_.listen);
   if (!listening) return PeerOutcome{2, listening.error().message};
   self_.address = options_.advertise.value_or(*listening);
@@ -497,7 +508,7 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   take_events();
 }
 
-// Whether whoever listens there will never let us join: no Starling peer, another version or swarm, or, time
+// Whether whoever listens there will never let us join: no Starling peer, another version, swarm or key, or, time
 // and again, somebody who takes the connection and stays silent.
 bool Daemon::is_hopeless(const Address& address, transport::LinkErrorKind kind) {
   using Kind = transport::LinkErrorKind;
@@ -508,6 +519,8 @@ bool Daemon::is_hopeless(const Address& address, transport::LinkErrorKind kind) 
     case Kind::bad_magic:
     case Kind::bad_version:
     case Kind::wrong_swarm:
+    case Kind::wrong_key:
+    case Kind::no_key:
     case Kind::refused:
     case Kind::same_peer:
       return true;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +13,10 @@
 #include "base/time.h"
 #include "training/experiment.h"
 
+namespace starling::transport {
+class TlsContext;  // transport/tls.h
+}
+
 namespace starling::node {
 
 struct PeerOptions {
@@ -20,6 +25,8 @@ struct PeerOptions {
   std::vector<Address> join;         // empty: begin a run, or rejoin the one that `state` remembers
   std::string name;                  // default: the host's name and the port
   std::string swarm = "starling";    // peers of another swarm are refused
+  // Of the swarm's key: whoever lacks it is refused too. Null: there is none, and nothing is encrypted.
+  std::shared_ptr<const transport::TlsContext> tls;
 
   // What a beginner decides for the whole run. A joiner takes the shared settings from the swarm and only its
   // own (workers, pace, precision's device side, ...) from here.

@@ -1,0 +1,57 @@
+// starling key new: a secret for a swarm, in a file.
+#include "cli/key.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "cli/commands.h"
+
+namespace starling::cli {
+namespace {
+
+constexpr const char* kVariable = "STARLING_KEY";
+
+int run(const Arguments& arguments) {
+  const std::string path = *arguments.get("FILE");
+  const Result<transport::SwarmKey> key = transport::SwarmKey::draw();
+  if (!key) return fail(arguments, key.error().message);
+  if (const Status written = key->write(path); !written) return refuse(arguments, written.error().message);
+  std::printf("%s holds a new key; copy it to each machine, and start every peer of the swarm with --key\n",
+              path.c_str());
+  return kExitDone;
+}
+
+}  // namespace
+
+Flag key_flag() {
+  return {"--key", "FILE",
+          "the swarm's key: connections are encrypted, and nobody without it gets in (environment: "
+          "STARLING_KEY)"};
+}
+
+std::string key_file(const Arguments& arguments) {
+  if (const auto path = arguments.get("--key")) return path->empty() ? "''" : *path;
+  const char* path = std::getenv(kVariable);
+  return path == nullptr ? "" : path;
+}
+
+Result<std::shared_ptr<const transport::TlsContext>> read_key(const Arguments& arguments,
+                                                              const std::string& swarm) {
+  const std::string path = key_file(arguments);
+  if (path.empty()) return std::shared_ptr<const transport::TlsContext>();
+  const std::string said = arguments.has("--key") ? "--key: " : std::string(kVariable) + ": ";
+  const Result<transport::SwarmKey> key = transport::SwarmKey::read(path);
+  if (!key) return Error{said + key.error().message};
+  auto context = transport::TlsContext::make(*key, swarm);
+  if (!context) return Error{said + context.error().message};
+  return std::move(*context);
+}
+
+Command key_new_command() {
+  Command command{"key new", "write a new key for a swarm into a file that its owner alone can read"};
+  command.positionals = {{"FILE", "a path where no file is yet"}};
+  command.run = run;
+  return command;
+}
+
+}  // namespace starling::cli

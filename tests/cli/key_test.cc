@@ -1,0 +1,159 @@
+// Swarms with a key, as real processes: who trains together, and who is kept out.
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "tests/catch.h"
+#include "tests/cli/program.h"
+
+namespace starling::cli_tests {
+namespace {
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string new_key(const TemporaryFolder& folder, const std::string& name) {
+  const Outcome made = run({"key", "new", folder.file(name)});
+  REQUIRE(made.exit_code == 0);
+  CHECK(is_one_line(made.out));
+  return folder.file(name);
+}
+
+Words beginner(Words more = {}) {
+  Words words = {"peer",   "--listen", "127.0.0.1:0", "--model", "softmax",
+                 "--pace", "5ms",      "--every",     "always"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// A peer that tries to join and is not let in says why, and ends.
+void check_kept_out(const std::string& address, const Words& more, const std::string& why) {
+  Words words = {"peer", "--listen", "127.0.0.1:0", "--join", address};
+  words.insert(words.end(), more.begin(), more.end());
+  const Outcome outcome = run(words);
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 2);
+  const std::size_t last = outcome.err.rfind("starling peer: ");
+  REQUIRE(last != std::string::npos);
+  const std::string sentence = outcome.err.substr(last);
+  CHECK(is_one_line(sentence));
+  CHECK(holds(sentence, address));
+  CHECK(holds(sentence, why));
+}
+
+}  // namespace
+
+TEST_CASE("two peers with the key train; whoever has another key or none is told so, kept out and counted") {
+  const TemporaryFolder folder;
+  const std::string key = new_key(folder, "key"), other = new_key(folder, "other");
+  Program first(beginner({"--key", key}));
+  const std::string address = first.wait_for_error_word(" listens at ");
+  REQUIRE(first.wait_for_error_text("training begins"));
+  Program second({"peer", "--listen", "127.0.0.1:0", "--join", address}, {{"STARLING_KEY", key}});
+  REQUIRE(second.wait_for_error_text("training begins"));
+
+  check_kept_out(address, {"--key", other}, "has another key than this peer");
+  check_kept_out(address, {"--key", key, "--swarm", "herd"}, "or belongs to another swarm");
+  check_kept_out(address, {}, "this swarm has a key; a peer of it is started with --key");
+
+  REQUIRE(second.wait_for_error_text("2 members"));
+  second.signal(SIGTERM);
+  CHECK(second.finish().exit_code == 0);
+  first.signal(SIGTERM);
+  const Outcome outcome = first.finish();
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 0);
+  CHECK(holds(outcome.err, "refused a connection: "));
+  CHECK(holds(outcome.err, "wrong key 2"));
+  CHECK(holds(outcome.err, "no key 1"));
+  CHECK_FALSE(holds(outcome.err, "without --key"));
+}
+
+TEST_CASE("a peer with a key does not join a swarm that has none, and both say so") {
+  const TemporaryFolder folder;
+  Program first(beginner());
+  const std::string address = first.wait_for_error_word(" listens at ");
+  REQUIRE(first.wait_for_error_text("training begins"));
+  check_kept_out(address, {"--key", new_key(folder, "key")}, "has no key, and this peer has one");
+  first.signal(SIGTERM);
+  const Outcome outcome = first.finish();
+  CHECK(outcome.exit_code == 0);
+  CHECK(holds(outcome.err, "has a key (it speaks TLS), and this peer has none"));
+  CHECK(holds(outcome.err, "wrong key 1"));
+}
+
+TEST_CASE("a swarm passes its key on to its peers") {
+  const TemporaryFolder folder;
+  const std::string out = folder.file("run");
+  const Outcome outcome = run({"swarm", "--peers", "3", "--model", "softmax", "--steps", "40", "--pace",
+                               "10ms", "--key", new_key(folder, "key"), "--out", out, "--json"});
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK_FALSE(holds(outcome.out, "\"completed\":0,"));
+  CHECK_FALSE(holds(read_whole(out + "/p0.log"), "refused a connection"));
+}
+
+TEST_CASE("a key's file that is none, or that others may open, is one line and exit code 2") {
+  const TemporaryFolder folder;
+  folder.write("empty", "");
+  folder.write("words", "open sesame\n");
+  folder.write("short", "AAECAwQFBgcICQoLDA0ODw==\n");
+  for (const char* name : {"empty", "words", "short"}) REQUIRE(::chmod(folder.file(name).c_str(), 0600) == 0);
+  const std::string shared = new_key(folder, "shared");
+  REQUIRE(::chmod(shared.c_str(), 0644) == 0);
+  struct Case {
+    const char* name;
+    const char* said;
+  };
+  for (const Case& bad : {Case{"nowhere", "cannot be read"},
+                          {"empty", "is empty"},
+                          {"words", "holds no key"},
+                          {"short", "is too short"},
+                          {"shared", "chmod 600"}}) {
+    const std::string path = folder.file(bad.name);
+    for (const char* command : {"peer", "swarm"}) {
+      for (const Outcome& outcome : {run({command, "--key", path, "--steps", "1"}),
+                                     run({command, "--steps", "1"}, {{"STARLING_KEY", path}})}) {
+        INFO(outcome.err);
+        CHECK(outcome.exit_code == 2);
+        CHECK(is_one_line(outcome.err));
+        CHECK(holds(outcome.err, path));
+        CHECK(holds(outcome.err, bad.said));
+      }
+    }
+  }
+  const Outcome again = run({"key", "new", shared});
+  CHECK(again.exit_code == 2);
+  CHECK(holds(again.err, "is there already"));
+  const Outcome unwritable = run({"key", "new", folder.file("no/such/folder")});
+  CHECK(unwritable.exit_code == 2);
+  CHECK(is_one_line(unwritable.err));
+}
+
+TEST_CASE("an all-reduce takes no key, because its connections would not be encrypted") {
+  const TemporaryFolder folder;
+  const Outcome outcome = run({"swarm", "--rule", "all-reduce", "--steps", "1", "--key",
+                               new_key(folder, "key"), "--out", folder.file("run")});
+  CHECK(outcome.exit_code == 2);
+  CHECK(is_one_line(outcome.err));
+  CHECK(holds(outcome.err, "--key does not go with --rule all-reduce"));
+}
+
+TEST_CASE("whoever listens beyond this machine without a key is warned") {
+  const TemporaryFolder folder;
+  const std::string key = new_key(folder, "key");
+  const Words open = {"--listen", "0.0.0.0:0", "--advertise", "127.0.0.1:7100", "--steps", "1"};
+  const auto told = [&](Words more) {
+    Words words = {"peer", "--model", "softmax"};
+    words.insert(words.end(), open.begin(), open.end());
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(words);
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 0);
+    return holds(outcome.err, "--listen 0.0.0.0:0 without --key: ");
+  };
+  CHECK(told({}));
+  CHECK_FALSE(told({"--key", key}));
+}
+
+}  // namespace starling::cli_tests
