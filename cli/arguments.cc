@@ -3,9 +3,13 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <list>
 #include <string_view>
+
+#include "base/nearest.h"
+#include "cli/help.h"
 
 namespace starling::cli {
 namespace {
@@ -41,39 +45,30 @@ void describe(Parsed& parsed, CLI::App& root) {
   const Command& command = *parsed.command;
   const std::size_t space = command.path.find(' ');
   if (space == std::string::npos) {
-    parsed.app = root.add_subcommand(command.path, command.summary);
+    parsed.app = root.add_subcommand(command.path);
   } else {
     CLI::App* group = find_or_add_group(root, command.path.substr(0, space));
-    parsed.app = group->add_subcommand(command.path.substr(space + 1), command.summary);
-    std::string listed;
-    for (const CLI::App* sub : group->get_subcommands({})) {
-      if (!listed.empty()) listed += " | ";
-      listed += sub->get_name();
-    }
-    group->description(listed);
+    parsed.app = group->add_subcommand(command.path.substr(space + 1));
   }
-  // Positionals come before the flags in memory and help; which of them are missing is checked by hand.
+  // Which positionals are missing is checked by hand.
   for (const Positional& positional : command.positionals) {
-    CLI::Option* option =
-        parsed.app->add_option(positional.name, parsed.texts[positional.name], positional.help)->type_name("");
+    CLI::Option* option = parsed.app->add_option(positional.name, parsed.texts[positional.name]);
     if (positional.repeatable)
       option->expected(-1);
     else
       option->expected(1)->allow_extra_args(false);
   }
-  for (const Flag& flag : command.flags) {
-    const std::string help = flag.help + (flag.repeatable ? " (repeatable)" : "");
-    CLI::Option* option;
-    if (flag.placeholder.empty()) {
-      option = parsed.app->add_flag(flag.name, parsed.switches[flag.name], help);
-    } else {
-      option = parsed.app->add_option(flag.name, parsed.texts[flag.name], help)
-                   ->type_name(flag.placeholder)
-                   ->expected(1)
-                   ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-                   ->allow_extra_args(false);
+  for (const auto* table : {&command.flags, &shared_flags()}) {
+    for (const Flag& flag : *table) {
+      if (flag.placeholder.empty()) {
+        parsed.app->add_flag(flag.name, parsed.switches[flag.name]);
+      } else {
+        parsed.app->add_option(flag.name, parsed.texts[flag.name])
+            ->expected(1)
+            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+            ->allow_extra_args(false);
+      }
     }
-    if (flag.hidden) option->group("");
   }
 }
 
@@ -88,15 +83,82 @@ std::string named_command(const CLI::App& root) {
   return path;
 }
 
+constexpr std::size_t kLongestCompared = 64;  // of what came from outside
+
+// "; did you mean swarm?", where one of `names` is near.
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
+  if (word.size() > kLongestCompared) return "";
+  if (const std::string* name = nearest(word, names)) return "; did you mean " + *name + "?";
+  return "";
+}
+
+const Command* find_command(const std::vector<Command>& commands, const std::string& path) {
+  const auto at = std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.path == path; });
+  return at == commands.end() ? nullptr : &*at;
+}
+
+bool is_group(const std::vector<Command>& commands, const std::string& word) {
+  return std::any_of(commands.begin(), commands.end(),
+                     [&](const Command& command) { return command.path.starts_with(word + " "); });
+}
+
+// What may follow `starling`, or `starling GROUP`.
+std::vector<std::string> words_behind(const std::vector<Command>& commands, const std::string& group) {
+  std::vector<std::string> words;
+  for (const Command& command : commands) {
+    std::string word = command.path;
+    if (command.hidden) continue;
+    if (!group.empty()) {
+      if (!word.starts_with(group + " ")) continue;
+      word = word.substr(group.size() + 1);
+    }
+    word = word.substr(0, word.find(' '));
+    if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(std::move(word));
+  }
+  return words;
+}
+
+std::string unknown_flag(const std::vector<Command>& commands, const std::string& path, const std::string& flag) {
+  std::string text = flag + " is no flag of this command";
+  const Command* command = find_command(commands, path);
+  std::vector<std::string> names = {"--help"};
+  if (command == nullptr) names.emplace_back("--version");
+  if (command != nullptr) {
+    for (const auto* table : {&command->flags, &shared_flags()})
+      for (const Flag& known : *table)
+        if (!known.hidden) names.push_back(known.name);
+  }
+  const std::string near = did_you_mean(flag, names);
+  if (!near.empty()) return text + near;
+  for (const Command& other : commands) {
+    if (std::any_of(other.flags.begin(), other.flags.end(),
+                    [&](const Flag& known) { return known.name == flag && !known.hidden; })) {
+      return text + "; `starling " + other.path + "` has it";
+    }
+  }
+  return text;
+}
+
+std::string unknown_word(const std::vector<Command>& commands, const std::string& path, const std::string& word) {
+  if (find_command(commands, path) != nullptr) return "\"" + word + "\" is one argument too many";
+  std::string text = "\"" + word + "\" is no command";
+  const std::string near = did_you_mean(word, words_behind(commands, path));
+  if (!near.empty() || !path.empty()) return text + near;
+  // Its second word alone, such as "compare".
+  for (const Command& command : commands)
+    if (command.path.ends_with(" " + word)) return text + "; did you mean " + command.path + "?";
+  return text;
+}
+
 // The library's sentence in our form.
-std::string explain(const CLI::ParseError& error, const CLI::App& root, const std::string& command) {
+std::string explain(const CLI::ParseError& error, const CLI::App& root, const std::string& path,
+                    const std::vector<Command>& commands) {
   const std::string text = error.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::vector<std::string> extras = root.remaining(true);
     const std::string first = extras.empty() ? text : extras.front();
-    if (first.starts_with("-")) return first.substr(0, first.find('=')) + " is no flag of this command";
-    if (command.empty()) return "\"" + first + "\" is no command";
-    return "\"" + first + "\" is one argument too many";
+    if (first.starts_with("-")) return unknown_flag(commands, path, first.substr(0, first.find('=')));
+    return unknown_word(commands, path, first);
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && text.starts_with("-")) {
     return text.substr(0, text.find(':')) + " needs a value";
@@ -110,6 +172,39 @@ std::string explain(const CLI::ParseError& error, const CLI::App& root, const st
   return text;
 }
 
+// What --help asks for, if it does: `help topology show`, `swarm --help all`. Nothing where the words name no
+// command: that is said as of any other call.
+std::optional<std::string> asked_help(int argc, const char* const* argv, const std::vector<Command>& commands) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  bool asked = false, all = false;
+  if (!words.empty() && words.front() == "help") {
+    asked = true;
+    words.erase(words.begin());
+  }
+  std::string path;
+  bool naming = true;
+  for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    const std::string& word = words[i];
+    if (word == "--help-all" || word == "--help=all") {
+      asked = all = true;
+    } else if (word == "--help" || word == "-h") {
+      asked = true;
+      all |= i + 1 < words.size() && words[i + 1] == "all";
+    }
+    if (word.starts_with("-")) naming = false;
+    if (!naming) continue;
+    const std::string longer = path.empty() ? word : path + " " + word;
+    if (find_command(commands, longer) != nullptr || is_group(commands, longer)) {
+      path = longer;
+    } else if (find_command(commands, path) == nullptr) {
+      return std::nullopt;
+    }
+  }
+  if (!asked) return std::nullopt;
+  if (const Command* command = find_command(commands, path)) return help_text(*command, shared_flags(), all);
+  return help_text(commands, path, shared_flags());
+}
+
 int run_parsed(Parsed& parsed) {
   const Command& command = *parsed.command;
   Arguments arguments(command.path);
@@ -120,7 +215,9 @@ int run_parsed(Parsed& parsed) {
     }
     if (!values.empty()) arguments.set(positional.name, std::move(values));
   }
-  for (const Flag& flag : command.flags) {
+  std::vector<Flag> flags = command.flags;
+  flags.insert(flags.end(), shared_flags().begin(), shared_flags().end());
+  for (const Flag& flag : flags) {
     if (flag.placeholder.empty()) {
       if (parsed.switches[flag.name]) arguments.set(flag.name, {"true"});
       continue;
@@ -135,6 +232,11 @@ int run_parsed(Parsed& parsed) {
 }
 
 }  // namespace
+
+const std::vector<Flag>& shared_flags() {
+  static const std::vector<Flag> kFlags = {};
+  return kFlags;
+}
 
 std::optional<std::string> Arguments::get(const std::string& name) const {
   const auto at = values_.find(name);
@@ -157,10 +259,14 @@ int fail(const Arguments& arguments, const std::string& message) {
 }
 
 int run_command_line(int argc, const char* const* argv, const std::vector<Command>& commands) {
+  if (const auto help = asked_help(argc, argv, commands)) {
+    std::fputs(help->c_str(), stdout);
+    return kExitDone;
+  }
   CLI::App root("Trains one neural network on many peers that gossip: no master, no barrier.", "starling");
   root.set_version_flag("--version", "starling " STARLING_VERSION);
+  root.set_help_flag();  // asked_help() has seen to it
   root.require_subcommand(0, 1);
-  root.get_formatter()->column_width(36);
 
   std::list<Parsed> all;  // the parser keeps pointers into it
   for (const Command& command : commands) describe(all.emplace_back(Parsed{&command, nullptr, {}, {}}), root);
@@ -171,7 +277,9 @@ int run_command_line(int argc, const char* const* argv, const std::vector<Comman
     return root.exit(help_or_version);
   } catch (const CLI::ParseError& error) {
     const std::string command = named_command(root);
-    return complain(command, explain(error, root, command) + help_hint(command), kExitBadInput);
+    const std::string what = explain(error, root, command, commands), hint = help_hint(command);
+    const std::string end = what.ends_with('?') ? " (" + hint.substr(2) + ")" : hint;
+    return complain(command, what + end, kExitBadInput);
   }
   for (Parsed& parsed : all) {
     if (*parsed.app) return run_parsed(parsed);

@@ -23,6 +23,8 @@ struct Flag {
   std::string help;
   bool repeatable = false;
   bool hidden = false;  // for our own processes, not in --help
+  std::string section = {};  // the heading under which help lists it; empty: the command's own
+  bool common = false;       // where a command has more flags than fit a screen: stands in the short help too
 };
 
 struct Positional {
@@ -55,9 +57,15 @@ struct Command {
   std::vector<Positional> positionals = {};
   std::vector<Flag> flags = {};
   std::function<int(const Arguments&)> run = {};  // returns the exit code
+  std::string example = {};  // what somebody would really type: a line or two, each beginning with "starling"
+  bool hidden = false;       // for our own tools, not in the list of commands
 };
 
-// Parses, runs the command that is meant, and returns its exit code. Handles --help and --version itself.
+// The flags that every command has besides its own; they stand in no command's table.
+const std::vector<Flag>& shared_flags();
+
+// Parses, runs the command that is meant, and returns its exit code. Handles --help (and `help COMMAND`, `--help all`,
+// `--help-all`) and --version itself.
 int run_command_line(int argc, const char* const* argv, const std::vector<Command>& commands);
 
 // Says on standard error what was wrong with what the user gave: "starling swarm: MESSAGE". Returns

@@ -159,12 +159,14 @@ Command asking(const char* name, const char* summary, const char* path, Show sho
           summary,
           {},
           {{"--at", "HOST:PORT", "the peer's --http address"}, {"--json", "", "print one JSON object"}},
-          [=](const Arguments& arguments) { return ask(arguments, "GET", path, show); }};
+          [=](const Arguments& arguments) { return ask(arguments, "GET", path, show); },
+          std::string("starling ") + name + " --at 127.0.0.1:7180"};
 }
 
 Command ordering(const char* name, const char* summary, const char* path, Show show) {
   return {name, summary, {}, flags_of_orders(),
-          [=](const Arguments& arguments) { return ask(arguments, "POST", path, show); }};
+          [=](const Arguments& arguments) { return ask(arguments, "POST", path, show); },
+          std::string("starling ") + name + " --at 127.0.0.1:7180"};
 }
 
 }  // namespace
@@ -198,7 +200,8 @@ Command topology_set_command() {
           "have a running swarm follow another topology; no exchange is lost",
           {{"NAME", "a name of `topology list`"}},
           flags_of_orders(),
-          set_topology};
+          set_topology,
+          "starling topology set random-regular:k=4 --at 127.0.0.1:7180"};
 }
 
 Command log_level_command() {
@@ -206,7 +209,8 @@ Command log_level_command() {
           "have a running peer's log tell more or less",
           {{"LEVEL", "trace, debug, info, warning or error"}},
           flags_of_orders(),
-          set_log_level};
+          set_log_level,
+          "starling log-level debug --at 127.0.0.1:7180"};
 }
 
 Command leave_command() {

@@ -1,5 +1,5 @@
 // The subcommands of `starling`. Each lives in a file of its name and is a plain value: what it is called,
-// which flags it takes, and the function that runs it. main.cc lists them; cli/arguments.h parses for them.
+// which flags it takes, and the function that runs it. all_commands() lists them; cli/arguments.h parses for them.
 #pragma once
 
 #include "cli/arguments.h"
@@ -30,5 +30,8 @@ Command data_info_command();
 Command evaluate_command();
 Command key_new_command();
 Command doctor_command();
+Command tables_command();
+
+std::vector<Command> all_commands();
 
 }  // namespace starling::cli

@@ -97,7 +97,8 @@ int info(const Arguments& arguments) {
 }  // namespace
 
 Command data_list_command() {
-  return {"data list", "the data sets with a name", {}, {{"--json", "", "print one JSON object"}}, list};
+  return {"data list", "the data sets with a name", {}, {{"--json", "", "print one JSON object"}}, list,
+          "starling data list"};
 }
 
 Command data_info_command() {
@@ -105,7 +106,8 @@ Command data_info_command() {
           "what a data set holds",
           {{"NAME-OR-PATH", "a name of `data list`, or a folder or file as described there"}},
           {{"--json", "", "print one JSON object"}},
-          info};
+          info,
+          "starling data info glyphs\nstarling data info ~/tables/iris.csv:label=species"};
 }
 
 }  // namespace starling::cli

@@ -125,7 +125,8 @@ Command doctor_command() {
           "what this machine offers a peer: processor, GPUs, and what is missing",
           {},
           {{"--json", "", "print one JSON object"}},
-          run};
+          run,
+          "starling doctor"};
 }
 
 }  // namespace starling::cli

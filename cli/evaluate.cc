@@ -68,7 +68,8 @@ Command evaluate_command() {
            {"--data", "NAME-OR-PATH", "its test set is used"},
            {"--model", "NAME-OR-FILE", "the network, where the file does not say it"},
            {"--json", "", "print one JSON object"}},
-          run};
+          run,
+          "starling evaluate --checkpoint runs/run-1/model.safetensors --data mnist"};
 }
 
 }  // namespace starling::cli

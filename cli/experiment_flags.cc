@@ -1,7 +1,9 @@
 #include "cli/experiment_flags.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <string_view>
 
 #include "cli/model_name.h"
 #include "cli/topology_name.h"
@@ -26,6 +28,27 @@ Result<std::pair<std::string, std::string>> split_set(const std::string& text) {
   return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
+// The heading in help of a key's table: "training.pace" stands under Training.
+std::string section_of(const std::string& key) {
+  const std::string table = key.substr(0, key.find('.'));
+  if (table == key) return "Run";
+  if (table == "model" || table == "data") return "Model and data";
+  std::string title = table;
+  title.front() = static_cast<char>(title.front() - 'a' + 'A');
+  return title;
+}
+
+// What a first run needs; the others are in `--help all`.
+constexpr std::array<std::string_view, 16> kCommonKeys = {
+    "name",           "seed",           "peers",         "model.name",       "data.source",
+    "data.partition", "training.batch_size", "training.learning_rate", "training.workers",
+    "training.device", "training.epochs", "training.target_accuracy", "gossip.rule",
+    "gossip.topology", "gossip.every",  "gossip.payload"};
+
+bool is_common(const std::string& key) {
+  return std::find(kCommonKeys.begin(), kCommonKeys.end(), key) != kCommonKeys.end();
+}
+
 }  // namespace
 
 Result<std::vector<std::pair<std::string, std::string>>> split_sets(const Arguments& arguments) {
@@ -42,11 +65,12 @@ std::vector<Flag> experiment_flags(Audience audience) {
   std::vector<Flag> flags;
   for (const Setting& setting : training::settings()) {
     if (setting.flag.empty() || (audience == Audience::peer && !lab::is_peer_setting(setting))) continue;
-    flags.push_back({setting.flag, setting.placeholder, setting.help});
+    flags.push_back({setting.flag, setting.placeholder, setting.help, false, false, section_of(setting.key),
+                     is_common(setting.key)});
   }
   flags.push_back({"--slow", "PEER=FACTOR[@FROM..TO]", "a peer's steps (or all peers') take FACTOR times as long, or longer by chance: log-normal:sigma=1", true,
-                   audience == Audience::peer});
-  flags.push_back({"--set", "SECTION.KEY=VALUE", "any key of the experiment file", true});
+                   audience == Audience::peer, "Run", true});
+  flags.push_back({"--set", "SECTION.KEY=VALUE", "any key of the experiment file", true, false, "Run", true});
   return flags;
 }
 

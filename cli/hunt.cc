@@ -129,6 +129,7 @@ Command hunt_command() {
       {"--json", "", "print the outcome as one JSON object"},
   };
   command.run = run;
+  command.example = "starling hunt --seeds 0..200\nstarling hunt --seeds 17..18 --trace story.txt";
   return command;
 }
 

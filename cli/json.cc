@@ -169,6 +169,39 @@ std::string evaluation_json(const Evaluated& evaluated) {
                   {"loss", evaluated.score.loss}});
 }
 
+std::string tables_json(const std::vector<Command>& commands, const std::vector<Flag>& shared) {
+  const auto flags_json = [](const std::vector<Flag>& flags) {
+    json list = json::array();
+    for (const Flag& flag : flags) {
+      list.push_back({{"name", flag.name},
+                      {"placeholder", flag.placeholder},
+                      {"help", flag.help},
+                      {"section", flag.section},
+                      {"repeatable", flag.repeatable},
+                      {"common", flag.common},
+                      {"hidden", flag.hidden}});
+    }
+    return list;
+  };
+  json list = json::array();
+  for (const Command& command : commands) {
+    json positionals = json::array();
+    for (const Positional& positional : command.positionals) {
+      positionals.push_back({{"name", positional.name},
+                             {"help", positional.help},
+                             {"required", positional.required},
+                             {"repeatable", positional.repeatable}});
+    }
+    list.push_back({{"path", command.path},
+                    {"summary", command.summary},
+                    {"positionals", std::move(positionals)},
+                    {"flags", flags_json(command.flags)},
+                    {"example", command.example},
+                    {"hidden", command.hidden}});
+  }
+  return to_line({{"commands", std::move(list)}, {"shared", flags_json(shared)}});
+}
+
 std::string findings_json(const Findings& findings) {
   // What goes wrong is a sentence, and null where nothing does.
   const auto text_or_null = [](const std::string& sentence) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/arguments.h"
 #include "cli/doctor.h"
 #include "datasets/info.h"
 #include "lab/consensus_chart.h"
@@ -52,6 +53,9 @@ struct Evaluated {
   training::Evaluator::Score score;
 };
 std::string evaluation_json(const Evaluated& evaluated);
+
+// {"commands": [{"path": ..., "positionals": [...], "flags": [...], "example": ...}, ...], "shared": [...]}
+std::string tables_json(const std::vector<Command>& commands, const std::vector<Flag>& shared);
 
 std::string findings_json(const Findings& findings);
 

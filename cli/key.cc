@@ -51,6 +51,7 @@ Command key_new_command() {
   Command command{"key new", "write a new key for a swarm into a file that its owner alone can read"};
   command.positionals = {{"FILE", "a path where no file is yet"}};
   command.run = run;
+  command.example = "starling key new swarm.key";
   return command;
 }
 

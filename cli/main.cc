@@ -21,11 +21,5 @@ int main(int argc, char** argv) {
   using namespace starling::cli;
   keep_heaps_small();
   log_to_standard_error();
-  return run_command_line(
-      argc, argv,
-      {peer_command(), members_command(), status_command(), leave_command(), pause_command(),
-       resume_command(), log_level_command(), top_command(), swarm_command(),
-       simulate_command(), sweep_command(), report_command(), hunt_command(), topology_list_command(), topology_show_command(),
-       topology_compare_command(), topology_set_command(), model_list_command(), model_show_command(),
-       data_list_command(), data_info_command(), evaluate_command(), key_new_command(), doctor_command()});
+  return run_command_line(argc, argv, all_commands());
 }

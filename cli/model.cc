@@ -249,7 +249,8 @@ int show(const Arguments& arguments) {
 }  // namespace
 
 Command model_list_command() {
-  return {"model list", "the networks with a name", {}, {{"--json", "", "print one JSON object"}}, list};
+  return {"model list", "the networks with a name", {}, {{"--json", "", "print one JSON object"}}, list,
+          "starling model list"};
 }
 
 Command model_show_command() {
@@ -265,7 +266,8 @@ Command model_show_command() {
            {"--precision", "NAME", "f32 (default) or bf16"},
            {"--recompute", "", "with activations that are computed again instead of kept"},
            {"--json", "", "print one JSON object"}},
-          show};
+          show,
+          "starling model show lenet --data mnist"};
 }
 
 }  // namespace starling::cli

@@ -1,8 +1,10 @@
 // starling peer: one peer, which begins a run or joins one.
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
 
 #include "base/text.h"
 #include "cli/commands.h"
@@ -18,6 +20,9 @@ namespace {
 
 constexpr const char* kDefaultListen = "127.0.0.1:7100";
 constexpr std::size_t kLongestName = 64;
+// In the short help; the others are in `--help all`.
+constexpr std::array<std::string_view, 9> kCommonFlags = {"--listen", "--join", "--advertise", "--name", "--swarm",
+                                                          "--config", "--out",  "--http",      "--state"};
 
 Result<Address> read_address(const std::string& flag, const std::string& text) {
   Result<Address> address = Address::parse(text);
@@ -228,6 +233,10 @@ Command peer_command() {
       {"--token-file", "FILE", "take orders over HTTP from other machines too, where they name its token"},
       {"--state", "DIR", "remember the swarm in this folder, and find it again after a crash"},
   };
+  for (Flag& flag : command.flags) {
+    flag.section = "Peer";
+    flag.common = std::find(kCommonFlags.begin(), kCommonFlags.end(), flag.name) != kCommonFlags.end();
+  }
   for (Flag& flag : experiment_flags(Audience::peer)) command.flags.push_back(std::move(flag));
   command.flags.push_back({"--slot", "K/N", "the shard of the data", false, true});
   command.flags.push_back({"--control-fd", "FD", "socket to the launcher", false, true});
@@ -237,6 +246,9 @@ Command peer_command() {
   command.flags.push_back({"--rendezvous", "DIR", "where the peers of an all-reduce meet", false, true});
   command.flags.push_back({"--patience", "TIME", "with the other peers of an all-reduce", false, true});
   command.run = run;
+  command.example =
+      "starling peer --listen 127.0.0.1:7100 --model lenet --data glyphs --epochs 3\n"
+      "starling peer --listen 127.0.0.1:7101 --join 127.0.0.1:7100";
   return command;
 }
 

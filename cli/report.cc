@@ -45,8 +45,7 @@ int run(const Arguments& arguments) {
 
 Command report_command() {
   Command command{"report",
-                  "one page of one or several runs: curves, time lines, a table over seeds; for example\n"
-                  "  starling report runs/ring-1 runs/exponential-1 --out compared.html"};
+                  "one page of one or several runs: curves, time lines, a table over seeds"};
   command.positionals = {{"DIR", "a run's folder, or one with the runs of a sweep", true, true}};
   command.flags = {
       {"--out", "FILE", "the page (default: report.html in the first folder)"},
@@ -56,6 +55,7 @@ Command report_command() {
        "reach)"},
   };
   command.run = run;
+  command.example = "starling report runs/ring-1 runs/exponential-1 --out compared.html";
   return command;
 }
 

@@ -77,11 +77,15 @@ Command simulate_command() {
   command.positionals = {{"EXPERIMENT", "a TOML file; without it, the defaults", false}};
   command.flags = experiment_flags(Audience::run);
   command.flags.push_back(
-      {"--threads", "N", "for the mathematics (default: all cores); never changes a result"});
-  command.flags.push_back({"--out", "DIR", "folder of the results (default runs/NAME-SEED)"});
-  command.flags.push_back({"--force", "", "write into a folder that holds results"});
-  command.flags.push_back({"--json", "", "print the summary as one JSON object"});
+      {"--threads", "N", "for the mathematics (default: all cores); never changes a result", false, false, "Run"});
+  command.flags.push_back({"--out", "DIR", "folder of the results (default runs/NAME-SEED)", false, false,
+                           "Results", true});
+  command.flags.push_back({"--force", "", "write into a folder that holds results", false, false, "Results", true});
+  command.flags.push_back({"--json", "", "print the summary as one JSON object", false, false, "Results", true});
   command.run = run;
+  command.example =
+      "starling simulate --peers 16 --topology ring --slow 3=10\n"
+      "starling simulate experiments/one-straggler.toml --rule none";
   return command;
 }
 

@@ -68,11 +68,15 @@ Command swarm_command() {
   Command command{"swarm", "start N peers as processes on this machine, watch them, and judge the result"};
   command.positionals = {{"EXPERIMENT", "a TOML file; without it, the defaults", false}};
   command.flags = experiment_flags(Audience::run);
-  command.flags.push_back({"--out", "DIR", "folder of the results (default runs/NAME-SEED)"});
-  command.flags.push_back({"--force", "", "write into a folder that holds results"});
+  command.flags.push_back({"--out", "DIR", "folder of the results (default runs/NAME-SEED)", false, false,
+                           "Results", true});
+  command.flags.push_back({"--force", "", "write into a folder that holds results", false, false, "Results", true});
   command.flags.push_back(key_flag());
-  command.flags.push_back({"--json", "", "print the summary as one JSON object"});
+  command.flags.push_back({"--json", "", "print the summary as one JSON object", false, false, "Results", true});
   command.run = run;
+  command.example =
+      "starling swarm --peers 4 --model lenet --data glyphs --epochs 3\n"
+      "starling swarm experiments/one-straggler.toml --seed 2 --json";
   return command;
 }
 

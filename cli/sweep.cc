@@ -93,6 +93,7 @@ Command sweep_command() {
       {"--json", "", "print results.json"},
   };
   command.run = run;
+  command.example = "starling sweep stragglers.toml --out runs/stragglers";
   return command;
 }
 

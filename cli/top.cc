@@ -121,7 +121,8 @@ Command top_command() {
           {},
           {{"--at", "HOST:PORT", "the peer's --http address"},
            {"--frames", "N", "end after so many tables (default: at Ctrl-C; 1 where the output is no terminal)"}},
-          run};
+          run,
+          "starling top --at 127.0.0.1:7180"};
 }
 
 }  // namespace starling::cli

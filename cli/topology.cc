@@ -237,7 +237,8 @@ int show(const Arguments& arguments) {
 }  // namespace
 
 Command topology_list_command() {
-  return {"topology list", "the families of graphs", {}, {{"--json", "", "print one JSON object"}}, list};
+  return {"topology list", "the families of graphs", {}, {{"--json", "", "print one JSON object"}}, list,
+          "starling topology list"};
 }
 
 Command topology_show_command() {
@@ -254,7 +255,9 @@ Command topology_show_command() {
        {"--data", "NAME-OR-PATH", "whose images and classes the model is for (default 1x28x28, 10 classes)"},
        {"--out", "FILE", "write there instead of to standard output"},
        {"--json", "", "the same as --format json"}},
-      show};
+      show,
+      "starling topology show torus --peers 16\n"
+      "starling topology show ring --peers 8 --format svg --out ring.svg"};
 }
 
 }  // namespace starling::cli

@@ -268,6 +268,7 @@ Command topology_compare_command() {
       {"--out", "FILE.svg", "write the picture of the measured curves"},
   };
   command.run = run;
+  command.example = "starling topology compare ring torus exponential --peers 16 --measure --out compare.svg";
   return command;
 }
 

@@ -1,0 +1,166 @@
+// What --help prints, of every command; and what is said to somebody who typed something else than was meant.
+#include <algorithm>
+#include <sstream>
+
+#include "tests/cli/json.h"
+
+namespace starling::cli_tests {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kColumns = 100, kLines = 40, kLinesOfSmall = 24, kFlagsOfSmall = 16;
+
+Words words_of(const std::string& text) {
+  std::istringstream stream(text);
+  Words words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+Words lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  Words lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+Words with(Words words, const std::string& last) {
+  words.push_back(last);
+  return words;
+}
+
+std::string help_of(const Words& words) {
+  const Outcome outcome = run(words);
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(outcome.err.empty());
+  return outcome.out;
+}
+
+std::size_t visible_flags(const json& command) {
+  const json& flags = command.at("flags");
+  return static_cast<std::size_t>(std::count_if(
+      flags.begin(), flags.end(), [](const json& flag) { return !flag.at("hidden").get<bool>(); }));
+}
+
+// Holds one line of an example against the tables: the command, its flags with their values, its positionals.
+void check_example(const std::string& line, const json& command, const json& shared) {
+  CAPTURE(line);
+  const std::string beginning = "starling " + command.at("path").get<std::string>();
+  REQUIRE((line == beginning || line.starts_with(beginning + " ")));
+  const Words words = words_of(line.substr(beginning.size()));
+  std::size_t positionals = 0;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!words[i].starts_with("--")) {
+      ++positionals;
+      continue;
+    }
+    CAPTURE(words[i]);
+    const json* found = nullptr;
+    for (const json* table : {&command.at("flags"), &shared})
+      for (const json& flag : *table)
+        if (flag.at("name") == words[i]) found = &flag;
+    REQUIRE(found != nullptr);
+    CHECK(found->at("hidden") == false);
+    if (found->at("placeholder") != "") {
+      REQUIRE(++i < words.size());
+      CHECK_FALSE(words[i].starts_with("--"));
+    }
+  }
+  std::size_t least = 0, most = 0;
+  for (const json& positional : command.at("positionals")) {
+    least += positional.at("required").get<bool>();
+    most += positional.at("repeatable").get<bool>() ? 1000 : 1;
+  }
+  CHECK(positionals >= least);
+  CHECK(positionals <= most);
+}
+
+TEST_CASE("every command's help fits a screen and ends with an example that the command would take") {
+  const json tables = run_json({"tables"});
+  REQUIRE(tables.at("commands").size() >= 20);
+  for (const json& command : tables.at("commands")) {
+    const std::string path = command.at("path");
+    CAPTURE(path);
+    const std::string help = help_of(with(words_of(path), "--help"));
+    const Words lines = lines_of(help);
+    CHECK(lines.size() <= (visible_flags(command) <= kFlagsOfSmall ? kLinesOfSmall : kLines));
+    for (const std::string& line : lines) {
+      CAPTURE(line);
+      CHECK(line.size() <= kColumns);
+    }
+    const Words examples = lines_of(command.at("example"));
+    REQUIRE(!examples.empty());
+    REQUIRE(examples.size() <= 2);
+    for (std::size_t i = 0; i < examples.size(); ++i) {
+      check_example(examples[i], command, tables.at("shared"));
+      CHECK(lines.at(lines.size() - examples.size() + i) == "  " + examples[i]);
+    }
+    // Either every flag is there, or the way to all of them is, and there they are.
+    const std::string all = help_of(with(with(words_of(path), "--help"), "all"));
+    for (const json& flag : command.at("flags")) {
+      const std::string name = flag.at("name");
+      CAPTURE(name);
+      const bool listed = all.find("\n  " + name) != std::string::npos;
+      CHECK(listed == !flag.at("hidden").get<bool>());
+      if (!flag.at("hidden").get<bool>() && help.find("\n  " + name) == std::string::npos)
+        CHECK(help.find("starling " + path + " --help all") != std::string::npos);
+    }
+    for (const std::string& line : lines_of(all)) {
+      CAPTURE(line);
+      CHECK(line.size() <= kColumns);
+    }
+  }
+}
+
+TEST_CASE("the list of commands fits a screen and has each of them, and so has that of a group") {
+  const json tables = run_json({"tables"});
+  const std::string help = help_of({"--help"});
+  CHECK(lines_of(help).size() <= kLines);
+  for (const std::string& line : lines_of(help)) CHECK(line.size() <= kColumns);
+  for (const json& command : tables.at("commands")) {
+    const std::string path = command.at("path");
+    CAPTURE(path);
+    CHECK((help.find("\n  " + path + " ") != std::string::npos) == !command.at("hidden").get<bool>());
+    if (path.starts_with("topology "))
+      CHECK(help_of({"topology", "--help"}).find("\n  " + path + " ") != std::string::npos);
+  }
+}
+
+TEST_CASE("help is the same in each of the ways to ask for it") {
+  CHECK(help_of({"help", "topology", "show"}) == help_of({"topology", "show", "--help"}));
+  CHECK(help_of({"help"}) == help_of({"-h"}));
+  CHECK(help_of({"swarm", "-h"}) == help_of({"swarm", "--seed", "1", "--help"}));
+  CHECK(help_of({"swarm", "--help-all"}) == help_of({"swarm", "--help", "all"}));
+  CHECK(help_of({"swarm", "--help-all"}) != help_of({"swarm", "--help"}));
+}
+
+TEST_CASE("who mistypes a command or a flag is told which one is near, or which command has it") {
+  struct Case {
+    Words arguments;
+    std::string said;
+  };
+  for (const Case& bad : std::vector<Case>{
+           {{"simulat"}, "\"simulat\" is no command; did you mean simulate?"},
+           {{"compare"}, "\"compare\" is no command; did you mean topology compare?"},
+           {{"topology", "shwo", "ring"}, "\"shwo\" is no command; did you mean show?"},
+           {{"swarm", "--peer", "4"}, "--peer is no flag of this command; did you mean --peers?"},
+           {{"swarm", "--learning-rat=1"},
+            "--learning-rat is no flag of this command; did you mean --learning-rate?"},
+           {{"swarm", "--listen", "x"}, "--listen is no flag of this command; `starling peer` has it"},
+           {{"peer", "--control-f", "1"}, "--control-f is no flag of this command; see"},  // hidden ones are nobody's
+           {{"--versoin"}, "--versoin is no flag of this command; did you mean --version?"},
+           {{"fly", "--help"}, "\"fly\" is no command; see"},
+       }) {
+    CAPTURE(bad.said);
+    const Outcome outcome = run(bad.arguments);
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK(is_one_line(outcome.err));
+    CHECK(outcome.err.find(bad.said) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace starling::cli_tests
