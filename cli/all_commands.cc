@@ -28,6 +28,8 @@ std::vector<Command> all_commands() {
       evaluate_command(),
       key_new_command(),
       doctor_command(),
+      completion_command(),
+      man_command(),
       tables_command()};
 }
 

@@ -30,6 +30,8 @@ Command data_info_command();
 Command evaluate_command();
 Command key_new_command();
 Command doctor_command();
+Command completion_command();
+Command man_command();
 Command tables_command();
 
 std::vector<Command> all_commands();

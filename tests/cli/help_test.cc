@@ -52,6 +52,7 @@ void check_example(const std::string& line, const json& command, const json& sha
   const Words words = words_of(line.substr(beginning.size()));
   std::size_t positionals = 0;
   for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "|" || words[i] == ">") break;  // the shell's from here
     if (!words[i].starts_with("--")) {
       ++positionals;
       continue;

@@ -1,0 +1,260 @@
+// starling completion: a script with which a shell completes commands, flags and the values that are known.
+#include "cli/completion.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "datasets/catalogue.h"
+#include "gossip/rule.h"
+#include "models/spec.h"
+#include "topologies/topology.h"
+
+namespace starling::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr const char* kShells[] = {"bash", "zsh", "fish"};
+
+// What may stand behind a flag, where that is a list; a name in it may be one of many forms.
+std::map<std::string, Words> known_values() {
+  std::map<std::string, Words> values = {
+      {"--payload", {"f32", "bf16", "int8", "top-k"}},
+      {"--precision", {"f32", "bf16", "tf32"}},
+      {"--optimizer", {"sgd", "adamw"}},
+      {"--schedule", {"constant", "cosine", "step"}},
+      {"--partners", {"uniform", "turns", "aware"}},
+      {"--partition", {"iid", "dirichlet:alpha=", "by-label", "whole"}},
+      {"--device", {"auto", "cpu", "cuda:0"}},
+      {"--log-level", {"trace", "debug", "info", "warning", "error"}},
+      {"--log-format", {"text", "json"}},
+  };
+  values["--model"] = models::model_names();
+  for (const auto& entry : datasets::catalogue()) values["--data"].emplace_back(entry.name);
+  for (const auto& entry : topologies::names()) {
+    const std::string name = entry.name;  // "torus:rows=R,columns=C"
+    values["--topology"].push_back(name.substr(0, name.find_first_of(":[ ")));
+  }
+  for (const auto& rule : gossip::kRules) values["--rule"].emplace_back(rule.name);
+  values["--rule"].emplace_back("all-reduce");
+  return values;
+}
+
+// The same for a command's first positional.
+Words known_positionals(const Command& command, const std::map<std::string, Words>& values) {
+  if (command.path.starts_with("topology ")) return values.at("--topology");
+  if (command.path.starts_with("model ")) return values.at("--model");
+  if (command.path.starts_with("data ")) return values.at("--data");
+  if (command.path == "completion") return {std::begin(kShells), std::end(kShells)};
+  return {};
+}
+
+// What the shell itself knows to complete: files, folders, or nothing.
+std::string action_of(const std::string& placeholder) {
+  if (placeholder == "DIR") return "directory";
+  if (placeholder.find("FILE") != std::string::npos || placeholder.find("PATH") != std::string::npos)
+    return "file";
+  return "";
+}
+
+Words next_words(const std::vector<Command>& commands, const std::string& group) {
+  Words words;
+  for (const Command& command : commands) {
+    if (command.hidden) continue;
+    std::string rest = command.path;
+    if (!group.empty()) {
+      if (!rest.starts_with(group + " ")) continue;
+      rest = rest.substr(group.size() + 1);
+    }
+    rest = rest.substr(0, rest.find(' '));
+    if (std::find(words.begin(), words.end(), rest) == words.end()) words.push_back(rest);
+  }
+  return words;
+}
+
+std::string join(const Words& words) {
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+std::vector<Flag> visible_flags(const Command& command, const std::vector<Flag>& shared) {
+  std::vector<Flag> flags;
+  for (const auto* table : {&command.flags, &shared})
+    for (const Flag& flag : *table)
+      if (!flag.hidden) flags.push_back(flag);
+  flags.push_back({"--help", "", "this command's flags, and an example"});
+  return flags;
+}
+
+std::string bash_script(const std::vector<Command>& commands, const std::vector<Flag>& shared) {
+  const std::map<std::string, Words> values = known_values();
+  // The command is what stands before the first flag, as far as it is one.
+  std::string text = R"(# starling: completion for bash, made by `starling completion bash`.
+_starling() {
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} path= flags= values= valued= word i
+  COMPREPLY=()
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    word=${COMP_WORDS[i]}
+    [[ $word == -* ]] && break
+    case "$path $word" in
+)";
+  Words paths;
+  for (const std::string& word : next_words(commands, "")) {
+    paths.push_back("\" " + word + "\"");
+    for (const std::string& second : next_words(commands, word))
+      paths.push_back("\"" + word + " " + second + "\"");
+  }
+  text += fmt::format("      {}) path=\"${{path:+$path }}$word\" ;;\n      *) break ;;\n    esac\n  done\n",
+                      fmt::join(paths, " | "));
+  text += "  case \"$path\" in\n";
+  text += fmt::format("    \"\") values=\"{} help\" flags=\"--help --version\" ;;\n",
+                      join(next_words(commands, "")));
+  for (const std::string& word : next_words(commands, "")) {
+    if (const Words second = next_words(commands, word); !second.empty())
+      text += fmt::format("    \"{}\") values=\"{}\" flags=\"--help\" ;;\n", word, join(second));
+  }
+  for (const Command& command : commands) {
+    if (command.hidden) continue;
+    Words flags, valued;
+    for (const Flag& flag : visible_flags(command, shared)) {
+      flags.push_back(flag.name);
+      if (!flag.placeholder.empty()) valued.push_back(flag.name);
+    }
+    text += fmt::format("    \"{}\")\n      flags=\"{}\"\n", command.path, join(flags));
+    if (!valued.empty()) text += fmt::format("      valued=\" {} \"\n", join(valued));
+    if (const Words known = known_positionals(command, values); !known.empty())
+      text += fmt::format("      values=\"{}\"\n", join(known));
+    text += "      ;;\n";
+  }
+  text += R"(  esac
+  # A flag's value, where the word before is a flag that has one.
+  if [[ $valued == *" $previous "* ]]; then
+    case "$path $previous" in
+)";
+  for (const Command& command : commands) {
+    if (command.hidden) continue;
+    for (const Flag& flag : visible_flags(command, shared)) {
+      const auto known = values.find(flag.name);
+      const std::string action = action_of(flag.placeholder);
+      Words options;
+      if (known != values.end() && flag.placeholder != "POLICY")
+        options.push_back("-W \"" + join(known->second) + "\"");
+      if (known != values.end() && flag.placeholder == "POLICY")
+        options.push_back("-W \"uniform turns aware\"");
+      if (!action.empty()) options.push_back("-A " + action);
+      if (options.empty()) continue;
+      text += fmt::format("      \"{} {}\") mapfile -t COMPREPLY < <(compgen {} -- \"$current\") ;;\n",
+                          command.path, flag.name, join(options));
+    }
+  }
+  text += R"(    esac
+    return
+  fi
+  if [[ $current == -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$flags" -- "$current")
+  elif [[ -n $values ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")
+  fi
+}
+complete -o default -F _starling starling
+)";
+  return text;
+}
+
+// zsh reads bash's script through a part of its own that was made for that.
+std::string zsh_script(const std::vector<Command>& commands, const std::vector<Flag>& shared) {
+  std::string script = bash_script(commands, shared);
+  // zsh has no mapfile.
+  const std::string from = "mapfile -t COMPREPLY < <(";
+  for (std::size_t at = script.find(from); at != std::string::npos; at = script.find(from, at)) {
+    script.replace(at, from.size(), "COMPREPLY=($(");
+    const std::size_t end = script.find("\"$current\")", at) + std::string("\"$current\")").size();
+    script.insert(end, ")");
+  }
+  script.replace(0, script.find('\n'),
+                 "# starling: completion for zsh, made by `starling completion zsh`; to be sourced.\n"
+                 "autoload -U +X compinit && compinit\n"
+                 "autoload -U +X bashcompinit && bashcompinit");
+  return script;
+}
+
+// Within single quotes of fish.
+std::string fish_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "'";
+}
+
+std::string fish_script(const std::vector<Command>& commands, const std::vector<Flag>& shared) {
+  const std::map<std::string, Words> values = known_values();
+  std::string text =
+      "# starling: completion for fish, made by `starling completion fish`.\ncomplete -c starling -f\n";
+  for (const std::string& word : next_words(commands, "")) {
+    std::string help;
+    for (const Command& command : commands)
+      if (command.path == word) help = command.summary;
+    const Words second = next_words(commands, word);
+    if (!second.empty()) help = fmt::format("{}", fmt::join(second, ", "));
+    text +=
+        fmt::format("complete -c starling -n __fish_use_subcommand -a {} -d {}\n", word, fish_quoted(help));
+  }
+  for (const Command& command : commands) {
+    if (command.hidden) continue;
+    const std::size_t space = command.path.find(' ');
+    const std::string group = command.path.substr(0, space);
+    std::string when = "__fish_seen_subcommand_from " + group;
+    if (space != std::string::npos) {
+      const std::string second = command.path.substr(space + 1);
+      text += fmt::format(
+          "complete -c starling -n {} -a {} -d {}\n",
+          fish_quoted(when + "; and not __fish_seen_subcommand_from " + join(next_words(commands, group))),
+          second, fish_quoted(command.summary));
+      when += "; and __fish_seen_subcommand_from " + second;
+    }
+    if (const Words known = known_positionals(command, values); !known.empty())
+      text += fmt::format("complete -c starling -n {} -a {}\n", fish_quoted(when), fish_quoted(join(known)));
+    for (const Flag& flag : visible_flags(command, shared)) {
+      text += fmt::format("complete -c starling -n {} -l {}", fish_quoted(when), flag.name.substr(2));
+      if (!flag.placeholder.empty()) text += action_of(flag.placeholder).empty() ? " -x" : " -rF";
+      if (const auto known = values.find(flag.name); known != values.end() && !flag.placeholder.empty())
+        text += " -a " + fish_quoted(join(known->second));
+      text += " -d " + fish_quoted(flag.help) + "\n";
+    }
+  }
+  return text;
+}
+
+int run(const Arguments& arguments) {
+  const auto script = completion_script(*arguments.get("SHELL"), all_commands(), shared_flags());
+  if (!script) return refuse(arguments, script.error().message);
+  std::fputs(script->c_str(), stdout);
+  return kExitDone;
+}
+
+}  // namespace
+
+Result<std::string> completion_script(const std::string& shell, const std::vector<Command>& commands,
+                                      const std::vector<Flag>& shared) {
+  if (shell == "bash") return bash_script(commands, shared);
+  if (shell == "zsh") return zsh_script(commands, shared);
+  if (shell == "fish") return fish_script(commands, shared);
+  return Error{"'" + shell.substr(0, 80) + "' is no shell that is known here; there are " + one_of(kShells)};
+}
+
+Command completion_command() {
+  return {"completion",
+          "a script with which your shell completes commands, flags and names",
+          {{"SHELL", "bash, zsh or fish"}},
+          {},
+          run,
+          "starling completion bash > ~/.local/share/bash-completion/completions/starling"};
+}
+
+}  // namespace starling::cli

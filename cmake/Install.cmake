@@ -1,0 +1,54 @@
+# What `cmake --install` puts where, and the .deb (`cpack -G DEB`): the program and its documents, and in a package of its own
+# the CUDA module, whose libraries are no Debian package's.
+include(GNUInstallDirs)
+set(extras ${CMAKE_BINARY_DIR}/share)
+
+# The manual page and the completions are the program's own words.
+add_custom_command(OUTPUT ${extras}/starling.1 ${extras}/starling.bash ${extras}/starling.zsh ${extras}/starling.fish
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${extras}
+  COMMAND starling man > ${extras}/starling.1
+  COMMAND starling completion bash > ${extras}/starling.bash
+  COMMAND starling completion zsh > ${extras}/starling.zsh
+  COMMAND starling completion fish > ${extras}/starling.fish
+  DEPENDS starling VERBATIM
+  COMMENT "Writing the manual page and the completions")
+add_custom_target(starling_extras ALL DEPENDS ${extras}/starling.1)
+
+install(TARGETS starling RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+install(FILES ${extras}/starling.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
+install(FILES ${extras}/starling.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME starling
+  COMPONENT program)
+install(FILES ${extras}/starling.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT program)
+install(FILES ${extras}/starling.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/starling COMPONENT program)
+install(DIRECTORY experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/starling COMPONENT program FILES_MATCHING PATTERN "*.toml")
+install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+if(TARGET starling_cuda)
+  # Where the program looks for it (kernels/cuda_module.cc).
+  install(TARGETS starling_cuda LIBRARY DESTINATION lib/starling COMPONENT cuda OPTIONAL)
+endif()
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME starling)
+set(CPACK_PACKAGE_VENDOR "Starling")
+set(CPACK_PACKAGE_CONTACT "Starling <root@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_VERBATIM_VARIABLES ON)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_ALL program)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME starling)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
+set(CPACK_COMPONENT_PROGRAM_DESCRIPTION
+"Every peer trains its own copy of a model and now and then averages its
+parameters with one neighbor: no master, no parameter server, no barrier.")
+if(TARGET starling_cuda)
+  list(APPEND CPACK_COMPONENTS_ALL cuda)
+  set(CPACK_DEBIAN_CUDA_PACKAGE_NAME starling-cuda)
+  set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "starling (= ${PROJECT_VERSION})")
+  set(CPACK_COMPONENT_CUDA_DESCRIPTION "The back end of Starling for NVIDIA GPUs. CUDA and cuDNN are not part of it.")
+endif()
+include(CPack)
