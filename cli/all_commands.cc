@@ -25,6 +25,7 @@ std::vector<Command> all_commands() {
       model_show_command(),
       data_list_command(),
       data_info_command(),
+      data_fetch_command(),
       evaluate_command(),
       key_new_command(),
       doctor_command(),

@@ -27,6 +27,7 @@ Command model_list_command();
 Command model_show_command();
 Command data_list_command();
 Command data_info_command();
+Command data_fetch_command();
 Command evaluate_command();
 Command key_new_command();
 Command doctor_command();

@@ -23,10 +23,10 @@ int list(const Arguments& arguments) {
   }
   for (const datasets::CatalogueEntry& entry : datasets::catalogue()) {
     std::fputs(
-        fmt::format("{:<10}  {}\n{:<10}  {}\n", entry.name, entry.description, "", entry.found).c_str(),
+        fmt::format("{:<13}  {}\n{:<13}  {}\n", entry.name, entry.description, "", entry.found).c_str(),
         stdout);
   }
-  std::fputs("\nor the path of one of these, plain or .gz:\n", stdout);
+  std::fputs("\n`starling data fetch NAME` gets all but glyphs. Or the path of one of these, plain or .gz:\n", stdout);
   for (const datasets::PathForm& form : datasets::path_forms())
     std::fputs(fmt::format("{}:\n            {}\n", form.what, form.files).c_str(), stdout);
   return kExitDone;

@@ -106,6 +106,14 @@ std::string model_json(const models::Plan& plan, const training::TrainingMemory&
                   {"layers", layers}});
 }
 
+std::string fetched_json(const std::string& name, const std::string& folder, const datasets::Fetched& fetched) {
+  return to_line({{"name", name},
+                  {"folder", folder},
+                  {"files", fetched.files},
+                  {"files_already_there", fetched.already_there},
+                  {"bytes_fetched", fetched.bytes}});
+}
+
 std::string data_json(const datasets::Info& info) {
   // A number of gray images, an array by channel of others.
   const auto by_channel = [&](float datasets::Normalization::*member) {

@@ -10,6 +10,7 @@
 
 #include "cli/arguments.h"
 #include "cli/doctor.h"
+#include "datasets/fetch.h"
 #include "datasets/info.h"
 #include "lab/consensus_chart.h"
 #include "models/spec.h"
@@ -28,6 +29,7 @@ std::string layer_name(const models::Plan& plan, int index);
 std::string model_json(const models::Plan& plan, const training::TrainingMemory& memory,
                        const training::PeerMemory& peer);
 
+std::string fetched_json(const std::string& name, const std::string& folder, const datasets::Fetched& fetched);
 std::string data_json(const datasets::Info& info);
 
 // What a model costs to exchange along a topology.

@@ -22,15 +22,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<CatalogueEntry, 4> kCatalogue = {{
+constexpr std::array<CatalogueEntry, 6> kCatalogue = {{
     {"cifar10", "50,000 + 10,000 color images of 32x32, ten kinds of things",
      "the folder 'cifar10' in $STARLING_DATA, with data_batch_1.bin to data_batch_5.bin and test_batch.bin, "
      "plain or "
      ".gz"},
     {"cifar100", "50,000 + 10,000 color images of 32x32, a hundred kinds of things",
      "the folder 'cifar100' in $STARLING_DATA, with train.bin and test.bin, plain or .gz"},
+    {"fashion-mnist", "60,000 + 10,000 gray images of 28x28, ten kinds of clothes",
+     "the folder 'fashion-mnist' in $STARLING_DATA, with the four IDX files, plain or .gz"},
     {"glyphs", "60,000 + 10,000 gray images of 28x28, ten invented glyphs; glyphs:seed=7 draws others",
      "built in: drawn by Starling itself"},
+    {"kmnist", "60,000 + 10,000 gray images of 28x28, ten handwritten Japanese characters",
+     "the folder 'kmnist' in $STARLING_DATA, with the four IDX files, plain or .gz"},
     {"mnist", "60,000 + 10,000 gray images of 28x28, handwritten digits",
      "the folder 'mnist' in $STARLING_DATA, with the four IDX files, plain or .gz"},
 }};
@@ -158,7 +162,7 @@ Result<DataPair> load(const std::string& name_or_path, const std::string& data_r
                                : "STARLING_DATA is '" + data_root + "', which has no such folder";
   if (in_catalogue(name_or_path))
     return Error{"data '" + name_or_path + "' is looked for as a folder in $STARLING_DATA, but " + root +
-                 "; " + accepted()};
+                 "; `starling data fetch " + name_or_path + "` gets it, and " + accepted()};
   return Error{"data '" + name_or_path + "' is neither a catalogue name nor a folder or file (" + root +
                "); " + accepted()};
 }

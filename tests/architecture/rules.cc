@@ -115,7 +115,7 @@ const std::vector<Library>& libraries() {
       {"CUDA", std::regex(R"re(include\s*[<"](cuda|cublas|cudnn|nccl)\w*\.h)re"), {"kernels/cuda/", "tests/emulator/"}},
       {"toml++", std::regex(R"re(include\s*[<"]toml|\btoml::)re"), {"training/", "models/spec_text.cc"}},
       {"Asio", std::regex(R"re(include\s*[<"](boost/)?asio|\basio::)re"), {"transport/", "node/"}},
-      {"cpp-httplib", std::regex(R"re(include\s*[<"]httplib|\bhttplib::)re"), {"node/http.cc"}},
+      {"cpp-httplib", std::regex(R"re(include\s*[<"]httplib|\bhttplib::)re"), {"node/http.cc", "datasets/download.cc"}},
       {"pugixml", std::regex(R"re(include\s*[<"]pugixml|\bpugi::)re"), {"topologies/graph_file.cc"}},
       {"OpenSSL", std::regex(R"re(include\s*[<"]openssl/|\bSSL_\w+\s*\()re"), {"transport/tls.cc"}},
       {"CLI11", std::regex(R"re(include\s*[<"]CLI/|\bCLI::)re"), {"cli/"}},

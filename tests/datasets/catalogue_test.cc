@@ -21,7 +21,7 @@ TEST_CASE("an unknown name lists the catalogue, the folder form and STARLING_DAT
       CHECK(contains(message, part));
     CHECK_FALSE(contains(message, "\n"));
   }
-  REQUIRE(contains(load("", "").error().message, "'cifar100', 'glyphs' or 'mnist'"));
+  REQUIRE(contains(load("", "").error().message, "'fashion-mnist', 'glyphs', 'kmnist' or 'mnist'"));
 }
 
 TEST_CASE("a catalogue name without its data says where it was looked for") {
@@ -146,7 +146,7 @@ TEST_CASE("glyphs refuses what is not a seed") {
 }
 
 TEST_CASE("every catalogue entry says what it is and where it is found") {
-  REQUIRE(catalogue().size() == 4);
+  REQUIRE(catalogue().size() == 6);
   for (const auto& entry : catalogue()) {
     CHECK(std::string(entry.description).size() > 20);
     CHECK(std::string(entry.found).size() > 5);
