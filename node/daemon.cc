@@ -26,6 +26,7 @@
 #include "node/exchanger.h"
 #include "node/front.h"
 #include "node/launcher_link.h"
+#include "node/notify.h"
 #include "node/peer_cache.h"
 #include "node/replica.h"
 #include "node/self_judge.h"
@@ -266,6 +267,7 @@ class Daemon final : private FrontHost {
   Clock::time_point measured_at_ = Clock::now();
   std::uint64_t measured_samples_ = 0;
   double late_samples_per_second_ = 0;
+  ServiceNotifier manager_;
   std::map<Address, int> silent_dials_;
   bool cache_warned_ = false;
 
@@ -356,6 +358,7 @@ std::optional<PeerOutcome> Daemon::listen() {
   if (self_.address.port == 0) self_.address.port = listening->port;
   self_.name = options_.name.empty() ? host_name() + "-" + std::to_string(self_.address.port) : options_.name;
   links_->set_hello(self_);
+  spdlog::set_default_logger(spdlog::default_logger()->clone(self_.name));  // what JSON logs call the peer
 
   std::erase_if(remembered_, [&](const CachedPeer& peer) { return peer.address == self_.address; });
   return std::nullopt;
@@ -566,6 +569,7 @@ PeerOutcome Daemon::run() {
   signals_.add(SIGINT);
   signals_.add(SIGTERM);
   if (auto bad = set_up()) return *bad;
+  manager_.ready("listens at " + to_string(self_.address));
   watch_signals();
   report_and_log();
   write_cache_now_and_then();
@@ -985,6 +989,7 @@ void Daemon::report_and_log() {
   look_at_itself();
   if (front_) front_->tick();
   write_board();
+  manager_.alive(report.state);
   if (training_start_ && Clock::now() - last_log_ >= kLogInterval) {
     last_log_ = Clock::now();
     spdlog::info(
@@ -1106,6 +1111,7 @@ void Daemon::act(const gossip::Finish& finish) {
 
 void Daemon::end() {
   ending_ = true;
+  manager_.stopping();
   timer_.cancel();
   report_timer_.cancel();
   cache_timer_.cancel();
