@@ -10,13 +10,13 @@
 
 #include "base/nearest.h"
 #include "cli/help.h"
+#include "cli/log.h"
 
 namespace starling::cli {
 namespace {
 
 int complain(const std::string& command, const std::string& message, int exit_code) {
-  const std::string space = command.empty() ? "" : " ";
-  std::fprintf(stderr, "starling%s%s: %s\n", space.c_str(), command.c_str(), message.c_str());
+  tell(Told::complaint, "starling" + (command.empty() ? "" : " " + command) + ": " + message);
   return exit_code;
 }
 
@@ -228,13 +228,18 @@ int run_parsed(Parsed& parsed) {
     }
     if (!values.empty()) arguments.set(flag.name, std::move(values));
   }
+  if (Status set = set_log(arguments.get("--log-format"), arguments.get("--log-level")); !set)
+    return complain(command.path, set.error().message, kExitBadInput);
   return command.run(arguments);
 }
 
 }  // namespace
 
 const std::vector<Flag>& shared_flags() {
-  static const std::vector<Flag> kFlags = {};
+  static const std::vector<Flag> kFlags = {
+      {"--log-format", "NAME", "of the log on standard error: text (default), or json, an object a line", false, false, "Log"},
+      {"--log-level", "NAME", "trace, debug, info (default), warning or error, and what is worse", false, false, "Log"},
+  };
   return kFlags;
 }
 

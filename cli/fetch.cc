@@ -1,7 +1,6 @@
 // starling data fetch: a well-known data set, from where it is published.
 #include <fmt/format.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -11,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/experiment_flags.h"
 #include "cli/json.h"
+#include "cli/log.h"
 #include "cli/output.h"
 #include "datasets/download.h"
 #include "datasets/fetch.h"
@@ -35,7 +35,7 @@ class Progress {
   }
 
  private:
-  bool terminal_ = isatty(STDERR_FILENO) == 1;
+  bool terminal_ = may_redraw();
   int shown_ = -1;
   std::string name_;
 };

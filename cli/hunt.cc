@@ -1,8 +1,6 @@
 // starling hunt: seeds of a deterministic fault simulation, each checked against every statement.
 #include "lab/hunt.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -12,6 +10,7 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/log.h"
 #include "cli/numbers.h"
 #include "lab/interrupts.h"
 
@@ -97,7 +96,7 @@ int run(const Arguments& arguments) {
   } else {
     const lab::Interrupts interrupts;
     options.interrupted = [&interrupts] { return interrupts.requested(); };
-    const bool terminal = isatty(STDERR_FILENO) == 1;
+    const bool terminal = may_redraw();
     const std::uint64_t all = options.to - options.from, every = std::max<std::uint64_t>(1, all / 1000);
     if (terminal) {
       options.progress = [all, every](std::uint64_t done) {

@@ -177,6 +177,14 @@ std::string evaluation_json(const Evaluated& evaluated) {
                   {"loss", evaluated.score.loss}});
 }
 
+std::string log_line_json(const std::string& time, const std::string& level, const std::string& peer,
+                          const std::string& message) {
+  json line = {{"time", time}, {"level", level}};
+  if (!peer.empty()) line["peer"] = peer;
+  line["message"] = message;
+  return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
 std::string tables_json(const std::vector<Command>& commands, const std::vector<Flag>& shared) {
   const auto flags_json = [](const std::vector<Flag>& flags) {
     json list = json::array();

@@ -56,6 +56,11 @@ struct Evaluated {
 };
 std::string evaluation_json(const Evaluated& evaluated);
 
+// One line of the log, its newline included: {"time": ..., "level": ..., "peer": ..., "message": ...}; no "peer" where
+// it is empty. What is no UTF-8 is replaced.
+std::string log_line_json(const std::string& time, const std::string& level, const std::string& peer,
+                          const std::string& message);
+
 // {"commands": [{"path": ..., "positionals": [...], "flags": [...], "example": ...}, ...], "shared": [...]}
 std::string tables_json(const std::vector<Command>& commands, const std::vector<Flag>& shared);
 

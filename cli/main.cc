@@ -3,7 +3,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/output.h"
+#include "cli/log.h"
 
 namespace {
 
@@ -20,6 +20,6 @@ void keep_heaps_small() {
 int main(int argc, char** argv) {
   using namespace starling::cli;
   keep_heaps_small();
-  log_to_standard_error();
+  begin_log(argc, argv);
   return run_command_line(argc, argv, all_commands());
 }

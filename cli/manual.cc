@@ -81,6 +81,9 @@ The folder of the data sets that are not built in.
 \fBSTARLING_CUDA_MODULE\fR
 The file of the CUDA back end, where it is not beside the program or in ../lib/starling.
 .TP
+\fBSTARLING_LOG_FORMAT\fR, \fBSTARLING_LOG_LEVEL\fR
+As \fB\-\-log\-format\fR and \fB\-\-log\-level\fR; the peers that a command starts inherit them.
+.TP
 \fBSTARLING_BATCH_SIZE\fR, \fBSTARLING_RULE\fR and so on
 Whatever a flag of a run sets, its variable sets too: in capitals, with underscores. Flags beat variables, and
 those beat the experiment's file. \fBSTARLING_DATA_SOURCE\fR is \fB\-\-data\fR.

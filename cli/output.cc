@@ -1,7 +1,6 @@
 #include "cli/output.h"
 
 #include <fmt/format.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -15,12 +14,6 @@ std::string percent(const std::optional<double>& fraction) {
 }
 
 }  // namespace
-
-void log_to_standard_error() {
-  auto logger = spdlog::stderr_color_mt("starling");
-  logger->set_pattern("%H:%M:%S.%e %^%l%$ %v");
-  spdlog::set_default_logger(std::move(logger));
-}
 
 void warn(const std::string& sentence) {
   if (!sentence.empty()) spdlog::warn("{}", sentence);

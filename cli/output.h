@@ -1,4 +1,4 @@
-// What commands print: logs on standard error, and a run's summary for people. JSON is in cli/json.h.
+// What commands print: warnings, and a run's summary for people. JSON is in cli/json.h.
 #pragma once
 
 #include <string>
@@ -7,10 +7,7 @@
 
 namespace starling::cli {
 
-// Every log line of the process goes to standard error, so that standard output holds results alone.
-void log_to_standard_error();
-
-// A warning among them; an empty one is none.
+// A warning in the log (cli/log.h); an empty one is none.
 void warn(const std::string& sentence);
 
 // A run's outcome for people: accuracy, cost, a line a peer, and where the results lie.

@@ -4,12 +4,12 @@
 #include "lab/report_page.h"
 
 #include <malloc.h>
-#include <unistd.h>
 
 #include <cstdio>
 
 #include "cli/commands.h"
 #include "cli/experiment_flags.h"
+#include "cli/log.h"
 #include "cli/numbers.h"
 #include "cli/output.h"
 #include "lab/process_faults.h"
@@ -31,7 +31,7 @@ class Progress {
   }
 
  private:
-  bool terminal_ = isatty(STDERR_FILENO) == 1;
+  bool terminal_ = may_redraw();
   int percent_ = -1;
 };
 

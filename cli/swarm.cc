@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/experiment_flags.h"
 #include "cli/key.h"
+#include "cli/log.h"
 #include "cli/output.h"
 #include "lab/process_faults.h"
 #include "lab/report_page.h"
@@ -48,7 +49,10 @@ int run(const Arguments& arguments) {
 
   warn(training::warning_of_workers(experiment));
   warn(lab::warning_for_processes(experiment));
-  const lab::SwarmOptions options{.program = own_program(), .key = key_file(arguments)};
+  lab::SwarmOptions options;
+  options.program = own_program();
+  options.key = key_file(arguments);
+  if (log_is_json()) options.tell = [](const std::string& line) { tell(Told::progress, line); };
   const lab::SwarmOutcome outcome =
       lab::run_swarm(experiment, materials->plan, materials->data, options, *folder);
   if (!outcome.summary) {

@@ -10,6 +10,7 @@
 
 #include "cli/commands.h"
 #include "cli/experiment_flags.h"
+#include "cli/log.h"
 #include "cli/numbers.h"
 #include "cli/output.h"
 #include "lab/interrupts.h"
@@ -61,8 +62,8 @@ int run(const Arguments& arguments) {
                             double seconds, const std::string& /*summary*/) {
     ++ran;
     const double left = seconds / static_cast<double>(ran) * static_cast<double>(all - done);
-    fmt::print(stderr, "{} of {}: {}; {:.0f} s so far, about {:.0f} s left\n", done, all, point.name, seconds,
-               left);
+    tell(Told::progress,
+         fmt::format("{} of {}: {}; {:.0f} s so far, about {:.0f} s left", done, all, point.name, seconds, left));
   };
   const Result<lab::SweepOutcome> outcome = lab::run_sweep(*sweep, options);
   if (!outcome) return fail(arguments, outcome.error().message);
@@ -76,7 +77,7 @@ int run(const Arguments& arguments) {
                                          outcome->ran, outcome->kept, options.out);
   std::fputs(text.c_str(), stdout);
   if (!outcome->interrupted) return kExitDone;
-  fmt::print(stderr, "starling sweep: stopped; the same command goes on with what is left\n");
+  tell(Told::progress, "starling sweep: stopped; the same command goes on with what is left");
   return kExitStopped;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/log.h"
 #include "cli/json.h"
 #include "cli/numbers.h"
 #include "cli/topology_name.h"
@@ -183,7 +184,7 @@ class Progress {
   }
 
  private:
-  bool terminal_ = isatty(STDERR_FILENO) == 1;
+  bool terminal_ = may_redraw();
   bool shown_ = false;
 };
 

@@ -76,7 +76,8 @@ std::string line_text(const std::vector<LiveRow>& rows, const LiveTotal& total) 
   return text;
 }
 
-LiveTable::LiveTable() : terminal_(isatty(STDERR_FILENO) == 1) {}
+LiveTable::LiveTable(std::function<void(const std::string& line)> tell)
+    : tell_(std::move(tell)), terminal_(!tell_ && isatty(STDERR_FILENO) == 1) {}
 
 void LiveTable::clear() {
   if (drawn_lines_ > 0) std::fputs(fmt::format("\033[{}A\033[J", drawn_lines_).c_str(), stderr);
@@ -84,6 +85,10 @@ void LiveTable::clear() {
 }
 
 void LiveTable::draw(const std::vector<LiveRow>& rows, const LiveTotal& total) {
+  if (tell_) {
+    const std::string line = line_text(rows, total);
+    return tell_(line.substr(0, line.size() - 1));
+  }
   if (!terminal_) {
     std::fputs(line_text(rows, total).c_str(), stderr);
     return;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,7 +36,8 @@ std::string line_text(const std::vector<LiveRow>& rows, const LiveTotal& total);
 // Draws on standard error, as often as is good.
 class LiveTable {
  public:
-  LiveTable();
+  // Where there is `tell`, nothing is drawn: it gets a line now and then, without its newline.
+  explicit LiveTable(std::function<void(const std::string& line)> tell = {});
   // How long to wait before the next draw.
   double seconds_between() const { return terminal_ ? 0.25 : 5.0; }
   // Takes what was drawn off the terminal, so that a log line can be written; the next draw() shows it again.
@@ -43,6 +45,7 @@ class LiveTable {
   void draw(const std::vector<LiveRow>& rows, const LiveTotal& total);
 
  private:
+  std::function<void(const std::string&)> tell_;
   bool terminal_;
   std::size_t drawn_lines_ = 0;
 };

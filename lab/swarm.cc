@@ -105,7 +105,7 @@ class Swarm {
  public:
   Swarm(const Experiment& experiment, const models::Plan& plan, const datasets::DataPair& data,
         const SwarmOptions& options, const training::RunFolder& folder)
-      : experiment_(experiment), plan_(plan), data_(data), options_(options), folder_(folder), told_(experiment) {
+      : experiment_(experiment), plan_(plan), data_(data), options_(options), folder_(folder), told_(experiment), table_(options.tell) {
     if (target_only()) told_.epochs = kMostEpochs;
   }
 

@@ -2,6 +2,7 @@
 // and judges what they leave behind.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -15,6 +16,8 @@ namespace starling::lab {
 struct SwarmOptions {
   std::string program;  // the executable to start as `PROGRAM peer ...`
   std::string key{};    // the file of the swarm's key; empty: none
+  // Where it is set, progress is told to it, a line now and then, instead of drawn on standard error.
+  std::function<void(const std::string& line)> tell = {};
 };
 
 struct SwarmOutcome {
