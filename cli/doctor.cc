@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "cli/commands.h"
+#include "cli/experiment_flags.h"
 #include "cli/json.h"
 #include "cli/output.h"
 #include "kernels/backend.h"
@@ -94,15 +95,76 @@ std::string text_of(const Findings& found) {
                    : found.module_problem);
   line("GPUs", found.devices_problem);
   for (const auto& device : found.devices) line(fmt::format("cuda:{}", device.number), device_text(device));
-  fmt::format_to(out, "\nA peer with --device auto trains on {}.\n",
+  fmt::format_to(out, "\nA peer with --device auto trains on {}.\n\n",
                  found.device_auto == "cpu" ? "this processor" : found.device_auto);
+  for (const Check& check : found.checks) {
+    const bool good = check.outcome == Check::Outcome::good;
+    fmt::format_to(out, "{:<6}{:<8}{}\n", good ? "ok" : outcome_name(check.outcome), check.topic, check.what);
+    if (!check.remedy.empty()) fmt::format_to(out, "{:<14}{}\n", "", check.remedy);
+  }
   return text;
 }
 
+struct Questions {
+  Address listen{"127.0.0.1", 7100};
+  std::optional<Address> peer;
+};
+
+Status read_questions(const Arguments& arguments, Questions& questions) {
+  if (const auto text = arguments.get("--listen")) {
+    const auto address = Address::parse(*text);
+    if (!address) return Error{"--listen: " + address.error().message};
+    questions.listen = *address;
+  }
+  if (const auto text = arguments.get("--at")) {
+    const auto address = Address::parse(*text);
+    if (!address) return Error{"--at: " + address.error().message};
+    if (address->port == 0) return Error{"--at: port 0 cannot be dialed; give the peer's --http address"};
+    questions.peer = *address;
+  }
+  for (const char* flag : {"--swarm", "--model", "--data"}) {
+    if (arguments.has(flag) && !questions.peer)
+      return Error{std::string(flag) + " is compared with a peer's; name one with --at"};
+  }
+  return Done{};
+}
+
+std::vector<Check> check_all(const Arguments& arguments, const Questions& questions) {
+  std::vector<Check> checks = {check_port(questions.listen, arguments.has("--listen"))};
+  const auto add = [&checks](std::vector<Check> more) {
+    checks.insert(checks.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  };
+  add(check_clock());
+  add(check_names(arguments.all("--resolve")));
+  add(check_data(data_root()));
+  bool named = false;
+  for (const char* flag : {"--out", "--state", "--checkpoints"}) {
+    if (const auto folder = arguments.get(flag)) {
+      checks.push_back(check_space(flag, *folder));
+      named = true;
+    }
+  }
+  if (!named) checks.push_back(check_space("--out", "runs"));
+  if (questions.peer) {
+    Wanted wanted;
+    wanted.swarm = arguments.get("--swarm").value_or(wanted.swarm);
+    wanted.model = arguments.get("--model");
+    wanted.data = arguments.get("--data");
+    wanted.data_root = data_root();
+    add(check_peer(*questions.peer, wanted));
+  }
+  return checks;
+}
+
 int run(const Arguments& arguments) {
-  const Findings found = examine();
+  Questions questions;
+  if (Status read = read_questions(arguments, questions); !read) return refuse(arguments, read.error().message);
+  Findings found = examine();
+  found.checks = check_all(arguments, questions);
   std::fputs((arguments.has("--json") ? findings_json(found) : text_of(found)).c_str(), stdout);
-  return kExitDone;
+  const bool sound = std::none_of(found.checks.begin(), found.checks.end(),
+                                  [](const Check& check) { return check.outcome == Check::Outcome::bad; });
+  return sound ? kExitDone : kExitRunFailed;
 }
 
 }  // namespace
@@ -122,11 +184,20 @@ std::string capability(const kernels::CudaDevice& device) {
 
 Command doctor_command() {
   return {"doctor",
-          "what this machine offers a peer: processor, GPUs, and what is missing",
+          "what this machine offers a peer, what is missing, and what to do about it",
           {},
-          {{"--json", "", "print one JSON object"}},
+          {{"--listen", "ADDR:PORT", "could a peer listen there? (default 127.0.0.1:7100)"},
+           {"--resolve", "HOST", "does this name resolve?", true},
+           {"--out", "DIR", "can it be written, and has it room? (default runs)"},
+           {"--state", "DIR", "the same"},
+           {"--checkpoints", "DIR", "the same"},
+           {"--at", "ADDR:PORT", "a running peer's --http address: would it have this machine's?"},
+           {"--swarm", "NAME", "with --at: as which swarm's (default starling)"},
+           {"--model", "NAME-OR-FILE", "with --at: does it train this?"},
+           {"--data", "NAME-OR-PATH", "with --at: where its data lies here"},
+           {"--json", "", "print one JSON object"}},
           run,
-          "starling doctor"};
+          "starling doctor\nstarling doctor --listen 0.0.0.0:7100 --state ~/north --at 10.0.0.7:7180"};
 }
 
 }  // namespace starling::cli

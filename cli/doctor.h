@@ -1,12 +1,13 @@
 // What `starling doctor` finds out about the machine that it runs on: what its processor can do, whether the
-// CUDA back end is there, and which GPUs can be used. Nothing of it is an error: a machine without a GPU is a
-// sound one.
+// CUDA back end is there, and which GPUs can be used. Nothing of that is an error: a machine without a GPU is a
+// sound one. What a peer needs beside them is cli/checkup.h's.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/checkup.h"
 #include "kernels/cpu/processor.h"
 #include "kernels/cuda_module.h"
 
@@ -29,6 +30,8 @@ struct Findings {
   std::vector<kernels::CudaDevice> devices;
 
   std::string device_auto;  // what --device auto takes
+
+  std::vector<Check> checks;  // of ports, clock, names, data, space, and another peer
 };
 
 Findings examine();

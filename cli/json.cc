@@ -235,6 +235,13 @@ std::string findings_json(const Findings& findings) {
                        {"usable", device.problem.empty()},
                        {"problem", text_or_null(device.problem)}});
   }
+  json checks = json::array();
+  for (const Check& check : findings.checks) {
+    checks.push_back({{"topic", check.topic},
+                      {"outcome", outcome_name(check.outcome)},
+                      {"what", check.what},
+                      {"remedy", text_or_null(check.remedy)}});
+  }
   return to_line({{"version", findings.version},
                   {"onednn", findings.onednn},
                   {"processor",
@@ -252,7 +259,8 @@ std::string findings_json(const Findings& findings) {
                                                                              : findings.module_problem)},
                     {"libraries", text_or_null(findings.module_libraries)},
                     {"devices", std::move(devices)}}},
-                  {"device_auto", findings.device_auto}});
+                  {"device_auto", findings.device_auto},
+                  {"checks", std::move(checks)}});
 }
 
 }  // namespace starling::cli
