@@ -23,6 +23,14 @@ install(FILES ${extras}/starling.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/starli
 install(DIRECTORY experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/starling COMPONENT program FILES_MATCHING PATTERN "*.toml")
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+# The unit names the program's own place.
+install(CODE "set(unit \"${CMAKE_SOURCE_DIR}/scripts/deploy/starling@.service\")\nset(extras \"${extras}\")" COMPONENT program)
+install(CODE [[
+  file(READ "${unit}" text)
+  string(REPLACE "/usr/bin/starling" "${CMAKE_INSTALL_PREFIX}/bin/starling" text "${text}")
+  file(WRITE "${extras}/starling@.service" "${text}")
+  file(INSTALL "${extras}/starling@.service" DESTINATION "${CMAKE_INSTALL_PREFIX}/lib/systemd/system")]] COMPONENT program)
+install(DIRECTORY scripts/deploy DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 if(TARGET starling_cuda)
   # Where the program looks for it (kernels/cuda_module.cc).
   install(TARGETS starling_cuda LIBRARY DESTINATION lib/starling COMPONENT cuda OPTIONAL)

@@ -3,6 +3,7 @@
 packaging_test.py BUILD-FOLDER; the last line is "N passed, N failed"."""
 
 import glob
+import json
 import os
 import re
 import shutil
@@ -50,7 +51,8 @@ class Suite:
     def expected(self):
         names = {"bin/starling", "share/man/man1/starling.1", "share/bash-completion/completions/starling",
                  "share/fish/vendor_completions.d/starling.fish", "share/starling/starling.zsh",
-                 "share/doc/starling/README.md"}
+                 "share/doc/starling/README.md", "lib/systemd/system/starling@.service"}
+        names |= {"share/doc/starling/deploy/" + name for name in os.listdir(f"{SOURCE}/scripts/deploy")}
         names |= {"share/doc/starling/docs/" + name for name in os.listdir(f"{SOURCE}/docs")}
         names |= {"share/starling/experiments/" + name for name in os.listdir(f"{SOURCE}/experiments")}
         return names
@@ -93,12 +95,122 @@ class Suite:
         require(self.expected() <= there, f"not packed: {self.expected() - there}")
         require(call(f"{root}/usr/bin/starling", "--version").startswith("starling "), "it does not run")
 
+    # Every call of the program that a file has, as words: "starling peer --listen ...", until its line or its quotes end.
+    def calls(self, text):
+        text = text.replace("\\\n", " ")
+        for match in re.finditer(r"\bstarling ((?:peer|status|members|doctor|data fetch)\b)([^\n`]*)", text):
+            yield match.group(1), match.group(2).split("'")[0]
+
+    # The flags among words that the command of that name has not.
+    def strange(self, command, words):
+        [table] = [c for c in self.tables["commands"] if c["path"] == command]
+        known = {f["name"] for f in table["flags"] if not f["hidden"]} | {f["name"] for f in self.tables["shared"]} | {"--help"}
+        return [word for word in re.findall(r"(?<![\w-])--[a-z][a-z-]*", words) if word not in known]
+
+    def flags_exist(self):
+        self.tables = json.loads(call(f"{self.build}/starling", "tables"))
+        seen = 0
+        for name in sorted(os.listdir(f"{SOURCE}/scripts/deploy")):
+            text = open(f"{SOURCE}/scripts/deploy/{name}").read()
+            text = "\n".join(line for line in text.split("\n") if name.endswith(".md") or not line.startswith("#"))
+            for command, words in self.calls(text):
+                seen += 1
+                strange = self.strange(command, words)
+                require(not strange, f"{name}: starling {command} has no {strange}")
+        require(seen >= 8, f"only {seen} calls were seen")
+        # Flags that stand by themselves: of the configuration, of the pods' shell, of the batch script's peers.
+        for name, pattern in (("peer.conf", r"PEER_FLAGS=(.*)"), ("kubernetes.yaml", r"set -- (.*)"), ("slurm.sh", r"own=\(([^)]*)\)")):
+            found = re.findall(pattern, open(f"{SOURCE}/scripts/deploy/{name}").read())
+            require(found, f"{name} sets no flags")
+            for words in found:
+                require(not self.strange("peer", words), f"{name}: starling peer has no {self.strange('peer', words)}")
+
+    def unit_is_sound(self):
+        text = open(f"{SOURCE}/scripts/deploy/starling@.service").read()
+        for line in ("Type=notify", "WatchdogSec=30", "RestartPreventExitStatus=2", "DynamicUser=yes"):
+            require(f"\n{line}\n" in text, f"the unit has no {line}")
+        units = f"{self.folder}/prefix/lib/systemd/system"
+        require(f"ExecStart={self.folder}/prefix/bin/starling peer " in open(f"{units}/starling@.service").read(),
+                "the installed unit starts another program")
+        if not is_there("systemd-analyze"):
+            return print("there is no systemd-analyze here, so it has not looked at the unit")
+        # The instance: what it says of other units of this machine is not ours.
+        shutil.copy(f"{units}/starling@.service", f"{self.folder}/starling@north.service")
+        said = subprocess.run(["systemd-analyze", "verify", "--man=no", f"{self.folder}/starling@north.service"],
+                              capture_output=True, text=True, timeout=60)
+        ours = [line for line in said.stderr.split("\n") if "starling" in line]
+        require(not ours, "\n".join(ours))
+
+    def containers_are_sound(self):
+        dockerfile = open(f"{SOURCE}/scripts/deploy/Dockerfile").read().replace("\\\n", " ")
+        steps = [line.split(None, 1) for line in dockerfile.split("\n") if line and not line.startswith("#")]
+        known = {"FROM", "COPY", "WORKDIR", "RUN", "ENV", "USER", "VOLUME", "EXPOSE", "HEALTHCHECK", "STOPSIGNAL", "ENTRYPOINT", "CMD"}
+        require({step for step, _ in steps} <= known, f"unknown steps: {steps}")
+        require(sum(step == "FROM" for step, _ in steps) == 2, "it has not two stages")
+        users = [value for step, value in steps if step == "USER"]
+        require(users == ["10001:10001"], f"it runs as {users}")
+        for value in (value for step, value in steps if step in ("ENTRYPOINT", "VOLUME") or (step == "CMD")):
+            json.loads(value)
+        [health] = [value for step, value in steps if step == "HEALTHCHECK"]
+        require("/livez" in json.loads(health[health.index("CMD") + 3:])[-1], "its health is not /livez")
+        for step, value in steps:
+            if step == "RUN":
+                subprocess.run(["bash", "-n", "-c", value], check=True, timeout=20)
+
+        try:
+            import yaml
+        except ImportError:
+            return print("there is no PyYAML here, so the Kubernetes objects were not looked at")
+        service, swarm = yaml.safe_load_all(open(f"{SOURCE}/scripts/deploy/kubernetes.yaml"))
+        require(service["kind"] == "Service" and service["spec"]["clusterIP"] == "None", "the service is not headless")
+        require(service["spec"]["publishNotReadyAddresses"] is True, "joiners could not dial who is not ready yet")
+        require(swarm["kind"] == "StatefulSet" and swarm["spec"]["serviceName"] == service["metadata"]["name"], "not its service")
+        pod = swarm["spec"]["template"]
+        labels = pod["metadata"]["labels"]
+        require(labels == swarm["spec"]["selector"]["matchLabels"] == service["spec"]["selector"], "the selectors differ")
+        [peer] = pod["spec"]["containers"]
+        require(peer["livenessProbe"]["httpGet"]["path"] == "/livez", "liveness is not /livez")
+        require(peer["readinessProbe"]["httpGet"]["path"] == "/readyz", "readiness is not /readyz")
+        require(pod["spec"]["securityContext"]["runAsNonRoot"] is True, "it may run as root")
+        ports = {port["name"]: port["containerPort"] for port in peer["ports"]}
+        require(ports == {port["name"]: port["port"] for port in service["spec"]["ports"]}, "the ports differ")
+        volumes = {v["name"] for v in pod["spec"]["volumes"]} | {c["metadata"]["name"] for c in swarm["spec"]["volumeClaimTemplates"]}
+        for container in pod["spec"]["containers"] + pod["spec"]["initContainers"]:
+            require({mount["name"] for mount in container["volumeMounts"]} <= volumes, "a volume is missing")
+        for flag in ("--advertise", "--state", f"--http 0.0.0.0:{ports['http']}", f"--listen 0.0.0.0:{ports['gossip']}"):
+            require(flag in peer["args"][0], f"{flag} is not given")
+        subprocess.run(["sh", "-n", "-c", peer["args"][0]], check=True, timeout=20)
+
+    # The batch script with Slurm's two programs played by small ones: the first task begins, the others join it.
+    def batch_script_starts_peers(self):
+        script = f"{SOURCE}/scripts/deploy/slurm.sh"
+        tools = f"{self.folder}/tools"
+        os.makedirs(tools)
+        for name, text in (("scontrol", "printf 'node1\\nnode2\\n'"),
+                           ("starling", 'printf "%s " "$@"; echo'),
+                           ("hostname", "echo node$((SLURM_PROCID + 1))"),
+                           ("srun", 'while [[ $1 == --* ]]; do shift; done; for SLURM_PROCID in 0 1; do export SLURM_PROCID; "$@"; done')):
+            with open(f"{tools}/{name}", "w") as file:
+                file.write("#!/usr/bin/env bash\n" + text + "\n")
+            os.chmod(f"{tools}/{name}", 0o755)
+        environment = {"PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]",
+                       "SLURM_SUBMIT_DIR": self.folder, "SLURM_CPUS_PER_TASK": "8"}
+        begun, joined = call("bash", script, "--model", "lenet", "--epochs", "3", env=environment).strip().split("\n")
+        own = "peer --name {0} --listen 0.0.0.0:7100 --advertise {0}:7100 --workers 8 --state {1}/starling-7/state-{0} --out {1}/starling-7"
+        require(begun.strip() == own.format("node1", self.folder) + " --model lenet --epochs 3", begun)
+        require(joined.strip() == own.format("node2", self.folder) + " --join node1:7100", joined)
+        require(os.path.isdir(f"{self.folder}/starling-7"), "there is no folder for the results")
+
     def run(self):
         self.case("an installation has every file in its place, and runs from there", self.installs)
         if is_there("dpkg-deb") and is_there("dpkg-shlibdeps"):
             self.case("the .deb depends on the packages of its libraries and unpacks to a program", self.makes_package)
         else:
             print("there is no dpkg-dev here, so no .deb is made")
+        self.case("every flag in scripts/deploy is one that the command has", self.flags_exist)
+        self.case("the unit of systemd is sound", self.unit_is_sound)
+        self.case("Dockerfile and Kubernetes objects fit one another and the program", self.containers_are_sound)
+        self.case("the batch script starts one peer on each node", self.batch_script_starts_peers)
 
 
 def main():
