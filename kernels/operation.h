@@ -140,6 +140,9 @@ class Operation {
   virtual void backward(const float* parameters, const float* x, const float* y, float* dy, float* dx,
                         float* gradient) = 0;
 
+  // Of one with chance of its own: it goes on as after so many calls of forward(). The others have none to set.
+  virtual void set_draws(std::uint64_t) {}
+
   // Bytes of the operation's own workspaces.
   virtual std::size_t workspace_bytes() const { return 0; }
 

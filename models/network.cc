@@ -417,6 +417,12 @@ Network::Evaluation Network::evaluate(const float* parameters, const float* inpu
   return {impl_->loss_value()->sum, impl_->loss_value()->correct, count};
 }
 
+void Network::set_draws(std::uint64_t batches) {
+  for (Step& step : impl_->steps) {
+    if (step.operation) step.operation->set_draws(batches);
+  }
+}
+
 NetworkMemory Network::memory() const {
   return impl_->memory();
 }

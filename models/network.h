@@ -79,6 +79,9 @@ class Network {
   // must be readable: batch samples). REQUIRES: built for Purpose::evaluate.
   Evaluation evaluate(const float* parameters, const float* inputs, const std::int32_t* labels, int count);
 
+  // Its own chance (dropout) goes on as after so many batches, in the order of its queue.
+  void set_draws(std::uint64_t batches);
+
   NetworkMemory memory() const;
 
  private:

@@ -26,16 +26,6 @@ using json = nlohmann::ordered_json;
 constexpr int kFormat = 1;
 constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
 
-// Renames and new names in a folder outlive a power failure once the folder itself is on the disk.
-Status flush_folder(const std::string& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool flushed = descriptor >= 0 && ::fsync(descriptor) == 0;
-  const int error = errno;
-  if (descriptor >= 0) ::close(descriptor);
-  if (flushed) return Done{};
-  return Error{"cannot flush the folder " + folder + ": " + std::strerror(error)};
-}
-
 // A process that was killed while it wrote leaves its temporary file.
 void remove_leftovers(const std::string& folder) {
   std::error_code ignored;
@@ -195,7 +185,7 @@ Status PeerCache::write(const std::string& text) {
   if (text == written_) return Done{};
   const Bytes bytes = std::as_bytes(std::span(text));
   if (Status written = training::write_atomically(path(), std::span(&bytes, 1)); !written) return written;
-  if (Status flushed = flush_folder(folder_); !flushed) return flushed;
+  if (Status flushed = training::flush_folder(folder_); !flushed) return flushed;
   written_ = text;
   return Done{};
 }

@@ -40,6 +40,10 @@ class Augmenter {
   };
   Change draw();
 
+  // Where its chance stands.
+  const Random& random() const { return random_; }
+  void set_random(const Random& random) { random_ = random; }
+
   // Changes `count` images as Dataset::gather() writes them, in place, each as draw() says in their order.
   void change(float* images, std::size_t count);
 

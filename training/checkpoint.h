@@ -1,5 +1,4 @@
-// A replica in a file: safetensors (an 8-byte little-endian header length, a JSON header of names, dtypes,
-// shapes and data offsets, and the raw floats), readable by Python's safetensors under the layout's names.
+// A replica in a file: safetensors, readable by Python's safetensors under the layout's names.
 #pragma once
 
 #include <map>
@@ -24,7 +23,14 @@ struct Checkpoint {
   std::vector<float> arena;  // as `layout` says
   std::map<std::string, std::string> metadata;
 };
-// Every tensor of `layout`, and no other, must be in the file with its name, shape and dtype F32; the
+// Metadata of a file that holds besides the parameters what its peer remembered (training/peer_state.h), in tensors
+// whose names begin with "optimizer." or "sampler.".
+inline constexpr const char* kFullCheckpoint = "checkpoint";
+bool is_full_checkpoint(const std::map<std::string, std::string>& metadata);
+// Whether, in a file of this metadata, a tensor of this name is one of the model's.
+bool is_parameter(const std::map<std::string, std::string>& metadata, const std::string& tensor);
+
+// Every tensor of `layout`, and no other of a model, must be in the file with its name, shape and dtype F32; the
 // sentence names the tensor. A file that is cut short, overlaps, has gaps or lies about its lengths is
 // refused, and nothing larger than the file itself is allocated.
 Result<Checkpoint> read_safetensors(const std::string& path, const models::Layout& layout);

@@ -97,6 +97,21 @@ Status write_atomically(const std::string& path, std::span<const Bytes> parts) {
   return Done{};
 }
 
+Status flush_folder(const std::string& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool flushed = descriptor >= 0 && ::fsync(descriptor) == 0;
+  const int error = errno;
+  if (descriptor >= 0) ::close(descriptor);
+  if (flushed) return Done{};
+  return Error{"cannot flush the folder " + folder + ": " + std::strerror(error)};
+}
+
+Status flush_folder_of(const std::string& file) {
+  const std::size_t slash = file.rfind('/');
+  if (slash == std::string::npos) return flush_folder(".");
+  return flush_folder(slash == 0 ? "/" : file.substr(0, slash));
+}
+
 void remove_files(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) unlink(path.c_str());
 }

@@ -40,6 +40,10 @@ Result<std::string> read_text(const std::string& path, std::size_t largest);
 // renames it. On an Error nothing is left behind and an older file at `path` is as it was.
 Status write_atomically(const std::string& path, std::span<const Bytes> parts);
 
+// Renames and new names in a folder outlive a power failure once the folder itself is on the disk.
+Status flush_folder(const std::string& folder);
+Status flush_folder_of(const std::string& file);  // the one it lies in
+
 // Those that are not there are gone already.
 void remove_files(const std::vector<std::string>& paths);
 

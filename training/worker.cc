@@ -9,18 +9,47 @@
 namespace starling::training {
 
 BatchSampler::BatchSampler(std::vector<std::uint32_t> shard, Random random)
-    : order_(std::move(shard)), random_(random), position_(order_.size()) {
+    : order_(std::move(shard)),
+      random_(random),
+      position_(order_.size()),
+      random_before_(random),
+      position_before_(position_) {
   STARLING_CHECK(!order_.empty());
 }
 
 void BatchSampler::next(std::span<std::uint32_t> batch) {
+  if (!order_before_.empty()) order_before_ = {};
+  random_before_ = random_;
+  position_before_ = position_;
   for (auto& index : batch) {
     if (position_ == order_.size()) {
+      if (order_before_.empty()) order_before_ = order_;
       random_.shuffle(std::span(order_));
       position_ = 0;
     }
     index = order_[position_++];
   }
+}
+
+Cursor BatchSampler::cursor_before() const {
+  return {order_before_.empty() ? order_ : order_before_, position_before_, state_of(random_before_)};
+}
+
+Status BatchSampler::set(Cursor cursor) {
+  if (cursor.order.size() != order_.size() || cursor.position > order_.size()) {
+    return Error{"it was in a shard of " + std::to_string(cursor.order.size()) + " samples, and here are " +
+                 std::to_string(order_.size())};
+  }
+  const auto sorted = [](std::vector<std::uint32_t> indices) {
+    std::sort(indices.begin(), indices.end());
+    return indices;
+  };
+  if (sorted(cursor.order) != sorted(order_)) return Error{"it was in a shard of other samples"};
+  order_before_ = {};
+  order_ = std::move(cursor.order);
+  position_ = position_before_ = cursor.position;
+  random_ = random_before_ = random_of(cursor.random);
+  return Done{};
 }
 
 std::size_t state_vectors(const Optimizer& optimizer) {
@@ -106,7 +135,10 @@ double Worker::compute(Engine& engine, const float* parameters, float* gradient)
     for (Step& recorded : lanes_) recorded.recording.reset();
     parameters_ = parameters;
   }
+  if (augmenter_) images_before_ = state_of(augmenter_->random());
   sampler_.next(indices_);
+  ++draws_;
+  under_way_ = true;
   feed.choose(lane_, indices_, augmenter_ ? &*augmenter_ : nullptr);
   queue.run(step.recording, [this, &engine, gradient] {
     engine.feed.bring(lane_, engine.network.queue());
@@ -144,6 +176,7 @@ void Worker::replace_gradient(std::span<const float> mean) {
 void Worker::apply(models::Arena& arena, double rate_factor) {
   const auto engine = engines_->take();
   kernels::Queue& queue = engine->network.queue();
+  under_way_ = false;
   const std::size_t trained = velocity_.size(), statistics = gradient_.size() - trained;
   if (statistics > 0) arena.add(trained, {gradient_.data() + trained, statistics}, queue);
   const auto scaled = [rate_factor](auto step) {
@@ -196,6 +229,68 @@ void Worker::renew() {
   engine->network.queue().clear(square_.data(), square_.bytes());
   steps_ = 0;
   followed_ = false;
+}
+
+std::vector<float> Worker::copy_of(const kernels::Buffer& buffer) {
+  std::vector<float> values(buffer.size());
+  if (values.empty()) return values;
+  const auto engine = engines_->take();
+  engine->network.queue().download(buffer.data(), values.data(), buffer.bytes());
+  engine->network.queue().wait();
+  return values;
+}
+
+void Worker::fill(kernels::Buffer& buffer, const std::vector<float>& values) {
+  if (values.empty()) return;
+  const auto engine = engines_->take();
+  engine->network.queue().upload(values.data(), buffer.data(), buffer.bytes());
+  engine->network.queue().wait();  // then the host's values may go
+}
+
+WorkerState Worker::save(const models::Arena& arena) {
+  applied_->wait();
+  WorkerState state;
+  state.cursor = under_way_ ? sampler_.cursor_before() : sampler_.cursor();
+  if (augmenter_) state.images = under_way_ ? *images_before_ : state_of(augmenter_->random());
+  state.draws = draws_ - (under_way_ ? 1 : 0);
+  state.velocity = copy_of(velocity_);
+  state.square = copy_of(square_);
+  state.steps = steps_;
+  if (followed_) {
+    state.following =
+        WorkerState::Following{arena.mixes() != mixes_seen_, steps_since_, rates_since_, copy_of(last_)};
+  }
+  return state;
+}
+
+Status Worker::restore_cursor(const WorkerState& state) {
+  if (Status set = sampler_.set(state.cursor); !set) return set;
+  if (augmenter_ && state.images) augmenter_->set_random(random_of(*state.images));
+  draws_ = state.draws;
+  const auto engine = engines_->take();
+  engine->network.set_draws(draws_);
+  under_way_ = false;
+  return Done{};
+}
+
+Status Worker::restore_optimizer(const WorkerState& state, const models::Arena& arena) {
+  const bool follows = workers_ > 0;
+  if (state.velocity.size() != velocity_.size() || state.square.size() != square_.size() ||
+      (state.following && (!follows || state.following->last.size() != velocity_.size()))) {
+    return Error{"it is of another optimizer"};
+  }
+  fill(velocity_, state.velocity);
+  fill(square_, state.square);
+  steps_ = state.steps;
+  followed_ = state.following.has_value();
+  if (followed_) {
+    if (last_.size() == 0) last_ = kernels::Buffer(velocity_.size(), memory_);
+    fill(last_, state.following->last);
+    mixes_seen_ = arena.mixes() - (state.following->mixed ? 1 : 0);
+    steps_since_ = state.following->steps;
+    rates_since_ = state.following->rates;
+  }
+  return Done{};
 }
 
 Evaluator::Evaluator(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,

@@ -14,12 +14,14 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/result.h"
 #include "datasets/dataset.h"
 #include "kernels/backend.h"
 #include "models/arena.h"
 #include "models/network.h"
 #include "training/augment.h"
 #include "training/feed.h"
+#include "training/worker_state.h"
 
 namespace starling::training {
 
@@ -30,10 +32,19 @@ class BatchSampler {
   BatchSampler(std::vector<std::uint32_t> shard, Random random);  // REQUIRES: shard is not empty
   void next(std::span<std::uint32_t> batch);
 
+  Cursor cursor() const { return {order_, position_, state_of(random_)}; }
+  Cursor cursor_before() const;  // the last next()
+  // Goes on from there; an Error where that is in another shard, and then it changes nothing.
+  Status set(Cursor cursor);
+
  private:
   std::vector<std::uint32_t> order_;
   Random random_;
   std::size_t position_ = 0;
+  // Before the last batch; its order where it was another one.
+  std::vector<std::uint32_t> order_before_;
+  Random random_before_;
+  std::size_t position_before_ = 0;
 };
 
 // What a worker makes of its gradients.
@@ -116,6 +127,17 @@ class Worker {
   // The parameters are somebody else's from now on: what the optimizer remembers of its own is forgotten.
   void renew();
 
+  // What it remembers, a step that was computed and not applied as if it had not begun. Waits for a device.
+  // `arena`: of its replica. REQUIRES: no other call goes on.
+  WorkerState save(const models::Arena& arena);
+  // Goes on from there: with the same samples, images and chance; with what the optimizer remembered. Each is an
+  // Error, and changes nothing, where the state is of another shard or another optimizer.
+  Status restore_cursor(const WorkerState& state);
+  Status restore_optimizer(const WorkerState& state, const models::Arena& arena);
+  // The parameters are somebody else's from now on, and what the optimizer remembers stays: its steps were good ones
+  // of the same run. Quasi-global momentum does not take the way from one replica to the other for its own.
+  void moved() { followed_ = false; }
+
   std::uint32_t batch_size() const { return static_cast<std::uint32_t>(indices_.size()); }
 
  private:
@@ -130,6 +152,8 @@ class Worker {
   };
 
   double compute(Engine& engine, const float* parameters, float* gradient);
+  std::vector<float> copy_of(const kernels::Buffer& buffer);
+  void fill(kernels::Buffer& buffer, const std::vector<float>& values);
 
   // Spans of a device's memory.
   std::span<float> all(kernels::Buffer& buffer) { return {buffer.data(), buffer.size()}; }
@@ -141,6 +165,9 @@ class Worker {
   const datasets::Dataset& data_;
   BatchSampler sampler_;
   std::optional<Augmenter> augmenter_;
+  std::optional<RandomState> images_before_;  // the last batch
+  std::uint64_t draws_ = 0;                   // batches that its network has seen, in earlier lives too
+  bool under_way_ = false;                    // a step is computed and not applied
   Optimizer optimizer_;
   std::vector<std::uint32_t> indices_;
   std::vector<Step> lanes_;

@@ -62,6 +62,8 @@ class LayoutDropout final : public Operation {
     dx_.finish(dx);
   }
 
+  void set_draws(std::uint64_t draws) override { draws_ = draws; }
+
   std::size_t workspace_bytes() const override { return x_.workspace_bytes() + dx_.workspace_bytes(); }
 
  private:

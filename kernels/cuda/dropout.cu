@@ -20,6 +20,8 @@ __global__ void draw_anew(std::uint64_t seed, Drawn* drawn) {
   ++drawn->count;
 }
 
+__global__ void set_count(std::uint64_t count, Drawn* drawn) { drawn->count = count; }
+
 // The index in plain order [batch, channel, place] of each of V values from the i-th stored one on.
 template <unsigned V>
 __device__ void plain_indices(float, unsigned i, unsigned, unsigned, unsigned (&to)[V]) {
@@ -83,6 +85,10 @@ class DeviceDropout final : public Operation {
 
   void backward(const float*, const float*, const float*, float* dy, float* dx, float*) override {
     if (dx != nullptr) mask(dy, dx);
+  }
+
+  void set_draws(std::uint64_t draws) override {
+    if (training_) launch(stream_, 1, 1, set_count, draws, values<Drawn>(drawn_.data()));
   }
 
   std::size_t workspace_bytes() const override { return drawn_.bytes(); }

@@ -53,6 +53,8 @@ class PlainOperation final : public Operation {
     }
   }
 
+  void set_draws(std::uint64_t draws) override { draws_ = draws; }
+
   void backward(const float* parameters, const float* x, const float* y, float* dy, float* dx,
                 float* gradient) override {
     const float* dy_read = dy;
