@@ -95,7 +95,7 @@ struct StateLost {       // FetchState failed: the donor is gone, refuses, or se
   bool poisoned = false;  // it sent what may not touch a replica
 };
 
-struct Stepped {  // the workers' totals since the peer started
+struct Stepped {  // the workers' totals since the peer started, those of PeerOptions::earlier included
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;
 };

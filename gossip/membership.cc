@@ -69,6 +69,10 @@ void Membership::set_vitals(const wire::Vitals& vitals) {
   vitals_->sequence = sequence;
 }
 
+void Membership::bring_samples(std::uint64_t samples) {
+  others_samples_ = add_saturated(others_samples_, samples);
+}
+
 void Membership::welcomed(Instant now, PeerId by, std::span<const Member> members,
                           std::uint64_t retired_samples, std::vector<Action>& out) {
   others_samples_ = add_saturated(others_samples_, retired_samples);

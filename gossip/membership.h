@@ -69,6 +69,8 @@ class Membership {
   void set_device(const std::string& device) { self_.device = device; }  // others learn it with the next phase
   void set_vitals(const wire::Vitals& vitals);
   const std::optional<wire::Vitals>& vitals() const { return vitals_; }  // its own
+  // Of whoever begins a run anew: so many were consumed before, by lives that nobody else remembers.
+  void bring_samples(std::uint64_t samples);
   // A joiner's first sight of the swarm: what introduction() and retired_samples() of a member say.
   void welcomed(Instant now, PeerId by, std::span<const wire::Member> members, std::uint64_t retired_samples,
                 std::vector<Action>& out);

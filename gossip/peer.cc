@@ -32,7 +32,9 @@ Peer::Peer(PeerOptions options)
       join_hopeless_(options_.join.size()),
       join_delay_(options_.join_retry_min),
       state_delay_(options_.state_retry_min),
-      patience_(options_.exchange_timeout) {}
+      patience_(options_.exchange_timeout) {
+  membership_.set_progress(options_.earlier.steps, 0);
+}
 
 void Peer::step(Instant now, const Event& event, std::vector<Action>& out) {
   STARLING_CHECK(!over_);
@@ -102,6 +104,7 @@ void Peer::handle(const Start&, std::vector<Action>& out) {
 void Peer::begin_run(std::vector<Action>& out) {
   begin_at_ = next_join_ = kNever;
   beginner_ = true;
+  membership_.bring_samples(options_.earlier.swarm_samples);
   manifest_ = options_.manifest;
   out.push_back(Prepare{*manifest_});
 }
@@ -277,7 +280,7 @@ void Peer::handle(const Prepared& prepared, std::vector<Action>& out) {
     refresh_roster();
   }
   if (beginner_) {
-    run_start_ = now_;
+    run_start_ = now_ - options_.earlier.elapsed;
     start_training(out);
   } else {
     ask_for_state(out);
@@ -452,7 +455,7 @@ void Peer::start_training(std::vector<Action>& out) {
 }
 
 void Peer::handle(const Stepped& stepped, std::vector<Action>&) {
-  membership_.set_progress(stepped.steps, stepped.samples);
+  membership_.set_progress(stepped.steps, stepped.samples - std::min(stepped.samples, options_.earlier.samples));
 }
 
 void Peer::handle(const VitalsMeasured& measured, std::vector<Action>&) {

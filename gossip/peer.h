@@ -35,6 +35,15 @@
 
 namespace starling::gossip {
 
+// What a peer that goes on from a checkpoint did in its earlier lives. Its steps count on from there. Its samples are
+// told by this life alone: a swarm that is still there remembers the earlier lives by their own ids, and would count
+// them twice. Whoever begins the run anew finds nobody who remembers, and brings what the swarm had consumed by then.
+struct EarlierLives {
+  std::uint64_t steps = 0, samples = 0;  // its own
+  std::uint64_t swarm_samples = 0;       // everybody's, its own included
+  Duration elapsed{0};                   // since the run began
+};
+
 struct PeerOptions {
   PeerId id;
   std::string name;
@@ -49,6 +58,7 @@ struct PeerOptions {
   std::optional<Duration> begin_after;
   wire::Manifest manifest;        // of whoever begins; a joiner is told one
   std::vector<Address> contacts;  // where other members may be: they are tried for ever
+  EarlierLives earlier{};
   MembershipOptions membership;
 
   Duration join_retry_min = std::chrono::milliseconds(250);  // doubled up to the maximum, with jitter
@@ -92,6 +102,7 @@ class Peer {
     const Membership& membership;
     const ExchangeCounts& exchanges;
     std::uint64_t swarm_samples;
+    Instant run_start;
     const topologies::Topology* topology;  // that it follows; null before it is prepared
     std::uint64_t round;                   // the latest that it began; 0: none
     const Patience& patience;              // with partners in exchanges
@@ -99,7 +110,7 @@ class Peer {
     bool over;
   };
   View view() const {
-    return {membership_, exchanges_, membership_.swarm_samples(), rules_ ? &rules_->topology : nullptr,
+    return {membership_, exchanges_, membership_.swarm_samples(), run_start_, rules_ ? &rules_->topology : nullptr,
             rounds_.current(), patience_, diverged_, over_};
   }
 

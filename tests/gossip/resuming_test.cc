@@ -1,0 +1,80 @@
+// A peer that goes on from a checkpoint: what it counts, and what the swarm counts of it.
+#include "tests/catch.h"
+#include "tests/gossip/life.h"
+
+namespace starling::gossip {
+namespace {
+
+PeerOptions resumed(PeerOptions options = {}) {
+  options.earlier = {100, 6400, 20'000, 40s};
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("whoever resumes alone goes on with its steps, the swarm's samples and the run's time") {
+  Life life(resumed());
+  const End end{.swarm_samples = std::nullopt, .steps = 110, .time = std::nullopt};
+  life.trains(rules_of({}, end));
+  const auto view = life.peer.view();
+  CHECK(view.membership.self().steps == 100);
+  CHECK(view.membership.self().samples == 0);
+  CHECK(view.swarm_samples == 20'000);
+  CHECK(view.run_start == at(0s) - 40s);
+  CHECK(all<TrainingEnded>(life.happens(Stepped{109, 6400 + 9 * 64})).empty());
+  CHECK(life.peer.view().swarm_samples == 20'000 + 9 * 64);
+  CHECK(all<TrainingEnded>(life.happens(Stepped{110, 6400 + 10 * 64})).size() == 1);
+}
+
+TEST_CASE(
+    "a run that is resumed ends when all lives together have consumed its epochs, or its time is over") {
+  Life by_samples(resumed());
+  by_samples.trains(rules_of({}, {.swarm_samples = 20'064, .steps = std::nullopt, .time = std::nullopt}));
+  CHECK(all<TrainingEnded>(by_samples.happens(Stepped{100, 6400})).empty());
+  CHECK(all<TrainingEnded>(by_samples.happens(Stepped{101, 6464})).size() == 1);
+
+  Life by_time(resumed());
+  by_time.trains(rules_of({}, {.swarm_samples = std::nullopt, .steps = std::nullopt, .time = 60s}));
+  CHECK(all<TrainingEnded>(by_time.waits(at(19s))).empty());
+  CHECK(all<TrainingEnded>(by_time.waits(at(21s))).size() == 1);
+}
+
+TEST_CASE("a run that was over when it was resumed ends without a step") {
+  Life life(resumed());
+  life.trains(rules_of({}, {.swarm_samples = 20'000, .steps = std::nullopt, .time = std::nullopt}));
+  CHECK(all<StartTraining>(life.out).empty());
+  CHECK(all<TrainingEnded>(life.out).size() == 1);
+}
+
+TEST_CASE("a swarm that remembers a peer's earlier life counts its samples once") {
+  Life life(resumed(joining({2})));
+  life.happens(Start{});
+  wire::Member earlier = member(7);
+  earlier.samples = 6500;  // a little more than the checkpoint says
+  earlier.liveness = wire::Liveness::failed;
+  wire::Member other = member(2);
+  other.samples = 14'000;
+  life.hears(2, wire::Welcome{manifest(), 45s, {other, earlier}, 500});
+  life.happens(Prepared{rules_of()});
+  CHECK(life.peer.view().swarm_samples == 21'000);
+  life.happens(Stepped{103, 6400 + 3 * 64});
+  CHECK(life.peer.view().swarm_samples == 21'000 + 3 * 64);
+  CHECK(life.peer.view().membership.self().steps == 103);
+}
+
+TEST_CASE("of two that come back from a blackout the joiner brings nothing twice") {
+  Life first(resumed());
+  first.trains(rules_of());
+  PeerOptions options = joining({1});
+  options.earlier = {50, 3200, 19'000, 30s};
+  Life second(options, 2);
+  second.happens(Start{});
+  const auto told = first.hears(2, wire::Join{second.peer.view().membership.self()});
+  const auto welcomes = sent<wire::Welcome>(told);
+  REQUIRE(welcomes.size() == 1);
+  second.hears(1, welcomes.front().second);
+  CHECK(first.peer.view().swarm_samples == 20'000);
+  CHECK(second.peer.view().swarm_samples == 20'000);
+}
+
+}  // namespace starling::gossip
