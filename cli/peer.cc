@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "cli/checkpoint_flags.h"
 #include "cli/commands.h"
 #include "cli/token.h"
 #include "cli/experiment_flags.h"
@@ -126,6 +127,7 @@ Status read_own_flags(node::PeerOptions& options, const Arguments& arguments) {
     if (folder->empty()) return Error{"--state: a folder's path is wanted, not nothing"};
     options.state = *folder;
   }
+  if (Status read = read_checkpoint_flags(options, arguments); !read) return read;
   for (const auto& [flag, duration] : {std::pair("--cache-interval", &options.cache_interval),
                                        std::pair("--begin-after", &options.begin_after)}) {
     const auto text = arguments.get(flag);
@@ -203,6 +205,8 @@ int run(const Arguments& arguments) {
 
   const bool all_reduce = options.join.empty() && options.experiment.rule == training::kAllReduce;
   if (all_reduce) {
+    for (const char* flag : {"--checkpoints", "--resume"})
+      if (arguments.has(flag)) return refuse(arguments, std::string(flag) + ": not with gossip.rule all-reduce");
     if (Status placed = check_all_reduce_place(arguments, options); !placed)
       return refuse(arguments, placed.error().message);
   }
@@ -233,6 +237,7 @@ Command peer_command() {
       {"--token-file", "FILE", "take orders over HTTP from other machines too, where they name its token"},
       {"--state", "DIR", "remember the swarm in this folder, and find it again after a crash"},
   };
+  for (Flag& flag : checkpoint_flags()) command.flags.push_back(std::move(flag));
   for (Flag& flag : command.flags) {
     flag.section = "Peer";
     flag.common = std::find(kCommonFlags.begin(), kCommonFlags.end(), flag.name) != kCommonFlags.end();

@@ -23,6 +23,7 @@
 #include "node/activity.h"
 #include "node/background.h"
 #include "node/event_log.h"
+#include "node/checkpointer.h"
 #include "node/exchanger.h"
 #include "node/front.h"
 #include "node/launcher_link.h"
@@ -131,6 +132,9 @@ class Daemon final : private FrontHost {
   // ---- setting up ----
   std::optional<PeerOutcome> set_up();
   std::optional<PeerOutcome> open_cache();
+  std::optional<PeerOutcome> find_checkpoint();
+  std::optional<PeerOutcome> open_checkpoints();
+  Result<std::unique_ptr<Replica>> with_state(Result<std::unique_ptr<Replica>> replica);
   std::optional<PeerOutcome> listen();
   std::optional<PeerOutcome> serve_http();
   std::string http_address() const;
@@ -141,6 +145,7 @@ class Daemon final : private FrontHost {
   void begin_run();
   void start_core(std::optional<wire::Manifest> begun);
   Result<std::unique_ptr<Replica>> build(const wire::Manifest& manifest);
+  std::uint64_t own_order() const { return resumed_ ? resumed_->order : self_.id.value; }
   void prepared(const wire::Manifest& manifest);
   void initialize();
   void follow_schedule();
@@ -209,6 +214,9 @@ class Daemon final : private FrontHost {
   // ---- keeping ----
   void leave_snapshot_if_due();
   void save(const std::string& name, std::function<void(std::string path)> done);
+  void checkpoint_if_due();
+  CheckpointFacts checkpoint_facts() const;
+  void write_checkpoint(std::function<training::PeerState()> state);
   void judge_own_replica() const;
   void write_cache();
   void write_cache_now_and_then();
@@ -231,6 +239,8 @@ class Daemon final : private FrontHost {
   std::unique_ptr<PeerCache> cache_;
   wire::Manifest cached_manifest_;
   std::vector<CachedPeer> remembered_;  // found in the cache, without this peer itself
+  std::optional<Resumption> resumed_;
+  std::unique_ptr<Checkpointer> checkpointer_;
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<training::Mixer> mixer_;  // of the replica
   std::unique_ptr<transport::LinkTable> links_;
@@ -295,7 +305,9 @@ std::optional<PeerOutcome> Daemon::set_up() {
     board_ = std::move(*board);
   }
   if (auto bad = open_cache()) return bad;
+  if (auto bad = find_checkpoint()) return bad;
   if (auto bad = listen()) return bad;
+  if (auto bad = open_checkpoints()) return bad;
   if (auto bad = serve_http()) return bad;
   connect_launcher();
   make_exchanger();
@@ -314,6 +326,48 @@ std::optional<PeerOutcome> Daemon::open_cache() {
     remembered_ = std::move(loaded.swarm->members);
   }
   return std::nullopt;
+}
+
+std::optional<PeerOutcome> Daemon::find_checkpoint() {
+  if (options_.resume.empty()) return std::nullopt;
+  auto found = find_resumption(options_.resume, options_.name);
+  if (!found) return PeerOutcome{2, "--resume: " + found.error().message};
+  resumed_ = std::move(*found);
+  if (!resumed_) {
+    if (options_.checkpoints.folder != options_.resume)
+      return PeerOutcome{2, "--resume: there is no checkpoint in the folder " + options_.resume};
+    spdlog::info("no checkpoint in {} yet: the peer begins anew", options_.resume);
+    return std::nullopt;
+  }
+  for (const std::string& warning : resumed_->warnings) spdlog::warn("{}", warning);
+  spdlog::info("resumes from {}: {} steps, {} samples", resumed_->path, resumed_->earlier.steps,
+               resumed_->earlier.samples);
+  if (!options_.join.empty()) return std::nullopt;
+  auto experiment = resumed_experiment(*resumed_, experiment_, options_.given, options_.data);
+  if (!experiment) return PeerOutcome{2, "--resume: " + experiment.error().message};
+  experiment_ = std::move(*experiment);
+  // A state folder that has nothing yet: the swarm may still be where it was.
+  if (cache_ && cached_manifest_.model.empty()) {
+    cached_manifest_ = resumed_->run.manifest;
+    remembered_ = resumed_->run.members;
+  }
+  return std::nullopt;
+}
+
+std::optional<PeerOutcome> Daemon::open_checkpoints() {
+  if (options_.checkpoints.folder.empty()) return std::nullopt;
+  auto opened = Checkpointer::open(options_.checkpoints, self_.name, resumed_ ? &*resumed_ : nullptr);
+  if (!opened) return PeerOutcome{2, "--checkpoints: " + opened.error().message};
+  checkpointer_ = std::move(*opened);
+  return std::nullopt;
+}
+
+// On the builder's thread.
+Result<std::unique_ptr<Replica>> Daemon::with_state(Result<std::unique_ptr<Replica>> replica) {
+  if (!replica || !resumed_) return replica;
+  if (const Status read = read_state(*resumed_, (*replica)->plan.layout); !read)
+    return Error{"--resume: " + read.error().message};
+  return replica;
 }
 
 std::optional<PeerOutcome> Daemon::listen() {
@@ -356,7 +410,8 @@ std::optional<PeerOutcome> Daemon::listen() {
   if (!listening) return PeerOutcome{2, listening.error().message};
   self_.address = options_.advertise.value_or(*listening);
   if (self_.address.port == 0) self_.address.port = listening->port;
-  self_.name = options_.name.empty() ? host_name() + "-" + std::to_string(self_.address.port) : options_.name;
+  const std::string name = options_.name.empty() && resumed_ ? resumed_->name : options_.name;
+  self_.name = name.empty() ? host_name() + "-" + std::to_string(self_.address.port) : name;
   links_->set_hello(self_);
   spdlog::set_default_logger(spdlog::default_logger()->clone(self_.name));  // what JSON logs call the peer
 
@@ -466,8 +521,8 @@ void Daemon::watch_signals() {
 void Daemon::begin_run() {
   const auto made = std::make_shared<std::optional<Result<std::unique_ptr<Replica>>>>();
   builder_.run(
-      [this, made, own_order = self_.id.value] {
-        made->emplace(make_replica(experiment_, options_.data_root, options_.slot, own_order));
+      [this, made] {
+        made->emplace(with_state(make_replica(experiment_, options_.data_root, options_.slot, own_order())));
       },
       [this, made] {
         if (ending_) return;
@@ -488,6 +543,7 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
   peer.address = self_.address;
   if (front_) peer.http = http_address();
   peer.seed = entropy();
+  if (resumed_) peer.earlier = resumed_->earlier;
   peer.join = options_.join;
   peer.contacts = options_.join;
   for (const CachedPeer& member : remembered_) peer.contacts.push_back(member.address);
@@ -555,14 +611,14 @@ Result<std::unique_ptr<Replica>> Daemon::build(const wire::Manifest& manifest) {
   experiment_.data = options_.data.value_or(manifest.data);
   auto data = own_data_ ? std::move(*own_data_) : datasets::load(experiment_.data, options_.data_root);
   if (!data) return data.error();
-  auto replica = make_replica(experiment_, std::move(*data), options_.slot, self_.id.value);
+  auto replica = make_replica(experiment_, std::move(*data), options_.slot, own_order());
   if (!replica) return replica;
   if ((*replica)->plan.layout.fingerprint() != manifest.fingerprint) {
     return Error{"the model '" + manifest.model + "' for the data '" + (*replica)->data.name +
                  "' has another layout here than in the swarm (which trains on '" + manifest.data +
                  "'); --data must name a copy of the same data"};
   }
-  return replica;
+  return with_state(std::move(replica));
 }
 
 PeerOutcome Daemon::run() {
@@ -680,18 +736,33 @@ void Daemon::prepared(const wire::Manifest& manifest) {
                                            if (trainer_->non_finite()) drive(gossip::ReplicaDiverged{});
                                            trainer_->heard(steps);
                                            leave_snapshot_if_due();
+                                           checkpoint_if_due();
                                          });
                                        },
                                        replica_->group.get());
+  if (resumed_)
+    for (const std::string& lost : trainer_->restore(resumed_->state)) spdlog::warn("{}: {}", resumed_->path, lost);
   mixer_ = training::make_mixer(replica_->arena, *mix);
   exchanger_->attach(replica_->arena, manifest.fingerprint, *mixer_);
   drive(gossip::Prepared{std::move(*rules), replica_->devices()});
 }
 
-// Whoever begins a run, for the first time or after a blackout, has copied nothing.
+// Whoever begins a run, for the first time, after a blackout or from a checkpoint, has copied nothing.
 void Daemon::initialize() {
-  if (state_copied_ || training_start_) return;
-  training::write_first_parameters(replica_->plan, experiment_.seed, replica_->arena);
+  if (training_start_) return;
+  if (state_copied_) {
+    if (resumed_) {
+      trainer_->moved();
+      resumed_->state = {};
+    }
+    return;
+  }
+  if (resumed_) {
+    replica_->arena.write(0, resumed_->state.parameters);
+    resumed_->state = {};
+  } else {
+    training::write_first_parameters(replica_->plan, experiment_.seed, replica_->arena);
+  }
   mixer_->adopt();
 }
 
@@ -776,7 +847,9 @@ training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const 
   if (training_start_) {
     report.seconds =
         std::chrono::duration<double>(training_end_.value_or(Clock::now()) - *training_start_).count();
-    if (report.seconds > 0) report.samples_per_second = static_cast<double>(report.samples) / report.seconds;
+    const std::uint64_t earlier = resumed_ ? resumed_->earlier.samples : 0;
+    if (report.seconds > 0)
+      report.samples_per_second = static_cast<double>(report.samples - std::min(report.samples, earlier)) / report.seconds;
   }
   report.computing_seconds = to_seconds(activity_.sums().computing);
   report.exchanging_seconds = to_seconds(activity_.sums().exchanging);
@@ -997,6 +1070,7 @@ void Daemon::report_and_log() {
         report.state, report.steps, report.samples_per_second, report.loss.value_or(0), report.members,
         peer_->view().exchanges.completed, peer_->view().exchanges.answered);
   }
+  checkpoint_if_due();
   report_timer_.expires_after(kReportInterval);
   report_timer_.async_wait([this](const asio::error_code& error) {
     if (error) return;
@@ -1039,6 +1113,54 @@ void Daemon::save(const std::string& name, std::function<void(std::string path)>
       [this, path, done = std::move(done)] {
         --saves_;
         done(std::move(*path));
+      });
+}
+
+// Copied while the workers go on, written on the disk's thread.
+void Daemon::checkpoint_if_due() {
+  if (!checkpointer_ || !trainer_ || !training_start_ || training_end_ || ending_ || peer_->view().over) return;
+  const std::uint64_t steps = trainer_->steps();
+  if (!checkpointer_->is_due(steps)) return;
+  if (serves_) {
+    checkpointer_->begins(steps);
+    return write_checkpoint([this] { return trainer_->remains(); });
+  }
+  const bool asked = trainer_->capture([this](std::shared_ptr<training::PeerState> state) {
+    asio::post(io_, [this, state = std::move(state)] {
+      if (!ending_) write_checkpoint([state] { return std::move(*state); });
+    });
+  });
+  if (asked) checkpointer_->begins(steps);
+}
+
+CheckpointFacts Daemon::checkpoint_facts() const {
+  const auto view = peer_->view();
+  CheckpointFacts facts;
+  facts.run = {self_.swarm, *manifest_, peers_to_cache(view.membership, remembered_)};
+  facts.model = {experiment_.model, experiment_.layers};
+  facts.name = self_.name;
+  facts.id = self_.id;
+  facts.incarnation = view.membership.self().incarnation;
+  facts.order = own_order();
+  facts.earlier_samples = resumed_ ? resumed_->earlier.samples : 0;
+  facts.others_samples = view.swarm_samples - view.membership.self().samples;
+  facts.elapsed = now() - view.run_start;
+  return facts;
+}
+
+void Daemon::write_checkpoint(std::function<training::PeerState()> state) {
+  const auto written = std::make_shared<std::optional<Result<std::string>>>();
+  disk_.run(
+      [this, written, state = std::move(state), facts = checkpoint_facts()] {
+        written->emplace(checkpointer_->write(replica_->plan.layout, state(), facts));
+      },
+      [this, written] {
+        checkpointer_->ends();
+        if (**written) {
+          spdlog::info("checkpoint written: {}", ***written);
+        } else if (checkpointer_->is_news((*written)->error().message)) {
+          spdlog::warn("no checkpoint, and training goes on: {}", (*written)->error().message);
+        }
       });
 }
 
@@ -1145,6 +1267,7 @@ asio::awaitable<void> Daemon::stop() {
   const bool saves = trained && !options_.out.empty();
   if (saves) save(self_.name, [this](std::string path) { final_path_ = std::move(path); });
   write_cache();
+  if (trained && checkpointer_) write_checkpoint([this] { return trainer_->remains(); });  // the last one
   if (trained && state_ == "finished" && !launcher_) disk_.run([this] { judge_own_replica(); });
   disk_.run([] {},
             [this] {

@@ -11,6 +11,7 @@
 
 #include "base/ids.h"
 #include "base/time.h"
+#include "node/checkpoint_options.h"
 #include "training/experiment.h"
 
 namespace starling::transport {
@@ -53,6 +54,11 @@ struct PeerOptions {
 
   std::string token;    // that orders over HTTP from another machine must name; empty: none are taken from there
   std::string tensorboard;  // folder for event files; empty: none are written
+  CheckpointOptions checkpoints;
+  // A checkpoint to go on from, or a folder of them. With `join`, or a swarm that `state` remembers, the parameters are
+  // the swarm's, and the rest is the checkpoint's. A folder without any begins anew where `checkpoints` is that folder.
+  std::string resume;
+
   std::string out;      // folder for NAME.safetensors (the final replica); empty: none is written
   int control_fd = -1;  // a socket to the launcher (training/control.h); its end of file means: leave
   std::uint32_t snapshots = 0;  // leave so many in an epoch of swarm progress, at equal distances (for seconds_to_target)

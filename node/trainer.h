@@ -21,6 +21,7 @@
 #include "node/processors.h"
 #include "node/slowdown.h"
 #include "training/device_group.h"
+#include "training/peer_state.h"
 #include "training/worker.h"
 
 namespace starling::node {
@@ -41,6 +42,12 @@ class Trainer {
           TrainerOptions options, std::function<void()> stepped, training::DeviceGroup* group = nullptr);
   ~Trainer();  // stops and waits for the threads
 
+  // Before start(): goes on from there. What a worker cannot take up, as it is of another shard, another optimizer or
+  // of another number of workers, begins anew, and a sentence of the list says so.
+  std::vector<std::string> restore(const training::PeerState& state);
+  // Before start(): the arena holds somebody else's parameters than those that were restored.
+  void moved();
+
   void start();
   // No step begins after this, and the steps under way are thrown away: when it returns, the workers have
   // changed the arena and the counts for the last time, and a group has averaged for the last time. Waits
@@ -56,6 +63,16 @@ class Trainer {
   // `discard`.
   void resume(bool renewed);
 
+  // Asks for a copy of all that training remembers. Every worker copies what is its own between two steps, on its own
+  // thread, and goes on; the last one to do so reads the arena, and calls `done` there. So nothing is torn: a worker's
+  // samples, optimizer and count are those of one moment, and the parameters hold every step that is counted, with
+  // several workers perhaps a few more. Of several devices the parameters are those of their next average. One at a
+  // time: false, and nothing is asked, while another goes on. Once the trainer is stopped nothing comes any more.
+  using Captured = std::function<void(std::shared_ptr<training::PeerState>)>;
+  bool capture(Captured done);
+  // The same of a trainer that has stopped, or was never started: waits for its threads.
+  training::PeerState remains();
+
   // Whatever follows from so many steps has been done. Workers that go in turn wait for this.
   void heard(std::uint64_t steps);
 
@@ -64,6 +81,7 @@ class Trainer {
   void set_rate_factor(double factor) { rate_factor_.store(factor, std::memory_order_relaxed); }
   double rate_factor() const { return rate_factor_.load(std::memory_order_relaxed); }
 
+  // With those of earlier lives, where it was restored.
   std::uint64_t steps() const { return steps_.load(std::memory_order_relaxed); }
   std::uint64_t steps_begun() const { return steps_begun_.load(std::memory_order_relaxed); }
   std::uint64_t samples() const { return samples_.load(std::memory_order_relaxed); }
@@ -80,17 +98,25 @@ class Trainer {
   std::optional<std::string> failure() const;
 
  private:
+  // Of a worker: what it has done since start(), of its own thread while that runs.
+  struct Seat {
+    std::uint64_t steps = 0, samples = 0;
+    std::uint64_t answered = 0;  // captures
+  };
+  void answer_capture(std::size_t worker);
+  void complete_capture();
+  void join();
   void settle(std::size_t worker) const;
   void begin(std::function<void()> body);
-  void work(training::Worker& worker, models::Arena& arena);
+  void work(std::size_t number);
   models::Arena& arena_of(std::size_t worker);
   void average_now_and_then();
   void average();
   bool average_is_due() const { return group_ != nullptr && steps_ >= average_due_; }
   void wait_for_updates() const;
   void fail(const std::string& why);
-  bool apply(training::Worker& worker, models::Arena& arena, double loss, std::uint64_t era);
-  std::optional<std::uint64_t> await_turn(bool works);
+  bool apply(std::size_t number, double loss, std::uint64_t era);
+  std::optional<std::uint64_t> await_turn(std::optional<std::size_t> worker);
   void await_time(std::chrono::steady_clock::time_point until);
 
   std::vector<std::unique_ptr<training::Worker>> workers_;
@@ -112,6 +138,13 @@ class Trainer {
   std::size_t standing_ = 0;    // workers that wait for a pause to end, and since when it is all of them
   std::chrono::steady_clock::time_point standing_since_;
   Duration stood_{0};  // until then
+  std::vector<Seat> seats_;                 // of the workers by number
+  training::PeerState earlier_;             // that was restored, without parameters and workers
+  std::atomic<std::uint64_t> captures_{0};  // asked for: a worker that has answered fewer copies itself
+  std::shared_ptr<training::PeerState> captured_;  // under way; under the lock, as the next ones
+  Captured capture_done_;
+  std::size_t captures_missing_ = 0;  // workers that have not answered yet
+  bool capture_awaits_average_ = false;
   std::vector<Processor> processors_;  // of the workers by number; empty: the kernel chooses
   std::vector<std::thread> threads_;
 };
