@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <memory>
@@ -330,11 +331,16 @@ std::optional<PeerOutcome> Daemon::open_cache() {
 
 std::optional<PeerOutcome> Daemon::find_checkpoint() {
   if (options_.resume.empty()) return std::nullopt;
-  auto found = find_resumption(options_.resume, options_.name);
-  if (!found) return PeerOutcome{2, "--resume: " + found.error().message};
-  resumed_ = std::move(*found);
+  // The command that begins a peer is the one that goes on with it: then there is nothing yet, or not even the folder.
+  const bool own_folder = options_.checkpoints.folder == options_.resume;
+  std::error_code ignored;
+  if (!own_folder || std::filesystem::exists(options_.resume, ignored)) {
+    auto found = find_resumption(options_.resume, options_.name);
+    if (!found) return PeerOutcome{2, "--resume: " + found.error().message};
+    resumed_ = std::move(*found);
+  }
   if (!resumed_) {
-    if (options_.checkpoints.folder != options_.resume)
+    if (!own_folder)
       return PeerOutcome{2, "--resume: there is no checkpoint in the folder " + options_.resume};
     spdlog::info("no checkpoint in {} yet: the peer begins anew", options_.resume);
     return std::nullopt;

@@ -254,12 +254,12 @@ Status write_peer_state(const std::string& path, const models::Layout& layout, c
 Result<SavedPeer> read_peer_state(const std::string& path, const models::Layout& layout) {
   const auto file = open_full(path);
   if (!file) return file.error();
-  SavedPeer saved;
-  if (Status read = Reader(*file, layout).read(saved.state); !read) return read.error();
   auto parameters = read_safetensors(path, layout);
   if (!parameters) return parameters.error();
+  SavedPeer saved;
   saved.state.parameters = std::move(parameters->arena);
   saved.facts = std::move(parameters->metadata);
+  if (Status read = Reader(*file, layout).read(saved.state); !read) return read.error();
   return saved;
 }
 

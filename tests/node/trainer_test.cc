@@ -65,6 +65,7 @@ struct Bench {
       changed.notify_all();
     };
     trainer = std::make_unique<Trainer>(std::move(all), *arena, std::move(options), stepped, group.get());
+    if (restored != nullptr) lost = trainer->restore(*restored);
     trainer->start();
   }
   // Waits for that many reports.
@@ -94,6 +95,8 @@ struct Bench {
   std::mutex mutex;
   std::condition_variable changed;
   std::uint64_t reported = 0;
+  const training::PeerState* restored = nullptr;  // that it goes on from
+  std::vector<std::string> lost;                  // of that
   std::unique_ptr<training::DeviceGroup> group;
   std::unique_ptr<Trainer> trainer;
 };
@@ -282,6 +285,123 @@ TEST_CASE("a device that is not finite any more makes its peer's trainer say so"
   for (int i = 0; i < 1000 && !bench.trainer->non_finite(); ++i)
     REQUIRE(bench.await(bench.trainer->steps() + 1));
   CHECK(bench.trainer->non_finite());
+}
+
+// Copies of all that a trainer remembers, as they come.
+class Captures {
+ public:
+  std::shared_ptr<training::PeerState> take(Trainer& trainer) {
+    REQUIRE(trainer.capture([this](std::shared_ptr<training::PeerState> state) {
+      const std::lock_guard lock(mutex_);
+      state_ = std::move(state);
+      changed_.notify_all();
+    }));
+    std::unique_lock lock(mutex_);
+    REQUIRE(changed_.wait_for(lock, std::chrono::seconds(60), [&] { return state_ != nullptr; }));
+    return std::move(state_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<training::PeerState> state_;
+};
+
+TEST_CASE("a copy that is taken of a running trainer is of one moment: gone on with, it is the run itself") {
+  Bench whole, copied;
+  TrainerOptions in_turn;
+  in_turn.in_turn = true;
+  whole.start(in_turn);
+  Captures captures;
+  copied.start({});
+  REQUIRE(copied.await(7));
+  const auto state = captures.take(*copied.trainer);
+  REQUIRE(copied.await(copied.trainer->steps() + 5));  // it goes on meanwhile
+  CHECK(state->samples == 16 * state->steps);
+  CHECK(state->steps >= 7);
+  // Nothing but steps has changed it, so so many steps from the start are where it was, to the last bit.
+  for (std::uint64_t steps = 1; steps <= state->steps; ++steps) {
+    REQUIRE(whole.await(steps));
+    if (steps < state->steps) whole.trainer->heard(steps);
+  }
+  whole.trainer->stop();
+  CHECK(whole.trainer->steps() == state->steps);
+  CHECK(whole.parameters() == state->parameters);
+  CHECK(whole.trainer->remains().workers == state->workers);
+}
+
+TEST_CASE("several workers are copied one by one while the others go on, and count what is theirs") {
+  for (const std::uint32_t devices : {1, 2}) {
+    Bench bench(3);
+    Captures captures;
+    TrainerOptions options;
+    options.average_every = 4;
+    bench.start(options, devices);
+    std::uint64_t before = 0;
+    for (int i = 0; i < 30; ++i) {
+      REQUIRE(bench.await(before + 6));
+      const auto state = captures.take(*bench.trainer);
+      REQUIRE(state->workers.size() == 3 * devices);
+      CHECK(state->samples == 16 * state->steps);
+      CHECK(state->steps >= before);
+      CHECK(state->steps <= bench.trainer->steps());
+      CHECK(state->loss.has_value());
+      // Each has drawn as many samples as it has made steps.
+      std::uint64_t drawn = 0;
+      for (const auto& worker : state->workers) drawn += worker.draws;
+      CHECK(drawn == state->steps);
+      for (const auto& worker : state->workers) CHECK(worker.cursor.position == (worker.draws * 16 + 299) % 300 + 1);
+      before = state->steps;
+    }
+  }
+}
+
+TEST_CASE("a trainer that is paused, or waits to be heard, is copied all the same; one that has stopped is not") {
+  Bench bench(2);
+  Captures captures;
+  bench.start({});
+  REQUIRE(bench.await(4));
+  bench.trainer->pause(false);
+  const auto paused = captures.take(*bench.trainer);
+  CHECK(paused->workers.size() == 2);
+  bench.trainer->resume(false);
+  bench.trainer->stop();
+  CHECK_FALSE(bench.trainer->capture([](const std::shared_ptr<training::PeerState>&) {}));
+  const auto remains = bench.trainer->remains();
+  CHECK(remains.steps == bench.trainer->steps());
+  CHECK(remains.parameters == bench.parameters());
+
+  Bench waiting;
+  TrainerOptions in_turn;
+  in_turn.in_turn = true;
+  waiting.start(in_turn);
+  REQUIRE(waiting.await(1));
+  const auto state = captures.take(*waiting.trainer);
+  CHECK(state->steps == 1);
+}
+
+TEST_CASE("a trainer that goes on from a copy counts on, and says what it cannot take up") {
+  Bench first(2), second(2), fewer(1);
+  TrainerOptions slow;
+  slow.pace = kHour;
+  first.start(slow);
+  first.trainer->stop();
+  training::PeerState state = first.trainer->remains();
+  state.steps = 100;
+  state.samples = 1600;
+  state.loss = 1.5;
+  second.restored = &state;
+  second.start({});
+  CHECK(second.lost.empty());
+  REQUIRE(second.await(10));
+  second.trainer->stop();
+  CHECK(second.trainer->steps() >= 110);
+  CHECK(second.trainer->samples() == 16 * second.trainer->steps());
+  CHECK(second.trainer->remains().steps == second.trainer->steps());
+  fewer.restored = &state;
+  fewer.start({});
+  REQUIRE(fewer.lost.size() == 1);
+  CHECK(fewer.lost[0] == "it is of 2 workers, and this peer has 1: what the others remembered is given up");
 }
 
 TEST_CASE("steps go at the learning rate times the factor of the moment") {

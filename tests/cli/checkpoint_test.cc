@@ -1,0 +1,299 @@
+// Checkpoints of real peers, which are killed at any moment and go on.
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "base/random.h"
+#include "tests/catch.h"
+#include "tests/cli/program.h"
+#include "tests/seeds.h"
+
+namespace starling::cli_tests {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+Words peer(Words more) {
+  Words words = {"peer", "--listen", "127.0.0.1:0", "--name", "p"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// Writes to the folder as often as it can, and goes on from what is there.
+Words tireless(const std::string& folder, Words more = {}) {
+  Words words = peer({"--model", "softmax", "--batch-size", "16", "--checkpoints", folder, "--resume", folder,
+                      "--checkpoint-every", "1 steps"});
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::set<std::string> checkpoints_in(const std::string& folder) {
+  std::set<std::string> paths;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".safetensors") paths.insert(entry.path().string());
+  return paths;
+}
+
+// What a file says of itself, read by this test's own means; nothing where it is not whole.
+std::optional<json> header_of(const std::string& path) {
+  const std::string bytes = read_whole(path);
+  std::uint64_t length = 0;
+  if (bytes.size() < 8) return std::nullopt;
+  std::memcpy(&length, bytes.data(), 8);
+  if (length > bytes.size() - 8) return std::nullopt;
+  const json header = json::parse(bytes.substr(8, length), nullptr, false);
+  if (!header.is_object()) return std::nullopt;
+  std::uint64_t end = 0;
+  for (const auto& [name, tensor] : header.items())
+    if (name != "__metadata__") end = std::max(end, tensor.at("data_offsets").at(1).get<std::uint64_t>());
+  if (end != bytes.size() - 8 - length) return std::nullopt;
+  return header;
+}
+
+std::uint64_t fact(const std::string& path, const char* key) {
+  const auto header = header_of(path);
+  INFO(path);
+  REQUIRE(header.has_value());
+  return std::stoull(header->at("__metadata__").at(key).get<std::string>());
+}
+
+std::string newest_in(const std::string& folder) {
+  std::string newest;
+  std::uint64_t most = 0;
+  for (const std::string& path : checkpoints_in(folder)) {
+    const std::uint64_t steps = fact(path, "steps");
+    if (steps < most) continue;
+    most = steps;
+    newest = path;
+  }
+  return newest;
+}
+
+void kill_at_once(Program& program) {
+  program.signal(SIGKILL);
+  CHECK(program.finish().exit_code == -1);
+}
+
+// "... resumes from PATH: 12 steps, 192 samples"
+std::pair<std::uint64_t, std::uint64_t> resumed_at(Program& program, const std::string& path) {
+  const std::string steps = program.wait_for_error_word("resumes from " + path + ": ");
+  const std::string samples = program.wait_for_error_word("resumes from " + path + ": " + steps + " steps, ");
+  if (steps.empty() || samples.empty()) FAIL(program.error_text());
+  return {std::stoull(steps), std::stoull(samples)};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a peer that is killed again and again goes on from a whole checkpoint, and counts every sample once") {
+  const TemporaryFolder folder;
+  const std::string there = folder.file("there");
+  Random random(11);
+  std::uint64_t last_steps = 0, in_a_write = 0;
+  const std::uint64_t lives = seeds(200);
+  for (std::uint64_t life = 0; life < lives; ++life) {
+    INFO("life " << life);
+    Program program(tireless(there));
+    if (life > 0) {
+      const std::string newest = newest_in(there);
+      const auto [steps, samples] = resumed_at(program, newest);
+      REQUIRE(steps == fact(newest, "steps"));
+      REQUIRE(samples == 16 * steps);
+      REQUIRE(steps >= last_steps);
+      last_steps = steps;
+    } else {
+      REQUIRE(program.wait_for_error_text("the peer begins anew"));
+    }
+    REQUIRE(program.wait_for_error_text("checkpoint written: "));
+    ::usleep(static_cast<useconds_t>(random.below(6000)));  // somewhere in what follows, writes among them
+    kill_at_once(program);
+    for (const auto& entry : fs::directory_iterator(there)) {
+      const std::string name = entry.path().filename().string();
+      in_a_write += name.find(".safetensors.") != std::string::npos;
+      REQUIRE(name.find(".damaged") == std::string::npos);
+    }
+    REQUIRE_FALSE(checkpoints_in(there).empty());
+    REQUIRE(checkpoints_in(there).size() <= 4);  // the newest of them before the oldest was removed
+    for (const std::string& path : checkpoints_in(there)) {
+      REQUIRE(header_of(path).has_value());
+      REQUIRE(fact(path, "samples") == 16 * fact(path, "steps"));
+      REQUIRE(fact(path, "swarm_samples") == fact(path, "samples"));
+    }
+    REQUIRE(fact(newest_in(there), "steps") > last_steps);
+  }
+  WARN("of " << lives << " kills " << in_a_write << " were in the middle of a write; "
+             << fact(newest_in(there), "steps") << " steps in all");
+  if (!kSanitized) CHECK(in_a_write > 0);
+}
+
+TEST_CASE("a run of so many steps that is interrupted time and again has that many in all, and ends") {
+  const TemporaryFolder folder;
+  const std::string there = folder.file("there");
+  // What it gave is the checkpoint's from then on.
+  Program first(tireless(there, {"--steps", "400", "--pace", "2ms"}));
+  REQUIRE(first.wait_for_error_text("checkpoint written: "));
+  kill_at_once(first);
+  Program second(
+      peer({"--checkpoints", there, "--resume", there, "--checkpoint-every", "50ms", "--pace", "2ms"}));
+  REQUIRE(second.wait_for_error_text("checkpoint written: "));
+  second.signal(SIGTERM);  // in order: nothing is lost
+  const Outcome left = second.finish();
+  CHECK(left.exit_code == 0);
+  const std::string written = newest_in(there);
+  Program third(peer({"--checkpoints", there, "--resume", there, "--out", folder.file("out")}));
+  resumed_at(third, written);
+  const Outcome ended = third.finish();
+  INFO(ended.err);
+  CHECK(ended.exit_code == 0);
+  CHECK(ended.err.find("training ends after 400 steps") != std::string::npos);
+  CHECK(fact(newest_in(there), "steps") == 400);
+  CHECK(fact(newest_in(there), "samples") == 6400);
+
+  // Nothing is left to be done, unless another end is given.
+  const Outcome again = run(peer({"--resume", there}));
+  CHECK(again.exit_code == 0);
+  CHECK(again.err.find("training ends after 400 steps") != std::string::npos);
+  const Outcome longer = run(peer({"--resume", there, "--steps", "430"}));
+  CHECK(longer.exit_code == 0);
+  CHECK(longer.err.find("training ends after 430 steps") != std::string::npos);
+}
+
+TEST_CASE("a peer that was interrupted in order ends where one is that was not, to the last bit") {
+  const TemporaryFolder folder;
+  // By hand, each peer has an order of the data of its own; slots have the same.
+  const auto words = [&](const char* name, Words more) {
+    Words all = {"peer",
+                 "--listen",
+                 "127.0.0.1:0",
+                 "--name",
+                 name,
+                 "--slot",
+                 "0/1",
+                 "--out",
+                 folder.file(name),
+                 "--checkpoints",
+                 folder.file(std::string(name) + "-checkpoints")};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const Words what = {"--model", "softmax", "--steps", "60",     "--optimizer",
+                      "adamw",   "--crop",  "1",       "--seed", "5"};
+  REQUIRE(run(words("whole", what)).exit_code == 0);
+  Words slowly = what;
+  slowly.insert(slowly.end(), {"--pace", "20ms", "--checkpoint-every", "1 steps"});
+  Program first(words("parts", slowly));
+  REQUIRE(first.wait_for_error_text("checkpoint written: "));
+  first.signal(SIGTERM);
+  REQUIRE(first.finish().exit_code == 0);
+  const std::uint64_t there = fact(newest_in(folder.file("parts-checkpoints")), "steps");
+  CHECK(there > 0);
+  CHECK(there < 60);
+  REQUIRE(run(words("parts", {"--resume", folder.file("parts-checkpoints")})).exit_code == 0);
+  const std::string whole = newest_in(folder.file("whole-checkpoints")),
+                    parts = newest_in(folder.file("parts-checkpoints"));
+  CHECK(fact(whole, "steps") == 60);
+  CHECK(fact(parts, "steps") == 60);
+  // Optimizer and order too: their data has one checksum.
+  CHECK(header_of(whole)->at("__metadata__").at("crc32") == header_of(parts)->at("__metadata__").at("crc32"));
+  CHECK(header_of(whole)->at("__metadata__").at("sampler.0.random") ==
+        header_of(parts)->at("__metadata__").at("sampler.0.random"));
+}
+
+TEST_CASE("a peer that resumes joins its swarm with the swarm's parameters and its own counts") {
+  const TemporaryFolder folder;
+  const std::string there = folder.file("there");
+  Program stays({"peer", "--listen", "127.0.0.1:0", "--name", "stays", "--model", "softmax", "--batch-size",
+                 "16", "--pace", "5ms", "--http", "127.0.0.1:0"});
+  const std::string asked_at = stays.wait_for_error_word("HTTP at ");
+  const std::string address = stays.wait_for_error_word(" listens at ");
+  const std::string at = address.substr(0, address.find(','));
+  REQUIRE(stays.wait_for_error_text("training begins"));
+  const Words joins = peer({"--join", at, "--checkpoints", there, "--resume", there, "--checkpoint-every",
+                            "20 steps", "--pace", "5ms"});
+  Program first(joins);
+  REQUIRE(first.wait_for_error_text("checkpoint written: "));
+  kill_at_once(first);
+  const std::string newest = newest_in(there);
+  const std::uint64_t steps = fact(newest, "steps");
+  Program second(joins);
+  CHECK(resumed_at(second, newest).first == steps);
+  REQUIRE(second.wait_for_error_text("training begins"));
+  REQUIRE(second.wait_for_error_text("checkpoint written: "));
+  const std::string later = newest_in(there);
+  CHECK(fact(later, "steps") >= steps + 20);
+  CHECK(fact(later, "samples") == 16 * fact(later, "steps"));
+  CHECK(fact(later, "swarm_samples") > fact(later, "samples"));
+  kill_at_once(second);
+  // The swarm counts each life's samples once.
+  const json members = json::parse(run({"members", "--at", asked_at, "--json"}).out);
+  const json status = json::parse(run({"status", "--at", asked_at, "--json"}).out);
+  CHECK(status.at("swarm_samples").get<std::uint64_t>() >=
+        status.at("samples").get<std::uint64_t>() + 16 * steps);
+  CHECK(members.is_object());
+  stays.signal(SIGTERM);
+  CHECK(stays.finish().exit_code == 0);
+}
+
+TEST_CASE("a folder that takes no checkpoint is a warning, and training goes on") {
+  const TemporaryFolder folder;
+  const std::string there = folder.file("there");
+  fs::create_directory(there);
+  // Where the first one would lie something else is in the way: not even root may write over a folder.
+  for (int steps = 1; steps <= 60; ++steps)
+    fs::create_directory(there + "/p." + std::to_string(steps) + ".safetensors");
+  const Outcome outcome = run(peer({"--model", "softmax", "--steps", "60", "--checkpoints", there, "--resume",
+                                    there, "--checkpoint-every", "1 steps"}));
+  CHECK(outcome.exit_code == 2);  // a folder of such a name is no checkpoint to go on from
+  CHECK(outcome.err.find("none of the 60 checkpoints") != std::string::npos);
+  for (int steps = 1; steps <= 60; ++steps)
+    fs::remove(there + "/p." + std::to_string(steps) + ".safetensors");
+  Program program(tireless(there, {"--pace", "5ms"}));
+  REQUIRE(program.wait_for_error_text("checkpoint written: "));
+  fs::remove_all(there);
+  REQUIRE(program.wait_for_error_text("no checkpoint, and training goes on: cannot write " + there + "/p."));
+  fs::create_directory(there);
+  const std::string before = program.error_text();
+  REQUIRE(program.wait_for_error_text("training goes on"));
+  program.signal(SIGTERM);
+  const Outcome ended = program.finish();
+  CHECK(ended.exit_code == 0);
+  CHECK_FALSE(checkpoints_in(there).empty());  // it was written as soon as that was possible again
+}
+
+TEST_CASE("what cannot be meant by a flag about checkpoints is one sentence") {
+  const TemporaryFolder folder;
+  folder.write("text", "nothing\n");
+  fs::create_directory(folder.file("empty"));
+  const auto refusal = [&](Words more) {
+    const Outcome outcome = run(peer(std::move(more)));
+    CHECK(outcome.exit_code == 2);
+    CHECK(is_one_line(outcome.err.substr(outcome.err.rfind("starling peer: "))));
+    return outcome.err;
+  };
+  const auto says = [](const std::string& text, const std::string& part) {
+    INFO(text);
+    CHECK(text.find(part) != std::string::npos);
+  };
+  says(refusal({"--keep", "3"}), "--keep says nothing without --checkpoints DIR");
+  says(refusal({"--checkpoints", "d", "--keep", "0"}), "--keep: '0' is not a whole number from 1 to");
+  says(refusal({"--checkpoints", "d", "--checkpoint-every", "always"}),
+       "'always' is neither a time such as 30s nor");
+  says(refusal({"--checkpoints", "d", "--checkpoint-every", "0 steps"}), "--checkpoint-every: '0 steps'");
+  says(refusal({"--checkpoints", ""}), "--checkpoints: a folder's path is wanted");
+  says(refusal({"--checkpoints", folder.file("text")}), "--checkpoints: the folder " + folder.file("text"));
+  says(refusal({"--resume", folder.file("absent")}), "--resume: cannot read " + folder.file("absent"));
+  says(refusal({"--resume", folder.file("text")}), folder.file("text") + " is not a usable safetensors file");
+  says(refusal({"--resume", folder.file("empty")}),
+       "there is no checkpoint in the folder " + folder.file("empty"));
+}
+
+}  // namespace starling::cli_tests
