@@ -339,12 +339,12 @@ std::vector<Check> check_peer(const Address& http, const Wanted& wanted) {
     return {bad("peer", answer.error().message,
                 "is the peer started with --http " + where + ", and does no firewall stand between?")};
   if (answer->status != 200) {
-    const std::string why = node::parse_error(answer->json);
+    const std::string why = node::parse_error(answer->body);
     return {bad("peer",
                 why.empty() ? where + " is not a Starling peer's --http address" : where + " refused: " + why,
                 "give --at the peer's --http address, or ask again once it has loaded its data")};
   }
-  const auto status = node::parse_status(answer->json);
+  const auto status = node::parse_status(answer->body);
   if (!status)
     return {bad("peer", where + " is not a Starling peer's --http address: " + status.error().message,
                 "give --at the peer's --http address, which is another one than it gossips at")};
