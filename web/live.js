@@ -55,7 +55,7 @@
     fact("Phase", () => [status.paused ? "paused" : status.phase || "–", or(status.steps, (x) => `step ${whole(x)}`)]),
     fact("Device", () => [status.device || "–", or(status.samples_per_second, (x) => `${count(x)} samples/s`)]),
     fact("Loss", () => [steady(status.loss), known(status.learning_rate) ? `rate ${digits(status.learning_rate)}` : ""]),
-    fact("Accuracy", () => [or(status.accuracy, (x) => `${(100 * x).toFixed(1)} %`), known(status.accuracy_steps) ? `at step ${whole(status.accuracy_steps)}` : ""]),
+    fact("Accuracy", () => [or(status.accuracy, (x) => `${(100 * x).toFixed(1)} %`), known(status.accuracy) && known(status.accuracy_steps) ? `at step ${whole(status.accuracy_steps)}` : ""]),
     fact("Distance to partners", () => [steady(status.distance), points.length && known(points[points.length - 1].distance) ? `${steady(points[points.length - 1].distance)} in the mean` : ""]),
     fact("Staleness", () => [or(status.staleness, (x) => `${x.toFixed(1)} steps`), "of its own, an exchange"]),
   ];

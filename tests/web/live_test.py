@@ -7,6 +7,7 @@ import base64
 import contextlib
 import copy
 import http.client
+import json
 import os
 import socket
 import subprocess
@@ -358,10 +359,10 @@ class Suite:
             time.sleep(0.05)
         raise AssertionError(f"nobody listens at {port}: " + open(os.path.join(self.folder, "peer0.log")).read())
 
-    def answer(self, address):
+    def answer(self, address, path="/"):
         connection = http.client.HTTPConnection(address, timeout=10)
         try:
-            connection.request("GET", "/")
+            connection.request("GET", path)
             answer = connection.getresponse()
             return answer.status, answer.getheader("Content-Type") or "", answer.read()
         finally:
@@ -370,14 +371,21 @@ class Suite:
     def real_peers(self, processes, address):
         browser = self.browser
         browser.look(*LAPTOP, False)
+        end = time.monotonic() + PATIENCE  # while it loads its data, a page would be told to come back
+        while (ready := self.answer(address, "/readyz"))[0] != 200:
+            require(time.monotonic() < end, f"p0 is not ready: {ready}")
+            time.sleep(0.05)
         self.go(f"http://{address}/")
         everybody = "return document.querySelectorAll('#table tbody tr[data-state=alive]').length === 8"
         self.until(everybody, "eight peers do not find each other", 60)
         marked = "return [...document.querySelectorAll('#table th .slow')].map(e => e.closest('tr').dataset.name).join()"
         self.until(marked + " === 'p3'", "the straggler is not marked, or others are", 60)
-        self.until("return ['loss', 'accuracy', 'distance', 'speed'].every(n => document.querySelector(`#plot-${n} path.series`))",
-                   "a plot stays empty", 60)
-        before = {name: plot["curves"][0]["d"] for name, plot in self.curves().items()}
+        self.until("return ['loss', 'distance', 'speed'].every(n => document.querySelector(`#plot-${n} path.series`))", "a plot stays empty", 60)
+        if json.loads(self.answer(address, "/api/v1/status")[2])["accuracy"] is None:
+            print("   skipped: the plot of accuracy, as p0 has not judged its replica yet")
+        else:
+            self.until("return document.querySelector('#plot-accuracy path.series')", "the plot of accuracy stays empty", 60)
+        before = {name: plot["curves"][0]["d"] for name, plot in self.curves().items() if plot["curves"]}
         self.until("return Object.entries(arguments[0]).every(([id, d]) => document.querySelector(`#${id} path.series`).getAttribute('d') !== d)",
                    "a plot does not move", PATIENCE, before)
         links = self.rows()
@@ -393,7 +401,15 @@ class Suite:
         self.quiet()
         self.go(links["p1"]["link"])
         require(browser.run("return document.getElementById('name').textContent") == "p1", "p1's link leads elsewhere")
+        button = "return document.getElementById('pause').textContent === arguments[0] && document.getElementById('facts').textContent.includes(arguments[1])"
+        browser.click("#pause")
+        self.until(button, "it does not rest", PATIENCE, "Resume", "paused")
+        browser.click("#pause")
+        self.until(button, "it does not go on", PATIENCE, "Pause", "training")
         self.quiet()
+        browser.click("#leave")
+        browser.click("#sure button[value=leave]")
+        require(processes[1].wait(timeout=60) == 0, "p1 did not leave in peace")
 
     def try_real_peers(self):
         with self.swarm(8, 3) as (processes, address):
@@ -402,7 +418,7 @@ class Suite:
                 print(f"   skipped: real peers, as GET / answers {status} and no page")
                 return
             self.case("what a peer answers to GET / is the page that was built", lambda: require(body == self.player.page, "it is another one"))
-            self.case("of real peers the page shows a straggler, a death and plots that move", lambda: self.real_peers(processes, address))
+            self.case("of real peers the page shows a straggler, a death and plots that move, and has them rest, go on and leave", lambda: self.real_peers(processes, address))
 
     def run(self):
         self.case("simulated swarms become recordings", self.make_recordings)
