@@ -214,20 +214,19 @@ const Net = (() => {
       this.ground.width = this.ground.height = size * scale;
       const pen = this.ground.getContext("2d"), { members: ids, edges } = this.topology;
       pen.scale(scale, scale);
+      const thin = Math.ceil(edges.length / 5000);  // of very many every so manieth: it is a backdrop, and would be a black disk
       pen.strokeStyle = c.quiet;
       pen.lineWidth = edges.length > 400 ? 0.7 : 1;
-      pen.globalAlpha = Math.min(0.6, Math.max(0.08, 6.5 / Math.sqrt(edges.length + 1)));
-      const each = edges.length <= 5000;  // of more, crossings do not add up
-      pen.beginPath();
+      pen.globalAlpha = Math.min(0.6, Math.max(0.06, 6.5 / Math.sqrt(edges.length + 1)));
       for (const [a, b] of edges) {
+        if (thin > 1 && (a * 31 + b * 17) % thin !== 0) continue;
         const from = this.places.get(ids[a]), to = this.places.get(ids[b]);
         if (!from || !to) continue;
-        if (each) pen.beginPath();
+        pen.beginPath();
         pen.moveTo(...this.spot(from));
         pen.lineTo(...this.spot(to));
-        if (each) pen.stroke();
+        pen.stroke();
       }
-      if (!each) pen.stroke();
     }
 
     spot([x, y]) {
@@ -265,10 +264,11 @@ const Net = (() => {
       }
       if (this.at !== null) {
         const ids = this.topology.members, me = ids.indexOf(this.at);
-        pen.globalAlpha = 0.9;
+        const own = this.topology.edges.filter(([a, b]) => a === me || b === me);
+        pen.globalAlpha = own.length > 60 ? 0.35 : 0.9;
         pen.strokeStyle = c.colors[0];
-        pen.lineWidth = 1.4;
-        for (const [a, b] of this.topology.edges) if (a === me || b === me) join(ids[a], ids[b]);
+        pen.lineWidth = own.length > 60 ? 0.7 : 1.4;
+        for (const [a, b] of own) join(ids[a], ids[b]);
       }
       pen.globalAlpha = 1;
 
