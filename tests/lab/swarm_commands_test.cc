@@ -92,6 +92,16 @@ TEST_CASE("every peer of a run by all-reduce is told all of it, and where to mee
   CHECK(refused.error().message.find("the fault link of peer all: all-reduce between processes goes over Gloo's") == 0);
 }
 
+TEST_CASE("every peer of a swarm with a key is told its file, and none of a swarm without") {
+  const Experiment experiment;
+  PeerPlace place{.number = 1, .out = "x", .control_fd = 3, .snapshots = false};
+  CHECK_FALSE(has(beginner_arguments(experiment, place), "--key"));
+  CHECK_FALSE(has(joiner_arguments(experiment, place, {"127.0.0.1:4000"}), "--key"));
+  place.key = "keys/flock";
+  CHECK(value_of(beginner_arguments(experiment, place), "--key") == "keys/flock");
+  CHECK(value_of(joiner_arguments(experiment, place, {"127.0.0.1:4000"}), "--key") == "keys/flock");
+}
+
 TEST_CASE("a peer hears of its own slowness alone, on its own clock") {
   Experiment experiment;
   experiment.faults = {{.peer = 1, .kind = Fault::Kind::slow, .factor = 3, .from = 4s, .to = 10s},
