@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "cli/ask.h"
 #include "cli/model_name.h"
 #include "cli/output.h"
 #include "datasets/cifar.h"
@@ -26,7 +27,6 @@
 #include "datasets/idx.h"
 #include "datasets/npy.h"
 #include "datasets/published.h"
-#include "node/http.h"
 #include "node/status.h"
 
 namespace starling::cli {
@@ -334,17 +334,12 @@ Check check_space(const std::string& flag, const std::string& folder) {
 
 std::vector<Check> check_peer(const Address& http, const Wanted& wanted) {
   const std::string where = to_string(http);
-  const auto answer = node::http_request(http, "GET", "/api/v1/status");
+  const auto answer = get(http, "/api/v1/status");
   if (!answer)
     return {bad("peer", answer.error().message,
-                "is the peer started with --http " + where + ", and does no firewall stand between?")};
-  if (answer->status != 200) {
-    const std::string why = node::parse_error(answer->body);
-    return {bad("peer",
-                why.empty() ? where + " is not a Starling peer's --http address" : where + " refused: " + why,
-                "give --at the peer's --http address, or ask again once it has loaded its data")};
-  }
-  const auto status = node::parse_status(answer->body);
+                "is the peer started with --http " + where +
+                    ", has it loaded its data, and does no firewall stand between?")};
+  const auto status = node::parse_status(*answer);
   if (!status)
     return {bad("peer", where + " is not a Starling peer's --http address: " + status.error().message,
                 "give --at the peer's --http address, which is another one than it gossips at")};

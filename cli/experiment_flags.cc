@@ -39,11 +39,15 @@ std::string section_of(const std::string& key) {
 }
 
 // What a first run needs; the others are in `--help all`.
-constexpr std::array<std::string_view, 16> kCommonKeys = {
-    "name",           "seed",           "peers",         "model.name",       "data.source",
-    "data.partition", "training.batch_size", "training.learning_rate", "training.workers",
-    "training.device", "training.epochs", "training.target_accuracy", "gossip.rule",
-    "gossip.topology", "gossip.every",  "gossip.payload"};
+constexpr std::array<std::string_view, 15> kCommonKeys = {
+    "name",           "seed",
+    "peers",          "model.name",
+    "data.source",    "training.batch_size",
+    "training.learning_rate", "training.workers",
+    "training.device", "training.epochs",
+    "training.target_accuracy", "gossip.rule",
+    "gossip.topology", "gossip.every",
+    "gossip.payload"};
 
 bool is_common(const std::string& key) {
   return std::find(kCommonKeys.begin(), kCommonKeys.end(), key) != kCommonKeys.end();

@@ -22,8 +22,9 @@ namespace {
 constexpr const char* kDefaultListen = "127.0.0.1:7100";
 constexpr std::size_t kLongestName = 64;
 // In the short help; the others are in `--help all`.
-constexpr std::array<std::string_view, 9> kCommonFlags = {"--listen", "--join", "--advertise", "--name", "--swarm",
-                                                          "--config", "--out",  "--http",      "--state"};
+constexpr std::array<std::string_view, 12> kCommonFlags = {"--listen", "--join",   "--advertise", "--name",
+                                                           "--swarm",  "--key",    "--config",    "--out",
+                                                           "--http",   "--state",  "--checkpoints", "--resume"};
 
 Result<Address> read_address(const std::string& flag, const std::string& text) {
   Result<Address> address = Address::parse(text);

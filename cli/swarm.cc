@@ -75,7 +75,10 @@ Command swarm_command() {
   command.flags.push_back({"--out", "DIR", "folder of the results (default runs/NAME-SEED)", false, false,
                            "Results", true});
   command.flags.push_back({"--force", "", "write into a folder that holds results", false, false, "Results", true});
-  command.flags.push_back(key_flag());
+  Flag key = key_flag();
+  key.section = "Run";
+  key.common = true;
+  command.flags.push_back(std::move(key));
   command.flags.push_back({"--json", "", "print the summary as one JSON object", false, false, "Results", true});
   command.run = run;
   command.example =
