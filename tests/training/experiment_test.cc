@@ -303,7 +303,7 @@ TEST_CASE("an unknown key is named with its file, its line, the nearest key and 
   REQUIRE(contains(refusal("[trianing]\nbatch_size = 3\n"),
                    "line 1: unknown key 'trianing'; did you mean training?"));
   REQUIRE(contains(refusal("[zoo]\nx = 3\n"),
-                   "unknown key 'zoo'; the top level accepts name, seed, peers, [model], [data], [training], "
+                   "unknown key 'zoo'; the top level accepts name, seed, peers, looks, [model], [data], [training], "
                    "[gossip], [network], [fault] or [peer]"));
   REQUIRE(contains(refusal("colour = 3\n"), "unknown key 'colour'; the top level accepts name, seed, peers"));
   REQUIRE(contains(refusal("[training.zoo]\nx = 3\n"), "unknown key 'training.zoo'; [training] accepts"));
