@@ -2,11 +2,15 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 
 namespace starling::cli_tests {
 namespace {
+
+using nlohmann::json;
 
 bool holds(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -46,7 +50,8 @@ void check_kept_out(const std::string& address, const Words& more, const std::st
 TEST_CASE("two peers with the key train; whoever has another key or none is told so, kept out and counted") {
   const TemporaryFolder folder;
   const std::string key = new_key(folder, "key"), other = new_key(folder, "other");
-  Program first(beginner({"--key", key}));
+  Program first(beginner({"--key", key, "--http", "127.0.0.1:0"}));
+  const std::string http = first.wait_for_error_word("HTTP at ");
   const std::string address = first.wait_for_error_word(" listens at ");
   REQUIRE(first.wait_for_error_text("training begins"));
   Program second({"peer", "--listen", "127.0.0.1:0", "--join", address}, {{"STARLING_KEY", key}});
@@ -55,6 +60,10 @@ TEST_CASE("two peers with the key train; whoever has another key or none is told
   check_kept_out(address, {"--key", other}, "has another key than this peer");
   check_kept_out(address, {"--key", key, "--swarm", "herd"}, "or belongs to another swarm");
   check_kept_out(address, {}, "this swarm has a key; a peer of it is started with --key");
+
+  const auto refused = json::parse(run({"status", "--at", http, "--json"}).out).at("connections_refused");
+  CHECK(refused.at("wrong key") == 2);
+  CHECK(refused.at("no key") == 1);
 
   REQUIRE(second.wait_for_error_text("2 members"));
   second.signal(SIGTERM);
