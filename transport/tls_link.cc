@@ -39,9 +39,9 @@ bool may_be_plain_frame(Bytes bytes) {
   return std::memcmp(bytes.data(), "STRL", std::min(bytes.size(), kMagicBytes)) == 0;
 }
 
-bool may_be_tls(std::byte first) {
-  return first == std::byte{20} || first == std::byte{21} ||
-         first == std::byte{22};  // a change of cipher, an alert, a handshake
+// What the remote's first record may be: a dialler's is a handshake's, an accepter's may be an alert instead.
+bool may_be_tls(std::byte first, TlsRole mine) {
+  return first == std::byte{22} || (mine == TlsRole::dialler && first == std::byte{21});
 }
 
 // The connection itself. The link owns it and closes it; coroutines that are under way outlive the link, and
@@ -152,7 +152,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
       if (*arrived == 0)
         co_return LinkError{{"the remote closed the connection"}, LinkErrorKind::closed_by_peer};
       had += *arrived;
-      if (may_be_tls(in_[0])) co_return had;
+      if (may_be_tls(in_[0], role_)) co_return had;
       if (!may_be_plain_frame(Bytes(in_).first(had)))
         co_return LinkError{{"it does not speak TLS"}, LinkErrorKind::bad_magic};
     } while (!is_plain_frame(Bytes(in_).first(had)));

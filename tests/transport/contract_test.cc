@@ -181,6 +181,27 @@ TEST_CASE("an end that has finished writing is still written to") {
   CHECK(kind_read(world, ends.far) == LinkErrorKind::closed_by_peer);
 }
 
+TEST_CASE("that the remote has hung up is known without reading, however it did, and not before") {
+  World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
+  const bool in_order = GENERATE(true, false);
+  Ends ends(world);
+  REQUIRE(world.run(ends.near->write(message_frame(wire::Ack{1, {}}))).ok());
+  CHECK_FALSE(ends.far->hung_up());
+  if (in_order) {
+    ends.near->finish();
+  } else {
+    ends.near->close();
+  }
+  const auto look_again = [&] { asio::post(world.io, [] {}); };
+  CHECK(world.until([&] {
+    if (ends.far->hung_up()) return true;
+    look_again();
+    return false;
+  }));
+  CHECK(world.run(ends.far->read()).ok());  // what was said before
+  CHECK(kind_read(world, ends.far) == LinkErrorKind::closed_by_peer);
+}
+
 TEST_CASE("after one end has finished, the other's words still arrive") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
