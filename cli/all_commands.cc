@@ -27,6 +27,8 @@ std::vector<Command> all_commands() {
       data_info_command(),
       data_fetch_command(),
       evaluate_command(),
+      predict_command(),
+      export_command(),
       key_new_command(),
       doctor_command(),
       completion_command(),

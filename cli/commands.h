@@ -30,6 +30,8 @@ Command data_info_command();
 Command data_fetch_command();
 Command evaluate_command();
 Command key_new_command();
+Command predict_command();
+Command export_command();
 Command doctor_command();
 Command completion_command();
 Command man_command();

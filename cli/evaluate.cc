@@ -4,51 +4,25 @@
 #include <cstdio>
 
 #include "cli/commands.h"
-#include "cli/experiment_flags.h"
 #include "cli/json.h"
-#include "cli/model_name.h"
-#include "kernels/backend.h"
-#include "training/checkpoint.h"
+#include "cli/saved_model.h"
 
 namespace starling::cli {
 namespace {
 
-// Which network the file holds: --model, or what the file's own metadata says.
-Result<models::ModelText> find_model(const Arguments& arguments, const std::string& checkpoint) {
-  if (const auto model = arguments.get("--model")) return resolve_model(*model);
-  const auto metadata = training::read_metadata(checkpoint);
-  if (!metadata) return metadata.error();
-  auto model = training::model_of(*metadata);
-  if (!model) return Error{checkpoint + " does not say which model it holds; name it with --model NAME"};
-  return std::move(*model);
-}
-
 int run(const Arguments& arguments) {
-  for (const char* flag : {"--checkpoint", "--data"}) {
-    if (!arguments.has(flag))
-      return refuse(arguments, std::string(flag) + " is missing; see `starling evaluate --help`");
-  }
-  const std::string checkpoint = *arguments.get("--checkpoint");
-  const Result<models::ModelText> model = find_model(arguments, checkpoint);
-  if (!model) return refuse(arguments, model.error().message);
-  const Result<datasets::DataPair> data = datasets::load(*arguments.get("--data"), data_root());
-  if (!data) return refuse(arguments, data.error().message);
-  const datasets::ImageShape shape = data->test.shape;
-  const Result<models::Plan> plan =
-      models::make_model(*model, {shape.channels, shape.height, shape.width}, data->train.classes);
-  if (!plan) return refuse(arguments, plan.error().message);
-  const Result<training::Checkpoint> replica = training::read_safetensors(checkpoint, plan->layout);
-  if (!replica) return refuse(arguments, replica.error().message);
-
+  const Result<SavedModel> loaded = load_saved_model(arguments);
+  if (!loaded) return refuse(arguments, loaded.error().message);
+  const SavedModel& saved = *loaded;
   const auto backend = kernels::make_backend("cpu");
   if (!backend) return fail(arguments, backend.error().message);
   Evaluated evaluated;
-  evaluated.checkpoint = checkpoint;
-  evaluated.model = model->name;
-  evaluated.data = data->name;
-  evaluated.parameters = plan->layout.parameter_count();
-  evaluated.samples = data->test.size();
-  evaluated.score = training::Evaluator(*plan, **backend, data->test).evaluate(replica->arena.data());
+  evaluated.checkpoint = saved.path;
+  evaluated.model = saved.model.name;
+  evaluated.data = saved.data.name;
+  evaluated.parameters = saved.plan.layout.parameter_count();
+  evaluated.samples = saved.data.test.size();
+  evaluated.score = training::Evaluator(saved.plan, **backend, saved.data.test).evaluate(saved.parameters.data());
   const std::string text =
       arguments.has("--json") ? evaluation_json(evaluated)
                               : fmt::format("{} on {}: accuracy {:.2f} %, loss {:.4f} over {} test samples\n",
@@ -64,10 +38,7 @@ Command evaluate_command() {
   return {"evaluate",
           "accuracy and loss of a saved model",
           {},
-          {{"--checkpoint", "FILE", "a safetensors file"},
-           {"--data", "NAME-OR-PATH", "its test set is used"},
-           {"--model", "NAME-OR-FILE", "the network, where the file does not say it"},
-           {"--json", "", "print one JSON object"}},
+          saved_model_flags({{"--json", "", "print one JSON object"}}),
           run,
           "starling evaluate --checkpoint runs/run-1/model.safetensors --data mnist"};
 }

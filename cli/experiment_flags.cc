@@ -169,6 +169,9 @@ Result<Materials> gather_materials(const Experiment& experiment) {
   if (!data) return data.error();
   Result<models::Plan> plan = training::make_plan(experiment, data->train);
   if (!plan) return plan.error();
+  if (experiment.init) {
+    if (const auto first = training::starting_parameters(experiment, *plan); !first) return first.error();
+  }
   if (const auto changed = training::make_augmentation(experiment, data->train.shape); !changed) return changed.error();
   return Materials{std::move(*data), std::move(*plan)};
 }

@@ -218,6 +218,18 @@ std::string tables_json(const std::vector<Command>& commands, const std::vector<
   return to_line({{"commands", std::move(list)}, {"shared", flags_json(shared)}});
 }
 
+std::string prediction_json_head(const std::string& checkpoint, const std::string& model, const std::string& data) {
+  const json head = {{"checkpoint", checkpoint}, {"model", model}, {"data", data}, {"predictions", json::array()}};
+  std::string text = to_line(head);
+  return text.substr(0, text.rfind(']'));
+}
+
+std::string prediction_json(const training::Prediction& it) {
+  const std::string line =
+      to_line({{"sample", it.sample}, {"class", it.guess}, {"probability", it.probability}, {"label", it.label}});
+  return line.substr(0, line.size() - 1);
+}
+
 std::string findings_json(const Findings& findings) {
   // What goes wrong is a sentence, and null where nothing does.
   const auto text_or_null = [](const std::string& sentence) {

@@ -16,6 +16,7 @@
 #include "models/spec.h"
 #include "topologies/analysis.h"
 #include "training/memory.h"
+#include "training/predictor.h"
 #include "training/worker.h"
 
 namespace starling::cli {
@@ -63,6 +64,10 @@ std::string log_line_json(const std::string& time, const std::string& level, con
 
 // {"commands": [{"path": ..., "positionals": [...], "flags": [...], "example": ...}, ...], "shared": [...]}
 std::string tables_json(const std::vector<Command>& commands, const std::vector<Flag>& shared);
+
+// {"checkpoint": ..., "predictions": [ without its end, and one of its entries.
+std::string prediction_json_head(const std::string& checkpoint, const std::string& model, const std::string& data);
+std::string prediction_json(const training::Prediction& prediction);
 
 std::string findings_json(const Findings& findings);
 

@@ -186,6 +186,8 @@ int run(const Arguments& arguments) {
   } else {
     if (Status own = refuse_shared(arguments); !own) return refuse(arguments, own.error().message);
   }
+  if (options.experiment.init && !options.resume.empty())
+    return refuse(arguments, "--init does not go with --resume: a checkpoint has the parameters");
   // Of a joiner alone; a peer with a state folder may turn out to be one.
   const std::vector<std::string> given = given_keys(arguments);
   const auto is_given = [&](const char* key) {

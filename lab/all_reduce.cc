@@ -207,14 +207,14 @@ class Swarm {
 class Ensemble {
  public:
   Ensemble(std::vector<std::unique_ptr<training::Worker>> workers, const models::Plan& plan,
-           std::uint64_t seed, ThreadPool& pool)
+           std::span<const float> first, ThreadPool& pool)
       : workers_(std::move(workers)),
         arena_(plan.layout.arena_size()),
         mean_(plan.layout.arena_size()),
         losses_(workers_.size()),
         smoothed_(workers_.size()),
         pool_(pool) {
-    arena_.write(0, training::first_parameters(plan, seed));
+    arena_.write(0, first);
   }
 
   // A step of all. False where a loss is not finite; then nothing has changed.
@@ -307,6 +307,8 @@ Result<training::Summary> simulate_all_reduce(const Experiment& experiment, cons
   auto made = VirtualRun::make(experiment, options, folder);
   if (!made) return made.error();
   VirtualRun& run = **made;
+  const auto first = training::starting_parameters(experiment, run.plan());
+  if (!first) return first.error();
   if (Status begun = run.begin(); !begun) return begun.error();
   std::vector<std::unique_ptr<training::Worker>> workers;
   for (std::uint32_t i = 0; i < experiment.peers; ++i) {
@@ -314,7 +316,7 @@ Result<training::Summary> simulate_all_reduce(const Experiment& experiment, cons
     if (!own) return own.error();
     workers.push_back(std::move(own->front()));
   }
-  Ensemble ensemble(std::move(workers), run.plan(), experiment.seed, run.pool());
+  Ensemble ensemble(std::move(workers), run.plan(), *first, run.pool());
   Swarm swarm(experiment, run.plan().layout.arena_size());
   const End end(experiment, run.epoch_samples());
   const std::uint64_t step_samples = std::uint64_t{experiment.peers} * experiment.batch_size;

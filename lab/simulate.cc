@@ -206,6 +206,8 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     world_options.chunk_cells = *cells;
   if (experiment.window > 0) world_options.window = experiment.window;
 
+  auto first = training::starting_parameters(experiment, run.plan());
+  if (!first) return first.error();
   if (Status begun = run.begin(); !begun) return begun.error();
   RunWatch watch(world_options.machines.size());
   world_options.watcher = &watch;
@@ -222,7 +224,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
         return std::make_unique<TrainingLearner>(std::move(*workers), run.rate(),
                                                  run.pool());
       },
-      training::first_parameters(run.plan(), experiment.seed));
+      std::move(*first));
   watch.look_at(world);
 
   constexpr Duration kLookAround = std::chrono::minutes(1);

@@ -417,6 +417,18 @@ Network::Evaluation Network::evaluate(const float* parameters, const float* inpu
   return {impl_->loss_value()->sum, impl_->loss_value()->correct, count};
 }
 
+void Network::score(const float* parameters, const float* inputs, int count, std::span<float> logits) {
+  const kernels::Activation& last = impl_->values.back().activation;
+  const std::size_t classes = last.shape.sample_size();
+  STARLING_CHECK(!impl_->train && count >= 0 && count <= impl_->batch && impl_->backend.memory().on_host());
+  STARLING_CHECK(logits.size() == static_cast<std::size_t>(count) * classes);
+  const float* stored = impl_->forward(parameters, inputs);
+  std::vector<float> plain(last.shape.size());
+  impl_->backend.unpack(*impl_->queue, last, stored, plain.data());
+  impl_->queue->wait();
+  std::copy_n(plain.begin(), logits.size(), logits.begin());
+}
+
 void Network::set_draws(std::uint64_t batches) {
   for (Step& step : impl_->steps) {
     if (step.operation) step.operation->set_draws(batches);

@@ -79,6 +79,10 @@ class Network {
   // must be readable: batch samples). REQUIRES: built for Purpose::evaluate.
   Evaluation evaluate(const float* parameters, const float* inputs, const std::int32_t* labels, int count);
 
+  // Forward over the first `count` samples, as evaluate(): the scores of the classes before softmax, [count, classes],
+  // on the host. REQUIRES: built for Purpose::evaluate on a back end of the host; `logits` is as large.
+  void score(const float* parameters, const float* inputs, int count, std::span<float> logits);
+
   // Its own chance (dropout) goes on as after so many batches, in the order of its queue.
   void set_draws(std::uint64_t batches);
 

@@ -295,10 +295,13 @@ PeerOutcome AllReducePeer::train() {
         replica_ = std::move(*replica);
         device_ = replica_->devices();
       }
-      training::write_first_parameters(replica_->plan, experiment_.seed, replica_->arena);
-      auto collective = meet();
-      outcome = collective ? train_on(**collective)
-                           : failed("the peers did not come together: " + collective.error().message);
+      if (const Status begun = training::write_starting_parameters(experiment_, replica_->plan, replica_->arena); !begun) {
+        outcome = {kBadInput, begun.error().message};
+      } else {
+        auto collective = meet();
+        outcome = collective ? train_on(**collective)
+                             : failed("the peers did not come together: " + collective.error().message);
+      }
     }
   } catch (const kernels::DeviceError& error) {
     outcome = failed(error.what());

@@ -30,7 +30,8 @@ namespace starling::node {
 struct CheckpointFacts {
   CachedSwarm run;  // its name, its manifest, and where the members listened
   models::ModelText model;
-  std::string name;  // the peer's
+  std::string source;  // where the data lay
+  std::string name;    // the peer's
   PeerId id;         // of the life that wrote it
   std::uint32_t incarnation = 0;
   std::uint64_t order =
@@ -44,6 +45,7 @@ training::Facts to_facts(const CheckpointFacts& facts, const training::PeerState
 struct Resumption {
   std::string path;
   CachedSwarm run;
+  std::string source;
   std::string name;
   std::uint64_t order = 0;
   gossip::EarlierLives earlier;

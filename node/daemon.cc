@@ -241,6 +241,7 @@ class Daemon final : private FrontHost {
   wire::Manifest cached_manifest_;
   std::vector<CachedPeer> remembered_;  // found in the cache, without this peer itself
   std::optional<Resumption> resumed_;
+  std::vector<float> first_parameters_;  // of a file; empty: drawn from the seed
   std::unique_ptr<Checkpointer> checkpointer_;
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<training::Mixer> mixer_;  // of the replica
@@ -368,9 +369,15 @@ std::optional<PeerOutcome> Daemon::open_checkpoints() {
   return std::nullopt;
 }
 
-// On the builder's thread.
+// On the builder's thread: what is not the seed's to say of how it begins.
 Result<std::unique_ptr<Replica>> Daemon::with_state(Result<std::unique_ptr<Replica>> replica) {
-  if (!replica || !resumed_) return replica;
+  if (!replica) return replica;
+  if (!resumed_ && experiment_.init && options_.join.empty()) {
+    auto first = training::starting_parameters(experiment_, (*replica)->plan);
+    if (!first) return first.error();
+    first_parameters_ = std::move(*first);
+  }
+  if (!resumed_) return replica;
   if (const Status read = read_state(*resumed_, (*replica)->plan.layout); !read)
     return Error{"--resume: " + read.error().message};
   return replica;
@@ -766,6 +773,9 @@ void Daemon::initialize() {
   if (resumed_) {
     replica_->arena.write(0, resumed_->state.parameters);
     resumed_->state = {};
+  } else if (!first_parameters_.empty()) {
+    replica_->arena.write(0, first_parameters_);
+    first_parameters_ = {};
   } else {
     training::write_first_parameters(replica_->plan, experiment_.seed, replica_->arena);
   }
@@ -1144,6 +1154,7 @@ CheckpointFacts Daemon::checkpoint_facts() const {
   CheckpointFacts facts;
   facts.run = {self_.swarm, *manifest_, peers_to_cache(view.membership, remembered_)};
   facts.model = {experiment_.model, experiment_.layers};
+  facts.source = experiment_.data;
   facts.name = self_.name;
   facts.id = self_.id;
   facts.incarnation = view.membership.self().incarnation;

@@ -68,6 +68,26 @@ Result<std::map<std::string, std::string>> read_metadata(const std::string& path
   return file->metadata();
 }
 
+Status export_parameters(const std::string& from, const std::string& to) {
+  const auto file = SafetensorsFile::open(from);
+  if (!file) return file.error();
+  if (Status whole = file->check_data(); !whole) return whole;
+  std::vector<std::vector<std::byte>> values;
+  std::vector<TensorToWrite> tensors;
+  for (const SafetensorsEntry& entry : file->entries()) {
+    if (!is_parameter(file->metadata(), entry.name)) continue;
+    auto& bytes = values.emplace_back(entry.end - entry.begin);
+    if (Status read = file->read(entry, bytes); !read) return read;
+    tensors.push_back({entry.name, entry.dtype.c_str(), entry.shape, bytes});
+  }
+  std::map<std::string, std::string> metadata;
+  for (const char* key : {"model", "layers", "data", "seed", "steps", "samples"}) {
+    const auto found = file->metadata().find(key);
+    if (found != file->metadata().end()) metadata.insert(*found);
+  }
+  return write_tensors(to, tensors, std::move(metadata));
+}
+
 std::map<std::string, std::string> model_metadata(const models::ModelText& model) {
   std::map<std::string, std::string> metadata{{"model", model.name}};
   if (!model.layers.empty()) metadata["layers"] = model.layers;

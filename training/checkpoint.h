@@ -37,6 +37,10 @@ Result<Checkpoint> read_safetensors(const std::string& path, const models::Layou
 // The metadata alone, to learn which model a file holds.
 Result<std::map<std::string, std::string>> read_metadata(const std::string& path);
 
+// Writes of the file `from` the model's tensors alone to `to`, with what its metadata says of the network, the data and
+// the training: for inference.
+Status export_parameters(const std::string& from, const std::string& to);
+
 // What a file's metadata says of its network: "model", and "layers" of one that the zoo does not have.
 std::map<std::string, std::string> model_metadata(const models::ModelText& model);
 std::optional<models::ModelText> model_of(const std::map<std::string, std::string>& metadata);

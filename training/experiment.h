@@ -53,6 +53,7 @@ struct Experiment {
 
   std::string model = "lenet";
   std::string layers{};  // models/spec_text.h; empty: `model` is one of the zoo
+  std::optional<std::string> init{};  // a file with the parameters to begin with; unset: drawn from the seed
   std::string data = "glyphs";
   std::string partition = "iid";
 

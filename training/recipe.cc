@@ -6,6 +6,7 @@
 
 #include "datasets/partition.h"
 #include "models/spec_text.h"
+#include "training/checkpoint.h"
 #include "training/exchange/mixer.h"
 
 namespace starling::training {
@@ -85,6 +86,24 @@ std::vector<float> first_parameters(const models::Plan& plan, std::uint64_t seed
 
 void write_first_parameters(const models::Plan& plan, std::uint64_t seed, models::Arena& arena) {
   models::initialize(plan, Random(seed).split(kParameters), arena);
+}
+
+Result<std::vector<float>> starting_parameters(const Experiment& experiment, const models::Plan& plan) {
+  if (!experiment.init) return first_parameters(plan, experiment.seed);
+  auto read = read_safetensors(*experiment.init, plan.layout);
+  if (!read) return Error{"model.init: " + read.error().message};
+  return std::move(read->arena);
+}
+
+Status write_starting_parameters(const Experiment& experiment, const models::Plan& plan, models::Arena& arena) {
+  if (!experiment.init) {
+    write_first_parameters(plan, experiment.seed, arena);
+    return Done{};
+  }
+  const auto parameters = starting_parameters(experiment, plan);
+  if (!parameters) return parameters.error();
+  arena.write(0, *parameters);
+  return Done{};
 }
 
 Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& experiment,

@@ -34,6 +34,12 @@ std::vector<float> first_parameters(const models::Plan& plan, std::uint64_t seed
 // The same, written straight into an arena as large.
 void write_first_parameters(const models::Plan& plan, std::uint64_t seed, models::Arena& arena);
 
+// What training begins with: of the experiment's file where it names one, else first_parameters(). The Error says which
+// tensor does not fit.
+Result<std::vector<float>> starting_parameters(const Experiment& experiment, const models::Plan& plan);
+// The same, written into an arena as large; an Error wrote nothing.
+Status write_starting_parameters(const Experiment& experiment, const models::Plan& plan, models::Arena& arena);
+
 // The Hogwild workers of one peer on its shard of the training set: slot mod slots of the experiment's
 // partition, or, with slots = 0, the whole set in an order that depends on `slot` alone. Batches, and how
 // their images are cropped and flipped, are functions of the seed, the slot and the worker's number, which goes

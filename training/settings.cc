@@ -132,7 +132,8 @@ bool is_utf8(std::string_view text) {
 }
 
 // Text that another room looks up: not empty, not long, printable.
-Setting words(Entry entry, std::string Experiment::*member, std::size_t longest) {
+template <class T>
+Setting words(Entry entry, T Experiment::*member, std::size_t longest) {
   return make(
       entry, member,
       [longest](std::string_view text) -> Result<std::string> {
@@ -270,6 +271,10 @@ std::vector<Setting> make_settings() {
             &E::model, 4096),
       network_layers({"model.layers", "--layers", "TOML",
                       "the layers of a network that the zoo does not have", array, of_run}),
+      words({"model.init", "--init", "FILE",
+             "a safetensors file of the network's parameters, which training begins with; else the seed draws them", text,
+             of_peer},
+            &E::init, 4096),
       words({"data.source", "--data", "NAME-OR-PATH", "the data set (starling data list)", text, of_run},
             &E::data, 4096),
       words({"data.partition", "--partition", "NAME", "how the data is dealt out to the peers", text, of_run},

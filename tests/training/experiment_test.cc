@@ -56,6 +56,7 @@ Experiment random_experiment(Random& random) {
   e.peers = static_cast<std::uint32_t>(1 + random.below(100'000));
   e.model = random_text(random);
   if (random.chance(0.5)) e.layers = random_layers(random);
+  if (random.chance(0.3)) e.init = random_text(random);
   e.data = random_text(random);
   e.partition = random_text(random);
   e.batch_size = static_cast<std::uint32_t>(1 + random.below(65'536));
@@ -516,7 +517,7 @@ TEST_CASE("every setting has its key, flag, variable and help once, and takes it
     INFO(flag);
     REQUIRE(flags.count(flag) == 1);
   }
-  REQUIRE(flags.size() == 54);
+  REQUIRE(flags.size() == 55);
 }
 
 TEST_CASE("a network card's rate is a bandwidth, or unlimited, and reads back") {
