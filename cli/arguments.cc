@@ -88,8 +88,10 @@ constexpr std::size_t kLongestCompared = 64;  // of what came from outside
 // "; did you mean swarm?", where one of `names` is near.
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
   if (word.size() > kLongestCompared) return "";
-  if (const std::string* name = nearest(word, names)) return "; did you mean " + *name + "?";
-  return "";
+  const std::string* name = nearest(word, names);
+  // Two slips in three letters are another word.
+  if (name == nullptr || 2 * edit_distance(word, *name) > name->size()) return "";
+  return "; did you mean " + *name + "?";
 }
 
 const Command* find_command(const std::vector<Command>& commands, const std::string& path) {

@@ -161,12 +161,11 @@ std::string help_text(const std::vector<Command>& commands, const std::string& g
   if (group.empty()) {
     text = "starling: trains one neural network on many peers that gossip: no master, no barrier\n\n";
     text += "usage: starling COMMAND [FLAG...]\n";
+    text += "       starling swarm --peers 4 --model lenet --data glyphs --epochs 3\n";
   } else {
     text = "usage: starling " + group + " COMMAND [FLAG...]\n";
   }
   text += table(rows, width) + "\nEvery command takes\n" + table(flags, width);
-  if (group.empty())
-    text += "\nExample:\n  starling swarm --peers 4 --model lenet --data glyphs --epochs 3\n";
   return text;
 }
 

@@ -117,7 +117,7 @@ const std::vector<Library>& libraries() {
       {"Asio", std::regex(R"re(include\s*[<"](boost/)?asio|\basio::)re"), {"transport/", "node/"}},
       {"cpp-httplib", std::regex(R"re(include\s*[<"]httplib|\bhttplib::)re"), {"node/http.cc", "datasets/download.cc"}},
       {"pugixml", std::regex(R"re(include\s*[<"]pugixml|\bpugi::)re"), {"topologies/graph_file.cc"}},
-      {"OpenSSL", std::regex(R"re(include\s*[<"]openssl/|\bSSL_\w+\s*\()re"), {"transport/tls.cc"}},
+      {"OpenSSL", std::regex(R"re(include\s*[<"]openssl/|\bSSL_\w+\s*\()re"), {"transport/tls.cc", "datasets/sha256.cc"}},
       {"CLI11", std::regex(R"re(include\s*[<"]CLI/|\bCLI::)re"), {"cli/"}},
   };
   return kLibraries;
