@@ -804,6 +804,7 @@ void Daemon::act(const gossip::StartTraining& start) {
                               replica_->devices()));
   if (const std::string warning = training::warning_of_workers(experiment_); !warning.empty())
     spdlog::warn("{}", warning);
+  measured_samples_ = trainer_->samples();  // those of earlier lives say nothing of its speed
   training_start_ = Clock::now();
   look_at_time();
   activity_.train(true);
