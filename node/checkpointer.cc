@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -74,6 +75,14 @@ void remove_leftovers(const std::string& folder, const std::string& name) {
   }
 }
 
+// Names become file names.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.size() <= 64 && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.');
+         });
+}
+
 bool same_folder(const std::string& a, const std::string& b) {
   std::error_code ignored;
   return fs::equivalent(a.empty() ? "." : a, b.empty() ? "." : b, ignored);
@@ -95,8 +104,9 @@ Result<Resumption> look_into(const std::string& path) {
   auto run = parse_cached_swarm(text("run"));
   if (!run) return Error{path + ": what it says of the run cannot be used: " + run.error().message};
   resumption.run = std::move(*run);
+  resumption.source = text("source").empty() ? resumption.run.manifest.data : text("source");
   resumption.name = text("name");
-  if (resumption.name.empty()) return Error{path + ": 'name' is missing"};
+  if (!is_plain_name(resumption.name)) return Error{path + ": 'name' is missing, or no peer's name"};
   std::uint64_t elapsed = 0;
   for (const auto& [key, number] :
        {std::pair("steps", &resumption.earlier.steps), std::pair("samples", &resumption.earlier.samples),
@@ -124,6 +134,7 @@ training::Facts to_facts(const CheckpointFacts& facts, const training::PeerState
   const std::uint64_t own = state.samples - std::min(state.samples, facts.earlier_samples);
   all.insert({{"data", facts.run.manifest.data},
               {"seed", std::to_string(facts.run.manifest.seed)},
+              {"source", facts.source},
               {"run", to_json(facts.run)},
               {"name", facts.name},
               {"id", to_string(facts.id)},
@@ -189,7 +200,7 @@ Result<training::Experiment> resumed_experiment(const Resumption& resumption,
     return Error{resumption.path + ": " + applied.error().message};
   run.model = manifest.model;
   run.seed = manifest.seed;
-  run.data = data.value_or(manifest.data);
+  run.data = data.value_or(resumption.source);
   if (is_given("model.name") && (mine.model != run.model || mine.layers != run.layers)) {
     return Error{resumption.path + " holds the model '" + run.model + "', not '" + mine.model +
                  "' as --model says; leave --model out to go on with what it holds"};

@@ -128,6 +128,18 @@ TEST_CASE("a checkpoint says everything of the run that its peer goes on with") 
   CHECK(says(other.error().message, "'fc.weight'"));
 }
 
+TEST_CASE("a checkpoint whose peer's name would lead elsewhere is refused") {
+  const TemporaryFolder folder;
+  const auto p = open(folder);
+  for (const char* name : {"", "../p", ".p", "a/b", "p q"}) {
+    INFO(name);
+    write(*p, 3, name);
+    const auto found = find_resumption(folder.file("p.3.safetensors"), "");
+    REQUIRE_FALSE(found.ok());
+    CHECK(says(found.error().message, "'name' is missing, or no peer's name"));
+  }
+}
+
 TEST_CASE("the latest few checkpoints stay, of each peer that shares the folder") {
   const TemporaryFolder folder;
   const auto p = open(folder, "p", nullptr, 2), q = open(folder, "q.7", nullptr, 1);

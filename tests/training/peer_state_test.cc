@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "datasets/glyphs.h"
 #include "tests/catch.h"
+#include "tests/kernels/gpu.h"
 #include "tests/training/temporary_folder.h"
 #include "training/checkpoint.h"
 #include "training/recipe.h"
@@ -199,6 +200,31 @@ TEST_CASE("what a network drops by chance goes on too") {
     second.step(3);
     second.restore(through_a_file(first.save(), first.layout()));
     second.step(12);
+    REQUIRE(same_bits(second.parameters(), whole.parameters()));
+  }
+}
+
+TEST_CASE("a device's worker goes on to the last bit too, though its batches are chosen ahead", "[gpu]") {
+  const auto backend = kernels::gpu_backend();
+  if (!backend) return;
+  const auto data = datasets::make_glyphs(1, 90, 10);
+  for (const char* kind : {"sgd", "adamw", "everything", "dropping"}) {
+    INFO(kind);
+    Experiment experiment = small_experiment();
+    for (const Kind& it : kinds())
+      if (std::string(kind) == it.name) it.set(experiment);
+    if (std::string(kind) == "dropping") {
+      experiment.model = "dropping";
+      experiment.layers = kDropping;
+    }
+    Life whole(experiment, data, *backend), first(experiment, data, *backend),
+        second(experiment, data, *backend);
+    whole.step(18);
+    first.step(8);
+    first.begin_step();
+    second.step(3);
+    second.restore(through_a_file(first.save(), first.layout()));
+    second.step(10);
     REQUIRE(same_bits(second.parameters(), whole.parameters()));
   }
 }
