@@ -42,6 +42,7 @@ class Life {
       Worker& worker = *workers_[steps_ % workers_.size()];
       worker.compute(arena_.data());
       worker.apply(arena_, 1.0 / static_cast<double>(1 + steps_ % 3));
+      worker.wait();  // a device adds it behind the call's back
       if (steps_ % 5 == 4) mix();
     }
   }
@@ -84,6 +85,7 @@ class Life {
     std::vector<float> theirs;
     for (const float x : own) theirs.push_back(x == 0 ? 0 : 0.01F);  // the gaps stay gaps
     arena_.mix(0, theirs, own, 0.1F);
+    arena_.wait();
     arena_.count_mix();
   }
 
