@@ -294,7 +294,7 @@ TEST_CASE("an --http address that is taken, or is none of this machine's, is ref
 
 TEST_CASE("an --http address that others can reach is warned of") {
   Program program({"peer", "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0", "--model", "softmax"});
-  CHECK(program.wait_for_error_text("is not protected"));
+  CHECK(program.wait_for_error_text("whoever reaches it can read this peer"));
 }
 
 }  // namespace
