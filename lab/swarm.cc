@@ -43,6 +43,8 @@ constexpr std::size_t kJoinAddresses = 8;
 constexpr std::chrono::minutes kStepPatience{10};
 // After Ctrl-C or the target, how long peers may take to settle and write before they are killed.
 constexpr std::chrono::seconds kPatience{60};
+// How long somebody may look for a run that all others have finished.
+constexpr std::chrono::seconds kLatePatience{10};
 constexpr std::chrono::milliseconds kTick{100};
 constexpr int kExitRunFailed = 1;
 constexpr int kExitBadInput = 2;
@@ -137,6 +139,7 @@ class Swarm {
   void tell_links();
   void end_all();
   bool only_paused_left() const;
+  void send_latecomers_away();
   void stop_if_over();
   void draw(bool last);
   LiveTotal total() const;
@@ -183,6 +186,7 @@ class Swarm {
   std::optional<SteadyTime> begun_;      // its first peer listens
   std::optional<SteadyTime> run_start_;  // the first step, from which the times of faults and results count
   std::optional<SteadyTime> end_said_;   // when all were told to end
+  std::optional<SteadyTime> late_since_;  // when nobody was left but those who look for a run that is over
   std::optional<SteadyTime>
       formers_end_;  // the latest end of training of a process that another one followed
   std::ofstream metrics_;
@@ -625,6 +629,25 @@ bool Swarm::only_paused_left() const {
   return paused && (finished || !faults_->resumes());
 }
 
+// Whoever still looks for a run that all others have finished would look for ever.
+void Swarm::send_latecomers_away() {
+  bool finished = false, late = false;
+  for (const Member& member : members_) {
+    finished = finished || member.final_state == "finished";
+    late = late || (member.running() && !serves(member));
+    if (member.running() && (member.first_step || serves(member))) return late_since_.reset();
+  }
+  if (!finished || !late) return late_since_.reset();
+  if (!late_since_) late_since_ = now();
+  if (now() - *late_since_ < kLatePatience) return;  // it may have joined, and not have told so yet
+  end_said_ = now();
+  for (Member& member : members_) {
+    if (!member.running()) continue;
+    say(spdlog::level::warn, member.name + " comes too late: the run was over before it had joined");
+    member.child->tell(training::kLeaveCommand);
+  }
+}
+
 void Swarm::say(spdlog::level::level_enum level, const std::string& text) {
   table_.clear();
   spdlog::log(level, "{}", text);
@@ -638,6 +661,8 @@ void Swarm::stop_if_over() {
       end_all();
     } else if (only_paused_left() || only_servers_left()) {
       end_all();
+    } else {
+      send_latecomers_away();
     }
   } else if (now() - *end_said_ > kPatience) {
     for (Member& member : members_) {
