@@ -6,7 +6,6 @@
 #include <chrono>
 #include <deque>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <memory>
 #include <random>
@@ -1015,7 +1014,7 @@ void Daemon::measure_vitals() {
   measured_at_ = at;
   measured_samples_ = report.samples;
   const auto told = [](const std::optional<double>& value) {
-    return value ? static_cast<float>(*value) : std::numeric_limits<float>::quiet_NaN();
+    return value ? std::optional(static_cast<float>(*value)) : std::nullopt;
   };
   wire::Vitals vitals;
   vitals.samples_per_second = static_cast<float>(late_samples_per_second_);

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <fstream>
 
@@ -69,16 +68,12 @@ MemberStatus status_of(const wire::Member& member) {
   return status;
 }
 
-std::optional<double> known(float value) {
-  return std::isfinite(value) ? std::optional<double>(value) : std::nullopt;
-}
-
 void add_vitals(MemberStatus& status, const std::optional<wire::Vitals>& vitals) {
   if (!vitals) return;
-  status.samples_per_second = known(vitals->samples_per_second);
-  status.loss = known(vitals->loss);
-  status.distance = known(vitals->distance);
-  status.staleness = known(vitals->staleness);
+  status.samples_per_second = vitals->samples_per_second;
+  status.loss = vitals->loss;
+  status.distance = vitals->distance;
+  status.staleness = vitals->staleness;
   status.paused = vitals->paused;
   if (vitals->partner) status.partner = to_string(vitals->partner);
 }

@@ -1,7 +1,9 @@
 #include "wire/codec.h"
 
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +18,14 @@ using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
 constexpr std::uint32_t kPausedFlag = 1;  // of Vitals
+
+// A number of Vitals in a message: NaN where its sender does not know it.
+float told(const std::optional<float>& value) {
+  return value && std::isfinite(*value) ? *value : std::numeric_limits<float>::quiet_NaN();
+}
+std::optional<float> known(float value) {
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
 
 // ---- encoding ----
 
@@ -78,15 +88,15 @@ Offset<fb::Gossip> put(FlatBufferBuilder& b, const Gossip& m) {
   std::vector<fb::Progress> progress;
   progress.reserve(m.progress.size());
   for (const Progress& p : m.progress) progress.emplace_back(p.id.value, p.samples);
-  const auto told = b.CreateVectorOfStructs(progress);
-  if (m.vitals.empty()) return fb::CreateGossip(b, members, m.reply_wanted, told);
+  const auto samples = b.CreateVectorOfStructs(progress);
+  if (m.vitals.empty()) return fb::CreateGossip(b, members, m.reply_wanted, samples);
   std::vector<fb::Vitals> vitals;
   vitals.reserve(m.vitals.size());
   for (const Vitals& v : m.vitals) {
-    vitals.emplace_back(v.id.value, v.partner.value, v.sequence, v.samples_per_second, v.loss, v.distance, v.staleness,
-                        v.paused ? kPausedFlag : 0);
+    vitals.emplace_back(v.id.value, v.partner.value, v.sequence, told(v.samples_per_second), told(v.loss), told(v.distance),
+                        told(v.staleness), v.paused ? kPausedFlag : 0);
   }
-  return fb::CreateGossip(b, members, m.reply_wanted, told, b.CreateVectorOfStructs(vitals));
+  return fb::CreateGossip(b, members, m.reply_wanted, samples, b.CreateVectorOfStructs(vitals));
 }
 Offset<fb::Digest> put(FlatBufferBuilder& b, const Digest& m) {
   return fb::CreateDigest(b, b.CreateVector(m.buckets), m.topology.number, m.topology.author.value);
@@ -308,8 +318,8 @@ Gossip get(Reader& r, const fb::Gossip& m) {
     if (vitals->size() > 0 && !r.aligned(vitals->Data(), alignof(fb::Vitals), "vitals")) return out;
     out.vitals.reserve(vitals->size());
     for (const fb::Vitals* v : *vitals) {
-      out.vitals.push_back({r.id(v->id(), "vitals id"), v->sequence(), v->samples_per_second(), v->loss(), v->distance(),
-                            v->staleness(), PeerId{v->partner()}, (v->flags() & kPausedFlag) != 0});
+      out.vitals.push_back({r.id(v->id(), "vitals id"), v->sequence(), known(v->samples_per_second()), known(v->loss()),
+                            known(v->distance()), known(v->staleness()), PeerId{v->partner()}, (v->flags() & kPausedFlag) != 0});
     }
   }
   return out;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -52,16 +53,16 @@ struct Progress {
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 
-// What a member says of how it fares, for people to see; nothing is decided by it. NaN where it does not know.
+// What a member says of how it fares, for people to see; nothing is decided by it. What it knows is finite.
 struct Vitals {
   PeerId id;
-  std::uint32_t sequence = 0;    // the higher, the newer
-  float samples_per_second = 0;  // lately
-  float loss = 0;                // of late batches, smoothed
-  float distance = 0;            // to the partner of a late exchange: |x - y| / |x|
-  float staleness = 0;           // steps of its own between lending a chunk and mixing the reply, the mean
-  PeerId partner{};              // of the exchange that it began last; 0: none yet
-  bool paused = false;           // by its owner
+  std::uint32_t sequence = 0;                 // the higher, the newer
+  std::optional<float> samples_per_second{};  // lately
+  std::optional<float> loss{};                // of late batches, smoothed
+  std::optional<float> distance{};            // to the partner of a late exchange: |x - y| / |x|
+  std::optional<float> staleness{};           // steps of its own between lending a chunk and mixing the reply, the mean
+  PeerId partner{};                           // of the exchange that it began last; 0: none yet
+  bool paused = false;                        // by its owner
   friend bool operator==(const Vitals&, const Vitals&) = default;
 };
 

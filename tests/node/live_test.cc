@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <limits>
 #include <set>
 #include <sstream>
 
@@ -39,8 +38,7 @@ gossip::Membership swarm_of(std::uint64_t members) {
 }
 
 wire::Vitals vitals(std::uint64_t id, float speed) {
-  const float unknown = std::numeric_limits<float>::quiet_NaN();
-  return {PeerId{id}, 1, speed, 0.5F, unknown, 2.0F, PeerId{1}, false};
+  return {PeerId{id}, 1, speed, 0.5F, std::nullopt, 2.0F, PeerId{1}, false};
 }
 
 // A line of the text format: its name, labels and value.

@@ -94,7 +94,9 @@ inline Message random_message(Random& r, std::size_t index) {
       for (Progress& p : gossip.progress) p = {random_id(r), r.bits()};
       gossip.vitals.resize(r.below(4));
       for (Vitals& v : gossip.vitals) {
-        const auto number = [&] { return static_cast<float>(r.uniform(0, 1e6)); };
+        const auto number = [&] {
+          return r.chance(0.2) ? std::nullopt : std::optional(static_cast<float>(r.uniform(0, 1e6)));
+        };
         v = {random_id(r), static_cast<std::uint32_t>(r.bits()), number(), number(), number(), number(),
              PeerId{r.bits()}, r.chance(0.5)};
       }
