@@ -4,7 +4,7 @@ Markdown table of medians (and ranges) over seeds.
 
     STARLING_DATA=... bench/compare_reality.py [RULE...] [--seeds N] [-- FLAGS...]
 
-Four peers, LeNet on MNIST, one paced step every 20 ms each, 1.5 epochs: on two cores the processes then have time to
+Four peers, LeNet on MNIST, one paced step every 40 ms each, 1.5 epochs: on two cores the processes then have time to
 spare, as the simulator takes for granted. The machine should do nothing else. FLAGS go to both, for example
 `-- --epochs 3`. What is compared: accuracy of the mean model at the end, seconds, completed exchanges, and seconds to
 the target (96.5 %), at which the model is looked 60 times in an epoch."""
@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 RULES = ["pairwise", "push-sum", "d-psgd", "ssp", "parameter-server", "all-reduce"]
-BASE = ["--peers", "4", "--model", "lenet", "--data", "mnist", "--batch-size", "32", "--pace", "20ms", "--epochs", "1.5"]
+BASE = ["--peers", "4", "--model", "lenet", "--data", "mnist", "--batch-size", "32", "--pace", "40ms", "--epochs", "1.5"]
 TARGET = ["--target-accuracy", "0.965", "--looks", "60"]
 # Loopback is not a network of 1 Gbit/s and 100 us.
 VIRTUAL = ["--latency", "50us", "--bandwidth", "10Gbit/s"]

@@ -84,6 +84,16 @@ std::vector<int> by_preference(const std::vector<Place>& places, int here) {
   return order;
 }
 
+StartsBatchThreads::StartsBatchThreads() : before_(::sched_getscheduler(0)) {
+  const sched_param none{};
+  if (before_ == SCHED_OTHER && ::sched_setscheduler(0, SCHED_BATCH, &none) != 0) before_ = -1;
+}
+
+StartsBatchThreads::~StartsBatchThreads() {
+  const sched_param none{};
+  if (before_ == SCHED_OTHER) ::sched_setscheduler(0, SCHED_OTHER, &none);
+}
+
 Status pin_to(int processor) {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -47,6 +47,20 @@ struct Place {
 // the caller runs last of its round, which is the protocol's.
 std::vector<int> by_preference(const std::vector<Place>& places, int here);
 
+// Threads that the calling thread starts while this lives never interrupt another that is at work (SCHED_BATCH): for
+// a library's threads that spin, where the one they spin for shares their processor. Where the kernel refuses that,
+// they are as others are.
+class StartsBatchThreads {
+ public:
+  StartsBatchThreads();
+  ~StartsBatchThreads();
+  StartsBatchThreads(const StartsBatchThreads&) = delete;
+  StartsBatchThreads& operator=(const StartsBatchThreads&) = delete;
+
+ private:
+  int before_;  // its own policy
+};
+
 // Both are about the calling thread.
 Status pin_to(int processor);
 Status lower_priority();

@@ -71,4 +71,18 @@ TEST_CASE("a thread that may use one processor gets that one, and no second") {
   CHECK_FALSE(pin_to(CPU_SETSIZE - 1).ok());
 }
 
+TEST_CASE("threads that are to be batch ones are, and nobody else") {
+  const auto policy_of_a_new_thread = [] {
+    int policy = -1;
+    std::thread([&] { policy = ::sched_getscheduler(0); }).join();
+    return policy;
+  };
+  {
+    const StartsBatchThreads batch;
+    CHECK(policy_of_a_new_thread() == SCHED_BATCH);
+  }
+  CHECK(::sched_getscheduler(0) == SCHED_OTHER);
+  CHECK(policy_of_a_new_thread() == SCHED_OTHER);
+}
+
 }  // namespace starling::node
