@@ -170,7 +170,7 @@ constexpr double kFitWindow = 1e-2;  // V at the end, relative to the beginning
 
 class Idle : public Learner {
  public:
-  void begin_step(std::uint32_t, const models::Arena&) override {}
+  void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
   std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 1; }
 };
 

@@ -32,7 +32,7 @@ class SyntheticLearner : public Learner {
  public:
   SyntheticLearner(Random random, std::uint64_t steps, std::size_t floats)
       : state_(random.bits()), left_(steps), delta_(steps > 0 ? floats : 0) {}
-  void begin_step(std::uint32_t, const models::Arena&) override {}
+  void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
   std::uint64_t end_step(std::uint32_t, models::Arena& arena) override {
     if (left_ == 0) return 1;
     --left_;

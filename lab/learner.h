@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/time.h"
 #include "models/arena.h"
 
 namespace starling::lab {
@@ -13,8 +14,11 @@ class Learner {
  public:
   virtual ~Learner() = default;
 
-  // A step of one Hogwild worker begins. What it needs of the arena is read before this returns.
-  virtual void begin_step(std::uint32_t worker, const models::Arena& arena) = 0;
+  // A step of one Hogwild worker begins and will end then, or later. It sees the arena as it is now: what it needs is
+  // read before this returns, or before arena_will_change() does.
+  virtual void begin_step(std::uint32_t worker, const models::Arena& arena, Instant ends) = 0;
+  // Somebody else is about to write to it: an exchange.
+  virtual void arena_will_change() {}
   // What the machine's core knows of the swarm's progress, said before each end_step().
   virtual void swarm_has_consumed(std::uint64_t /*samples*/) {}
   // It ends: adds the update. Returns the samples it consumed.

@@ -12,6 +12,7 @@
 #include "lab/incidents.h"
 #include "lab/process_faults.h"
 #include "lab/run_watch.h"
+#include "lab/steps_ahead.h"
 #include "lab/virtual_run.h"
 #include "lab/world.h"
 #include "topologies/analysis.h"
@@ -20,6 +21,8 @@
 
 namespace starling::lab {
 namespace {
+
+constexpr std::size_t kStepsAhead = 4;  // for each thread
 
 // Whether somebody still has parameters: who has none yet copies them from those, or waits for ever.
 bool has_parameters_left(const World& world) {
@@ -30,49 +33,54 @@ bool has_parameters_left(const World& world) {
   return false;
 }
 
-// Real mathematics: gradients on the snapshot of a step's start, computed in the pool while virtual time goes
-// on.
+// Real mathematics: gradients on the replica as it was at a step's start, computed while virtual time goes on.
 class TrainingLearner : public Learner {
  public:
-  TrainingLearner(std::vector<std::unique_ptr<training::Worker>> workers, const LearningRate& rate, ThreadPool& pool)
-      : rate_(rate), pool_(pool) {
-    for (auto& worker : workers) places_.push_back({std::move(worker), {}});
+  TrainingLearner(std::vector<std::unique_ptr<training::Worker>> workers, const LearningRate& rate, StepsAhead& ahead)
+      : rate_(rate), ahead_(ahead), places_(workers.size()) {
+    for (std::size_t k = 0; k < workers.size(); ++k) places_[k].worker = std::move(workers[k]);
   }
-  ~TrainingLearner() override {
-    for (auto& place : places_) wait(place);
+  ~TrainingLearner() override { drop_all(); }
+
+  void begin_step(std::uint32_t worker, const models::Arena& arena, Instant ends) override {
+    Place& place = places_.at(worker);
+    ahead_.begin(place.step, *place.worker, arena, ends);
   }
 
-  void begin_step(std::uint32_t worker, const models::Arena& arena) override {
-    Place& place = places_.at(worker);
-    place.worker->take(arena);
-    place.loss = pool_.submit([&place] { return place.worker->compute_taken(); });
+  void arena_will_change() override {
+    for (auto& place : places_) ahead_.keep(place.step);
   }
 
   void swarm_has_consumed(std::uint64_t samples) override { swarm_samples_ = samples; }
 
   std::uint64_t end_step(std::uint32_t worker, models::Arena& arena) override {
     Place& place = places_.at(worker);
-    const double loss = place.loss.get();
+    const double loss = ahead_.finish(place.step);
     smoothed_loss_ = steps_++ == 0 ? loss : 0.95 * smoothed_loss_ + 0.05 * loss;
     const double factor = training::step_rate_factor(rate_.schedule, swarm_samples_,
                                                      place.worker->batch_size(), rate_.epoch_samples);
     learning_rate_ = rate_.base * factor;
+    arena_will_change();  // beside the steps of other workers
     place.worker->apply(arena, factor);
+    ahead_.done(*place.worker);
     return place.worker->batch_size();
   }
 
-  void discard_step(std::uint32_t worker) override { wait(places_.at(worker)); }
+  void discard_step(std::uint32_t worker) override {
+    Place& place = places_.at(worker);
+    if (!place.step.under_way()) return;
+    ahead_.finish(place.step);  // its batch is drawn, whatever becomes of it
+    ahead_.done(*place.worker);
+  }
   void renew() override {
     for (auto& place : places_) {
-      wait(place);
+      ahead_.wait(place.step);
       place.worker->renew();
     }
   }
   void over() override {
-    for (auto& place : places_) {
-      wait(place);
-      place.worker.reset();
-    }
+    drop_all();
+    for (auto& place : places_) place.worker.reset();
   }
 
   double loss() const override { return smoothed_loss_; }
@@ -81,13 +89,14 @@ class TrainingLearner : public Learner {
  private:
   struct Place {
     std::unique_ptr<training::Worker> worker;
-    std::future<double> loss;
+    StepsAhead::Step step;
   };
-  static void wait(Place& place) {
-    if (place.loss.valid()) place.loss.wait();
+  void drop_all() {
+    for (auto& place : places_) ahead_.drop(place.step);
   }
+
   const LearningRate& rate_;
-  ThreadPool& pool_;
+  StepsAhead& ahead_;
   std::vector<Place> places_;
   std::uint64_t swarm_samples_ = 0;
   std::optional<double> learning_rate_;
@@ -98,7 +107,7 @@ class TrainingLearner : public Learner {
 // Of a server, which makes no steps.
 class NoLearner : public Learner {
  public:
-  void begin_step(std::uint32_t, const models::Arena&) override {}
+  void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
   std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 0; }
 };
 
@@ -209,6 +218,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   auto first = training::starting_parameters(experiment, run.plan());
   if (!first) return first.error();
   if (Status begun = run.begin(); !begun) return begun.error();
+  StepsAhead ahead(run.pool(), kStepsAhead * run.pool().size());
   RunWatch watch(world_options.machines.size());
   world_options.watcher = &watch;
   std::optional<Error> failure;
@@ -221,8 +231,7 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
           failure = workers.error();
           workers = std::vector<std::unique_ptr<training::Worker>>{};
         }
-        return std::make_unique<TrainingLearner>(std::move(*workers), run.rate(),
-                                                 run.pool());
+        return std::make_unique<TrainingLearner>(std::move(*workers), run.rate(), ahead);
       },
       std::move(*first));
   watch.look_at(world);

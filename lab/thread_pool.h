@@ -28,6 +28,8 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
+  std::size_t size() const { return threads_.size(); }
+
   template <class F>
   auto submit(F work) -> std::future<decltype(work())> {
     auto task = std::make_shared<std::packaged_task<decltype(work())()>>(std::move(work));

@@ -139,6 +139,7 @@ void World::play_one(const Loss& loss) {
       if (!it.has_parameters) return;
       if (device) return step(i, gossip::ReplicaGone{"its device is lost"});
       const std::array<float, 1> nan{std::numeric_limits<float>::quiet_NaN()};
+      it.learner->arena_will_change();
       for (std::size_t k = 1 + spoiling_.below(3); k > 0; --k)
         it.arena->write(spoiling_.below(it.arena->size()), nan);
       if (options_.watcher != nullptr) options_.watcher->lost_parameters(i);
@@ -237,6 +238,7 @@ void World::restart(std::uint32_t i, Instant at, bool cached, bool patient) {
     network_.up_again(i);
     if (!cached) m.cache.clear();
     m.keep_counts();
+    m.learner.reset();
     m.renew_replica(options_.arena_floats, options_.mix);
     m.has_parameters = false;
     m.fetch = {};
@@ -328,8 +330,10 @@ void World::end_all() {
 void World::set_parameters(std::uint32_t i, std::span<const float> values) {
   STARLING_CHECK(quiet() && machines_[i]->has_parameters);
   STARLING_CHECK(values.size() == options_.arena_floats);
-  machines_[i]->arena->write(0, values);
-  machines_[i]->mixer->adopt();
+  Machine& m = *machines_[i];
+  m.learner->arena_will_change();
+  m.arena->write(0, values);
+  m.mixer->adopt();
 }
 
 World::MachineView World::machine(std::uint32_t i) const {
@@ -575,18 +579,24 @@ void World::act(std::uint32_t i, const gossip::ResumeTraining& resume) {
 }
 
 void World::act(std::uint32_t i, const gossip::BeginRound& round) {
-  machines_[i]->mixer->begin_round(round.round);
+  mixing(*machines_[i]).begin_round(round.round);
   if (options_.watcher != nullptr) options_.watcher->round_began(i);
+}
+
+// Its mixer, for what changes the replica.
+training::Mixer& World::mixing(Machine& machine) {
+  if (machine.learner) machine.learner->arena_will_change();
+  return *machine.mixer;
 }
 
 void World::begin_step(std::uint32_t i, std::uint32_t worker) {
   Machine& m = *machines_[i];
   m.stepping[worker] = true;
-  m.learner->begin_step(worker, *m.arena);
   double seconds = to_seconds(m.options.step) * m.slowness_of_step(now(), m.steps_begun++);
   if (m.options.step_spread > 0)
     seconds *= 1 - m.options.step_spread + m.options.step_spread * m.random.exponential();
   const Duration time = std::max(Duration{1}, from_seconds(seconds));
+  m.learner->begin_step(worker, *m.arena, now() + time);
   if (options_.watcher != nullptr) options_.watcher->step_began(i, time);
   later(now() + time, i, [this, i, worker, era = m.era] { end_step(i, worker, era); });
 }

@@ -195,6 +195,7 @@ class World final : private NetworkHost {
   void begin_steps(std::uint32_t i);
   void begin_step(std::uint32_t i, std::uint32_t worker);
   void end_step(std::uint32_t i, std::uint32_t worker, std::uint64_t era);
+  static training::Mixer& mixing(Machine& machine);
   bool mutated(std::uint32_t from, std::uint32_t to, const wire::Message& message);
 
   // Bulk (world_bulk.cc).

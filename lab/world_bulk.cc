@@ -142,9 +142,9 @@ void World::take_reply(std::uint32_t i, const Packet& p) {
   const std::size_t chunk = flight.sent.offset / options_.chunk_floats();
   const bool swallowed = options_.sabotage != nullptr && options_.sabotage->swallows_mix();
   if (swallowed) {
-    m.mixer->give_up(own.session, flight.sent);
+    mixing(m).give_up(own.session, flight.sent);
   } else {
-    const auto mixed = m.mixer->complete(own.session, flight.sent, p.parcel);
+    const auto mixed = mixing(m).complete(own.session, flight.sent, p.parcel);
     if (p.poisoned && options_.watcher != nullptr)
       options_.watcher->poison_arrived(i, own.partner, !mixed.ok());
     if (!mixed) {
@@ -187,11 +187,11 @@ void World::end_loans(std::uint32_t i, std::uint64_t exchange, bool counted) {
   Own& own = *m.own(exchange);
   for (const Own::Flight& flight : own.flights) {
     if (!counted) {
-      m.mixer->take_back(own.session, flight.sent);
+      mixing(m).take_back(own.session, flight.sent);
       if (options_.watcher != nullptr) options_.watcher->taken_back(i, flight.sent);
       continue;
     }
-    m.mixer->give_up(own.session, flight.sent);
+    mixing(m).give_up(own.session, flight.sent);
     ++m.half_applied_chunks;
     if (options_.watcher != nullptr)
       options_.watcher->half_applied(i, own.exchange, flight.sent.offset / options_.chunk_floats());
@@ -275,7 +275,7 @@ void World::answer_accepted(std::uint32_t i, std::uint32_t from, Connection& con
   const Own::Flight* const lent = m.covering(p.parcel.offset);
 
   const Block room(sizeof(float) * p.parcel.floats + training::Mixer::kRoomBesides);
-  const auto reply = m.mixer->answer(answer.session, p.parcel, room.bytes());
+  const auto reply = mixing(m).answer(answer.session, p.parcel, room.bytes());
   // Answered by none, it was taken and not looked at.
   const bool unread = reply.ok() && reply->payload == training::Payload::none && options_.rules->rule == gossip::Rule::choco;
   if (p.poisoned && options_.watcher != nullptr) options_.watcher->poison_arrived(i, from, !reply.ok() || unread);
@@ -406,6 +406,7 @@ void World::take_state(std::uint32_t i, Connection& connection, const Packet& p)
     network_.reset(connection);
     return;
   }
+  m.learner->arena_will_change();
   m.arena->write(p.parcel.offset, values);
   ++m.fetch.in_place;
   const std::size_t chunks = (options_.arena_floats - 1) / options_.chunk_floats() + 1;

@@ -87,17 +87,18 @@ void Engines::Return::operator()(Engine* engine) const {
 Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
                BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer,
                models::NetworkOptions options, std::shared_ptr<const kernels::Samples> kept,
-               std::shared_ptr<Engines> engines)
+               const std::shared_ptr<Engines>& engines)
     : memory_(backend.memory()),
       staging_(backend.staging()),
-      engines_(engines ? std::move(engines)
+      engines_(engines ? engines
                        : std::make_shared<Engines>(plan, backend, data, batch_size, options, std::move(kept))),
       data_(data),
       sampler_(std::move(sampler)),
       optimizer_(optimizer),
       indices_(batch_size),
       lanes_(engines_->take()->feed.lanes()),
-      gradient_(plan.layout.arena_size(), memory_),
+      arena_floats_(plan.layout.arena_size()),
+      gradient_(engines ? 0 : arena_floats_, memory_),
       velocity_(plan.layout.trained_size(), memory_),
       square_(state_vectors(optimizer) > 1 ? plan.layout.trained_size() : 0, memory_),
       applied_(engines_->take()->network.queue().make_mark()) {
@@ -109,12 +110,29 @@ Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const 
   }
 }
 
+void Worker::need_gradient() {
+  if (gradient_.size() == 0) gradient_ = kernels::Buffer(arena_floats_, memory_);
+}
+
+// Between its tensors a gradient is zero, and nobody writes there; parameters may be anything.
+void Worker::clear(kernels::Buffer& vector) {
+  std::fill_n(vector.data(), vector.size(), 0.0F);
+}
+
+kernels::Buffer Worker::give_back() {
+  if (std::exchange(taken_, false)) clear(gradient_);
+  return std::exchange(gradient_, {});
+}
+
 double Worker::compute(const float* parameters) {
+  need_gradient();
   return compute(*engines_->take(), parameters, gradient_.data());
 }
 
 void Worker::take(const models::Arena& arena) {
+  need_gradient();
   arena.read(0, all(gradient_));
+  taken_ = true;
 }
 
 double Worker::compute_taken() {
@@ -122,6 +140,8 @@ double Worker::compute_taken() {
   if (engine->gradient.size() == 0) engine->gradient = kernels::Buffer(gradient_.size(), memory_);
   const double loss = compute(*engine, gradient_.data(), engine->gradient.data());
   std::swap(gradient_, engine->gradient);
+  clear(engine->gradient);
+  taken_ = false;
   return loss;
 }
 

@@ -89,7 +89,7 @@ class Worker {
   Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
          BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer,
          models::NetworkOptions options = {}, std::shared_ptr<const kernels::Samples> kept = nullptr,
-         std::shared_ptr<Engines> engines = nullptr);
+         const std::shared_ptr<Engines>& engines = nullptr);
 
   // From now on its momentum is the swarm's: quasi-global momentum (Lin et al., ICML 2021), for unlike data.
   // The velocity m is fixed between mixes, each step goes along beta m + g; when the arena's mixes() have
@@ -108,10 +108,14 @@ class Worker {
   // of the latest batch which is known to be done.
   double compute(const float* parameters);
   // The same in two calls, for a step that others work beside: the parameters are those at take(), and lie where the
-  // gradient will. A worker whose engines are shared so keeps one vector between its steps' ends besides its
-  // optimizer's. REQUIRES: the back end computes on a host.
+  // gradient will. REQUIRES: the back end computes on a host.
   void take(const models::Arena& arena);
   double compute_taken();
+  // The vector in which both lie. A worker whose engines are shared has none until a step of its own needs one, and
+  // does without it again after apply(). REQUIRES: of lend: it has none, the vector comes from give_back() of a
+  // worker on the same network.
+  void lend(kernels::Buffer vector) { gradient_ = std::move(vector); }
+  kernels::Buffer give_back();
   // What that compute() found, for whoever averages it with other workers': the mean gradient of what is
   // trained, and behind it by how much running statistics change. arena_size() floats on the host, until the
   // next compute(); of a device's, a copy, for which this waits.
@@ -152,6 +156,8 @@ class Worker {
   };
 
   double compute(Engine& engine, const float* parameters, float* gradient);
+  void need_gradient();
+  static void clear(kernels::Buffer& vector);
   std::vector<float> copy_of(const kernels::Buffer& buffer);
   void fill(kernels::Buffer& buffer, const std::vector<float>& values);
 
@@ -173,7 +179,9 @@ class Worker {
   std::vector<Step> lanes_;
   std::size_t lane_ = 0;                 // of the next step
   const float* parameters_ = nullptr;    // that the recordings read
+  std::size_t arena_floats_;
   kernels::Buffer gradient_;             // and what running statistics change by, behind the trained ones
+  bool taken_ = false;                   // it holds parameters
   kernels::Buffer gradient_on_host_;     // of a device, once asked for
   kernels::Buffer velocity_;             // of AdamW: its means of gradients
   kernels::Buffer square_;               // of AdamW: its means of their squares

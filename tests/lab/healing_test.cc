@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 class Idle : public Learner {
  public:
-  void begin_step(std::uint32_t, const models::Arena&) override {}
+  void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
   std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 1; }
 };
 

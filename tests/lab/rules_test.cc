@@ -75,7 +75,7 @@ class Mixing {
  private:
   class Idle : public Learner {
    public:
-    void begin_step(std::uint32_t, const models::Arena&) override {}
+    void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
     std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 1; }
   };
 

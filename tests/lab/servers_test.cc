@@ -18,7 +18,7 @@ using gossip::Rule;
 // Adds one to every float at each step, so that a replica's values count steps.
 class Counter : public Learner {
  public:
-  void begin_step(std::uint32_t, const models::Arena&) override {}
+  void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
   std::uint64_t end_step(std::uint32_t, models::Arena& arena) override {
     arena.add(0, std::vector<float>(arena.size(), 1));
     return 1;

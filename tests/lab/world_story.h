@@ -31,7 +31,7 @@ class Adder : public Learner {
  public:
   Adder(Random random, std::uint64_t times, Ledger& ledger)
       : random_(random), left_(times), ledger_(ledger) {}
-  void begin_step(std::uint32_t, const models::Arena&) override {}
+  void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
   std::uint64_t end_step(std::uint32_t, models::Arena& arena) override {
     if (left_ == 0) return 1;
     --left_;
