@@ -5,8 +5,10 @@
 
 #include <malloc.h>
 
+#include <chrono>
 #include <cstdio>
 
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/experiment_flags.h"
 #include "cli/log.h"
@@ -16,6 +18,8 @@
 
 namespace starling::cli {
 namespace {
+
+constexpr Duration kCheckpointEvery = std::chrono::minutes(5);
 
 // A line on a terminal's standard error that is redrawn at every per cent.
 class Progress {
@@ -50,7 +54,16 @@ int run(const Arguments& arguments) {
   }
   Result<std::string> out = output_folder(experiment, arguments);
   if (!out) return refuse(arguments, out.error().message);
-  Result<training::RunFolder> folder = training::RunFolder::create(*out, arguments.has("--force"));
+  options.resume = arguments.has("--resume");
+  Duration checkpoint_every = kCheckpointEvery;
+  if (const auto text = arguments.get("--checkpoint-every")) {
+    const auto every = parse_duration(*text);
+    if (!every || every->count() < 0)
+      return refuse(arguments, "--checkpoint-every: '" + text->substr(0, 80) + "' is no time such as 30s; 0s: never");
+    checkpoint_every = *every;
+  }
+  Result<training::RunFolder> folder =
+      options.resume ? training::RunFolder::go_on(*out) : training::RunFolder::create(*out, arguments.has("--force"));
   if (!folder) return refuse(arguments, folder.error().message);
 
   warn(training::warning_of_workers(experiment));
@@ -58,6 +71,16 @@ int run(const Arguments& arguments) {
   mallopt(M_ARENA_MAX, 1);  // a heap for each of few threads that allocate little: a quarter more memory for no time
   const lab::Interrupts interrupts;
   options.interrupted = [&interrupts] { return interrupts.requested(); };
+  auto written_at = std::chrono::steady_clock::now();
+  if (checkpoint_every.count() > 0) {
+    options.checkpoint_due = [&written_at, checkpoint_every] {
+      const auto now = std::chrono::steady_clock::now();
+      if (now - written_at < checkpoint_every) return false;
+      written_at = now;
+      return true;
+    };
+  }
+  options.notice = [](const std::string& sentence) { warn(sentence); };
   Progress progress;
   options.progress = [&progress](double seconds, double fraction) { progress.show(seconds, fraction); };
   Result<training::Summary> summary = lab::simulate(experiment, options, *folder);
@@ -80,6 +103,10 @@ Command simulate_command() {
       {"--threads", "N", "for the mathematics (default: all cores); never changes a result", false, false, "Run"});
   command.flags.push_back({"--out", "DIR", "folder of the results (default runs/NAME-SEED)", false, false,
                            "Results", true});
+  command.flags.push_back({"--checkpoint-every", "TIME", "on the clock on the wall, into the folder of the results; 0s: never (default 5m)",
+                           false, false, "Results"});
+  command.flags.push_back({"--resume", "", "go on from the folder's checkpoint: results as if it had never stopped", false,
+                           false, "Results"});
   command.flags.push_back({"--force", "", "write into a folder that holds results", false, false, "Results", true});
   command.flags.push_back({"--json", "", "print the summary as one JSON object", false, false, "Results", true});
   command.run = run;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/ids.h"
@@ -14,7 +15,22 @@ namespace starling::lab {
 
 // Bytes aligned as the data plane's are; sender and receiver look at the same ones.
 class Block {
+  struct Line;
+
  public:
+  // Does not keep the bytes.
+  class Reference {
+   public:
+    explicit Reference(const Block& block) : lines_(block.lines_), bytes_(block.bytes_) {}
+    bool lives() const { return !lines_.expired(); }
+    // REQUIRES: lives(), as long as they are used.
+    MutableBytes bytes() const { return Block(lines_.lock(), bytes_).bytes(); }
+
+   private:
+    std::weak_ptr<Line[]> lines_;
+    std::size_t bytes_;
+  };
+
   Block() = default;
   explicit Block(std::size_t bytes)
       : lines_(std::make_shared_for_overwrite<Line[]>((bytes + sizeof(Line) - 1) / sizeof(Line))), bytes_(bytes) {}
@@ -26,6 +42,8 @@ class Block {
   struct alignas(64) Line {
     std::array<std::byte, 64> bytes;
   };
+  Block(std::shared_ptr<Line[]> lines, std::size_t bytes) : lines_(std::move(lines)), bytes_(bytes) {}
+
   std::shared_ptr<Line[]> lines_;
   std::size_t bytes_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "lab/simulate.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <future>
 #include <memory>
 #include <span>
@@ -12,7 +13,9 @@
 #include "lab/incidents.h"
 #include "lab/process_faults.h"
 #include "lab/run_watch.h"
+#include "lab/simulation_file.h"
 #include "lab/steps_ahead.h"
+#include "lab/training_learner.h"
 #include "lab/virtual_run.h"
 #include "lab/world.h"
 #include "topologies/analysis.h"
@@ -32,77 +35,6 @@ bool has_parameters_left(const World& world) {
   }
   return false;
 }
-
-// Real mathematics: gradients on the replica as it was at a step's start, computed while virtual time goes on.
-class TrainingLearner : public Learner {
- public:
-  TrainingLearner(std::vector<std::unique_ptr<training::Worker>> workers, const LearningRate& rate, StepsAhead& ahead)
-      : rate_(rate), ahead_(ahead), places_(workers.size()) {
-    for (std::size_t k = 0; k < workers.size(); ++k) places_[k].worker = std::move(workers[k]);
-  }
-  ~TrainingLearner() override { drop_all(); }
-
-  void begin_step(std::uint32_t worker, const models::Arena& arena, Instant ends) override {
-    Place& place = places_.at(worker);
-    ahead_.begin(place.step, *place.worker, arena, ends);
-  }
-
-  void arena_will_change() override {
-    for (auto& place : places_) ahead_.keep(place.step);
-  }
-
-  void swarm_has_consumed(std::uint64_t samples) override { swarm_samples_ = samples; }
-
-  std::uint64_t end_step(std::uint32_t worker, models::Arena& arena) override {
-    Place& place = places_.at(worker);
-    const double loss = ahead_.finish(place.step);
-    smoothed_loss_ = steps_++ == 0 ? loss : 0.95 * smoothed_loss_ + 0.05 * loss;
-    const double factor = training::step_rate_factor(rate_.schedule, swarm_samples_,
-                                                     place.worker->batch_size(), rate_.epoch_samples);
-    learning_rate_ = rate_.base * factor;
-    arena_will_change();  // beside the steps of other workers
-    place.worker->apply(arena, factor);
-    ahead_.done(*place.worker);
-    return place.worker->batch_size();
-  }
-
-  void discard_step(std::uint32_t worker) override {
-    Place& place = places_.at(worker);
-    if (!place.step.under_way()) return;
-    ahead_.finish(place.step);  // its batch is drawn, whatever becomes of it
-    ahead_.done(*place.worker);
-  }
-  void renew() override {
-    for (auto& place : places_) {
-      ahead_.wait(place.step);
-      place.worker->renew();
-    }
-  }
-  void over() override {
-    drop_all();
-    for (auto& place : places_) place.worker.reset();
-  }
-
-  double loss() const override { return smoothed_loss_; }
-  std::optional<double> learning_rate() const override { return learning_rate_; }
-
- private:
-  struct Place {
-    std::unique_ptr<training::Worker> worker;
-    StepsAhead::Step step;
-  };
-  void drop_all() {
-    for (auto& place : places_) ahead_.drop(place.step);
-  }
-
-  const LearningRate& rate_;
-  StepsAhead& ahead_;
-  std::vector<Place> places_;
-  std::uint64_t swarm_samples_ = 0;
-  std::optional<double> learning_rate_;
-  double smoothed_loss_ = 0;
-  std::uint64_t steps_ = 0;
-};
 
 // Of a server, which makes no steps.
 class NoLearner : public Learner {
@@ -179,11 +111,11 @@ bool only_servers_left(const training::Experiment& experiment, const World& worl
   return true;
 }
 
-}  // namespace
+std::string checkpoint_of(const training::RunFolder& folder) { return folder.file(kSimulationFile); }
 
-Result<training::Summary> simulate(const training::Experiment& experiment, const SimulateOptions& options,
-                                   const training::RunFolder& folder) {
-  if (experiment.rule == training::kAllReduce) return simulate_all_reduce(experiment, options, folder);
+// Runs the experiment, or goes on with it `from` where it stood; nullopt where that cannot be found again.
+Result<std::optional<training::Summary>> run_world(const training::Experiment& experiment, const SimulateOptions& options,
+                                                   const training::RunFolder& folder, const SimulationFile* from) {
   auto made = VirtualRun::make(experiment, options, folder);
   if (!made) return made.error();
   VirtualRun& run = **made;
@@ -217,11 +149,13 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
 
   auto first = training::starting_parameters(experiment, run.plan());
   if (!first) return first.error();
-  if (Status begun = run.begin(); !begun) return begun.error();
+  if (Status begun = run.begin(from != nullptr ? from->place().metrics_bytes : 0); !begun) return begun.error();
   StepsAhead ahead(run.pool(), kStepsAhead * run.pool().size());
   RunWatch watch(world_options.machines.size());
   world_options.watcher = &watch;
   std::optional<Error> failure;
+  bool rehearsing = from != nullptr;  // until the world stands where it stood
+  std::vector<TrainingLearner*> learners(experiment.peers);
   World world(
       std::move(world_options),
       [&](std::uint32_t machine) -> std::unique_ptr<Learner> {
@@ -231,7 +165,9 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
           failure = workers.error();
           workers = std::vector<std::unique_ptr<training::Worker>>{};
         }
-        return std::make_unique<TrainingLearner>(std::move(*workers), run.rate(), ahead);
+        auto learner = std::make_unique<TrainingLearner>(std::move(*workers), run.rate(), ahead, rehearsing);
+        learners[machine] = learner.get();
+        return learner;
       },
       std::move(*first));
   watch.look_at(world);
@@ -272,17 +208,32 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
     if (run.look(std::move(look))) world.end_all();
   };
 
-  std::uint64_t seen = 0;
-  bool ending = false;
+  std::uint64_t seen = 0, happened = 0;
+  const auto write_checkpoint = [&] {
+    const auto metrics_bytes = run.settle_metrics();
+    const Status written =
+        metrics_bytes ? write_simulation(checkpoint_of(folder), training::to_toml(experiment),
+                                         {happened, world.trace_hash(), world.samples(), *metrics_bytes}, world, learners)
+                      : metrics_bytes.error();
+    if (!written && options.notice) options.notice("no checkpoint is written: " + written.error().message);
+  };
+  bool ending = false, interrupted = false;
   while (!world.over() && world.run_one()) {
+    ++happened;
     if (failure) return *failure;
+    if (rehearsing && happened == from->place().happenings) {
+      if (!from->put_into(world, learners)) return std::optional<training::Summary>{};
+      rehearsing = false;
+    }
     const bool sampled = world.samples() != seen;
     if (!sampled) {
       if (world.now() - last_look_around < kLookAround) continue;
       last_look_around = world.now();
     }
     if (!ending && options.interrupted && options.interrupted()) {
-      ending = true;
+      if (rehearsing) return Error{"interrupted on the way back to where the run stood; its checkpoint is as it was"};
+      if (options.checkpoint_due) write_checkpoint();
+      ending = interrupted = true;
       world.end_all();
     }
     if (!sampled) {
@@ -293,11 +244,17 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
       }
       continue;
     }
+    if (options.checkpoint_due && !rehearsing && !ending && !run.target_reached() && options.checkpoint_due())
+      write_checkpoint();
     seen = world.samples();
     last_step = world.now();
+    const bool look_is_due = run.look_is_due(seen);
+    if (rehearsing) continue;
     run.stepped(world.now(), seen, rules->end.swarm_samples.value_or(0));
-    if (run.look_is_due(seen)) look_around();
+    if (look_is_due) look_around();
   }
+
+  if (rehearsing) return std::optional<training::Summary>{};
 
   // Results.
   training::Summary summary;
@@ -336,7 +293,36 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   summary.spectral_gap = topologies::spectral_gap(rules->topology.among(experiment.peers));
   summary.samples = world.samples();
   summary.seconds = seen > 0 ? to_seconds(last_step - *world.training_began()) : 0;
-  return run.finish(std::move(summary), replicas, served_model(experiment, world), world.trace_hash());
+  auto finished = run.finish(std::move(summary), replicas, served_model(experiment, world), world.trace_hash());
+  if (!finished) return finished.error();
+  if (!interrupted) std::remove(checkpoint_of(folder).c_str());
+  return std::optional(std::move(*finished));
+}
+
+}  // namespace
+
+Result<training::Summary> simulate(const training::Experiment& experiment, const SimulateOptions& options,
+                                   const training::RunFolder& folder) {
+  if (experiment.rule == training::kAllReduce) {
+    if (options.resume && options.notice) options.notice("a run by all-reduce has no checkpoints: it begins anew, with the same result");
+    return simulate_all_reduce(experiment, options, folder);
+  }
+  std::optional<training::Summary> summary;
+  if (options.resume) {
+    const auto file = SimulationFile::open(checkpoint_of(folder), training::to_toml(experiment));
+    if (!file) return file.error();
+    auto resumed = run_world(experiment, options, folder, &*file);
+    if (!resumed) return resumed.error();
+    summary = std::move(*resumed);
+    if (!summary && options.notice)
+      options.notice("what happened hung on values that the checkpoint does not have: the run begins anew, with the same result");
+  }
+  if (!summary) {
+    auto run = run_world(experiment, options, folder, nullptr);
+    if (!run) return run.error();
+    summary = std::move(*run);
+  }
+  return std::move(*summary);
 }
 
 }  // namespace starling::lab

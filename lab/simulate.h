@@ -19,6 +19,12 @@ struct SimulateOptions {
   std::function<void(double seconds, double fraction)> progress;
   // Asked between steps: true ends the run early and in order; results are written.
   std::function<bool()> interrupted;
+  // Asked between steps: true writes a checkpoint into the folder (lab/simulation_file.h), and so does an interruption
+  // then; null: none is written. It goes when the run has ended of itself.
+  std::function<bool()> checkpoint_due;
+  bool resume = false;  // go on from the folder's checkpoint; all results are those of a run that never stopped
+  // What people should know.
+  std::function<void(const std::string& sentence)> notice;
 };
 
 // Writes metrics.jsonl, timeline.jsonl, experiment.toml, model.safetensors and summary.json into `folder`.

@@ -8,20 +8,47 @@
 namespace starling::lab {
 
 void StepsAhead::begin(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends) {
+  go_on(step, worker, arena, ends, {});
+}
+
+void StepsAhead::go_on(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends, const Midway& from) {
   STARLING_CHECK(!step.under_way());
-  step.state_ = Step::State::waiting;
   step.has_copy_ = false;
   step.ends_ = ends;
   step.number_ = begun_++;
   step.worker_ = &worker;
   step.arena_ = &arena;
-  waiting_.insert(&step);
+  const bool is_gradient = from.holds == Midway::Vector::gradient;
+  if (from.holds != Midway::Vector::none) {
+    give_vector(worker);
+    worker.put(from.vector, is_gradient);
+  }
+  if (is_gradient) {
+    step.state_ = Step::State::submitted;
+    step.loss_ = from.loss;
+    submitted_.insert(&step);
+  } else {
+    step.has_copy_ = from.holds == Midway::Vector::parameters;
+    step.state_ = Step::State::waiting;
+    waiting_.insert(&step);
+  }
   submit_next();
+}
+
+void StepsAhead::wait(Step& step) {
+  if (step.computing_.valid()) step.loss_ = step.computing_.get();
+}
+
+StepsAhead::Midway StepsAhead::midway(Step& step) {
+  wait(step);
+  if (step.state_ == Step::State::submitted) return {Midway::Vector::gradient, step.worker_->gradient(), step.loss_};
+  if (step.has_copy_) return {Midway::Vector::parameters, step.worker_->gradient(), 0};
+  return {};
 }
 
 void StepsAhead::keep(Step& step) {
   if (!step.under_way() || step.has_copy_) return;
-  if (step.state_ == Step::State::submitted) return step.loss_.wait();
+  if (step.state_ == Step::State::submitted) return wait(step);
   give_vector(*step.worker_);
   step.worker_->take(*step.arena_);
   step.has_copy_ = true;
@@ -34,7 +61,8 @@ double StepsAhead::finish(Step& step) {
   step.state_ = Step::State::none;
   reached_ = std::max(reached_, step.ends_);
   submit_next();  // while this one is waited for
-  return step.loss_.get();
+  wait(step);
+  return step.loss_;
 }
 
 void StepsAhead::done(training::Worker& worker) {
@@ -48,7 +76,7 @@ void StepsAhead::drop(Step& step) {
     waiting_.erase(&step);
   } else {
     submitted_.erase(&step);
-    step.loss_.wait();
+    wait(step);
   }
   if (step.has_copy_ || step.state_ == Step::State::submitted) done(*step.worker_);
   step.state_ = Step::State::none;
@@ -60,7 +88,7 @@ void StepsAhead::submit(Step& step) {
   submitted_.insert(&step);
   step.state_ = Step::State::submitted;
   if (!step.has_copy_) give_vector(*step.worker_);
-  step.loss_ = pool_.submit([&worker = *step.worker_, &arena = *step.arena_, has_copy = step.has_copy_] {
+  step.computing_ = pool_.submit([&worker = *step.worker_, &arena = *step.arena_, has_copy = step.has_copy_] {
     return has_copy ? worker.compute_taken() : worker.compute(arena.data());
   });
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <future>
 #include <set>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -39,7 +40,16 @@ class StepsAhead {
     std::uint64_t number_ = 0;
     training::Worker* worker_ = nullptr;
     const models::Arena* arena_ = nullptr;
-    std::future<double> loss_{};
+    std::future<double> computing_{};
+    double loss_ = 0;
+  };
+
+  // What there is of a step under way, for whoever puts it back elsewhere: what its vector holds, and its loss.
+  struct Midway {
+    enum class Vector : std::uint8_t { none, parameters, gradient };
+    Vector holds = Vector::none;
+    std::span<const float> vector{};
+    double loss = 0;
   };
 
   // It sees the arena as it is now and is needed at `ends`. REQUIRES: !step.under_way(); worker and arena
@@ -48,9 +58,11 @@ class StepsAhead {
   // The arena is about to change.
   void keep(Step& step);
   // No worker computes on it when this returns; what it finds stays.
-  static void wait(Step& step) {
-    if (step.state_ == Step::State::submitted) step.loss_.wait();
-  }
+  static void wait(Step& step);
+  // Waits for what is being computed. The vector stays until finish() or drop(). REQUIRES: step.under_way().
+  static Midway midway(Step& step);
+  // As begin(), and it is as far as that. REQUIRES: the vector is of the arena's size, where there is one.
+  void go_on(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends, const Midway& from);
   // Its mean loss; the worker has its gradient until done(). REQUIRES: step.under_way(), then it is no
   // longer.
   double finish(Step& step);

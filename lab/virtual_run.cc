@@ -1,6 +1,7 @@
 #include "lab/virtual_run.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <thread>
 #include <utility>
@@ -71,7 +72,7 @@ VirtualRun::VirtualRun(const Experiment& experiment, const SimulateOptions& opti
       pool_(threads_of(options)),
       judge_(plan_, *backend_, data_.test, pool_) {}
 
-Status VirtualRun::begin() {
+Status VirtualRun::begin(std::uint64_t metrics_bytes) {
   // Workers take long to make (each shuffles the data for its share), so they are made ahead, by all threads.
   for (const training::OwnSettings& own : experiment_.own) {
     for (const std::uint32_t peer : own.peers.among(experiment_.peers)) {
@@ -91,7 +92,15 @@ Status VirtualRun::begin() {
     made_.push_back(pool_.submit([this, peer] { return make_workers(peer); }));
   if (auto written = folder_.write("experiment.toml", training::to_toml(experiment_)); !written)
     return written.error();
-  metrics_.open(folder_.file("metrics.jsonl"), std::ios::trunc);
+  const std::string metrics = folder_.file("metrics.jsonl");
+  if (metrics_bytes > 0) {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(metrics, error);
+    if (error || size < metrics_bytes) return Error{metrics + " is shorter than when the checkpoint was written"};
+    std::filesystem::resize_file(metrics, metrics_bytes, error);
+    if (error) return Error{"cannot shorten " + metrics + ": " + error.message()};
+  }
+  metrics_.open(metrics, metrics_bytes > 0 ? std::ios::app : std::ios::trunc);
   return Done{};
 }
 
@@ -164,6 +173,18 @@ void VirtualRun::write_waiting() {
   waiting_.reset();
 }
 
+Error VirtualRun::metrics_failed() const {
+  return Error{"cannot write " + folder_.file("metrics.jsonl") + ": the disk may be full"};
+}
+
+Result<std::uint64_t> VirtualRun::settle_metrics() {
+  write_waiting();
+  metrics_.flush();
+  const auto at = metrics_.tellp();
+  if (!metrics_ || at < 0) return metrics_failed();
+  return static_cast<std::uint64_t>(at);
+}
+
 VirtualRun::~VirtualRun() {
   write_waiting();
 }
@@ -215,7 +236,7 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary,
     return written.error();
   }
   metrics_.flush();
-  if (!metrics_) return Error{"cannot write " + folder_.file("metrics.jsonl") + ": the disk may be full"};
+  if (!metrics_) return metrics_failed();
   summary.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
   if (first_step_) summary.wall_training_seconds = std::chrono::duration<double>(*last_step_ - *first_step_).count();
   if (auto written = folder_.write("summary.json", training::to_json(summary) + "\n"); !written)

@@ -58,8 +58,9 @@ class VirtualRun {
   std::uint64_t epoch_samples() const { return data_.train.size(); }
   ThreadPool& pool() { return pool_; }
 
-  // Writes experiment.toml, opens metrics.jsonl, and has the workers of all peers made by the pool's threads.
-  Status begin();
+  // Writes experiment.toml, opens metrics.jsonl, of which so many bytes stay, and has the workers of all peers made by
+  // the pool's threads.
+  Status begin(std::uint64_t metrics_bytes = 0);
   // Those of a new instance of a peer. REQUIRES: begin() has been called.
   Workers workers(std::uint32_t peer);
 
@@ -76,6 +77,10 @@ class VirtualRun {
     training::MetricsLine line;   // of the swarm: its seconds, and the sums over all peers
     Duration trained{0};          // since the first step began
   };
+  // Writes the lines of all looks so far; so many bytes are in metrics.jsonl then.
+  Result<std::uint64_t> settle_metrics();
+  bool target_reached() const { return seconds_to_target_.has_value(); }
+
   // The look itself, off the clock, and its line in the time series. The model is judged on the first 1,000
   // test images; on all of them where those come near the target. True if it has reached that, for the first
   // time. REQUIRES: there is a replica.
@@ -95,6 +100,7 @@ class VirtualRun {
              std::unique_ptr<kernels::Backend> backend, const training::Schedule& schedule);
 
   void write_waiting();
+  Error metrics_failed() const;
   const kernels::Backend& backend_of(const training::Experiment& its) const;  // its: a peer's
   Workers make_workers(std::uint32_t peer) const;
 

@@ -327,6 +327,11 @@ void World::end_all() {
   }
 }
 
+void World::put_replica(std::uint32_t i, std::span<const float> values) {
+  STARLING_CHECK(values.size() == options_.arena_floats);
+  machines_[i]->arena->write(0, values);
+}
+
 void World::set_parameters(std::uint32_t i, std::span<const float> values) {
   STARLING_CHECK(quiet() && machines_[i]->has_parameters);
   STARLING_CHECK(values.size() == options_.arena_floats);

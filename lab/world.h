@@ -126,6 +126,13 @@ class World final : private NetworkHost {
   std::size_t longest_queue() const;
   const WorldOptions& options() const { return options_; }
 
+  // What depends on the values that were computed, and not only on what happened when: but the replicas and what
+  // learners have. A world of the same options in which as much has happened becomes this one when these are copied
+  // into its own, and each machine's replica into its replica.
+  std::vector<MutableBytes> values();
+  // REQUIRES: as many as the machine's replica has.
+  void put_replica(std::uint32_t i, std::span<const float> values);
+
   // The energy of «Overlap», of pairwise averaging in float32: sum of m |v - mean|^2 over the parts of every machine that has parameters, in
   // double, with the loans that are out. Equals sum |x - mean|^2 when nothing is in flight.
   double energy() const;
@@ -199,6 +206,7 @@ class World final : private NetworkHost {
   bool mutated(std::uint32_t from, std::uint32_t to, const wire::Message& message);
 
   // Bulk (world_bulk.cc).
+  Block new_block(std::size_t bytes);
   PacketPtr packet(std::uint32_t from, Packet::Kind kind, std::uint64_t exchange, std::size_t bytes) const;
   void send_values(Connection& connection, std::uint32_t from, PacketPtr packet, const training::Parcel& parcel,
                    const Block& block);
@@ -233,6 +241,8 @@ class World final : private NetworkHost {
   std::vector<std::unique_ptr<Machine>> machines_;
   std::unordered_map<std::string, std::uint32_t> by_host_;
   std::unordered_map<std::uint64_t, std::uint32_t> by_id_;
+  std::vector<Block::Reference> blocks_;  // all that may live, in the order of their making
+  std::size_t blocks_swept_ = 0;        // how many lived when those that did not were last thrown out
   std::vector<Mutation> mutations_;
   std::vector<std::optional<Incident>> upcoming_;  // of options_.recurring
   std::vector<gossip::Action> actions_;

@@ -38,6 +38,29 @@ std::span<const float> floats_of(const Parcel& parcel) {
 
 }  // namespace
 
+Block World::new_block(std::size_t bytes) {
+  if (blocks_.size() > 2 * blocks_swept_ + 64) {
+    std::erase_if(blocks_, [](const Block::Reference& block) { return !block.lives(); });
+    blocks_swept_ = blocks_.size();
+  }
+  Block block(bytes);
+  blocks_.emplace_back(block);
+  return block;
+}
+
+std::vector<MutableBytes> World::values() {
+  std::vector<MutableBytes> all;
+  for (const auto& machine : machines_) {
+    machine->mixer->values(all);
+    for (auto* floats : {&machine->first_values, &machine->before_settling})
+      all.push_back(std::as_writable_bytes(std::span(*floats)));
+  }
+  for (const Block::Reference& block : blocks_) {
+    if (block.lives()) all.push_back(block.bytes());
+  }
+  return all;
+}
+
 PacketPtr World::packet(std::uint32_t from, Packet::Kind kind, std::uint64_t exchange,
                         std::size_t bytes) const {
   auto p = std::make_unique<Packet>();
@@ -63,7 +86,7 @@ void World::send_values(Connection& connection, std::uint32_t from, PacketPtr p,
 }
 
 void World::spoil(Machine& m, const Poison& poison, Packet& p) {
-  const Block copy(p.parcel.values.size());
+  const Block copy = new_block(p.parcel.values.size());
   std::copy(p.parcel.values.begin(), p.parcel.values.end(), copy.bytes().begin());
   p.parcel.values = copy.bytes();
   p.block = copy;
@@ -112,7 +135,7 @@ void World::send_chunks(std::uint32_t i, Own& own) {
   training::Mixer& mixer = *m.mixer;
   while (own.flights.size() < options_.window && own.sent < own.cells.count) {
     const training::Cells cells{own.cells.first + own.sent, std::min(options_.chunk_cells, own.cells.count - own.sent)};
-    const Block room(mixer.room(cells));
+    const Block room = new_block(mixer.room(cells));
     const auto sent = mixer.lend(own.session, cells, room.bytes());
     if (!sent) {
       diverged(i);
@@ -274,7 +297,7 @@ void World::answer_accepted(std::uint32_t i, std::uint32_t from, Connection& con
   // What the responder has lent of this chunk itself: its mixer knows, its own flight holds it.
   const Own::Flight* const lent = m.covering(p.parcel.offset);
 
-  const Block room(sizeof(float) * p.parcel.floats + training::Mixer::kRoomBesides);
+  const Block room = new_block(sizeof(float) * p.parcel.floats + training::Mixer::kRoomBesides);
   const auto reply = mixing(m).answer(answer.session, p.parcel, room.bytes());
   // Answered by none, it was taken and not looked at.
   const bool unread = reply.ok() && reply->payload == training::Payload::none && options_.rules->rule == gossip::Rule::choco;
@@ -378,7 +401,7 @@ void World::send_state(std::uint32_t donor, std::uint32_t to, std::uint32_t epoc
   parcel.offset = chunk * options_.chunk_floats();
   if (parcel.offset >= options_.arena_floats || connection.epoch != epoch) return;
   parcel.floats = std::min(options_.chunk_floats(), options_.arena_floats - parcel.offset);
-  const Block block(sizeof(float) * parcel.floats);
+  const Block block = new_block(sizeof(float) * parcel.floats);
   const std::span<float> values = training::as_floats(block.bytes());
   d.arena->read(parcel.offset, values);
   parcel.values = block.bytes();

@@ -162,6 +162,17 @@ Result<RunFolder> RunFolder::create(const std::string& path, bool force) {
   return folder;
 }
 
+Result<RunFolder> RunFolder::go_on(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return Error{"there is no folder " + path + " to go on in"};
+  if (::access(path.c_str(), W_OK | X_OK) != 0)
+    return Error{"cannot write to the folder " + path + ": " + std::strerror(errno)};
+  RunFolder folder;
+  folder.path_ = path;
+  for (const char* name : {"summary.json", "timeline.jsonl", "report.html"}) fs::remove(folder.file(name), error);
+  return folder;
+}
+
 Status RunFolder::write(const std::string& name, const std::string& text) const {
   const Bytes part = std::as_bytes(std::span(text));
   return write_atomically(file(name), std::span(&part, 1));

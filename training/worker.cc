@@ -135,6 +135,13 @@ void Worker::take(const models::Arena& arena) {
   taken_ = true;
 }
 
+void Worker::put(std::span<const float> vector, bool is_gradient) {
+  need_gradient();
+  STARLING_CHECK(vector.size() == gradient_.size());
+  std::copy(vector.begin(), vector.end(), gradient_.data());
+  taken_ = !is_gradient;
+}
+
 double Worker::compute_taken() {
   const auto engine = engines_->take();
   if (engine->gradient.size() == 0) engine->gradient = kernels::Buffer(gradient_.size(), memory_);
@@ -269,10 +276,19 @@ void Worker::fill(kernels::Buffer& buffer, const std::vector<float>& values) {
 
 WorkerState Worker::save(const models::Arena& arena) {
   applied_->wait();
+  return save(arena, under_way_);
+}
+
+WorkerState Worker::save_midway(const models::Arena& arena) {
+  return save(arena, false);
+}
+
+// `step_begun`: it does not count.
+WorkerState Worker::save(const models::Arena& arena, bool step_begun) {
   WorkerState state;
-  state.cursor = under_way_ ? sampler_.cursor_before() : sampler_.cursor();
-  if (augmenter_) state.images = under_way_ ? *images_before_ : state_of(augmenter_->random());
-  state.draws = draws_ - (under_way_ ? 1 : 0);
+  state.cursor = step_begun ? sampler_.cursor_before() : sampler_.cursor();
+  if (augmenter_) state.images = step_begun ? *images_before_ : state_of(augmenter_->random());
+  state.draws = draws_ - (step_begun ? 1 : 0);
   state.velocity = copy_of(velocity_);
   state.square = copy_of(square_);
   state.steps = steps_;

@@ -111,6 +111,8 @@ class Worker {
   // gradient will. REQUIRES: the back end computes on a host.
   void take(const models::Arena& arena);
   double compute_taken();
+  // These arena_size() floats lie there, of a step that was begun elsewhere: parameters that were taken, or a gradient.
+  void put(std::span<const float> vector, bool is_gradient);
   // The vector in which both lie. A worker whose engines are shared has none until a step of its own needs one, and
   // does without it again after apply(). REQUIRES: of lend: it has none, the vector comes from give_back() of a
   // worker on the same network.
@@ -134,6 +136,9 @@ class Worker {
   // What it remembers, a step that was computed and not applied as if it had not begun. Waits for a device.
   // `arena`: of its replica. REQUIRES: no other call goes on.
   WorkerState save(const models::Arena& arena);
+  // The same of a host's between two calls: a step that was computed and not applied stays one; its gradient is
+  // gradient().
+  WorkerState save_midway(const models::Arena& arena);
   // Goes on from there: with the same samples, images and chance; with what the optimizer remembered. Each is an
   // Error, and changes nothing, where the state is of another shard or another optimizer.
   Status restore_cursor(const WorkerState& state);
@@ -158,6 +163,7 @@ class Worker {
   double compute(Engine& engine, const float* parameters, float* gradient);
   void need_gradient();
   static void clear(kernels::Buffer& vector);
+  WorkerState save(const models::Arena& arena, bool step_begun);
   std::vector<float> copy_of(const kernels::Buffer& buffer);
   void fill(kernels::Buffer& buffer, const std::vector<float>& values);
 

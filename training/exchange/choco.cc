@@ -172,6 +172,14 @@ void Choco::commit(const Session& session, Cells cells, Link& link, float weight
   judge_.remember();
 }
 
+void Choco::values(std::vector<MutableBytes>& out) {
+  Mixer::values(out);
+  judge_.values(out);
+  for (const auto& link : links_) {
+    for (Floats* floats : {&link->mine, &link->theirs}) out.push_back(std::as_writable_bytes(std::span(*floats)));
+  }
+}
+
 MixResult<Parcel> Choco::do_lend(const Session& session, Cells cells, MutableBytes room) {
   for (std::size_t k = 0; k < cells.count; ++k) STARLING_CHECK(loans_.of(cells.first + k) == nullptr);
   Link& link = link_to(session.partner);

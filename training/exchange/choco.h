@@ -35,6 +35,7 @@ class Choco : public Mixer {
   Choco(models::Arena& arena, const MixOptions& options);
   void adopt() override;
   void give_up(const Session& session, const Parcel& sent) override;
+  void values(std::vector<MutableBytes>& out) override;
 
   std::size_t links() const { return links_.size(); }
 

@@ -40,6 +40,7 @@ class Judge {
   // The replica is another one now.
   void clear() { medians_.clear(); }
 
+  void values(std::vector<MutableBytes>& out) { medians_.values(out); }  // as Mixer::values()
   const Medians& medians() const { return medians_; }  // of |theirs - own|, by cell
 
  private:

@@ -14,6 +14,11 @@ void LockStep::adopt() {
   target_.read(0, snapshot_);
 }
 
+void LockStep::values(std::vector<MutableBytes>& out) {
+  TwoWay::values(out);
+  out.push_back(std::as_writable_bytes(std::span(snapshot_)));
+}
+
 void LockStep::begin_round(std::uint64_t round) {
   round_ = round;
   target_.read(0, snapshot_);

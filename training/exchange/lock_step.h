@@ -15,6 +15,7 @@ class LockStep : public TwoWay {
   LockStep(models::Arena& arena, const MixOptions& options);
   void adopt() override;
   void begin_round(std::uint64_t round) override;
+  void values(std::vector<MutableBytes>& out) override;
 
  private:
   bool own_values(Cells cells, std::span<float> out) override;

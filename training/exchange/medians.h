@@ -9,7 +9,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "base/bytes.h"
 
 namespace starling::training {
 
@@ -40,6 +43,11 @@ class Medians {
   double largest_norm_square(std::size_t cell, double square) {
     double& largest = cells_[cell].largest_norm_square;
     return largest = std::max(largest, square);
+  }
+  // As Mixer::values().
+  void values(std::vector<MutableBytes>& out) {
+    out.push_back(std::as_writable_bytes(std::span(cells_)));
+    out.push_back(std::as_writable_bytes(std::span(&leniency_, 1)));
   }
   void clear() {
     std::fill(cells_.begin(), cells_.end(), Cell{});

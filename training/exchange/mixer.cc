@@ -31,6 +31,10 @@ std::size_t Mixer::floats(Cells cells) const {
   return end - std::min(end, grid_.offset(cells.first));
 }
 
+void Mixer::values(std::vector<MutableBytes>& out) {
+  out.push_back(std::as_writable_bytes(std::span(&counters_, 1)));
+}
+
 MixResult<Parcel> Mixer::lend(const Session& session, Cells cells, MutableBytes room) {
   auto parcel = do_lend(session, cells, room);
   if (!parcel) ++counters_.refused[static_cast<std::size_t>(parcel.error().fault)];

@@ -151,6 +151,10 @@ class Mixer {
   MixResult<Parcel> answer(const Session& session, const Parcel& offer, MutableBytes room);
 
   const MixCounters& counters() const { return counters_; }
+  // Appends what it remembers that depends on what the values were, and not only on which exchanges there were: who
+  // has driven another mixer through the same exchanges, of other values, makes it this one by copying these, and
+  // what is lent.
+  virtual void values(std::vector<MutableBytes>& out);
   // How many exchanges, own and answered ones, have been mixed up to the arena's end. On any thread.
   std::uint64_t mixes() const { return arena_.mixes(); }
 

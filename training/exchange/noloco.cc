@@ -25,6 +25,11 @@ void Noloco::adopt() {
   std::fill(partners_.begin(), partners_.end(), 0U);
 }
 
+void Noloco::values(std::vector<MutableBytes>& out) {
+  TwoWay::values(out);
+  for (Floats* floats : {&theta_, &phi_, &velocity_, &received_}) out.push_back(std::as_writable_bytes(std::span(*floats)));
+}
+
 std::span<float> Noloco::part(Floats& values, std::size_t cell) const {
   return std::span(values).subspan(grid_.offset(cell), grid_.floats(cell));
 }

@@ -25,6 +25,7 @@ class Noloco : public TwoWay {
   Noloco(models::Arena& arena, const MixOptions& options);
   void adopt() override;
   void begin_round(std::uint64_t round) override;
+  void values(std::vector<MutableBytes>& out) override;
 
  private:
   bool own_values(Cells cells, std::span<float> out) override;

@@ -33,6 +33,12 @@ void PairwiseTopK::adopt() {
   judge_.clear();
 }
 
+void PairwiseTopK::values(std::vector<MutableBytes>& out) {
+  Mixer::values(out);
+  judge_.values(out);
+  out.push_back(std::as_writable_bytes(std::span(reference_)));
+}
+
 MixResult<Parcel> PairwiseTopK::do_lend(const Session& session, Cells cells, MutableBytes room) {
   const std::size_t offset = grid_.offset(cells.first);
   places_.clear();

@@ -24,6 +24,7 @@ class PairwiseTopK : public Mixer {
   PairwiseTopK(models::Arena& arena, const MixOptions& options);
   void adopt() override;
   void give_up(const Session& session, const Parcel& sent) override;
+  void values(std::vector<MutableBytes>& out) override;
 
  private:
   struct LentEntries : Loan {

@@ -36,6 +36,12 @@ MixResult<Done> ParameterServer::receive(const Parcel& parcel, Floats& values) c
   return Done{};
 }
 
+void ParameterServer::values(std::vector<MutableBytes>& out) {
+  Mixer::values(out);
+  judge_.values(out);
+  out.push_back(std::as_writable_bytes(std::span(pulled_)));
+}
+
 MixResult<Parcel> ParameterServer::do_lend(const Session& session, Cells cells, MutableBytes room) {
   STARLING_CHECK(cells.count > 0 && cells.first + cells.count <= grid_.count());
   const std::size_t n = floats(cells), offset = grid_.offset(cells.first);

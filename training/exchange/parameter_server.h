@@ -24,6 +24,7 @@ class ParameterServer : public Mixer {
   ParameterServer(models::Arena& arena, const MixOptions& options);
   void adopt() override;
   void give_up(const Session& session, const Parcel& sent) override { loans_.finish(session, sent); }
+  void values(std::vector<MutableBytes>& out) override;
 
  private:
   MixResult<Parcel> do_lend(const Session& session, Cells cells, MutableBytes room) override;

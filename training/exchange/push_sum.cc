@@ -26,6 +26,11 @@ void PushSum::adopt() {
   judge_.clear();
 }
 
+void PushSum::values(std::vector<MutableBytes>& out) {
+  Mixer::values(out);
+  judge_.values(out);
+}
+
 MixResult<Parcel> PushSum::do_lend(const Session& session, Cells cells, MutableBytes room) {
   const std::size_t n = floats(cells), offset = grid_.offset(cells.first), end = cells.first + cells.count;
   double least = shares_[cells.first];

@@ -28,6 +28,7 @@ class PushSum : public Mixer {
   void adopt() override;
   void give_up(const Session& session, const Parcel& sent) override;
   void take_back(const Session& session, const Parcel& sent) override;
+  void values(std::vector<MutableBytes>& out) override;
 
   double share(std::size_t cell) const { return shares_[cell]; }
 

@@ -23,6 +23,11 @@ void TwoWay::adopt() {
   loans_.clear();  // of what is no more
 }
 
+void TwoWay::values(std::vector<MutableBytes>& out) {
+  Mixer::values(out);
+  judge_.values(out);
+}
+
 void TwoWay::lent_values(std::size_t cell, std::span<float> out) const {
   const Parcel& sent = loans_.of(cell)->sent;
   decode(payload_, sent.values, sent.floats, grid_.offset(cell) - sent.offset, out);

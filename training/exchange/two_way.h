@@ -20,6 +20,7 @@ class TwoWay : public Mixer {
  public:
   void adopt() override;
   void give_up(const Session& session, const Parcel& sent) override;
+  void values(std::vector<MutableBytes>& out) override;
 
  protected:
   // `arena` outlives the mixer. `bounded`: chunks may be refused for being far off.

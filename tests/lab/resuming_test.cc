@@ -1,0 +1,192 @@
+// A simulation that was stopped anywhere and goes on from its checkpoint leaves what one leaves that never
+// stopped.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "lab/simulate.h"
+#include "lab/simulation_file.h"
+#include "tests/catch.h"
+
+namespace starling::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Scratch {
+  std::string path;
+  Scratch() {
+    std::string pattern = (fs::temp_directory_path() / "starling-resuming-XXXXXX").string();
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    path = pattern;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+};
+
+std::string content(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// All that a run leaves, but for what the clock on the wall says.
+struct Left {
+  std::string trace;
+  std::uint64_t samples = 0, bytes_sent = 0;
+  std::string model, metrics, timeline;
+  friend bool operator==(const Left&, const Left&) = default;
+};
+Left left_by(const training::Summary& summary, const training::RunFolder& folder) {
+  return {summary.trace_hash.value_or(""),
+          summary.samples,
+          summary.bytes_sent,
+          content(folder.file("model.safetensors")),
+          content(folder.file("metrics.jsonl")),
+          content(folder.file("timeline.jsonl"))};
+}
+
+training::Experiment experiment_of(const std::string& rule, std::uint32_t workers) {
+  training::Experiment experiment;
+  experiment.model = "softmax";
+  experiment.data = "glyphs";
+  experiment.peers = 6;
+  experiment.workers = workers;
+  experiment.epochs = 0.1;
+  experiment.rule = rule;
+  if (rule == "d-psgd") experiment.topology = "ring";
+  return experiment;
+}
+
+Left run(const training::Experiment& experiment, const std::string& path) {
+  auto folder = training::RunFolder::create(path, false);
+  REQUIRE(folder.ok());
+  const auto summary = simulate(experiment, {}, *folder);
+  if (!summary) FAIL(summary.error().message);
+  return left_by(*summary, *folder);
+}
+
+// Stops it after so many steps, as a person would, and goes on; again and again, until it ends of itself.
+Left run_in_pieces(const training::Experiment& experiment, const std::string& path, std::uint64_t steps,
+                   int& pieces, std::vector<std::string>& notices) {
+  for (pieces = 1; pieces < 100; ++pieces) {
+    auto folder = pieces == 1 ? training::RunFolder::create(path, false) : training::RunFolder::go_on(path);
+    REQUIRE(folder.ok());
+    SimulateOptions options;
+    options.threads = 1 + static_cast<unsigned>(pieces % 2);
+    options.resume = pieces > 1;
+    std::uint64_t due = 0;
+    options.checkpoint_due = [&] { return ++due % 7 == 0; };
+    options.interrupted = [&] { return due == steps; };
+    options.notice = [&](const std::string& sentence) { notices.push_back(sentence); };
+    const auto summary = simulate(experiment, options, *folder);
+    if (!summary) FAIL(summary.error().message);
+    if (!fs::exists(folder->file(kSimulationFile))) return left_by(*summary, *folder);
+  }
+  FAIL("it does not end");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a simulation that is stopped and resumed ends as one that never stopped, to the last bit, with every "
+    "rule") {
+  const std::string rule = GENERATE("pairwise", "push-sum", "d-psgd", "choco", "noloco", "clipped",
+                                    "parameter-server", "ssp", "none");
+  const std::uint32_t workers = rule == "pairwise" || rule == "choco" ? 2 : 1;
+  const Scratch scratch;
+  const auto experiment = experiment_of(rule, workers);
+  INFO(rule);
+  const Left whole = run(experiment, scratch.path + "/whole");
+  for (const std::uint64_t steps : {37, 50}) {
+    int pieces = 0;
+    std::vector<std::string> notices;
+    const Left resumed =
+        run_in_pieces(experiment, scratch.path + "/pieces-" + std::to_string(steps), steps, pieces, notices);
+    CHECK(pieces > 2);
+    CHECK(notices.empty());
+    CHECK(resumed.trace == whole.trace);
+    CHECK(resumed == whole);
+  }
+}
+
+TEST_CASE(
+    "so does one with payloads, momentum of the swarm, AdamW, changed images, and machines that come and "
+    "go") {
+  const Scratch scratch;
+  auto experiment = experiment_of("pairwise", 1);
+  SECTION("top-k") {
+    experiment.payload = "top-k";
+  }
+  SECTION("choco, int8") {
+    experiment.rule = "choco";
+    experiment.payload = "int8";
+  }
+  SECTION("bf16, AdamW") {
+    experiment.payload = "bf16";
+    experiment.optimizer = "adamw";
+  }
+  SECTION("momentum of the swarm, changed images") {
+    experiment.quasi_global_momentum = true;
+    experiment.crop = 2;
+    experiment.flip = true;
+  }
+  SECTION("crashes, returns, late joiners, a straggler") {
+    training::Fault crash;
+    crash.kind = training::Fault::Kind::crash;
+    crash.peer = *training::PeerSet::parse("2");
+    crash.from = std::chrono::milliseconds(300);
+    experiment.faults.push_back(crash);
+    training::Fault back = crash;
+    back.kind = training::Fault::Kind::join;
+    back.peer = *training::PeerSet::parse("4");
+    experiment.faults.push_back(back);
+  }
+  const Left whole = run(experiment, scratch.path + "/whole");
+  int pieces = 0;
+  std::vector<std::string> notices;
+  CHECK(run_in_pieces(experiment, scratch.path + "/pieces", 50, pieces, notices) == whole);
+  CHECK(pieces > 2);
+  CHECK(notices.empty());
+}
+
+TEST_CASE("who resumes nothing, or another experiment, or a broken file, is told so") {
+  const Scratch scratch;
+  auto experiment = experiment_of("pairwise", 1);
+  auto folder = training::RunFolder::create(scratch.path + "/run", false);
+  REQUIRE(folder.ok());
+  SimulateOptions options;
+  options.resume = true;
+  CHECK_FALSE(simulate(experiment, options, *folder).ok());
+  options.resume = false;
+  int asked = 0;
+  options.checkpoint_due = [] { return false; };
+  options.interrupted = [&] { return ++asked == 20; };
+  REQUIRE(simulate(experiment, options, *folder).ok());
+  options.resume = true;
+  options.interrupted = nullptr;
+  auto other = experiment;
+  other.seed += 1;
+  const auto refused = simulate(other, options, *folder);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message == folder->file(kSimulationFile) +
+                                       " is of another experiment: one goes on with the same file and flags");
+  const std::string file = folder->file(kSimulationFile), bytes = content(file);
+  std::string spoiled = bytes;
+  spoiled[spoiled.size() / 2] = static_cast<char>(~spoiled[spoiled.size() / 2]);
+  std::ofstream(file, std::ios::binary) << spoiled;
+  CHECK_FALSE(simulate(experiment, options, *folder).ok());
+  std::ofstream(file, std::ios::binary) << bytes.substr(0, bytes.size() - 9);
+  CHECK_FALSE(simulate(experiment, options, *folder).ok());
+  CHECK_FALSE(training::RunFolder::go_on(scratch.path + "/nowhere").ok());
+}
+
+}  // namespace starling::lab
