@@ -7,6 +7,9 @@
 #include <map>
 #include <utility>
 
+#include "training/exchange/mixer.h"
+#include "transport/link.h"
+
 namespace starling::node {
 namespace {
 
@@ -49,6 +52,22 @@ class Page {
   std::vector<MetricFamily> families_;
 };
 
+using Counts = std::map<std::string, std::uint64_t>;
+
+// A series that first appears with its first event looks to Prometheus as if nothing had happened: all are there
+// from the beginning, at 0.
+Counts with_all_refusals(Counts chunks) {
+  training::MixCounters all;
+  all.refused.fill(1);
+  for (const auto& [reason, one] : training::refused_by_reason(all)) chunks.try_emplace(reason, 0);
+  return chunks;
+}
+Counts with_all_faults(Counts connections) {
+  for (std::size_t i = 0; i < transport::kLinkErrorKinds; ++i)
+    connections.try_emplace(std::string(name(static_cast<transport::LinkErrorKind>(i))), 0);
+  return connections;
+}
+
 }  // namespace
 
 std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatus>& members) {
@@ -87,14 +106,14 @@ std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatu
   page.counter("starling_exchanges_total", help, exchanges.aborted, {{"outcome", "aborted"}});
   page.counter("starling_exchanges_total", help, exchanges.rejected, {{"outcome", "rejected"}});
   page.counter("starling_exchanges_total", help, exchanges.answered, {{"outcome", "answered"}});
-  for (const auto& [reason, count] : exchanges.chunks_refused)
+  for (const auto& [reason, count] : with_all_refusals(exchanges.chunks_refused))
     page.counter("starling_chunks_refused_total", "Chunks of others that were not mixed.", count, {{"reason", reason}});
   page.counter("starling_chunks_half_applied_total", "Chunks that one side alone mixed.",
                exchanges.half_applied_chunks);
   page.counter("starling_chunks_overlapped_total", "Chunks mixed while another exchange mixed the same floats.",
                exchanges.chunks_overlapped);
   page.counter("starling_chunks_clipped_total", "Chunks of which a part was taken.", exchanges.chunks_clipped);
-  for (const auto& [reason, count] : status.connections_refused)
+  for (const auto& [reason, count] : with_all_faults(status.connections_refused))
     page.counter("starling_connections_refused_total", "Connections that were refused or broke.", count,
                  {{"reason", reason}});
   const char* const bytes_help = "On connections to other peers.";

@@ -184,8 +184,8 @@ TEST_CASE("metrics have help and a type, counters end in _total, and labels are 
   status.swarm_samples = 1'000'000'007;
   status.loss = 0.25;
   status.exchanges.completed = 3;
-  status.exchanges.chunks_refused = {{"not_finite", 2}, {"too_far", 1}};
-  status.connections_refused = {{"wrong_swarm", 4}};
+  status.exchanges.chunks_refused = {{"not_finite", 2}, {"far_off", 1}};
+  status.connections_refused = {{"wrong swarm", 4}};
   gossip::Membership membership = swarm_of(4);
   std::set<std::string> helped;
   std::map<std::string, std::string> types;
@@ -205,10 +205,16 @@ TEST_CASE("metrics have help and a type, counters end in _total, and labels are 
   CHECK(values.at("starling_loss") == 0.25);
   CHECK(values.at("starling_exchanges_total{outcome=\"completed\"}") == 3);
   CHECK(values.at("starling_chunks_refused_total{reason=\"not_finite\"}") == 2);
-  CHECK(values.at("starling_connections_refused_total{reason=\"wrong_swarm\"}") == 4);
+  CHECK(values.at("starling_chunks_refused_total{reason=\"own_replica\"}") == 0);  // what has not happened yet is 0
+  CHECK(values.at("starling_connections_refused_total{reason=\"wrong swarm\"}") == 4);
+  CHECK(values.at("starling_connections_refused_total{reason=\"unreachable\"}") == 0);
   CHECK(values.at("starling_members{state=\"alive\"}") == 4);
   CHECK(values.at("starling_phase{phase=\"training\"}") == 1);
   CHECK_FALSE(values.contains("starling_accuracy_ratio"));  // it is not known
+  // As many series, whatever happens and however many there are.
+  const gossip::Membership crowd = swarm_of(300);
+  std::set<std::string> helped_again;
+  CHECK(samples_of(metrics_text(status, list_members(crowd, Instant{})), helped_again, types).size() == samples.size());
 }
 
 TEST_CASE("a status of before has no fields that came since, and is read all the same") {

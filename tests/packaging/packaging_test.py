@@ -52,7 +52,7 @@ class Suite:
         names = {"bin/starling", "share/man/man1/starling.1", "share/bash-completion/completions/starling",
                  "share/fish/vendor_completions.d/starling.fish", "share/starling/starling.zsh",
                  "share/doc/starling/README.md", "lib/systemd/system/starling@.service"}
-        names |= {"share/doc/starling/deploy/" + name for name in os.listdir(f"{SOURCE}/scripts/deploy")}
+        names |= {"share/doc/starling/deploy/" + name for name in self.files(f"{SOURCE}/scripts/deploy")}
         names |= {"share/doc/starling/docs/" + name for name in os.listdir(f"{SOURCE}/docs")}
         names |= {"share/starling/experiments/" + name for name in os.listdir(f"{SOURCE}/experiments")}
         return names
@@ -110,7 +110,7 @@ class Suite:
     def flags_exist(self):
         self.tables = json.loads(call(f"{self.build}/starling", "tables"))
         seen = 0
-        for name in sorted(os.listdir(f"{SOURCE}/scripts/deploy")):
+        for name in sorted(self.files(f"{SOURCE}/scripts/deploy")):
             text = open(f"{SOURCE}/scripts/deploy/{name}").read()
             text = "\n".join(line for line in text.split("\n") if name.endswith(".md") or not line.startswith("#"))
             for command, words in self.calls(text):
