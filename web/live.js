@@ -470,13 +470,51 @@
 
   // ---- asking something of the peer ----
   const problem = (words) => { put($("problem"), words); $("problem").hidden = !words; };
+  // The token that this peer has taken: in this tab, for this origin, and never in an address.
+  const KEY = "starling-token";
+  let token = "";
+  try { token = sessionStorage.getItem(KEY) || ""; } catch { /* then for as long as the page is open */ }
+  const keep = (words) => {
+    token = words;
+    try { if (words) sessionStorage.setItem(KEY, words); else sessionStorage.removeItem(KEY); } catch { /* likewise */ }
+  };
+  // What somebody types; null where he would rather not. `wrong` says why it is asked for again.
+  const typed = (wrong) => new Promise((done) => {
+    const words = $("token-words"), is = (sentence) => {
+      put($("token-wrong"), sentence);
+      words.setAttribute("aria-invalid", String(sentence !== ""));
+    };
+    $("token").returnValue = "";
+    $("token").querySelector("form").onsubmit = (event) => {
+      if (/^[A-Za-z0-9._~+/=-]+$/.test(words.value.trim())) return;
+      event.preventDefault();
+      is("That is no token: it has letters, digits and -_.~+/= alone.");
+    };
+    $("token").onclose = () => {
+      const given = words.value.trim();
+      words.value = "";
+      done($("token").returnValue === "send" ? given : null);
+    };
+    $("token").showModal();
+    is(wrong);  // once it is open, so that it is read aloud
+  });
+  $("token-cancel").onclick = () => $("token").close("");
   const ask = async (what) => {
     problem("");
     try {
-      const answer = await fetch(`api/v1/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" });
-      if (answer.ok) return;
-      const said = await answer.json().catch(() => ({}));
-      problem(`Refused: ${said.error || `the peer answered ${answer.status}`}`);
+      for (let words = token; ;) {
+        const headers = { "Content-Type": "application/json", ...(words && { Authorization: `Bearer ${words}` }) };
+        const answer = await fetch(`api/v1/${what}`, { method: "POST", headers, body: "{}" });
+        if (answer.ok) return words !== token && keep(words);
+        if (answer.status !== 401) {
+          const said = await answer.json().catch(() => ({}));
+          return problem(`Refused: ${said.error || `the peer answered ${answer.status}`}`);
+        }
+        keep("");
+        const given = await typed(words && "The peer does not take this token.");
+        if (given === null) return problem("Nothing was asked of the peer, as it would need its token.");
+        words = given;
+      }
     } catch {
       problem("The peer could not be asked: there is no connection.");
     }

@@ -98,6 +98,12 @@ class Suite:
             time.sleep(0.05)
         return value
 
+    def until_true(self, look, what, patience=PATIENCE):
+        end = time.monotonic() + patience
+        while not look():
+            require(time.monotonic() < end, what)
+            time.sleep(0.02)
+
     def visit(self, recording, position, size=LAPTOP, dark=False):
         self.player.show(recording, position)
         self.browser.look(*size, dark)
@@ -321,6 +327,64 @@ class Suite:
         self.player.refuses = None
         browser.said()  # the refusal
 
+    def a_token_is_asked_for(self):
+        browser, player = self.browser, self.player
+        token = "a-token.of~this+test/0123456789="
+        opened = lambda: browser.run("return document.getElementById('token').open")
+        stored = lambda: browser.run("return JSON.stringify({...sessionStorage})")
+        def asked(times):
+            self.until_true(lambda: len(player.tokens) >= times, f"asked {len(player.tokens)} times, not {times}")
+            return player.tokens[-1]
+        said = "return document.getElementById('token').open && document.getElementById('token-wrong').textContent"
+        self.visit(self.recordings["small"], 60)
+        player.asked.clear(), player.tokens.clear()
+        player.token = token
+        try:
+            browser.click("#pause")
+            self.until("return document.getElementById('token').open", "no token is asked for")
+            require(asked(1) is None, "a token is sent that nobody gave")
+            focused = browser.run("const e = document.activeElement; return [e.id, e.type, e.closest('label').textContent.trim(), e.closest('dialog').matches(':modal')]")
+            require(focused == ["token-words", "password", "Token", True], f"the keys go to {focused}")
+            browser.type("#token-words", "two words" + ENTER)
+            require("no token" in self.until(said, "what is no token is sent") and len(player.tokens) == 1, "what is no token is sent")
+            browser.run("document.getElementById('token-words').value = ''")
+            browser.type("#token-words", "wrong-token-0123456789" + ENTER)
+            require(asked(2) == "Bearer wrong-token-0123456789", f"sent: {player.tokens}")
+            told = self.until(said, "a wrong token is not told")
+            require(told == "The peer does not take this token.", told)
+            require(stored() == "{}", f"a wrong token is kept: {stored()}")
+            require(browser.run("return document.getElementById('token-words').value") == "", "the wrong words stay")
+            browser.type("#token-words", ESCAPE)
+            self.until("return document.getElementById('problem').textContent.includes('token')", "escape leads to nothing")
+            require(not opened() and len(player.tokens) == 2, f"sent after all: {player.tokens}")
+            require(browser.run("return document.activeElement.id") == "pause", "the keys have lost their place")
+            browser.type("#pause", ENTER)
+            self.until("return document.getElementById('token').open", "no token is asked for again")
+            browser.type("#token-words", f" {token} " + ENTER)
+            require(asked(4) == f"Bearer {token}", f"sent: {player.tokens}")
+            self.until("return !document.getElementById('token').open && document.getElementById('problem').hidden", "the right one is refused")
+            self.until("return sessionStorage.length === 1", "the right one is not kept")
+            require(json.loads(stored()) == {"starling-token": token}, stored())
+            require(browser.run("return localStorage.length") == 0 and not browser.run("return document.cookie"), "it is kept for longer")
+            # The next order, and the next page of this peer, need no question.
+            browser.click("#pause")
+            require(asked(5) == f"Bearer {token}" and not opened(), "it is asked for again")
+            self.go(f"http://{player.address}/")
+            browser.click("#leave")
+            browser.click("#sure button[value=leave]")
+            require(asked(6) == f"Bearer {token}" and player.asked[-1][0] == "/api/v1/leave", f"sent: {player.tokens}")
+            require(all(path in ("/api/v1/pause", "/api/v1/leave") for path, _, _ in player.asked), f"addresses: {player.asked}")
+            require(token not in browser.run("return location.href + performance.getEntries().map(e => e.name).join()"), "it is in an address")
+            # Where there is no token (403) it is no use to ask for one.
+            player.token, player.refuses = None, "this peer takes orders from its own machine alone"
+            browser.click("#pause")
+            told = self.until("return document.getElementById('problem').hidden ? '' : document.getElementById('problem').textContent", "no refusal is told")
+            require(player.refuses in told and not opened(), told)
+        finally:
+            player.token = player.refuses = None
+            browser.run("sessionStorage.clear()")
+        browser.said()  # the refusals
+
     def motion_can_be_reduced(self):
         self.visit(self.recordings["small"], 60)
         moving = "return getComputedStyle(document.querySelector('#connection i')).animationName"
@@ -441,6 +505,7 @@ class Suite:
             self.case("what strangers say is text", self.strangers_words_are_words)
             self.case("a lost connection is told, and found again", self.a_lost_connection_is_told)
             self.case("buttons ask the peer, and a refusal is told", self.buttons_ask)
+            self.case("a token is asked for where it is needed, and kept in this tab alone", self.a_token_is_asked_for)
             self.case("motion can be reduced", self.motion_can_be_reduced)
             self.try_real_peers()
         finally:

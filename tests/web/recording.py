@@ -166,6 +166,7 @@ class Player:
         self.page, self.recording, self.position = page, None, 0
         self.changed = threading.Condition()
         self.open, self.streams, self.refuses, self.asked = True, 0, None, []
+        self.token, self.tokens = None, []  # that a POST must name, as from another machine; what was named
         player = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -197,7 +198,10 @@ class Player:
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"] or 0))
                 player.asked.append((self.path, self.headers["Content-Type"], body))
-                if player.refuses:
+                player.tokens.append(self.headers["Authorization"])
+                if player.token and self.headers["Authorization"] != f"Bearer {player.token}":
+                    self.answer(401, "application/json", b'{"error": "orders from another machine need the peer\'s token"}')
+                elif player.refuses:
                     self.answer(403, "application/json", json.dumps({"error": player.refuses}).encode())
                 else:
                     self.answer(200, "application/json", b"{}")
