@@ -23,6 +23,7 @@
 #include "node/activity.h"
 #include "node/background.h"
 #include "node/event_log.h"
+#include "node/checkpoint_news.h"
 #include "node/checkpointer.h"
 #include "node/exchanger.h"
 #include "node/front.h"
@@ -216,6 +217,7 @@ class Daemon final : private FrontHost {
   void save(const std::string& name, std::function<void(std::string path)> done);
   void checkpoint_if_due();
   CheckpointFacts checkpoint_facts() const;
+  void tell_of_checkpoint(const Result<std::string>& written);
   void write_checkpoint(std::function<training::PeerState()> state);
   void judge_own_replica() const;
   void write_cache();
@@ -242,6 +244,7 @@ class Daemon final : private FrontHost {
   std::optional<Resumption> resumed_;
   std::vector<float> first_parameters_;  // of a file; empty: drawn from the seed
   std::unique_ptr<Checkpointer> checkpointer_;
+  CheckpointNews checkpoint_news_;
   std::unique_ptr<Replica> replica_;
   std::unique_ptr<training::Mixer> mixer_;  // of the replica
   std::unique_ptr<transport::LinkTable> links_;
@@ -345,9 +348,10 @@ std::optional<PeerOutcome> Daemon::find_checkpoint() {
     spdlog::info("no checkpoint in {} yet: the peer begins anew", options_.resume);
     return std::nullopt;
   }
-  for (const std::string& warning : resumed_->warnings) spdlog::warn("{}", warning);
-  spdlog::info("resumes from {}: {} steps, {} samples", resumed_->path, resumed_->earlier.steps,
-               resumed_->earlier.samples);
+  for (const std::string& warning : resumed_->warnings) events_log_.say(spdlog::level::warn, "checkpoint", warning);
+  events_log_.say(spdlog::level::info, "checkpoint",
+                  fmt::format("resumes from {}: {} steps, {} samples", resumed_->path, resumed_->earlier.steps,
+                              resumed_->earlier.samples));
   if (!options_.join.empty()) return std::nullopt;
   auto experiment = resumed_experiment(*resumed_, experiment_, options_.given, options_.data);
   if (!experiment) return PeerOutcome{2, "--resume: " + experiment.error().message};
@@ -753,7 +757,8 @@ void Daemon::prepared(const wire::Manifest& manifest) {
                                        },
                                        replica_->group.get());
   if (resumed_)
-    for (const std::string& lost : trainer_->restore(resumed_->state)) spdlog::warn("{}: {}", resumed_->path, lost);
+    for (const std::string& lost : trainer_->restore(resumed_->state))
+      events_log_.say(spdlog::level::warn, "checkpoint", resumed_->path + ": " + lost);
   mixer_ = training::make_mixer(replica_->arena, *mix);
   exchanger_->attach(replica_->arena, manifest.fingerprint, *mixer_);
   drive(gossip::Prepared{std::move(*rules), replica_->devices()});
@@ -1165,6 +1170,20 @@ CheckpointFacts Daemon::checkpoint_facts() const {
   return facts;
 }
 
+// All are in the log, the failures as far as they differ; among the happenings are those that are news.
+void Daemon::tell_of_checkpoint(const Result<std::string>& written) {
+  const std::string& what = written ? *written : written.error().message;
+  const auto news = written ? checkpoint_news_.written(what, Clock::now()) : checkpoint_news_.failed(what, Clock::now());
+  const bool logged = written || checkpointer_->is_news(what);
+  if (news) {
+    events_log_.say(written ? spdlog::level::info : spdlog::level::warn, "checkpoint", *news);
+  } else if (written) {
+    spdlog::info("checkpoint written: {}", what);
+  } else if (logged) {
+    spdlog::warn("no checkpoint, and training goes on: {}", what);
+  }
+}
+
 void Daemon::write_checkpoint(std::function<training::PeerState()> state) {
   const auto written = std::make_shared<std::optional<Result<std::string>>>();
   disk_.run(
@@ -1173,11 +1192,7 @@ void Daemon::write_checkpoint(std::function<training::PeerState()> state) {
       },
       [this, written] {
         checkpointer_->ends();
-        if (**written) {
-          spdlog::info("checkpoint written: {}", ***written);
-        } else if (checkpointer_->is_news((*written)->error().message)) {
-          spdlog::warn("no checkpoint, and training goes on: {}", (*written)->error().message);
-        }
+        tell_of_checkpoint(**written);
       });
 }
 

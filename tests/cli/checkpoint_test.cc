@@ -11,7 +11,9 @@
 #include <optional>
 #include <set>
 
+#include "base/ids.h"
 #include "base/random.h"
+#include "node/http.h"
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 #include "tests/seeds.h"
@@ -265,6 +267,41 @@ TEST_CASE("a peer that resumes joins its swarm with the swarm's parameters and i
   CHECK(status.at("swarm_samples").get<std::uint64_t>() > status.at("samples").get<std::uint64_t>());
   stays.signal(SIGTERM);
   CHECK(stays.finish().exit_code == 0);
+}
+
+TEST_CASE("checkpoints are among a peer's happenings: that it resumes, that one was written, that one was not") {
+  const TemporaryFolder folder;
+  const std::string there = folder.file("there"), table = table_in(folder);
+  Program first(tireless(table, there, {"--pace", "2ms"}));
+  REQUIRE(first.wait_for_error_text("checkpoint written: "));
+  kill_at_once(first);
+  const std::string newest = newest_in(there);
+  Program second(tireless(table, there, {"--pace", "2ms", "--http", "127.0.0.1:0"}));
+  const std::string asked_at = second.wait_for_error_word("HTTP at ");
+  const auto [steps, samples] = resumed_at(second, newest);
+  REQUIRE(second.wait_for_error_text("checkpoint written: ", 20));  // the log tells of each
+  const auto told = [&] {
+    const auto answer = node::http_request(*Address::parse(asked_at), "GET", "/api/v1/events");
+    REQUIRE(answer.ok());
+    std::vector<json> of_checkpoints;
+    const json all = json::parse(answer->body).at("events");
+    for (const json& event : all)
+      if (event.at("what") == "checkpoint") of_checkpoints.push_back(event);
+    return of_checkpoints;
+  };
+  const auto before = told();
+  REQUIRE(before.size() == 2);  // however many were written
+  CHECK(before[0].at("level") == "info");
+  CHECK(before[0].at("text") == "resumes from " + newest + ": " + std::to_string(steps) + " steps, " +
+                                    std::to_string(samples) + " samples");
+  CHECK(before[1].at("text").get<std::string>().starts_with("checkpoint written: " + there + "/p."));
+  fs::rename(there, folder.file("gone"));
+  REQUIRE(second.wait_for_error_text("no checkpoint, and training goes on: cannot write "));
+  const auto after = told();
+  REQUIRE(after.size() == 3);
+  CHECK(after[2].at("level") == "warning");
+  CHECK(after[2].at("text").get<std::string>().find("cannot write " + there + "/p.") != std::string::npos);
+  kill_at_once(second);
 }
 
 TEST_CASE("a folder that takes no checkpoint is a warning, and training goes on") {

@@ -77,9 +77,16 @@ bool Program::read_some(int limit_milliseconds) {
   return true;
 }
 
-bool Program::wait_for_error_text(const std::string& text) {
-  while (outcome_.err.find(text) == std::string::npos) {
-    if (!read_some()) return false;
+bool Program::wait_for_error_text(const std::string& text, std::size_t times) {
+  std::size_t at = 0;
+  for (std::size_t found = 0; found < times;) {
+    const std::size_t next = outcome_.err.find(text, at);
+    if (next != std::string::npos) {
+      at = next + text.size();
+      ++found;
+    } else if (!read_some()) {
+      return false;
+    }
   }
   return true;
 }

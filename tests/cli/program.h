@@ -27,8 +27,8 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // Reads until standard error holds `text`; false where the program ended before.
-  bool wait_for_error_text(const std::string& text);
+  // Reads until standard error holds `text` so many times; false where the program ended before.
+  bool wait_for_error_text(const std::string& text, std::size_t times = 1);
   // Reads until standard error holds `text` with a whole line behind it, and returns the first word of that;
   // empty where the program ended before.
   std::string wait_for_error_word(const std::string& text);
