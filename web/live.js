@@ -11,6 +11,11 @@
   // ---- what was heard ----
   let points = [], events = [], status = {}, members = [], seconds = 0, topology = null;
   let anew = true;           // the next events are the first of a connection
+
+  // ---- the connection's state ----
+  let source = null, connected = false, failures = 0, heardAt = 0, retry = 0;
+  let excuse = "";  // what the peer itself says of why it has no stream for this page, such as that it is still loading
+
   const known = (x) => x !== null && x !== undefined;
   const put = (element, words) => { if (element.textContent !== words) element.textContent = words; };
 
@@ -52,7 +57,7 @@
     fact("Model and data", () => [status.model || "–", status.data ? `on ${status.data}` : ""]),
     fact("Topology", () => [(topology && topology.topology) || status.topology || "–", topology && known(topology.spectral_gap) ? `gap ${digits(topology.spectral_gap)}` : ""]),
     fact("Rule", () => [status.rule || "–", status.payload || ""]),
-    fact("Phase", () => [status.paused ? "paused" : status.phase || "–", or(status.steps, (x) => `step ${whole(x)}`)]),
+    fact("Phase", () => [!connected && /\bloading\b/.test(excuse) ? "loading" : status.paused ? "paused" : status.phase || "–", or(status.steps, (x) => `step ${whole(x)}`)]),
     fact("Device", () => [status.device || "–", or(status.samples_per_second, (x) => `${count(x)} samples/s`)]),
     fact("Loss", () => [steady(status.loss), known(status.learning_rate) ? `rate ${digits(status.learning_rate)}` : ""]),
     fact("Accuracy", () => [or(status.accuracy, (x) => `${(100 * x).toFixed(1)} %`), known(status.accuracy) && known(status.accuracy_steps) ? `at step ${whole(status.accuracy_steps)}` : ""]),
@@ -417,22 +422,39 @@
   });
 
   // ---- the connection ----
-  let source = null, connected = false, failures = 0, heardAt = 0, retry = 0;
   const tell = (is, words) => {
     const pill = $("connection");
     if (pill.dataset.is !== is) pill.dataset.is = is;
     put(pill.lastChild, words);
-    document.body.classList.toggle("stale", is === "lost");
+    document.body.classList.toggle("stale", is !== "live" && members.length > 0);
   };
-  const lose = () => {
+  // The sentence with which a peer that is there refuses the stream; nothing where nobody answers. (An EventSource says neither.)
+  const whyNot = async () => {
+    const over = new AbortController(), late = setTimeout(() => over.abort(), 3000);
+    try {
+      const answer = await fetch("api/v1/live", { signal: over.signal });
+      if (answer.status === 503) return (await answer.json()).error || "";
+    } catch { /* nobody */ } finally {
+      clearTimeout(late);
+      over.abort();  // a stream after all: it is opened at the next try
+    }
+    return "";
+  };
+  const lose = async () => {
     if (source) source.close();
     source = null;
     if (connected || failures === 0) lose.since = new Date();
+    const lost = () => tell("lost", status.phase === "finished" ? "finished, and gone" : members.length ? `no connection since ${lose.since.toLocaleTimeString("en-GB")}, trying again` : "no connection, trying again");
+    if (connected) lost();
     connected = false;
-    tell("lost", status.phase === "finished" ? "finished, and gone" : members.length ? `no connection since ${lose.since.toLocaleTimeString("en-GB")}, trying again` : "no connection, trying again");
     drawHead();
     clearTimeout(retry);
-    retry = setTimeout(connect, RETRY[Math.min(failures, RETRY.length - 1)]);
+    retry = 0;
+    excuse = await whyNot();
+    if (excuse) tell("waiting", excuse);
+    else lost();
+    drawHead();
+    retry = setTimeout(connect, excuse ? RETRY[1] : RETRY[Math.min(failures, RETRY.length - 1)]);
     ++failures;
   };
   const connect = () => {
@@ -461,7 +483,7 @@
       const losses = members.map((m) => (m.state === "alive" ? m.loss : null)).filter(known).sort((a, b) => a - b);
       remember(it.point && { ...it.point, median_loss: losses.length > 1 ? losses[losses.length >> 1] : null });
       graph.setMembers(members);
-      if (!connected) { connected = true; failures = 0; tell("live", "live"); }
+      if (!connected) { connected = true; failures = 0; excuse = ""; tell("live", "live"); }
       soon();
     });
     source.onerror = lose;

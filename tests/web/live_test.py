@@ -306,6 +306,41 @@ class Suite:
         require(len(self.curves()["plot-loss"]["curves"][0]["d"].split("L")) > 30, "the history is gone")
         self.browser.said()  # the browser itself tells of connections that fail
 
+    def loading_is_told(self):
+        browser, player, pill = self.browser, self.player, "const p = document.getElementById('connection'); return [p.dataset.is, p.textContent.trim()]"
+        phase = ("return [...document.querySelectorAll('#facts div')].find(d => d.querySelector('dt').textContent === 'Phase').querySelector('dd').textContent")
+        told = pill + ".join() === 'waiting,the peer is still loading its data'"
+        disabled = "return document.getElementById('pause').disabled && document.getElementById('leave').disabled"
+        player.show(self.recordings["small"], 30)
+        player.loading, player.refused = True, 0
+        try:
+            browser.look(*LAPTOP, False)
+            browser.post("url", {"url": f"http://{player.address}/"})
+            self.until(told, "that it loads is not told")
+            require(browser.run(phase) == "loading" and browser.run(disabled), f"its phase is {browser.run(phase)}")
+            seen = player.refused
+            self.until_true(lambda: player.refused >= seen + 4, "it does not go on asking")
+            require(browser.run(told), f"the page says {browser.run(pill)} meanwhile")
+        finally:
+            player.loading = False
+        self.until(PILL + " === 'live'", "it does not go on by itself")
+        self.see(self.recordings["small"], 30)
+        require(browser.run(phase) == "training" and not browser.run(disabled), "it goes on loading")
+        # One that was known, went, and comes back: what was known of it stays, and is marked as old.
+        player.cut()
+        self.until(PILL + " === 'lost'", "a lost connection is not told")
+        player.loading = True
+        try:
+            player.mend()
+            self.until(told, "that it loads again is not told")
+            require(browser.run("return document.body.classList.contains('stale')") and len(self.rows()) == 8, "what was known is gone, or looks new")
+            require(browser.run(phase) == "loading" and browser.run(disabled), f"its phase is {browser.run(phase)}")
+        finally:
+            player.loading = False
+        self.until(PILL + " === 'live'", "it does not come back")
+        require(not browser.run("return document.body.classList.contains('stale')"), "it still looks old")
+        browser.said()  # the browser itself tells of requests that fail
+
     def buttons_ask(self):
         browser, asked = self.browser, self.player.asked
         self.visit(self.recordings["small"], 60)
@@ -435,11 +470,8 @@ class Suite:
     def real_peers(self, processes, address):
         browser = self.browser
         browser.look(*LAPTOP, False)
-        end = time.monotonic() + PATIENCE  # while it loads its data, a page would be told to come back
-        while (ready := self.answer(address, "/readyz"))[0] != 200:
-            require(time.monotonic() < end, f"p0 is not ready: {ready}")
-            time.sleep(0.05)
         self.go(f"http://{address}/")
+        browser.said()  # while p0 loads its data it has no stream
         everybody = "return document.querySelectorAll('#table tbody tr[data-state=alive]').length === 8"
         self.until(everybody, "eight peers do not find each other", 60)
         marked = "return [...document.querySelectorAll('#table th .slow')].map(e => e.closest('tr').dataset.name).join()"
@@ -504,6 +536,7 @@ class Suite:
             self.case("members' names lead to their own pages", self.links_lead_to_other_pages)
             self.case("what strangers say is text", self.strangers_words_are_words)
             self.case("a lost connection is told, and found again", self.a_lost_connection_is_told)
+            self.case("a page that is open before its peer has loaded its data says so, and goes on by itself", self.loading_is_told)
             self.case("buttons ask the peer, and a refusal is told", self.buttons_ask)
             self.case("a token is asked for where it is needed, and kept in this tab alone", self.a_token_is_asked_for)
             self.case("motion can be reduced", self.motion_can_be_reduced)

@@ -160,12 +160,14 @@ class Recording:
 
 class Player:
     """A server on loopback whose `/` is the page and whose stream shows the frames up to `position`; it goes on when the
-    test says so. `cut()` ends connections and refuses new ones until `mend()`."""
+    test says so. `cut()` ends connections and lets new ones go without an answer until `mend()`; while `loading` it has no
+    stream yet, as a peer that has only just started."""
 
     def __init__(self, page):
         self.page, self.recording, self.position = page, None, 0
         self.changed = threading.Condition()
         self.open, self.streams, self.refuses, self.asked = True, 0, None, []
+        self.loading, self.refused = False, 0  # and how often it has said so
         self.token, self.tokens = None, []  # that a POST must name, as from another machine; what was named
         player = self
 
@@ -183,7 +185,12 @@ class Player:
             def do_GET(self):
                 if self.path == "/":
                     self.answer(200, "text/html; charset=utf-8", player.page)
-                elif self.path == "/api/v1/live" and player.open:
+                elif not player.open:
+                    self.close_connection = True
+                elif self.path == "/api/v1/live" and player.loading:
+                    player.refused += 1
+                    self.answer(503, "application/json", b'{"error": "the peer is still loading its data"}')
+                elif self.path == "/api/v1/live":
                     self.send_response(200)
                     self.send_header("Content-Type", "text/event-stream")
                     self.send_header("Cache-Control", "no-store")
