@@ -8,6 +8,7 @@
 #include "topologies/drawing.h"
 #include "topologies/layout.h"
 #include "topologies/topology.h"
+#include "training/consensus_model.h"
 #include "training/experiment.h"
 
 namespace starling::lab {
@@ -63,6 +64,17 @@ void draw(ReportRun& run, const topologies::Schedule& schedule, const topologies
   if (svg.size() <= kLargestDrawing) run.graph = std::move(svg);
 }
 
+// The run's rule with what is set for it.
+training::Experiment rule_of(const ReportRun& run) {
+  training::Experiment experiment;
+  for (const training::Setting& setting : training::settings()) {
+    const auto found = run.settings.find(setting.key);
+    if (setting.key.starts_with("gossip.") && found != run.settings.end()) (void)setting.set(experiment, found->second);
+  }
+  experiment.rule = run.rule;
+  return experiment;
+}
+
 }  // namespace
 
 void add_theory(ReportRun& run) {
@@ -76,30 +88,19 @@ void add_theory(ReportRun& run) {
   if (!analysis) return nothing("the graph is too large to be analyzed here");
   draw(run, schedule, *analysis);
 
-  Decay decay;
-  if (run.rule == "none") {
-    run.prediction = "Nobody exchanges, so disagreement only grows";
-  } else if (run.rule == "d-psgd") {
-    if (!analysis->round_factor || *analysis->round_factor <= 0 || *analysis->round_factor >= 1)
-      return nothing("after a round of this graph all replicas are equal, or how equal is not known");
-    double every = 1;
-    if (const auto set = run.settings.find("gossip.every"); set != run.settings.end()) {
-      const auto parsed = training::parse_every(set->second);
-      if (parsed && parsed->kind == training::Every::Kind::steps) every = static_cast<double>(parsed->steps);
-    }
-    decay.of_step = -std::log(*analysis->round_factor) / every / run.peers;
-    run.prediction =
-        fmt::format("A round leaves {:.4g} of the squared disagreement", *analysis->round_factor);
-  } else if (run.rule == "pairwise" || run.rule == "clipped") {
-    const auto factor = analysis->consensus_factor ? analysis->consensus_factor : analysis->consensus_bound;
-    if (!factor || *factor <= 0 || *factor >= 1) return nothing("how fast this graph mixes is not known");
-    decay.of_exchange = -std::log(*factor);
-    run.prediction = fmt::format("An exchange leaves {}{:.4g} of the squared disagreement",
-                                 analysis->consensus_factor ? "" : "at most ", *factor);
-  } else {
-    return nothing("the topology's analysis is of plain averages, and " + run.rule + " does something else");
+  const training::ConsensusModel model = training::consensus_model(rule_of(run));
+  using By = training::ConsensusModel::By;
+  std::optional<double> factor;
+  if (model.by == By::exchange) factor = analysis->consensus_factor ? analysis->consensus_factor : analysis->consensus_bound;
+  if (model.by == By::round) factor = analysis->round_factor;
+  if (model.by == By::push) {
+    if (const auto clocks = topologies::push_clocks(schedule)) factor = topologies::push_factor(run.peers, *clocks);
   }
-  run.prediction += ".";
+  run.prediction = training::consensus_words(model, factor, model.by == By::exchange && !analysis->consensus_factor, run.peers);
+  if (!training::predicts(model, factor)) return;
+  Decay decay;
+  if (model.by == By::round) decay.of_step = -std::log(*factor) / model.steps / run.peers;
+  if (model.by == By::exchange || model.by == By::push) decay.of_exchange = -std::log(*factor);
   predict(run, decay);
 }
 

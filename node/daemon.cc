@@ -208,6 +208,7 @@ class Daemon final : private FrontHost {
   PeerStatus status() const override;
   std::vector<MemberStatus> members() const override;
   EventLog& events() override { return events_log_; }
+  training::ConsensusModel consensus_model() const override { return training::consensus_model(experiment_); }
   Status rest(bool paused) override;
   HttpAnswer introduce(const Address& address) override;
   HttpAnswer set_topology(const std::string& name) override;

@@ -105,7 +105,7 @@ void Front::look_at_graph() {
   const auto work = std::make_shared<LinkGraph>(graph_);
   std::vector<std::string> names;
   for (const wire::Member* member : vertices) names.push_back(member->name);
-  analyst_.run([work, names = std::move(names)] { analyze(*work, names); },
+  analyst_.run([work, names = std::move(names), model = host_.consensus_model()] { analyze(*work, names, model); },
                [this, work] {
                  analyzing_ = false;
                  if (work->topology != graph_.topology || work->members != graph_.members) {

@@ -28,6 +28,7 @@ class FrontHost {
   virtual PeerStatus status() const = 0;    // as the next one: REQUIRES: the core has begun
   virtual std::vector<MemberStatus> members() const = 0;
   virtual EventLog& events() = 0;
+  virtual training::ConsensusModel consensus_model() const = 0;  // of the run's rule
 
   virtual void leave() = 0;
   virtual Status rest(bool paused) = 0;  // the Error says why not

@@ -37,6 +37,23 @@ std::string timestamp(std::chrono::system_clock::time_point time) {
                      milliseconds % 1000);
 }
 
+std::string name_of(training::ConsensusModel::By by) {
+  using By = training::ConsensusModel::By;
+  switch (by) {
+    case By::unknown:
+      return "";
+    case By::nobody:
+      return "nobody";
+    case By::exchange:
+      return "exchange";
+    case By::push:
+      return "push";
+    case By::round:
+      return "round";
+  }
+  return "";
+}
+
 std::string level_name(spdlog::level::level_enum level) {
   const auto view = spdlog::level::to_string_view(level);
   return {view.data(), view.size()};
@@ -67,18 +84,34 @@ Result<LinkGraph> link_graph(const std::string& topology, const std::vector<cons
   return graph;
 }
 
-void analyze(LinkGraph& graph, const std::vector<std::string>& names) {
+void analyze(LinkGraph& graph, const std::vector<std::string>& names, const training::ConsensusModel& model) {
   const auto parsed = topologies::Topology::parse(graph.topology);
   if (!parsed || names.empty()) return;
   std::vector<topologies::VertexKey> keys;
   for (const std::string& name : names) keys.push_back(topologies::vertex_key(name));
   const topologies::Schedule schedule = parsed->among(keys);
   graph.spectral_gap = topologies::spectral_gap(schedule);
-  const auto clocks = topologies::edge_clocks(schedule);
-  if (!clocks) return;
   const auto nodes = static_cast<std::uint32_t>(keys.size());
-  graph.contraction = nodes <= kFactorMembersMax ? topologies::consensus_factor(nodes, *clocks)
-                                                 : topologies::consensus_bound(nodes, *clocks);
+  if (const auto clocks = topologies::edge_clocks(schedule)) {
+    graph.contraction_is_bound = nodes > kFactorMembersMax;
+    graph.contraction = graph.contraction_is_bound ? topologies::consensus_bound(nodes, *clocks)
+                                                   : topologies::consensus_factor(nodes, *clocks);
+  }
+
+  using By = training::ConsensusModel::By;
+  Prediction& prediction = graph.prediction;
+  if (model.by == By::exchange) {
+    prediction.factor = graph.contraction;
+    prediction.is_bound = graph.contraction_is_bound;
+  } else if (model.by == By::round) {
+    prediction.factor = topologies::round_factor(schedule);
+  } else if (model.by == By::push) {
+    if (const auto clocks = topologies::push_clocks(schedule))
+      prediction.factor = topologies::push_factor(nodes, *clocks);
+  }
+  prediction.steps = model.steps;
+  prediction.words = training::consensus_words(model, prediction.factor, prediction.is_bound, nodes);
+  if (nodes > 1 && training::predicts(model, prediction.factor)) prediction.by = name_of(model.by);
 }
 
 HistoryPoint point_of(const PeerStatus& status, const std::vector<MemberStatus>& members) {
@@ -105,12 +138,20 @@ HistoryPoint point_of(const PeerStatus& status, const std::vector<MemberStatus>&
 }
 
 std::string graph_json(const LinkGraph& graph) {
+  const Prediction& prediction = graph.prediction;
   Json members = Json::array(), edges = Json::array();
   for (const PeerId id : graph.members) members.push_back(to_string(id));
   for (const auto& [a, b] : graph.edges) edges.push_back({a, b});
   return training::to_line({{"topology", graph.topology},
                             {"spectral_gap", or_null(graph.spectral_gap)},
                             {"contraction", or_null(graph.contraction)},
+                            {"contraction_is_bound", graph.contraction_is_bound},
+                            {"prediction",
+                             {{"by", prediction.by.empty() ? Json() : Json(prediction.by)},
+                              {"factor", or_null(prediction.factor)},
+                              {"is_bound", prediction.is_bound},
+                              {"steps", prediction.steps},
+                              {"words", prediction.words}}},
                             {"members", members},
                             {"edges", edges}});
 }

@@ -86,6 +86,26 @@ void describe_gossip(std::span<const EdgeClock> clocks, Analysis& a) {
   if (factor && *factor < 1) a.exchanges_to_tenth = -2 * std::numbers::ln10 / std::log(*factor) / a.nodes;
 }
 
+// The schedule's matrices, of each round of its period.
+Result<std::vector<MixingMatrix>> mixing_rounds(const Schedule& schedule, Mixing mixing) {
+  std::vector<MixingMatrix> rounds;
+  std::size_t entries = 0;
+  for (std::uint64_t round = 0; round < schedule.period(); ++round) {
+    const auto graph = Graph::of(schedule, round);
+    if (!graph) return graph.error();
+    auto w = mixing_matrix(*graph, mixing);
+    if (!w) return w.error();
+    entries += w->from.size();
+    if (entries > kEntriesMax)
+      return Error{"a schedule of " + std::to_string(schedule.period()) + " rounds among " +
+                   std::to_string(schedule.peers()) +
+                   " peers is too large to be looked at as a whole; up to " + std::to_string(kEntriesMax) +
+                   " links over all rounds are right"};
+    rounds.push_back(std::move(*w));
+  }
+  return rounds;
+}
+
 }  // namespace
 
 Analysis analyze(const Graph& graph) {
@@ -107,27 +127,23 @@ Result<Analysis> analyze(const Schedule& schedule, std::optional<Mixing> mixing)
     describe_shape(*graph, a);
   }
   {
-    std::vector<MixingMatrix> rounds;
-    std::size_t entries = 0;
-    for (std::uint64_t round = 0; round < schedule.period(); ++round) {
-      const auto graph = Graph::of(schedule, round);
-      if (!graph) return graph.error();
-      auto w = mixing_matrix(*graph, a.mixing);
-      if (!w) return w.error();
-      entries += w->from.size();
-      if (entries > kEntriesMax)
-        return Error{"a schedule of " + std::to_string(schedule.period()) + " rounds among " +
-                     std::to_string(schedule.peers()) +
-                     " peers is too large to be looked at as a whole; up to " + std::to_string(kEntriesMax) +
-                     " links over all rounds are right"};
-      rounds.push_back(std::move(*w));
-    }
-    describe_rounds(rounds, a);
+    const auto rounds = mixing_rounds(schedule, a.mixing);
+    if (!rounds) return rounds.error();
+    describe_rounds(*rounds, a);
   }  // each of these goes before the next comes: they are as large as the graph
   const auto clocks = edge_clocks(schedule);
   if (!clocks) return clocks.error();
   describe_gossip(*clocks, a);
   return a;
+}
+
+std::optional<double> round_factor(const Schedule& schedule) {
+  Analysis a;
+  a.nodes = schedule.peers();
+  a.mixing = default_mixing(schedule);
+  const auto rounds = mixing_rounds(schedule, a.mixing);
+  if (rounds) describe_rounds(*rounds, a);
+  return a.round_factor;
 }
 
 std::optional<double> spectral_gap(const Graph& graph) {

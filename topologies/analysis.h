@@ -56,6 +56,9 @@ Result<Analysis> analyze(const Schedule& schedule, std::optional<Mixing> mixing 
 std::optional<double> spectral_gap(const Schedule& schedule);
 std::optional<double> spectral_gap(const Graph& graph);
 
+// Analysis::round_factor alone. nullopt also where the schedule is too large to be looked at.
+std::optional<double> round_factor(const Schedule& schedule);
+
 // Pairwise gossip at random: at each event one peer begins, each as often as any other, in any round of the
 // period in which it has links, each as often as any other; its partner is drawn among those links, by their
 // weight where weights are relative; and both take their mean (Boyd et al., "Randomized gossip algorithms",
@@ -80,5 +83,23 @@ std::optional<double> consensus_factor(const Graph& graph);
 // 1 - lambda_2(L_p) / 2, L_p the Laplacian weighted by p: E[W] bounds the second moments.
 std::optional<double> consensus_bound(std::uint32_t nodes, std::span<const EdgeClock> clocks);
 std::optional<double> consensus_bound(const Graph& graph);
+
+// Push-sum gossip at random: at each event one peer, each as often as any other, sends half of its weight u and of u x
+// to a partner drawn among its links, as above but in their direction. A push clock is how probable it is that
+// `from` sends to `to`.
+struct PushClock {
+  std::uint32_t from, to;
+  double probability;
+};
+// Sorted, each pair of ends once. An Error where the schedule has too many links to be looked at.
+Result<std::vector<PushClock>> push_clocks(const Schedule& schedule);
+
+// What an event leaves in the mean, in the long run, of sum u_i^2 (x_i - mean)^2, which bounds V = sum (x_i - mean)^2
+// but for the least weight's square (Iutzeler, Ciblat & Hachem, "Analysis of sum-weight-like algorithms for averaging in
+// wireless sensor networks", IEEE Trans. Signal Processing 61, 2013) and which V itself is seen to follow:
+// the spectral radius of M -> sum_a p_a K_a M K_a' on the matrices that vanish on the vector of ones. For at most
+// kPushNodesMax nodes, or nullopt.
+inline constexpr std::uint32_t kPushNodesMax = 64;
+std::optional<double> push_factor(std::uint32_t nodes, std::span<const PushClock> clocks);
 
 }  // namespace starling::topologies

@@ -1,6 +1,6 @@
 // How fast repeated mixing forgets a disagreement: eigenvalues of mixing matrices on the disagreement space
 // (the vectors whose entries sum to 0). Dense solvers up to a few hundred nodes, iterations beyond. The only
-// code of this room, beside consensus.cc, that meets the numerical libraries.
+// code of this room, beside push.cc, that meets the numerical libraries.
 #pragma once
 
 #include <optional>

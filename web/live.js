@@ -19,10 +19,17 @@
   const known = (x) => x !== null && x !== undefined;
   const put = (element, words) => { if (element.textContent !== words) element.textContent = words; };
 
+  // What the squared disagreement loses, in logarithms, with an exchange that is begun, or, where rounds count, with a step of
+  // anybody; null where nothing is predicted.
+  const fallOf = (t) => {
+    const p = t && t.prediction;
+    if (!p || !p.by || !(p.factor > 0 && p.factor < 1)) return null;
+    return p.by === "round" ? -Math.log(p.factor) / p.steps / Math.max(1, t.members.length) : -Math.log(p.factor);
+  };
   const remember = (point) => {
     if (!point) return;
     const last = points[points.length - 1];
-    const full = { ...point, contraction: topology ? topology.contraction : null };
+    const full = { ...point, fall: fallOf(topology) };
     if (last && point.seconds <= last.seconds) points[points.length - 1] = full;
     else points.push(full);
     if (points.length > POINTS) points = points.filter((_, k) => k % 2 === 1 || k === points.length - 1);
@@ -123,7 +130,7 @@
     const many = (n, one, more) => `${whole(n)} ${n === 1 ? one : more}`;
     const kinds = ["slow", "suspect", "failed", "quarantined"].map((k) => [k, members.filter((m) => Net.kindOf(m) === k).length]).filter(([, n]) => n > 0);
     put(document.querySelector("#graph figcaption"), t.topology ? `${many(t.members.length, "member trains", "members train")}, ${many(t.edges.length, "link", "links")}` +
-      (known(t.contraction) ? `; an exchange leaves ${digits(t.contraction, 4)} of the squared disagreement.` : ".") : "");
+      (known(t.contraction) ? `; an exchange leaves ${t.contraction_is_bound ? "at most " : ""}${digits(t.contraction, 4)} of the squared disagreement.` : ".") : "");
     const label = t.topology ? `${t.topology}: ${many(t.members.length, "member", "members")}, ${many(t.edges.length, "link", "links")}, ` +
       `${many(graph.fresh, "exchange is", "exchanges are")} new or running${kinds.map(([k, n]) => `; ${n} ${k}`).join("")}. Arrow keys go from member to member.` : "Members and links";
     if ($("net").getAttribute("aria-label") !== label) $("net").setAttribute("aria-label", label);
@@ -202,15 +209,14 @@
     const spec = { ...o, x: axis, series, caption, log: Boolean(o.log && o.log()), label: `${title} against ${axis.title}; now: ${series.map(last).join("; ")}` };
     return { ...spec, draw: (w, c, forFile) => lines({ ...spec, series: make(c) }, w, c, forFile) };
   });
-  const PREDICTED = ["pairwise", "clipped"];
-  // The squared disagreement V falls by the topology's factor with every exchange and grows by the same amount with every
-  // sample (docs/RESULTS.md, "The prediction"); that amount is fitted in logarithms. Exchanges of others are not known: with
-  // as many a sample as this peer began.
+  // The squared disagreement V falls by the topology's factor with every exchange, push or round (docs/API.md, "prediction")
+  // and grows by the same amount with every sample (docs/RESULTS.md, "The prediction"); that amount is fitted in logarithms.
+  // Exchanges and steps of others are not known: they make as many a sample as this peer.
   const predict = () => {
-    const at = points.filter((p) => p.contraction > 0 && p.contraction < 1 && known(p.swarm_samples));
-    const begun = (status.exchanges || {}).completed / status.samples;  // exchanges a sample
-    if (at.length < 3 || !(begun > 0)) return [];
-    const first = at[0], last = at[at.length - 1], fall = (p) => -Math.log(p.contraction) * begun, unit = [];
+    const at = points.filter((p) => known(p.fall) && known(p.swarm_samples)), by = topology && topology.prediction && topology.prediction.by;
+    const begun = (by === "round" ? status.steps : (status.exchanges || {}).completed) / status.samples;  // a sample
+    if (!by || at.length < 3 || !(begun > 0)) return [];
+    const first = at[0], last = at[at.length - 1], fall = (p) => p.fall * begun, unit = [];
     // A page opened late begins where growth and fall are even.
     let v = first.swarm_samples > 0.02 * last.swarm_samples ? 1 / fall(first) : first.swarm_samples;
     let before = first, logs = 0, looks = 0;
@@ -234,10 +240,12 @@
       caption: () => "Of this peer's own replica on the first 1,000 test samples." }),
     plot("plot-distance", "Distance between partners", { y: "distance", tick: digits, tell: (x) => digits(x), log: () => true, missing: "Nobody has exchanged yet.",
       series: (c) => [{ name: "measured", color: c.colors[0], width: 2.2, points: column((p) => p.distance) },
-        { name: "predicted", color: c.colors[1], dash: "3 4", width: 1.6, points: PREDICTED.includes(status.rule) ? predict() : [] }],
-      caption: () => "How far partners are apart when they meet, the mean over members. " +
-        (status.rule && !PREDICTED.includes(status.rule) ? `No prediction: the topology's analysis is of plain averages, and ${escape(status.rule)} does something else.`
-          : topology && topology.contraction > 0 && topology.contraction < 1 ? "Dashed: as the topology predicts, its level fitted." : "No prediction: how fast this graph mixes is not known.") }),
+        { name: "predicted", color: c.colors[1], dash: "3 4", width: 1.6, points: predict() }],
+      caption: () => {
+        const told = topology && topology.prediction;
+        return "How far partners are apart when they meet, the mean over members. " +
+          (told && told.words ? `${told.by ? "Dashed: predicted, its level fitted. " : ""}${escape(told.words)}` : "");
+      } }),
     plot("plot-speed", "Speed of all members", { y: "samples per second", tick: count, tell: (x) => `${count(x)} samples/s`, zero: true, missing: "Nobody has told of a speed yet.",
       series: (c) => [{ name: "all members", color: c.colors[3], width: 2.2, points: column((p) => p.samples_per_second) }],
       caption: () => "The sum of what members said of themselves last." }),
@@ -467,7 +475,7 @@
     on("history", (it) => { points = []; anew = true; it.points.forEach(remember); });
     on("topology", (it) => {
       topology = it;
-      for (const p of points) if (!known(p.contraction)) p.contraction = it.contraction;
+      for (const p of points) if (!known(p.fall)) p.fall = fallOf(it);
       graph.setTopology(it);
       soon();
     });

@@ -126,7 +126,8 @@ TEST_CASE("the graph that is told is the topology's among those that train") {
   }
   for (const auto& [vertex, degree] : degrees) CHECK(degree == 2);
   CHECK_FALSE(graph->contraction.has_value());
-  analyze(*graph, {"p1", "p2", "p3", "p4", "p5", "p6"});
+  training::Experiment run;
+  analyze(*graph, {"p1", "p2", "p3", "p4", "p5", "p6"}, training::consensus_model(run));
   // A ring of six, Metropolis weights 1/3: eigenvalues 1/3 + 2/3 cos(2 pi k / 6), the second-largest 2/3.
   CHECK(*graph->spectral_gap == Approx(1.0 / 3));
   CHECK(*graph->contraction > 0);
@@ -134,7 +135,37 @@ TEST_CASE("the graph that is told is the topology's among those that train") {
   const json said = json::parse(graph_json(*graph));
   CHECK(said.at("edges").size() == 6);
   CHECK(said.at("members").at(0) == to_string(PeerId{1}));
+  CHECK(said.at("contraction_is_bound") == false);
+  CHECK(said.at("prediction").at("by") == "exchange");
+  CHECK(said.at("prediction").at("factor") == said.at("contraction"));
+  // Under other rules: a round leaves (1 - gap)^2, a push less than nothing and more than an exchange; of momentum no analysis is.
+  const auto under = [&](const char* rule) {
+    run.rule = rule;
+    auto other = *link_graph("ring", gossip::vertices(membership));
+    analyze(other, {"p1", "p2", "p3", "p4", "p5", "p6"}, training::consensus_model(run));
+    CHECK(other.contraction == graph->contraction);
+    return other.prediction;
+  };
+  CHECK(under("d-psgd").by == "round");
+  CHECK(*under("d-psgd").factor == Approx(4.0 / 9));
+  CHECK(under("push-sum").by == "push");
+  CHECK(*under("push-sum").factor > *graph->contraction);
+  CHECK(*under("push-sum").factor < 1);
+  CHECK(under("noloco").by.empty());
+  CHECK(under("noloco").words.starts_with("No prediction: noloco"));
   CHECK_FALSE(link_graph("moebius", gossip::vertices(membership)).ok());
+}
+
+TEST_CASE("of more than 64 members the contraction is a bound, and said to be one") {
+  LinkGraph graph;
+  graph.topology = "exponential";
+  std::vector<std::string> names;
+  for (int k = 0; k < 65; ++k) names.push_back("p" + std::to_string(100 + k));
+  analyze(graph, names, training::consensus_model({}));
+  CHECK(graph.contraction_is_bound);
+  CHECK(graph.prediction.is_bound);
+  CHECK(graph.prediction.words.find("leaves at most 0.9") != std::string::npos);
+  CHECK(graph.prediction.words.find("of 65 members that is a bound") != std::string::npos);
 }
 
 TEST_CASE("an hour of history is a bounded number of points, in order, the latest always near") {

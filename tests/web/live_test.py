@@ -9,6 +9,7 @@ import copy
 import http.client
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -420,6 +421,39 @@ class Suite:
             browser.run("sessionStorage.clear()")
         browser.said()  # the refusals
 
+    def predictions_go_by_the_rule(self):
+        """What the peer says of its rule is drawn and said, and nothing where there is no prediction."""
+        caption = "return document.querySelector('#plot-distance figcaption').textContent"
+        large, small = self.large, self.recordings["small"]
+        self.visit(large, 60)
+        require("that is a bound" in self.browser.run(caption), self.browser.run(caption))
+        require("at most" in self.browser.run("return document.querySelector('#graph figcaption').textContent"), "the graph's figure is no bound")
+        exchange = {c["name"]: c["d"] for c in self.visited(small, {})["curves"]}
+        require("bound" not in self.browser.run(caption) and "predicted" in exchange, f"{exchange.keys()}: {self.browser.run(caption)}")
+        push = self.visited(small, {"by": "push", "words": "A push leaves much."})
+        require({c["name"]: c["d"] for c in push["curves"]} == exchange, "an exchange's factor, said to be a push's, gives another curve")
+        require("A push leaves much." in self.browser.run(caption), self.browser.run(caption))
+        # Eight members, steps of 64 samples, an exchange each 8 steps: a round that leaves as much as eight times as many exchanges.
+        factor = small.topologies[60]["prediction"]["factor"]
+        begun = small.frames[60]["status"]["exchanges"]["completed"] / small.frames[60]["status"]["steps"]
+        members = len(small.topologies[60]["members"])
+        rounds = self.visited(small, {"by": "round", "factor": factor ** (members * 2 * begun), "steps": 2})
+        same = {c["name"]: c["d"] for c in rounds["curves"]}["predicted"]
+        numbers = lambda d: [float(x) for x in re.findall(r"-?[0-9.]+", d)]
+        apart = [abs(a - b) for a, b in zip(numbers(same), numbers(exchange["predicted"]), strict=True)]
+        require(max(apart) <= 0.3, f"rounds that leave as much give a curve that is {max(apart)} pixels away")
+        none = self.visited(small, {"by": None, "factor": None, "words": "No prediction: <b>momentum</b>."})
+        require([c["name"] for c in none["curves"]] == ["measured"], f"predicted after all: {none}")
+        require("No prediction: <b>momentum</b>." in self.browser.run(caption), self.browser.run(caption))
+        self.quiet()
+
+    def visited(self, recording, prediction):
+        """The plot of distances where the peer predicts so."""
+        other = copy.copy(recording)
+        other.topologies = [{**t, "prediction": {**t["prediction"], **prediction}} for t in recording.topologies]
+        self.visit(other, 60)
+        return self.curves()["plot-distance"]
+
     def motion_can_be_reduced(self):
         self.visit(self.recordings["small"], 60)
         moving = "return getComputedStyle(document.querySelector('#connection i')).animationName"
@@ -539,6 +573,7 @@ class Suite:
             self.case("a page that is open before its peer has loaded its data says so, and goes on by itself", self.loading_is_told)
             self.case("buttons ask the peer, and a refusal is told", self.buttons_ask)
             self.case("a token is asked for where it is needed, and kept in this tab alone", self.a_token_is_asked_for)
+            self.case("a prediction goes by what the rule does, and is a sentence where there is none", self.predictions_go_by_the_rule)
             self.case("motion can be reduced", self.motion_can_be_reduced)
             self.try_real_peers()
         finally:

@@ -91,9 +91,13 @@ class Recording:
             show = [self.program, "topology", "show", self.summary["topology"], "--peers", str(peers)]
             shown = lambda form: subprocess.run([*show, "--format", form], capture_output=True, text=True, check=True).stdout
             analysis = json.loads(shown("json"))
+            bound = peers > 64  # as a peer has it
+            contraction = analysis["consensus_bound" if bound else "consensus_factor"]
+            words = f"An exchange leaves {'at most ' if bound else ''}{contraction:.4g} of the squared disagreement{'; that is a bound' if bound else ''}."
             self.graphs[peers] = {
                 "topology": self.summary["topology"], "spectral_gap": analysis["spectral_gap"],
-                "contraction": analysis["consensus_factor"] or analysis["consensus_bound"],
+                "contraction": contraction, "contraction_is_bound": bound,
+                "prediction": {"by": "exchange", "factor": contraction, "is_bound": bound, "steps": 1, "words": words},
                 "edges": [[int(word) for word in line.split()[:2]] for line in shown("edges").splitlines()]}
         return self.graphs[peers]
 

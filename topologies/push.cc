@@ -1,0 +1,134 @@
+// Asynchronous push-sum gossip, as topologies/analysis.h describes it: who sends to whom how often, and how
+// fast that makes all agree.
+#include <Eigen/Eigenvalues>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "topologies/analysis.h"
+
+namespace starling::topologies {
+namespace {
+
+using Eigen::Index;
+using Vector = Eigen::VectorXd;
+
+constexpr std::size_t kClocksMax = std::size_t{1} << 26;
+constexpr Index kStepsMax = 400;
+constexpr double kSettled = 1e-7;  // of the rate, between two looks
+
+// T: M -> sum_a p_a K_a M K_a' on symmetric matrices of [n, n] as vectors: what an event makes of the second
+// moments of y = u (x - mean). K = I + b e_i'/2 with b = e_j - e_i, so K m K' = m + (b v' + v b')/2 + m_ii b
+// b'/4 with v = m e_i: as in consensus.cc one half of the change is collected and its transpose added in the
+// end. Matrices that do not vanish on the vector of ones come from rounding alone (K keeps sums); they are
+// projected out, to eigenvalue 0.
+class PushMoments {
+ public:
+  PushMoments(Index n, std::span<const PushClock> clocks) : n_(n), clocks_(clocks), rows_(n, n) {}
+
+  void apply(const Vector& in, Vector& out) {
+    const Eigen::Map<const Eigen::MatrixXd> m(in.data(), n_, n_);  // symmetric: rows are columns
+    rows_.setZero();
+    for (const PushClock& a : clocks_) {
+      const Index i = a.from, j = a.to;
+      rows_.col(i).noalias() -= a.probability / 2 * m.col(i);
+      rows_.col(j).noalias() += a.probability / 2 * m.col(i);
+      const double square = a.probability / 8 * m(i, i);  // half of it, for the transpose
+      rows_(i, i) += square;
+      rows_(j, j) += square;
+      rows_(i, j) -= square;
+      rows_(j, i) -= square;
+    }
+    Eigen::Map<Eigen::MatrixXd> result(out.data(), n_, n_);
+    result = m + (rows_ + rows_.transpose());
+    const Vector means = result.colwise().mean();
+    const double mean = means.mean();
+    // Symmetric to the last bit: the map of an antisymmetric part is none of the map that is meant.
+    for (Index a = 0; a < n_; ++a)
+      for (Index b = 0; b < n_; ++b) result(b, a) += mean - (means[a] + means[b]);
+  }
+
+ private:
+  Index n_;
+  std::span<const PushClock> clocks_;
+  Eigen::MatrixXd rows_;  // scratch
+};
+
+// 1 - the greatest real part among the eigenvalues of the operator that `moments` is, by Arnoldi's iteration
+// without restarts (Saad, "Numerical methods for large eigenvalue problems", 2011, chapter 6): like Lanczos'
+// in lanczos.h it stays among the few dimensions that a graph's symmetries leave to its start.
+std::optional<double> least_rate(PushMoments& moments, Vector start) {
+  const Index size = start.size();
+  std::vector<Vector> basis = {start / start.norm()};
+  Eigen::MatrixXd h = Eigen::MatrixXd::Zero(kStepsMax + 1, kStepsMax);
+  Vector next(size);
+  std::optional<double> last;
+  Index look = 8;
+  for (Index k = 0; k < kStepsMax; ++k) {
+    moments.apply(basis.back(), next);
+    for (int pass = 0; pass < 2; ++pass) {  // once is not enough where little is left
+      for (Index i = 0; i <= k; ++i) {
+        const double along = basis[static_cast<std::size_t>(i)].dot(next);
+        h(i, k) += along;
+        next -= along * basis[static_cast<std::size_t>(i)];
+      }
+    }
+    const double rest = next.norm();
+    const bool exhausted = rest <= 1e-13;
+    if (exhausted || k + 1 >= look) {
+      const Eigen::EigenSolver<Eigen::MatrixXd> small(h.topLeftCorner(k + 1, k + 1), false);
+      if (small.info() != Eigen::Success) return std::nullopt;
+      const double found = 1 - small.eigenvalues().real().maxCoeff();
+      if (exhausted || (last && std::abs(found - *last) <= kSettled * std::abs(found))) return found;
+      last = found;
+      look += look / 2;
+    }
+    h(k + 1, k) = rest;
+    basis.push_back(next / rest);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::vector<PushClock>> push_clocks(const Schedule& schedule) {
+  const bool relative = schedule.weights() == Weights::relative;
+  std::vector<PushClock> clocks;
+  for (std::uint32_t peer = 0; peer < schedule.peers(); ++peer) {
+    std::map<std::uint32_t, double> often;
+    double rounds = 0;
+    for (std::uint64_t round = 0; round < schedule.period(); ++round) {
+      const Links links = schedule.links(peer, round);
+      if (links.empty()) continue;
+      double sum = 0;
+      for (const Link& link : links) sum += relative ? link.weight : 1;
+      for (const Link& link : links) often[link.peer] += (relative ? link.weight : 1) / sum;
+      ++rounds;
+    }
+    for (const auto& [to, weight] : often) clocks.push_back({peer, to, weight / rounds / schedule.peers()});
+    if (clocks.size() > kClocksMax)
+      return Error{"a schedule among " + std::to_string(schedule.peers()) +
+                   " peers with so many links is too large for its clocks; up to " +
+                   std::to_string(kClocksMax) + " links are right"};
+  }
+  return clocks;
+}
+
+std::optional<double> push_factor(std::uint32_t nodes, std::span<const PushClock> clocks) {
+  if (nodes > kPushNodesMax) return std::nullopt;
+  if (nodes <= 1) return 0;
+  if (clocks.empty()) return 1;  // nobody sends
+  const Index n = nodes;
+  PushMoments moments(n, clocks);
+  // The map keeps the cone of positive semidefinite matrices, in whose midst the start P = I - 11'/n is, so
+  // its greatest eigenvalue is real and the start has a part along it.
+  Eigen::MatrixXd start = Eigen::MatrixXd::Identity(n, n).array() - 1.0 / static_cast<double>(n);
+  const auto rate = least_rate(moments, Eigen::Map<Vector>(start.data(), start.size()));
+  if (!rate) return std::nullopt;
+  return std::clamp(1 - *rate, 0.0, 1.0);
+}
+
+}  // namespace starling::topologies
