@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <span>
@@ -309,8 +310,11 @@ Result<training::Summary> simulate(const training::Experiment& experiment, const
   }
   std::optional<training::Summary> summary;
   if (options.resume) {
+    if (std::error_code error; !std::filesystem::exists(checkpoint_of(folder), error))
+      return Error{"there is nothing to go on from in " + folder.path() + ": no checkpoint was written, or the run has ended"};
     const auto file = SimulationFile::open(checkpoint_of(folder), training::to_toml(experiment));
     if (!file) return file.error();
+    folder.remove_end();
     auto resumed = run_world(experiment, options, folder, &*file);
     if (!resumed) return resumed.error();
     summary = std::move(*resumed);

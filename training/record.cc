@@ -169,8 +169,12 @@ Result<RunFolder> RunFolder::go_on(const std::string& path) {
     return Error{"cannot write to the folder " + path + ": " + std::strerror(errno)};
   RunFolder folder;
   folder.path_ = path;
-  for (const char* name : {"summary.json", "timeline.jsonl", "report.html"}) fs::remove(folder.file(name), error);
   return folder;
+}
+
+void RunFolder::remove_end() const {
+  std::error_code ignored;
+  for (const char* name : {"summary.json", "timeline.jsonl", "report.html"}) fs::remove(file(name), ignored);
 }
 
 Status RunFolder::write(const std::string& name, const std::string& text) const {

@@ -72,8 +72,10 @@ double consensus(const Replicas& replicas, std::vector<float>& mean);
 class RunFolder {
  public:
   static Result<RunFolder> create(const std::string& path, bool force);
-  // One that is there already, to go on in: its results stay, but for a summary and what was made of it.
+  // One that is there already, to go on in: all that it holds stays.
   static Result<RunFolder> go_on(const std::string& path);
+  // Removes what is written at a run's end.
+  void remove_end() const;
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
   // Writes a whole file so that a reader sees the old or the new one, never a part (temporary file, fsync,

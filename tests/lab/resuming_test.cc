@@ -165,7 +165,11 @@ TEST_CASE("who resumes nothing, or another experiment, or a broken file, is told
   REQUIRE(folder.ok());
   SimulateOptions options;
   options.resume = true;
-  CHECK_FALSE(simulate(experiment, options, *folder).ok());
+  REQUIRE(folder->write("summary.json", "{}").ok());
+  const auto nothing = simulate(experiment, options, *folder);
+  REQUIRE_FALSE(nothing.ok());
+  CHECK(nothing.error().message == "there is nothing to go on from in " + folder->path() + ": no checkpoint was written, or the run has ended");
+  CHECK(fs::exists(folder->file("summary.json")));  // what a run left stays
   options.resume = false;
   int asked = 0;
   options.checkpoint_due = [] { return false; };
