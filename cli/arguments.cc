@@ -239,8 +239,10 @@ int run_parsed(Parsed& parsed) {
 
 const std::vector<Flag>& shared_flags() {
   static const std::vector<Flag> kFlags = {
-      {"--log-format", "NAME", "of the log on standard error: text (default), or json, an object a line", false, false, "Log"},
-      {"--log-level", "NAME", "trace, debug, info (default), warning or error, and what is worse", false, false, "Log"},
+      {"--log-format", "NAME", "of the log on standard error: text (default), or json, an object a line", false, false, "Log",
+       false, "STARLING_LOG_FORMAT"},
+      {"--log-level", "NAME", "trace, debug, info (default), warning or error, and what is worse", false, false, "Log",
+       false, "STARLING_LOG_LEVEL"},
   };
   return kFlags;
 }
@@ -257,12 +259,33 @@ const std::vector<std::string>& Arguments::all(const std::string& name) const {
   return at == values_.end() ? kNone : at->second;
 }
 
+std::string Arguments::place(const std::string& name) const {
+  const auto at = places_.find(name);
+  return at == places_.end() ? name : at->second;
+}
+
+void Arguments::set(const std::string& name, std::vector<std::string> values, const std::string& place) {
+  values_[name] = std::move(values);
+  if (!place.empty()) places_[name] = place;
+}
+
+namespace {
+
+// A sentence that begins with a flag is about what was said, perhaps elsewhere.
+std::string at_its_place(const Arguments& arguments, const std::string& sentence) {
+  if (!sentence.starts_with("--")) return sentence;
+  const std::string flag = sentence.substr(0, sentence.find_first_of(": "));
+  return arguments.place(flag) + sentence.substr(flag.size());
+}
+
+}  // namespace
+
 int refuse(const Arguments& arguments, const std::string& message) {
-  return complain(arguments.command(), message, kExitBadInput);
+  return complain(arguments.command(), at_its_place(arguments, message), kExitBadInput);
 }
 
 int fail(const Arguments& arguments, const std::string& message) {
-  return complain(arguments.command(), message, kExitRunFailed);
+  return complain(arguments.command(), at_its_place(arguments, message), kExitRunFailed);
 }
 
 int run_command_line(int argc, const char* const* argv, const std::vector<Command>& commands) {

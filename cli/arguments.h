@@ -25,6 +25,8 @@ struct Flag {
   bool hidden = false;  // for our own processes, not in --help
   std::string section = {};  // the heading under which help lists it; empty: the command's own
   bool common = false;       // where a command has more flags than fit a screen: stands in the short help too
+  std::string environment = {};  // the variable that says the same ("STARLING_HTTP"); empty: there is none
+  std::string key = {};          // and the key of an experiment's file ("daemon.http")
 };
 
 struct Positional {
@@ -44,11 +46,15 @@ class Arguments {
   std::optional<std::string> get(const std::string& name) const;
   const std::vector<std::string>& all(const std::string& name) const;
 
-  void set(const std::string& name, std::vector<std::string> values) { values_[name] = std::move(values); }
+  // Where it was said, for a sentence about it: the flag itself, "STARLING_HTTP", or "north.toml, line 3: daemon.http".
+  std::string place(const std::string& name) const;
+
+  void set(const std::string& name, std::vector<std::string> values, const std::string& place = "");
 
  private:
   std::string command_;
   std::map<std::string, std::vector<std::string>> values_;
+  std::map<std::string, std::string> places_;  // of those that are no flags
 };
 
 struct Command {
@@ -68,8 +74,8 @@ const std::vector<Flag>& shared_flags();
 // `--help-all`) and --version itself.
 int run_command_line(int argc, const char* const* argv, const std::vector<Command>& commands);
 
-// Says on standard error what was wrong with what the user gave: "starling swarm: MESSAGE". Returns
-// kExitBadInput.
+// Says on standard error what was wrong with what the user gave: "starling swarm: MESSAGE", a flag that begins it by its
+// place. Returns kExitBadInput.
 int refuse(const Arguments& arguments, const std::string& message);
 // The same for a run that failed. Returns kExitRunFailed.
 int fail(const Arguments& arguments, const std::string& message);

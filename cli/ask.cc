@@ -8,6 +8,7 @@
 #include "cli/ask.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/sources.h"
 #include "cli/token.h"
 #include "cli/topology_name.h"
 #include "node/http.h"
@@ -29,8 +30,18 @@ Result<std::string> body_of(const Address& at, const Result<node::HttpAnswer>& a
                            : to_string(at) + " refused: " + why};
 }
 
-int ask(const Arguments& arguments, const std::string& method, const std::string& path, Show show,
+std::vector<Flag> flags_of_orders() {
+  std::vector<Flag> flags = {{"--at", "HOST:PORT", "the peer's --http address"},
+                             {"--token-file", "FILE", "its token, where it runs on another machine (or STARLING_TOKEN_FILE)"},
+                             {"--json", "", "print one JSON object"}};
+  flags[1].environment = "STARLING_TOKEN_FILE";  // as its peer's
+  return flags;
+}
+
+int ask(const Arguments& given, const std::string& method, const std::string& path, Show show,
         const std::string& body = "") {
+  Arguments arguments = given;
+  if (method == "POST") add_environment(arguments, flags_of_orders());
   const auto at = peer_to_ask(arguments);
   if (!at) return refuse(arguments, at.error().message);
   std::string token;
@@ -146,12 +157,6 @@ int set_log_level(const Arguments& arguments) {
   const std::string body = node::log_level_json(*arguments.get("LEVEL"));
   if (const auto level = node::parse_log_level(body); !level) return refuse(arguments, level.error().message);
   return ask(arguments, "POST", "/api/v1/log-level", log_level_text, body);
-}
-
-std::vector<Flag> flags_of_orders() {
-  return {{"--at", "HOST:PORT", "the peer's --http address"},
-          {"--token-file", "FILE", "its token, where it runs on another machine"},
-          {"--json", "", "print one JSON object"}};
 }
 
 Command asking(const char* name, const char* summary, const char* path, Show show) {

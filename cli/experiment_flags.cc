@@ -70,7 +70,7 @@ std::vector<Flag> experiment_flags(Audience audience) {
   for (const Setting& setting : training::settings()) {
     if (setting.flag.empty() || (audience == Audience::peer && !lab::is_peer_setting(setting))) continue;
     flags.push_back({setting.flag, setting.placeholder, setting.help, false, false, section_of(setting.key),
-                     is_common(setting.key)});
+                     is_common(setting.key), setting.environment, setting.key});
   }
   flags.push_back({"--slow", "PEER=FACTOR[@FROM..TO]", "a peer's steps (or all peers') take FACTOR times as long, or longer by chance: log-normal:sigma=1", true,
                    audience == Audience::peer, "Run", true});
@@ -78,12 +78,25 @@ std::vector<Flag> experiment_flags(Audience audience) {
   return flags;
 }
 
+Flag print_config_flag(const std::string& section) {
+  return {"--print-config", "", "print all that flags, variables and file come to, as such a file, and do nothing else",
+          false, false, section};
+}
+
 Status read_experiment(Experiment& experiment, const Arguments& arguments,
                        const std::optional<std::string>& file) {
+  const bool is_peer = arguments.command() == "peer";
   if (file) {
-    if (Status read = training::read_file(experiment, *file); !read) return read;
+    const auto daemon = is_peer ? training::DaemonTable::passed_over : training::DaemonTable::refused;
+    if (Status read = training::read_file(experiment, *file, training::Sweeps::refused, daemon); !read) return read;
   }
-  if (Status read = training::read_environment(experiment, std::getenv); !read) return read;
+  // STARLING_NAME is a peer's own, and so on.
+  const auto lookup = [&](const char* variable) -> const char* {
+    for (const Setting& setting : training::settings())
+      if (is_peer && setting.environment == variable && !lab::is_peer_setting(setting)) return nullptr;
+    return std::getenv(variable);
+  };
+  if (Status read = training::read_environment(experiment, lookup); !read) return read;
   Result<std::vector<std::pair<std::string, std::string>>> sets = split_sets(arguments);
   if (!sets) return sets.error();
   for (const auto& [key, value] : *sets)
@@ -92,7 +105,7 @@ Status read_experiment(Experiment& experiment, const Arguments& arguments,
     const std::optional<std::string> value =
         setting.flag.empty() ? std::nullopt : arguments.get(setting.flag);
     if (!value) continue;
-    if (arguments.command() == "peer" && !lab::is_peer_setting(setting))
+    if (is_peer && !lab::is_peer_setting(setting))
       continue;  // `peer` has a --name of its own
     // The sentence does not repeat the key, which the user did not write.
     if (Status set = setting.set(experiment, *value); !set)

@@ -24,6 +24,9 @@ enum class Audience {
 
 std::vector<Flag> experiment_flags(Audience audience);
 
+// For whoever wants to know what came of flags, variables and file; printed before it is checked as a whole.
+Flag print_config_flag(const std::string& section);
+
 // defaults < `file` < STARLING_* < --set < flags. The Error names the place.
 Status read_experiment(training::Experiment& experiment, const Arguments& arguments,
                        const std::optional<std::string>& file);

@@ -140,6 +140,11 @@ std::string help_text(const Command& command, const std::vector<Flag>& shared, b
       for (Row& row : rows) row.help = one_line(row.help, kHelpColumns - width - 4);
     text += table(rows, width);
   }
+  const auto has_key = [](const Flag& flag) { return !flag.key.empty(); };
+  if (all && std::any_of(command.flags.begin(), command.flags.end(), has_key)) {
+    text += "\n" + wrapped("Where no flag says it, a variable of the environment does (--batch-size: STARLING_BATCH_SIZE; --data: "
+                           "STARLING_DATA_SOURCE), and where none does, the experiment's file.", 0) + "\n";
+  }
   if (brief) text += "\nAll " + std::to_string(listed) + " flags: starling " + command.path + " --help all\n";
   return text + examples_of(command);
 }

@@ -195,7 +195,9 @@ std::string tables_json(const std::vector<Command>& commands, const std::vector<
                       {"section", flag.section},
                       {"repeatable", flag.repeatable},
                       {"common", flag.common},
-                      {"hidden", flag.hidden}});
+                      {"hidden", flag.hidden},
+                      {"environment", flag.environment},
+                      {"key", flag.key}});
     }
     return list;
   };

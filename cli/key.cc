@@ -25,8 +25,8 @@ int run(const Arguments& arguments) {
 
 Flag key_flag() {
   return {"--key", "FILE",
-          "the swarm's key: connections are encrypted, and nobody without it gets in (environment: "
-          "STARLING_KEY)"};
+          "the swarm's key: connections are encrypted, and nobody without it gets in",
+          false, false, "", false, kVariable};
 }
 
 std::string key_file(const Arguments& arguments) {

@@ -87,6 +87,11 @@ As \fB\-\-log\-format\fR and \fB\-\-log\-level\fR; the peers that a command star
 \fBSTARLING_BATCH_SIZE\fR, \fBSTARLING_RULE\fR and so on
 Whatever a flag of a run sets, its variable sets too: in capitals, with underscores. Flags beat variables, and
 those beat the experiment's file. \fBSTARLING_DATA_SOURCE\fR is \fB\-\-data\fR.
+.TP
+\fBSTARLING_LISTEN\fR, \fBSTARLING_HTTP\fR, \fBSTARLING_KEY\fR and so on
+The same of a peer's own flags, which may also stand under [daemon] in the file that it is given with \fB\-\-config\fR:
+listen = "0.0.0.0:7100". \fBSTARLING_JOIN\fR may name several peers, with commas between them. A swarm that is started
+with \fBSTARLING_KEY\fR hands it to its peers, and passes the others over.
 .SH EXIT STATUS
 .TP
 0

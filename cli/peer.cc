@@ -12,6 +12,8 @@
 #include "cli/token.h"
 #include "cli/experiment_flags.h"
 #include "cli/key.h"
+#include "cli/log.h"
+#include "cli/sources.h"
 #include "node/all_reduce.h"
 #include "node/collective.h"
 #include "node/daemon.h"
@@ -25,6 +27,42 @@ constexpr std::size_t kLongestName = 64;
 constexpr std::array<std::string_view, 12> kCommonFlags = {"--listen", "--join",   "--advertise", "--name",
                                                            "--swarm",  "--key",    "--config",    "--out",
                                                            "--http",   "--state",  "--checkpoints", "--resume"};
+
+// What is not about the training.
+std::vector<Flag> own_flags() {
+  std::vector<Flag> flags = {
+      {"--listen", "ADDR:PORT",
+       std::string("where other peers reach this one (default ") + kDefaultListen + ")"},
+      {"--join", "ADDR:PORT", "a peer of the run to join; model, rule and rates come from there", true},
+      {"--advertise", "HOST:PORT", "what others should dial (default: the address that it listens on)"},
+      {"--name", "NAME", "this peer's name (default: the host's and the port)"},
+      {"--swarm", "NAME", "peers of another swarm are refused (default starling)"},
+      key_flag(),
+      {"--config", "FILE", "an experiment file with the training flags"},
+      {"--out", "DIR", "folder for NAME.safetensors, the replica at the end"},
+      {"--http", "ADDR:PORT", "a live page, metrics, and answers to `starling status` and others (default: nowhere)"},
+      {"--tensorboard", "DIR", "write its figures for TensorBoard here"},
+      {"--token-file", "FILE", "take orders over HTTP from other machines too, where they name its token"},
+      {"--state", "DIR", "remember the swarm in this folder, and find it again after a crash"},
+  };
+  for (Flag& flag : checkpoint_flags()) flags.push_back(std::move(flag));
+  name_sources(flags);
+  for (Flag& flag : flags) {
+    flag.section = "Peer";
+    flag.common = std::find(kCommonFlags.begin(), kCommonFlags.end(), flag.name) != kCommonFlags.end();
+  }
+  return flags;
+}
+
+// What [daemon] may have.
+std::vector<Flag> own_options() {
+  std::vector<Flag> flags = own_flags();
+  for (const Flag& flag : shared_flags()) {
+    flags.push_back(flag);
+    flags.back().key = flag.name == "--log-format" ? "daemon.log_format" : "daemon.log_level";
+  }
+  return flags;
+}
 
 Result<Address> read_address(const std::string& flag, const std::string& text) {
   Result<Address> address = Address::parse(text);
@@ -60,7 +98,7 @@ Status refuse_shared(const Arguments& arguments) {
     if (!setting.shared || setting.key == "model.name" || setting.key == "data.source") continue;
     if (std::find(given.begin(), given.end(), setting.key) == given.end()) continue;
     const std::string name = arguments.has(setting.flag) ? setting.flag : "--set " + setting.key;
-    return Error{name + " does not go with --join: a joiner takes it from the swarm"};
+    return Error{name + " does not go with " + "--join: a joiner takes it from the swarm"};
   }
   return Done{};
 }
@@ -169,12 +207,27 @@ node::PeerOutcome run_all_reduce(const Arguments& arguments, const node::PeerOpt
   return node::run_all_reduce_peer(all_reduce);
 }
 
-int run(const Arguments& arguments) {
+int run(const Arguments& flags) {
+  Arguments arguments = flags;
+  // A launcher has said everything; what the environment says was said to the launcher.
+  if (!arguments.has("--control-fd")) {
+    if (Status added = add_sources(arguments, own_options()); !added) return refuse(arguments, added.error().message);
+    if (Status set = set_log(arguments.get("--log-format"), arguments.get("--log-level")); !set)
+      return refuse(arguments, set.error().message);
+  }
   node::PeerOptions options;
   options.data_root = data_root();
   if (Status read = read_own_flags(options, arguments); !read) return refuse(arguments, read.error().message);
+  // No source can say an empty name, so afterwards it is known whether one said any.
+  options.experiment.data.clear();
   if (Status read = read_experiment(options.experiment, arguments, arguments.get("--config")); !read) {
     return refuse(arguments, read.error().message);
+  }
+  const bool data_is_said = !options.experiment.data.empty();
+  if (!data_is_said) options.experiment.data = training::Experiment{}.data;
+  if (arguments.has("--print-config")) {
+    std::fputs((training::to_toml(options.experiment) + daemon_table(arguments, own_options())).c_str(), stdout);
+    return kExitDone;
   }
   // A fault names its peer by slot, so a peer that knows its slot knows how many there are.
   if (options.slot) options.experiment.peers = options.slot->second;
@@ -195,7 +248,7 @@ int run(const Arguments& arguments) {
   };
   options.given = given;
   if (is_given("model.name")) options.expected_model = options.experiment.model;
-  if (is_given("data.source")) options.data = options.experiment.data;
+  if (data_is_said) options.data = options.experiment.data;
   if (const auto out = arguments.get("--out")) {
     std::error_code problem;
     std::filesystem::create_directories(*out, problem);
@@ -225,26 +278,8 @@ int run(const Arguments& arguments) {
 
 Command peer_command() {
   Command command{"peer", "run one peer: begin a run, or join one with --join"};
-  command.flags = {
-      {"--listen", "ADDR:PORT",
-       std::string("where other peers reach this one (default ") + kDefaultListen + ")"},
-      {"--join", "ADDR:PORT", "a peer of the run to join; model, rule and rates come from there", true},
-      {"--advertise", "HOST:PORT", "what others should dial (default: the address that it listens on)"},
-      {"--name", "NAME", "this peer's name (default: the host's and the port)"},
-      {"--swarm", "NAME", "peers of another swarm are refused (default starling)"},
-      key_flag(),
-      {"--config", "FILE", "an experiment file with the training flags"},
-      {"--out", "DIR", "folder for NAME.safetensors, the replica at the end"},
-      {"--http", "ADDR:PORT", "a live page, metrics, and answers to `starling status` and others (default: nowhere)"},
-      {"--tensorboard", "DIR", "write its figures for TensorBoard here"},
-      {"--token-file", "FILE", "take orders over HTTP from other machines too, where they name its token"},
-      {"--state", "DIR", "remember the swarm in this folder, and find it again after a crash"},
-  };
-  for (Flag& flag : checkpoint_flags()) command.flags.push_back(std::move(flag));
-  for (Flag& flag : command.flags) {
-    flag.section = "Peer";
-    flag.common = std::find(kCommonFlags.begin(), kCommonFlags.end(), flag.name) != kCommonFlags.end();
-  }
+  command.flags = own_flags();
+  command.flags.push_back(print_config_flag("Peer"));
   for (Flag& flag : experiment_flags(Audience::peer)) command.flags.push_back(std::move(flag));
   command.flags.push_back({"--slot", "K/N", "the shard of the data", false, true});
   command.flags.push_back({"--control-fd", "FD", "socket to the launcher", false, true});

@@ -44,6 +44,10 @@ int run(const Arguments& arguments) {
   if (Status read = read_experiment(experiment, arguments, arguments.get("EXPERIMENT")); !read) {
     return refuse(arguments, read.error().message);
   }
+  if (arguments.has("--print-config")) {
+    std::fputs(training::to_toml(experiment).c_str(), stdout);
+    return kExitDone;
+  }
   set_default_end(experiment);
   lab::SimulateOptions options;
   options.data_root = data_root();
@@ -99,6 +103,7 @@ Command simulate_command() {
   Command command{"simulate", "run an experiment in virtual time: deterministic, on any number of threads"};
   command.positionals = {{"EXPERIMENT", "a TOML file; without it, the defaults", false}};
   command.flags = experiment_flags(Audience::run);
+  command.flags.push_back(print_config_flag("Run"));
   command.flags.push_back(
       {"--threads", "N", "for the mathematics (default: all cores); never changes a result", false, false, "Run"});
   command.flags.push_back({"--out", "DIR", "folder of the results (default runs/NAME-SEED)", false, false,

@@ -30,6 +30,10 @@ int run(const Arguments& arguments) {
   if (Status read = read_experiment(experiment, arguments, arguments.get("EXPERIMENT")); !read) {
     return refuse(arguments, read.error().message);
   }
+  if (arguments.has("--print-config")) {
+    std::fputs(training::to_toml(experiment).c_str(), stdout);
+    return kExitDone;
+  }
   if (Status possible = lab::check_for_processes(experiment); !possible) {
     return refuse(arguments, possible.error().message);
   }
@@ -72,6 +76,7 @@ Command swarm_command() {
   Command command{"swarm", "start N peers as processes on this machine, watch them, and judge the result"};
   command.positionals = {{"EXPERIMENT", "a TOML file; without it, the defaults", false}};
   command.flags = experiment_flags(Audience::run);
+  command.flags.push_back(print_config_flag("Run"));
   command.flags.push_back({"--out", "DIR", "folder of the results (default runs/NAME-SEED)", false, false,
                            "Results", true});
   command.flags.push_back({"--force", "", "write into a folder that holds results", false, false, "Results", true});

@@ -179,9 +179,11 @@ Status settle_model(Experiment& experiment, bool name_given, bool layers_given);
 
 // Reads a TOML file over `experiment`. Unknown keys and bad values name the file, the line and the key. Its
 // faults, if it has any, replace those that were there. On an Error `experiment` is as it was. A [sweep]
-// (training/sweep.h) is an Error, or not looked at.
+// (training/sweep.h) is an Error, or not looked at; so is a [daemon] (training/daemon_table.h).
 enum class Sweeps : std::uint8_t { refused, accepted };
-Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps = Sweeps::refused);
+enum class DaemonTable : std::uint8_t { refused, passed_over };
+Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps = Sweeps::refused,
+                 DaemonTable daemon = DaemonTable::refused);
 inline constexpr std::size_t kLargestExperimentFile = 1 << 20;  // bytes; an experiment is a page
 
 // Sets one key of a fault: peer, a kind, from, to, other, every, length, back_after, or one of link's or

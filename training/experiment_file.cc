@@ -310,7 +310,7 @@ Status read_table(Experiment& experiment, const toml::table& table, const std::s
     const std::string name(name_node.str());
     const std::string key = prefix + name;
     Status status = Done{};
-    if (key == "sweep") continue;  // training/sweep.h
+    if (key == "sweep" || key == "daemon") continue;  // training/sweep.h, training/daemon_table.h
     if (key == "fault") {
       status = read_faults(experiment, node, path);
     } else if (key == "peer") {
@@ -385,13 +385,15 @@ Status set_fault(Fault& fault, const std::string& key, const std::string& value)
   return Error{"a fault has no '" + key.substr(0, 80) + "'"};
 }
 
-Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps) {
+Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps, DaemonTable daemon) {
   const auto text = read_text(path, kLargestExperimentFile);
   if (!text) return text.error();
   try {
     const toml::table table = toml::parse(*text, path);
     if (const toml::node* sweep = table.get("sweep"); sweep != nullptr && sweeps == Sweeps::refused)
       return Error{place(path, *sweep) + ": [sweep] stands for many experiments: starling sweep " + path};
+    if (const toml::node* own = table.get("daemon"); own != nullptr && daemon == DaemonTable::refused)
+      return Error{place(path, *own) + ": [daemon] says how one peer runs: starling peer --config " + path};
     Experiment read = experiment;
     if (Status status = read_table(read, table, "", path, *text); !status) return status;
     const toml::node_view model = table["model"];
