@@ -742,6 +742,7 @@ void Daemon::prepared(const wire::Manifest& manifest) {
                                        TrainerOptions{.pace = experiment_.pace,
                                                       .slowdowns = slowdowns_of(options_.experiment, number, experiment_.seed),
                                                       .average_every = experiment_.average_every,
+                                                      .last_step = rules->end.steps.value_or(UINT64_MAX),
                                                       .in_turn = gossip::traits(rules->rule).lets_wait()},
                                        [this] {
                                          if (step_posted_.exchange(true)) return;

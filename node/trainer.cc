@@ -156,6 +156,7 @@ void Trainer::join() {
 }
 
 void Trainer::start() {
+  steps_taken_ = steps();
   if (group_ != nullptr) {
     group_->adopt();
     average_due_ = steps_ + std::uint64_t{options_.average_every} * group_->size();
@@ -298,22 +299,46 @@ bool Trainer::apply(std::size_t number, double loss, std::uint64_t era) {
     steps_.fetch_add(1, std::memory_order_relaxed);
     ++seats_[number].steps;
     seats_[number].samples += worker.batch_size();
+  } else {
+    give_step_back();
   }
   return goes_on;
 }
 
-// Waits out a pause; a worker answers meanwhile whoever wants a copy of it. The era that a step belongs to which begins
-// now; nullopt once the trainer is stopped.
+// One of those that last_step leaves; false where all are made or under way.
+bool Trainer::take_step() {
+  if (options_.last_step == UINT64_MAX) return true;
+  std::uint64_t taken = steps_taken_;
+  while (taken < options_.last_step)
+    if (steps_taken_.compare_exchange_weak(taken, taken + 1)) return true;
+  return false;
+}
+
+// A step that was thrown away leaves another one to be made.
+void Trainer::give_step_back() {
+  if (options_.last_step == UINT64_MAX) return;
+  {
+    const std::lock_guard lock(mutex_);
+    --steps_taken_;
+  }
+  wake_.notify_all();
+}
+
+// Waits out a pause, and, of a worker, for a step to be left that it may make; it answers meanwhile whoever wants a copy
+// of it. The era that a step belongs to which begins now; nullopt once the trainer is stopped.
 std::optional<std::uint64_t> Trainer::await_turn(std::optional<std::size_t> worker) {
   const bool works = worker.has_value();
   for (;;) {
     if (works && !stopped_) answer_capture(*worker);
     const std::uint64_t era = era_;  // before the look at paused_: pause() changes them in the other order
     if (stopped_) return std::nullopt;
-    if (!paused_) return era;
+    if (!paused_ && (!works || take_step())) return era;
     std::unique_lock lock(mutex_);
     if (works && ++standing_ == workers_.size()) standing_since_ = Clock::now();
-    wake_.wait(lock, [&] { return stopped_ || !paused_ || (works && seats_[*worker].answered != captures_); });
+    wake_.wait(lock, [&] {
+      const bool may_go_on = !paused_ && (!works || steps_taken_ < options_.last_step);
+      return stopped_ || may_go_on || (works && seats_[*worker].answered != captures_);
+    });
     if (works && standing_-- == workers_.size()) stood_ += Clock::now() - standing_since_;
   }
 }

@@ -31,6 +31,9 @@ struct TrainerOptions {
   std::vector<Slowdown> slowdowns;
   std::string machine = "starling";  // under this name it takes processors for its workers
   std::uint32_t average_every = 8;   // steps of a device between two averages of a group's
+  // So many steps are made and not one more, those that were restored included: a worker that would begin another waits to
+  // be stopped. Who is told of steps hears of them late, and a quick network makes a thousand meanwhile.
+  std::uint64_t last_step = UINT64_MAX;
   bool in_turn = false;  // after a step a worker waits until it was heard(), and so for a pause that it leads to
 };
 
@@ -85,7 +88,7 @@ class Trainer {
   std::uint64_t steps() const { return steps_.load(std::memory_order_relaxed); }
   std::uint64_t steps_begun() const { return steps_begun_.load(std::memory_order_relaxed); }
   std::uint64_t samples() const { return samples_.load(std::memory_order_relaxed); }
-  // For how long all workers together have waited for a pause to end, until now.
+  // For how long all workers together have waited, for a pause to end or to be stopped after the last step, until now.
   Duration idle() const;
   std::optional<double> loss() const;  // smoothed over late steps; nullopt before the first
   bool non_finite() const {
@@ -117,6 +120,8 @@ class Trainer {
   void fail(const std::string& why);
   bool apply(std::size_t number, double loss, std::uint64_t era);
   std::optional<std::uint64_t> await_turn(std::optional<std::size_t> worker);
+  bool take_step();
+  void give_step_back();
   void await_time(std::chrono::steady_clock::time_point until);
 
   std::vector<std::unique_ptr<training::Worker>> workers_;
@@ -127,6 +132,7 @@ class Trainer {
   std::atomic<std::uint64_t> average_due_{0};  // when so many steps are made
   std::atomic<double> spread_{-1};             // negative: never averaged
   std::atomic<std::uint64_t> steps_begun_{0}, steps_{0}, samples_{0}, heard_{0};
+  std::atomic<std::uint64_t> steps_taken_{0};  // made or under way, where last_step bounds them
   std::atomic<double> loss_{0}, rate_factor_{1};
   std::atomic<bool> stopped_{false}, paused_{false}, non_finite_{false};
   std::atomic<std::uint64_t> era_{0};       // counts the discards: a step of an earlier era is thrown away

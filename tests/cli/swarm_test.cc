@@ -142,6 +142,29 @@ TEST_CASE(
   CHECK_FALSE(resolved.epochs.has_value());
 }
 
+TEST_CASE("peers make as many steps as they are told, however quick these are, and one that goes on makes the rest") {
+  const TemporaryFolder folder;
+  for (const std::uint64_t steps : {1, 700}) {
+    CAPTURE(steps);
+    const std::string out = folder.file("run" + std::to_string(steps));
+    const json summary = summary_of(run({"swarm", "--peers", "2", "--model", "softmax", "--batch-size", "1",
+                                         "--workers", "2", "--steps", std::to_string(steps), "--out", out, "--json"}));
+    for (const json& peer : summary.at("per_peer")) {
+      CHECK(peer.at("steps") == steps);
+      CHECK(peer.at("samples") == steps);
+    }
+  }
+  const std::string checkpoints = folder.file("checkpoints");
+  for (const std::string steps : {"50", "80"}) {
+    const Outcome outcome =
+        run({"peer", "--listen", "127.0.0.1:0", "--name", "lone", "--model", "softmax", "--batch-size", "1",
+             "--steps", steps, "--checkpoints", checkpoints, "--resume", checkpoints});
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 0);
+    CHECK(std::filesystem::exists(checkpoints + "/lone." + steps + ".safetensors"));
+  }
+}
+
 TEST_CASE("Ctrl-C ends a swarm early, and its results are written") {
   const TemporaryFolder folder;
   Program program(small_swarm(folder.file("run"), {"--seconds", "100000", "--pace", "5ms"}));

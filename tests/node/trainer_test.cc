@@ -497,6 +497,70 @@ TEST_CASE("a worker that goes in turn begins no step before the last one was hea
   bench.trainer->stop();
 }
 
+TEST_CASE("workers make exactly as many steps as there are to be made, however many they are") {
+  for (const std::uint32_t workers : {1, 2, 3}) {
+    for (const std::uint64_t steps : {1, 2, 100}) {
+      CAPTURE(workers, steps);
+      Bench bench(workers);
+      TrainerOptions options;
+      options.last_step = steps;
+      bench.start(options);
+      REQUIRE(bench.await(steps));
+      Captures captures;  // whoever waits behind the last step is copied all the same
+      const auto state = captures.take(*bench.trainer);
+      CHECK(state->steps == steps);
+      CHECK(state->samples == 16 * steps);
+      bench.trainer->pause(false);
+      bench.trainer->resume(false);
+      bench.trainer->stop();
+      bench.trainer->give_back();
+      CHECK(bench.reported == steps);
+      CHECK(bench.trainer->steps() == steps);
+      CHECK(bench.trainer->samples() == 16 * steps);
+    }
+  }
+}
+
+TEST_CASE("of the steps that are to be made those of earlier lives are some") {
+  Bench earlier, later;
+  TrainerOptions ten, fifteen;
+  ten.last_step = 10;
+  fifteen.last_step = 15;
+  earlier.start(ten);
+  REQUIRE(earlier.await(10));
+  earlier.trainer->stop();
+  const training::PeerState state = earlier.trainer->remains();
+  later.restored = &state;
+  later.start(fifteen);
+  REQUIRE(later.await(5));
+  // The sixth never comes: whoever is paused in between and goes on finds nothing to do.
+  later.trainer->pause(true);
+  later.trainer->resume(true);
+  Captures captures;
+  CHECK(captures.take(*later.trainer)->steps == 15);
+  later.trainer->stop();
+  CHECK(later.trainer->steps() == 15);
+  CHECK(later.reported == 5);
+}
+
+TEST_CASE("workers whose steps are thrown away make as many in their place") {
+  Bench bench(3);
+  TrainerOptions options;
+  options.last_step = 400;
+  bench.start(options);
+  for (std::uint64_t seen = 20; seen <= 300; seen += 20) {
+    REQUIRE(bench.await(seen));
+    bench.trainer->pause(true);
+    bench.trainer->resume(false);
+  }
+  // Those that were thrown away are reported too.
+  for (std::uint64_t seen = 301; bench.trainer->steps() < 400; ++seen) REQUIRE(bench.await(seen));
+  Captures captures;
+  CHECK(captures.take(*bench.trainer)->steps == 400);
+  bench.trainer->stop();
+  CHECK(bench.trainer->steps() == 400);
+}
+
 TEST_CASE("a slowdown stretches the pace and not only the arithmetic") {
   Bench bench;
   bench.start({std::chrono::milliseconds(4), {{1e6, Duration{0}, {}}}});  // 4,000 s a step
