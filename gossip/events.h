@@ -75,6 +75,7 @@ struct Unreachable {  // nothing sent there arrives: refused, broken, timed out
   Address address;
   bool final = false;  // whoever listens there is no peer of this swarm and will not become one
   std::string why;     // one sentence
+  bool locked_out = false;  // a peer lives there, and the swarm's key, which one of the two lacks, is between them
 };
 
 struct Prepared {  // Prepare is done: model built, data loaded

@@ -102,6 +102,12 @@ void Peer::handle(const Start&, std::vector<Action>& out) {
 }
 
 void Peer::begin_run(std::vector<Action>& out) {
+  if (!locked_out_.empty()) {
+    return finish(Finish::How::failed,
+                  "the swarm that this peer remembers lives and does not let it in, so it does not begin the run anew: " +
+                      locked_out_,
+                  out);
+  }
   begin_at_ = next_join_ = kNever;
   beginner_ = true;
   membership_.bring_samples(options_.earlier.swarm_samples);
@@ -197,6 +203,7 @@ void Peer::handle(const Unreachable& unreachable, std::vector<Action>& out) {
     if (options_.join[i] == unreachable.address) {
       ours = true;
       if (unreachable.final) join_hopeless_[i] = true;
+      if (unreachable.locked_out) locked_out_ = unreachable.why;
     }
     hope = hope || !join_hopeless_[i];
   }

@@ -54,7 +54,8 @@ struct PeerOptions {
   // describes.
   std::vector<Address> join;
   // Of a joiner: if nobody has welcomed it by then, it begins the run of `manifest` itself, and goes on
-  // trying to meet the others. For swarms that come back from a blackout, where nobody is left to join.
+  // trying to meet the others. For swarms that come back from a blackout, where nobody is left to join. Whoever
+  // was locked out somewhere on the way fails instead: the swarm lives, and would have a second one beside it.
   std::optional<Duration> begin_after;
   wire::Manifest manifest;        // of whoever begins; a joiner is told one
   std::vector<Address> contacts;  // where other members may be: they are tried for ever
@@ -257,6 +258,7 @@ class Peer {
   Duration join_delay_;
   Instant next_join_ = kNever;              // next round of Joins, until welcomed
   Instant begin_at_ = kNever;               // when a joiner that is not welcomed begins the run itself
+  std::string locked_out_;                  // why it may not: the latest sentence about a key
   std::optional<wire::Manifest> manifest_;  // once begun or welcomed
   std::optional<Copy> copy_;                // of the parameters, under way
   double best_copy_rate_ = 0;               // chunks a second, of whatever donor

@@ -264,6 +264,7 @@ class Daemon final : private FrontHost {
   std::deque<gossip::Event> events_;
   bool driving_ = false;
   bool device_lost_ = false;
+  bool locked_out_ = false;  // by a key, somewhere
   std::atomic<bool> step_posted_{false};
   std::optional<Clock::time_point> training_start_, training_end_;
   std::string before_settling_path_, final_path_;
@@ -400,7 +401,9 @@ std::optional<PeerOutcome> Daemon::listen() {
   events.on_unreachable = [this](const Address& address, transport::LinkErrorKind kind, std::string why) {
     const bool hopeless = is_hopeless(address, kind);
     if (hopeless && silent_dials_.contains(address)) why += "; it does not seem to be a Starling peer";
-    drive(gossip::Unreachable{address, hopeless, std::move(why)});
+    const bool locked_out = kind == transport::LinkErrorKind::wrong_key || kind == transport::LinkErrorKind::no_key;
+    locked_out_ = locked_out_ || locked_out;
+    drive(gossip::Unreachable{address, hopeless, std::move(why), locked_out});
   };
   events.on_bulk = [this](transport::LinkPtr link, wire::Hello remote) {
     exchanger_->serve(std::move(link), std::move(remote));
@@ -1259,7 +1262,8 @@ void Daemon::act(const gossip::Finish& finish) {
       break;
     case gossip::Finish::How::failed:
       state_ = "failed";
-      outcome_ = {device_lost_ ? 1 : 2, finish.why};
+      // Of a swarm that is remembered it is not known on whose side the key is wrong, and who is started anew reads it again.
+      outcome_ = {device_lost_ || (locked_out_ && options_.join.empty()) ? 1 : 2, finish.why};
       break;
   }
   end();

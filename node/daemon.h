@@ -46,7 +46,8 @@ struct PeerOptions {
 
   // The folder of the peer cache (node/peer_cache.h); empty: nothing is remembered. A peer without `join`
   // whose cache names other addresses joins through them. If nobody has welcomed it after `begin_after`, or
-  // half as long again, it begins the cached run anew. The run is always the cached one, even where
+  // half as long again, it begins the cached run anew, unless somebody there locked it out by a key: then it ends with exit
+  // code 1. The run is always the cached one, even where
   // `experiment` says another: peers that come back from a blackout each at its own time must agree on it.
   std::string state;
   Duration cache_interval = std::chrono::seconds(3);  // the cache is written so often, where it changed

@@ -93,7 +93,8 @@ asio::awaitable<LinkResult<wire::Hello>> introduce(Link& link, wire::Hello mine,
   auto answer = co_await read_message(link);
   if (!answer.ok()) co_return explain(link, answer.error());
   if (const auto* refusal = std::get_if<wire::Refusal>(&*answer)) {
-    co_return fail(link, LinkErrorKind::refused, to_string(link.remote()) + " refused: " + refusal->text);
+    const auto kind = refusal->text == kKeyIsMissing ? LinkErrorKind::wrong_key : LinkErrorKind::refused;
+    co_return fail(link, kind, to_string(link.remote()) + " refused: " + refusal->text);
   }
   auto* hello = std::get_if<wire::Hello>(&*answer);
   if (hello == nullptr || hello->purpose != mine.purpose) {

@@ -13,6 +13,7 @@
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 
+#include "transport/handshake.h"
 #include "transport/signal.h"
 #include "transport/spawn.h"
 #include "transport/tcp_socket.h"
@@ -165,8 +166,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   // Tells a peer that speaks plainly what it lacks, and leaves it to read that.
   asio::awaitable<void> turn_plain_away() {
     const wire::Message refusal = wire::Refusal{
-        wire::RefusalReason::wrong_swarm,
-        "this swarm has a key; a peer of it is started with --key and a copy of that key's file"};
+        wire::RefusalReason::wrong_swarm, std::string(kKeyIsMissing)};
     const auto frame = wire::encode_frame(refusal);
     STARLING_CHECK(frame.ok());
     asio::error_code error;

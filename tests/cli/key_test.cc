@@ -91,6 +91,46 @@ TEST_CASE("a peer with a key does not join a swarm that has none, and both say s
   CHECK(holds(outcome.err, "wrong key 1"));
 }
 
+TEST_CASE("a peer that comes back to a living swarm with another key, or none, says so and begins no second one") {
+  const TemporaryFolder folder;
+  const std::string key = new_key(folder, "key"), other = new_key(folder, "other");
+  for (const bool swarm_has_key : {true, false}) {
+    const std::string state = folder.file(swarm_has_key ? "locked" : "open");
+    const Words keyed = swarm_has_key ? Words{"--key", key} : Words{};
+    Program stays(beginner(keyed));
+    const std::string address = stays.wait_for_error_word(" listens at ");
+    REQUIRE(stays.wait_for_error_text("training begins"));
+    const auto returns = [&](const Words& join, const Words& with) {
+      Words words = {"peer", "--listen", "127.0.0.1:0", "--state", state, "--begin-after", "500ms"};
+      for (const Words& more : {join, with}) words.insert(words.end(), more.begin(), more.end());
+      return words;
+    };
+    Program member(returns({"--join", address}, keyed));
+    REQUIRE(member.wait_for_error_text("training begins"));
+    member.signal(SIGTERM);  // it writes what it remembers before it ends
+    REQUIRE(member.finish().exit_code == 0);
+
+    const std::vector<Words> wrong = swarm_has_key ? std::vector<Words>{{"--key", other}, {}}
+                                                   : std::vector<Words>{{"--key", key}};
+    for (const Words& with : wrong) {
+      const Outcome outcome = run(returns({}, with));
+      INFO(outcome.err);
+      CHECK(outcome.exit_code == 1);
+      const std::size_t last = outcome.err.rfind("starling peer: ");
+      REQUIRE(last != std::string::npos);
+      const std::string sentence = outcome.err.substr(last);
+      CHECK(is_one_line(sentence));
+      CHECK(holds(sentence, "does not let it in, so it does not begin the run anew: "));
+      CHECK(holds(sentence, address));
+      CHECK(holds(sentence, "--key"));
+      CHECK_FALSE(holds(outcome.err, "training begins"));
+    }
+    Program back(returns({}, keyed));
+    CHECK(back.wait_for_error_text("training begins"));
+    CHECK(back.wait_for_error_text("2 members"));
+  }
+}
+
 TEST_CASE("a swarm passes its key on to its peers") {
   const TemporaryFolder folder;
   const std::string out = folder.file("run");

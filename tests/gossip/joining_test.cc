@@ -201,6 +201,34 @@ TEST_CASE(
     REQUIRE(ping.target == PeerId{2});
 }
 
+TEST_CASE("who was locked out by the swarm that it remembers does not begin the run beside it, but says so and ends") {
+  PeerOptions options = joining({2, 3});
+  options.begin_after = 10s;
+  options.manifest = manifest();
+  for (const bool locked_out : {true, false}) {
+    Life life(options);
+    life.happens(Start{});
+    life.happens(Unreachable{address_of(2), false, "p2:7100 has another key", locked_out});
+    life.happens(Unreachable{address_of(3), false, "nobody listens at p3:7100"});
+    REQUIRE(all<Finish>(life.waits(at(9999ms))).empty());
+    const auto then = life.waits(at(10s));
+    CHECK(all<Prepare>(then).size() == (locked_out ? 0 : 1));
+    const auto end = all<Finish>(then);
+    REQUIRE(end.size() == (locked_out ? 1 : 0));
+    if (!locked_out) continue;
+    CHECK(end[0].how == Finish::How::failed);
+    CHECK(end[0].why ==
+          "the swarm that this peer remembers lives and does not let it in, so it does not begin the run anew: p2:7100 has "
+          "another key");
+  }
+  // Where another member lets it in, all is well.
+  Life life(options);
+  life.happens(Start{});
+  life.happens(Unreachable{address_of(2), false, "p2:7100 has another key", true});
+  CHECK(all<Prepare>(life.hears(3, wire::Welcome{manifest(), 0s, {member(3)}, 0})).size() == 1);
+  CHECK(all<Finish>(life.waits(at(20s))).empty());
+}
+
 TEST_CASE("a donor that sends nothing for a while, or is suspect, is given up for another one") {
   for (const bool stalls : {true, false}) {
     Life life(joining({2}));

@@ -296,7 +296,7 @@ TEST_CASE("another key is refused on both sides, and counted as such") {
 TEST_CASE("a peer without a key is told what it lacks by one that has one") {
   World world;
   Peer a(world, 1, nullptr), b(world, 2, context());
-  check_kept_out(world, a, b, LinkErrorKind::refused, LinkErrorKind::no_key,
+  check_kept_out(world, a, b, LinkErrorKind::wrong_key, LinkErrorKind::no_key,
                  "refused: this swarm has a key; a peer of it is started with --key");
   CHECK(holds(b.refusal, "has no key, and this peer has one"));
 }
