@@ -31,6 +31,11 @@ const std::map<std::string, std::string>& flags_alone() {
   return kFlags;
 }
 
+// Of a run in virtual time, where its results go and come from: about this once.
+bool is_about_this_run(const std::string& command, const std::string& flag) {
+  return command != "peer" && (flag == "--out" || flag == "--checkpoint-every" || flag == "--resume");
+}
+
 // What has a variable and no key: it is about the one command, or names the file itself.
 bool has_no_key(const std::string& command, const std::string& flag) {
   return flag == "--config" || flag.starts_with("--log-") || (command != "peer" && flag == "--key");
@@ -136,7 +141,7 @@ std::vector<Option> options_of(const json& tables, const std::string& path, cons
   }
   for (const json& flag : flags) {
     const std::string name = flag.at("name"), variable = flag.at("environment"), key = flag.at("key");
-    if (flag.at("hidden") || flags_alone().contains(name) || (path != "peer" && name == "--out")) continue;
+    if (flag.at("hidden") || flags_alone().contains(name) || is_about_this_run(path, name)) continue;
     INFO(path << " " << name
               << " needs an environment variable and a key of the file, or a line in flags_alone()");
     CHECK_FALSE(variable.empty());
