@@ -82,6 +82,10 @@ void Membership::welcomed(Instant now, PeerId by, std::span<const Member> member
   merge(now, by, members, out);
 }
 
+void Membership::took_part(Instant now, const wire::Progress& progress) {
+  if (Record* const record = members_.find(progress.id)) take_progress(now, *record, progress.samples);
+}
+
 // Somebody who was gone before this peer came.
 void Membership::mourn(Instant now, const Member& dead) {
   if (!dead.id || dead.id == self_.id || find(dead.id) != nullptr || members_.size() >= options_.members_max)
@@ -260,9 +264,7 @@ void Membership::on_ack(Instant now, PeerId from, const Address& address, const 
 void Membership::on_gossip(Instant now, PeerId from, const Address& address, const wire::Gossip& gossip,
                            std::vector<Action>& out) {
   merge(now, from, gossip.members, out);
-  for (const wire::Progress& progress : gossip.progress) {
-    if (Record* const record = members_.find(progress.id)) take_progress(now, *record, progress.samples);
-  }
+  for (const wire::Progress& progress : gossip.progress) took_part(now, progress);
   for (const wire::Vitals& vitals : gossip.vitals) {
     Record* const record = members_.find(vitals.id);
     if (record != nullptr && (!record->vitals || vitals.sequence > record->vitals->sequence)) record->vitals = vitals;

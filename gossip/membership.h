@@ -71,6 +71,8 @@ class Membership {
   const std::optional<wire::Vitals>& vitals() const { return vitals_; }  // its own
   // Of whoever begins a run anew: so many were consumed before, by lives that nobody else remembers.
   void bring_samples(std::uint64_t samples);
+  // Somebody who is known consumed at least so many; others hear of what is news.
+  void took_part(Instant now, const wire::Progress& progress);
   // A joiner's first sight of the swarm: what introduction() and retired_samples() of a member say.
   void welcomed(Instant now, PeerId by, std::span<const wire::Member> members, std::uint64_t retired_samples,
                 std::vector<Action>& out);

@@ -117,7 +117,11 @@ void Peer::begin_run(std::vector<Action>& out) {
 
 void Peer::send_joins(std::vector<Action>& out) {
   for (std::size_t i = 0; i < options_.join.size(); ++i) {
-    if (!join_hopeless_[i]) out.push_back(Send{options_.join[i], wire::Join{membership_.self()}});
+    if (join_hopeless_[i]) continue;
+    // Before the Join, so that whoever answers counts it and welcomes with the whole sum.
+    if (options_.earlier.last.id)
+      out.push_back(Send{options_.join[i], wire::Gossip{{membership_.self()}, false, {options_.earlier.last}}});
+    out.push_back(Send{options_.join[i], wire::Join{membership_.self()}});
   }
   next_join_ = now_ + from_seconds(to_seconds(join_delay_) * random_.uniform(0.75, 1.25));
   join_delay_ = std::min(2 * join_delay_, options_.join_retry_max);
@@ -181,6 +185,7 @@ void Peer::on(const Received& from, const wire::Welcome& welcome, std::vector<Ac
   }
   manifest_ = welcome.manifest;
   membership_.welcomed(now_, from.from, welcome.members, welcome.retired_samples, out);
+  membership_.took_part(now_, options_.earlier.last);
   membership_.heard(now_, from.from, from.address, out);
   membership_.sync_with(from.address, out);  // the members that the Welcome left out
   run_start_ = now_ - welcome.elapsed;

@@ -37,11 +37,13 @@ namespace starling::gossip {
 
 // What a peer that goes on from a checkpoint did in its earlier lives. Its steps count on from there. Its samples are
 // told by this life alone: a swarm that is still there remembers the earlier lives by their own ids, and would count
-// them twice. Whoever begins the run anew finds nobody who remembers, and brings what the swarm had consumed by then.
+// them twice. What the last of them did before it could tell anybody, the joiner tells in its name. Whoever begins the run
+// anew finds nobody who remembers, and brings what the swarm had consumed by then.
 struct EarlierLives {
   std::uint64_t steps = 0, samples = 0;  // its own
   std::uint64_t swarm_samples = 0;       // everybody's, its own included
   Duration elapsed{0};                   // since the run began
+  wire::Progress last{};                 // of the life that wrote the checkpoint alone; no id: it is not known
 };
 
 struct PeerOptions {

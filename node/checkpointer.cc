@@ -124,6 +124,17 @@ Result<Resumption> look_into(const std::string& path) {
   const char* const end = order.data() + order.size();
   if (order.size() != 16 || std::from_chars(order.data(), end, resumption.order, 16).ptr != end)
     return Error{path + ": 'order' is missing, or not 16 hexadecimal digits"};
+  // Older files do not say how much of it was this life's.
+  if (facts->contains("life_samples")) {
+    const auto own = training::number_in(*facts, "life_samples", path);
+    if (!own) return own.error();
+    std::uint64_t id = 0;
+    const std::string words = text("id");
+    const char* const behind = words.data() + words.size();
+    if (words.size() != 16 || std::from_chars(words.data(), behind, id, 16).ptr != behind)
+      return Error{path + ": 'id' is missing, or not 16 hexadecimal digits"};
+    resumption.earlier.last = {PeerId{id}, *own};
+  }
   return resumption;
 }
 
@@ -138,6 +149,7 @@ training::Facts to_facts(const CheckpointFacts& facts, const training::PeerState
               {"run", to_json(facts.run)},
               {"name", facts.name},
               {"id", to_string(facts.id)},
+              {"life_samples", std::to_string(own)},
               {"incarnation", std::to_string(facts.incarnation)},
               {"order", to_string(PeerId{facts.order})},
               {"swarm_samples", std::to_string(facts.others_samples + own)},

@@ -62,6 +62,50 @@ TEST_CASE("a swarm that remembers a peer's earlier life counts its samples once"
   CHECK(life.peer.view().membership.self().steps == 103);
 }
 
+TEST_CASE("what a peer's last life had told nobody before it was killed the resumed peer tells in its name") {
+  Life stays;
+  stays.trains(rules_of());
+  wire::Member killed = member(7);
+  killed.samples = 6000;
+  stays.hears(7, wire::Join{killed});
+  REQUIRE(stays.peer.view().swarm_samples == 6000);
+
+  PeerOptions options = resumed(joining({1}));
+  options.earlier.last = {PeerId{7}, 6400};
+  Life life(options, 2);
+  const auto first = life.happens(Start{});
+  const auto told = sent<wire::Gossip>(first);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].second.progress == std::vector<wire::Progress>{{PeerId{7}, 6400}});
+  stays.hears(2, told[0].second);
+  CHECK(stays.peer.view().swarm_samples == 6400);
+  const auto welcomes = sent<wire::Welcome>(stays.hears(2, sent<wire::Join>(first).at(0).second));
+  REQUIRE(welcomes.size() == 1);
+  life.hears(1, welcomes[0].second);
+  CHECK(life.peer.view().swarm_samples == 6400);
+  CHECK(stays.peer.view().swarm_samples == 6400);
+
+  // Who knows better keeps what it knows, and whoever has never heard of that life counts nothing twice.
+  options.earlier.last.samples = 5000;
+  Life late(options, 3);
+  for (const auto& [to, gossip] : sent<wire::Gossip>(late.happens(Start{}))) stays.hears(2, gossip);
+  CHECK(stays.peer.view().swarm_samples == 6400);
+  stays.hears(9, wire::Gossip{{}, false, {{PeerId{77}, 1000}}});
+  CHECK(stays.peer.view().swarm_samples == 6400);
+}
+
+TEST_CASE("whoever was welcomed by somebody that had forgotten its last life tells the others") {
+  PeerOptions options = resumed(joining({2}));
+  options.earlier.last = {PeerId{7}, 6400};
+  Life life(options);
+  life.happens(Start{});
+  wire::Member earlier = member(7);
+  earlier.samples = 6000;
+  earlier.liveness = wire::Liveness::failed;
+  life.hears(2, wire::Welcome{manifest(), 45s, {member(2), earlier}, 0});
+  CHECK(life.peer.view().swarm_samples == 6400);
+}
+
 TEST_CASE("of two that come back from a blackout the joiner brings nothing twice") {
   Life first(resumed());
   first.trains(rules_of());
