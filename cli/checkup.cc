@@ -27,6 +27,7 @@
 #include "datasets/idx.h"
 #include "datasets/npy.h"
 #include "datasets/published.h"
+#include "node/greeting.h"
 #include "node/status.h"
 
 namespace starling::cli {
@@ -332,6 +333,33 @@ Check check_space(const std::string& flag, const std::string& folder) {
               "make room, or give " + flag + " a folder on another disk: a replica of ResNet-18 takes 45 MB");
 }
 
+// Whether a peer of its swarm is let in with this machine's key, or without one.
+std::vector<Check> check_key_of(const Address& gossip, const node::PeerStatus& status, const Wanted& wanted) {
+  std::shared_ptr<const transport::TlsContext> tls;
+  if (wanted.key) {
+    const auto made = transport::TlsContext::make(*wanted.key, status.swarm);
+    if (!made) return {bad("key", made.error().message, "")};
+    tls = *made;
+  }
+  const auto problem = node::greet(gossip, status.swarm, tls);
+  if (!problem)
+    return {good("key", wanted.key ? "it has the same key as this machine, which it lets in"
+                                   : "it lets this machine in: its swarm has no key, as ours")};
+  using Kind = transport::LinkErrorKind;
+  const std::string its = status.name + " at " + to_string(gossip);
+  if (problem->kind == Kind::no_key)
+    return {bad("key", its + " has no key, and this machine's peer would have one: neither talks to the other",
+                "start this one without --key (and STARLING_KEY), or the whole swarm anew with a copy of the key's file")};
+  if (problem->kind == Kind::wrong_key && !wanted.key)
+    return {bad("key", its + " belongs to a swarm with a key, and this machine's peer would have none: it is refused",
+                "copy the swarm's key file to this machine, and give it with --key or STARLING_KEY")};
+  if (problem->kind == Kind::wrong_key)
+    return {bad("key", its + " has another key than " + wanted.key_file + ": it refuses this machine's peer",
+                "copy the key's file anew from a machine of the swarm")};
+  return {bad("key", "it was greeted as a peer greets, and did not take it: " + problem->message,
+              "is there something between that does not let through what it does not know?")};
+}
+
 std::vector<Check> check_peer(const Address& http, const Wanted& wanted) {
   const std::string where = to_string(http);
   const auto answer = get(http, "/api/v1/status");
@@ -372,6 +400,7 @@ std::vector<Check> check_peer(const Address& http, const Wanted& wanted) {
     } else {
       checks.push_back(good("peer", "it is dialed at " + status->address +
                                         ", which is reached from here: join with --join " + status->address));
+      for (Check& check : check_key_of(*gossip, *status, wanted)) checks.push_back(std::move(check));
     }
   }
   if (status->phase == "finished")

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "transport/swarm_key.h"
 
 namespace starling::cli {
 
@@ -17,7 +18,7 @@ struct Check {
     note,  // worth knowing, and no obstacle
     bad,   // what was asked for would not work
   };
-  std::string topic;  // port, clock, names, data, space, peer
+  std::string topic;  // port, clock, names, data, space, peer, key
   Outcome outcome = Outcome::good;
   std::string what;    // a sentence
   std::string remedy;  // what to do about it; empty where nothing is to be done
@@ -45,6 +46,8 @@ Check check_space(const std::string& flag, const std::string& folder);
 // are given.
 struct Wanted {
   std::string swarm = "starling";
+  std::optional<transport::SwarmKey> key;  // and the file that it was read from; none: a peer would have none
+  std::string key_file;
   std::optional<std::string> model, data;
   std::string data_root;
 };

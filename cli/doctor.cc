@@ -12,6 +12,7 @@
 
 #include "cli/commands.h"
 #include "cli/experiment_flags.h"
+#include "cli/key.h"
 #include "cli/json.h"
 #include "cli/output.h"
 #include "kernels/backend.h"
@@ -108,6 +109,8 @@ std::string text_of(const Findings& found) {
 struct Questions {
   Address listen{"127.0.0.1", 7100};
   std::optional<Address> peer;
+  std::string key_file;
+  std::optional<transport::SwarmKey> key;
 };
 
 Status read_questions(const Arguments& arguments, Questions& questions) {
@@ -121,6 +124,12 @@ Status read_questions(const Arguments& arguments, Questions& questions) {
     if (!address) return Error{"--at: " + address.error().message};
     if (address->port == 0) return Error{"--at: port 0 cannot be dialed; give the peer's --http address"};
     questions.peer = *address;
+  }
+  questions.key_file = key_file(arguments);
+  if (!questions.key_file.empty()) {
+    auto key = transport::SwarmKey::read(questions.key_file);
+    if (!key) return Error{(arguments.has("--key") ? "--key: " : "STARLING_KEY: ") + key.error().message};
+    questions.key = std::move(*key);
   }
   for (const char* flag : {"--swarm", "--model", "--data"}) {
     if (arguments.has(flag) && !questions.peer)
@@ -148,6 +157,8 @@ std::vector<Check> check_all(const Arguments& arguments, const Questions& questi
   if (questions.peer) {
     Wanted wanted;
     wanted.swarm = arguments.get("--swarm").value_or(wanted.swarm);
+    wanted.key = questions.key;
+    wanted.key_file = questions.key_file;
     wanted.model = arguments.get("--model");
     wanted.data = arguments.get("--data");
     wanted.data_root = data_root();
@@ -182,6 +193,12 @@ std::string capability(const kernels::CudaDevice& device) {
   return fmt::format("{}.{}", device.major, device.minor);
 }
 
+Flag key_flag_of_doctor() {
+  Flag flag = key_flag();
+  flag.help = "with --at: has it the same key? (or STARLING_KEY)";
+  return flag;
+}
+
 Command doctor_command() {
   return {"doctor",
           "what this machine offers a peer, what is missing, and what to do about it",
@@ -193,6 +210,7 @@ Command doctor_command() {
            {"--checkpoints", "DIR", "the same"},
            {"--at", "ADDR:PORT", "a running peer's --http address: would it have this machine's?"},
            {"--swarm", "NAME", "with --at: as which swarm's (default starling)"},
+           key_flag_of_doctor(),
            {"--model", "NAME-OR-FILE", "with --at: does it train this?"},
            {"--data", "NAME-OR-PATH", "with --at: where its data lies here"},
            {"--json", "", "print one JSON object"}},

@@ -161,5 +161,54 @@ TEST_CASE("doctor says why a running peer would refuse this machine's, or that i
   CHECK(alone.err == "starling doctor: --swarm is compared with a peer's; name one with --at\n");
 }
 
+TEST_CASE("doctor says whether a running peer has a key that this machine lacks, the other way round, or another") {
+  const TemporaryFolder folder;
+  const std::string key = folder.file("swarm.key"), other = folder.file("other.key");
+  for (const std::string& path : {key, other}) REQUIRE(run({"key", "new", path}).exit_code == 0);
+  for (const bool keyed : {true, false}) {
+    Words words = {"peer", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--swarm", "herd", "--name", "north",
+                   "--model", "softmax", "--pace", "50ms"};
+    if (keyed) words.insert(words.end(), {"--key", key});
+    Program peer(words);
+    const std::string http = peer.wait_for_error_word("HTTP at ");
+    REQUIRE(peer.wait_for_error_text("training begins"));
+    const Words at = {"--at", http, "--swarm", "herd"};
+    const auto with = [&](const std::string& path) {
+      Words more = at;
+      more.insert(more.end(), {"--key", path});
+      return examine(more);
+    };
+    if (keyed) {
+      CHECK(with(key).exit_code == 0);
+      CHECK(with(key).has("key", "good", "it has the same key as this machine"));
+      const Examined without = examine(at);
+      CHECK(without.exit_code == 1);
+      CHECK(without.has("key", "bad", "belongs to a swarm with a key, and this machine's peer would have none"));
+      CHECK(without.of("key").at(0).at("remedy").get<std::string>().find("--key or STARLING_KEY") != std::string::npos);
+      CHECK(with(other).exit_code == 1);
+      CHECK(with(other).has("key", "bad", "has another key than " + other));
+      // The name of another swarm is said once, as such: the key is compared all the same.
+      const Examined elsewhere = examine({"--at", http, "--swarm", "flock", "--key", key});
+      CHECK(elsewhere.has("peer", "bad", "its swarm is 'herd', and ours 'flock'"));
+      CHECK(elsewhere.has("key", "good", "the same key"));
+    } else {
+      CHECK(examine(at).has("key", "good", "its swarm has no key, as ours"));
+      const Examined keyed_alone = with(key);
+      CHECK(keyed_alone.exit_code == 1);
+      CHECK(keyed_alone.has("key", "bad", "has no key, and this machine's peer would have one"));
+      const Outcome by_variable = run({"doctor", "--at", http, "--swarm", "herd"}, {{"STARLING_KEY", key}});
+      CHECK(by_variable.exit_code == 1);
+      CHECK(by_variable.out.find("bad   key     north at ") != std::string::npos);
+    }
+    peer.signal(SIGTERM);
+    CHECK(peer.finish().exit_code == 0);
+  }
+  const Outcome none = run({"doctor", "--key", folder.file("none")});
+  CHECK(none.exit_code == 2);
+  CHECK(is_one_line(none.err));
+  CHECK(none.err.find("starling doctor: --key: ") == 0);
+  CHECK(none.err.find(folder.file("none") + " cannot be read") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace starling::cli_tests

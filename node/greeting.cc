@@ -1,0 +1,51 @@
+#include "node/greeting.h"
+
+#include <asio/io_context.hpp>
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include "transport/handshake.h"
+#include "transport/spawn.h"
+#include "transport/tcp.h"
+
+namespace starling::node {
+namespace {
+
+constexpr Duration kLimit = std::chrono::seconds(3);  // of each: the dial, the words
+
+asio::awaitable<void> say_hello(transport::TcpTransport& transport, const Address& peer, wire::Hello mine,
+                                std::optional<transport::LinkError>& problem) {
+  auto dialled = co_await transport.dial(peer, kLimit);
+  if (!dialled.ok()) {
+    problem = dialled.error();
+    co_return;
+  }
+  const transport::LinkPtr link = *dialled;
+  auto answer = co_await transport::introduce(*link, std::move(mine), kLimit);
+  if (!answer.ok()) problem = answer.error();
+  link->close();
+}
+
+}  // namespace
+
+std::optional<transport::LinkError> greet(const Address& peer, const std::string& swarm,
+                                          std::shared_ptr<const transport::TlsContext> tls) {
+  asio::io_context io;
+  transport::TcpOptions options;
+  options.tls = std::move(tls);
+  transport::TcpTransport transport(io.get_executor(), options);
+  std::random_device chance;
+  wire::Hello mine;
+  mine.swarm = swarm;
+  mine.id = PeerId{(std::uint64_t{chance()} << 32) | chance() | 1};
+  mine.name = "doctor";
+  mine.address = {"127.0.0.1", 1};  // of a bulk connection nobody dials back
+  mine.purpose = wire::Purpose::bulk;
+  std::optional<transport::LinkError> problem;
+  transport::spawn(io.get_executor(), say_hello(transport, peer, std::move(mine), problem));
+  io.run();
+  return problem;
+}
+
+}  // namespace starling::node
