@@ -28,6 +28,11 @@ int run(const Arguments& arguments) {
       return refuse(arguments, "--target: '" + *text + "' is not an accuracy above 0 and up to 1");
     options.target = *target;
   }
+  options.against = arguments.get("--against");
+  for (const char* flag : {"--out", "--csv"}) {
+    if (arguments.has(flag) && arguments.get(flag)->empty())
+      return refuse(arguments, std::string(flag) + ": a file's path is wanted, not nothing");
+  }
   const auto report = lab::read_report(folders, options);
   if (!report) return refuse(arguments, report.error().message);
   const std::string page = arguments.get("--out").value_or(folders.front() + "/report.html");
@@ -50,6 +55,7 @@ Command report_command() {
   command.flags = {
       {"--out", "FILE", "the page (default: report.html in the first folder)"},
       {"--csv", "FILE", "write the table there too"},
+      {"--against", "NAME", "the kind of run that speed-ups are over, as the table calls it (default: the first)"},
       {"--target", "ACCURACY",
        "what times to target are of, read off the curves (default: the runs' own, or what all of them "
        "reach)"},

@@ -377,7 +377,7 @@ Result<Report> read_report(const std::vector<std::string>& folders, const Report
     if (!run) return run.error();
     report.runs.push_back(std::move(*run));
   }
-  tabulate(report, options);
+  if (const Status made = tabulate(report, options); !made) return made.error();
   for (const std::size_t i : with_details(report))
     if (const Status added = add_details(report.runs[i]); !added) return added.error();
   return report;

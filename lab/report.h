@@ -87,11 +87,13 @@ struct Report {
   std::optional<double> target;  // accuracy that times to target are of
   bool target_from_curves =
       false;                  // times are those of the looks, interpolated, and not what runs themselves saw
-  std::size_t reference = 0;  // the group that speed-ups are over: the first
+  std::size_t reference = 0;  // the group that speed-ups are over
 };
 
 struct ReportOptions {
   std::optional<double> target;  // unset: the runs' own, or else one that all of them reach with ease
+  // Which group speed-ups are over: its label ("topology=ring"), or a value that it alone has ("ring"); unset: the first.
+  std::optional<std::string> against = {};
 };
 
 // Each folder is a run's, or holds runs' folders. Errors say in one sentence which file is wrong and how.

@@ -278,9 +278,9 @@ std::string table_note(const Report& report) {
     note += "Times are those at which the runs themselves saw the target, on all of the test set. ";
   if (report.target && report.groups.size() > 1)
     note +=
-        "Speed-ups are over the first row, of geometric means, their intervals by Welch's t on the "
-        "logarithms; where not all "
-        "runs reached the target there is none.";
+        fmt::format("Speed-ups are over {}, of geometric means, their intervals by Welch's t on the logarithms; where not "
+                    "all runs reached the target there is none.",
+                    report.reference == 0 ? "the first row" : report.groups[report.reference].label);
   return note.empty() ? "" : "<p class=\"note\">" + escape(note) + "</p>";
 }
 

@@ -15,6 +15,6 @@ Status read_rows(ReportRun& run, const std::string& text, const std::string& pat
 void add_theory(ReportRun& run);
 
 // Groups the runs, names groups and runs, and fills the table (report_table.cc).
-void tabulate(Report& report, const ReportOptions& options);
+Status tabulate(Report& report, const ReportOptions& options);
 
 }  // namespace starling::lab

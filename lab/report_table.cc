@@ -11,6 +11,8 @@
 namespace starling::lab {
 namespace {
 
+constexpr std::size_t kLabelsTold = 12;  // in one sentence
+
 std::string last_part(const std::string& key) {
   return key.substr(key.rfind('.') + 1);
 }
@@ -150,11 +152,33 @@ std::string cell(const std::optional<double>& value) {
   return value ? fmt::format("{:.6g}", *value) : "";
 }
 
+// The one group that is meant. Error: which there are.
+Result<std::size_t> group_named(const Report& report, const std::string& name) {
+  std::vector<std::size_t> of_value;
+  std::string labels;
+  for (std::size_t i = 0; i < report.groups.size(); ++i) {
+    const ReportGroup& group = report.groups[i];
+    if (group.label == name) return i;
+    if (std::find(group.values.begin(), group.values.end(), name) != group.values.end()) of_value.push_back(i);
+    if (i < kLabelsTold) labels += (i > 0 ? "; " : "") + group.label;
+  }
+  if (of_value.size() == 1) return of_value.front();
+  if (report.groups.size() > kLabelsTold) labels += fmt::format("; and {} more", report.groups.size() - kLabelsTold);
+  return Error{fmt::format("{} '{}', to compare against; there {}: {}",
+                           of_value.empty() ? "no kind of run is called" : "several kinds of run have", name.substr(0, 80),
+                           report.groups.size() == 1 ? "is" : "are", labels)};
+}
+
 }  // namespace
 
-void tabulate(Report& report, const ReportOptions& options) {
+Status tabulate(Report& report, const ReportOptions& options) {
   make_groups(report);
   name_runs(report);
+  if (options.against) {
+    const auto found = group_named(report, *options.against);
+    if (!found) return found.error();
+    report.reference = *found;
+  }
   choose_target(report, options);
   std::vector<std::vector<double>> times;
   for (ReportGroup& group : report.groups) {
@@ -183,6 +207,7 @@ void tabulate(Report& report, const ReportOptions& options) {
   const bool one_name = std::all_of(report.runs.begin(), report.runs.end(),
                                     [&](const ReportRun& run) { return run.name == first.name; });
   if (!one_name) report.title = fmt::format("{} and others", first.name);
+  return Done{};
 }
 
 std::string to_csv(const Report& report) {

@@ -269,6 +269,32 @@ TEST_CASE("a time line's rows tell a straggler, who waits and who stops") {
   CHECK(rows[3].columns.front().stopped == 0);
 }
 
+TEST_CASE("speed-ups are over the kind of run that is named, by its label or by a value that it alone has") {
+  const Folders folders;
+  const std::vector<std::string> paths = {folders.summary("ring", 1, 8.0), folders.summary("complete", 1, 2.0, "complete"),
+                                          folders.summary("star", 1, 4.0, "star")};
+  const auto against = [&](const std::string& name) {
+    ReportOptions options;
+    options.against = name;
+    return read_report(paths, options);
+  };
+  for (const char* name : {"topology=complete", "complete"}) {
+    const auto report = against(name);
+    REQUIRE(report.ok());
+    CHECK(report->reference == 1);
+    CHECK(near(report->groups[0].speedup->factor, 0.25, 1e-9));
+    CHECK(near(report->groups[1].speedup->factor, 1, 1e-9));
+    CHECK(near(report->groups[2].speedup->factor, 0.5, 1e-9));
+    CHECK(contains(to_html(*report), "Speed-ups are over topology=complete, of geometric means"));
+  }
+  CHECK(contains(to_html(*read_report(paths)), "Speed-ups are over the first row, of geometric means"));
+  const auto refused = against("torus");
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message ==
+        "no kind of run is called 'torus', to compare against; there are: topology=ring; topology=complete; topology=star");
+  CHECK_FALSE(against("").ok());
+}
+
 TEST_CASE("what holds no results, or damaged ones, is refused in a sentence that says which") {
   const Folders folders;
   CHECK(refusal_of({folders.path + "/nowhere"}) == "there is no folder " + folders.path + "/nowhere");
