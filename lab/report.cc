@@ -219,13 +219,14 @@ class Points {
 std::map<std::string, std::string> settings_in(const std::string& toml) {
   std::map<std::string, std::string> settings;
   std::string table;
-  std::size_t faults = 0;
+  std::map<std::string, std::size_t> numbers;  // of [[fault]] and [[peer]]
   std::istringstream lines(toml);
   for (std::string text; std::getline(lines, text);) {
     const std::string_view line = text;
     if (line.empty() || line.front() == '#') continue;
     if (line.starts_with("[[")) {
-      table = "fault." + std::to_string(++faults) + ".";
+      const std::string name(line.substr(2, line.find(']') - 2));
+      table = name + "." + std::to_string(++numbers[name]) + ".";
     } else if (line.starts_with("[")) {
       table = std::string(line.substr(1, line.find(']') - 1)) + ".";
     } else if (const auto equals = line.find(" = "); equals != std::string_view::npos) {

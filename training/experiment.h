@@ -190,6 +190,10 @@ inline constexpr std::size_t kLargestExperimentFile = 1 << 20;  // bytes; an exp
 // churn's, such as link.latency. The sentence does not repeat the key.
 Status set_fault(Fault& fault, const std::string& key, const std::string& value);
 
+// Sets one key of a [[peer]]: number, or a setting of [training] that is each peer's own, such as workers. The sentence
+// begins with the key.
+Status set_own(OwnSettings& own, const std::string& key, const std::string& value);
+
 // Reads STARLING_* variables over `experiment`. `lookup` is std::getenv in the program. Empty variables and
 // unknown STARLING_ names are not seen. (data.source is STARLING_DATA_SOURCE: STARLING_DATA is the folder of
 // data sets.)

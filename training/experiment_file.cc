@@ -208,40 +208,51 @@ Status read_faults(Experiment& experiment, const toml::node& node, const std::st
 }
 
 // The settings that a [[peer]] may have are the run's in [training], without the table's name.
-Result<OwnSettings> read_own(const toml::table& table, const std::string& path) {
+Status take_own(OwnSettings& own, const std::string& key, const std::string& value) {
   static const std::vector<std::string> kKeys = [] {
     std::vector<std::string> keys = {"peer.number"};
     for (const Setting& setting : settings())
       if (is_own_setting(setting)) keys.push_back("peer." + setting.key.substr(setting.key.find('.') + 1));
     return keys;
   }();
+  if (key == "number") {
+    Status taken = take(PeerSet::parse(value), own.peers);
+    return taken ? taken : Error{"peer.number: " + taken.error().message};
+  }
+  const auto setting = std::find_if(settings().begin(), settings().end(),
+                                    [&](const Setting& it) { return it.key == "training." + key; });
+  if (setting != settings().end() && !is_own_setting(*setting)) {
+    return Error{"peer." + key + ": it is the whole run's, [training] " + key + "; a peer's own are " + one_of_own()};
+  }
+  if (setting == settings().end()) return Error{unknown_key("peer." + key, kKeys)};
+  Experiment scratch;
+  if (Status set = setting->set(scratch, value); !set) return Error{"peer." + key + ": " + set.error().message};
+  const auto had = std::find_if(own.values.begin(), own.values.end(),
+                                [&](const auto& pair) { return pair.first == setting->key; });
+  if (had != own.values.end()) {
+    had->second = value;
+  } else {
+    own.values.emplace_back(setting->key, value);
+  }
+  return Done{};
+}
+
+Result<OwnSettings> read_own(const toml::table& table, const std::string& path) {
   OwnSettings own;
   bool has_number = false;
   for (const auto& [name_node, node] : table) {
     const std::string key(name_node.str());
     const std::string where = place(path, node) + ": ";
-    if (key == "number") {
-      const auto text = peers_text(node);
-      if (!text) return Error{where + "peer.number: expected a number, an array of numbers, or \"all\""};
-      const auto peers = PeerSet::parse(*text);
-      if (!peers) return Error{where + "peer.number: " + peers.error().message};
-      own.peers = *peers;
-      has_number = true;
-      continue;
+    has_number = has_number || key == "number";
+    const auto value = key == "number" ? peers_text(node) : scalar(node);
+    if (!value && key == "number")
+      return Error{where + "peer.number: expected a number, an array of numbers, or \"all\""};
+    if (!value) {
+      return Error{where + "peer." + key + ": expected a single value" +
+                   (node.is_array() ? "; lists of a sweep stand in its [sweep], of the first [[peer]] as peer.1." + key + " = [ ... ]"
+                                    : "")};
     }
-    const auto setting = std::find_if(settings().begin(), settings().end(),
-                                      [&](const Setting& it) { return it.key == "training." + key; });
-    if (setting != settings().end() && !is_own_setting(*setting)) {
-      return Error{where + "peer." + key + ": it is the whole run's, [training] " + key +
-                   "; a peer's own are " + one_of_own()};
-    }
-    if (setting == settings().end()) return Error{where + unknown_key("peer." + key, kKeys)};
-    const auto value = scalar(node);
-    if (!value) return Error{where + "peer." + key + ": expected a single value"};
-    Experiment scratch;
-    if (Status set = setting->set(scratch, *value); !set)
-      return Error{where + "peer." + key + ": " + set.error().message};
-    own.values.emplace_back(setting->key, *value);
+    if (Status taken = take_own(own, key, *value); !taken) return Error{where + taken.error().message};
   }
   const std::string where = place(path, table) + ": ";
   if (!has_number) return Error{where + "this [[peer]] has no 'number'; peers are numbered from 0"};
@@ -383,6 +394,10 @@ Status set_fault(Fault& fault, const std::string& key, const std::string& value)
   if (key.starts_with(link_key)) return read_link_value(fault, key.substr(link_key.size()), value);
   if (key.starts_with(churn_key)) return read_churn_value(fault, key.substr(churn_key.size()), value);
   return Error{"a fault has no '" + key.substr(0, 80) + "'"};
+}
+
+Status set_own(OwnSettings& own, const std::string& key, const std::string& value) {
+  return take_own(own, key, value);
 }
 
 Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps, DaemonTable daemon) {

@@ -26,14 +26,14 @@ const Setting* find(const std::string& key) {
   return nullptr;
 }
 
-// K and FIELD of "fault.K.FIELD"; nullopt for any other key.
-std::optional<std::pair<std::size_t, std::string>> fault_key(const std::string& key) {
-  constexpr std::string_view kFault = "fault.";
-  if (!key.starts_with(kFault)) return std::nullopt;
-  const std::size_t dot = key.find('.', kFault.size());
+constexpr std::string_view kFault = "fault.", kPeer = "peer.";
+
+// K and FIELD of "fault.K.FIELD", where `table` is "fault."; nullopt for any other key.
+std::optional<std::pair<std::size_t, std::string>> numbered_key(const std::string& key, std::string_view table) {
+  if (!key.starts_with(table)) return std::nullopt;
+  const std::size_t dot = key.find('.', table.size());
   if (dot == std::string::npos) return std::nullopt;
-  const auto number =
-      parse_number<std::size_t>(std::string_view(key).substr(kFault.size(), dot - kFault.size()));
+  const auto number = parse_number<std::size_t>(std::string_view(key).substr(table.size(), dot - table.size()));
   if (!number) return std::nullopt;
   return std::pair(*number, key.substr(dot + 1));
 }
@@ -66,8 +66,8 @@ Status read_lists(std::vector<Axis>& axes, const toml::table& table, const std::
     if (const auto* inner = node.as_table()) {
       status = read_lists(axes, *inner, key + ".", path);
     } else if (const auto* list = node.as_array()) {
-      if (find(key) == nullptr && !fault_key(key)) {
-        std::vector<std::string> keys{"fault.1.slow"};
+      if (find(key) == nullptr && !numbered_key(key, kFault) && !numbered_key(key, kPeer)) {
+        std::vector<std::string> keys{"fault.1.slow", "peer.1.workers"};
         for (const Setting& setting : settings()) keys.push_back(setting.key);
         return Error{place(path, node) + ": sweep: " + unknown_key(key, keys)};
       }
@@ -82,7 +82,16 @@ Status read_lists(std::vector<Axis>& axes, const toml::table& table, const std::
 
 Status apply(Experiment& experiment, const std::string& key, const std::string& value,
              const std::string& where) {
-  const auto fault = fault_key(key);
+  if (const auto own = numbered_key(key, kPeer)) {
+    const auto& [number, field] = *own;
+    if (number < 1 || number > experiment.own.size()) {
+      return Error{where + "." + key + ": there is no [[peer]] " + std::to_string(number) + "; the file has " +
+                   std::to_string(experiment.own.size()) + " [[peer]]s, numbered from 1"};
+    }
+    Status set = set_own(experiment.own[number - 1], field, value);
+    return set ? Status(Done{}) : Error{where + "." + key + ": " + set.error().message};
+  }
+  const auto fault = numbered_key(key, kFault);
   if (!fault) return set_value(experiment, key, value, where);
   const auto& [number, field] = *fault;
   if (number < 1 || number > experiment.faults.size()) {

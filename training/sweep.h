@@ -3,6 +3,7 @@
 //   [sweep]
 //   gossip.rule = ["pairwise", "push-sum"]
 //   fault.1.slow = [1, 2, 10, 100]     # of the first [[fault]]
+//   peer.2.workers = [1, 4]            # of the second [[peer]]
 //   seed = [1, 2, 3, 4, 5]
 //
 // stands for every combination of one value of each list.

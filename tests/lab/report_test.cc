@@ -269,6 +269,21 @@ TEST_CASE("a time line's rows tell a straggler, who waits and who stops") {
   CHECK(rows[3].columns.front().stopped == 0);
 }
 
+TEST_CASE("runs that differ in what a [[peer]] has of its own say so, and a [[fault]] beside it keeps its number") {
+  const Folders folders;
+  std::vector<std::string> paths;
+  for (const std::string workers : {"1", "4"}) {
+    paths.push_back(folders.summary("workers-" + workers, 1, 8.0));
+    folders.write("workers-" + workers, "experiment.toml",
+                  "name = \"made-up\"\nseed = 1\n\n[[peer]]\nnumber = 0\npace = \"20ms\"\n\n[[peer]]\nnumber = 1\nworkers = " +
+                      workers + "\n\n[[fault]]\npeer = 0\nslow = " + workers + "\n");
+  }
+  const auto report = read_report(paths);
+  if (!report) FAIL(report.error().message);
+  CHECK(report->keys == std::vector<std::string>{"fault.1.slow", "peer.2.workers"});
+  CHECK(report->groups.at(1).label == "slow=4, workers=4");
+}
+
 TEST_CASE("speed-ups are over the kind of run that is named, by its label or by a value that it alone has") {
   const Folders folders;
   const std::vector<std::string> paths = {folders.summary("ring", 1, 8.0), folders.summary("complete", 1, 2.0, "complete"),
