@@ -81,6 +81,9 @@ class Suite:
         [package] = glob.glob(f"{where}/starling_{version}_*.deb")
         fields = dict(re.findall(r"^ ?([A-Z][\w-]*): (.*)$", call("dpkg-deb", "--info", package), re.MULTILINE))
         require(fields["Package"] == "starling" and fields["Version"] == version, f"it is {fields}")
+        maintainer = fields["Maintainer"]
+        require(re.fullmatch(r"[^<>]+ <[^<>@ ]+@[^<>@ ]+\.[^<>@. ]+>", maintainer) and "localhost" not in maintainer,
+                f"its maintainer is {maintainer}")
         require(fields["Architecture"] == call("dpkg", "--print-architecture").strip(), f"it is for {fields['Architecture']}")
         depends = fields["Depends"]
         # Every library of the distribution that the program is linked with has its package there.
