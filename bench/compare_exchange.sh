@@ -14,7 +14,7 @@ python=${PYTHON:-/usr/bin/python3}
 port=${PORT:-5317}
 
 if [ ! -x "$bench" ]; then
-  echo "compare_exchange: there is no program $bench; build the target exchange_bench with -DSTARLING_BENCH=ON" >&2
+  echo "compare_exchange: there is no program $bench; build the target exchange_bench" >&2
   exit 2
 fi
 gloo=yes

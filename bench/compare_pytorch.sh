@@ -16,7 +16,7 @@ models=${*:-lenet mlp resnet18}
 cores=$(nproc)
 
 if [ ! -x "$bench" ]; then
-  echo "compare_pytorch: there is no program $bench; build the target train_bench with -DSTARLING_BENCH=ON" >&2
+  echo "compare_pytorch: there is no program $bench; build the target train_bench" >&2
   exit 2
 fi
 have_torch=yes

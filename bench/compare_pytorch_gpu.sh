@@ -35,7 +35,7 @@ done
 [ $# -gt 0 ] || set -- lenet:64 mlp:64 resnet18:256
 
 if [ ! -x "$bench" ]; then
-  echo "compare_pytorch_gpu: there is no program $bench; build the target train_bench with -DSTARLING_BENCH=ON" >&2
+  echo "compare_pytorch_gpu: there is no program $bench; build the target train_bench" >&2
   exit 2
 fi
 

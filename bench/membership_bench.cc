@@ -25,7 +25,7 @@ constexpr Duration kStep = milliseconds(100);  // of every peer, so that there i
 
 class Idle : public lab::Learner {
  public:
-  void begin_step(std::uint32_t, const models::Arena&) override {}
+  void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
   std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 32; }
 };
 
