@@ -24,7 +24,7 @@ std::vector<std::string> place_arguments(const Experiment& experiment, const Pee
                                         place.out,
                                         "--control-fd",
                                         std::to_string(place.control_fd)};
-  if (place.snapshots) arguments.insert(arguments.end(), {"--snapshots", std::to_string(experiment.looks)});
+  if (place.snapshots) arguments.insert(arguments.end(), {"--snapshots", std::to_string(training::resolved_looks(experiment))});
   if (!place.key.empty()) arguments.insert(arguments.end(), {"--key", place.key});
   if (!place.rendezvous.empty()) {
     arguments.insert(arguments.end(), {"--rendezvous", place.rendezvous, "--patience",

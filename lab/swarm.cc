@@ -16,11 +16,11 @@
 #include "lab/child_process.h"
 #include "lab/interrupts.h"
 #include "lab/live_table.h"
+#include "lab/mean_watch.h"
 #include "lab/peer_command.h"
 #include "lab/process_faults.h"
 #include "lab/recurrence.h"
 #include "lab/replica_judge.h"
-#include "lab/target_watch.h"
 #include "topologies/analysis.h"
 #include "topologies/topology.h"
 #include "training/checkpoint.h"
@@ -149,6 +149,10 @@ class Swarm {
   SwarmOutcome results();
 
   SteadyTime now() const { return std::chrono::steady_clock::now(); }
+  // A look takes the peers' time, so there are none unless something needs them.
+  bool takes_looks() const {
+    return experiment_.looks ? *experiment_.looks > 0 : experiment_.target_accuracy.has_value();
+  }
   bool target_only() const {
     return experiment_.target_accuracy && !experiment_.epochs && !experiment_.steps && !experiment_.seconds;
   }
@@ -196,7 +200,7 @@ class Swarm {
     std::vector<std::pair<std::uint32_t, std::string>> paths;  // by the peers' numbers
   };
   std::map<std::uint64_t, Snapshot> snapshots_;  // those that not all peers have passed
-  std::unique_ptr<TargetWatch> target_;
+  std::unique_ptr<MeanWatch> mean_watch_;
   std::optional<double> seconds_to_target_;
   std::optional<double> mean_accuracy_;  // at the last look
 
@@ -234,7 +238,7 @@ Status Swarm::start(Member& member) {
       .number = member.number,
       .out = folder_.path(),
       .control_fd = ChildProcess::kControlFd,
-      .snapshots = experiment_.target_accuracy && experiment_.looks > 0 && counts_at_looks(member),
+      .snapshots = takes_looks() && counts_at_looks(member),
       .key = options_.key,
       .late = run_start_ ? std::chrono::duration_cast<Duration>(now() - *run_start_) : Duration{0}};
   std::vector<std::string> arguments;
@@ -348,10 +352,11 @@ void Swarm::take_report(Member& member, PeerReport report) {
   }
   const auto trained = std::chrono::duration_cast<SteadyTime::duration>(
       std::chrono::duration<double>(std::clamp(report.seconds, 0.0, seconds_between(launched_, heard))));
-  if (!member.first_step && report.steps > 0) {
-    member.first_step = heard - trained;
-    if (!run_start_) run_start_ = member.first_step;
-    next_draw_ = heard;  // worth a line at once
+  if (report.steps > 0) {
+    if (!member.first_step) next_draw_ = heard;  // worth a line at once
+    // The earliest beginning that any report tells of: one that was heard late makes it look later than it was.
+    member.first_step = std::min(member.first_step.value_or(heard), heard - trained);
+    run_start_ = std::min(run_start_.value_or(heard), *member.first_step);
   }
   if (member.first_step && report.state == "training") {
     member.training_end = heard;  // so far: where a peer dies, this was its last sign
@@ -465,10 +470,10 @@ void Swarm::close_snapshots() {
     snapshots_.erase(snapshots_.begin());
     std::sort(snapshot.paths.begin(), snapshot.paths.end());
     const bool served = training::has_servers(experiment_);
-    TargetWatch::Look look{snapshot.seconds, {}, served};
+    MeanWatch::Look look{snapshot.seconds, {}, served};
     for (auto& [of, path] : snapshot.paths) look.paths.push_back(std::move(path));
-    if (target_ && (!served || look.paths.size() == experiment_.servers)) {
-      target_->add(std::move(look));
+    if (mean_watch_ && (!served || look.paths.size() == experiment_.servers)) {
+      mean_watch_->add(std::move(look));
     } else {
       training::remove_files(look.paths);
     }
@@ -476,8 +481,8 @@ void Swarm::close_snapshots() {
 }
 
 void Swarm::take_looks() {
-  if (!target_) return;
-  for (const TargetWatch::Seen& seen : target_->take()) {
+  if (!mean_watch_) return;
+  for (const MeanWatch::Seen& seen : mean_watch_->take()) {
     mean_accuracy_ = seen.accuracy;
     training::MetricsLine line;
     line.seconds = seen.seconds;
@@ -745,7 +750,7 @@ Status Swarm::watch() {
     draw(false);
   }
   close_snapshots();
-  if (target_) target_->finish();
+  if (mean_watch_) mean_watch_->finish();
   take_looks();
   draw(true);
   return Done{};
@@ -871,9 +876,7 @@ SwarmOutcome Swarm::run() {
   faults_.emplace(experiment_);
   if (Status prepared = prepare_folder(); !prepared)
     return {kExitRunFailed, prepared.error().message, std::nullopt};
-  if (experiment_.target_accuracy) {
-    target_ = std::make_unique<TargetWatch>(plan_, data_.test, *experiment_.target_accuracy);
-  }
+  if (takes_looks()) mean_watch_ = std::make_unique<MeanWatch>(plan_, data_.test, experiment_.target_accuracy);
   if (Status watched = watch(); !watched) return {kExitRunFailed, watched.error().message, std::nullopt};
 
   if (!begun_ && interrupts_.requested()) {

@@ -27,10 +27,11 @@ unsigned threads_of(const SimulateOptions& options) {
 // A look costs as much as there are peers, so in a large swarm it waits until everyone could have made a step since,
 // of a thousand peers ten. 0: there are no looks.
 std::uint64_t samples_between_looks(const Experiment& experiment, std::uint64_t epoch_samples) {
-  if (experiment.looks == 0) return 0;
+  const std::uint64_t looks = training::resolved_looks(experiment);
+  if (looks == 0) return 0;
   const std::uint64_t steps_between = std::max<std::uint64_t>(1, experiment.peers / 100);
   return std::max<std::uint64_t>(
-      std::max<std::uint64_t>(1, epoch_samples / experiment.looks),
+      std::max<std::uint64_t>(1, epoch_samples / looks),
       steps_between * experiment.peers * experiment.workers * experiment.batch_size);
 }
 

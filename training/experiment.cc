@@ -91,6 +91,10 @@ std::string peer_name(const Experiment& experiment, std::uint32_t number) {
   return "s" + std::to_string(number - experiment.peers);
 }
 
+std::uint32_t resolved_looks(const Experiment& experiment) {
+  return experiment.looks.value_or(20);
+}
+
 Every resolved_every(const Experiment& experiment) {
   if (experiment.every) return *experiment.every;
   if (experiment.rule == "noloco") return {.steps = 50};
@@ -248,7 +252,7 @@ Status check(const Experiment& experiment) {
   if (Status status = check_rule(experiment); !status) return status;
   if (!experiment.devices.empty() && experiment.device != "auto")
     return Error{"training.devices and training.device: a peer trains on the one or on the others, not on both"};
-  if (experiment.target_accuracy && experiment.looks == 0)
+  if (experiment.target_accuracy && resolved_looks(experiment) == 0)
     return Error{"looks: with 0 nobody sees that training.target_accuracy is reached; 20 looks in an epoch are usual"};
   if (Status status = check_own(experiment); !status) return status;
   for (std::size_t i = 0; i < experiment.faults.size(); ++i) {

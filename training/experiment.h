@@ -85,7 +85,7 @@ struct Experiment {
   std::optional<std::uint64_t> steps;
   std::optional<Duration> seconds;
   std::optional<double> target_accuracy;
-  std::uint32_t looks = 20;  // at the mean model, in an epoch of the swarm
+  std::optional<std::uint32_t> looks;  // at the mean model, in an epoch of the swarm; unset: see resolved_looks()
 
   std::string rule = "pairwise";
   std::string topology = "exponential";
@@ -137,6 +137,8 @@ std::string peer_name(const Experiment& experiment, std::uint32_t number);
 
 // How often its peers exchange: as set, else the rule's default.
 Every resolved_every(const Experiment& experiment);
+// How often the mean model is judged where looks cost the peers nothing, or there is a target to be reached.
+std::uint32_t resolved_looks(const Experiment& experiment);
 
 // No time in an experiment is longer: up to here every nanosecond reads back exactly.
 inline constexpr Duration kLongestTime = std::chrono::hours(1000);

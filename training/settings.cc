@@ -262,7 +262,7 @@ std::vector<Setting> make_settings() {
             UINT64_MAX),
       whole({"peers", "--peers", "N", "how many peers", number, of_run}, &E::peers, 1, 100'000),
       whole({"looks", "--looks", "N",
-             "so often in an epoch the mean model is judged (in swarm: where there is a target); 0: at the end alone",
+             "so often in an epoch the mean model is judged; 0: at the end alone. By default 20, in swarm where it has a target",
              number, of_peer},
             &E::looks, 0, 10'000),
 

@@ -258,6 +258,27 @@ TEST_CASE("a peer's links become worse for a while, and what they can carry boun
   CHECK(summary.at("per_peer")[1].at("exchanges").get<double>() > 4 * most);
 }
 
+TEST_CASE("a swarm that has no target looks at its mean model where it is told to, and nowhere else") {
+  const TemporaryFolder folder;
+  const auto looks = [&folder](const char* name, const Words& more) {
+    Words words = {"--epochs", "1", "--pace", "2ms"};
+    words.insert(words.end(), more.begin(), more.end());
+    const std::string out = folder.file(name);
+    CHECK(summary_of(run(small_swarm(out, words))).at("seconds_to_target").is_null());
+    std::ifstream metrics(out + "/metrics.jsonl");
+    int count = 0;
+    for (std::string line; std::getline(metrics, line);) {
+      const json sample = json::parse(line);
+      count += sample.at("peer") == "mean" && sample.at("accuracy").get<double>() > 0.05;
+    }
+    return count;
+  };
+  const int usual = looks("usual", {}), told = looks("told", {"--looks", "8"});
+  CHECK(usual <= 1);
+  CHECK(told >= usual + 4);  // a peer may be past two at once
+  CHECK(told <= usual + 8);
+}
+
 TEST_CASE("reaching the target ends a swarm that has no other end") {
   const TemporaryFolder folder;
   const json summary =

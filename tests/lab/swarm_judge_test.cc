@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "lab/replica_judge.h"
-#include "lab/target_watch.h"
+#include "lab/mean_watch.h"
 #include "tests/catch.h"
 #include "tests/lab/swarm_folder.h"
 #include "training/checkpoint.h"
@@ -75,7 +75,7 @@ TEST_CASE("the target is reached by the mean of a look, in the order of the look
     REQUIRE(training::write_safetensors(path, plan.layout, pixel_rule(plan, sign), {}).ok());
     return path;
   };
-  TargetWatch watch(plan, data.test, 0.9);
+  MeanWatch watch(plan, data.test, 0.9);
   watch.add({1.0, {write(-3), write(1)}});
   watch.add({2.0, {write(-1), write(3)}});
   watch.add({3.0, {write(1), write(1)}});

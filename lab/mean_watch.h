@@ -1,6 +1,6 @@
 // Looks at the mean model of a running swarm, off its clock: the peers leave snapshots at equal progress, and
-// a thread averages and evaluates them, in order, until one reaches the target accuracy. Each look first
-// tests 1,000 images, and all of them only where those come within a point of the target.
+// a thread averages and evaluates them, in order, until one reaches the target accuracy, where there is one.
+// Each look first tests 1,000 images, and all of them only where those come within a point of the target.
 #pragma once
 
 #include <condition_variable>
@@ -17,12 +17,12 @@
 
 namespace starling::lab {
 
-class TargetWatch {
+class MeanWatch {
  public:
   // `plan` and `test` outlive the watch.
-  TargetWatch(const models::Plan& plan, const datasets::Dataset& test, double target);
+  MeanWatch(const models::Plan& plan, const datasets::Dataset& test, std::optional<double> target);
   // Gives up what is still waiting.
-  ~TargetWatch();
+  ~MeanWatch();
 
   // The replicas' files at one moment; they are removed when they have been looked at, or need not be.
   struct Look {
@@ -48,7 +48,7 @@ class TargetWatch {
 
   const models::Plan& plan_;
   const datasets::Dataset& test_;
-  const double target_;
+  const std::optional<double> target_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,4 +1,4 @@
-#include "lab/target_watch.h"
+#include "lab/mean_watch.h"
 
 #include <spdlog/spdlog.h>
 
@@ -47,10 +47,10 @@ bool read_served(const std::vector<std::string>& paths, const models::Plan& plan
 
 }  // namespace
 
-TargetWatch::TargetWatch(const models::Plan& plan, const datasets::Dataset& test, double target)
+MeanWatch::MeanWatch(const models::Plan& plan, const datasets::Dataset& test, std::optional<double> target)
     : plan_(plan), test_(test), target_(target), thread_([this] { work(); }) {}
 
-TargetWatch::~TargetWatch() {
+MeanWatch::~MeanWatch() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -60,7 +60,7 @@ TargetWatch::~TargetWatch() {
   for (const Look& look : waiting_) training::remove_files(look.paths);
 }
 
-void TargetWatch::add(Look look) {
+void MeanWatch::add(Look look) {
   {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(std::move(look));
@@ -68,17 +68,17 @@ void TargetWatch::add(Look look) {
   changed_.notify_all();
 }
 
-std::vector<TargetWatch::Seen> TargetWatch::take() {
+std::vector<MeanWatch::Seen> MeanWatch::take() {
   const std::lock_guard lock(mutex_);
   return std::exchange(seen_, {});
 }
 
-void TargetWatch::finish() {
+void MeanWatch::finish() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return waiting_.empty() && !busy_; });
 }
 
-void TargetWatch::work() {
+void MeanWatch::work() {
   const auto backend = kernels::make_backend("cpu");
   STARLING_CHECK(backend.ok());
   training::Evaluator evaluator(plan_, **backend, test_);
@@ -100,9 +100,9 @@ void TargetWatch::work() {
       if (look.served ? read_served(look.paths, plan_, mean) : distance.has_value()) {
         training::Evaluator::Score score = evaluator.evaluate(mean.data(), kFirstImages);
         bool reached = false;
-        if (score.accuracy >= target_ - kOnePoint) {
+        if (target_ && score.accuracy >= *target_ - kOnePoint) {
           if (test_.size() > kFirstImages) score = evaluator.evaluate(mean.data());
-          reached = score.accuracy >= target_;
+          reached = score.accuracy >= *target_;
         }
         seen = Seen{look.seconds, score.accuracy, score.loss, distance, reached};
       }
