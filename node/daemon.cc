@@ -197,6 +197,8 @@ class Daemon final : private FrontHost {
   // ---- telling ----
   void look_at_time() { activity_.account(now(), trainer_ ? trainer_->idle() : Duration{0}); }
   training::PeerReport make_report(training::PeerReport::Kind kind) const;
+  std::uint64_t of_this_life(std::uint64_t samples) const;
+  std::uint64_t others_samples() const;
   void measure_vitals();
   void look_at_itself();
   void write_board();
@@ -857,6 +859,15 @@ void Daemon::act(const gossip::TrainingEnded&) {
 
 // ---- telling ----
 
+std::uint64_t Daemon::of_this_life(std::uint64_t samples) const {
+  return samples - std::min(samples, resumed_ ? resumed_->earlier.samples : 0);
+}
+
+std::uint64_t Daemon::others_samples() const {
+  const auto view = peer_->view();
+  return view.swarm_samples - view.membership.self().samples;
+}
+
 training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const {
   training::PeerReport report;
   report.kind = kind;
@@ -873,9 +884,8 @@ training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const 
   if (training_start_) {
     report.seconds =
         std::chrono::duration<double>(training_end_.value_or(Clock::now()) - *training_start_).count();
-    const std::uint64_t earlier = resumed_ ? resumed_->earlier.samples : 0;
     if (report.seconds > 0)
-      report.samples_per_second = static_cast<double>(report.samples - std::min(report.samples, earlier)) / report.seconds;
+      report.samples_per_second = static_cast<double>(of_this_life(report.samples)) / report.seconds;
   }
   report.computing_seconds = to_seconds(activity_.sums().computing);
   report.exchanging_seconds = to_seconds(activity_.sums().exchanging);
@@ -885,7 +895,8 @@ training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const 
   if (!peer_) return report;
   const auto view = peer_->view();
   if (state_.empty()) report.state = phase_name(view.membership.self().phase);
-  report.swarm_samples = view.swarm_samples;
+  // Its own are as many as `samples` says: the core hears of a step a little later.
+  report.swarm_samples = others_samples() + of_this_life(report.samples);
   report.members = static_cast<std::uint32_t>(1 + view.membership.live_others());
   report.answered = view.exchanges.answered;
   report.exchanges = {view.exchanges.completed, view.exchanges.aborted, view.exchanges.rejected,
@@ -1170,7 +1181,7 @@ CheckpointFacts Daemon::checkpoint_facts() const {
   facts.incarnation = view.membership.self().incarnation;
   facts.order = own_order();
   facts.earlier_samples = resumed_ ? resumed_->earlier.samples : 0;
-  facts.others_samples = view.swarm_samples - view.membership.self().samples;
+  facts.others_samples = others_samples();
   facts.elapsed = now() - view.run_start;
   return facts;
 }
