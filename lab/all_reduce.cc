@@ -113,6 +113,7 @@ class Swarm {
       draw(peer, peer.computed, computed, {.waiting = 1});
       draw(peer, computed, reduced, {.exchanging = 1});
       peer.timeline.add_step(to_seconds(reduced.since_start));
+      std::erase_if(peer.pauses, [&](const Interval& it) { return it.to <= reduced; });
     }
   }
   std::string timelines() const {
@@ -136,7 +137,6 @@ class Swarm {
   static void draw_pauses(Peer& peer, Instant at) {
     for (auto& [draw, next] : peer.recurring) {
       while (next && next->from <= at) {
-        std::erase_if(peer.pauses, [&](const Interval& it) { return it.to <= next->from; });
         peer.pauses.push_back({next->from, next->to});
         std::sort(peer.pauses.begin(), peer.pauses.end(),
                   [](const Interval& a, const Interval& b) { return a.from < b.from; });

@@ -206,28 +206,40 @@ TEST_CASE("all wait for the slowest peer, at each step for whoever that is") {
   CHECK(nanoseconds(run(experiment).seconds) == expected);
 }
 
-TEST_CASE("the time lines of a run by all-reduce show who waits for whom") {
-  const Scratch scratch, results;
-  Experiment experiment = small(scratch);
-  experiment.faults = {{.peer = 1, .factor = 3},
-                       {.peer = 2, .kind = Fault::Kind::pause, .from = 0ms, .to = 15ms}};
+struct Drawn {
+  double total = 0;  // seconds
+  std::map<std::string, training::Activity> spent;  // seconds, by peer
+  std::map<std::string, double> steps;
+};
+
+// A run's time lines, summed.
+Drawn drawn(const Experiment& experiment) {
+  const Scratch results;
   auto folder = training::RunFolder::create(results.path + "/run", false);
   REQUIRE(folder.ok());
   const auto summary = simulate(experiment, {}, *folder);
   REQUIRE(summary.ok());
-  std::map<std::string, training::Activity> spent;  // seconds
-  std::map<std::string, double> steps;
+  Drawn it{.total = summary->seconds, .spent = {}, .steps = {}};
   std::ifstream file(folder->file("timeline.jsonl"));
   for (std::string line; std::getline(file, line);) {
     const auto cell = training::Json::parse(line);
     const double length = cell.at("to").get<double>() - cell.at("from").get<double>();
-    auto& sum = spent[cell.at("peer")];
+    auto& sum = it.spent[cell.at("peer")];
     sum.computing += length * cell.at("computing").get<double>();
     sum.exchanging += length * cell.at("exchanging").get<double>();
     sum.waiting += length * cell.at("waiting").get<double>();
     sum.stopped += length * cell.at("stopped").get<double>();
-    steps[cell.at("peer")] += cell.at("steps").get<double>();
+    it.steps[cell.at("peer")] += cell.at("steps").get<double>();
   }
+  return it;
+}
+
+TEST_CASE("the time lines of a run by all-reduce show who waits for whom") {
+  const Scratch scratch;
+  Experiment experiment = small(scratch);
+  experiment.faults = {{.peer = 1, .factor = 3},
+                       {.peer = 2, .kind = Fault::Kind::pause, .from = 0ms, .to = 15ms}};
+  auto [total, spent, steps] = drawn(experiment);
   const double ring = 6e-9 * static_cast<double>(round_time(experiment, 1e9, 100us));
   for (const char* peer : {"p0", "p1", "p2", "p3"}) {
     const bool slow = peer == std::string("p1"), paused = peer == std::string("p2");
@@ -238,6 +250,17 @@ TEST_CASE("the time lines of a run by all-reduce show who waits for whom") {
     CHECK(spent[peer].stopped == Approx(paused ? 0.015 : 0).margin(1e-6));
     CHECK(spent[peer].waiting == Approx(slow ? 0 : (paused ? 0.385 : 0.4)).margin(1e-4));
   }
+}
+
+TEST_CASE("every one of the pauses that recur is in the time line, also those while it waits for others") {
+  const Scratch scratch;
+  Experiment experiment = small(scratch);
+  experiment.faults = {{.peer = 1, .factor = 5},
+                       {.peer = 2, .kind = Fault::Kind::pause, .every = 20ms, .length = 1ms}};
+  auto [total, spent, steps] = drawn(experiment);
+  CHECK(total > 1);  // some fifty of them
+  CHECK(spent["p2"].stopped == Approx(total / 20).margin(0.0011));
+  CHECK(spent["p3"].stopped == 0);
 }
 
 TEST_CASE("a paused peer stops everybody until it goes on") {
