@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <string_view>
+#include <utility>
 
 #include "base/text.h"
 #include "cli/commands.h"
@@ -51,6 +53,7 @@ Words known_positionals(const Command& command, const std::map<std::string, Word
   if (command.path.starts_with("model ")) return values.at("--model");
   if (command.path.starts_with("data ")) return values.at("--data");
   if (command.path == "completion") return {std::begin(kShells), std::end(kShells)};
+  if (command.path == "log-level") return values.at("--log-level");
   return {};
 }
 
@@ -75,6 +78,13 @@ Words next_words(const std::vector<Command>& commands, const std::string& group)
     if (std::find(words.begin(), words.end(), rest) == words.end()) words.push_back(rest);
   }
   return words;
+}
+
+// Of a command; of a group, which commands it has.
+std::string summary_of(const std::vector<Command>& commands, const std::string& path) {
+  for (const Command& command : commands)
+    if (command.path == path) return command.summary;
+  return fmt::format("{}", fmt::join(next_words(commands, path), ", "));
 }
 
 std::string join(const Words& words) {
@@ -165,21 +175,103 @@ complete -o default -F _starling starling
   return text;
 }
 
-// zsh reads bash's script through a part of its own that was made for that.
-std::string zsh_script(const std::vector<Command>& commands, const std::vector<Flag>& shared) {
-  std::string script = bash_script(commands, shared);
-  // zsh has no mapfile.
-  const std::string from = "mapfile -t COMPREPLY < <(";
-  for (std::size_t at = script.find(from); at != std::string::npos; at = script.find(from, at)) {
-    script.replace(at, from.size(), "COMPREPLY=($(");
-    const std::size_t end = script.find("\"$current\")", at) + std::string("\"$current\")").size();
-    script.insert(end, ")");
+// With a backslash before each of the special characters.
+std::string escaped(const std::string& text, std::string_view special) {
+  std::string result;
+  for (const char c : text) {
+    if (special.find(c) != std::string_view::npos) result += '\\';
+    result += c;
   }
-  script.replace(0, script.find('\n'),
-                 "# starling: completion for zsh, made by `starling completion zsh`; to be sourced.\n"
-                 "autoload -U +X compinit && compinit\n"
-                 "autoload -U +X bashcompinit && bashcompinit");
-  return script;
+  return result;
+}
+
+// Within single quotes of zsh.
+std::string zsh_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+// What _arguments does for a value: names, files, both, or nothing but to say what it is.
+std::string zsh_action(const Words& names, const std::string& placeholder) {
+  const std::string files = action_of(placeholder);
+  const std::string words = escaped(join(names), ":\\");
+  if (names.empty()) return files.empty() ? " " : files == "directory" ? "_directories" : "_files";
+  return files.empty() ? "(" + words + ")" : " _starling_names_or_files " + words;
+}
+
+// Commands by _describe, flags and positionals by _arguments (zshcompsys(1)).
+std::string zsh_script(const std::vector<Command>& commands, const std::vector<Flag>& shared) {
+  const std::map<std::string, Words> values = known_values();
+  Words paths, groups = {""};
+  for (const std::string& word : next_words(commands, "")) {
+    paths.push_back("' " + word + "'");
+    const Words seconds = next_words(commands, word);
+    if (!seconds.empty()) groups.push_back(word);
+    for (const std::string& second : seconds) paths.push_back("'" + word + " " + second + "'");
+  }
+  std::string text = fmt::format(R"zsh(#compdef starling
+# Completion for zsh, made by `starling completion zsh`: to be sourced, or called _starling in a folder of $fpath.
+_starling_names_or_files() {{
+  _alternative "names:name:(${{(j: :)${{(q)@}}}})" 'files:file:_files'
+}}
+_starling() {{
+  local command= i
+  local -a next
+  for ((i = 2; i < CURRENT; i++)); do
+    case "$command $words[i]" in
+      {}) command="${{command:+$command }}$words[i]" ;;
+      *) break ;;
+    esac
+  done
+  # What follows sees the command as one word.
+  shift $((i - 2)) words
+  ((CURRENT -= i - 2))
+  case $command in
+)zsh",
+                                 fmt::join(paths, "|"));
+  for (const std::string& group : groups) {
+    text += fmt::format("    '{}')\n      next=(\n", group);
+    for (const std::string& word : next_words(commands, group)) {
+      const std::string summary = summary_of(commands, group.empty() ? word : group + " " + word);
+      text += "        " + zsh_quoted(word + ":" + summary) + "\n";
+    }
+    text += "      )\n      _describe -t commands command next ;;\n";
+  }
+  for (const Command& command : commands) {
+    if (command.hidden) continue;
+    text += fmt::format("    '{}')\n      _arguments", command.path);
+    const auto add = [&text](const std::string& spec) { text += " \\\n        " + zsh_quoted(spec); };
+    for (const Flag& flag : visible_flags(command, shared)) {
+      std::string spec = (flag.repeatable ? "*" : "") + flag.name;
+      const std::string help = "[" + escaped(flag.help, "[]:\\") + "]";
+      const auto known = values.find(flag.name);
+      if (flag.placeholder.empty()) {
+        spec += help;
+      } else {
+        spec += "=" + help + ":" + escaped(flag.placeholder, ":\\") + ":" +
+                zsh_action(known == values.end() ? Words{} : known->second, flag.placeholder);
+      }
+      add(spec);
+    }
+    Words names = known_positionals(command, values);
+    for (const Positional& positional : command.positionals) {
+      // One that may be anything is mostly a file's path.
+      const std::string action = names.empty() && action_of(positional.name).empty()
+                                     ? "_files"
+                                     : zsh_action(std::exchange(names, {}), positional.name);
+      add((positional.repeatable ? "*:" : positional.required ? ":" : "::") + escaped(positional.name, ":\\") + ":" + action);
+    }
+    text += " ;;\n";
+  }
+  return text + R"(  esac
+}
+if [[ $funcstack[1] == _starling ]]; then
+  _starling "$@"
+else
+  compdef _starling starling
+fi
+)";
 }
 
 // Within single quotes of fish.
@@ -197,13 +289,8 @@ std::string fish_script(const std::vector<Command>& commands, const std::vector<
   std::string text =
       "# starling: completion for fish, made by `starling completion fish`.\ncomplete -c starling -f\n";
   for (const std::string& word : next_words(commands, "")) {
-    std::string help;
-    for (const Command& command : commands)
-      if (command.path == word) help = command.summary;
-    const Words second = next_words(commands, word);
-    if (!second.empty()) help = fmt::format("{}", fmt::join(second, ", "));
-    text +=
-        fmt::format("complete -c starling -n __fish_use_subcommand -a {} -d {}\n", word, fish_quoted(help));
+    text += fmt::format("complete -c starling -n __fish_use_subcommand -a {} -d {}\n", word,
+                        fish_quoted(summary_of(commands, word)));
   }
   for (const Command& command : commands) {
     if (command.hidden) continue;
@@ -220,6 +307,8 @@ std::string fish_script(const std::vector<Command>& commands, const std::vector<
     }
     if (const Words known = known_positionals(command, values); !known.empty())
       text += fmt::format("complete -c starling -n {} -a {}\n", fish_quoted(when), fish_quoted(join(known)));
+    else if (!command.positionals.empty())
+      text += fmt::format("complete -c starling -n {} -F\n", fish_quoted(when));
     for (const Flag& flag : visible_flags(command, shared)) {
       text += fmt::format("complete -c starling -n {} -l {}", fish_quoted(when), flag.name.substr(2));
       if (!flag.placeholder.empty()) text += action_of(flag.placeholder).empty() ? " -x" : " -rF";

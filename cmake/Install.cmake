@@ -19,7 +19,10 @@ install(FILES ${extras}/starling.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMP
 install(FILES ${extras}/starling.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME starling
   COMPONENT program)
 install(FILES ${extras}/starling.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT program)
-install(FILES ${extras}/starling.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/starling COMPONENT program)
+# Where zsh looks as it comes from its makers, and where Debian's does.
+foreach(folder site-functions vendor-completions)
+  install(FILES ${extras}/starling.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${folder} RENAME _starling COMPONENT program)
+endforeach()
 install(DIRECTORY experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/starling COMPONENT program FILES_MATCHING PATTERN "*.toml")
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)

@@ -5,11 +5,15 @@ packaging_test.py BUILD-FOLDER; the last line is "N passed, N failed"."""
 import glob
 import json
 import os
+import pty
 import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -28,6 +32,45 @@ def call(*words, **more):
 
 def is_there(program):
     return shutil.which(program) is not None
+
+
+# An interactive zsh that has a folder of completions.
+class Zsh:
+    def __init__(self, folder):
+        self.process, self.terminal = pty.fork()
+        if self.process == 0:
+            os.execvpe("zsh", ["zsh", "-f", "-i"], {"PATH": os.environ["PATH"], "HOME": folder, "TERM": "dumb"})
+        self.heard = ""
+        self.say(f"PS1= PS2= RPS1=; unsetopt prompt_sp prompt_cr; bindkey -e; stty columns 1000; fpath=({folder} $fpath)\n")
+        # The tabulator says what became of the line, and clears it.
+        self.say("tell() { zle complete-word; print -r -- $((40 + 2))\"<$BUFFER>\"; BUFFER= }; zle -N tell; bindkey '^I' tell\n")
+        self.say("autoload -Uz compinit; compinit -u -D; print -r -- READY$((1 + 1))\n")
+        self.until(r"READY2")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *ignored):
+        os.close(self.terminal)
+        os.kill(self.process, signal.SIGKILL)
+        os.waitpid(self.process, 0)
+
+    def say(self, text):
+        os.write(self.terminal, text.encode())
+
+    def until(self, pattern):
+        end = time.monotonic() + 30
+        while not (found := re.search(pattern, self.heard)):
+            require(time.monotonic() < end, f"zsh said no {pattern}, but: {self.heard!r}")
+            if select.select([self.terminal], [], [], 1)[0]:
+                self.heard += os.read(self.terminal, 65536).decode(errors="replace")
+        self.heard = self.heard[found.end():]
+        return found
+
+    # The command line that the words become with a tabulator, but for the blank or = at its end.
+    def completed(self, words):
+        self.say(f"{words}\t")
+        return self.until(r"42<(.*?)(?: *|=)>").group(1)
 
 
 class Suite:
@@ -50,7 +93,8 @@ class Suite:
     # Every file that an installation must have, under its prefix.
     def expected(self):
         names = {"bin/starling", "share/man/man1/starling.1", "share/bash-completion/completions/starling",
-                 "share/fish/vendor_completions.d/starling.fish", "share/starling/starling.zsh",
+                 "share/fish/vendor_completions.d/starling.fish", "share/zsh/site-functions/_starling",
+                 "share/zsh/vendor-completions/_starling",
                  "share/doc/starling/README.md", "lib/systemd/system/starling@.service"}
         names |= {"share/doc/starling/deploy/" + name for name in self.files(f"{SOURCE}/scripts/deploy")}
         names |= {"share/doc/starling/docs/" + name for name in os.listdir(f"{SOURCE}/docs")}
@@ -73,6 +117,50 @@ class Suite:
         require(page == call(program, "man"), "the manual page is another program's")
         require("RPATH" not in call("readelf", "-d", program) and "RUNPATH" not in call("readelf", "-d", program),
                 "the installed program looks for libraries in the build's folders")
+
+    # What fish offers behind the words, without what it is.
+    def fish_offers(self, words):
+        home = f"{self.folder}/fish"
+        os.makedirs(home, exist_ok=True)
+        script = f"source {self.folder}/prefix/share/fish/vendor_completions.d/starling.fish; complete -C '{words}'"
+        said = call("fish", "--no-config", "-c", script, env={"PATH": os.environ["PATH"], "HOME": home})
+        return [line.split("\t")[0] for line in said.split("\n") if line]
+
+    def fish_completes(self):
+        open(f"{self.folder}/my-net.toml", "w").close()
+        require(self.fish_offers("starling simul") == ["simulate"], self.fish_offers("starling simul"))
+        commands = self.fish_offers("starling ")
+        require({"peer", "swarm", "topology"} <= set(commands), commands)
+        require(self.fish_offers("starling topology co") == ["compare"], self.fish_offers("starling topology co"))
+        require(self.fish_offers("starling swarm --target") == ["--target-accuracy"], self.fish_offers("starling swarm --target"))
+        require(self.fish_offers("starling topology show hyper") == ["hypercube"], self.fish_offers("starling topology show hyper"))
+        require(self.fish_offers("starling peer --rule push") == ["push-sum"], self.fish_offers("starling peer --rule push"))
+        require(self.fish_offers("starling log-level w") == ["warning"], self.fish_offers("starling log-level w"))
+        require(self.fish_offers("starling peer --control") == [], "it offers what is hidden")
+        mine = f"{self.folder}/my-"
+        require(self.fish_offers(f"starling swarm {mine}") == [f"{mine}net.toml"], self.fish_offers(f"starling swarm {mine}"))
+        require(self.fish_offers(f"starling peer {mine}") == [], "it offers files where none is taken")
+
+    # What stands on zsh's command line after the words and a tabulator, each on a terminal of its own.
+    def zsh_completes(self):
+        open(f"{self.folder}/my-net.toml", "w").close()
+        with Zsh(f"{self.folder}/prefix/share/zsh/site-functions") as zsh:
+            for words, whole in (("starling simul", "starling simulate"),
+                                 ("starling topology co", "starling topology compare"),
+                                 ("starling swarm --target", "starling swarm --target-accuracy"),
+                                 ("starling swarm --peers 4 --learn", "starling swarm --peers 4 --learning-rate"),
+                                 ("starling topology show hyper", "starling topology show hypercube"),
+                                 ("starling swarm --topology one", "starling swarm --topology one-peer-exponential"),
+                                 ("starling peer --rule push", "starling peer --rule push-sum"),
+                                 ("starling peer --rule=push", "starling peer --rule=push-sum"),
+                                 ("starling peer --partition diri", "starling peer --partition dirichlet:alpha="),
+                                 (f"starling simulate --model {self.folder}/my", f"starling simulate --model {self.folder}/my-net.toml"),
+                                 (f"starling swarm {self.folder}/my", f"starling swarm {self.folder}/my-net.toml"),
+                                 ("starling log-level w", "starling log-level warning"),
+                                 ("starling peer --control", "starling peer --control"),
+                                 ("starling swarm --peers ", "starling swarm --peers")):
+                line = zsh.completed(words)
+                require(line == whole, f"zsh makes '{line}' of '{words}'")
 
     def makes_package(self):
         where = f"{self.folder}/deb"
@@ -206,6 +294,11 @@ class Suite:
 
     def run(self):
         self.case("an installation has every file in its place, and runs from there", self.installs)
+        for shell, work in (("zsh", self.zsh_completes), ("fish", self.fish_completes)):
+            if is_there(shell):
+                self.case(f"{shell} completes commands, flags and the values that are known", work)
+            else:
+                print(f"there is no {shell} here, so it has not completed anything")
         if is_there("dpkg-deb") and is_there("dpkg-shlibdeps"):
             self.case("the .deb depends on the packages of its libraries and unpacks to a program", self.makes_package)
         else:
