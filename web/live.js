@@ -94,6 +94,7 @@
     const over = status.phase === "finished";
     $("pause").disabled = !connected || over;
     $("leave").disabled = !connected || over;
+    $("rewire").disabled = !connected || over || !status.topology;
     put($("pause"), status.paused ? "Resume" : "Pause");
   };
 
@@ -529,28 +530,48 @@
     is(wrong);  // once it is open, so that it is read aloud
   });
   $("token-cancel").onclick = () => $("token").close("");
-  const ask = async (what) => {
-    problem("");
+  // Why it was not done; empty where it was.
+  const command = async (what, body) => {
     try {
       for (let words = token; ;) {
         const headers = { "Content-Type": "application/json", ...(words && { Authorization: `Bearer ${words}` }) };
-        const answer = await fetch(`api/v1/${what}`, { method: "POST", headers, body: "{}" });
-        if (answer.ok) return words !== token && keep(words);
+        const answer = await fetch(`api/v1/${what}`, { method: "POST", headers, body: JSON.stringify(body) });
+        if (answer.ok) {
+          if (words !== token) keep(words);
+          return "";
+        }
         if (answer.status !== 401) {
           const said = await answer.json().catch(() => ({}));
-          return problem(`Refused: ${said.error || `the peer answered ${answer.status}`}`);
+          return `Refused: ${said.error || `the peer answered ${answer.status}`}`;
         }
         keep("");
         const given = await typed(words && "The peer does not take this token.");
-        if (given === null) return problem("Nothing was asked of the peer, as it would need its token.");
+        if (given === null) return "Nothing was asked of the peer, as it would need its token.";
         words = given;
       }
     } catch {
-      problem("The peer could not be asked: there is no connection.");
+      return "The peer could not be asked: there is no connection.";
     }
+  };
+  const ask = async (what) => {
+    problem("");
+    problem(await command(what, {}));
   };
   $("pause").onclick = () => ask(status.paused ? "resume" : "pause");
   $("leave").onclick = () => $("sure").showModal();
+  $("rewire").onclick = () => {
+    $("wiring-words").value = status.topology;
+    put($("wiring-wrong"), "");
+    $("wiring").showModal();
+    $("wiring-words").select();
+  };
+  $("wiring-cancel").onclick = () => $("wiring").close();
+  $("wiring").querySelector("form").onsubmit = async (event) => {
+    event.preventDefault();  // it stays open until the peer has taken it
+    put($("wiring-wrong"), "");
+    const wrong = await command("topology", { topology: $("wiring-words").value.trim() });
+    if (wrong) put($("wiring-wrong"), wrong); else $("wiring").close();
+  };
   $("sure").onclose = () => { if ($("sure").returnValue === "leave") ask("leave"); $("sure").returnValue = ""; };
 
   drawKeys();

@@ -363,6 +363,37 @@ class Suite:
         self.player.refuses = None
         browser.said()  # the refusal
 
+    def a_topology_is_set(self):
+        browser, player = self.browser, self.player
+        is_open = lambda: browser.run("return document.getElementById('wiring').open")
+        words = "return document.getElementById('wiring-words').value"
+        self.visit(self.recordings["small"], 60)
+        player.asked.clear()
+        now = browser.run("return document.getElementById('net').getAttribute('aria-label').split(':')[0]")
+        browser.click("#rewire")
+        require(is_open() and browser.run(words) == now, f"the dialog has {browser.run(words)}, and the swarm {now}")
+        focused = browser.run("const e = document.activeElement; return [e.id, e.closest('label').textContent.trim(), e.closest('dialog').matches(':modal')]")
+        require(focused == ["wiring-words", "Topology", True], f"the keys go to {focused}")
+        browser.click("#wiring-cancel")
+        require(not is_open() and not player.asked, "it asks where it was cancelled")
+        player.refuses = "there is no topology 'rign'; it would be ring"
+        browser.click("#rewire")
+        browser.run("document.getElementById('wiring-words').value = ''")
+        browser.type("#wiring-words", "rign" + ENTER)
+        said = self.until("return document.getElementById('wiring-wrong').textContent", "no refusal is told")
+        require(player.refuses in said and is_open(), f"told: {said}")
+        browser.said()  # the refusal
+        player.refuses = None
+        browser.run("document.getElementById('wiring-words').value = ''")
+        browser.type("#wiring-words", " ring " + ENTER)
+        self.until_true(lambda: not is_open(), "it stays open")
+        require([(path, json.loads(body)) for path, _, body in player.asked] ==
+                [("/api/v1/topology", {"topology": "rign"}), ("/api/v1/topology", {"topology": "ring"})], f"asked: {player.asked}")
+        player.asked.clear()
+        browser.click("#rewire")
+        require(browser.run("return document.getElementById('wiring-wrong').textContent") == "", "an old refusal is told")
+        browser.click("#wiring-cancel")
+
     def a_token_is_asked_for(self):
         browser, player = self.browser, self.player
         token = "a-token.of~this+test/0123456789="
@@ -536,6 +567,12 @@ class Suite:
         self.until(button, "it does not rest", PATIENCE, "Resume", "paused")
         browser.click("#pause")
         self.until(button, "it does not go on", PATIENCE, "Pause", "training")
+        label = "return document.getElementById('net').getAttribute('aria-label').startsWith(arguments[0])"
+        require(not browser.run(label, "ring:"), "the swarm is a ring already")
+        browser.click("#rewire")
+        browser.run("document.getElementById('wiring-words').value = ''")
+        browser.type("#wiring-words", "ring" + ENTER)
+        self.until(label, "the topology is not set", PATIENCE, "ring:")
         self.quiet()
         browser.click("#leave")
         browser.click("#sure button[value=leave]")
@@ -548,7 +585,7 @@ class Suite:
                 print(f"   skipped: real peers, as GET / answers {status} and no page")
                 return
             self.case("what a peer answers to GET / is the page that was built", lambda: require(body == self.player.page, "it is another one"))
-            self.case("of real peers the page shows a straggler, a death and plots that move, and has them rest, go on and leave", lambda: self.real_peers(processes, address))
+            self.case("of real peers the page shows a straggler, a death and plots that move, and has them rest, go on, follow another topology and leave", lambda: self.real_peers(processes, address))
 
     def run(self):
         self.case("simulated swarms become recordings", self.make_recordings)
@@ -572,6 +609,7 @@ class Suite:
             self.case("a lost connection is told, and found again", self.a_lost_connection_is_told)
             self.case("a page that is open before its peer has loaded its data says so, and goes on by itself", self.loading_is_told)
             self.case("buttons ask the peer, and a refusal is told", self.buttons_ask)
+            self.case("a topology is set, and a refusal is told where it was typed", self.a_topology_is_set)
             self.case("a token is asked for where it is needed, and kept in this tab alone", self.a_token_is_asked_for)
             self.case("a prediction goes by what the rule does, and is a sentence where there is none", self.predictions_go_by_the_rule)
             self.case("motion can be reduced", self.motion_can_be_reduced)
