@@ -12,16 +12,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-import traceback
 
-SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
-def require(condition, what):
-    if not condition:
-        raise AssertionError(what)
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import suite  # noqa: E402
+from suite import SOURCE, require  # noqa: E402
 
 
 def call(*words, **more):
@@ -73,19 +68,10 @@ class Zsh:
         return self.until(r"42<(.*?)(?: *|=)>").group(1)
 
 
-class Suite:
+class Packages(suite.Suite):
     def __init__(self, build, folder):
-        self.build, self.folder = build, folder
-        self.passed = self.failed = 0
-
-    def case(self, name, work):
-        try:
-            work()
-            self.passed += 1
-        except Exception:  # whatever it is, the others are still worth a look
-            self.failed += 1
-            print(f"FAILED {name}")
-            traceback.print_exc(file=sys.stdout)
+        super().__init__(folder)
+        self.build = build
 
     def files(self, root):
         return {os.path.relpath(path, root) for path in glob.glob(f"{root}/**", recursive=True) if os.path.isfile(path)}
@@ -309,13 +295,5 @@ class Suite:
         self.case("the batch script starts one peer on each node", self.batch_script_starts_peers)
 
 
-def main():
-    with tempfile.TemporaryDirectory(prefix="starling-packaging-", ignore_cleanup_errors=True) as folder:
-        suite = Suite(os.path.abspath(sys.argv[1]), folder)
-        suite.run()
-    print(f"{suite.passed} passed, {suite.failed} failed")
-    return 0 if suite.failed == 0 else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(suite.main(Packages))

@@ -12,12 +12,13 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-import traceback
 import urllib.parse
 
-SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import suite  # noqa: E402
+from suite import SOURCE, require  # noqa: E402
+
 DEPLOY = f"{SOURCE}/scripts/deploy/prometheus"
 PATIENCE = 40  # seconds, for what takes a few
 PACE, BATCH = 0.020, 64  # of every peer: a step takes at least so long
@@ -36,11 +37,6 @@ BOUNDED = {"phase": {"joining", "training", "settling", "finished"},
                       "closed by peer", "broken", "unreachable", "timed out", "bad magic", "bad version", "bad checksum", "oversize",
                       "malformed", "wrong swarm", "same peer", "refused", "wrong key", "no key"}}
 INFO = {"name", "swarm", "version", "model", "data", "topology", "rule", "device"}
-
-
-def require(condition, what):
-    if not condition:
-        raise AssertionError(what)
 
 
 def until(look, what, patience=PATIENCE):
@@ -174,22 +170,10 @@ class Prometheus:
             self.process.wait()
 
 
-class Suite:
+class Scraped(suite.Suite):
     def __init__(self, program, folder):
-        self.program, self.folder = program, folder
-        self.passed = self.failed = 0
-
-    def case(self, name, work):
-        try:
-            work()
-            self.passed += 1
-            print(f"   passed: {name}")
-        except Exception as error:  # whatever it is, the others are still worth a look
-            self.failed += 1
-            print(f"   FAILED: {name}: {error}")
-            if not isinstance(error, AssertionError):
-                traceback.print_exc(file=sys.stdout)
-        sys.stdout.flush()
+        super().__init__(folder)
+        self.program = program
 
     # ---- a peer alone ----
     def is_sound(self, peer):
@@ -339,13 +323,5 @@ class Suite:
                     one.end()
 
 
-def main():
-    with tempfile.TemporaryDirectory(prefix="starling-prometheus-", ignore_cleanup_errors=True) as folder:
-        suite = Suite(os.path.abspath(sys.argv[1]), folder)
-        suite.run()
-    print(f"{suite.passed} passed, {suite.failed} failed")
-    return 0 if suite.failed == 0 else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(suite.main(Scraped))

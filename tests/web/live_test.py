@@ -13,11 +13,11 @@ import re
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-import traceback
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import suite  # noqa: E402
+from suite import require  # noqa: E402
 from browser import Browser  # noqa: E402
 from recording import Player, Recording  # noqa: E402
 
@@ -42,36 +42,22 @@ SHIFTED = ("return new Promise(done => { new PerformanceObserver(l => done(l.get
            ".reduce((s, e) => s + e.value, 0))).observe({type: 'layout-shift', buffered: true}); setTimeout(() => done(0), 300); })")
 
 
-def require(condition, what):
-    if not condition:
-        raise AssertionError(what)
-
-
 def free_port():
     with socket.socket() as it:
         it.bind(("127.0.0.1", 0))
         return it.getsockname()[1]
 
 
-class Suite:
-    def __init__(self, program, folder, pictures):
-        self.program, self.folder, self.pictures = program, folder, pictures
-        self.passed = self.failed = 0
+class LivePages(suite.Suite):
+    def __init__(self, program, folder):
+        super().__init__(folder)
+        self.program = program
         page = os.path.join(os.path.dirname(program), "generated", "node", "live_page")
         self.player = Player(open(page, "rb").read())
         self.recordings = {}
 
-    def case(self, name, body):
-        try:
-            body()
-            self.passed += 1
-            print(f"   passed: {name}")
-        except Exception as error:  # whatever went wrong, the other cases are tried
-            self.failed += 1
-            print(f"   FAILED: {name}: {error}")
-            if not isinstance(error, AssertionError):
-                traceback.print_exc(file=sys.stdout)
-        sys.stdout.flush()
+    def close(self):
+        self.player.close()
 
     def record(self, name, peers, epochs, faults):
         path = os.path.join(self.folder, name)
@@ -618,17 +604,5 @@ class Suite:
             self.browser.close()
 
 
-def main():
-    pictures = sys.argv[sys.argv.index("--pictures") + 1] if "--pictures" in sys.argv else None
-    with tempfile.TemporaryDirectory(prefix="starling-live-", ignore_cleanup_errors=True) as folder:
-        suite = Suite(os.path.abspath(sys.argv[1]), folder, pictures)
-        try:
-            suite.run()
-        finally:
-            suite.player.close()
-    print(f"{suite.passed} passed, {suite.failed} failed")
-    return 0 if suite.failed == 0 else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(suite.main(LivePages))

@@ -10,13 +10,13 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
-import traceback
 import xml.etree.ElementTree as xml
 import zlib
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import suite  # noqa: E402
+from suite import require  # noqa: E402
 from browser import Browser  # noqa: E402
 
 LAPTOP, PHONE = (1366, 900), (390, 844)
@@ -34,11 +34,6 @@ ROWS = ("return [...document.querySelectorAll('#plot-timeline .row')].map(r => (
         " computing: Number(r.dataset.computing), title: r.querySelector('title').textContent,"
         " colors: [...r.querySelectorAll('path')].filter(p => p.getAttribute('class').startsWith('slow'))"
         "   .map(p => [p.getBBox().width * p.getTotalLength(), p.getAttribute('fill')]).sort((a, b) => b[0] - a[0])}))")
-
-
-def require(condition, what):
-    if not condition:
-        raise AssertionError(what)
 
 
 def check_png(path):
@@ -68,12 +63,12 @@ def check_svg(path):
     require("var(" not in open(path).read(), f"{path} needs the page's style")
 
 
-class Suite:
-    def __init__(self, program, folder, pictures):
-        self.program, self.folder, self.pictures = program, folder, pictures
+class Reports(suite.Suite):
+    def __init__(self, program, folder):
+        super().__init__(folder)
+        self.program = program
         self.downloads = os.path.join(folder, "saved")
         os.mkdir(self.downloads)
-        self.passed = self.failed = 0
         self.pages = {}
 
     def starling(self, *arguments):
@@ -103,18 +98,6 @@ class Suite:
         self.starling("sweep", self.path("sweep.toml"), "--out", self.path("sweep"))
         self.pages["sweep"] = self.path("sweep/report.html")
         self.starling("report", self.path("sweep"), "--csv", self.path("sweep.csv"))
-
-    def case(self, name, body):
-        try:
-            body()
-            self.passed += 1
-            print(f"   passed: {name}")
-        except Exception as error:  # whatever went wrong, the other cases are tried
-            self.failed += 1
-            print(f"   FAILED: {name}: {error}")
-            if not isinstance(error, AssertionError):
-                traceback.print_exc(file=sys.stdout)
-        sys.stdout.flush()
 
     # What must hold of every page, however it is looked at.
     def looks_whole(self, name, size, dark):
@@ -252,14 +235,5 @@ class Suite:
             self.browser.close()
 
 
-def main():
-    pictures = sys.argv[sys.argv.index("--pictures") + 1] if "--pictures" in sys.argv else None
-    with tempfile.TemporaryDirectory(prefix="starling-web-", ignore_cleanup_errors=True) as folder:
-        suite = Suite(os.path.abspath(sys.argv[1]), folder, pictures)
-        suite.run()
-    print(f"{suite.passed} passed, {suite.failed} failed")
-    return 0 if suite.failed == 0 else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(suite.main(Reports))

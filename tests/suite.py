@@ -1,0 +1,51 @@
+"""A test program in Python: cases by name, of which one that fails ends no other, and at the end "N passed, N failed", which
+scripts/test adds to its counts. It has nothing but the standard library."""
+
+import os
+import sys
+import tempfile
+import traceback
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def require(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+class Suite:
+    """To be derived from: `run()` calls `case()`. `folder` is its own while it runs; in `pictures`, where that is not None, it
+    leaves what it saw."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.pictures = sys.argv[sys.argv.index("--pictures") + 1] if "--pictures" in sys.argv else None
+        self.passed = self.failed = 0
+
+    def case(self, name, work):
+        try:
+            work()
+            self.passed += 1
+            print(f"   passed: {name}")
+        except Exception as error:  # whatever it is, the others are still worth a look
+            self.failed += 1
+            print(f"   FAILED: {name}: {error}")
+            if not isinstance(error, AssertionError):
+                traceback.print_exc(file=sys.stdout)
+        sys.stdout.flush()
+
+    def close(self):
+        pass
+
+
+def main(kind):
+    """Runs `kind(SUBJECT, folder)`, whose subject is what the command line names first; its exit code."""
+    with tempfile.TemporaryDirectory(prefix="starling-test-", ignore_cleanup_errors=True) as folder:
+        suite = kind(os.path.abspath(sys.argv[1]), folder)
+        try:
+            suite.run()
+        finally:
+            suite.close()
+    print(f"{suite.passed} passed, {suite.failed} failed")
+    return 0 if suite.failed == 0 else 1
