@@ -41,6 +41,8 @@ class Suite:
 
 def main(kind):
     """Runs `kind(SUBJECT, folder)`, whose subject is what the command line names first; its exit code."""
+    if len(sys.argv) < 2:
+        sys.exit(f"{sys.argv[0]}: what is to be tried? The first lines of the file say what it takes")
     with tempfile.TemporaryDirectory(prefix="starling-test-", ignore_cleanup_errors=True) as folder:
         suite = kind(os.path.abspath(sys.argv[1]), folder)
         try:

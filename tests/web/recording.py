@@ -183,8 +183,11 @@ class Player:
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                try:
+                    self.end_headers()
+                    self.wfile.write(body)
+                except OSError:
+                    pass  # the page is closed
 
             def do_GET(self):
                 if self.path == "/":
