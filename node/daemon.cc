@@ -22,6 +22,7 @@
 #include "gossip/rules.h"
 #include "node/activity.h"
 #include "node/background.h"
+#include "node/board.h"
 #include "node/event_log.h"
 #include "node/checkpoint_news.h"
 #include "node/checkpointer.h"
@@ -38,7 +39,6 @@
 #include "training/exchange/make.h"
 #include "training/recipe.h"
 #include "training/schedule.h"
-#include "training/tensorboard.h"
 #include "transport/link_table.h"
 #include "transport/signal.h"
 #include "transport/spawn.h"
@@ -51,7 +51,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Duration kReportInterval = std::chrono::milliseconds(250);
 constexpr Duration kVitalsInterval = std::chrono::seconds(2);  // of speed and loss, which others are told
-constexpr Duration kBoardInterval = std::chrono::seconds(1);   // between two events for TensorBoard
 constexpr Duration kLogInterval = std::chrono::seconds(5);
 // From a signal to the process's end: the core's leave_limit, then the longest of the first three of these
 // (which go on side by side), then the others.
@@ -275,9 +274,7 @@ class Daemon final : private FrontHost {
   Clock::time_point last_log_ = Clock::now();
   Duration loop_lag_{0};
   EventLog events_log_;
-  std::shared_ptr<training::TensorBoard> board_;  // the disk's thread writes
-  Clock::time_point board_written_{};
-  std::uint64_t board_looks_ = 0;  // the latest of its own that it has
+  std::unique_ptr<Board> board_;  // for TensorBoard
   PeerId latest_partner_{};
   std::map<std::uint64_t, PeerId> exchanging_;  // exchanges of its own, and with whom
   bool paused_ = false;                         // by its owner
@@ -308,7 +305,7 @@ class Daemon final : private FrontHost {
 
 std::optional<PeerOutcome> Daemon::set_up() {
   if (!options_.tensorboard.empty()) {
-    auto board = training::TensorBoard::open(options_.tensorboard);
+    auto board = Board::open(options_.tensorboard);
     if (!board) return PeerOutcome{2, "--tensorboard: " + board.error().message};
     board_ = std::move(*board);
   }
@@ -1049,45 +1046,17 @@ void Daemon::measure_vitals() {
 
 // For whoever looks at it.
 void Daemon::look_at_itself() {
-  if ((!front_ && !board_) || !training_start_ || serves_ || !peer_ || peer_->view().over) return;
+  const bool somebody_looks = front_ || (board_ && board_->is_open());
+  if (!somebody_looks || !training_start_ || serves_ || !peer_ || peer_->view().over) return;
   if (peer_->view().membership.self().phase == wire::Phase::training && !peer_->view().diverged)
     self_judge_.look_if_due(*replica_, trainer_->steps());
 }
 
 void Daemon::write_board() {
-  if (!board_ || !training_start_ || Clock::now() - board_written_ < kBoardInterval) return;
-  board_written_ = Clock::now();
-  const PeerStatus its = status();
-  if (its.steps == 0) return;
-  std::vector<std::pair<std::string, double>> scalars;
-  const auto show = [&](const char* name, const std::optional<double>& value) {
-    if (value) scalars.emplace_back(name, *value);
-  };
-  show("loss", its.loss);
-  show("learning_rate", its.learning_rate);
-  show("distance", its.distance);
-  show("staleness", its.staleness);
-  show("samples_per_second", late_samples_per_second_);
-  show("exchanges", static_cast<double>(its.exchanges.completed + its.exchanges.answered));
-  if (its.epoch_samples > 0)
-    show("swarm/epochs", static_cast<double>(its.swarm_samples) / static_cast<double>(its.epoch_samples));
-  show("swarm/members", static_cast<double>(its.members_live));
-  if (const auto& seen = self_judge_.latest(); seen && seen->number > board_looks_) {
-    board_looks_ = seen->number;
-    show("test/accuracy", seen->accuracy);
-    show("test/loss", seen->loss);
-  }
-  const double time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  const auto problem = std::make_shared<std::string>();
-  disk_.run(
-      [board = board_, time, step = static_cast<std::int64_t>(its.steps), scalars = std::move(scalars), problem] {
-        if (const Status written = board->add(time, step, scalars); !written) *problem = written.error().message;
-      },
-      [this, problem] {
-        if (problem->empty() || !board_) return;
-        events_log_.say(spdlog::level::warn, "refused", *problem + "; TensorBoard hears no more");
-        board_.reset();
-      });
+  if (!board_ || !training_start_ || !board_->is_due()) return;
+  board_->show(status(), late_samples_per_second_, self_judge_.latest(), disk_, [this](const std::string& problem) {
+    events_log_.say(spdlog::level::warn, "refused", problem + "; TensorBoard hears no more");
+  });
 }
 
 void Daemon::report_and_log() {
