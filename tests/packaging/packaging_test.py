@@ -2,6 +2,7 @@
 """What a build leaves for others: an installed tree, a .deb, and what starts peers on machines of other people.
 packaging_test.py BUILD-FOLDER; the last line is "N passed, N failed"."""
 
+import contextlib
 import glob
 import json
 import os
@@ -258,25 +259,76 @@ class Packages(suite.Suite):
             require(flag in peer["args"][0], f"{flag} is not given")
         subprocess.run(["sh", "-n", "-c", peer["args"][0]], check=True, timeout=20)
 
+    # Programs of these names for a batch script to find before all others; what its environment is then.
+    def slurm(self, where, processors, **programs):
+        os.makedirs(f"{where}/tools")
+        programs["scontrol"] = "printf 'node1\\nnode2\\n'"
+        for name, text in programs.items():
+            with open(f"{where}/tools/{name}", "w") as file:
+                file.write("#!/usr/bin/env bash\nset -euo pipefail\n" + text + "\n")
+            os.chmod(f"{where}/tools/{name}", 0o755)
+        return {"PATH": f"{where}/tools:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]",
+                "SLURM_SUBMIT_DIR": where, "SLURM_CPUS_PER_TASK": str(processors)}
+
     # The batch script with Slurm's two programs played by small ones: the first task begins, the others join it.
     def batch_script_starts_peers(self):
         script = f"{SOURCE}/scripts/deploy/slurm.sh"
-        tools = f"{self.folder}/tools"
-        os.makedirs(tools)
-        for name, text in (("scontrol", "printf 'node1\\nnode2\\n'"),
-                           ("starling", 'printf "%s " "$@"; echo'),
-                           ("hostname", "echo node$((SLURM_PROCID + 1))"),
-                           ("srun", 'while [[ $1 == --* ]]; do shift; done; for SLURM_PROCID in 0 1; do export SLURM_PROCID; "$@"; done')):
-            with open(f"{tools}/{name}", "w") as file:
-                file.write("#!/usr/bin/env bash\n" + text + "\n")
-            os.chmod(f"{tools}/{name}", 0o755)
-        environment = {"PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]",
-                       "SLURM_SUBMIT_DIR": self.folder, "SLURM_CPUS_PER_TASK": "8"}
+        environment = self.slurm(self.folder, 8, starling='printf "%s " "$@"; echo', hostname="echo node$((SLURM_PROCID + 1))",
+                                 srun='while [[ $1 == --* ]]; do shift; done; for SLURM_PROCID in 0 1; do export SLURM_PROCID; "$@"; done')
         begun, joined = call("bash", script, "--model", "lenet", "--epochs", "3", env=environment).strip().split("\n")
         own = "peer --name {0} --listen 0.0.0.0:7100 --advertise {0}:7100 --workers 8 --state {1}/starling-7/state-{0} --out {1}/starling-7"
         require(begun.strip() == own.format("node1", self.folder) + " --model lenet --epochs 3", begun)
         require(joined.strip() == own.format("node2", self.folder) + " --join node1:7100", joined)
         require(os.path.isdir(f"{self.folder}/starling-7"), "there is no folder for the results")
+
+    # How a machine that is two hosts can be had here: namespaces of one's own, as root or as whoever may pretend to be.
+    def way_to_two_hosts(self):
+        for way in (["unshare"], ["unshare", "--user", "--map-root-user"]):
+            way = way + ["--net", "--mount", "--uts"]
+            can = ["sh", "-c", "ip link add probe type bridge && mount --bind /etc/hosts /etc/hosts && unshare --net --uts true"]
+            with contextlib.suppress(FileNotFoundError):
+                if subprocess.run(way + can, capture_output=True).returncode == 0:
+                    return way
+        return None
+
+    # The batch script on two hosts with a cable between them and a key: the second joins the first by its name, and they train together.
+    def two_hosts_train(self, way):
+        where = f"{self.folder}/two-hosts"
+        os.makedirs(where)
+        with open(f"{where}/hosts", "w") as file:
+            file.write("127.0.0.1 localhost\n10.79.0.1 node1\n10.79.0.2 node2\n")
+        call(f"{self.build}/starling", "key", "new", f"{where}/swarm.key")
+        environment = self.slurm(where, 1, starling=f'exec {self.build}/starling "$@"', srun="""
+            while [[ $1 == --* ]]; do shift; done
+            SLURM_PROCID=0 "$@" 2>"$SLURM_SUBMIT_DIR/node1.log" & node1=$!
+            SLURM_PROCID=1 nsenter --net="/proc/$FAR/ns/net" --uts="/proc/$FAR/ns/uts" "$@" 2>"$SLURM_SUBMIT_DIR/node2.log"
+            wait $node1""")
+        call("timeout", "--kill-after=5", "120", *way, "bash", "-euo", "pipefail", "-c", """
+            mount --bind "$SLURM_SUBMIT_DIR/hosts" /etc/hosts
+            unshare --net --uts sleep 240 & export FAR=$!
+            trap 'kill $FAR' EXIT
+            for ((i = 0; i < 1000; i++)); do
+              [[ $(readlink "/proc/$FAR/ns/net") != $(readlink /proc/self/ns/net) ]] && break
+              sleep 0.01
+            done
+            far() { nsenter --net="/proc/$FAR/ns/net" --uts="/proc/$FAR/ns/uts" "$@"; }
+            ip link add eth0 type veth peer name eth0 netns "$FAR"
+            ip addr add 10.79.0.1/24 dev eth0
+            far ip addr add 10.79.0.2/24 dev eth0
+            for here in "" far; do
+              for link in lo eth0; do $here ip link set "$link" up; done
+            done
+            hostname node1
+            far hostname node2
+            bash "$0" --model lenet --data glyphs --epochs 2""", f"{SOURCE}/scripts/deploy/slurm.sh",
+             env={**environment, "STARLING_KEY": f"{where}/swarm.key"})
+        for node, other in ("node1", "node2"), ("node2", "node1"):
+            log = open(f"{where}/{node}.log").read()
+            require(f"{node} listens at {node}:7100" in log, log)
+            require(f"member {other} at {other}:7100" in log, f"{node} has not met {other}: {log}")
+            its = json.loads(call(f"{self.build}/starling", "evaluate", "--checkpoint", f"{where}/starling-7/{node}.safetensors",
+                                  "--data", "glyphs", "--json"))
+            require(its["accuracy"] > 0.9, f"{node} has learned {its}")
 
     def run(self):
         self.case("an installation has every file in its place, and runs from there", self.installs)
@@ -293,6 +345,10 @@ class Packages(suite.Suite):
         self.case("the unit of systemd is sound", self.unit_is_sound)
         self.case("Dockerfile and Kubernetes objects fit one another and the program", self.containers_are_sound)
         self.case("the batch script starts one peer on each node", self.batch_script_starts_peers)
+        if way := self.way_to_two_hosts():
+            self.case("on two hosts with a key the batch script's peers train together", lambda: self.two_hosts_train(way))
+        else:
+            print("no network namespace can be made here, so nobody was two hosts")
 
 
 if __name__ == "__main__":
