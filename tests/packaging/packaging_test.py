@@ -84,7 +84,7 @@ class Packages(suite.Suite):
                  "share/zsh/vendor-completions/_starling",
                  "share/doc/starling/README.md", "lib/systemd/system/starling@.service"}
         names |= {"share/doc/starling/deploy/" + name for name in self.files(f"{SOURCE}/scripts/deploy")}
-        names |= {"share/doc/starling/docs/" + name for name in os.listdir(f"{SOURCE}/docs")}
+        names |= {"share/doc/starling/docs/" + name for name in self.files(f"{SOURCE}/docs")}
         names |= {"share/starling/experiments/" + name for name in os.listdir(f"{SOURCE}/experiments")}
         return names
 
