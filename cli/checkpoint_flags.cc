@@ -1,5 +1,7 @@
 #include "cli/checkpoint_flags.h"
 
+#include <filesystem>
+
 #include "base/text.h"
 
 namespace starling::cli {
@@ -15,6 +17,7 @@ std::vector<Flag> checkpoint_flags() {
       {"--checkpoint-every", "WHEN", "how often: a time such as 30s, or '1000 steps' (default 5m)"},
       {"--keep", "N", "so many of the latest checkpoints stay (default 3)"},
       {"--resume", "FILE|DIR", "go on from a checkpoint, of a folder the latest that is whole"},
+      {"--export", "FILE", "write the parameters at the end there, for inference"},
   };
 }
 
@@ -26,6 +29,15 @@ Status read_checkpoint_flags(node::PeerOptions& options, const Arguments& argume
   if (const auto path = arguments.get("--resume")) {
     if (path->empty()) return Error{"--resume: a checkpoint's path is wanted, or a folder's, not nothing"};
     options.resume = *path;
+  }
+  if (const auto file = arguments.get("--export")) {
+    std::error_code ignored;
+    const std::filesystem::path folder = std::filesystem::absolute(*file, ignored).parent_path();
+    if (file->empty() || std::filesystem::is_directory(*file, ignored))
+      return Error{"--export: a file's path is wanted, such as model.safetensors, not '" + *file + "'"};
+    if (!std::filesystem::is_directory(folder, ignored))
+      return Error{"--export: there is no folder " + folder.string() + " that the file could be written to"};
+    options.export_to = *file;
   }
   for (const char* flag : {"--checkpoint-every", "--keep"}) {
     if (arguments.has(flag) && options.checkpoints.folder.empty())

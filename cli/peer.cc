@@ -261,7 +261,7 @@ int run(const Arguments& flags) {
 
   const bool all_reduce = options.join.empty() && options.experiment.rule == training::kAllReduce;
   if (all_reduce) {
-    for (const char* flag : {"--checkpoints", "--resume"})
+    for (const char* flag : {"--checkpoints", "--resume", "--export"})
       if (arguments.has(flag)) return refuse(arguments, std::string(flag) + ": not with gossip.rule all-reduce");
     if (Status placed = check_all_reduce_place(arguments, options); !placed)
       return refuse(arguments, placed.error().message);

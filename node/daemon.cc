@@ -216,7 +216,8 @@ class Daemon final : private FrontHost {
 
   // ---- keeping ----
   void leave_snapshot_if_due();
-  void save(const std::string& name, std::function<void(std::string path)> done);
+  std::string in_out(const std::string& name) const { return options_.out + "/" + name + ".safetensors"; }
+  void save(const std::string& to, std::function<void(std::string path)> done);
   void checkpoint_if_due();
   CheckpointFacts checkpoint_facts() const;
   void tell_of_checkpoint(const Result<std::string>& written);
@@ -269,6 +270,7 @@ class Daemon final : private FrontHost {
   std::atomic<bool> step_posted_{false};
   std::optional<Clock::time_point> training_start_, training_end_;
   std::string before_settling_path_, final_path_;
+  bool exported_ = false;
   std::uint64_t snapshots_ = 0;
   std::size_t saves_ = 0, cache_writes_ = 0;  // under way
   Clock::time_point last_log_ = Clock::now();
@@ -850,7 +852,7 @@ void Daemon::act(const gossip::TrainingEnded&) {
   events_log_.say(spdlog::level::info, "settling",
                   fmt::format("training ends after {} steps; settling", trainer_->steps()));
   if (launcher_ && !options_.out.empty())
-    save(self_.name + ".before-settling",
+    save(in_out(self_.name + ".before-settling"),
          [this](std::string path) { before_settling_path_ = std::move(path); });
 }
 
@@ -1094,7 +1096,7 @@ void Daemon::leave_snapshot_if_due() {
   const std::uint64_t due = view.swarm_samples * options_.snapshots / replica_->data.train.size();
   if (due <= snapshots_ || saves_ >= kSavesMax) return;
   snapshots_ = due;
-  save(self_.name + ".snapshot-" + std::to_string(due),
+  save(in_out(self_.name + ".snapshot-" + std::to_string(due)),
        [this, report = make_report(training::PeerReport::Kind::snapshot), due](std::string path) mutable {
          if (!launcher_ || path.empty()) return;
          report.snapshot = due;
@@ -1104,10 +1106,10 @@ void Daemon::leave_snapshot_if_due() {
 }
 
 // Writes the parameters as they are now; `done` gets the file's path, nothing where it could not be written.
-void Daemon::save(const std::string& name, std::function<void(std::string path)> done) {
+void Daemon::save(const std::string& to, std::function<void(std::string path)> done) {
   auto parameters = std::make_shared<std::vector<float>>(replica_->arena.size());
   replica_->arena.read(0, *parameters);
-  const auto path = std::make_shared<std::string>(options_.out + "/" + name + ".safetensors");
+  const auto path = std::make_shared<std::string>(to);
   ++saves_;
   disk_.run(
       [this, parameters, path] {
@@ -1282,8 +1284,9 @@ asio::awaitable<void> Daemon::stop() {
   log_faults();
   exchanger_->close();
   const bool trained = (training_start_ || training_end_) && state_ != "failed";
-  const bool saves = trained && !options_.out.empty();
-  if (saves) save(self_.name, [this](std::string path) { final_path_ = std::move(path); });
+  const bool saves = trained && !options_.out.empty(), exports = trained && !options_.export_to.empty();
+  if (saves) save(in_out(self_.name), [this](std::string path) { final_path_ = std::move(path); });
+  if (exports) save(options_.export_to, [this](std::string path) { exported_ = !path.empty(); });
   write_cache();
   if (trained && checkpointer_) write_checkpoint([this] { return trainer_->remains(); });  // the last one
   if (trained && state_ == "finished" && !launcher_) disk_.run([this] { judge_own_replica(); });
@@ -1297,6 +1300,7 @@ asio::awaitable<void> Daemon::stop() {
   while (!wrapped_up_ && Clock::now() < give_up_at_) co_await wrapping_up_.wait_until(give_up_at_);
   if (saves && final_path_.empty())
     outcome_ = {1, "the final parameters could not be written to " + options_.out};
+  if (exports && !exported_) outcome_ = {1, "the final parameters could not be written to " + options_.export_to};
   if (launcher_) {
     auto report = make_report(training::PeerReport::Kind::finished);
     report.path = final_path_;
@@ -1304,6 +1308,7 @@ asio::awaitable<void> Daemon::stop() {
     if (!launcher_gone_) launcher_->report_last(report, kLastReportLimit);
   }
   if (!final_path_.empty()) spdlog::info("parameters written to {}", final_path_);
+  if (exported_) spdlog::info("parameters written to {}", options_.export_to);
   if (trained) spdlog::info("memory: at most {:.1f} MB", 1e-6 * static_cast<double>(most_resident_bytes()));
   signals_.cancel();
   launcher_.reset();

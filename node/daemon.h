@@ -61,6 +61,7 @@ struct PeerOptions {
   std::string resume;
 
   std::string out;      // folder for NAME.safetensors (the final replica); empty: none is written
+  std::string export_to;  // another file for it; empty: none
   int control_fd = -1;  // a socket to the launcher (training/control.h); its end of file means: leave
   std::uint32_t snapshots = 0;  // leave so many in an epoch of swarm progress, at equal distances (for seconds_to_target)
 };

@@ -376,8 +376,9 @@ TEST_CASE(
   const TemporaryFolder folder;
   const std::string there = folder.file("there"), table = table_in(folder),
                     out = folder.file("export.safetensors");
-  REQUIRE(run(peer({"--model", "mlp", "--data", table, "--steps", "80", "--checkpoints", there})).exit_code ==
-          0);
+  REQUIRE(run(peer({"--model", "mlp", "--data", table, "--steps", "80", "--checkpoints", there, "--export",
+                    folder.file("at-end.safetensors")}))
+              .exit_code == 0);
   const std::string full = newest_in(there);
   const Outcome exported = run({"export", "--checkpoint", full, "--out", out});
   INFO(exported.err);
@@ -393,6 +394,9 @@ TEST_CASE(
   };
   const json score = evaluated(full);
   CHECK(evaluated(out).at("loss") == score.at("loss"));
+  CHECK(evaluated(folder.file("at-end.safetensors")).at("loss") == score.at("loss"));
+  const json at_end = *header_of(folder.file("at-end.safetensors"));
+  for (const auto& [name, tensor] : at_end.items()) CHECK(name.find("optimizer.") == std::string::npos);
 
   const json predicted = json::parse(run({"predict", "--checkpoint", full, "--data", table, "--json"}).out);
   double correct = 0, loss = 0;
@@ -471,6 +475,9 @@ TEST_CASE("what cannot be meant by a flag about checkpoints is one sentence") {
        "'always' is neither a time such as 30s nor");
   says(refusal({"--checkpoints", "d", "--checkpoint-every", "0 steps"}), "--checkpoint-every: '0 steps'");
   says(refusal({"--checkpoints", ""}), "--checkpoints: a folder's path is wanted");
+  says(refusal({"--export", ""}), "--export: a file's path is wanted");
+  says(refusal({"--export", folder.file("empty")}), "--export: a file's path is wanted");
+  says(refusal({"--export", folder.file("absent/x")}), "--export: there is no folder " + folder.file("absent") + " that");
   says(refusal({"--checkpoints", folder.file("text")}), "--checkpoints: the folder " + folder.file("text"));
   says(refusal({"--resume", folder.file("absent")}), "--resume: cannot read " + folder.file("absent"));
   says(refusal({"--resume", folder.file("text")}), folder.file("text") + " is not a usable safetensors file");
