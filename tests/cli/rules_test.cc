@@ -46,11 +46,11 @@ TEST_CASE("real peers learn together by every rule") {
     CAPTURE(rule);
     Words flags = {"--rule", rule};
     if (rule == "push-sum") flags.insert(flags.end(), {"--every", "40ms"});
-    if (rule == "noloco") flags.insert(flags.end(), {"--every", "12 steps"});
+    // Often enough that one which came late to a busy machine is near the others at the end.
+    if (rule == "noloco") flags.insert(flags.end(), {"--every", "8 steps"});
     const json summary = run_rule("swarm", folder, flags);
     CHECK(summary.at("rule") == rule);
-    // noloco exchanges seldom, so one that came late to a busy machine is less near the others.
-    check_learned(summary, rule == "noloco" ? 0.27 : 0.2);
+    check_learned(summary, 0.2);
   }
 }
 
