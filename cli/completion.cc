@@ -91,6 +91,16 @@ std::string join(const Words& words) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
+// What bash and zsh match with "what was a command so far, and the next word": " topology" | "topology show" | ...
+std::string word_patterns(const std::vector<Command>& commands) {
+  Words patterns;
+  for (const std::string& word : next_words(commands, "")) {
+    patterns.push_back("\" " + word + "\"");
+    for (const std::string& second : next_words(commands, word)) patterns.push_back("\"" + word + " " + second + "\"");
+  }
+  return fmt::format("{}", fmt::join(patterns, " | "));
+}
+
 std::vector<Flag> visible_flags(const Command& command, const std::vector<Flag>& shared) {
   std::vector<Flag> flags;
   for (const auto* table : {&command.flags, &shared})
@@ -112,14 +122,8 @@ _starling() {
     [[ $word == -* ]] && break
     case "$path $word" in
 )";
-  Words paths;
-  for (const std::string& word : next_words(commands, "")) {
-    paths.push_back("\" " + word + "\"");
-    for (const std::string& second : next_words(commands, word))
-      paths.push_back("\"" + word + " " + second + "\"");
-  }
   text += fmt::format("      {}) path=\"${{path:+$path }}$word\" ;;\n      *) break ;;\n    esac\n  done\n",
-                      fmt::join(paths, " | "));
+                      word_patterns(commands));
   text += "  case \"$path\" in\n";
   text += fmt::format("    \"\") values=\"{} help\" flags=\"--help --version\" ;;\n",
                       join(next_words(commands, "")));
@@ -151,10 +155,7 @@ _starling() {
       const auto known = values.find(flag.name);
       const std::string action = action_of(flag.placeholder);
       Words options;
-      if (known != values.end() && flag.placeholder != "POLICY")
-        options.push_back("-W \"" + join(known->second) + "\"");
-      if (known != values.end() && flag.placeholder == "POLICY")
-        options.push_back("-W \"uniform turns aware\"");
+      if (known != values.end()) options.push_back("-W \"" + join(known->second) + "\"");
       if (!action.empty()) options.push_back("-A " + action);
       if (options.empty()) continue;
       text += fmt::format("      \"{} {}\") mapfile -t COMPREPLY < <(compgen {} -- \"$current\") ;;\n",
@@ -203,13 +204,9 @@ std::string zsh_action(const Words& names, const std::string& placeholder) {
 // Commands by _describe, flags and positionals by _arguments (zshcompsys(1)).
 std::string zsh_script(const std::vector<Command>& commands, const std::vector<Flag>& shared) {
   const std::map<std::string, Words> values = known_values();
-  Words paths, groups = {""};
-  for (const std::string& word : next_words(commands, "")) {
-    paths.push_back("' " + word + "'");
-    const Words seconds = next_words(commands, word);
-    if (!seconds.empty()) groups.push_back(word);
-    for (const std::string& second : seconds) paths.push_back("'" + word + " " + second + "'");
-  }
+  Words groups = {""};
+  for (const std::string& word : next_words(commands, ""))
+    if (!next_words(commands, word).empty()) groups.push_back(word);
   std::string text = fmt::format(R"zsh(#compdef starling
 # Completion for zsh, made by `starling completion zsh`: to be sourced, or called _starling in a folder of $fpath.
 _starling_names_or_files() {{
@@ -229,7 +226,7 @@ _starling() {{
   ((CURRENT -= i - 2))
   case $command in
 )zsh",
-                                 fmt::join(paths, "|"));
+                                 word_patterns(commands));
   for (const std::string& group : groups) {
     text += fmt::format("    '{}')\n      next=(\n", group);
     for (const std::string& word : next_words(commands, group)) {

@@ -12,8 +12,8 @@
 
 #include "cli/commands.h"
 #include "cli/experiment_flags.h"
-#include "cli/key.h"
 #include "cli/json.h"
+#include "cli/key.h"
 #include "cli/output.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/backend.h"
@@ -126,11 +126,9 @@ Status read_questions(const Arguments& arguments, Questions& questions) {
     questions.peer = *address;
   }
   questions.key_file = key_file(arguments);
-  if (!questions.key_file.empty()) {
-    auto key = transport::SwarmKey::read(questions.key_file);
-    if (!key) return Error{(arguments.has("--key") ? "--key: " : "STARLING_KEY: ") + key.error().message};
-    questions.key = std::move(*key);
-  }
+  auto key = read_swarm_key(arguments);
+  if (!key) return key.error();
+  questions.key = std::move(*key);
   for (const char* flag : {"--swarm", "--model", "--data"}) {
     if (arguments.has(flag) && !questions.peer)
       return Error{std::string(flag) + " is compared with a peer's; name one with --at"};

@@ -11,6 +11,11 @@ namespace {
 
 constexpr const char* kVariable = "STARLING_KEY";
 
+// How a sentence about the key's file begins.
+std::string said(const Arguments& arguments) {
+  return arguments.has("--key") ? "--key: " : std::string(kVariable) + ": ";
+}
+
 int run(const Arguments& arguments) {
   const std::string path = *arguments.get("FILE");
   const Result<transport::SwarmKey> key = transport::SwarmKey::draw();
@@ -35,15 +40,21 @@ std::string key_file(const Arguments& arguments) {
   return path == nullptr ? "" : path;
 }
 
+Result<std::optional<transport::SwarmKey>> read_swarm_key(const Arguments& arguments) {
+  const std::string path = key_file(arguments);
+  if (path.empty()) return std::optional<transport::SwarmKey>();
+  auto key = transport::SwarmKey::read(path);
+  if (!key) return Error{said(arguments) + key.error().message};
+  return std::optional(std::move(*key));
+}
+
 Result<std::shared_ptr<const transport::TlsContext>> read_key(const Arguments& arguments,
                                                               const std::string& swarm) {
-  const std::string path = key_file(arguments);
-  if (path.empty()) return std::shared_ptr<const transport::TlsContext>();
-  const std::string said = arguments.has("--key") ? "--key: " : std::string(kVariable) + ": ";
-  const Result<transport::SwarmKey> key = transport::SwarmKey::read(path);
-  if (!key) return Error{said + key.error().message};
-  auto context = transport::TlsContext::make(*key, swarm);
-  if (!context) return Error{said + context.error().message};
+  const auto key = read_swarm_key(arguments);
+  if (!key) return key.error();
+  if (!*key) return std::shared_ptr<const transport::TlsContext>();
+  auto context = transport::TlsContext::make(**key, swarm);
+  if (!context) return Error{said(arguments) + context.error().message};
   return std::move(*context);
 }
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "cli/arguments.h"
+#include "transport/swarm_key.h"
 #include "transport/tls.h"
 
 namespace starling::cli {
@@ -19,6 +21,9 @@ inline constexpr const char* kKeylessRule =
 
 // The file's path; empty: there is no key.
 std::string key_file(const Arguments& arguments);
+
+// What stands in it; none where there is no key. Error: as below.
+Result<std::optional<transport::SwarmKey>> read_swarm_key(const Arguments& arguments);
 
 // What the connections of a peer with this key have in common; null where there is none. Error: one sentence
 // about the file that begins with the flag's or the variable's name.

@@ -23,9 +23,10 @@
 #include "node/activity.h"
 #include "node/background.h"
 #include "node/board.h"
-#include "node/event_log.h"
 #include "node/checkpoint_news.h"
 #include "node/checkpointer.h"
+#include "node/entropy.h"
+#include "node/event_log.h"
 #include "node/exchanger.h"
 #include "node/front.h"
 #include "node/launcher_link.h"
@@ -63,14 +64,6 @@ constexpr Duration kHandshakeLimit = std::chrono::seconds(3);
 constexpr std::size_t kEarlyEventsMax = 256;  // kept for a core that does not live yet
 constexpr std::size_t kSavesMax = 4;          // copies of the parameters that wait for the disk
 
-// Chance that is not repeatable: instance ids must never be.
-std::uint64_t entropy() {
-  std::random_device device;
-  std::uint64_t bits = 0;
-  while (bits == 0) bits = (std::uint64_t{device()} << 32) | device();
-  return bits;
-}
-
 std::string host_name() {
   char name[256] = {};
   if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "peer";
@@ -97,6 +90,11 @@ transport::TcpOptions with_key(const PeerOptions& options) {
   transport::TcpOptions tcp;
   tcp.tls = options.tls;
   return tcp;
+}
+
+// Of all that ever took part, but for this life.
+std::uint64_t others_samples(const gossip::Peer::View& view) {
+  return view.swarm_samples - view.membership.self().samples;
 }
 
 // Ends the process if its threads do not let it end by itself in a moment.
@@ -197,7 +195,6 @@ class Daemon final : private FrontHost {
   void look_at_time() { activity_.account(now(), trainer_ ? trainer_->idle() : Duration{0}); }
   training::PeerReport make_report(training::PeerReport::Kind kind) const;
   std::uint64_t of_this_life(std::uint64_t samples) const;
-  std::uint64_t others_samples() const;
   void measure_vitals();
   void look_at_itself();
   void write_board();
@@ -862,11 +859,6 @@ std::uint64_t Daemon::of_this_life(std::uint64_t samples) const {
   return samples - std::min(samples, resumed_ ? resumed_->earlier.samples : 0);
 }
 
-std::uint64_t Daemon::others_samples() const {
-  const auto view = peer_->view();
-  return view.swarm_samples - view.membership.self().samples;
-}
-
 training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const {
   training::PeerReport report;
   report.kind = kind;
@@ -895,7 +887,7 @@ training::PeerReport Daemon::make_report(training::PeerReport::Kind kind) const 
   const auto view = peer_->view();
   if (state_.empty()) report.state = phase_name(view.membership.self().phase);
   // Its own are as many as `samples` says: the core hears of a step a little later.
-  report.swarm_samples = others_samples() + of_this_life(report.samples);
+  report.swarm_samples = others_samples(view) + of_this_life(report.samples);
   report.members = static_cast<std::uint32_t>(1 + view.membership.live_others());
   report.answered = view.exchanges.answered;
   report.exchanges = {view.exchanges.completed, view.exchanges.aborted, view.exchanges.rejected,
@@ -1152,7 +1144,7 @@ CheckpointFacts Daemon::checkpoint_facts() const {
   facts.incarnation = view.membership.self().incarnation;
   facts.order = own_order();
   facts.earlier_samples = resumed_ ? resumed_->earlier.samples : 0;
-  facts.others_samples = others_samples();
+  facts.others_samples = others_samples(view);
   facts.elapsed = now() - view.run_start;
   return facts;
 }

@@ -2,9 +2,9 @@
 
 #include <asio/io_context.hpp>
 #include <chrono>
-#include <random>
 #include <utility>
 
+#include "node/entropy.h"
 #include "transport/handshake.h"
 #include "transport/spawn.h"
 #include "transport/tcp.h"
@@ -35,10 +35,9 @@ std::optional<transport::LinkError> greet(const Address& peer, const std::string
   transport::TcpOptions options;
   options.tls = std::move(tls);
   transport::TcpTransport transport(io.get_executor(), options);
-  std::random_device chance;
   wire::Hello mine;
   mine.swarm = swarm;
-  mine.id = PeerId{(std::uint64_t{chance()} << 32) | chance() | 1};
+  mine.id = PeerId{entropy()};
   mine.name = "doctor";
   mine.address = {"127.0.0.1", 1};  // of a bulk connection nobody dials back
   mine.purpose = wire::Purpose::bulk;

@@ -207,36 +207,7 @@ Status read_faults(Experiment& experiment, const toml::node& node, const std::st
   return Done{};
 }
 
-// The settings that a [[peer]] may have are the run's in [training], without the table's name.
-Status take_own(OwnSettings& own, const std::string& key, const std::string& value) {
-  static const std::vector<std::string> kKeys = [] {
-    std::vector<std::string> keys = {"peer.number"};
-    for (const Setting& setting : settings())
-      if (is_own_setting(setting)) keys.push_back("peer." + setting.key.substr(setting.key.find('.') + 1));
-    return keys;
-  }();
-  if (key == "number") {
-    Status taken = take(PeerSet::parse(value), own.peers);
-    return taken ? taken : Error{"peer.number: " + taken.error().message};
-  }
-  const auto setting = std::find_if(settings().begin(), settings().end(),
-                                    [&](const Setting& it) { return it.key == "training." + key; });
-  if (setting != settings().end() && !is_own_setting(*setting)) {
-    return Error{"peer." + key + ": it is the whole run's, [training] " + key + "; a peer's own are " + one_of_own()};
-  }
-  if (setting == settings().end()) return Error{unknown_key("peer." + key, kKeys)};
-  Experiment scratch;
-  if (Status set = setting->set(scratch, value); !set) return Error{"peer." + key + ": " + set.error().message};
-  const auto had = std::find_if(own.values.begin(), own.values.end(),
-                                [&](const auto& pair) { return pair.first == setting->key; });
-  if (had != own.values.end()) {
-    had->second = value;
-  } else {
-    own.values.emplace_back(setting->key, value);
-  }
-  return Done{};
-}
-
+// A [[peer]].
 Result<OwnSettings> read_own(const toml::table& table, const std::string& path) {
   OwnSettings own;
   bool has_number = false;
@@ -252,7 +223,7 @@ Result<OwnSettings> read_own(const toml::table& table, const std::string& path) 
                    (node.is_array() ? "; lists of a sweep stand in its [sweep], of the first [[peer]] as peer.1." + key + " = [ ... ]"
                                     : "")};
     }
-    if (Status taken = take_own(own, key, *value); !taken) return Error{where + taken.error().message};
+    if (Status taken = set_own(own, key, *value); !taken) return Error{where + taken.error().message};
   }
   const std::string where = place(path, table) + ": ";
   if (!has_number) return Error{where + "this [[peer]] has no 'number'; peers are numbered from 0"};
@@ -396,8 +367,34 @@ Status set_fault(Fault& fault, const std::string& key, const std::string& value)
   return Error{"a fault has no '" + key.substr(0, 80) + "'"};
 }
 
+// The settings that a [[peer]] may have are the run's in [training], without the table's name.
 Status set_own(OwnSettings& own, const std::string& key, const std::string& value) {
-  return take_own(own, key, value);
+  static const std::vector<std::string> kKeys = [] {
+    std::vector<std::string> keys = {"peer.number"};
+    for (const Setting& setting : settings())
+      if (is_own_setting(setting)) keys.push_back("peer." + setting.key.substr(setting.key.find('.') + 1));
+    return keys;
+  }();
+  if (key == "number") {
+    Status taken = take(PeerSet::parse(value), own.peers);
+    return taken ? taken : Error{"peer.number: " + taken.error().message};
+  }
+  const auto setting = std::find_if(settings().begin(), settings().end(),
+                                    [&](const Setting& it) { return it.key == "training." + key; });
+  if (setting != settings().end() && !is_own_setting(*setting)) {
+    return Error{"peer." + key + ": it is the whole run's, [training] " + key + "; a peer's own are " + one_of_own()};
+  }
+  if (setting == settings().end()) return Error{unknown_key("peer." + key, kKeys)};
+  Experiment scratch;
+  if (Status set = setting->set(scratch, value); !set) return Error{"peer." + key + ": " + set.error().message};
+  const auto had = std::find_if(own.values.begin(), own.values.end(),
+                                [&](const auto& pair) { return pair.first == setting->key; });
+  if (had != own.values.end()) {
+    had->second = value;
+  } else {
+    own.values.emplace_back(setting->key, value);
+  }
+  return Done{};
 }
 
 Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps, DaemonTable daemon) {

@@ -80,26 +80,30 @@ Status read_lists(std::vector<Axis>& axes, const toml::table& table, const std::
   return Done{};
 }
 
+// Sets one key of one of the tables [[fault]] or [[peer]]; `what`: "fault", "[[peer]]".
+template <class Table>
+Status apply_numbered(std::vector<Table>& tables, const std::pair<std::size_t, std::string>& key, const std::string& value,
+                      const std::string& what, const std::string& tables_name,
+                      Status (*set)(Table&, const std::string&, const std::string&)) {
+  const auto& [number, field] = key;
+  if (number < 1 || number > tables.size()) {
+    return Error{"there is no " + what + " " + std::to_string(number) + "; the file has " + std::to_string(tables.size()) +
+                 " " + tables_name + "s, numbered from 1"};
+  }
+  return set(tables[number - 1], field, value);
+}
+
 Status apply(Experiment& experiment, const std::string& key, const std::string& value,
              const std::string& where) {
+  Status done = Done{};
   if (const auto own = numbered_key(key, kPeer)) {
-    const auto& [number, field] = *own;
-    if (number < 1 || number > experiment.own.size()) {
-      return Error{where + "." + key + ": there is no [[peer]] " + std::to_string(number) + "; the file has " +
-                   std::to_string(experiment.own.size()) + " [[peer]]s, numbered from 1"};
-    }
-    Status set = set_own(experiment.own[number - 1], field, value);
-    return set ? Status(Done{}) : Error{where + "." + key + ": " + set.error().message};
+    done = apply_numbered(experiment.own, *own, value, "[[peer]]", "[[peer]]", set_own);
+  } else if (const auto fault = numbered_key(key, kFault)) {
+    done = apply_numbered(experiment.faults, *fault, value, "fault", "[[fault]]", set_fault);
+  } else {
+    return set_value(experiment, key, value, where);
   }
-  const auto fault = numbered_key(key, kFault);
-  if (!fault) return set_value(experiment, key, value, where);
-  const auto& [number, field] = *fault;
-  if (number < 1 || number > experiment.faults.size()) {
-    return Error{where + "." + key + ": there is no fault " + std::to_string(number) + "; the file has " +
-                 std::to_string(experiment.faults.size()) + " [[fault]]s, numbered from 1"};
-  }
-  Status set = set_fault(experiment.faults[number - 1], field, value);
-  return set ? Status(Done{}) : Error{where + "." + key + ": " + set.error().message};
+  return done ? done : Error{where + "." + key + ": " + done.error().message};
 }
 
 // What is not safe in a file's name becomes '-'.

@@ -305,12 +305,10 @@ class Packages(suite.Suite):
             wait $node1""")
         call("timeout", "--kill-after=5", "120", *way, "bash", "-euo", "pipefail", "-c", """
             mount --bind "$SLURM_SUBMIT_DIR/hosts" /etc/hosts
-            unshare --net --uts sleep 240 & export FAR=$!
+            mkfifo "$SLURM_SUBMIT_DIR/there"
+            unshare --net --uts sh -c 'echo >"$SLURM_SUBMIT_DIR/there"; exec sleep 240' & export FAR=$!
             trap 'kill $FAR' EXIT
-            for ((i = 0; i < 1000; i++)); do
-              [[ $(readlink "/proc/$FAR/ns/net") != $(readlink /proc/self/ns/net) ]] && break
-              sleep 0.01
-            done
+            read -r <"$SLURM_SUBMIT_DIR/there"
             far() { nsenter --net="/proc/$FAR/ns/net" --uts="/proc/$FAR/ns/uts" "$@"; }
             ip link add eth0 type veth peer name eth0 netns "$FAR"
             ip addr add 10.79.0.1/24 dev eth0
