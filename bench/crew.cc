@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 #include "models/network.h"
-#include "training/feed.h"
+#include "training/replica/feed.h"
 
 namespace starling::bench {
 namespace {

@@ -16,7 +16,7 @@
 #include "kernels/backend.h"
 #include "models/arena.h"
 #include "models/spec.h"
-#include "training/worker.h"
+#include "training/replica/worker.h"
 
 namespace starling::bench {
 

@@ -31,7 +31,7 @@
 #include "base/text.h"
 #include "bench/bare_exchange.h"
 #include "models/arena.h"
-#include "node/exchanger.h"
+#include "node/exchange/exchanger.h"
 #include "training/exchange/make.h"
 #include "transport/link_table.h"
 #include "transport/tcp.h"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "lab/watcher.h"
-#include "lab/world.h"
+#include "lab/world/watcher.h"
+#include "lab/world/world.h"
 
 namespace starling {
 namespace {

@@ -1,9 +1,9 @@
 // starling: one program, a subcommand a file.
 #include <malloc.h>
 
-#include "cli/arguments.h"
-#include "cli/commands.h"
-#include "cli/log.h"
+#include "cli/shell/arguments.h"
+#include "cli/commands/commands.h"
+#include "cli/shell/log.h"
 
 namespace {
 

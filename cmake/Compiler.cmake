@@ -10,8 +10,8 @@ if(STARLING_WARNINGS)
     "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Werror>")
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # False alarms: on std::string (GCC bug 105329), and on a unique_ptr within a variant.
-  target_compile_options(starling_compiler INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
+  # False alarms: on std::string (GCC bug 105329), on coroutine frames, and on a unique_ptr within a variant.
+  target_compile_options(starling_compiler INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-mismatched-new-delete>)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/node/daemon.cc PROPERTIES COMPILE_OPTIONS -Wno-free-nonheap-object)
 endif()
 
@@ -21,8 +21,7 @@ if(STARLING_SANITIZE)
     "$<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all;-O1;-g1>")
   add_link_options(-fsanitize=${STARLING_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    # False alarms: on coroutine frames, and on what is instrumented at a low level of optimization.
-    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-mismatched-new-delete>)
+    # A false alarm on what is instrumented at a low level of optimization.
     target_compile_options(starling_compiler INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
   endif()
   if(STARLING_SANITIZE MATCHES "thread")

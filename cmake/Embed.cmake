@@ -1,10 +1,10 @@
-# starling_embed(ROOM FUNCTION=FILES...): web/'s files into the room, so that the program needs none at run time. For each of
-# the functions that ROOM/web_files.h declares: its files of web/, joined by +. Where @NAME@ stands in one and web/ has a
-# file of that name, that file's text takes its place. What a function returns lies in generated/ROOM/FUNCTION too, for tests.
-# Run with -P, this makes the source.
+# starling_embed(ROOM FOLDER FUNCTION=FILES...): compiles files of web/ into a room, so that the program needs none at run
+# time. Defines each function that ROOM/FOLDER/web_files.h declares; it returns the text of its files, joined by +. In a
+# file, @NAME@ is replaced by the text of web/NAME. The returned text is also written to generated/ROOM/FUNCTION for tests.
+# With -P this file generates the source.
 set(embed_this ${CMAKE_CURRENT_LIST_FILE})
 if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
-  set(source "// Made of web/ by cmake/Embed.cmake.\n#include \"${ROOM}/web_files.h\"\n\nnamespace starling::${ROOM} {\n\n")
+  set(source "// Made of web/ by cmake/Embed.cmake.\n#include \"${ROOM}/${FOLDER}/web_files.h\"\n\nnamespace starling::${ROOM} {\n\n")
   string(REPLACE "," ";" FUNCTIONS "${FUNCTIONS}")
   foreach(pair ${FUNCTIONS})
     string(REGEX MATCH "^(.*)=(.*)$" matched ${pair})
@@ -32,12 +32,12 @@ if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
   return()
 endif()
 
-function(starling_embed room)
+function(starling_embed room folder)
   set(out ${CMAKE_BINARY_DIR}/generated/${room})
   file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/web/*)
   string(REPLACE ";" "," functions "${ARGN}")
   add_custom_command(OUTPUT ${out}/web_files.cc
-    COMMAND ${CMAKE_COMMAND} -DROOM=${room} -DFUNCTIONS=${functions} -DWEB=${CMAKE_SOURCE_DIR}/web -DOUT=${out} -P ${embed_this}
+    COMMAND ${CMAKE_COMMAND} -DROOM=${room} -DFOLDER=${folder} -DFUNCTIONS=${functions} -DWEB=${CMAKE_SOURCE_DIR}/web -DOUT=${out} -P ${embed_this}
     DEPENDS ${files} ${embed_this}
     COMMENT "Embedding web/ into ${room}")
   target_sources(starling_${room} PRIVATE ${out}/web_files.cc)

@@ -1,20 +1,43 @@
-# starling_room(NAME [EXCEPT folders...] [PUBLIC libs...] [PRIVATE libs...]): one library of all sources under the folder
-# NAME, but for those in its EXCEPT folders, which are no part of the program. A room with no source yet is an interface.
-function(starling_room name)
-  cmake_parse_arguments(ARG "" "" "EXCEPT;PUBLIC;PRIVATE" ${ARGN})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cc)
-  foreach(folder ${ARG_EXCEPT})
-    list(FILTER sources EXCLUDE REGEX "/${name}/${folder}/")
-  endforeach()
-  if(sources)
-    add_library(starling_${name} STATIC ${sources})
-    target_link_libraries(starling_${name} PUBLIC ${ARG_PUBLIC} PRIVATE starling_compiler ${ARG_PRIVATE})
-    target_include_directories(starling_${name} PUBLIC ${CMAKE_SOURCE_DIR})
-  else()
-    add_library(starling_${name} INTERFACE)
-    target_link_libraries(starling_${name} INTERFACE ${ARG_PUBLIC})
-    target_include_directories(starling_${name} INTERFACE ${CMAKE_SOURCE_DIR})
+# starling_precompile(TARGET HEADERS...): precompiles headers for all sources of a target. Reading the standard library takes
+# most of the compiler's time for a typical source.
+function(starling_precompile target)
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # ccache requires the first option. The others are false alarms on std::string (GCC bug 105329 and similar ones), which
+    # GCC reports for system headers only if they are precompiled.
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-error=maybe-uninitialized>)
   endif()
+endfunction()
+
+# starling_room(NAME [FOLDERS folders...] [EXCEPT folders...] [OPTIMIZE level] [PRECOMPILE headers...] [PUBLIC libs...]
+# [PRIVATE libs...]): the library starling_NAME of all sources under FOLDERS (default: NAME), except those under the EXCEPT
+# folders. A Release build compiles it with -O2 or the given level. base/standard.h and PRECOMPILE are precompiled for it.
+function(starling_room name)
+  cmake_parse_arguments(ARG "" "OPTIMIZE" "FOLDERS;EXCEPT;PRECOMPILE;PUBLIC;PRIVATE" ${ARGN})
+  if(NOT ARG_FOLDERS)
+    set(ARG_FOLDERS ${name})
+  endif()
+  set(sources)
+  foreach(folder ${ARG_FOLDERS})
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cc)
+    list(APPEND sources ${found})
+  endforeach()
+  foreach(folder ${ARG_EXCEPT})
+    list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${folder}/")
+  endforeach()
+  add_library(starling_${name} STATIC ${sources})
+  target_link_libraries(starling_${name} PUBLIC ${ARG_PUBLIC} PRIVATE starling_compiler ${ARG_PRIVATE})
+  target_include_directories(starling_${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  starling_optimize(starling_${name} "${ARG_OPTIMIZE}")
+  starling_precompile(starling_${name} ${CMAKE_SOURCE_DIR}/base/standard.h ${ARG_PRECOMPILE})
+endfunction()
+
+# starling_optimize(TARGET LEVEL): the optimization level of a target in a Release build; empty: -O2.
+function(starling_optimize target level)
+  if(NOT level)
+    set(level 2)
+  endif()
+  target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O${level}>)
 endfunction()
 
 # starling_test(ROOM [libs...]): the test program tests-ROOM of all tests/ROOM/*_test.cc.
@@ -33,14 +56,7 @@ function(starling_test room)
     endforeach()
   endif()
   add_executable(tests-${room} ${sources})
-  # Catch2 is in every file, and takes longer to read than most have to say.
-  target_precompile_headers(tests-${room} PRIVATE ${CMAKE_SOURCE_DIR}/tests/catch.h)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # The first, or ccache keeps away from such files. The others are false alarms on std::string (GCC bug 105329 and its
-    # like), which a precompiled header lets through from the system's headers and whose coming depends on the folder's name.
-    target_compile_options(tests-${room} PRIVATE -fpch-preprocess -Wno-array-bounds -Wno-stringop-overflow
-      -Wno-stringop-overread -Wno-error=maybe-uninitialized)
-  endif()
+  starling_precompile(tests-${room} ${CMAKE_SOURCE_DIR}/tests/catch.h)
   target_link_libraries(tests-${room} PRIVATE starling_test_main starling_compiler ${ARGN})
   # Thousands of assertions, whose optimization costs more than it saves: what is slow in a test runs in the rooms.
   if(STARLING_SANITIZE)

@@ -11,8 +11,9 @@
 
 #include "base/ids.h"
 #include "base/time.h"
-#include "node/checkpoint_options.h"
-#include "training/experiment.h"
+#include "node/keep/checkpoint_options.h"
+#include "node/launch/outcome.h"
+#include "training/experiment/experiment.h"
 
 namespace starling::transport {
 class TlsContext;  // transport/tls.h
@@ -64,11 +65,6 @@ struct PeerOptions {
   std::string export_to;  // another file for it; empty: none
   int control_fd = -1;  // a socket to the launcher (training/control.h); its end of file means: leave
   std::uint32_t snapshots = 0;  // leave so many in an epoch of swarm progress, at equal distances (for seconds_to_target)
-};
-
-struct PeerOutcome {
-  int exit_code = 0;  // 0 finished or left, 1 the run failed, 2 bad input
-  std::string error;  // one sentence where exit_code is not 0
 };
 
 // Runs until the run's end, a signal (SIGINT, SIGTERM: leave) or a failure. Blocks. One call per process: a

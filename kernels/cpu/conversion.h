@@ -2,7 +2,7 @@
 // a buffer.
 #pragma once
 
-#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/onednn/onednn.h"
 #include "kernels/operation.h"
 
 namespace starling::kernels::cpu {

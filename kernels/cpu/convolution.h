@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/onednn/onednn.h"
 #include "kernels/operation.h"
 
 namespace starling::kernels::cpu {

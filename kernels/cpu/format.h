@@ -2,7 +2,7 @@
 // of bfloat16 values).
 #pragma once
 
-#include "kernels/cpu/onednn.h"
+#include "kernels/cpu/onednn/onednn.h"
 #include "kernels/operation.h"
 #include "kernels/plain.h"
 

@@ -11,7 +11,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "gossip/events.h"
-#include "training/staleness.h"
+#include "training/records/staleness.h"
 
 namespace starling::node {
 

@@ -11,7 +11,7 @@
 #include "gossip/actions.h"
 #include "node/exchange/line.h"
 #include "node/exchange/plane.h"
-#include "node/flow.h"
+#include "node/exchange/flow.h"
 
 namespace starling::node {
 

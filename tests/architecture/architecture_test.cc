@@ -235,7 +235,7 @@ TEST_CASE("words in comments and literals break no rule") {
   const std::string text = R"text(
 // std::thread, #include "node/daemon.h", asio::io_context
 /* std::mutex
-   #include "lab/world.h"
+   #include "lab/world/world.h"
    std::cout */ int a = 1;
 const char* s = "std::cout << \" std::mutex // not a comment";
 const char* r = R"x(std::thread "quoted" )" std::mutex)x";

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "node/collective.h"
+#include "node/all_reduce/collective.h"
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 

@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "base/ids.h"
-#include "node/http.h"
-#include "node/status.h"
+#include "node/front/http.h"
+#include "node/front/status.h"
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 #include "tests/transport/world.h"

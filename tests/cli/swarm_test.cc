@@ -9,7 +9,7 @@
 
 #include "tests/catch.h"
 #include "tests/cli/program.h"
-#include "training/experiment.h"
+#include "training/experiment/experiment.h"
 
 namespace starling::cli_tests {
 namespace {

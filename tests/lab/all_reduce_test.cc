@@ -1,4 +1,4 @@
-#include "lab/all_reduce.h"
+#include "lab/simulate/all_reduce.h"
 
 #include <stdlib.h>
 
@@ -14,11 +14,11 @@
 #include "base/random.h"
 #include "datasets/dataset.h"
 #include "tests/catch.h"
-#include "training/checkpoint.h"
-#include "training/json.h"
-#include "training/recipe.h"
-#include "training/timeline.h"
-#include "training/worker.h"
+#include "training/records/checkpoint.h"
+#include "training/records/json.h"
+#include "training/replica/recipe.h"
+#include "training/records/timeline.h"
+#include "training/replica/worker.h"
 
 namespace starling::lab {
 namespace {

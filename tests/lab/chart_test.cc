@@ -1,11 +1,11 @@
 // The picture of measured curves.
-#include "lab/chart.h"
+#include "lab/measure/chart.h"
 
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include "lab/consensus_chart.h"
+#include "lab/measure/consensus_chart.h"
 #include "tests/catch.h"
 
 namespace starling::lab {

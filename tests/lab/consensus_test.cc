@@ -1,5 +1,5 @@
 // Measured consensus against what eigenvalues predict, for every family at several sizes.
-#include "lab/consensus.h"
+#include "lab/measure/consensus.h"
 
 #include <cmath>
 #include <string>

@@ -1,9 +1,9 @@
-#include "lab/faults.h"
+#include "lab/world/faults.h"
 
 #include <set>
 
 #include "tests/catch.h"
-#include "training/experiment.h"
+#include "training/experiment/experiment.h"
 
 namespace starling::lab {
 namespace {

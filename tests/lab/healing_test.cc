@@ -2,7 +2,7 @@
 // once through one address that dies, everyone gone but the caches.
 #include <string>
 
-#include "lab/world.h"
+#include "lab/world/world.h"
 #include "tests/catch.h"
 
 namespace starling::lab {

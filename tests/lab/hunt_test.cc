@@ -1,4 +1,4 @@
-#include "lab/hunt.h"
+#include "lab/hunt/hunt.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

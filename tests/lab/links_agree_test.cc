@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "lab/virtual_network.h"
+#include "lab/world/virtual_network.h"
 #include "tests/catch.h"
 #include "tests/lab/world_story.h"
 #include "tests/node/flock.h"

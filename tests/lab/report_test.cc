@@ -1,4 +1,4 @@
-#include "lab/report.h"
+#include "lab/report/report.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "lab/report_page.h"
-#include "lab/simulate.h"
-#include "lab/statistics.h"
+#include "lab/report/report_page.h"
+#include "lab/simulate/simulate.h"
+#include "lab/report/statistics.h"
 #include "tests/catch.h"
-#include "training/json.h"
-#include "training/record.h"
+#include "training/records/json.h"
+#include "training/records/record.h"
 
 namespace starling::lab {
 namespace {

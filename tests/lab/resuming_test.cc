@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lab/simulate.h"
-#include "lab/simulation_file.h"
+#include "lab/simulate/simulate.h"
+#include "lab/simulate/simulation_file.h"
 #include "tests/catch.h"
 
 namespace starling::lab {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "lab/consensus.h"
+#include "lab/measure/consensus.h"
 #include "tests/catch.h"
 #include "tests/lab/world_story.h"
 

@@ -1,7 +1,7 @@
 // The hunter is hunted: bugs planted from outside the core must be found.
-#include "lab/sabotage.h"
+#include "lab/world/sabotage.h"
 
-#include "lab/hunt.h"
+#include "lab/hunt/hunt.h"
 #include "tests/catch.h"
 
 namespace starling::lab {

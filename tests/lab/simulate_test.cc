@@ -1,4 +1,4 @@
-#include "lab/simulate.h"
+#include "lab/simulate/simulate.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "tests/catch.h"
-#include "training/json.h"
-#include "training/schedule.h"
-#include "training/sweep.h"
+#include "training/records/json.h"
+#include "training/experiment/schedule.h"
+#include "training/experiment/sweep.h"
 
 namespace starling::lab {
 namespace {

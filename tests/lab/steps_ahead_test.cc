@@ -1,5 +1,5 @@
 // Steps that are computed shortly before they end see what they saw when they began.
-#include "lab/steps_ahead.h"
+#include "lab/simulate/steps_ahead.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,8 +1,9 @@
 // With which words peers are started, and when what befalls them.
 #include <algorithm>
 
-#include "lab/peer_command.h"
-#include "lab/process_faults.h"
+#include "lab/swarm/peer_command.h"
+#include "lab/swarm/process_faults.h"
+#include "training/experiment/conditions.h"
 #include "lab/recurrence.h"
 #include "tests/catch.h"
 
@@ -125,10 +126,10 @@ TEST_CASE("a peer hears of its own slowness alone, on its own clock") {
   CHECK(slow(place).empty());
   experiment.faults.push_back({.peer = Fault::kAll, .factor = *training::Slowness::parse("log-normal:sigma=1")});
   CHECK(slow(place) == std::vector<std::string>{"3=log-normal:sigma=1"});
-  CHECK(slowness(experiment, 3) == 1);
+  CHECK(training::slowness(experiment, 3) == 1);
   experiment.faults.pop_back();
-  CHECK(slowness(experiment, 1) == 3);
-  CHECK(slowness(experiment, 3) == 1);
+  CHECK(training::slowness(experiment, 1) == 3);
+  CHECK(training::slowness(experiment, 3) == 1);
 }
 
 TEST_CASE("faults fall due in the order of their times") {
@@ -240,12 +241,12 @@ TEST_CASE("a fault may concern the links between two groups alone") {
     for (std::uint32_t b = 0; b < 8; ++b) {
       if (a == b) continue;
       const bool thin = (a < 4) != (b < 4);
-      CHECK(link_at(experiment, a, b, 0s).bandwidth == (thin ? std::optional(1e6) : std::nullopt));
+      CHECK(training::link_at(experiment, a, b, 0s).bandwidth == (thin ? std::optional(1e6) : std::nullopt));
     }
   }
   // Of all peers each link counts once, and not once for each of its ends.
   experiment.faults = {{.peer = Fault::kAll, .kind = Fault::Kind::link, .link = {.drop = 0.5}}};
-  CHECK(link_at(experiment, 2, 5, 0s).drop == 0.5);
+  CHECK(training::link_at(experiment, 2, 5, 0s).drop == 0.5);
 }
 
 TEST_CASE("a link is as poor as the poorer of its two peers, in what they say, while they say it") {
@@ -260,15 +261,15 @@ TEST_CASE("a link is as poor as the poorer of its two peers, in what they say, w
                        {.peer = 2, .kind = Kind::link, .from = 4s, .link = {.latency = 30ms, .drop = 0.5}},
                        {.peer = 1, .kind = Kind::slow, .factor = 9}};
   for (const auto& [a, b] : {std::pair{0U, 1U}, {1U, 0U}}) {  // both ways alike
-    CHECK(link_at(experiment, a, b, 1999ms) == LinkShape{1ms, std::nullopt, 0});
-    CHECK(link_at(experiment, a, b, 2s) == LinkShape{20ms, 1e7, 0.5});
-    CHECK(link_at(experiment, a, b, 5999ms) == LinkShape{20ms, 1e7, 0.5});
-    CHECK(link_at(experiment, a, b, 6s) == LinkShape{1ms, std::nullopt, 0});
+    CHECK(training::link_at(experiment, a, b, 1999ms) == training::LinkShape{1ms, std::nullopt, 0});
+    CHECK(training::link_at(experiment, a, b, 2s) == training::LinkShape{20ms, 1e7, 0.5});
+    CHECK(training::link_at(experiment, a, b, 5999ms) == training::LinkShape{20ms, 1e7, 0.5});
+    CHECK(training::link_at(experiment, a, b, 6s) == training::LinkShape{1ms, std::nullopt, 0});
   }
-  CHECK(link_at(experiment, 1, 2, 5s) == LinkShape{30ms, 1e7, 0.75});
-  CHECK(link_at(experiment, 2, 1, 5s) == LinkShape{30ms, 1e7, 0.75});
-  CHECK(link_at(experiment, 2, 1, 7s) == LinkShape{30ms, std::nullopt, 0.5});
-  CHECK(link_at(experiment, 0, 3, 5s) == LinkShape{1ms, std::nullopt, 0});
+  CHECK(training::link_at(experiment, 1, 2, 5s) == training::LinkShape{30ms, 1e7, 0.75});
+  CHECK(training::link_at(experiment, 2, 1, 5s) == training::LinkShape{30ms, 1e7, 0.75});
+  CHECK(training::link_at(experiment, 2, 1, 7s) == training::LinkShape{30ms, std::nullopt, 0.5});
+  CHECK(training::link_at(experiment, 0, 3, 5s) == training::LinkShape{1ms, std::nullopt, 0});
 }
 
 }  // namespace

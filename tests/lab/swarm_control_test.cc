@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "tests/catch.h"
-#include "training/control.h"
+#include "training/experiment/control.h"
 
 namespace starling::training {
 namespace {

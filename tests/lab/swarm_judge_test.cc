@@ -1,11 +1,11 @@
 // What replicas are worth, and when the target is reached.
 #include <cmath>
 
-#include "lab/replica_judge.h"
-#include "lab/mean_watch.h"
+#include "lab/swarm/replica_judge.h"
+#include "lab/swarm/mean_watch.h"
 #include "tests/catch.h"
 #include "tests/lab/swarm_folder.h"
-#include "training/checkpoint.h"
+#include "training/records/checkpoint.h"
 
 namespace starling::lab {
 namespace {

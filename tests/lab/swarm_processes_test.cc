@@ -6,8 +6,8 @@
 #include <set>
 #include <sstream>
 
-#include "lab/child_process.h"
-#include "lab/swarm.h"
+#include "lab/swarm/child_process.h"
+#include "lab/swarm/swarm.h"
 #include "tests/catch.h"
 #include "tests/lab/swarm_folder.h"
 

@@ -1,7 +1,7 @@
 // The live table's text.
 #include <algorithm>
 
-#include "lab/live_table.h"
+#include "lab/swarm/live_table.h"
 #include "tests/catch.h"
 
 namespace starling::lab {

@@ -1,4 +1,4 @@
-#include "lab/sweep.h"
+#include "lab/simulate/sweep.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // Connections of the virtual world: what TCP and the table of links would do under each fault.
-#include "lab/virtual_network.h"
+#include "lab/world/virtual_network.h"
 
 #include <algorithm>
 #include <map>

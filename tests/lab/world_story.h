@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/world.h"
+#include "lab/world/world.h"
 
 namespace starling::lab {
 

@@ -1,4 +1,4 @@
-#include "node/background.h"
+#include "node/work/background.h"
 
 #include <future>
 #include <thread>

@@ -1,4 +1,4 @@
-#include "node/checkpoint_news.h"
+#include "node/keep/checkpoint_news.h"
 
 #include "tests/catch.h"
 

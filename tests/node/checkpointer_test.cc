@@ -1,6 +1,6 @@
 // Checkpoints in a folder: which is written, kept, chosen to go on from, and what happens when the disk will
 // not.
-#include "node/checkpointer.h"
+#include "node/keep/checkpointer.h"
 
 #include <fcntl.h>
 #include <sys/mount.h>

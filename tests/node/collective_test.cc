@@ -1,5 +1,5 @@
 // Sums among several ranks, here threads of one process.
-#include "node/collective.h"
+#include "node/all_reduce/collective.h"
 
 #include <stdlib.h>
 

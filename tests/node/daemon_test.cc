@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "node/launcher_link.h"
-#include "node/replica.h"
+#include "node/launch/launcher_link.h"
+#include "node/work/replica.h"
 #include "tests/catch.h"
 #include "tests/transport/world.h"
 

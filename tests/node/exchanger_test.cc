@@ -1,5 +1,5 @@
 // One exchange at a time, and everything that can go wrong with it.
-#include "node/exchanger.h"
+#include "node/exchange/exchanger.h"
 
 #include <limits>
 #include <utility>

@@ -15,7 +15,7 @@
 
 #include "base/random.h"
 #include "models/arena.h"
-#include "node/exchanger.h"
+#include "node/exchange/exchanger.h"
 #include "tests/catch.h"
 #include "tests/transport/world.h"
 #include "training/exchange/make.h"

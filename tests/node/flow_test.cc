@@ -1,5 +1,5 @@
 // Chunks and windows over links of known rate and delay, in computed time.
-#include "node/flow.h"
+#include "node/exchange/flow.h"
 
 #include <algorithm>
 #include <deque>

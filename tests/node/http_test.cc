@@ -1,4 +1,4 @@
-#include "node/http.h"
+#include "node/front/http.h"
 
 #include <netinet/in.h>
 #include <arpa/inet.h>

@@ -6,11 +6,11 @@
 #include <sstream>
 
 #include "gossip/partner.h"
-#include "node/event_log.h"
-#include "node/history.h"
-#include "node/live.h"
-#include "node/metrics.h"
-#include "node/status.h"
+#include "node/front/event_log.h"
+#include "node/front/history.h"
+#include "node/front/live.h"
+#include "node/front/metrics.h"
+#include "node/front/status.h"
 #include "tests/catch.h"
 #include "topologies/topology.h"
 

@@ -1,4 +1,4 @@
-#include "node/notify.h"
+#include "node/launch/notify.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "node/peer_cache.h"
+#include "node/keep/peer_cache.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
 // Which processors a peer's workers get.
-#include "node/processors.h"
+#include "node/work/processors.h"
 
 #include <sched.h>
 #include <unistd.h>

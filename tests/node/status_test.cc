@@ -1,4 +1,4 @@
-#include "node/status.h"
+#include "node/front/status.h"
 
 #include "tests/catch.h"
 

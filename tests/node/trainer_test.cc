@@ -1,5 +1,5 @@
 // Workers on threads: how many steps they make, when they stop, and where they run.
-#include "node/trainer.h"
+#include "node/work/trainer.h"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -19,7 +19,7 @@
 #include "kernels/backend.h"
 #include "tests/catch.h"
 #include "tests/kernels/gpu.h"
-#include "training/recipe.h"
+#include "training/replica/recipe.h"
 
 namespace starling::node {
 namespace {

@@ -1,4 +1,4 @@
-#include "training/augment.h"
+#include "training/replica/augment.h"
 
 #include <map>
 #include <numeric>
@@ -6,7 +6,7 @@
 
 #include "kernels/backend.h"
 #include "tests/catch.h"
-#include "training/recipe.h"
+#include "training/replica/recipe.h"
 
 namespace starling::training {
 namespace {

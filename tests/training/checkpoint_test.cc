@@ -1,4 +1,4 @@
-#include "training/checkpoint.h"
+#include "training/records/checkpoint.h"
 
 #include <cstring>
 #include <filesystem>

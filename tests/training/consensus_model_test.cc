@@ -1,4 +1,4 @@
-#include "training/consensus_model.h"
+#include "training/experiment/consensus_model.h"
 
 #include "tests/catch.h"
 

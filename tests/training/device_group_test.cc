@@ -1,6 +1,6 @@
 // The replicas of a peer on several devices: that averages lose nothing of what workers and partners do, on
 // back ends of the host and on GPUs (emulated ones where there are none).
-#include "training/device_group.h"
+#include "training/replica/device_group.h"
 
 #include <atomic>
 #include <cmath>

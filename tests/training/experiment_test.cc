@@ -1,6 +1,6 @@
-#include "training/experiment.h"
+#include "training/experiment/experiment.h"
 
-#include "training/sweep.h"
+#include "training/experiment/sweep.h"
 
 #include <cmath>
 #include <limits>
@@ -11,8 +11,8 @@
 #include "base/text.h"
 #include "tests/catch.h"
 #include "tests/training/temporary_folder.h"
-#include "training/quantities.h"
-#include "training/schedule.h"
+#include "training/experiment/quantities.h"
+#include "training/experiment/schedule.h"
 
 namespace starling::training {
 namespace {

@@ -10,7 +10,7 @@
 #include "tests/kernels/gpu.h"
 #include "tests/seeds.h"
 #include "tests/training/near.h"
-#include "training/worker.h"
+#include "training/replica/worker.h"
 
 namespace starling::training {
 namespace {

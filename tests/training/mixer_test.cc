@@ -4,6 +4,7 @@
 
 #include "tests/catch.h"
 #include "training/exchange/make.h"
+#include "training/replica/recipe.h"
 
 namespace starling::training {
 

@@ -1,5 +1,5 @@
 // A peer's training, kept in a file and gone on with: to the last bit.
-#include "training/peer_state.h"
+#include "training/records/peer_state.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -10,9 +10,9 @@
 #include "tests/catch.h"
 #include "tests/kernels/gpu.h"
 #include "tests/training/temporary_folder.h"
-#include "training/checkpoint.h"
-#include "training/recipe.h"
-#include "training/safetensors.h"
+#include "training/records/checkpoint.h"
+#include "training/replica/recipe.h"
+#include "training/records/safetensors.h"
 
 namespace starling::training {
 namespace {

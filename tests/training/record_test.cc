@@ -1,4 +1,4 @@
-#include "training/record.h"
+#include "training/records/record.h"
 
 #include <sys/resource.h>
 #include <cmath>

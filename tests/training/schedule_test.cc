@@ -1,4 +1,4 @@
-#include "training/schedule.h"
+#include "training/experiment/schedule.h"
 
 #include <algorithm>
 #include <cmath>

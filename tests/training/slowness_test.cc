@@ -1,4 +1,4 @@
-#include "training/slowness.h"
+#include "training/experiment/slowness.h"
 
 #include <algorithm>
 #include <cmath>

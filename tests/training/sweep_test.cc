@@ -1,4 +1,4 @@
-#include "training/sweep.h"
+#include "training/experiment/sweep.h"
 
 #include <set>
 

@@ -1,5 +1,5 @@
 // TensorBoard's event files, read by a program that knows the published formats alone.
-#include "training/tensorboard.h"
+#include "training/records/tensorboard.h"
 
 #include <cstdlib>
 #include <fstream>

@@ -1,12 +1,12 @@
-#include "training/timeline.h"
+#include "training/records/timeline.h"
 
 #include <sstream>
 #include <string>
 
 #include "tests/catch.h"
 #include "tests/training/near.h"
-#include "training/json.h"
-#include "training/staleness.h"
+#include "training/records/json.h"
+#include "training/records/staleness.h"
 
 namespace starling::training {
 

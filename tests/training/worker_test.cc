@@ -1,4 +1,4 @@
-#include "training/worker.h"
+#include "training/replica/worker.h"
 
 #include <algorithm>
 #include <cmath>

@@ -13,34 +13,6 @@
 
 namespace starling::training {
 
-Result<MixOptions> mix_options(const Experiment& experiment) {
-  if (Status status = check_rule(experiment); !status) return status.error();
-  MixOptions options;
-  options.rule = experiment.rule;
-  options.top_k = experiment.top_k;
-  options.outer_rate = experiment.outer_rate;
-  options.outer_momentum = experiment.outer_momentum;
-  options.consensus_rate = experiment.consensus_rate.value_or(0);
-  options.clip = experiment.clip;
-  options.seed = experiment.seed;
-  if (experiment.payload == "bf16") {
-    options.payload = Payload::bf16;
-  } else if (experiment.payload == "int8") {
-    options.payload = Payload::int8;
-  } else if (experiment.payload == "top-k") {
-    options.payload = Payload::top_k;
-  } else if (experiment.payload != "f32") {
-    return Error{"gossip.payload: '" + experiment.payload + "' is none of f32, bf16, int8 and top-k"};
-  }
-  return options;
-}
-
-std::optional<std::size_t> chunk_cells(const Experiment& experiment, std::size_t cell_floats) {
-  if (experiment.chunk == 0) return std::nullopt;
-  const std::size_t cell_bytes = sizeof(float) * cell_floats;
-  return (experiment.chunk + cell_bytes - 1) / cell_bytes;
-}
-
 Stretch served_by(std::size_t k, std::size_t servers, std::size_t arena_floats) {
   const CellGrid grid{arena_floats, kDefaultCellFloats};
   const Cells cells = grid.part(k, servers);

@@ -1,4 +1,4 @@
-// From an experiment to the mixer of its rule.
+// Makes the mixer of a rule.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,8 @@
 #include "models/arena.h"
 #include "training/exchange/mixer.h"
 #include "training/exchange/options.h"
-#include "training/experiment.h"
 
 namespace starling::training {
-
-// What the experiment's gossip settings say. An Error where they do not go together.
-Result<MixOptions> mix_options(const Experiment& experiment);
-
-// How many whole cells a chunk is: the fewest that hold gossip.chunk; nullopt where that is auto.
-std::optional<std::size_t> chunk_cells(const Experiment& experiment,
-                                       std::size_t cell_floats = kDefaultCellFloats);
 
 // What the k-th of so many parameter servers has of an arena.
 struct Stretch {

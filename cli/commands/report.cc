@@ -1,0 +1,68 @@
+// starling report: a page of one or several runs.
+#include "lab/report/report.h"
+
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/numbers.h"
+#include "lab/report/report_page.h"
+#include "training/records/files.h"
+
+namespace starling::cli {
+namespace {
+
+Status write(const std::string& path, const std::string& text) {
+  const Bytes bytes = std::as_bytes(std::span(text));
+  return training::write_atomically(path, std::span(&bytes, 1));
+}
+
+int run(const Arguments& arguments) {
+  const std::vector<std::string>& folders = arguments.all("DIR");
+  lab::ReportOptions options;
+  if (const auto text = arguments.get("--target")) {
+    const auto target = parse_number<double>(*text);
+    if (!target || *target <= 0 || *target > 1)
+      return refuse(arguments, "--target: '" + *text + "' is not an accuracy above 0 and up to 1");
+    options.target = *target;
+  }
+  options.against = arguments.get("--against");
+  for (const char* flag : {"--out", "--csv"}) {
+    if (arguments.has(flag) && arguments.get(flag)->empty())
+      return refuse(arguments, std::string(flag) + ": a file's path is wanted, not nothing");
+  }
+  const auto report = lab::read_report(folders, options);
+  if (!report) return refuse(arguments, report.error().message);
+  const std::string page = arguments.get("--out").value_or(folders.front() + "/report.html");
+  if (const Status written = write(page, lab::to_html(*report)); !written)
+    return refuse(arguments, written.error().message);
+  if (const auto csv = arguments.get("--csv")) {
+    if (const Status written = write(*csv, lab::to_csv(*report)); !written)
+      return refuse(arguments, "--csv: " + written.error().message);
+  }
+  fmt::print("{} {}   {}\n", report->runs.size(), report->runs.size() == 1 ? "run" : "runs", page);
+  return kExitDone;
+}
+
+}  // namespace
+
+Command report_command() {
+  Command command{"report",
+                  "one page of one or several runs: curves, time lines, a table over seeds"};
+  command.positionals = {{"DIR", "a run's folder, or one with the runs of a sweep", true, true}};
+  command.flags = {
+      {"--out", "FILE", "the page (default: report.html in the first folder)"},
+      {"--csv", "FILE", "write the table there too"},
+      {"--against", "NAME", "the kind of run that speed-ups are over, as the table calls it (default: the first)"},
+      {"--target", "ACCURACY",
+       "what times to target are of, read off the curves (default: the runs' own, or what all of them "
+       "reach)"},
+  };
+  command.run = run;
+  command.example = "starling report runs/ring-1 runs/exponential-1 --out compared.html";
+  return command;
+}
+
+}  // namespace starling::cli

@@ -1,0 +1,125 @@
+#include "cli/commands/sources.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "cli/commands/experiment_flags.h"
+#include "training/experiment/daemon_table.h"
+#include "training/experiment/experiment.h"
+#include "training/experiment/nearest.h"
+
+namespace starling::cli {
+namespace {
+
+constexpr std::string_view kTable = "daemon.";
+
+// Several values of one variable stand with commas between them.
+std::vector<std::string> values_of(const Flag& flag, const std::string& text) {
+  if (!flag.repeatable) return {text};
+  std::vector<std::string> values;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::size_t first = std::min(text.find_first_not_of(' ', begin), end);
+    std::string value = text.substr(first, end - first);
+    while (value.ends_with(' ')) value.pop_back();
+    if (!value.empty()) values.push_back(std::move(value));
+    begin = end + 1;
+  }
+  return values;
+}
+
+Result<const Flag*> flag_with(const std::string& key, const std::vector<Flag>& flags,
+                              const std::string& place) {
+  std::vector<std::string> keys;
+  for (const Flag& flag : flags) {
+    if (flag.key == key) return &flag;
+    if (!flag.key.empty()) keys.push_back(flag.key);
+  }
+  return Error{place + ": " + training::unknown_key(key, keys)};
+}
+
+// --set daemon.http=... is not the experiment's.
+Status add_sets(Arguments& arguments, const std::vector<Flag>& flags) {
+  std::vector<std::string> others;
+  const auto sets = split_sets(arguments);
+  if (!sets) return sets.error();
+  for (const auto& [key, value] : *sets) {
+    if (!key.starts_with(kTable)) {
+      others.push_back(key + "=" + value);
+      continue;
+    }
+    const auto flag = flag_with(key, flags, "--set");
+    if (!flag) return flag.error();
+    if (!arguments.has((*flag)->name))
+      arguments.set((*flag)->name, values_of(**flag, value), "--set: " + key);
+  }
+  if (others.size() != sets->size()) arguments.set("--set", std::move(others));
+  return Done{};
+}
+
+Status add_file(Arguments& arguments, const std::vector<Flag>& flags, const std::string& path) {
+  const auto entries = training::read_daemon_table(path);
+  if (!entries) return entries.error();
+  for (const training::DaemonEntry& entry : *entries) {
+    const std::string key = std::string(kTable) + entry.key;
+    const auto flag = flag_with(key, flags, entry.place);
+    if (!flag) return flag.error();
+    if (entry.values.size() > 1 && !(*flag)->repeatable)
+      return Error{entry.place + ": " + key + ": expected a single value"};
+    if (!arguments.has((*flag)->name)) arguments.set((*flag)->name, entry.values, entry.place + ": " + key);
+  }
+  return Done{};
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+}  // namespace
+
+void name_sources(std::vector<Flag>& flags) {
+  for (Flag& flag : flags) {
+    flag.environment = "STARLING_";
+    flag.key = kTable;
+    for (const char c : flag.name.substr(2)) {
+      flag.environment += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+      flag.key += c == '-' ? '_' : c;
+    }
+    if (flag.name == "--config") flag.key.clear();  // a file does not name a file
+  }
+}
+
+void add_environment(Arguments& arguments, const std::vector<Flag>& flags) {
+  for (const Flag& flag : flags) {
+    if (flag.environment.empty() || arguments.has(flag.name)) continue;
+    const char* const text = std::getenv(flag.environment.c_str());
+    if (text == nullptr || *text == '\0') continue;
+    arguments.set(flag.name, values_of(flag, text), flag.environment);
+  }
+}
+
+Status add_sources(Arguments& arguments, const std::vector<Flag>& flags) {
+  if (Status added = add_sets(arguments, flags); !added) return added;
+  add_environment(arguments, flags);
+  if (const auto file = arguments.get("--config")) return add_file(arguments, flags, *file);
+  return Done{};
+}
+
+std::string daemon_table(const Arguments& arguments, const std::vector<Flag>& flags) {
+  std::string text;
+  for (const Flag& flag : flags) {
+    if (flag.key.empty() || !arguments.has(flag.name)) continue;
+    std::string value;
+    for (const std::string& one : arguments.all(flag.name))
+      value += (value.empty() ? "" : ", ") + quoted(one);
+    text += flag.key.substr(kTable.size()) + " = " + (flag.repeatable ? "[" + value + "]" : value) + "\n";
+  }
+  return text.empty() ? text : "\n[daemon]\n" + text;
+}
+
+}  // namespace starling::cli

@@ -1,0 +1,101 @@
+// starling sweep: many experiments in virtual time, from one file with lists.
+#include "lab/simulate/sweep.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/experiment_flags.h"
+#include "cli/shell/log.h"
+#include "cli/commands/numbers.h"
+#include "cli/shell/output.h"
+#include "lab/interrupts.h"
+#include "lab/report/report_page.h"
+
+namespace starling::cli {
+namespace {
+
+constexpr int kExitStopped = 130;  // as of a program that Ctrl-C ended
+
+// What every experiment must pass before the first of them runs. Data and network are loaded once for all
+// that share them.
+Status prepare(training::Sweep& sweep) {
+  std::set<std::tuple<std::string, std::string, std::string, std::uint32_t>> seen;
+  for (training::SweepPoint& point : sweep.points) {
+    training::Experiment& experiment = point.experiment;
+    Status sound = resolve_names(experiment);
+    if (sound) {
+      set_default_end(experiment);
+      sound = check_experiment(experiment);
+    }
+    if (sound && seen.emplace(experiment.model, experiment.layers, experiment.data, experiment.crop).second) {
+      if (const auto materials = gather_materials(experiment); !materials) sound = materials.error();
+    }
+    if (!sound) return Error{point.name + ": " + sound.error().message};
+  }
+  return Done{};
+}
+
+int run(const Arguments& arguments) {
+  const std::string file = arguments.get("EXPERIMENT").value_or("");
+  const auto sets = split_sets(arguments);
+  if (!sets) return refuse(arguments, sets.error().message);
+  Result<training::Sweep> sweep = training::read_sweep(file, std::getenv, *sets);
+  if (!sweep) return refuse(arguments, sweep.error().message);
+  if (Status sound = prepare(*sweep); !sound) return refuse(arguments, sound.error().message);
+
+  lab::SweepOptions options;
+  options.data_root = data_root();
+  options.force = arguments.has("--force");
+  options.out = arguments.get("--out").value_or("runs/" + sweep->points.front().experiment.name + "-sweep");
+  if (options.out.empty()) return refuse(arguments, "--out: a folder's path is wanted, not nothing");
+  if (Status read = read_number(arguments, "--threads", 1U, kMostThreads, options.threads); !read)
+    return refuse(arguments, read.error().message);
+  const lab::Interrupts interrupts;
+  options.interrupted = [&interrupts] { return interrupts.requested(); };
+  std::size_t ran = 0;
+  options.finished = [&ran](const training::SweepPoint& point, std::size_t done, std::size_t all,
+                            double seconds, const std::string& /*summary*/) {
+    ++ran;
+    const double left = seconds / static_cast<double>(ran) * static_cast<double>(all - done);
+    tell(Told::progress,
+         fmt::format("{} of {}: {}; {:.0f} s so far, about {:.0f} s left", done, all, point.name, seconds, left));
+  };
+  const Result<lab::SweepOutcome> outcome = lab::run_sweep(*sweep, options);
+  if (!outcome) return fail(arguments, outcome.error().message);
+  if (outcome->ran + outcome->kept > 0) {
+    if (const Status drawn = lab::write_report(options.out); !drawn) warn(drawn.error().message);
+  }
+  const std::string text =
+      arguments.has("--json")
+          ? outcome->json
+          : outcome->table + fmt::format("\n{} experiments ran, {} were done before\nresults   {}\n",
+                                         outcome->ran, outcome->kept, options.out);
+  std::fputs(text.c_str(), stdout);
+  if (!outcome->interrupted) return kExitDone;
+  tell(Told::progress, "starling sweep: stopped; the same command goes on with what is left");
+  return kExitStopped;
+}
+
+}  // namespace
+
+Command sweep_command() {
+  Command command{"sweep", "run every combination of the lists in an experiment's [sweep], in virtual time"};
+  command.positionals = {{"EXPERIMENT", "a TOML file with a [sweep]", true}};
+  command.flags = {
+      {"--set", "SECTION.KEY=VALUE", "any key of the file that has no list", true},
+      {"--out", "DIR", "folder of the runs and of results.csv and results.json (default runs/NAME-sweep)"},
+      {"--threads", "N", "for all runs together (default: all cores); never changes a result"},
+      {"--force", "", "run again what is done already"},
+      {"--json", "", "print results.json"},
+  };
+  command.run = run;
+  command.example = "starling sweep stragglers.toml --out runs/stragglers";
+  return command;
+}
+
+}  // namespace starling::cli

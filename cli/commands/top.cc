@@ -1,0 +1,128 @@
+// starling top: the swarm as a running peer sees it, again and again, in a terminal.
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "cli/commands/ask.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/numbers.h"
+#include "cli/shell/output.h"
+#include "lab/interrupts.h"
+#include "node/front/http.h"
+#include "node/front/status.h"
+
+namespace starling::cli {
+namespace {
+
+constexpr double kStraggles = 2;  // times as slow as the median
+constexpr unsigned kMostFrames = 1'000'000'000;
+
+std::string figure(const std::optional<double>& value, const char* form) {
+  return value ? fmt::format(fmt::runtime(form), *value) : "-";
+}
+
+// What the eye looks for: whoever is not well first, then the slowest.
+int concern(const node::MemberStatus& member) {
+  if (member.state == "failed") return 0;
+  if (member.state == "suspect" || member.state == "quarantined") return 1;
+  if (member.slowdown.value_or(1) >= kStraggles) return 2;
+  return member.state == "left" ? 4 : 3;
+}
+
+std::string state_of(const node::MemberStatus& member) {
+  if (member.state != "alive") return member.state;
+  if (member.paused) return "paused";
+  return member.phase;
+}
+
+std::string table(const node::PeerStatus& status, std::vector<node::MemberStatus> members, std::size_t rows) {
+  std::stable_sort(members.begin(), members.end(), [](const auto& a, const auto& b) {
+    if (concern(a) != concern(b)) return concern(a) < concern(b);
+    return concern(a) == 2 && a.slowdown > b.slowdown;
+  });
+  double speed = 0;
+  for (const auto& member : members)
+    if (member.state == "alive") speed += member.samples_per_second.value_or(0);
+  std::string text = fmt::format(
+      "{} at {}, swarm '{}': {} on {}, {}\n{} of {} members live, {:.0f} samples/s, {:.2f} epochs, loss {}, accuracy {}, "
+      "apart {}\n\n",
+      status.name, status.address, status.swarm, status.model, status.data, status.topology, status.members_live,
+      status.members_known, speed,
+      status.epoch_samples > 0
+          ? static_cast<double>(status.swarm_samples) / static_cast<double>(status.epoch_samples)
+          : 0.0,
+      figure(status.loss, "{:.4f}"), figure(status.accuracy, "{:.4f}"), figure(status.distance, "{:.3g}"));
+  std::size_t width = 6;
+  for (const auto& member : members) width = std::max(width, member.name.size());
+  text += fmt::format("{:<{}}  {:<11}  {:<10}  {:>10}  {:>9}  {:>8}  {:>8}  {:>10}\n", "member", width, "state", "device",
+                      "steps", "samples/s", "slowdown", "loss", "heard ago");
+  std::size_t shown = 0;
+  for (const auto& member : members) {
+    if (++shown > rows) {
+      text += fmt::format("... and {} more\n", members.size() - rows);
+      break;
+    }
+    const bool straggles = member.slowdown.value_or(1) >= kStraggles;
+    text += fmt::format(
+        "{:<{}}  {:<11}  {:<10}  {:>10}  {:>9}  {:>8}  {:>8}  {:>10}\n", member.name, width, state_of(member),
+        member.device.substr(0, 10), member.steps, figure(member.samples_per_second, "{:.0f}"),
+        figure(member.slowdown, "{:.1f}x") + (straggles ? " !" : ""), figure(member.loss, "{:.4f}"),
+        member.this_peer ? "itself" : figure(member.last_heard_seconds, "{:.1f} s"));
+  }
+  return text;
+}
+
+// As many rows as the terminal has, or all where it is none.
+std::size_t rows_for_members(bool terminal) {
+  constexpr std::size_t kOthers = 6;
+  winsize size{};
+  if (!terminal || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row <= kOthers) return SIZE_MAX;
+  return size.ws_row - kOthers;
+}
+
+int run(const Arguments& arguments) {
+  const auto at = peer_to_ask(arguments);
+  if (!at) return refuse(arguments, at.error().message);
+  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  unsigned frames = terminal ? kMostFrames : 1;
+  if (Status read = read_number(arguments, "--frames", 1U, kMostFrames, frames); !read)
+    return refuse(arguments, read.error().message);
+  const lab::Interrupts interrupts;
+  for (unsigned frame = 0; frame < frames && !interrupts.requested(); ++frame) {
+    pollfd interrupted{interrupts.fd(), POLLIN, 0};
+    if (frame > 0) ::poll(&interrupted, 1, 1000);
+    if (interrupts.requested()) break;
+    const auto status_text = get(*at, "/api/v1/status");
+    if (!status_text) return fail(arguments, status_text.error().message);
+    const auto members_text = get(*at, "/api/v1/members");
+    if (!members_text) return fail(arguments, members_text.error().message);
+    const auto status = node::parse_status(*status_text);
+    const auto members = node::parse_members(*members_text);
+    if (!status || !members)
+      return fail(arguments, to_string(*at) + " is not a Starling peer's --http address");
+    const std::string text = table(*status, *members, rows_for_members(terminal));
+    std::fputs(((terminal ? "\033[H\033[J" : "") + text).c_str(), stdout);
+    std::fflush(stdout);
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+Command top_command() {
+  return {"top",
+          "the swarm as a running peer sees it, live: whoever fails or straggles first",
+          {},
+          {{"--at", "HOST:PORT", "the peer's --http address"},
+           {"--frames", "N", "end after so many tables (default: at Ctrl-C; 1 where the output is no terminal)"}},
+          run,
+          "starling top --at 127.0.0.1:7180"};
+}
+
+}  // namespace starling::cli

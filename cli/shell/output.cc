@@ -1,0 +1,82 @@
+#include "cli/shell/output.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+
+namespace starling::cli {
+namespace {
+
+std::string percent(const std::optional<double>& fraction) {
+  return fraction ? fmt::format("{:.2f} %", *fraction * 100) : "-";
+}
+
+}  // namespace
+
+void warn(const std::string& sentence) {
+  if (!sentence.empty()) spdlog::warn("{}", sentence);
+}
+
+std::string format_bytes(double bytes) {
+  std::string text = format_count(bytes);
+  if (text.find(' ') == std::string::npos) text += ' ';
+  return text + "B";
+}
+
+std::string format_count(double count) {
+  constexpr std::array<const char*, 5> kPrefixes = {"", "k", "M", "G", "T"};
+  std::size_t prefix = 0;
+  while (count >= 999.5 && prefix + 1 < kPrefixes.size()) {
+    count /= 1000;
+    ++prefix;
+  }
+  return prefix == 0 ? fmt::format("{:.0f}", count) : fmt::format("{:.3g} {}", count, kPrefixes[prefix]);
+}
+
+namespace {
+
+// The name of a graph from a file holds the whole graph.
+std::string shortened(const std::string& name) {
+  constexpr std::size_t kShown = 60;
+  return name.size() <= kShown ? name : name.substr(0, kShown) + "...";
+}
+
+}  // namespace
+
+std::string summary_text(const training::Summary& summary, const std::string& folder) {
+  std::string text;
+  auto out = std::back_inserter(text);
+  std::size_t width = 4;
+  for (const training::PeerRecord& peer : summary.per_peer) width = std::max(width, peer.name.size());
+  fmt::format_to(out, "{:<{}}  {:<8}  {:>8}  {:>10}  {:>9}  {:>9}  {:>5}\n", "peer", width, "state", "steps",
+                 "samples", "accuracy", "exchanges", "slow");
+  for (const training::PeerRecord& peer : summary.per_peer) {
+    fmt::format_to(out, "{:<{}}  {:<8}  {:>8}  {:>10}  {:>9}  {:>9}  {:>5g}\n", peer.name, width, peer.state,
+                   peer.steps, peer.samples, percent(peer.accuracy), peer.exchanges, peer.slow);
+  }
+  fmt::format_to(out, "\n{} on {}, {} peers, {}, {}\n", summary.model, summary.data, summary.peers,
+                 shortened(summary.topology), summary.rule);
+  fmt::format_to(out, "accuracy  {}", percent(summary.accuracy));
+  if (summary.accuracy_min && summary.accuracy_max) {
+    fmt::format_to(out, "  (replicas {} to {})", percent(summary.accuracy_min),
+                   percent(summary.accuracy_max));
+  }
+  if (summary.loss) fmt::format_to(out, ", loss {:.4f}", *summary.loss);
+  if (summary.consensus_distance)
+    fmt::format_to(out, ", consensus distance {:.2g}", *summary.consensus_distance);
+  fmt::format_to(
+      out, "\ntime      {:.1f} s{}, {} samples, {:.0f} samples/s\n", summary.seconds,
+      summary.mode == "simulate" ? fmt::format(" of virtual time in {:.1f} s", summary.wall_seconds) : "",
+      summary.samples, summary.samples_per_second);
+  if (summary.seconds_to_target)
+    fmt::format_to(out, "target    reached after {:.1f} s\n", *summary.seconds_to_target);
+  fmt::format_to(out, "gossip    {} exchanges ({} aborted, {} rejected), {} sent\n",
+                 summary.exchanges.completed, summary.exchanges.aborted, summary.exchanges.rejected,
+                 format_bytes(static_cast<double>(summary.bytes_sent)));
+  fmt::format_to(out, "results   {}\n", folder);
+  return text;
+}
+
+}  // namespace starling::cli

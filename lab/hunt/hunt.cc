@@ -1,0 +1,374 @@
+#include "lab/hunt/hunt.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <csignal>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lab/hunt/story.h"
+#include "lab/world/world.h"
+
+namespace starling::lab {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Instant kFaultsBegin{seconds(4)};
+constexpr Instant kFaultsEnd{seconds(40)};
+constexpr Duration kLookEvery = milliseconds(100);
+constexpr std::uint64_t kTwiceEvery = 64;
+
+// Adds something to every float at each of its first steps, later nothing (rate 0).
+class SyntheticLearner : public Learner {
+ public:
+  SyntheticLearner(Random random, std::uint64_t steps, std::size_t floats)
+      : state_(random.bits()), left_(steps), delta_(steps > 0 ? floats : 0) {}
+  void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
+  std::uint64_t end_step(std::uint32_t, models::Arena& arena) override {
+    if (left_ == 0) return 1;
+    --left_;
+    for (float& d : delta_) {  // a linear congruence is chance enough
+      state_ = state_ * 6364136223846793005U + 1442695040888963407U;
+      d = static_cast<float>(static_cast<std::int32_t>(state_ >> 32)) * 0x1p-33F;
+    }
+    arena.add(0, delta_);
+    return 1;
+  }
+
+ private:
+  std::uint64_t state_;
+  std::uint64_t left_;
+  std::vector<float> delta_;
+};
+
+struct Scenario {
+  WorldOptions world;
+  CheckSetting check;
+  Instant end;
+  std::uint64_t learning_steps = 0;
+  std::vector<float> first_parameters;
+};
+
+double log_uniform(Random& random, double low, double high) {
+  return std::exp(random.uniform(std::log(low), std::log(high)));
+}
+
+// The first machines serve, and the others train.
+void draw_servers(Random& random, WorldOptions& world) {
+  gossip::RunRules& rules = *world.rules;
+  rules.servers.shards = static_cast<std::uint32_t>(1 + random.below(2));
+  rules.servers.staleness = 1 + random.below(5);
+  if (gossip::traits(rules.rule).bounded) {
+    rules.pace = {gossip::Pace::Kind::steps, 1 + random.below(8), {}};
+  } else if (world.machines.size() >= 6) {
+    rules.servers.racks = static_cast<std::uint32_t>(random.below(3));
+  }
+  for (std::uint32_t k = 0; k < rules.servers.shards + rules.servers.racks; ++k)
+    world.machines[k].name = "s" + std::to_string(k);
+}
+
+// Half of the seeds average pairwise in float32, which the most is known of; the others share what else there is.
+void draw_rule(Random& random, std::optional<gossip::Rule> wanted, WorldOptions& world) {
+  using training::Payload;
+  gossip::RunRules& rules = *world.rules;
+  rules.rule = gossip::Rule::pairwise;
+  world.mix.payload = Payload::f32;
+  if (random.chance(0.5) || wanted) {
+    rules.rule = static_cast<gossip::Rule>(1 + random.below(gossip::kRules.size() - 1));
+    rules.rule = wanted.value_or(rules.rule);
+    constexpr std::array kDense = {Payload::f32, Payload::bf16, Payload::int8};
+    if (rules.rule == gossip::Rule::pairwise || rules.rule == gossip::Rule::choco) {
+      world.mix.payload = static_cast<Payload>(random.below(4));
+      world.mix.top_k = random.uniform(0.02, 0.5);
+    } else if (rules.rule != gossip::Rule::push_sum) {
+      world.mix.payload = kDense[random.below(kDense.size())];
+    }
+  }
+  world.mix.rule = gossip::traits(rules.rule).name;
+  const auto n = static_cast<std::uint32_t>(world.machines.size());
+  while (gossip::traits(rules.rule).undirected && rules.topology.among(n).directed())
+    rules.topology = *topologies::Topology::parse(random_topology(random));
+  if (gossip::traits(rules.rule).by_time_alone && rules.pace.kind == gossip::Pace::Kind::steps) {
+    rules.pace.kind = gossip::Pace::Kind::time;
+    rules.pace.time = from_seconds(random.uniform(0.1, 1));
+  }
+  if (gossip::traits(rules.rule).meeting == gossip::Meeting::served) draw_servers(random, world);
+  if (gossip::traits(rules.rule).shares && random.chance(0.1))
+    rules.shares = random.chance(0.5) ? gossip::Shares::work : gossip::Shares::age;
+}
+
+void draw_run(Random& random, WorldOptions& world) {
+  gossip::Pace pace;
+  double latency = log_uniform(random, 50e-6, 20e-3);
+  switch (random.below(8)) {
+    case 0:
+      pace.kind = gossip::Pace::Kind::always;
+      latency = random.uniform(10e-3, 30e-3);  // else thousands of exchanges a second
+      break;
+    case 1:
+    case 2:
+      pace.kind = gossip::Pace::Kind::time;
+      pace.time = from_seconds(random.uniform(0.1, 1));
+      if (random.chance(0.5)) pace.kind = gossip::Pace::Kind::poisson;
+      break;
+    default:
+      pace.steps = 1 + random.below(8);
+  }
+  world.rules = gossip::RunRules{*topologies::Topology::parse(random_topology(random)),
+                                 gossip::Rule::pairwise,
+                                 pace,
+                                 {},
+                                 static_cast<gossip::Partners>(random.below(3))};
+  world.arena_floats = 16 + random.below(1009);
+  const std::size_t chunks = 1 + random.below(8);
+  world.chunk_cells = 1 + random.below(4);
+  const std::size_t cells = chunks * world.chunk_cells;
+  world.mix.cell_floats = (world.arena_floats + cells - 1) / cells;
+  world.mix.seed = world.seed;
+  world.window = 1 + random.below(4);
+  world.manifest.arena_floats = world.arena_floats;
+  world.network.latency = from_seconds(latency);
+  world.network.latency_jitter = from_seconds(latency * log_uniform(random, 0.1, 2));
+  world.network.bandwidth = log_uniform(random, 1e7, 1e9);
+  world.cache_interval = seconds(5);
+  world.begin_after = seconds(12);
+}
+
+// Shorter intervals than the usual ones, so that a virtual minute tells of many suspicions; now and then the
+// usual ones.
+void draw_membership(Random& random, gossip::MembershipOptions& membership) {
+  membership.probe_interval = random.chance(0.125) ? milliseconds(1000) : milliseconds(250);
+  membership.gossip_interval = milliseconds(50 + random.below(100));
+  membership.retry_max = seconds(6);
+  membership.sync_max = milliseconds(1000 + random.below(3000));
+  membership.quarantine = seconds(5);
+}
+
+CheckSetting bounds_of(const WorldOptions& world) {
+  const auto& membership = world.peer.membership;
+  const auto n = static_cast<double>(world.machines.size());
+  const double interval = to_seconds(membership.probe_interval);
+  const double suspicion = membership.suspicion_multiplier * std::max(1.0, std::log10(n)) * interval;
+  CheckSetting check;
+  check.faults_end = kFaultsEnd;
+  // Clocks may run slow by a hundredth; a second is for messages' own time.
+  const double detection =
+      (2 * n - 1) * interval + 2 * suspicion + 4 * std::ceil(std::log2(n + 1)) * interval;
+  check.detection = from_seconds(1.02 * detection + 1);
+  check.recovery = from_seconds(1.02 * (1.25 * to_seconds(membership.retry_max) + detection) + 1);
+  return check;
+}
+
+Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
+  Random random = Random(seed).split(0x4a17);
+  Scenario scenario;
+  WorldOptions& world = scenario.world;
+  world.seed = seed;
+  const auto n = options.peers.value_or(static_cast<std::uint32_t>(3 + random.below(10)));
+  draw_run(random, world);
+  draw_membership(random, world.peer.membership);
+  world.peer.join_retry_max = seconds(4);
+  world.peer.round_limit = seconds(20);
+  for (std::uint32_t i = 0; i < n; ++i) {
+    MachineOptions machine;
+    machine.name = "p" + std::to_string(i);
+    machine.step = from_seconds(random.uniform(0.05, 0.25));
+    machine.step_spread = random.chance(0.5) ? random.uniform(0, 0.5) : 0;
+    if (i > 0) machine.start = Instant{from_seconds(random.uniform(0, 1))};
+    world.machines.push_back(std::move(machine));
+  }
+  draw_rule(random, options.rule, world);
+  const Faults faults = *Faults::named(options.faults);
+  FaultDraw drawn = draw(seed, faults, {n, kFaultsBegin, kFaultsEnd});
+  world.incidents = std::move(drawn.incidents);
+  world.network.tail_chance = faults.tail_chance;
+  world.network.tail_factor = 100;
+  world.network.tail_until = kFaultsEnd;
+  for (std::uint32_t i = 1; i < n; ++i) {
+    if (drawn.late[i]) world.machines[i].start = *drawn.late[i];
+  }
+  scenario.learning_steps = random.chance(0.3) ? UINT64_MAX : 10 + random.below(100);
+  scenario.first_parameters.resize(world.arena_floats);
+  for (float& x : scenario.first_parameters) x = static_cast<float>(random.normal());
+  scenario.check = bounds_of(world);
+  const Duration exchange = world.peer.exchange_timeout + seconds(5);
+  scenario.end = kFaultsEnd + std::max(scenario.check.recovery, exchange) + seconds(1);
+  return scenario;
+}
+
+struct Counter {
+  HuntTotals& totals;
+  void operator()(const Crash& c) const {
+    ++totals.crashes;
+    totals.restarts += c.back.has_value();
+  }
+  void operator()(const Leave& l) const {
+    ++totals.leaves;
+    totals.restarts += l.back.has_value();
+  }
+  void operator()(const Pause&) const { ++totals.pauses; }
+  void operator()(const Slow&) const { ++totals.slownesses; }
+  void operator()(const SlowDisk&) const { ++totals.slownesses; }
+  void operator()(const Drift&) const {}
+  void operator()(const Poison&) const {}
+  void operator()(const Loss&) const { ++totals.losses; }
+  void operator()(const Mutation&) const {}
+  void operator()(const Rewiring&) const { ++totals.rewirings; }
+  void operator()(const Cut&) const { ++totals.cuts; }
+  void operator()(const Partition&) const { ++totals.partitions; }
+  void operator()(const Clog&) const { ++totals.clogs; }
+  void operator()(const PoorLinks&) const {}  // of experiments; never drawn
+  void operator()(const Reset&) const { ++totals.resets; }
+  void operator()(const HalfOpen&) const { ++totals.half_opens; }
+};
+
+HuntTotals totals_of(const World& world, const Checkers& checkers) {
+  HuntTotals totals;
+  totals.seeds = 1;
+  totals.virtual_seconds = to_seconds(world.now().since_start);
+  totals.happenings = world.happenings();
+  for (const Incident& incident : world.options().incidents) std::visit(Counter{totals}, incident);
+  totals.poison_refused = checkers.counts().poison_refused;
+  totals.mutations_refused = checkers.counts().mutations_refused;
+  totals.half_applied_chunks = checkers.counts().half_applied;
+  totals.exchanges_completed = checkers.counts().exchanges_completed;
+  totals.exchanges_aborted = checkers.counts().exchanges_aborted;
+  totals.connections_broken = world.network().broken();
+  return totals;
+}
+
+}  // namespace
+
+HuntTotals& HuntTotals::operator+=(const HuntTotals& other) {
+  seeds += other.seeds;
+  virtual_seconds += other.virtual_seconds;
+  happenings += other.happenings;
+  crashes += other.crashes;
+  leaves += other.leaves;
+  restarts += other.restarts;
+  pauses += other.pauses;
+  slownesses += other.slownesses;
+  partitions += other.partitions;
+  cuts += other.cuts;
+  clogs += other.clogs;
+  resets += other.resets;
+  half_opens += other.half_opens;
+  rewirings += other.rewirings;
+  losses += other.losses;
+  poison_refused += other.poison_refused;
+  mutations_refused += other.mutations_refused;
+  connections_broken += other.connections_broken;
+  exchanges_completed += other.exchanges_completed;
+  exchanges_aborted += other.exchanges_aborted;
+  half_applied_chunks += other.half_applied_chunks;
+  return *this;
+}
+
+SeedOutcome hunt_seed(const HuntOptions& options, std::uint64_t seed, std::string* story,
+                      std::optional<PlantedBug> bug) {
+  Scenario scenario = draw_scenario(options, seed);
+  const std::size_t floats = scenario.world.arena_floats;
+  const std::unique_ptr<Sabotage> sabotage = bug ? plant(*bug, seed) : nullptr;
+  Checkers checkers(scenario.check);
+  std::optional<Story> teller;
+  scenario.world.sabotage = sabotage.get();
+  scenario.world.watcher = &checkers;
+  if (story != nullptr) scenario.world.watcher = &teller.emplace(checkers, *story);
+
+  const Random learning = Random(seed).split(0x1ea4);
+  World world(
+      std::move(scenario.world),
+      [&](std::uint32_t i) {
+        return std::make_unique<SyntheticLearner>(learning.split(i), scenario.learning_steps, floats);
+      },
+      std::move(scenario.first_parameters));
+  checkers.watch(world);
+  if (teller) teller->watch(world);
+
+  Instant next_look = Instant{} + kLookEvery;
+  bool faults_over = false;
+  while (world.now() < scenario.end && !checkers.violation() && world.run_one()) {
+    if (!faults_over && world.now() >= kFaultsEnd) {
+      faults_over = true;
+      scenario.end = scenario.end + checkers.barrier();
+    }
+    if (world.now() < next_look) continue;
+    checkers.look();
+    next_look = world.now() + kLookEvery;
+  }
+  if (!checkers.violation()) checkers.finish();
+  if (teller) teller->finish();
+  return {checkers.violation(), world.trace_hash(), totals_of(world, checkers)};
+}
+
+namespace {
+
+// How to replay what this thread runs now, for whoever sees the program end in an assertion.
+thread_local std::string replay_of_this_thread;
+
+extern "C" void tell_replay(int) {
+  const std::string& line = replay_of_this_thread;  // abort() is raised on the thread whose seed it is
+  if (!line.empty() && ::write(STDERR_FILENO, line.data(), line.size()) < 0) return;
+}
+
+}  // namespace
+
+HuntOutcome hunt(const HuntOptions& options) {
+  const auto before = std::signal(SIGABRT, tell_replay);
+  HuntOutcome outcome;
+  std::mutex mutex;
+  std::atomic<std::uint64_t> next{options.from};
+  std::atomic<bool> stop{false};
+  std::uint64_t done = 0;
+  const auto work = [&] {
+    for (;;) {
+      if (stop) return;
+      const std::uint64_t seed = next++;
+      if (seed >= options.to) return;
+      replay_of_this_thread = replay_line(options, seed) + "\n";
+      SeedOutcome result = hunt_seed(options, seed);
+      if (!result.violation && seed % kTwiceEvery == 0 &&
+          hunt_seed(options, seed).trace_hash != result.trace_hash) {
+        result.violation = Violation{10, Instant{}, "the same seed gave two different runs"};
+      }
+      const std::lock_guard lock(mutex);
+      outcome.totals += result.totals;
+      ++done;
+      // Seeds below a failed one were begun before it: the lowest of all that fail is what is told.
+      if (result.violation && (!outcome.failure || seed < outcome.failure->seed)) {
+        outcome.failure = HuntOutcome::Failure{seed, *result.violation};
+        stop = true;
+      }
+      if (options.interrupted && options.interrupted()) stop = true;
+      if (options.progress) options.progress(done);
+    }
+  };
+  unsigned threads = options.threads;
+  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+  std::vector<std::thread> workers;
+  for (unsigned k = 1; k < threads; ++k) workers.emplace_back(work);
+  work();
+  for (auto& worker : workers) worker.join();
+  replay_of_this_thread.clear();
+  std::signal(SIGABRT, before);
+  return outcome;
+}
+
+std::string replay_line(const HuntOptions& options, std::uint64_t seed) {
+  std::string line = "starling hunt --seeds " + std::to_string(seed) + ".." + std::to_string(seed + 1) +
+                     " --faults " + options.faults;
+  if (options.peers) line += " --peers " + std::to_string(*options.peers);
+  if (options.rule) line += " --rule " + std::string(gossip::traits(*options.rule).name);
+  return line;
+}
+
+}  // namespace starling::lab

@@ -1,0 +1,266 @@
+#include "lab/measure/chart.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+
+#include "base/check.h"
+#include "topologies/xml.h"
+
+namespace starling::lab {
+namespace {
+
+using topologies::escape_xml;
+
+// In pixels.
+constexpr double kPlotWidth = 380, kPlotHeight = 340, kLeft = 66, kTop = 34, kAxis = 52;
+constexpr double kLine = 15;     // between lines of text
+constexpr double kLabelAt = 14;  // right of the plot: where the labels' samples begin
+constexpr double kSample = 22;   // their length
+constexpr double kLetter = 6;    // of a label, in the mean
+
+// Tol's muted colors (distinct to the color-blind, dark enough for white paper but for the fifth) and gray.
+constexpr std::array<const char*, 10> kColors = {"#332288", "#cc6677", "#117733", "#88ccee", "#b8a030",
+                                                 "#882255", "#44aa99", "#999933", "#aa4499", "#555555"};
+
+std::string decimal(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", value);
+  return text;
+}
+
+std::string text_at(double x, double y, const std::string& attributes, std::string_view text) {
+  return "<text x=\"" + decimal(x) + "\" y=\"" + decimal(y) + "\"" + attributes + ">" + escape_xml(text) +
+         "</text>\n";
+}
+
+std::string line(double x1, double y1, double x2, double y2, const std::string& attributes) {
+  return "<line x1=\"" + decimal(x1) + "\" y1=\"" + decimal(y1) + "\" x2=\"" + decimal(x2) + "\" y2=\"" +
+         decimal(y2) + "\"" + attributes + "/>\n";
+}
+
+// The step between ticks: 1, 2 or 5 times a power of ten, about six of them.
+double tick_step(double length) {
+  const double rough = length / 6;
+  const double power = std::pow(10, std::floor(std::log10(rough)));
+  for (const double step : {1.0, 2.0, 5.0}) {
+    if (step * power >= rough) return step * power;
+  }
+  return 10 * power;
+}
+
+std::string marker(std::size_t style, double x, double y) {
+  const std::string look = std::string(" fill=\"#ffffff\" stroke=\"") + kColors[style % kColors.size()] +
+                           "\" stroke-width=\"1.4\"";
+  const auto path = [&](std::initializer_list<std::pair<double, double>> corners) {
+    std::string points;
+    for (const auto& [dx, dy] : corners) points += decimal(x + dx) + "," + decimal(y + dy) + " ";
+    points.pop_back();
+    return "<polygon points=\"" + points + "\"" + look + "/>\n";
+  };
+  switch (style % 5) {
+    case 0:
+      return "<circle cx=\"" + decimal(x) + "\" cy=\"" + decimal(y) + "\" r=\"3.2\"" + look + "/>\n";
+    case 1:
+      return path({{-2.9, -2.9}, {2.9, -2.9}, {2.9, 2.9}, {-2.9, 2.9}});
+    case 2:
+      return path({{0, -3.9}, {3.7, 2.7}, {-3.7, 2.7}});
+    case 3:
+      return path({{0, -4.2}, {4.2, 0}, {0, 4.2}, {-4.2, 0}});
+    default:
+      return path({{0, 3.9}, {3.7, -2.7}, {-3.7, -2.7}});
+  }
+}
+
+// One panel's plot, whose upper left corner is (left, kTop).
+class Plot {
+ public:
+  Plot(const Panel& panel, double y_min, double left)
+      : panel_(panel), decades_(-std::log10(y_min)), left_(left) {
+    STARLING_CHECK(panel.x_max > 0 && decades_ > 0);
+  }
+
+  std::string draw() const {
+    std::string out = text_at(left_, kTop - 12, " font-weight=\"bold\" font-size=\"13\"", panel_.title);
+    out += axes();
+    std::vector<Label> labels;
+    for (const Series& series : panel_.series) {
+      const std::string color =
+          std::string(" fill=\"none\" stroke=\"") + kColors[series.style % kColors.size()] + "\"";
+      out += polyline(cut(series.dashed),
+                      color + " stroke-width=\"1.2\" stroke-dasharray=\"5 4\" stroke-opacity=\"0.8\"");
+      const Points seen = cut(series.points);
+      out += polyline(seen, color + " stroke-width=\"1.8\" stroke-linejoin=\"round\"");
+      if (!seen.empty()) labels.push_back({&series, seen.back()});
+    }
+    // Above the lines, and not all at the same places.
+    for (const Series& series : panel_.series) out += markers(series, cut(series.points));
+    return out + legend(std::move(labels));
+  }
+
+ private:
+  struct Label {
+    const Series* series;
+    std::pair<double, double> end;  // of the curve, in pixels
+    double y = 0;
+  };
+
+  double right() const { return left_ + kPlotWidth; }
+  static double bottom() { return kTop + kPlotHeight; }
+  double x_of(double x) const { return left_ + kPlotWidth * x / panel_.x_max; }
+  double y_of(double y) const { return kTop - kPlotHeight * std::log10(y) / decades_; }
+
+  // To pixels, without what lies beyond the right edge or the bottom; the last piece is cut there.
+  Points cut(const Points& points) const {
+    Points out;
+    for (const auto& [px, py] : points) {
+      std::pair<double, double> at{x_of(px), std::max(y_of(std::max(py, 1e-300)), kTop - 0.0)};
+      if (out.empty()) {
+        if (at.first > right() || at.second > bottom()) return out;
+        out.push_back(at);
+        continue;
+      }
+      const auto [fx, fy] = out.back();
+      double share = 1;
+      if (at.first > right()) share = std::min(share, (right() - fx) / (at.first - fx));
+      if (at.second > bottom()) share = std::min(share, (bottom() - fy) / (at.second - fy));
+      out.emplace_back(fx + share * (at.first - fx), fy + share * (at.second - fy));
+      if (share < 1) break;
+    }
+    return out;
+  }
+
+  static std::string polyline(const Points& points, const std::string& attributes) {
+    if (points.size() < 2) return "";
+    std::string out = "<polyline points=\"";
+    for (const auto& [x, y] : points) out += decimal(x) + "," + decimal(y) + " ";
+    out.pop_back();
+    return out + "\"" + attributes + "/>\n";
+  }
+
+  std::string markers(const Series& series, const Points& seen) const {
+    if (seen.size() < 2) return "";
+    constexpr int kMarkers = 4;
+    double length = 0;
+    for (std::size_t i = 1; i < seen.size(); ++i) length += distance(seen[i - 1], seen[i]);
+    const double shift = 0.2 + 0.6 * static_cast<double>(series.style % 5) / 5;
+    std::string out;
+    double gone = 0;
+    int drawn = 0;
+    for (std::size_t i = 1; i < seen.size() && drawn < kMarkers; ++i) {
+      const double step = distance(seen[i - 1], seen[i]);
+      for (double due = length * (drawn + shift) / kMarkers;
+           drawn < kMarkers && gone + step >= due && step > 0; due = length * (drawn + shift) / kMarkers) {
+        const double share = (due - gone) / step;
+        out += marker(series.style, seen[i - 1].first + share * (seen[i].first - seen[i - 1].first),
+                      seen[i - 1].second + share * (seen[i].second - seen[i - 1].second));
+        ++drawn;
+      }
+      gone += step;
+    }
+    return out;
+  }
+  static double distance(std::pair<double, double> a, std::pair<double, double> b) {
+    return std::hypot(a.first - b.first, a.second - b.second);
+  }
+
+  std::string axes() const {
+    const std::string grid = " stroke=\"#e4e4e4\" stroke-width=\"0.8\"",
+                      ink = " stroke=\"#333333\" stroke-width=\"1\"";
+    std::string out;
+    for (int k = 0; k <= static_cast<int>(decades_ + 1e-9); ++k) {
+      const double y = y_of(std::pow(10, -k));
+      out += line(left_, y, right(), y, grid);
+      const std::string begin =
+          "<text x=\"" + decimal(left_ - 8) + "\" y=\"" + decimal(y + 4) + "\" text-anchor=\"end\">";
+      out += k == 0
+                 ? begin + "1</text>\n"
+                 : begin + "10<tspan dy=\"-5\" font-size=\"8.5\">−" + std::to_string(k) + "</tspan></text>\n";
+    }
+    const double step = tick_step(panel_.x_max);
+    for (int k = 0; k * step <= panel_.x_max * (1 + 1e-9); ++k) {
+      const double x = x_of(k * step);
+      out += line(x, kTop, x, bottom(), grid) + line(x, bottom(), x, bottom() + 4, ink);
+      char number[32];
+      std::snprintf(number, sizeof number, "%g", k * step);
+      out += text_at(x, bottom() + 17, " text-anchor=\"middle\"", number);
+    }
+    out += line(left_, kTop, left_, bottom(), ink) + line(left_, bottom(), right(), bottom(), ink);
+    return out + text_at((left_ + right()) / 2, bottom() + 38, " text-anchor=\"middle\" font-size=\"12\"",
+                         panel_.x_title);
+  }
+
+  // A label to each curve, at the height of its right end where there is room; curves that leave through the
+  // bottom are told below, the last to leave first.
+  std::string legend(std::vector<Label> labels) const {
+    const auto place = [](const Label& label) {  // from the top
+      const bool below = label.end.second > bottom() - 0.5;
+      return std::pair(below, below ? -label.end.first : label.end.second);
+    };
+    std::stable_sort(labels.begin(), labels.end(),
+                     [&](const Label& a, const Label& b) { return place(a) < place(b); });
+    double limit = bottom();
+    for (auto label = labels.rbegin(); label != labels.rend(); ++label) {
+      label->y = std::min(label->end.second, limit);
+      limit = label->y - kLine;
+    }
+    if (!labels.empty() && labels.front().y < kTop) {  // too many for the height: from the top
+      double at = kTop;
+      for (Label& label : labels) {
+        label.y = std::max(label.y, at);
+        at = label.y + kLine;
+      }
+    }
+    std::string out;
+    for (const Label& label : labels) {
+      const std::string color =
+          std::string(" stroke=\"") + kColors[label.series->style % kColors.size()] + "\"";
+      const double x = right() + kLabelAt;
+      if (label.end.first >= right() - 0.5)  // from the curve's end to its label
+        out += line(right(), label.end.second, x, label.y, color + " stroke-width=\"0.8\"");
+      out += line(x, label.y, x + kSample, label.y, color + " stroke-width=\"1.8\"");
+      out += marker(label.series->style, x + kSample / 2, label.y);
+      out += text_at(x + kSample + 6, label.y + 4, "", label.series->label);
+    }
+    return out;
+  }
+
+  const Panel& panel_;
+  double decades_;
+  double left_;
+};
+
+}  // namespace
+
+std::string to_svg(const Chart& chart) {
+  std::size_t longest = 0;
+  for (const Panel& panel : chart.panels)
+    for (const Series& series : panel.series) longest = std::max(longest, series.label.size());
+  const double panel_width =
+      kLeft + kPlotWidth + kLabelAt + kSample + 20 + kLetter * static_cast<double>(longest);
+  const double width = panel_width * static_cast<double>(chart.panels.size());
+  const double caption_at = kTop + kPlotHeight + kAxis + kLine;
+  const double height = caption_at + kLine * static_cast<double>(chart.caption.size());
+  std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + decimal(width) + "\" height=\"" +
+                    decimal(height) + "\" viewBox=\"0 0 " + decimal(width) + " " + decimal(height) +
+                    "\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\" fill=\"#222222\">\n"
+                    "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
+  for (std::size_t p = 0; p < chart.panels.size(); ++p) {
+    const double left = panel_width * static_cast<double>(p) + kLeft;
+    out += Plot(chart.panels[p], chart.y_min, left).draw();
+    if (p == 0) {
+      const std::string middle = decimal(kTop + kPlotHeight / 2);
+      out += "<text x=\"18\" y=\"" + middle +
+             "\" text-anchor=\"middle\" font-size=\"12\" transform=\"rotate(-90 18 " + middle + ")\">" +
+             escape_xml(chart.y_title) + "</text>\n";
+    }
+  }
+  for (std::size_t l = 0; l < chart.caption.size(); ++l)
+    out += text_at(kLeft, caption_at + kLine * static_cast<double>(l), "", chart.caption[l]);
+  return out + "</svg>\n";
+}
+
+}  // namespace starling::lab

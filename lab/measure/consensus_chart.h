@@ -1,0 +1,24 @@
+// The picture of `topology compare`: the disagreement of peers on several topologies, by asynchronous
+// exchanges and by lock-step rounds, as measured and as predicted.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "lab/measure/chart.h"
+#include "lab/measure/consensus.h"
+#include "topologies/analysis.h"
+
+namespace starling::lab {
+
+struct Compared {
+  std::string name;
+  topologies::Analysis analysis;
+  LockStep lock_step;
+  Pairwise pairwise;
+};
+
+Chart consensus_chart(std::span<const Compared> topologies, std::uint32_t peers, std::uint64_t seed);
+
+}  // namespace starling::lab

@@ -1,0 +1,387 @@
+#include "lab/report/report.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+#include "base/text.h"
+#include "lab/report/report_parts.h"
+#include "training/experiment/experiment.h"
+#include "training/records/files.h"
+#include "training/records/json.h"
+
+namespace starling::lab {
+namespace {
+
+namespace fs = std::filesystem;
+using training::Json;
+
+constexpr std::size_t kLargestFile = std::size_t{1} << 30;
+constexpr std::size_t kMostRuns = 20'000;
+constexpr std::size_t kMostPoints = 400;  // of a curve; fewer where there are many
+constexpr std::size_t kMostPointsInAll = 60'000, kFewestPoints = 20;
+constexpr std::size_t kRunsWithDetails = 16;  // time lines and graphs beyond these are left out
+
+// Fields of a summary; the first that is missing or of another type is remembered.
+class Fields {
+ public:
+  explicit Fields(const Json& object) : object_(object) {}
+
+  std::string text(const char* key) {
+    const Json* field = find(key);
+    if (field != nullptr && field->is_string()) return field->get<std::string>();
+    return refuse(key, "a text"), std::string();
+  }
+  double number(const char* key) {
+    const Json* field = find(key);
+    if (field != nullptr && field->is_number()) return field->get<double>();
+    return refuse(key, "a number"), 0.0;
+  }
+  std::uint64_t whole(const char* key) {
+    const Json* field = find(key);
+    if (field != nullptr && field->is_number_unsigned()) return field->get<std::uint64_t>();
+    return refuse(key, "a whole number"), std::uint64_t{0};
+  }
+  std::optional<double> maybe(const char* key) {
+    const Json* field = find(key);
+    if (field == nullptr || field->is_null()) return std::nullopt;
+    if (field->is_number()) return field->get<double>();
+    return refuse(key, "a number or null"), std::nullopt;
+  }
+  const Json& part(const char* key, bool list) {
+    static const Json kNothing = Json::object();
+    const Json* field = find(key);
+    if (field != nullptr && (list ? field->is_array() : field->is_object())) return *field;
+    return refuse(key, list ? "a list" : "an object"), kNothing;
+  }
+  bool has(const char* key) const { return object_.contains(key); }
+  const std::string& problem() const { return problem_; }
+
+ private:
+  const Json* find(const char* key) const {
+    const auto at = object_.find(key);
+    return at == object_.end() ? nullptr : &*at;
+  }
+  void refuse(const char* key, const char* wanted) {
+    if (problem_.empty()) problem_ = "its \"" + std::string(key) + "\" is not " + wanted;
+  }
+
+  const Json& object_;
+  std::string problem_;
+};
+
+std::string take_summary(ReportRun& run, const Json& json) {
+  Fields fields(json);
+  run.name = fields.text("name");
+  run.mode = fields.text("mode");
+  run.seed = fields.whole("seed");
+  run.model = fields.text("model");
+  run.parameters = fields.number("parameters");
+  run.data = fields.text("data");
+  run.peers = static_cast<std::uint32_t>(std::min<std::uint64_t>(fields.whole("peers"), UINT32_MAX));
+  run.topology = fields.text("topology");
+  run.spectral_gap = fields.maybe("spectral_gap");
+  run.rule = fields.text("rule");
+  run.payload = fields.text("payload");
+  run.seconds = fields.number("seconds");
+  run.samples = fields.number("samples");
+  run.samples_per_second = fields.maybe("samples_per_second").value_or(0);
+  run.accuracy = fields.maybe("accuracy");
+  run.loss = fields.maybe("loss");
+  run.accuracy_min = fields.maybe("accuracy_min");
+  run.accuracy_max = fields.maybe("accuracy_max");
+  run.consensus = fields.maybe("consensus_distance");
+  run.seconds_to_target = fields.maybe("seconds_to_target");
+  run.bytes_sent = fields.number("bytes_sent");
+  Fields exchanges(fields.part("exchanges", false));
+  if (fields.problem().empty()) run.exchanges = exchanges.number("completed");
+  if (fields.has("staleness")) {  // older runs have none
+    for (const auto& [steps, count] : fields.part("staleness", false).items())
+      if (count.is_number()) run.staleness.emplace_back(steps, count.get<double>());
+  }
+  for (const Json& entry : fields.part("per_peer", true)) {
+    if (!entry.is_object()) return "its \"per_peer\" is not a list of objects";
+    Fields of_peer(entry);
+    ReportPeer peer;
+    peer.name = of_peer.text("name");
+    peer.state = of_peer.text("state");
+    peer.steps = of_peer.number("steps");
+    peer.samples = of_peer.number("samples");
+    peer.exchanges = of_peer.number("exchanges");
+    peer.slow = of_peer.maybe("slow").value_or(1);
+    peer.accuracy = of_peer.maybe("accuracy");
+    if (!of_peer.problem().empty()) return "of a peer, " + of_peer.problem();
+    run.per_peer.push_back(std::move(peer));
+  }
+  return fields.problem().empty() ? exchanges.problem() : fields.problem();
+}
+
+Error damaged(const std::string& path, const std::string& how) {
+  return Error{path + " is damaged: " + how + "; run it again, or leave this folder out"};
+}
+
+// The lines of a file that a run may have died over: of the last one a part may be missing.
+template <class Take>
+Status for_each_line(const std::string& text, const std::string& path, const Take& take) {
+  std::size_t number = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    ++number;
+    if (end == std::string::npos) break;
+    const Json line = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
+                                  text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    if (!line.is_object() || !take(line))
+      return damaged(path, "line " + std::to_string(number) + " is not what a run writes there");
+    at = end + 1;
+  }
+  return Done{};
+}
+
+std::optional<double> number_in(const Json& line, const char* key) {
+  const auto at = line.find(key);
+  if (at == line.end() || !at->is_number()) return std::nullopt;
+  return at->get<double>();
+}
+
+// All of metrics.jsonl as points of the whole swarm: what peers say is summed up with the latest word of
+// each, and a look at the mean model closes a point. Where nobody looks at that, time does, so many times a
+// run.
+class Points {
+ public:
+  Points(double seconds, std::size_t most, bool looks)
+      : most_(most), looks_(looks), apart_(std::max(seconds, 1e-9) / static_cast<double>(most)) {}
+
+  bool take(const Json& line) {
+    const auto peer = line.find("peer");
+    const auto seconds = number_in(line, "seconds");
+    if (peer == line.end() || !peer->is_string() || !seconds) return false;
+    if (*peer == "mean") {
+      close(*seconds);
+      ReportPoint& point = points_.back();
+      point.loss = number_in(line, "loss");
+      point.accuracy = number_in(line, "accuracy");
+      point.consensus = number_in(line, "consensus_distance");
+      point.samples = std::max(point.samples, number_in(line, "samples").value_or(0));
+      if (const auto bytes = number_in(line, "bytes_sent"); bytes && *bytes > point.bytes.value_or(0))
+        point.bytes = bytes;
+      return true;
+    }
+    Latest& latest = peers_[peer->get<std::string>()];
+    latest.steps = number_in(line, "steps").value_or(0);
+    latest.samples = number_in(line, "samples").value_or(0);
+    latest.exchanges = number_in(line, "exchanges").value_or(0);
+    latest.bytes = number_in(line, "bytes_sent");
+    latest.loss = number_in(line, "loss");
+    if (!looks_ && *seconds >= last_ + apart_) close(*seconds);
+    return true;
+  }
+
+  std::vector<ReportPoint> points() {
+    if (points_.size() <= most_) return std::move(points_);
+    std::vector<ReportPoint> some;  // evenly, and the last
+    for (std::size_t i = 0; i < most_; ++i) some.push_back(points_[i * (points_.size() - 1) / (most_ - 1)]);
+    return some;
+  }
+
+ private:
+  struct Latest {
+    double steps = 0, samples = 0, exchanges = 0;
+    std::optional<double> bytes, loss;
+  };
+
+  void close(double seconds) {
+    ReportPoint point;
+    point.seconds = last_ = seconds;
+    double losses = 0, bytes = 0;
+    std::size_t with_loss = 0, with_bytes = 0;
+    for (const auto& [name, latest] : peers_) {
+      point.steps += latest.steps;
+      point.samples += latest.samples;
+      point.exchanges += latest.exchanges / 2;  // each has two sides
+      if (latest.bytes) bytes += *latest.bytes, ++with_bytes;
+      if (latest.loss) losses += *latest.loss, ++with_loss;
+    }
+    if (with_bytes > 0) point.bytes = bytes;
+    if (with_loss > 0) point.training_loss = losses / static_cast<double>(with_loss);
+    points_.push_back(point);
+  }
+
+  std::size_t most_;
+  bool looks_;
+  double apart_, last_ = -1e300;
+  std::map<std::string, Latest> peers_;
+  std::vector<ReportPoint> points_;
+};
+
+// What an experiment.toml of a run's folder says, by key. It is our own writing: a key a line.
+std::map<std::string, std::string> settings_in(const std::string& toml) {
+  std::map<std::string, std::string> settings;
+  std::string table;
+  std::map<std::string, std::size_t> numbers;  // of [[fault]] and [[peer]]
+  std::istringstream lines(toml);
+  for (std::string text; std::getline(lines, text);) {
+    const std::string_view line = text;
+    if (line.empty() || line.front() == '#') continue;
+    if (line.starts_with("[[")) {
+      const std::string name(line.substr(2, line.find(']') - 2));
+      table = name + "." + std::to_string(++numbers[name]) + ".";
+    } else if (line.starts_with("[")) {
+      table = std::string(line.substr(1, line.find(']') - 1)) + ".";
+    } else if (const auto equals = line.find(" = "); equals != std::string_view::npos) {
+      std::string value(line.substr(equals + 3));
+      if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
+        value = value.substr(1, value.size() - 2);
+      settings[table + std::string(line.substr(0, equals))] = std::move(value);
+    }
+  }
+  return settings;
+}
+
+// The end of a run is a look too, by all of the test set.
+void add_end(ReportRun& run) {
+  if (run.seconds <= 0) return;
+  ReportPoint end = run.points.empty() ? ReportPoint{} : run.points.back();
+  end.seconds = std::max(end.seconds, run.seconds);
+  end.samples = std::max(end.samples, run.samples);
+  if (end.bytes || run.points.empty()) end.bytes = std::max(end.bytes.value_or(0), run.bytes_sent);
+  end.loss = run.loss;
+  end.accuracy = run.accuracy;
+  end.consensus.reset();  // after settling
+  end.is_end = true;
+  end.exchanges = std::max(end.exchanges, run.exchanges);
+  run.points.push_back(end);
+}
+
+Result<ReportRun> read_run(const std::string& folder, std::size_t most_points) {
+  ReportRun run;
+  run.folder = folder;
+  const std::string summary_path = folder + "/summary.json";
+  const auto summary = training::read_text(summary_path, kLargestFile);
+  if (!summary) return summary.error();
+  const Json json = Json::parse(*summary, nullptr, false);
+  if (!json.is_object()) return damaged(summary_path, "it is not one JSON object");
+  if (const std::string problem = take_summary(run, json); !problem.empty())
+    return damaged(summary_path, problem);
+
+  if (const std::string path = folder + "/experiment.toml"; fs::exists(path)) {
+    const auto text = training::read_text(path, training::kLargestExperimentFile);
+    if (!text) return text.error();
+    run.settings = settings_in(*text);
+    if (const auto target = run.settings.find("training.target_accuracy"); target != run.settings.end()) {
+      if (const auto value = parse_number<double>(target->second)) run.target = *value;
+    }
+  }
+  if (const std::string path = folder + "/metrics.jsonl"; fs::exists(path)) {
+    const auto text = training::read_text(path, kLargestFile);
+    if (!text) return text.error();
+    const bool looks = text->find(R"("peer":"mean")") != std::string::npos;
+    Points points(run.seconds, most_points, looks);
+    const Status read = for_each_line(*text, path, [&](const Json& line) { return points.take(line); });
+    if (!read) return read.error();
+    run.points = points.points();
+  }
+  add_end(run);
+  return run;
+}
+
+// What is shown of one run at a time.
+Status add_details(ReportRun& run) {
+  add_theory(run);
+  const std::string path = run.folder + "/timeline.jsonl";
+  if (!fs::exists(path)) return Done{};
+  const auto text = training::read_text(path, kLargestFile);
+  if (!text) return text.error();
+  return read_rows(run, *text, path);
+}
+
+// Of many runs the first of each group, as far as they go; then others.
+std::vector<std::size_t> with_details(const Report& report) {
+  std::vector<std::size_t> first, others;
+  for (const ReportGroup& group : report.groups) {
+    first.push_back(group.runs.front());
+    others.insert(others.end(), group.runs.begin() + 1, group.runs.end());
+  }
+  first.insert(first.end(), others.begin(), others.end());
+  first.resize(std::min(first.size(), kRunsWithDetails));
+  return first;
+}
+
+// As people sort: "slow=4" is before "slow=16".
+bool before(const std::string& a, const std::string& b) {
+  std::size_t i = 0, k = 0;
+  const auto digit = [](const std::string& text, std::size_t at) {
+    return at < text.size() && text[at] >= '0' && text[at] <= '9';
+  };
+  while (i < a.size() && k < b.size()) {
+    if (digit(a, i) && digit(b, k)) {
+      std::size_t i_end = i, k_end = k;
+      while (digit(a, i_end)) ++i_end;
+      while (digit(b, k_end)) ++k_end;
+      const auto x = parse_number<double>(std::string_view(a).substr(i, i_end - i)).value_or(0);
+      const auto y = parse_number<double>(std::string_view(b).substr(k, k_end - k)).value_or(0);
+      if (x != y) return x < y;
+      i = i_end;
+      k = k_end;
+    } else {
+      if (a[i] != b[k]) return a[i] < b[k];
+      ++i;
+      ++k;
+    }
+  }
+  return a.size() - i < b.size() - k;
+}
+
+// Where runs lie: the folder itself, or those within.
+Result<std::vector<std::string>> runs_in(const std::string& folder) {
+  std::error_code problem;
+  if (!fs::exists(folder, problem)) return Error{"there is no folder " + folder};
+  if (!fs::is_directory(folder, problem)) return Error{folder + " is a file; a run's folder is wanted"};
+  if (fs::exists(folder + "/summary.json", problem)) return std::vector<std::string>{folder};
+  std::vector<std::string> runs;
+  for (const auto& entry : fs::directory_iterator(folder, problem)) {
+    const std::string path = entry.path().string();
+    if (!path.ends_with(".part") && fs::exists(path + "/summary.json", problem)) runs.push_back(path);
+  }
+  if (problem) return Error{"cannot read the folder " + folder + ": " + problem.message()};
+  if (runs.empty())
+    return Error{folder + " holds no results: there is neither a summary.json nor runs of a sweep in it"};
+  std::sort(runs.begin(), runs.end(), before);
+  return runs;
+}
+
+std::string without_slashes(std::string folder) {
+  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  return folder;
+}
+
+}  // namespace
+
+Result<Report> read_report(const std::vector<std::string>& folders, const ReportOptions& options) {
+  std::vector<std::string> paths;
+  std::set<std::string> seen;
+  for (const std::string& folder : folders) {
+    const auto runs = runs_in(without_slashes(folder));
+    if (!runs) return runs.error();
+    for (const std::string& run : *runs) {
+      std::error_code ignored;
+      if (seen.insert(fs::weakly_canonical(run, ignored).string()).second) paths.push_back(run);
+    }
+  }
+  if (paths.size() > kMostRuns)
+    return Error{"a report of more than " + std::to_string(kMostRuns) + " runs shows nothing"};
+  Report report;
+  const std::size_t most_points = std::clamp(kMostPointsInAll / paths.size(), kFewestPoints, kMostPoints);
+  for (const std::string& path : paths) {
+    auto run = read_run(path, most_points);
+    if (!run) return run.error();
+    report.runs.push_back(std::move(*run));
+  }
+  if (const Status made = tabulate(report, options); !made) return made.error();
+  for (const std::size_t i : with_details(report))
+    if (const Status added = add_details(report.runs[i]); !added) return added.error();
+  return report;
+}
+
+}  // namespace starling::lab

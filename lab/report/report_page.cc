@@ -1,0 +1,326 @@
+#include "lab/report/report_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string_view>
+
+#include "lab/report/web_files.h"
+#include "training/records/files.h"
+#include "training/records/json.h"
+
+namespace starling::lab {
+namespace {
+
+using training::Json;
+
+std::string escape(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+// Five digits, which no picture shows the end of.
+Json number(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return std::strtod(fmt::format("{:.5g}", value).c_str(), nullptr);
+}
+Json number(const std::optional<double>& value) {
+  return value ? number(*value) : Json(nullptr);
+}
+
+std::string count(double value) {
+  constexpr std::array<std::pair<double, const char*>, 4> kUnits = {
+      {{1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {1e3, " k"}}};
+  for (const auto& [size, unit] : kUnits)
+    if (value >= size) return fmt::format("{:.3g}{}", value / size, unit);
+  return fmt::format("{:.3g}", value);
+}
+std::string bytes(double value) {
+  const std::string text = count(value);
+  return text + (value >= 1e3 ? "B" : " B");
+}
+std::string percent(double value) {
+  return fmt::format("{:.2f} %", 100 * value);
+}
+
+// A part as one of 36 characters.
+char digit(double part) {
+  return "0123456789abcdefghijklmnopqrstuvwxyz"[static_cast<std::size_t>(
+      std::lround(35 * std::clamp(part, 0.0, 1.0)))];
+}
+// Of report.js's five colors, from the usual speed to six times slower.
+char slow_digit(double slowness) {
+  constexpr std::array<double, 4> kFrom = {1.25, 1.75, 3, 6};
+  char at = '0';
+  for (const double from : kFrom) at = static_cast<char>(at + (slowness >= from ? 1 : 0));
+  return at;
+}
+
+Json to_json(const ReportRow& row) {
+  std::string c, e, w, s, z;
+  for (const auto& column : row.columns) {
+    c += digit(static_cast<double>(column.computing));
+    e += digit(static_cast<double>(column.exchanging));
+    w += digit(static_cast<double>(column.waiting));
+    s += digit(static_cast<double>(column.stopped));
+    z += slow_digit(static_cast<double>(column.slowness));
+  }
+  Json parts = Json::array();
+  for (const double part : row.parts) parts.push_back(number(part));
+  return {{"p", row.peer}, {"c", c}, {"e", e}, {"w", w}, {"s", s}, {"z", z}, {"slow", number(row.slowness)},
+          {"parts", parts}};
+}
+
+Json to_json(const ReportRun& run) {
+  const auto column = [&](const std::function<Json(const ReportPoint&)>& of) {
+    Json values = Json::array();
+    for (const ReportPoint& point : run.points) values.push_back(of(point));
+    return values;
+  };
+  Json points = {{"t", column([](const auto& p) { return number(p.seconds); })},
+                 {"s", column([](const auto& p) { return number(p.samples); })},
+                 {"b", column([](const auto& p) { return number(p.bytes); })},
+                 {"acc", column([](const auto& p) { return number(p.accuracy); })},
+                 {"loss", column([](const auto& p) { return number(p.loss); })},
+                 {"train", column([](const auto& p) { return number(p.training_loss); })},
+                 {"con", column([](const auto& p) { return number(p.consensus); })},
+                 {"pred", column([](const auto& p) { return number(p.predicted); })}};
+  points["ended"] = !run.points.empty() && run.points.back().is_end;
+  Json staleness = Json::array(), rows = Json::array(), peers = Json::array();
+  for (const auto& [steps, exchanges] : run.staleness) staleness.push_back(Json::array({steps, exchanges}));
+  for (const ReportRow& row : run.rows) rows.push_back(to_json(row));
+  constexpr std::size_t kMostPeersListed = 2000;
+  for (const ReportPeer& peer : run.per_peer) {
+    if (peers.size() == kMostPeersListed) break;
+    peers.push_back({{"name", peer.name},
+                     {"steps", number(peer.steps)},
+                     {"samples", number(peer.samples)},
+                     {"accuracy", number(peer.accuracy)},
+                     {"exchanges", number(peer.exchanges)},
+                     {"slow", number(peer.slow)},
+                     {"state", peer.state}});
+  }
+  return {{"label", run.label},
+          {"topology", run.topology},
+          {"points", points},
+          {"staleness", staleness},
+          {"rows", rows},
+          {"rows_to", number(run.rows_to)},
+          {"hidden", run.peers_not_shown},
+          {"graph", run.graph},
+          {"graph_text", run.graph_text},
+          {"prediction", run.prediction},
+          {"peers", peers}};
+}
+
+Json to_json(const std::optional<Spread>& spread) {
+  if (!spread) return nullptr;
+  Json json = {{"mean", number(spread->mean)}, {"median", number(spread->median)}};
+  if (spread->interval) {
+    json["low"] = number(spread->interval->low);
+    json["high"] = number(spread->interval->high);
+  }
+  return json;
+}
+
+Json to_json(const Report& report) {
+  Json groups = Json::array(), runs = Json::array();
+  for (const ReportGroup& group : report.groups)
+    groups.push_back({{"label", group.label},
+                      {"values", group.values},
+                      {"runs", group.runs},
+                      {"time", to_json(group.seconds_to_target)},
+                      {"accuracy", to_json(group.accuracy)}});
+  for (const ReportRun& run : report.runs) runs.push_back(to_json(run));
+  return {{"title", report.title}, {"target", number(report.target)},
+          {"keys", report.keys},   {"groups", groups},
+          {"runs", runs},          {"csv", to_csv(report)}};
+}
+
+// What all runs have in common, as cards.
+std::string facts(const Report& report) {
+  std::string html = "<dl class=\"facts\">\n";
+  const auto fact = [&](const char* what, const std::string& value) {
+    html += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", what, escape(value));
+  };
+  const auto shared = [&](const char* what, const std::function<std::string(const ReportRun&)>& of) {
+    const std::string value = of(report.runs.front());
+    const bool same = std::all_of(report.runs.begin(), report.runs.end(),
+                                  [&](const ReportRun& run) { return of(run) == value; });
+    if (same && !value.empty()) fact(what, value);
+  };
+  if (report.runs.size() > 1)
+    fact("runs", report.groups.size() > 1
+                     ? fmt::format("{} of {} kinds", report.runs.size(), report.groups.size())
+                     : fmt::format("{} seeds", report.runs.size()));
+  shared("peers", [](const ReportRun& run) {
+    return fmt::format("{}, {}", run.peers, run.mode == "swarm" ? "processes" : "simulated");
+  });
+  shared("model", [](const ReportRun& run) {
+    return fmt::format("{}, {} parameters", run.model, count(run.parameters));
+  });
+  shared("data", [](const ReportRun& run) { return run.data; });
+  shared("topology", [](const ReportRun& run) {
+    return run.topology.size() > 60 ? run.topology.substr(0, 57) + "..." : run.topology;
+  });
+  shared("rule", [](const ReportRun& run) {
+    return run.payload == "f32" ? run.rule : run.rule + ", " + run.payload;
+  });
+  if (report.runs.size() == 1) {
+    const ReportRun& run = report.runs.front();
+    if (run.accuracy) fact("accuracy", percent(*run.accuracy));
+    fact("time", fmt::format("{:.4g} s", run.seconds));
+    fact("samples", count(run.samples));
+    fact("sent", bytes(run.bytes_sent));
+    fact("exchanges", fmt::format("{:.0f}", run.exchanges));
+  }
+  return html + "</dl>";
+}
+
+std::string interval(const std::optional<Interval95>& of, int digits) {
+  return of ? fmt::format(" <small>[{:.{}g}, {:.{}g}]</small>", of->low, digits, of->high, digits) : "";
+}
+
+std::string target_text(const Report& report) {
+  return fmt::format("{:g} %", 100 * *report.target);
+}
+
+std::string table(const Report& report) {
+  const bool target = report.target.has_value();
+  std::string html = "<table>\n<caption>";
+  html += target ? fmt::format(
+                       "Seconds until the mean model's accuracy was {}; 95 % confidence intervals of means "
+                       "over seeds, by Student's t.",
+                       target_text(report))
+                 : "Means over seeds with 95 % confidence intervals, by Student's t.";
+  html += "</caption>\n<thead><tr>";
+  if (report.keys.empty()) html += "<th scope=\"col\" class=\"text\">run</th>";
+  for (const std::string& key : report.keys)
+    html += fmt::format("<th scope=\"col\" class=\"text\">{}</th>", escape(key));
+  html += "<th scope=\"col\">runs</th>";
+  if (target)
+    html += fmt::format(
+        "<th scope=\"col\">reached {}</th><th scope=\"col\">seconds to it, median</th>"
+        "<th scope=\"col\">mean [95 %]</th><th scope=\"col\">speed-up [95 %]</th>",
+        target_text(report));
+  html +=
+      "<th scope=\"col\">accuracy at the end</th><th scope=\"col\">seconds in all</th><th "
+      "scope=\"col\">sent</th></tr></thead>\n<tbody>\n";
+  double quickest = INFINITY;
+  for (const ReportGroup& group : report.groups)
+    if (group.speedup) quickest = std::min(quickest, 1 / group.speedup->factor);
+  for (const ReportGroup& group : report.groups) {
+    html += "<tr>";
+    bool first = true;
+    const auto name = [&](const std::string& text) {
+      html += fmt::format(fmt::runtime(first ? "<th scope=\"row\">{}</th>" : "<td class=\"text\">{}</td>"),
+                          escape(text));
+      first = false;
+    };
+    if (report.keys.empty()) name(group.label);
+    for (const std::string& value : group.values) name(value.empty() ? "not set" : value);
+    html += fmt::format("<td>{}</td>", group.runs.size());
+    if (target) {
+      const auto& time = group.seconds_to_target;
+      const bool best = report.groups.size() > 1 && group.speedup && 1 / group.speedup->factor == quickest;
+      html += fmt::format("<td>{} of {}</td>", group.reached, group.runs.size());
+      html += time ? fmt::format(
+                         "<td{}>{:.3g}{}</td><td>{:.3g}{}</td>", best ? " class=\"best\"" : "", time->median,
+                         time->count > 1
+                             ? fmt::format(" <small>({:.3g} to {:.3g})</small>", time->least, time->most)
+                             : "",
+                         time->mean, interval(time->interval, 3))
+                   : "<td>-</td><td>-</td>";
+      html += group.speedup ? fmt::format("<td>{:.2f}×{}</td>", group.speedup->factor,
+                                          interval(group.speedup->interval, 3))
+                            : "<td>-</td>";
+    }
+    html += group.accuracy
+                ? fmt::format("<td>{}{}</td>", percent(group.accuracy->mean),
+                              group.accuracy->interval
+                                  ? fmt::format(" <small>± {:.2f}</small>",
+                                                100 * (group.accuracy->interval->high - group.accuracy->mean))
+                                  : "")
+                : "<td>-</td>";
+    html +=
+        fmt::format("<td>{:.3g}</td><td>{}</td></tr>\n", group.seconds->mean, bytes(group.bytes_sent->mean));
+  }
+  return html + "</tbody>\n</table>";
+}
+
+std::string table_note(const Report& report) {
+  std::string note;
+  if (report.target_from_curves)
+    note +=
+        "Times are read off the looks at the mean model (its first 1,000 test images), on a line between two "
+        "of them. ";
+  else if (report.target)
+    note += "Times are those at which the runs themselves saw the target, on all of the test set. ";
+  if (report.target && report.groups.size() > 1)
+    note +=
+        fmt::format("Speed-ups are over {}, of geometric means, their intervals by Welch's t on the logarithms; where not "
+                    "all runs reached the target there is none.",
+                    report.reference == 0 ? "the first row" : report.groups[report.reference].label);
+  return note.empty() ? "" : "<p class=\"note\">" + escape(note) + "</p>";
+}
+
+}  // namespace
+
+std::string to_html(const Report& report) {
+  std::string data = training::to_text(to_json(report));
+  // Nothing in it may end the element that it stands in.
+  std::string safe;
+  for (const char c : data) safe += c == '<' ? std::string("\\u003c") : std::string(1, c);
+
+  const std::string title = escape(report.title);
+  const auto value_of = [&](std::string_view name) -> std::string {
+    if (name == "TITLE") return title;
+    if (name == "STYLE") return std::string(report_style());
+    if (name == "SCRIPT") return std::string(report_script());
+    if (name == "FACTS") return facts(report);
+    if (name == "TABLE_TITLE") return report.target ? "Time to " + target_text(report) : "Results";
+    if (name == "TABLE") return table(report);
+    if (name == "TABLE_NOTE") return table_note(report);
+    return safe;  // DATA
+  };
+  std::string html;
+  for (std::string_view rest = report_template(); !rest.empty();) {
+    const std::size_t at = rest.find('@');
+    html += rest.substr(0, at);
+    if (at == std::string_view::npos) break;
+    const std::size_t end = rest.find('@', at + 1);
+    html += value_of(rest.substr(at + 1, end - at - 1));
+    rest.remove_prefix(end + 1);
+  }
+  return html;
+}
+
+Status write_report(const std::string& folder) {
+  const auto report = read_report({folder});
+  if (!report) return report.error();
+  const std::string page = to_html(*report);
+  const Bytes bytes = std::as_bytes(std::span(page));
+  return training::write_atomically(folder + "/report.html", std::span(&bytes, 1));
+}
+
+}  // namespace starling::lab

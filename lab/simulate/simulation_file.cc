@@ -1,0 +1,110 @@
+#include "lab/simulate/simulation_file.h"
+
+#include <deque>
+#include <utility>
+
+#include "training/records/peer_state.h"
+
+namespace starling::lab {
+namespace {
+
+constexpr const char* kKind = "simulation";
+constexpr const char* kExperiment = "experiment";
+
+using training::Facts;
+using Number = std::pair<const char*, std::uint64_t SimulationPlace::*>;
+constexpr Number kNumbers[] = {{"happenings", &SimulationPlace::happenings},
+                               {"trace", &SimulationPlace::trace},
+                               {"samples", &SimulationPlace::samples},
+                               {"metrics_bytes", &SimulationPlace::metrics_bytes}};
+
+// A machine that nobody has a use for any more, but for what others still have of it.
+bool runs(const World::MachineView& machine) {
+  return machine.state == MachineState::running;
+}
+
+std::string replica_name(const World::MachineView& machine) {
+  return machine.name + ".replica";
+}
+std::string learner_name(const World::MachineView& machine) {
+  return machine.name + ".learner";
+}
+
+}  // namespace
+
+Status write_simulation(const std::string& path, const std::string& experiment, const SimulationPlace& place,
+                        World& world, const std::vector<TrainingLearner*>& learners) {
+  std::vector<training::TensorToWrite> tensors;
+  std::deque<StateWriter> states;
+  const auto add_bytes = [&](const std::string& name, const StateWriter& state) {
+    tensors.push_back({name, "U8", {static_cast<std::int64_t>(state.bytes().size())}, state.bytes()});
+  };
+  for (std::uint32_t i = 0; i < world.machines(); ++i) {
+    const auto machine = world.machine(i);
+    const std::span<const float> replica(machine.arena.data(), machine.arena.size());
+    tensors.push_back(
+        {replica_name(machine), "F32", {static_cast<std::int64_t>(replica.size())}, std::as_bytes(replica)});
+    if (i >= learners.size() || learners[i] == nullptr || !runs(machine)) continue;
+    learners[i]->save(states.emplace_back(), machine.arena);
+    add_bytes(learner_name(machine), states.back());
+  }
+  StateWriter& values = states.emplace_back();
+  for (const MutableBytes bytes : world.values()) values.values(std::span<const std::byte>(bytes));
+  add_bytes("values", values);
+  Facts facts{{kKind, "1"}, {kExperiment, experiment}};
+  for (const auto& [name, number] : kNumbers) facts[name] = std::to_string(place.*number);
+  return training::write_tensors(path, tensors, std::move(facts), training::Durability::checked);
+}
+
+Result<SimulationFile> SimulationFile::open(const std::string& path, const std::string& experiment) {
+  auto file = training::SafetensorsFile::open(path);
+  if (!file) return file.error();
+  const Facts& facts = file->metadata();
+  if (!facts.contains(kKind)) return Error{path + " is no checkpoint of a simulation"};
+  if (const auto its = facts.find(kExperiment); its == facts.end() || its->second != experiment)
+    return Error{path + " is of another experiment: one goes on with the same file and flags"};
+  SimulationPlace place;
+  for (const auto& [name, number] : kNumbers) {
+    const auto value = training::number_in(facts, name, path);
+    if (!value) return value.error();
+    place.*number = *value;
+  }
+  if (Status whole = file->check_data(); !whole) return whole.error();
+  return SimulationFile(std::move(*file), place);
+}
+
+Result<std::vector<std::byte>> SimulationFile::read(const std::string& tensor) const {
+  const auto* const entry = file_.find(tensor);
+  if (entry == nullptr) return Error{file_.path() + " has no '" + tensor + "'"};
+  std::vector<std::byte> bytes(entry->end - entry->begin);
+  if (Status read = file_.read(*entry, bytes); !read) return read.error();
+  return bytes;
+}
+
+Status SimulationFile::put_into(World& world, const std::vector<TrainingLearner*>& learners) const {
+  const auto unfit = [this](const std::string& what) {
+    return Error{file_.path() + ": " + what + " is not as this run has it"};
+  };
+  if (world.trace_hash() != place_.trace || world.samples() != place_.samples) return unfit("what happened");
+  const auto values = read("values");
+  if (!values) return values.error();
+  StateReader in(*values);
+  for (const MutableBytes bytes : world.values()) in.into(bytes);
+  if (!in.done()) return unfit("what is on its way");
+  for (std::uint32_t i = 0; i < world.machines(); ++i) {
+    const auto machine = world.machine(i);
+    const auto replica = read(replica_name(machine));
+    if (!replica) return replica.error();
+    if (replica->size() != sizeof(float) * machine.arena.size()) return unfit(replica_name(machine));
+    world.put_replica(i, {reinterpret_cast<const float*>(replica->data()), machine.arena.size()});
+    if (i >= learners.size() || learners[i] == nullptr || !runs(machine)) continue;
+    const auto learner = read(learner_name(machine));
+    if (!learner) return learner.error();
+    StateReader state(*learner);
+    if (Status loaded = learners[i]->load(state, machine.arena); !loaded) return unfit(learner_name(machine));
+    if (!state.done()) return unfit(learner_name(machine));
+  }
+  return Done{};
+}
+
+}  // namespace starling::lab

@@ -1,0 +1,132 @@
+#include "lab/swarm/process_faults.h"
+
+#include <algorithm>
+
+#include "lab/recurrence.h"
+
+namespace starling::lab {
+
+using training::Experiment;
+using training::Fault;
+
+namespace {
+
+Status check_links_of_all_reduce(const Experiment& experiment) {
+  constexpr const char* kWhy =
+      ": all-reduce between processes goes over Gloo's links, which are as they are; leave it out, or take "
+      "'starling simulate'";
+  if (experiment.latency) return Error{std::string("network.latency") + kWhy};
+  if (experiment.bandwidth) return Error{std::string("network.bandwidth") + kWhy};
+  for (const Fault& fault : experiment.faults) {
+    if (fault.kind == Fault::Kind::link)
+      return Error{"the fault link of peer " + fault.peer.text() + kWhy};
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Status check_for_processes(const Experiment& experiment) {
+  if (experiment.rule == training::kAllReduce) {
+    if (Status possible = check_links_of_all_reduce(experiment); !possible) return possible;
+  }
+  for (const Fault& fault : experiment.faults) {
+    if (fault.kind != Fault::Kind::poison) continue;
+    return Error{
+        "the fault poison of peer " + fault.peer.text() +
+        ": lying peers exist in 'starling simulate' alone; leave the fault out to run the experiment on "
+        "processes"};
+  }
+  return Done{};
+}
+
+std::string warning_for_processes(const Experiment& experiment) {
+  if (!experiment.port) return "";
+  return "network.port is the network card of a simulated machine: between processes of this machine each "
+         "link has network.bandwidth to itself";
+}
+
+ProcessFaults::ProcessFaults(const Experiment& experiment) {
+  const std::optional<std::uint32_t> spared = spared_by_churn(experiment);
+  for (std::size_t place = 0; place < experiment.faults.size(); ++place) {
+    const Fault& fault = experiment.faults[place];
+    if (fault.kind == Fault::Kind::link) {
+      const std::uint32_t peer = fault.peer.is_all() ? 0 : fault.peer.among(experiment.peers).front();
+      add({fault.from, peer, Act::links});
+      if (fault.to) add({*fault.to, peer, Act::links});
+      continue;
+    }
+    for (const std::uint32_t peer : fault.peer.among(experiment.peers)) {
+      switch (fault.kind) {
+        case Fault::Kind::slow:    // a peer slows itself down
+        case Fault::Kind::poison:  // check_for_processes() refuses it
+        case Fault::Kind::link:
+          break;
+        case Fault::Kind::join:
+          add({fault.from, peer, Act::start});
+          break;
+        case Fault::Kind::pause:
+          sources_.push_back(
+              [peer, pauses = Pauses(experiment, place, peer)]() mutable -> std::optional<Pair> {
+                const auto pause = pauses.next();
+                if (!pause) return std::nullopt;
+                Pair pair{{pause->from, peer, Act::pause}};
+                if (pause->to) pair.then = ProcessFault{*pause->to, peer, Act::resume};
+                return pair;
+              });
+          break;
+        case Fault::Kind::churn:
+          if (peer == spared) break;
+          [[fallthrough]];
+        case Fault::Kind::crash:
+        case Fault::Kind::leave:
+          sources_.push_back(
+              [peer, departures = Departures(experiment, place, peer)]() mutable -> std::optional<Pair> {
+                const auto departure = departures.next();
+                if (!departure) return std::nullopt;
+                Pair pair{{departure->at, peer, departure->crash ? Act::crash : Act::leave}};
+                if (departure->back) pair.then = ProcessFault{*departure->back, peer, Act::back};
+                return pair;
+              });
+          break;
+      }
+    }
+  }
+  for (std::size_t source = 0; source < sources_.size(); ++source) draw(source);
+}
+
+void ProcessFaults::draw(std::size_t source) {
+  const std::optional<Pair> pair = sources_[source]();
+  if (!pair) return;
+  add(pair->first, source);
+  if (pair->then) add(*pair->then);
+}
+
+void ProcessFaults::add(const ProcessFault& fault, std::optional<std::size_t> source) {
+  ahead_.insert({fault, numbers_++, source});
+}
+
+std::optional<Duration> ProcessFaults::next() const {
+  return ahead_.empty() ? std::nullopt : std::optional(ahead_.begin()->fault.at);
+}
+
+std::optional<ProcessFault> ProcessFaults::take(Duration now) {
+  if (ahead_.empty() || ahead_.begin()->fault.at > now) return std::nullopt;
+  const Entry entry = *ahead_.begin();
+  ahead_.erase(ahead_.begin());
+  if (entry.source) draw(*entry.source);
+  return entry.fault;
+}
+
+bool ProcessFaults::resumes() const {
+  return std::any_of(ahead_.begin(), ahead_.end(),
+                     [](const Entry& entry) { return entry.fault.act == Act::resume; });
+}
+
+bool ProcessFaults::brings() const {
+  return std::any_of(ahead_.begin(), ahead_.end(), [](const Entry& entry) {
+    return entry.fault.act == Act::start || entry.fault.act == Act::back;
+  });
+}
+
+}  // namespace starling::lab

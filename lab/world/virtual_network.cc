@@ -1,0 +1,424 @@
+#include "lab/world/virtual_network.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/loss.h"
+
+namespace starling::lab {
+
+namespace {
+
+std::uint64_t key_of(std::uint32_t a, std::uint32_t b) {
+  return std::uint64_t{a} << 32 | b;
+}
+
+}  // namespace
+
+Connection& VirtualNetwork::connection(std::uint32_t dialer, std::uint32_t acceptor, wire::Purpose purpose) {
+  STARLING_CHECK(dialer != acceptor);
+  // The purpose goes where no index reaches: machines are far fewer than 2^31.
+  const std::uint64_t key =
+      key_of(dialer, acceptor) | (purpose == wire::Purpose::bulk ? std::uint64_t{1} << 63 : 0);
+  const auto [found, fresh] = connections_.try_emplace(key);
+  Connection& c = found->second;
+  if (fresh) {
+    c.dialer = dialer;
+    c.acceptor = acceptor;
+    c.purpose = purpose;
+    const auto most = std::max<std::size_t>(of_machine_.size(), std::max(dialer, acceptor) + std::size_t{1});
+    of_machine_.resize(most);
+    if (options_.port) ports_.resize(most);
+    of_machine_[dialer].push_back(&c);
+    of_machine_[acceptor].push_back(&c);
+  }
+  return c;
+}
+
+Connection& VirtualNetwork::control(std::uint32_t a, std::uint32_t b) {
+  return connection(std::min(a, b), std::max(a, b), wire::Purpose::control);
+}
+
+Connection& VirtualNetwork::bulk(std::uint32_t dialer, std::uint32_t acceptor) {
+  return connection(dialer, acceptor, wire::Purpose::bulk);
+}
+
+// ---- sending ----
+
+void VirtualNetwork::note_length(const Way& way) {
+  longest_queue_ = std::max(longest_queue_, way.waiting.size() + way.travelling);
+}
+
+void VirtualNetwork::send(Connection& c, std::uint32_t from, PacketPtr packet) {
+  if (c.deaf == from) return into_hole(c, from);
+  if (c.deaf) {  // the end that knows dials anew
+    c.deaf.reset();
+    ++c.epoch;
+  }
+  Way& way = c.way_from(from);
+  const bool clear = way.waiting.empty() && !way.stalled && way.travelling < options_.travelling_max;
+  if (clear && way.free_at <= queue_.now()) {
+    transmit(c, from, std::move(packet));
+    return;
+  }
+  if (way.waiting.size() >= options_.waiting_max) {
+    way.waiting.erase(way.waiting.begin());
+    ++dropped_;
+  }
+  way.waiting.push_back(std::move(packet));
+  note_length(way);
+  pump(c, from);
+}
+
+void VirtualNetwork::close(Connection& c, std::uint32_t epoch, std::uint32_t from, PacketPtr last_words) {
+  if (c.deaf == from) {
+    c.deaf.reset();
+    ++c.epoch;
+  } else if (c.epoch == epoch) {
+    send(c, from, std::move(last_words));
+  }
+}
+
+// Nobody is there; the first write that takes too long says so.
+void VirtualNetwork::into_hole(Connection& c, std::uint32_t from) {
+  if (c.hole_written) return;
+  c.hole_written = true;
+  queue_.schedule(queue_.now() + options_.write_limit, [this, &c, from, epoch = c.epoch] {
+    if (c.deaf != from || c.epoch != epoch) return;
+    c.deaf.reset();
+    ++c.epoch;
+    host_.broken(c, from, epoch, true);
+  });
+}
+
+void VirtualNetwork::pump(Connection& c, std::uint32_t from) {
+  Way& way = c.way_from(from);
+  while (!way.waiting.empty() && !way.stalled && way.travelling < options_.travelling_max) {
+    if (way.free_at > queue_.now()) {
+      if (way.armed) return;
+      way.armed = true;
+      queue_.schedule(way.free_at, [this, &c, from] {
+        c.way_from(from).armed = false;
+        pump(c, from);
+      });
+      return;
+    }
+    PacketPtr packet = std::move(way.waiting.front());
+    way.waiting.erase(way.waiting.begin());
+    transmit(c, from, std::move(packet));
+  }
+}
+
+void VirtualNetwork::transmit(Connection& c, std::uint32_t from, PacketPtr packet) {
+  const std::uint32_t to = c.other(from);
+  const Instant now = queue_.now();
+  Way& way = c.way_from(from);
+  const NetworkHost::Reach reach = host_.reach(to);
+  if (reach == NetworkHost::Reach::refuses) {
+    way.waiting.clear();
+    tell(c, from, c.epoch++, true, now + 2 * options_.latency);
+    return;
+  }
+  Instant clear = reach == NetworkHost::Reach::silent ? kNever : clear_of_cuts(from, to);
+  if (!c.stands && clear != kNever) clear = std::max({clear, clear_of_cuts(to, from), host_.awake(to)});
+  if (clear > now) return stall(c, from, std::move(packet), clear);
+  const Conditions found = conditions(from, to);
+  // The port hands a chunk on bit by bit, so the slower of port and link says when its last bit has left.
+  // Waiting for the others of the same port is no stalled write: all of them get on.
+  const Duration in_port = port_time(*packet);
+  const Instant begins = in_port.count() > 0 ? std::max(now, ports_[from].out_free) : now;
+  const double bandwidth = in_port.count() > 0 ? std::min(found.bandwidth, *options_.port) : found.bandwidth;
+  const Instant departure = sent_by(from, to, begins, packet->bytes, bandwidth);
+  const Duration resent = resent_after(found.drop, found.latency, options_.write_limit, random_);
+  if (departure - begins + resent > options_.write_limit) return stall(c, from, std::move(packet), kNever);
+
+  Duration time = resent + travel(found.latency);
+  if (!c.stands) time += 4 * found.latency;  // a round trip for TCP, one for the Hellos
+  c.stands = true;
+  way.free_at = departure;
+  way.last_arrival = std::max(way.last_arrival, departure + time);
+  ++way.travelling;
+  note_length(way);
+  if (options_.port && c.purpose == wire::Purpose::bulk) {
+    if (in_port.count() > 0) ports_[from].out_free = begins + in_port;
+    // What makes it later than usual (the handshake, being sent again, jitter) holds up its delivery and not
+    // the port.
+    way.last_reach = std::max(way.last_reach, begins + found.latency);
+    queue_.schedule(way.last_reach,
+                    [this, &c, epoch = c.epoch, from, last = way.last_arrival,
+                     p = std::move(packet)]() mutable { enter_port(c, epoch, from, std::move(p), last); });
+    return;
+  }
+  queue_.schedule(way.last_arrival, [this, &c, epoch = c.epoch, from, p = std::move(packet)]() mutable {
+    arrive(c, epoch, from, std::move(p));
+  });
+}
+
+// How long a packet has a port to itself: zero without ports, and of all that is no chunk.
+Duration VirtualNetwork::port_time(const Packet& packet) const {
+  const bool chunk = packet.kind == Packet::Kind::offer_chunk || packet.kind == Packet::Kind::reply_chunk ||
+                     packet.kind == Packet::Kind::state_chunk;
+  if (!options_.port || !chunk) return Duration{0};
+  return from_seconds(static_cast<double>(packet.bytes) * 8 / *options_.port);
+}
+
+// The first bit of a packet has come to the receiver's port. It is through when the port has had the time for
+// it, not before its last bit is there, and not before what was sent ahead of it.
+void VirtualNetwork::enter_port(Connection& c, std::uint32_t epoch, std::uint32_t from, PacketPtr packet,
+                                Instant last_bit) {
+  if (c.epoch != epoch) return;  // lost under way
+  Way& way = c.way_from(from);
+  way.last_through = std::max(way.last_through, last_bit);
+  if (const Duration in_port = port_time(*packet); in_port.count() > 0) {
+    Port& port = ports_[c.other(from)];
+    port.in_free = std::max(port.in_free, queue_.now()) + in_port;
+    way.last_through = std::max(way.last_through, port.in_free);
+  }
+  way.last_arrival = std::max(way.last_arrival, way.last_through);
+  queue_.schedule(way.last_through, [this, &c, epoch, from, p = std::move(packet)]() mutable {
+    arrive(c, epoch, from, std::move(p));
+  });
+}
+
+// Nothing gets through before `clear`. What takes longer than TCP and patience allow breaks the connection.
+void VirtualNetwork::stall(Connection& c, std::uint32_t from, PacketPtr packet, Instant clear) {
+  Way& way = c.way_from(from);
+  way.waiting.insert(way.waiting.begin(), std::move(packet));
+  way.stalled = true;
+  const Instant now = queue_.now();
+  const Duration limit = c.stands ? options_.write_limit : options_.dial_limit;
+  const bool in_time = clear != kNever && clear - now <= limit;
+  if (in_time) {
+    // TCP tries again at doubling intervals, so it notices some time after the cut is over.
+    const Duration late = from_seconds(random_.uniform(0, std::min(1.0, to_seconds(clear - now) / 2)));
+    queue_.schedule(clear + late, [this, &c, epoch = c.epoch, from] {
+      if (c.epoch != epoch) return;
+      c.way_from(from).stalled = false;
+      pump(c, from);
+    });
+    return;
+  }
+  queue_.schedule(now + limit, [this, &c, epoch = c.epoch, from] {
+    if (c.epoch != epoch) return;
+    const Duration at_once{0};
+    const Duration other =
+        c.purpose == wire::Purpose::bulk ? options_.stall_limit - options_.write_limit : at_once;
+    if (from == c.dialer) {
+      sever(c, at_once, other);
+    } else {
+      sever(c, other, at_once);
+    }
+  });
+}
+
+void VirtualNetwork::arrive(Connection& c, std::uint32_t epoch, std::uint32_t from, PacketPtr packet) {
+  if (c.epoch != epoch) return;  // lost; who must know was told when the connection broke
+  const std::uint32_t to = c.other(from);
+  Way& way = c.way_from(from);
+  if (host_.reach(to) != NetworkHost::Reach::up) {
+    --way.travelling;
+    tell(c, from, epoch, true, queue_.now() + options_.latency);
+    return;
+  }
+  if (const Instant awake = host_.awake(to); awake > queue_.now()) {
+    queue_.schedule(awake, [this, &c, epoch, from, p = std::move(packet)]() mutable {
+      arrive(c, epoch, from, std::move(p));
+    });
+    return;
+  }
+  --way.travelling;
+  host_.arrived(c, from, to, *packet);
+  if (c.epoch == epoch && !way.waiting.empty()) pump(c, from);
+}
+
+bool VirtualNetwork::Shape::concerns(std::uint32_t from, std::uint32_t to) const {
+  const auto is_in = [](const std::vector<bool>& set, std::uint32_t i) { return i < set.size() && set[i]; };
+  if (others.empty()) return is_in(machines, from) || is_in(machines, to);
+  return (is_in(machines, from) && is_in(others, to)) || (is_in(machines, to) && is_in(others, from));
+}
+
+VirtualNetwork::Conditions VirtualNetwork::conditions(std::uint32_t from, std::uint32_t to) const {
+  LinkShape all;
+  for (const Shape& it : shapes_) {
+    if (it.interval.covers(queue_.now()) && it.concerns(from, to)) all = worse(all, it.shape);
+  }
+  return {all.latency.value_or(options_.latency), all.bandwidth.value_or(options_.bandwidth), all.drop};
+}
+
+Duration VirtualNetwork::travel(Duration latency) {
+  double seconds = to_seconds(latency);
+  if (options_.latency_jitter.count() > 0)
+    seconds += random_.exponential() * to_seconds(options_.latency_jitter);
+  if (options_.tail_chance > 0 && queue_.now() < options_.tail_until && random_.chance(options_.tail_chance))
+    seconds *= options_.tail_factor;
+  return from_seconds(seconds);
+}
+
+// When the last byte of a packet that begins at `at` has left.
+Instant VirtualNetwork::sent_by(std::uint32_t from, std::uint32_t to, Instant at, std::size_t bytes,
+                                double bandwidth) const {
+  double left = static_cast<double>(bytes) * 8 / bandwidth;
+  if (!clogs_.empty()) {
+    if (const auto found = clogs_.find(key_of(from, to)); found != clogs_.end()) {
+      for (const Clog& clog : found->second) {
+        if (clog.interval.to <= at) continue;
+        const double before = to_seconds(clog.interval.from - at);
+        if (before >= left) break;
+        if (before > 0) {
+          left -= before;
+          at = clog.interval.from;
+        }
+        const double within = to_seconds(clog.interval.to - at) / clog.factor;
+        if (within >= left) return at + from_seconds(left * clog.factor);
+        left -= within;
+        at = clog.interval.to;
+      }
+    }
+  }
+  return at + from_seconds(left);
+}
+
+// ---- faults ----
+
+Instant VirtualNetwork::clear_of_cuts(std::uint32_t from, std::uint32_t to) const {
+  Instant clear = queue_.now();
+  if (cuts_.empty()) return clear;
+  const auto found = cuts_.find(key_of(from, to));
+  if (found == cuts_.end()) return clear;
+  for (const Interval& cut : found->second) {  // in the order of their beginnings
+    if (cut.covers(clear)) clear = cut.to;
+  }
+  return clear;
+}
+
+void VirtualNetwork::cut(std::uint32_t from, std::uint32_t to, Interval interval) {
+  auto& cuts = cuts_[key_of(from, to)];
+  cuts.push_back(interval);
+  std::sort(cuts.begin(), cuts.end(), [](const Interval& a, const Interval& b) { return a.from < b.from; });
+}
+
+void VirtualNetwork::clog(std::uint32_t a, std::uint32_t b, Interval interval, double factor) {
+  for (const std::uint64_t key : {key_of(a, b), key_of(b, a)}) {
+    auto& clogs = clogs_[key];
+    clogs.push_back({interval, factor});
+    std::sort(clogs.begin(), clogs.end(),
+              [](const Clog& x, const Clog& y) { return x.interval.from < y.interval.from; });
+  }
+}
+
+void VirtualNetwork::shape(const std::vector<std::uint32_t>& machines,
+                           const std::vector<std::uint32_t>& others, Interval interval,
+                           const LinkShape& shape) {
+  Shape made{{}, {}, interval, shape};
+  const auto fill = [](std::vector<bool>& set, const std::vector<std::uint32_t>& indices) {
+    for (const std::uint32_t i : indices) {
+      if (i >= set.size()) set.resize(i + std::size_t{1});
+      set[i] = true;
+    }
+  };
+  fill(made.machines, machines);
+  fill(made.others, others);
+  shapes_.push_back(std::move(made));
+}
+
+template <class Do>
+void VirtualNetwork::for_pair(std::uint32_t a, std::uint32_t b, Do act) {
+  act(control(a, b));
+  act(bulk(a, b));
+  act(bulk(b, a));
+}
+
+void VirtualNetwork::reset(std::uint32_t a, std::uint32_t b) {
+  for_pair(a, b, [this](Connection& c) { reset(c); });
+}
+
+void VirtualNetwork::reset(Connection& c) {
+  if (c.stands) sever(c, options_.latency, options_.latency);
+}
+
+void VirtualNetwork::half_open(std::uint32_t knows, std::uint32_t deaf) {
+  for_pair(knows, deaf, [&](Connection& c) { make_half_open(c, knows); });
+}
+
+void VirtualNetwork::make_half_open(Connection& c, std::uint32_t knows) {
+  if (!c.stands || c.deaf) return;
+  const std::uint32_t deaf = c.other(knows);
+  const std::uint32_t epoch = c.epoch;
+  const Way& way = c.way_from(deaf);
+  const bool undelivered = way.travelling > 0 || !way.waiting.empty();
+  if (knows == c.dialer) {
+    sever(c, options_.latency, std::nullopt);
+  } else {
+    sever(c, std::nullopt, options_.latency);
+  }
+  c.deaf = deaf;
+  c.hole_written = false;
+  if (undelivered) into_hole(c, deaf);
+  if (c.purpose == wire::Purpose::bulk) tell(c, deaf, epoch, true, queue_.now() + options_.stall_limit);
+}
+
+void VirtualNetwork::down(std::uint32_t machine, Ending ending) {
+  if (machine >= of_machine_.size()) return;
+  for (Connection* c : of_machine_[machine]) {
+    const bool dialed = c->dialer == machine;
+    if (ending == Ending::orderly) {
+      end_in_order(*c, c->epoch, machine);
+      continue;
+    }
+    Duration learns = options_.latency;
+    if (ending == Ending::power_loss)
+      learns = c->purpose == wire::Purpose::bulk ? options_.stall_limit : options_.write_limit;
+    sever(*c, dialed ? std::nullopt : std::optional(learns), dialed ? std::optional(learns) : std::nullopt);
+  }
+}
+
+// A machine closes a connection once all that it sent is there: a packet may still have to wait for the
+// other's port.
+void VirtualNetwork::end_in_order(Connection& c, std::uint32_t epoch, std::uint32_t machine) {
+  const Instant last = std::max(queue_.now(), c.way_from(machine).last_arrival);
+  queue_.schedule(last + options_.latency, [this, &c, epoch, machine, last] {
+    if (c.epoch != epoch) return;
+    if (c.way_from(machine).last_arrival > last) return end_in_order(c, epoch, machine);
+    const bool dialed = c.dialer == machine;
+    const Duration at_once{0};
+    sever(c, dialed ? std::nullopt : std::optional(at_once), dialed ? std::optional(at_once) : std::nullopt);
+  });
+}
+
+void VirtualNetwork::up_again(std::uint32_t machine) {
+  if (machine >= of_machine_.size()) return;
+  if (options_.port) ports_[machine] = {};  // nothing of its former self waits there
+  for (Connection* c : of_machine_[machine]) {
+    const bool dialed = c->dialer == machine;
+    const std::optional<Duration> learns = options_.latency;
+    sever(*c, dialed ? std::nullopt : learns, dialed ? learns : std::nullopt);
+  }
+}
+
+// The connection is no more: all that is under way is lost, and each end learns it after a while, or never.
+void VirtualNetwork::sever(Connection& c, std::optional<Duration> dialer_learns,
+                           std::optional<Duration> acceptor_learns) {
+  const std::uint32_t epoch = c.epoch++;
+  if (c.stands) ++broken_;
+  c.stands = false;
+  c.deaf.reset();
+  for (const std::uint32_t end : {c.dialer, c.acceptor}) {
+    Way& way = c.way_from(end);
+    const bool undelivered = way.travelling > 0 || !way.waiting.empty();
+    way.travelling = 0;
+    way.stalled = false;
+    way.waiting.clear();
+    way.free_at = way.last_arrival = way.last_reach = way.last_through = queue_.now();
+    const auto learns = end == c.dialer ? dialer_learns : acceptor_learns;
+    if (learns) tell(c, end, epoch, undelivered, queue_.now() + *learns);
+  }
+}
+
+void VirtualNetwork::tell(Connection& c, std::uint32_t end, std::uint32_t epoch, bool undelivered,
+                          Instant at) {
+  if (c.purpose == wire::Purpose::control && !undelivered) return;  // a link that rests is no loss
+  queue_.schedule(at, [this, &c, end, epoch, undelivered] { host_.broken(c, end, epoch, undelivered); });
+}
+
+}  // namespace starling::lab

@@ -1,0 +1,69 @@
+#include "node/exchange/exchanger.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace starling::node {
+
+Exchanger::Exchanger(asio::any_io_executor executor, transport::LinkTable& links, ExchangerEvents events,
+                     ExchangerOptions options)
+    : plane_(std::move(executor), links, std::move(events), options),
+      initiator_(plane_),
+      responder_(plane_),
+      joiner_(plane_) {
+  STARLING_CHECK(options.window.value_or(1) > 0 && options.chunk_cells.value_or(1) > 0);
+}
+
+Exchanger::~Exchanger() {
+  close();
+}
+
+void Exchanger::attach(models::Arena& arena, std::uint64_t fingerprint, training::Mixer& mixer) {
+  STARLING_CHECK(plane_.mixer == nullptr && mixer.grid().cell_floats <= wire::kChunkFloatsMax);
+  // No chunk is longer than a frame has room for.
+  if (plane_.options.chunk_cells) {
+    const std::size_t most = wire::kChunkFloatsMax / mixer.grid().cell_floats;
+    plane_.options.chunk_cells = std::min(*plane_.options.chunk_cells, most);
+  }
+  plane_.arena = &arena;
+  plane_.fingerprint = fingerprint;
+  plane_.mixer = &mixer;
+}
+
+void Exchanger::begin(std::uint64_t exchange, PeerId partner, const Address& address, const gossip::Terms& terms) {
+  STARLING_CHECK(!closed_);
+  initiator_.begin(exchange, partner, address, terms);
+}
+
+void Exchanger::abort(std::uint64_t exchange) {
+  initiator_.abort(exchange);
+}
+
+void Exchanger::fetch_state(PeerId donor, const Address& address, bool afresh) {
+  STARLING_CHECK(!closed_);
+  joiner_.fetch(donor, address, afresh);
+}
+
+void Exchanger::abort_fetch() {
+  joiner_.abort();
+}
+
+void Exchanger::answer(const gossip::AnswerOffer& answer) {
+  responder_.answer(answer);
+}
+
+void Exchanger::serve(transport::LinkPtr link, wire::Hello remote) {
+  if (closed_) return link->close();
+  responder_.serve(std::move(link), std::move(remote));
+}
+
+void Exchanger::close() {
+  if (std::exchange(closed_, true)) return;
+  initiator_.close();
+  responder_.close();
+  joiner_.abort();
+}
+
+}  // namespace starling::node

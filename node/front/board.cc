@@ -1,0 +1,58 @@
+#include "node/front/board.h"
+
+#include <utility>
+#include <vector>
+
+namespace starling::node {
+namespace {
+
+constexpr std::chrono::seconds kInterval{1};
+
+}  // namespace
+
+Result<std::unique_ptr<Board>> Board::open(const std::string& folder) {
+  auto file = training::TensorBoard::open(folder);
+  if (!file) return file.error();
+  return std::unique_ptr<Board>(new Board(std::move(*file)));
+}
+
+bool Board::is_due() const {
+  return is_open() && Clock::now() - shown_ >= kInterval;
+}
+
+void Board::show(const PeerStatus& its, double speed, const std::optional<SelfJudge::Seen>& seen, Background& disk,
+                 std::function<void(const std::string&)> failed) {
+  shown_ = Clock::now();
+  if (!is_open() || its.steps == 0) return;
+  std::vector<std::pair<std::string, double>> scalars;
+  const auto draw = [&](const char* name, const std::optional<double>& value) {
+    if (value) scalars.emplace_back(name, *value);
+  };
+  draw("loss", its.loss);
+  draw("learning_rate", its.learning_rate);
+  draw("distance", its.distance);
+  draw("staleness", its.staleness);
+  draw("samples_per_second", speed);
+  draw("exchanges", static_cast<double>(its.exchanges.completed + its.exchanges.answered));
+  if (its.epoch_samples > 0)
+    draw("swarm/epochs", static_cast<double>(its.swarm_samples) / static_cast<double>(its.epoch_samples));
+  draw("swarm/members", static_cast<double>(its.members_live));
+  if (seen && seen->number > looks_) {
+    looks_ = seen->number;
+    draw("test/accuracy", seen->accuracy);
+    draw("test/loss", seen->loss);
+  }
+  const double time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const auto problem = std::make_shared<std::string>();
+  disk.run(
+      [file = file_, time, step = static_cast<std::int64_t>(its.steps), scalars = std::move(scalars), problem] {
+        if (const Status written = file->add(time, step, scalars); !written) *problem = written.error().message;
+      },
+      [this, problem, failed = std::move(failed)] {
+        if (problem->empty() || !is_open()) return;
+        file_.reset();
+        failed(*problem);
+      });
+}
+
+}  // namespace starling::node

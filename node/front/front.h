@@ -1,0 +1,67 @@
+// What a running peer shows and takes over HTTP (docs/API.md): the routes, and what the live page follows. All but the
+// server itself is on the peer's own thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "gossip/membership.h"
+#include "node/work/background.h"
+#include "node/front/event_log.h"
+#include "node/front/history.h"
+#include "node/front/http.h"
+#include "node/front/live.h"
+#include "node/front/status.h"
+
+namespace starling::node {
+
+// The peer, as its front sees it. Called on the peer's thread.
+class FrontHost {
+ public:
+  virtual ~FrontHost() = default;
+  virtual const gossip::Membership* membership() const = 0;  // null before the core begins
+  virtual std::string unready() const = 0;  // why it takes no part in the run, in a sentence; empty: it does
+  virtual PeerStatus status() const = 0;    // as the next one: REQUIRES: the core has begun
+  virtual std::vector<MemberStatus> members() const = 0;
+  virtual EventLog& events() = 0;
+  virtual training::ConsensusModel consensus_model() const = 0;  // of the run's rule
+
+  virtual void leave() = 0;
+  virtual Status rest(bool paused) = 0;  // the Error says why not
+  virtual HttpAnswer introduce(const Address& address) = 0;
+  virtual HttpAnswer set_topology(const std::string& name) = 0;
+};
+
+class Front {
+ public:
+  // Listens. Both outlive the front; `analyst`'s thread looks at graphs.
+  static Result<std::unique_ptr<Front>> open(const Address& at, const std::string& token, FrontHost& host,
+                                             Post post, Background& analyst);
+
+  const Address& address() const { return server_->address(); }
+  // Call it now and then, several times a second: once a second the history grows, and open pages hear of it.
+  void tick();
+
+ private:
+  Front(FrontHost& host, Background& analyst) : host_(host), analyst_(analyst) {}
+  std::vector<HttpRoute> routes(const Post& post);
+  HttpAnswer begin_stream();
+  void look_at_graph();
+  std::string take_events();
+
+  FrontHost& host_;
+  Background& analyst_;
+  History history_;
+  std::optional<double> recorded_;  // when the history last grew
+  std::uint64_t told_ = 0;          // the latest event that pages heard of
+  LinkGraph graph_;
+  std::optional<std::uint64_t> graph_version_;  // of the membership that it shows
+  bool graph_told_ = false, analyzing_ = false;
+  std::unique_ptr<HttpServer> server_;  // last: its threads end first
+};
+
+}  // namespace starling::node

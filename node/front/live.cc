@@ -1,0 +1,192 @@
+#include "node/front/live.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "node/front/status_json.h"
+#include "topologies/analysis.h"
+#include "topologies/topology.h"
+
+namespace starling::node {
+namespace {
+
+using training::Json;
+using training::or_null;
+
+constexpr std::size_t kFactorMembersMax = 64;  // of more, a bound is much cheaper than the factor itself
+
+Json json_of(const HistoryPoint& point) {
+  return {{"seconds", point.seconds},
+          {"steps", point.steps},
+          {"swarm_samples", point.swarm_samples},
+          {"exchanges", point.exchanges},
+          {"loss", or_null(point.loss)},
+          {"accuracy", or_null(point.accuracy)},
+          {"distance", or_null(point.distance)},
+          {"samples_per_second", or_null(point.samples_per_second)}};
+}
+
+// RFC 3339, in UTC, to the millisecond.
+std::string timestamp(std::chrono::system_clock::time_point time) {
+  const auto milliseconds = std::chrono::floor<std::chrono::milliseconds>(time).time_since_epoch().count();
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(milliseconds / 1000)),
+                     milliseconds % 1000);
+}
+
+std::string name_of(training::ConsensusModel::By by) {
+  using By = training::ConsensusModel::By;
+  switch (by) {
+    case By::unknown:
+      return "";
+    case By::nobody:
+      return "nobody";
+    case By::exchange:
+      return "exchange";
+    case By::push:
+      return "push";
+    case By::round:
+      return "round";
+  }
+  return "";
+}
+
+std::string level_name(spdlog::level::level_enum level) {
+  const auto view = spdlog::level::to_string_view(level);
+  return {view.data(), view.size()};
+}
+
+}  // namespace
+
+Result<LinkGraph> link_graph(const std::string& topology, const std::vector<const wire::Member*>& vertices) {
+  LinkGraph graph;
+  graph.topology = topology;
+  const auto parsed = topologies::Topology::parse(topology);
+  if (!parsed) return parsed.error();
+  std::vector<topologies::VertexKey> keys;
+  for (const wire::Member* member : vertices) {
+    graph.members.push_back(member->id);
+    keys.push_back(topologies::vertex_key(member->name));
+  }
+  if (keys.empty()) return graph;
+  const topologies::Schedule schedule = parsed->among(keys);
+  std::set<std::pair<std::uint32_t, std::uint32_t>> edges;
+  for (std::uint64_t round = 0; round < schedule.period(); ++round) {
+    for (std::uint32_t i = 0; i < keys.size(); ++i) {
+      for (const topologies::Link& link : schedule.links(i, round))
+        edges.insert({std::min(i, link.peer), std::max(i, link.peer)});
+    }
+  }
+  graph.edges.assign(edges.begin(), edges.end());
+  return graph;
+}
+
+void analyze(LinkGraph& graph, const std::vector<std::string>& names, const training::ConsensusModel& model) {
+  const auto parsed = topologies::Topology::parse(graph.topology);
+  if (!parsed || names.empty()) return;
+  std::vector<topologies::VertexKey> keys;
+  for (const std::string& name : names) keys.push_back(topologies::vertex_key(name));
+  const topologies::Schedule schedule = parsed->among(keys);
+  graph.spectral_gap = topologies::spectral_gap(schedule);
+  const auto nodes = static_cast<std::uint32_t>(keys.size());
+  if (const auto clocks = topologies::edge_clocks(schedule)) {
+    graph.contraction_is_bound = nodes > kFactorMembersMax;
+    graph.contraction = graph.contraction_is_bound ? topologies::consensus_bound(nodes, *clocks)
+                                                   : topologies::consensus_factor(nodes, *clocks);
+  }
+
+  using By = training::ConsensusModel::By;
+  Prediction& prediction = graph.prediction;
+  if (model.by == By::exchange) {
+    prediction.factor = graph.contraction;
+    prediction.is_bound = graph.contraction_is_bound;
+  } else if (model.by == By::round) {
+    prediction.factor = topologies::round_factor(schedule);
+  } else if (model.by == By::push) {
+    if (const auto clocks = topologies::push_clocks(schedule))
+      prediction.factor = topologies::push_factor(nodes, *clocks);
+  }
+  prediction.steps = model.steps;
+  prediction.words = training::consensus_words(model, prediction.factor, prediction.is_bound, nodes);
+  if (nodes > 1 && training::predicts(model, prediction.factor)) prediction.by = name_of(model.by);
+}
+
+HistoryPoint point_of(const PeerStatus& status, const std::vector<MemberStatus>& members) {
+  HistoryPoint point;
+  point.seconds = status.uptime_seconds;
+  point.steps = status.steps;
+  point.swarm_samples = status.swarm_samples;
+  point.exchanges = status.exchanges.completed;
+  point.loss = status.loss;
+  point.accuracy = status.accuracy;
+  double distances = 0, speeds = 0;
+  std::size_t told = 0;
+  for (const MemberStatus& member : members) {
+    if (member.state != "alive" && member.state != "suspect" && member.state != "quarantined") continue;
+    if (member.distance) {
+      distances += *member.distance;
+      ++told;
+    }
+    speeds += member.samples_per_second.value_or(0);
+  }
+  if (told > 0) point.distance = distances / static_cast<double>(told);
+  if (speeds > 0) point.samples_per_second = speeds;
+  return point;
+}
+
+std::string graph_json(const LinkGraph& graph) {
+  const Prediction& prediction = graph.prediction;
+  Json members = Json::array(), edges = Json::array();
+  for (const PeerId id : graph.members) members.push_back(to_string(id));
+  for (const auto& [a, b] : graph.edges) edges.push_back({a, b});
+  return training::to_line({{"topology", graph.topology},
+                            {"spectral_gap", or_null(graph.spectral_gap)},
+                            {"contraction", or_null(graph.contraction)},
+                            {"contraction_is_bound", graph.contraction_is_bound},
+                            {"prediction",
+                             {{"by", prediction.by.empty() ? Json() : Json(prediction.by)},
+                              {"factor", or_null(prediction.factor)},
+                              {"is_bound", prediction.is_bound},
+                              {"steps", prediction.steps},
+                              {"words", prediction.words}}},
+                            {"members", members},
+                            {"edges", edges}});
+}
+
+std::string events_json(const std::vector<Happening>& events) {
+  Json list = Json::array();
+  for (const Happening& event : events) {
+    list.push_back({{"number", event.number},
+                    {"seconds", event.seconds},
+                    {"time", timestamp(event.time)},
+                    {"level", level_name(event.level)},
+                    {"what", event.what},
+                    {"peer", event.peer ? Json(to_string(event.peer)) : Json()},
+                    {"text", event.text}});
+  }
+  return training::to_line({{"events", list}});
+}
+
+std::string history_json(const std::vector<HistoryPoint>& points) {
+  Json list = Json::array();
+  for (const HistoryPoint& point : points) list.push_back(json_of(point));
+  return training::to_line({{"points", list}});
+}
+
+std::string state_json(const PeerStatus& status, const std::vector<MemberStatus>& members,
+                       const HistoryPoint& point) {
+  return training::to_line({{"seconds", status.uptime_seconds},
+                            {"status", node::json_of(status)},
+                            {"members", node::json_of(members)},
+                            {"point", json_of(point)}});
+}
+
+std::string server_sent(const std::string& event, const std::string& data) {
+  const bool ended = data.ends_with('\n');
+  return "event: " + event + "\ndata: " + (ended ? data : data + "\n") + "\n";
+}
+
+}  // namespace starling::node

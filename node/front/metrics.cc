@@ -1,0 +1,138 @@
+#include "node/front/metrics.h"
+
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <array>
+#include <map>
+#include <utility>
+
+#include "training/exchange/mixer.h"
+#include "transport/link.h"
+
+namespace starling::node {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+class Page {
+ public:
+  void gauge(const char* name, const char* help, double value, Labels labels = {}) {
+    ClientMetric metric;
+    metric.gauge.value = value;
+    add(name, help, MetricType::Gauge, std::move(metric), std::move(labels));
+  }
+  void gauge(const char* name, const char* help, const std::optional<double>& value) {
+    if (value) gauge(name, help, *value);
+  }
+  template <class Count>
+  void counter(const char* name, const char* help, Count value, Labels labels = {}) {
+    ClientMetric metric;
+    metric.counter.value = static_cast<double>(value);
+    add(name, help, MetricType::Counter, std::move(metric), std::move(labels));
+  }
+
+  std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
+
+ private:
+  void add(const char* name, const char* help, MetricType type, ClientMetric metric, Labels labels) {
+    if (families_.empty() || families_.back().name != name) {
+      MetricFamily& family = families_.emplace_back();
+      family.name = name;
+      family.help = help;
+      family.type = type;
+    }
+    metric.label = std::move(labels);
+    families_.back().metric.push_back(std::move(metric));
+  }
+
+  std::vector<MetricFamily> families_;
+};
+
+using Counts = std::map<std::string, std::uint64_t>;
+
+// A series that first appears with its first event looks to Prometheus as if nothing had happened: all are there
+// from the beginning, at 0.
+Counts with_all_refusals(Counts chunks) {
+  training::MixCounters all;
+  all.refused.fill(1);
+  for (const auto& [reason, one] : training::refused_by_reason(all)) chunks.try_emplace(reason, 0);
+  return chunks;
+}
+Counts with_all_faults(Counts connections) {
+  for (std::size_t i = 0; i < transport::kLinkErrorKinds; ++i)
+    connections.try_emplace(std::string(name(static_cast<transport::LinkErrorKind>(i))), 0);
+  return connections;
+}
+
+}  // namespace
+
+std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatus>& members) {
+  Page page;
+  page.gauge("starling_info", "What this peer is and trains; always 1.", 1,
+             {{"name", status.name},
+              {"swarm", status.swarm},
+              {"version", status.version},
+              {"model", status.model},
+              {"data", status.data},
+              {"topology", status.topology.substr(0, 64)},
+              {"rule", status.rule},
+              {"device", status.device}});
+  for (const char* phase : {"joining", "training", "settling", "finished"})
+    page.gauge("starling_phase", "1 for the phase in which this peer is.", status.phase == phase ? 1 : 0,
+               {{"phase", phase}});
+  page.gauge("starling_paused", "1 while its owner has it rest.", status.paused ? 1 : 0);
+  page.gauge("starling_uptime_seconds", "Since the peer's start.", status.uptime_seconds);
+
+  page.counter("starling_steps_total", "Steps of its own.", status.steps);
+  page.counter("starling_samples_total", "Samples that it consumed.", status.samples);
+  page.counter("starling_swarm_samples_total", "Samples that all who ever took part consumed, as far as known here.",
+               status.swarm_samples);
+  page.gauge("starling_epoch_samples", "Samples of an epoch.", static_cast<double>(status.epoch_samples));
+  page.gauge("starling_loss", "Of late training batches, smoothed.", status.loss);
+  page.gauge("starling_accuracy_ratio", "Of its own replica on the first test samples.", status.accuracy);
+  page.gauge("starling_learning_rate", "In effect.", status.learning_rate);
+  page.gauge("starling_distance_ratio", "Distance to the partner of a late exchange, over the replica's norm.",
+             status.distance);
+  page.gauge("starling_staleness_steps", "Own steps between lending a chunk and mixing the reply, the mean.",
+             status.staleness);
+
+  const auto& exchanges = status.exchanges;
+  const char* const help = "Exchanges, by how they ended; answered are those that others began.";
+  page.counter("starling_exchanges_total", help, exchanges.completed, {{"outcome", "completed"}});
+  page.counter("starling_exchanges_total", help, exchanges.aborted, {{"outcome", "aborted"}});
+  page.counter("starling_exchanges_total", help, exchanges.rejected, {{"outcome", "rejected"}});
+  page.counter("starling_exchanges_total", help, exchanges.answered, {{"outcome", "answered"}});
+  for (const auto& [reason, count] : with_all_refusals(exchanges.chunks_refused))
+    page.counter("starling_chunks_refused_total", "Chunks of others that were not mixed.", count, {{"reason", reason}});
+  page.counter("starling_chunks_half_applied_total", "Chunks that one side alone mixed.",
+               exchanges.half_applied_chunks);
+  page.counter("starling_chunks_overlapped_total", "Chunks mixed while another exchange mixed the same floats.",
+               exchanges.chunks_overlapped);
+  page.counter("starling_chunks_clipped_total", "Chunks of which a part was taken.", exchanges.chunks_clipped);
+  for (const auto& [reason, count] : with_all_faults(status.connections_refused))
+    page.counter("starling_connections_refused_total", "Connections that were refused or broke.", count,
+                 {{"reason", reason}});
+  const char* const bytes_help = "On connections to other peers.";
+  page.counter("starling_network_bytes_total", bytes_help, status.bytes_sent, {{"direction", "sent"}});
+  page.counter("starling_network_bytes_total", bytes_help, status.bytes_received, {{"direction", "received"}});
+  page.gauge("starling_connections", "Open ones to other peers.", static_cast<double>(status.links_open),
+             {{"purpose", "control"}});
+  page.gauge("starling_connections", "Open ones to other peers.", static_cast<double>(status.bulk_links_open),
+             {{"purpose", "bulk"}});
+
+  std::map<std::string, std::size_t> states;
+  for (const MemberStatus& member : members) ++states[member.state];
+  for (const char* state : {"alive", "suspect", "failed", "left", "quarantined"})
+    page.gauge("starling_members", "Members known here, this peer included.", static_cast<double>(states[state]),
+               {{"state", state}});
+  page.gauge("process_resident_memory_bytes", "Resident memory.", static_cast<double>(status.memory_bytes));
+  page.gauge("starling_loop_lag_seconds", "How late the peer's thread came to its latest timer.",
+             status.loop_lag_seconds);
+  return page.text();
+}
+
+}  // namespace starling::node

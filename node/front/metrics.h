@@ -1,0 +1,16 @@
+// A peer's figures for Prometheus, in its text format 0.0.4 (names after its conventions: a prefix, base units, counters
+// that end in _total; labels have few values). The .cc file is the only code that knows the library.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "node/front/status.h"
+
+namespace starling::node {
+
+inline constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
+
+std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatus>& members);
+
+}  // namespace starling::node

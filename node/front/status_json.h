@@ -1,0 +1,14 @@
+// The status and the members as JSON values, for what holds them among other things. Heavy: for .cc files alone.
+#pragma once
+
+#include <vector>
+
+#include "node/front/status.h"
+#include "training/records/json.h"
+
+namespace starling::node {
+
+training::Json json_of(const PeerStatus& status);
+training::Json json_of(const std::vector<MemberStatus>& members);  // an array
+
+}  // namespace starling::node

@@ -1,0 +1,18 @@
+// Whether, when and where a peer writes checkpoints of itself (node/checkpointer.h).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "training/experiment/experiment.h"
+
+namespace starling::node {
+
+struct CheckpointOptions {
+  std::string folder;                                                              // empty: none are written
+  training::Every every{training::Every::Kind::time, 0, std::chrono::minutes(5)};  // steps or time
+  std::uint32_t keep = 3;
+};
+
+}  // namespace starling::node

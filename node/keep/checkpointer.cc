@@ -1,0 +1,334 @@
+#include "node/keep/checkpointer.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "base/text.h"
+#include "training/records/checkpoint.h"
+#include "training/records/files.h"
+
+namespace starling::node {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kEnding = ".safetensors";
+constexpr auto kWarnAgain = std::chrono::minutes(1);
+
+// NAME.STEPS.safetensors
+struct FileName {
+  std::string name;
+  std::uint64_t steps = 0;
+};
+std::optional<FileName> parse_file_name(const std::string& text) {
+  if (!text.ends_with(kEnding)) return std::nullopt;
+  const std::string stem = text.substr(0, text.size() - std::strlen(kEnding));
+  const std::size_t dot = stem.rfind('.');
+  if (dot == std::string::npos || dot == 0) return std::nullopt;
+  const auto steps = parse_number<std::uint64_t>(stem.substr(dot + 1));
+  if (!steps || std::to_string(*steps) != stem.substr(dot + 1)) return std::nullopt;
+  return FileName{stem.substr(0, dot), *steps};
+}
+
+struct Found {
+  std::string path;
+  FileName name;
+};
+
+// The most steps first.
+Result<std::vector<Found>> checkpoints_in(const std::string& folder) {
+  std::vector<Found> found;
+  std::error_code problem;
+  for (fs::directory_iterator entry(folder, problem), end; !problem && entry != end;
+       entry.increment(problem)) {
+    if (auto name = parse_file_name(entry->path().filename().string()))
+      found.push_back({entry->path().string(), std::move(*name)});
+  }
+  if (problem) return Error{"the folder " + folder + " cannot be read: " + problem.message()};
+  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
+    return std::pair(b.name.steps, a.path) < std::pair(a.name.steps, b.path);
+  });
+  return found;
+}
+
+// A process that was killed while it wrote leaves its temporary file.
+void remove_leftovers(const std::string& folder, const std::string& name) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string file = entry.path().filename().string();
+    const std::size_t dot = file.rfind('.');
+    if (dot == std::string::npos || file.size() - dot != 7 || file.ends_with(kEnding)) continue;  // ".XXXXXX"
+    const auto written = parse_file_name(file.substr(0, dot));
+    if (written && written->name == name) fs::remove(entry.path(), ignored);
+  }
+}
+
+// Names become file names.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.size() <= 64 && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.');
+         });
+}
+
+bool same_folder(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  return fs::equivalent(a.empty() ? "." : a, b.empty() ? "." : b, ignored);
+}
+
+std::string with_steps(std::uint64_t steps) {
+  return std::to_string(steps) + (steps == 1 ? " step" : " steps");
+}
+
+Result<Resumption> look_into(const std::string& path) {
+  const auto facts = training::inspect_peer_state(path);
+  if (!facts) return facts.error();
+  const auto text = [&](const char* key) {
+    const auto found = facts->find(key);
+    return found == facts->end() ? std::string() : found->second;
+  };
+  Resumption resumption;
+  resumption.path = path;
+  auto run = parse_cached_swarm(text("run"));
+  if (!run) return Error{path + ": what it says of the run cannot be used: " + run.error().message};
+  resumption.run = std::move(*run);
+  resumption.source = text("source").empty() ? resumption.run.manifest.data : text("source");
+  resumption.name = text("name");
+  if (!is_plain_name(resumption.name)) return Error{path + ": 'name' is missing, or no peer's name"};
+  std::uint64_t elapsed = 0;
+  for (const auto& [key, number] :
+       {std::pair("steps", &resumption.earlier.steps), std::pair("samples", &resumption.earlier.samples),
+        std::pair("swarm_samples", &resumption.earlier.swarm_samples),
+        std::pair("elapsed_nanoseconds", &elapsed)}) {
+    const auto read = training::number_in(*facts, key, path);
+    if (!read) return read.error();
+    *number = *read;
+  }
+  const auto longest =
+      static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::hours(24 * 365 * 100)).count());
+  if (elapsed > longest) return Error{path + ": 'elapsed_nanoseconds' is more than a hundred years"};
+  resumption.earlier.elapsed = Duration{static_cast<Duration::rep>(elapsed)};
+  const std::string order = text("order");
+  const char* const end = order.data() + order.size();
+  if (order.size() != 16 || std::from_chars(order.data(), end, resumption.order, 16).ptr != end)
+    return Error{path + ": 'order' is missing, or not 16 hexadecimal digits"};
+  // Older files do not say how much of it was this life's.
+  if (facts->contains("life_samples")) {
+    const auto own = training::number_in(*facts, "life_samples", path);
+    if (!own) return own.error();
+    std::uint64_t id = 0;
+    const std::string words = text("id");
+    const char* const behind = words.data() + words.size();
+    if (words.size() != 16 || std::from_chars(words.data(), behind, id, 16).ptr != behind)
+      return Error{path + ": 'id' is missing, or not 16 hexadecimal digits"};
+    resumption.earlier.last = {PeerId{id}, *own};
+  }
+  return resumption;
+}
+
+}  // namespace
+
+training::Facts to_facts(const CheckpointFacts& facts, const training::PeerState& state) {
+  training::Facts all = training::model_metadata(facts.model);
+  const std::uint64_t own = state.samples - std::min(state.samples, facts.earlier_samples);
+  all.insert({{"data", facts.run.manifest.data},
+              {"seed", std::to_string(facts.run.manifest.seed)},
+              {"source", facts.source},
+              {"run", to_json(facts.run)},
+              {"name", facts.name},
+              {"id", to_string(facts.id)},
+              {"life_samples", std::to_string(own)},
+              {"incarnation", std::to_string(facts.incarnation)},
+              {"order", to_string(PeerId{facts.order})},
+              {"swarm_samples", std::to_string(facts.others_samples + own)},
+              {"elapsed_nanoseconds", std::to_string(std::max<Duration::rep>(facts.elapsed.count(), 0))}});
+  return all;
+}
+
+Result<std::optional<Resumption>> find_resumption(const std::string& file_or_folder,
+                                                  const std::string& name) {
+  std::error_code ignored;
+  if (!fs::is_directory(file_or_folder, ignored)) {
+    auto found = look_into(file_or_folder);
+    if (!found) return found.error();
+    return std::optional(std::move(*found));
+  }
+  auto files = checkpoints_in(file_or_folder);
+  if (!files) return files.error();
+  if (!name.empty()) std::erase_if(*files, [&](const Found& file) { return file.name.name != name; });
+  if (files->empty()) return std::optional<Resumption>();
+  std::set<std::string> names;
+  for (const Found& file : *files) names.insert(file.name.name);
+  if (names.size() > 1) {
+    return Error{"the folder " + file_or_folder + " has checkpoints of several peers, of " + one_of(names) +
+                 " among them; --name says whose"};
+  }
+  std::vector<std::string> passed_over, warnings;
+  for (const Found& file : *files) {
+    auto found = look_into(file.path);
+    if (found) {
+      found->passed_over = std::move(passed_over);
+      found->warnings = std::move(warnings);
+      return std::optional(std::move(*found));
+    }
+    passed_over.push_back(file.path);
+    warnings.push_back("passed over: " + found.error().message);
+  }
+  return Error{"none of the " + std::to_string(files->size()) + " checkpoints in " + file_or_folder +
+               " can be used; of the latest: " + warnings.front().substr(std::strlen("passed over: "))};
+}
+
+Status read_state(Resumption& resumption, const models::Layout& layout) {
+  auto saved = training::read_peer_state(resumption.path, layout);
+  if (!saved) return saved.error();
+  resumption.state = std::move(saved->state);
+  return Done{};
+}
+
+Result<training::Experiment> resumed_experiment(const Resumption& resumption,
+                                                const training::Experiment& mine,
+                                                const std::vector<std::string>& given,
+                                                const std::optional<std::string>& data) {
+  const wire::Manifest& manifest = resumption.run.manifest;
+  const auto is_given = [&](const std::string& key) {
+    return std::find(given.begin(), given.end(), key) != given.end();
+  };
+  training::Experiment run = mine;
+  std::vector<std::pair<std::string, std::string>> shared;
+  for (const auto& [key, value] : manifest.settings) shared.emplace_back(key, value);
+  if (const Status applied = training::apply_shared(run, shared); !applied)
+    return Error{resumption.path + ": " + applied.error().message};
+  run.model = manifest.model;
+  run.seed = manifest.seed;
+  run.data = data.value_or(resumption.source);
+  if (is_given("model.name") && (mine.model != run.model || mine.layers != run.layers)) {
+    return Error{resumption.path + " holds the model '" + run.model + "', not '" + mine.model +
+                 "' as --model says; leave --model out to go on with what it holds"};
+  }
+  const std::set<std::string> ends = {"training.epochs", "training.steps", "training.seconds"};
+  const bool another_end = std::any_of(ends.begin(), ends.end(), is_given);
+  for (const training::Setting& setting : training::settings()) {
+    if (!setting.shared || setting.key == "seed" || setting.key == "data.source" ||
+        setting.key.starts_with("model."))
+      continue;
+    const bool wanted = is_given(setting.key);
+    if (!wanted && !(another_end && ends.contains(setting.key))) continue;
+    const auto value = wanted ? setting.get(mine) : std::nullopt;
+    if (!value) {
+      setting.reset(run);
+    } else if (const Status set = setting.set(run, *value); !set) {
+      return Error{setting.key + ": " + set.error().message};
+    }
+  }
+  if (const Status sound = training::check(run); !sound) return sound.error();
+  return run;
+}
+
+Checkpointer::Checkpointer(CheckpointOptions options, std::string name, int lock)
+    : options_(std::move(options)), name_(std::move(name)), lock_(lock), last_(Clock::now()) {}
+
+Checkpointer::~Checkpointer() {
+  ::close(lock_);
+}
+
+Result<std::unique_ptr<Checkpointer>> Checkpointer::open(const CheckpointOptions& options,
+                                                         const std::string& name, const Resumption* resumed) {
+  std::error_code problem;
+  fs::create_directories(options.folder, problem);
+  if (problem) return Error{"the folder " + options.folder + " cannot be made: " + problem.message()};
+  const std::string lock_path = options.folder + "/" + name + ".lock";
+  const int lock = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock < 0) return Error{"the folder " + options.folder + " cannot be used: " + std::strerror(errno)};
+  std::unique_ptr<Checkpointer> checkpointer(new Checkpointer(options, name, lock));
+  if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    return Error{errno == EWOULDBLOCK
+                     ? "another running peer writes checkpoints of " + name + " to " + options.folder +
+                           "; each needs a name or a folder of its own"
+                     : "the folder " + options.folder + " cannot be locked: " + std::strerror(errno)};
+  }
+  remove_leftovers(options.folder, name);
+  const auto files = checkpoints_in(options.folder);
+  if (!files) return files.error();
+  const std::uint64_t from = resumed == nullptr ? 0 : resumed->earlier.steps;
+  for (const Found& file : *files) {
+    if (file.name.name != name) continue;
+    if (file.name.steps <= from) {
+      checkpointer->kept_.insert(checkpointer->kept_.begin(), file.name.steps);
+      continue;
+    }
+    const auto is_this = [&](const std::string& passed) {
+      const fs::path path(passed);
+      return path.filename() == fs::path(file.path).filename() &&
+             same_folder(path.parent_path().string(), options.folder);
+    };
+    const bool useless =
+        resumed != nullptr && std::any_of(resumed->passed_over.begin(), resumed->passed_over.end(), is_this);
+    if (!useless) {
+      return Error{options.folder + " holds checkpoints of " + name + " up to " +
+                   with_steps(file.name.steps) +
+                   (resumed == nullptr
+                        ? "; --resume " + options.folder + " goes on from them, another folder begins anew"
+                        : ", beyond " + resumed->path + "; to go on from there take another folder")};
+    }
+    fs::rename(file.path, file.path + ".damaged", problem);
+  }
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // a file that may not grow as large is an error of that file, not the peer's end
+  checkpointer->last_steps_ = from;
+  return checkpointer;
+}
+
+bool Checkpointer::is_due(std::uint64_t steps) const {
+  if (under_way_) return false;
+  if (options_.every.kind == training::Every::Kind::steps) return steps >= last_steps_ + options_.every.steps;
+  return Clock::now() - last_ >= options_.every.time;
+}
+
+void Checkpointer::begins(std::uint64_t steps) {
+  under_way_ = true;
+  last_steps_ = steps;
+  last_ = Clock::now();
+}
+
+Result<std::string> Checkpointer::write(const models::Layout& layout, const training::PeerState& state,
+                                        const CheckpointFacts& facts) {
+  const auto path_of = [&](std::uint64_t steps) {
+    return options_.folder + "/" + name_ + "." + std::to_string(steps) + kEnding;
+  };
+  const std::string path = path_of(state.steps);
+  const auto finite = [](const std::vector<float>& values) {
+    return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+  };
+  if (!finite(state.parameters)) return Error{"no checkpoint " + path + ": the parameters are not finite"};
+  if (const Status written = training::write_peer_state(path, layout, state, to_facts(facts, state));
+      !written)
+    return written.error();
+  if (kept_.empty() || kept_.back() != state.steps) kept_.push_back(state.steps);
+  while (kept_.size() > options_.keep) {
+    training::remove_files({path_of(kept_.front())});
+    kept_.erase(kept_.begin());
+  }
+  return path;
+}
+
+bool Checkpointer::is_news(const std::string& warning) {
+  const auto now = Clock::now();
+  if (warning == warned_ && now - warned_at_ < kWarnAgain) return false;
+  warned_ = warning;
+  warned_at_ = now;
+  return true;
+}
+
+}  // namespace starling::node

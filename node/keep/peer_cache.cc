@@ -1,0 +1,193 @@
+#include "node/keep/peer_cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "training/records/files.h"
+#include "wire/codec.h"
+
+namespace starling::node {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
+
+// A process that was killed while it wrote leaves its temporary file.
+void remove_leftovers(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("peers.json.") || name == "peers.json.damaged") continue;
+    std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
+// The limits are the protocol's: what is read here is told to others.
+Status check(const CachedSwarm& cached) {
+  wire::Welcome welcome;
+  welcome.manifest = cached.manifest;
+  for (const CachedPeer& member : cached.members) {
+    wire::Member& told = welcome.members.emplace_back();
+    told.id = PeerId{1};
+    told.name = member.name;
+    told.address = member.address;
+  }
+  const auto decoded = wire::decode(wire::encode(welcome));
+  if (!decoded) return decoded.error();
+  return Done{};
+}
+
+}  // namespace
+
+std::vector<CachedPeer> peers_to_cache(const gossip::Membership& membership,
+                                       const std::vector<CachedPeer>& before) {
+  std::vector<CachedPeer> peers;
+  std::set<Address> seen = {membership.self().address};
+  const auto add = [&](const std::string& name, const Address& address) {
+    if (peers.size() < CachedSwarm::kMembersMax && seen.insert(address).second)
+      peers.push_back({name, address});
+  };
+  for (const gossip::Record& record : membership.others()) {
+    if (record.is_live()) add(record.member.name, record.member.address);
+  }
+  for (const gossip::Record& record : membership.others()) {
+    if (record.member.liveness == wire::Liveness::failed) add(record.member.name, record.member.address);
+    if (record.member.liveness == wire::Liveness::left) seen.insert(record.member.address);
+  }
+  for (const CachedPeer& peer : before) add(peer.name, peer.address);
+  return peers;
+}
+
+std::string to_json(const CachedSwarm& cached) {
+  STARLING_CHECK(cached.members.size() <= CachedSwarm::kMembersMax);
+  json settings = json::array();
+  for (const wire::Setting& setting : cached.manifest.settings)
+    settings.push_back({{"key", setting.key}, {"value", setting.value}});
+  json members = json::array();
+  for (const CachedPeer& member : cached.members)
+    members.push_back({{"name", member.name}, {"address", to_string(member.address)}});
+  const json object = {{"format", kFormat},
+                       {"swarm", cached.swarm},
+                       {"manifest",
+                        {{"model", cached.manifest.model},
+                         {"data", cached.manifest.data},
+                         {"fingerprint", cached.manifest.fingerprint},
+                         {"arena_floats", cached.manifest.arena_floats},
+                         {"seed", cached.manifest.seed},
+                         {"settings", settings}}},
+                       {"members", members}};
+  return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Result<CachedSwarm> parse_cached_swarm(std::string_view text) {
+  CachedSwarm cached;
+  try {
+    const json object = json::parse(text);
+    if (object.at("format").get<int>() != kFormat) return Error{"it has a format of another version"};
+    object.at("swarm").get_to(cached.swarm);
+    const json& manifest = object.at("manifest");
+    manifest.at("model").get_to(cached.manifest.model);
+    manifest.at("data").get_to(cached.manifest.data);
+    manifest.at("fingerprint").get_to(cached.manifest.fingerprint);
+    manifest.at("arena_floats").get_to(cached.manifest.arena_floats);
+    manifest.at("seed").get_to(cached.manifest.seed);
+    for (const json& setting : manifest.at("settings")) {
+      cached.manifest.settings.push_back(
+          {setting.at("key").get<std::string>(), setting.at("value").get<std::string>()});
+    }
+    for (const json& member : object.at("members")) {
+      auto address = Address::parse(member.at("address").get<std::string>());
+      if (!address) return address.error();
+      cached.members.push_back({member.at("name").get<std::string>(), std::move(*address)});
+    }
+  } catch (const json::exception&) {
+    return Error{"it is not what a peer writes"};
+  }
+  if (cached.members.size() > CachedSwarm::kMembersMax) {
+    return Error{"it names more than " + std::to_string(CachedSwarm::kMembersMax) + " members"};
+  }
+  if (Status sound = check(cached); !sound) return sound.error();
+  return cached;
+}
+
+std::string unheard_settings(const std::vector<std::string>& given, const training::Experiment& mine,
+                             const wire::Manifest& remembered) {
+  training::Experiment run = mine;
+  std::vector<std::pair<std::string, std::string>> shared;
+  for (const auto& [key, value] : remembered.settings) shared.emplace_back(key, value);
+  if (!training::apply_shared(run, shared)) return {};  // whoever joins will hear why
+  run.seed = remembered.seed;
+  std::string list;
+  for (const training::Setting& setting : training::settings()) {
+    // Another model is refused; where the data lies is each peer's own.
+    if (!setting.shared || setting.key == "model.name" || setting.key == "data.source") continue;
+    if (std::find(given.begin(), given.end(), setting.key) == given.end()) continue;
+    const auto wanted = setting.get(mine), there = setting.get(run);
+    if (wanted == there) continue;
+    list += (list.empty() ? "" : ", ") + setting.key + " = " + wanted.value_or("nothing") + " (it is " +
+            there.value_or("not set") + ")";
+  }
+  return list;
+}
+
+Result<std::unique_ptr<PeerCache>> PeerCache::open(const std::string& folder) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) return Error{"the folder " + folder + " cannot be made: " + problem.message()};
+  const int lock = ::open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock < 0) return Error{"the folder " + folder + " cannot be used: " + std::strerror(errno)};
+  std::unique_ptr<PeerCache> cache(new PeerCache(folder, lock));
+  if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    return Error{errno == EWOULDBLOCK
+                     ? "another running peer uses the folder " + folder + "; each needs one of its own"
+                     : "the folder " + folder + " cannot be locked: " + std::strerror(errno)};
+  }
+  remove_leftovers(folder);
+  return cache;
+}
+
+PeerCache::~PeerCache() {
+  ::close(lock_);
+}
+
+PeerCache::Loaded PeerCache::load(const std::string& swarm) {
+  if (std::error_code ignored; !std::filesystem::exists(path(), ignored)) return {};
+  std::string why;
+  const auto text = training::read_text(path(), kFileBytesMax);
+  if (text) {
+    auto cached = parse_cached_swarm(*text);
+    if (cached && cached->swarm == swarm) return {std::move(*cached), ""};
+    why = cached ? "it is of the swarm '" + cached->swarm + "', not '" + swarm + "'" : cached.error().message;
+  } else {
+    why = text.error().message;
+  }
+  std::error_code problem;
+  std::filesystem::rename(path(), path() + ".damaged", problem);
+  return {std::nullopt, path() + " cannot be used, and the peer goes on without it: " + why +
+                            (problem ? "" : "; it is kept as " + path() + ".damaged")};
+}
+
+Status PeerCache::write(const std::string& text) {
+  if (text == written_) return Done{};
+  const Bytes bytes = std::as_bytes(std::span(text));
+  if (Status written = training::write_atomically(path(), std::span(&bytes, 1)); !written) return written;
+  if (Status flushed = training::flush_folder(folder_); !flushed) return flushed;
+  written_ = text;
+  return Done{};
+}
+
+}  // namespace starling::node

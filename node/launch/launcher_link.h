@@ -1,0 +1,33 @@
+// The line to the launcher that started this peer: reports go out, commands come in, and its end of
+// file means that the launcher is gone. Nothing here ever blocks the daemon: if the launcher does not read,
+// reports are dropped.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <asio/any_io_executor.hpp>
+
+#include "base/time.h"
+#include "training/experiment/control.h"
+
+namespace starling::node {
+
+class LauncherLink {
+ public:
+  // `fd` is one end of a socket pair and belongs to this object from now on.
+  LauncherLink(const asio::any_io_executor& executor, int fd,
+               std::function<void(std::string command)> on_command, std::function<void()> on_gone);
+  ~LauncherLink();
+
+  void report(const training::PeerReport& report);
+  // Writes what is still queued and the last report, blocking for at most `at_most`.
+  void report_last(const training::PeerReport& report, Duration at_most);
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace starling::node

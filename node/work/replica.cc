@@ -1,0 +1,117 @@
+#include "node/work/replica.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "training/records/checkpoint.h"
+#include "training/replica/memory.h"
+#include "training/replica/recipe.h"
+
+namespace starling::node {
+namespace {
+
+// Throws DeviceError, among others where the device has not the room.
+Result<std::unique_ptr<Replica>> build(const training::Experiment& experiment, datasets::DataPair data,
+                                       models::Plan plan,
+                                       std::vector<std::unique_ptr<kernels::Backend>> backends,
+                                       std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
+                                       std::uint64_t own_order) {
+  auto replica = std::make_unique<Replica>(std::move(data), std::move(plan), std::move(backends));
+  std::vector<const kernels::Backend*> devices;
+  for (const auto& backend : replica->backends) {
+    auto workers = training::make_workers(experiment, replica->plan, *backend, replica->data.train,
+                                          slot ? slot->first : own_order, slot ? slot->second : 0,
+                                          static_cast<std::uint32_t>(devices.size()));
+    if (!workers) return workers.error();
+    for (auto& worker : *workers) replica->workers.push_back(std::move(worker));
+    devices.push_back(backend.get());
+  }
+  if (devices.size() > 1) replica->group = std::make_unique<training::DeviceGroup>(replica->arena, devices);
+  return replica;
+}
+
+std::string size_text(std::size_t bytes) {
+  const auto number = static_cast<double>(bytes);
+  return number < 1e9 ? fmt::format("{:.1f} MB", number / 1e6) : fmt::format("{:.1f} GB", number / 1e9);
+}
+
+// The sentence for the first device that has not the room for all of a replica, once it has been given back
+// what there was of it; nothing where that cannot be told.
+std::optional<std::string> whole_need(const training::Experiment& experiment, const models::Plan& plan,
+                                      std::uint32_t place) {
+  try {
+    const auto backends = training::make_backends(experiment, place);
+    if (!backends) return std::nullopt;
+    for (const auto& backend : *backends) {
+      const auto room = backend->memory().room();
+      std::size_t need = training::device_memory(experiment, plan, *backend);
+      if (backends->size() > 1)
+        need += training::DeviceGroup::vectors(backend == backends->front()) * plan.layout.arena_size() *
+                sizeof(float);
+      if (!room || need <= room->free) continue;
+      std::vector<std::string> remedies{"a smaller batch"};
+      if (experiment.workers > 1) remedies.emplace_back("fewer workers");
+      if (!experiment.recompute) remedies.emplace_back("--recompute");
+      return fmt::format(
+          "{} has {} free of its {}, and training {} with batches of {} by {} worker{} needs about {}; {} "
+          "need{} less",
+          backend->name(), size_text(room->free), size_text(room->total), experiment.model,
+          experiment.batch_size, experiment.workers, experiment.workers == 1 ? "" : "s", size_text(need),
+          one_of(remedies), remedies.size() == 1 ? "s" : "");
+    }
+  } catch (const kernels::DeviceError&) {
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string Replica::devices() const {
+  std::string names;
+  for (const auto& backend : backends) names += (names.empty() ? "" : ",") + std::string(backend->name());
+  return names;
+}
+
+Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment,
+                                              const std::string& data_root,
+                                              std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
+                                              std::uint64_t own_order) {
+  auto data = datasets::load(experiment.data, data_root);
+  if (!data) return data.error();
+  return make_replica(experiment, std::move(*data), slot, own_order);
+}
+
+Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment, datasets::DataPair data,
+                                              std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
+                                              std::uint64_t own_order) {
+  const auto plan = training::make_plan(experiment, data.train);
+  if (!plan) return plan.error();
+  const std::uint32_t place = slot ? slot->first : 0;
+  auto backends = training::make_backends(experiment, place);
+  if (!backends) return backends.error();
+  try {
+    return build(experiment, std::move(data), *plan, std::move(*backends), slot, own_order);
+  } catch (const kernels::OutOfDeviceMemory& error) {
+    return Error{whole_need(experiment, *plan, place).value_or(error.what())};
+  } catch (const kernels::DeviceError& error) {
+    return Error{error.what()};
+  }
+}
+
+Status write_replica(const std::string& path, const Replica& replica, const training::Experiment& experiment,
+                     std::span<const float> parameters) {
+  std::error_code ignored;  // what cannot be made cannot be written to either
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  std::map<std::string, std::string> metadata =
+      training::model_metadata({experiment.model, experiment.layers});
+  metadata.insert({{"data", replica.data.name}, {"seed", std::to_string(experiment.seed)}});
+  return training::write_safetensors(path, replica.plan.layout, parameters, metadata);
+}
+
+}  // namespace starling::node

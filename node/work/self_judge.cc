@@ -1,0 +1,39 @@
+#include "node/work/self_judge.h"
+
+#include "node/work/processors.h"
+
+namespace starling::node {
+
+void SelfJudge::look_if_due(Replica& replica, std::uint64_t steps) {
+  if (looking_ || steps == 0 || Clock::now() < due_ || replica.data.test.size() == 0) return;
+  looking_ = true;
+  parameters_.resize(replica.arena.size());
+  replica.arena.read(0, parameters_);
+  struct Look {
+    std::optional<training::Evaluator::Score> score;
+    Clock::duration took{};
+  };
+  const auto look = std::make_shared<Look>();
+  thread_.run(
+      [this, &replica, look] {
+        const auto begin = Clock::now();
+        if (!evaluator_) {
+          if (const Status lowered = lower_priority(); !lowered) return;  // rather no look than one that is in the way
+          auto backend = kernels::make_backend("cpu");
+          if (!backend) return;
+          backend_ = std::move(*backend);
+          evaluator_ = std::make_unique<training::Evaluator>(replica.plan, *backend_, replica.data.test);
+        }
+        look->score = evaluator_->evaluate(parameters_.data(), kSamples);
+        look->took = Clock::now() - begin;
+      },
+      [this, look, steps] {
+        looking_ = false;
+        due_ = Clock::now() + std::max<Clock::duration>(kLeastInterval, look->took * kShare);
+        if (!look->score) return;
+        const std::uint64_t number = latest_ ? latest_->number + 1 : 1;
+        latest_ = Seen{number, steps, look->score->accuracy, look->score->loss};
+      });
+}
+
+}  // namespace starling::node

@@ -1,0 +1,50 @@
+// Looks now and then at how well a peer's own replica does, while it trains: on the first test samples, on a thread of its
+// own, so seldom that training loses next to nothing. Of one thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <asio/any_io_executor.hpp>
+
+#include "kernels/backend.h"
+#include "node/work/background.h"
+#include "node/work/replica.h"
+#include "training/replica/worker.h"
+
+namespace starling::node {
+
+class SelfJudge {
+ public:
+  static constexpr std::size_t kSamples = 1000;
+  // Between two looks: so long at least, and so many times what a look takes.
+  static constexpr std::chrono::seconds kLeastInterval{5};
+  static constexpr int kShare = 300;
+
+  explicit SelfJudge(asio::any_io_executor executor) : thread_(std::move(executor)) {}
+
+  // Begins a look where one is due and none is under way. The replica outlives the judge.
+  void look_if_due(Replica& replica, std::uint64_t steps);
+
+  struct Seen {
+    std::uint64_t number = 0;  // of the look
+    std::uint64_t steps = 0;   // that the replica had made
+    double accuracy = 0, loss = 0;
+  };
+  const std::optional<Seen>& latest() const { return latest_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::unique_ptr<kernels::Backend> backend_;  // a processor's, whatever trains
+  std::unique_ptr<training::Evaluator> evaluator_;
+  std::vector<float> parameters_;
+  std::optional<Seen> latest_;
+  Clock::time_point due_{};
+  bool looking_ = false;
+  Background thread_;  // last: it ends first
+};
+
+}  // namespace starling::node

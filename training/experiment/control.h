@@ -1,0 +1,59 @@
+// What a peer and the launcher that started it tell each other over a socket pair: one JSON object a line.
+// A peer says who it is once it listens, how it fares four times a second, and what it leaves behind.
+// The launcher says "end" (stop training, settle, write, exit), "leave", or what a link is like from now on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "training/records/record.h"
+
+namespace starling::training {
+
+struct PeerReport {
+  enum class Kind : std::uint8_t { listening, status, snapshot, finished };
+  Kind kind = Kind::status;
+  std::string address;  // of listening
+  std::string state;    // of status, finished: joining, training, settling, finished, left
+  std::string device = "cpu";
+  std::uint64_t steps = 0, samples = 0, swarm_samples = 0, bytes_sent = 0;
+  std::uint32_t members = 0;         // live ones it knows, itself included
+  double seconds = 0;                // since its first step
+  double samples_per_second = 0;     // since its first step
+  std::optional<double> loss;        // of late batches, smoothed
+  std::optional<double> learning_rate;  // in effect
+  std::optional<double> distance;    // |x - partner| / |x| at the last exchange
+  ExchangeCounts exchanges;          // completed: those it began, so that a sum over peers counts each once
+  std::uint64_t answered = 0;        // completed ones that others began
+  std::uint64_t snapshot = 0;        // of snapshot: which twentieth of an epoch, from 1
+  // What it did with its time since its training began, as training/timeline.h has it.
+  double computing_seconds = 0, exchanging_seconds = 0, waiting_seconds = 0;
+  Staleness staleness{};             // of the exchanges that it began and completed
+  std::string path;                  // of snapshot, finished: the file; empty: none was written
+  std::string path_before_settling;  // of finished
+};
+std::string to_json(const PeerReport& report);  // one line, without its newline
+Result<PeerReport> parse_report(std::string_view line);
+
+inline constexpr std::string_view kEndCommand = "end";
+inline constexpr std::string_view kLeaveCommand = "leave";
+
+// What the peer sends to whoever listens there travels like this from now on.
+struct LinkOrder {
+  Address to;
+  Duration latency{0};   // one way
+  double bandwidth = 0;  // bits per second; 0: as fast as it goes
+  double drop = 0;       // in [0, 1): chance of a frame to get lost, each time it is sent
+  friend bool operator==(const LinkOrder&, const LinkOrder&) = default;
+};
+// "link 127.0.0.1:7101 latency=20ms bandwidth=10Mbit/s drop=0.01"; words that would say nothing are left out.
+std::string format_link_order(const LinkOrder& order);
+bool is_link_order(std::string_view command);
+Result<LinkOrder> parse_link_order(std::string_view command);  // the inverse, exact
+
+}  // namespace starling::training

@@ -1,0 +1,496 @@
+// The experiment file.
+#include <algorithm>
+
+#include "base/text.h"
+#include "models/spec_text.h"
+#include "training/experiment/experiment.h"
+#include "training/records/files.h"
+#include "training/experiment/nearest.h"
+#include "training/experiment/quantities.h"
+#include "training/experiment/toml.h"
+
+namespace starling::training {
+namespace {
+
+constexpr std::size_t kMostFaults = 10'000;
+constexpr std::size_t kMostOwns = 10'000;
+constexpr const char* kLayersKey = "model.layers";
+
+// Slow is a slowness, poison a name; the others are said to be true. Sets the kind and what belongs to it.
+Status read_kind(Fault& fault, const std::string& key, const std::string& value, Fault::Kind kind) {
+  fault.kind = kind;
+  if (kind == Fault::Kind::slow) {
+    const auto factor = Slowness::parse(value);
+    if (!factor) return factor.error();
+    fault.factor = *factor;
+  } else if (kind == Fault::Kind::poison) {
+    if (std::find(poisons().begin(), poisons().end(), value) == poisons().end()) {
+      std::string names;
+      for (const auto& poison : poisons()) names += (names.empty() ? "" : ", ") + poison;
+      return Error{"'" + value.substr(0, 80) + "' is no poison; expected one of " + names};
+    }
+    fault.poison = value;
+  } else if (value != "true") {
+    return Error{"'" + value.substr(0, 80) + "' is not accepted; write " + key +
+                 " = true, or leave the fault out"};
+  }
+  return Done{};
+}
+
+template <class Parsed, class Target>
+Status take(const Parsed& parsed, Target& target) {
+  if (!parsed) return parsed.error();
+  target = *parsed;
+  return Done{};
+}
+
+// Of latency, bandwidth and drop.
+Status read_link_value(Fault& fault, const std::string& key, const std::string& value) {
+  fault.kind = Fault::Kind::link;
+  if (key == "latency") return take(parse_time(value), fault.link.latency);
+  if (key == "bandwidth") return take(parse_rate(value), fault.link.bandwidth);
+  if (key == "drop") return take(parse_real(value, {0, 1, false, true}), fault.link.drop);
+  return Error{"a link has no '" + key.substr(0, 80) + "'"};
+}
+
+// Of how often and for how long.
+Status read_churn_value(Fault& fault, const std::string& key, const std::string& value) {
+  constexpr Interval kRates{0, 1000};
+  fault.kind = Fault::Kind::churn;
+  if (key == "crashes_per_minute") return take(parse_real(value, kRates), fault.churn.crashes_per_minute);
+  if (key == "leaves_per_minute") return take(parse_real(value, kRates), fault.churn.leaves_per_minute);
+  if (key == "back_after") return take(parse_seconds(value), fault.churn.back_after);
+  return Error{"churn has no '" + key.substr(0, 80) + "'"};
+}
+
+// A kind of fault that is a table, in one line or as a table of its own.
+struct TableOf {
+  const char* name;
+  std::vector<const char*> keys;
+  const char* example;
+  Status (*read)(Fault&, const std::string&, const std::string&);
+};
+
+const TableOf kLinkTable = {
+    "link", {"latency", "bandwidth", "drop"}, R"(link = { latency = "20ms" })", read_link_value};
+const TableOf kChurnTable = {"churn",
+                             {"crashes_per_minute", "leaves_per_minute", "back_after"},
+                             R"(churn = { crashes_per_minute = 0.5, back_after = "20s" })",
+                             read_churn_value};
+
+// "latency, bandwidth and drop"
+std::string and_list(const std::vector<const char*>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += std::string(i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return text;
+}
+
+Status read_kind_table(Fault& fault, const TableOf& of, const toml::node& node, const std::string& path) {
+  const std::string prefix = std::string("fault.") + of.name;
+  const toml::table* table = node.as_table();
+  if (table == nullptr || table->empty()) {
+    return Error{place(path, node) + ": " + prefix + ": expected a table with some of " + and_list(of.keys) +
+                 ", for example " + of.example};
+  }
+  std::vector<std::string> known;
+  for (const char* key : of.keys) known.push_back(prefix + "." + key);
+  for (const auto& [name_node, entry] : *table) {
+    const std::string key = prefix + "." + std::string(name_node.str());
+    const std::string where = place(path, entry) + ": ";
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      return Error{where + unknown_key(key, known)};
+    const auto value = scalar(entry);
+    if (!value) return Error{where + key + ": expected a single value"};
+    if (Status taken = of.read(fault, std::string(name_node.str()), *value); !taken)
+      return Error{where + key + ": " + taken.error().message};
+  }
+  if (&of == &kLinkTable && fault.link == Fault::Link{}) {
+    return Error{place(path, node) + ": fault.link: this link is like all others; give it a latency, a bandwidth " +
+                 "or a drop above 0"};
+  }
+  return Done{};
+}
+
+// Peers: what a flag would say, or an array of it.
+std::optional<std::string> peers_text(const toml::node& node) {
+  const toml::array* list = node.as_array();
+  if (list == nullptr) return scalar(node);
+  std::string text;
+  for (const toml::node& entry : *list) {
+    const auto one = scalar(entry);
+    if (!one) return std::nullopt;
+    text += (text.empty() ? "" : ",") + *one;
+  }
+  return text;
+}
+
+// What a [[peer]] can set, in words.
+std::string one_of_own() {
+  std::vector<const char*> names;
+  for (const Setting& setting : settings())
+    if (is_own_setting(setting)) names.push_back(setting.key.c_str() + setting.key.find('.') + 1);
+  return and_list(names);
+}
+
+Result<Fault> read_fault(const toml::table& table, const std::string& path) {
+  using enum Fault::Kind;
+  static const std::vector<std::string> kKinds = {"slow", "pause",  "crash", "leave",
+                                                  "join", "poison", "link",  "churn"};
+  static const std::vector<std::string> kKeys = [] {
+    std::vector<std::string> keys;
+    for (const auto& kind : kKinds) keys.push_back("fault." + kind);
+    for (const char* key : {"peer", "from", "to", "other", "every", "length", "back_after"})
+      keys.push_back("fault." + std::string(key));
+    return keys;
+  }();
+  Fault fault;
+  bool has_peer = false;
+  std::vector<std::string> kinds;
+  for (const auto& [name_node, node] : table) {
+    const std::string key(name_node.str());
+    const std::string where = place(path, node) + ": ";
+    if (std::find(kKeys.begin(), kKeys.end(), "fault." + key) == kKeys.end()) {
+      return Error{where + unknown_key("fault." + key, kKeys)};
+    }
+    if (std::find(kKinds.begin(), kKinds.end(), key) != kKinds.end()) kinds.push_back(key);
+    if (key == name(link) || key == name(churn)) {
+      const TableOf& of = key == name(link) ? kLinkTable : kChurnTable;
+      if (Status read = read_kind_table(fault, of, node, path); !read) return read.error();
+      continue;
+    }
+    const bool peers = key == "peer" || key == "other";
+    const auto value = peers ? peers_text(node) : scalar(node);
+    if (!value) {
+      return Error{
+          where + "fault." + key +
+          (peers ? ": expected a number, an array of numbers, or \"all\"" : ": expected a single value")};
+    }
+    has_peer = has_peer || key == "peer";
+    if (Status set = set_fault(fault, key, *value); !set)
+      return Error{where + "fault." + key + ": " + set.error().message};
+  }
+  const std::string where = place(path, table) + ": ";
+  if (!has_peer) return Error{where + "this fault has no 'peer'; peers are numbered from 0"};
+  if (kinds.size() != 1) {
+    return Error{
+        where + "this fault has " + (kinds.empty() ? "no kind" : "several kinds") +
+        "; expected exactly one of slow = FACTOR, poison = NAME, link = { ... }, churn = { ... }, pause, " +
+        "crash, leave or join = true"};
+  }
+  if (fault.to && !lasts(fault.kind)) {
+    return Error{where + "fault.to belongs to slow, pause, poison, link and churn alone"};
+  }
+  if (fault.to && *fault.to <= fault.from) return Error{where + "fault.to must be later than fault.from"};
+  // How many peers there are, the file may say behind this, and a flag after it.
+  if (Status fine = check_fault(fault, PeerSet::kMost + 1); !fine)
+    return Error{where + "fault: " + fine.error().message};
+  return fault;
+}
+
+Status read_faults(Experiment& experiment, const toml::node& node, const std::string& path) {
+  const toml::array* list = node.as_array();
+  if (list == nullptr ||
+      !std::all_of(list->begin(), list->end(), [](const auto& e) { return e.is_table(); })) {
+    return Error{place(path, node) + ": fault: expected [[fault]] tables, each in double brackets"};
+  }
+  if (list->size() > kMostFaults) {
+    return Error{place(path, node) + ": fault: at most " + std::to_string(kMostFaults) +
+                 " faults are accepted"};
+  }
+  experiment.faults.clear();
+  for (const auto& element : *list) {
+    auto fault = read_fault(*element.as_table(), path);
+    if (!fault) return fault.error();
+    experiment.faults.push_back(*fault);
+  }
+  return Done{};
+}
+
+// A [[peer]].
+Result<OwnSettings> read_own(const toml::table& table, const std::string& path) {
+  OwnSettings own;
+  bool has_number = false;
+  for (const auto& [name_node, node] : table) {
+    const std::string key(name_node.str());
+    const std::string where = place(path, node) + ": ";
+    has_number = has_number || key == "number";
+    const auto value = key == "number" ? peers_text(node) : scalar(node);
+    if (!value && key == "number")
+      return Error{where + "peer.number: expected a number, an array of numbers, or \"all\""};
+    if (!value) {
+      return Error{where + "peer." + key + ": expected a single value" +
+                   (node.is_array() ? "; lists of a sweep stand in its [sweep], of the first [[peer]] as peer.1." + key + " = [ ... ]"
+                                    : "")};
+    }
+    if (Status taken = set_own(own, key, *value); !taken) return Error{where + taken.error().message};
+  }
+  const std::string where = place(path, table) + ": ";
+  if (!has_number) return Error{where + "this [[peer]] has no 'number'; peers are numbered from 0"};
+  if (own.values.empty()) return Error{where + "this [[peer]] sets nothing; its own can be " + one_of_own()};
+  return own;
+}
+
+Status read_owns(Experiment& experiment, const toml::node& node, const std::string& path) {
+  const toml::array* list = node.as_array();
+  if (list == nullptr ||
+      !std::all_of(list->begin(), list->end(), [](const auto& e) { return e.is_table(); })) {
+    return Error{place(path, node) + ": peer: expected [[peer]] tables, each in double brackets"};
+  }
+  if (list->size() > kMostOwns) {
+    return Error{place(path, node) + ": peer: at most " + std::to_string(kMostOwns) +
+                 " [[peer]]s are accepted"};
+  }
+  experiment.own.clear();
+  for (const auto& element : *list) {
+    auto own = read_own(*element.as_table(), path);
+    if (!own) return own.error();
+    experiment.own.push_back(std::move(*own));
+  }
+  return Done{};
+}
+
+bool is_table_name(const std::string& name) {
+  return std::any_of(settings().begin(), settings().end(),
+                     [&](const Setting& setting) { return setting.key.starts_with(name + "."); });
+}
+
+const Setting* find(const std::string& key) {
+  for (const auto& setting : settings()) {
+    if (setting.key == key) return &setting;
+  }
+  return nullptr;
+}
+
+// An array of layers, by the document that it stands in, so that a layer's own line can be named.
+Status read_layers(Experiment& experiment, const toml::node& node, const std::string& path,
+                   const std::string& document) {
+  if (!node.is_array()) {
+    return Error{place(path, node) + ": " + kLayersKey + ": expected an array of layers, layers = [ ... ]"};
+  }
+  const auto layers = models::read_layers(document);
+  if (!layers) {
+    return Error{path + ", line " + std::to_string(layers.error().line) + ": " + kLayersKey + ": " +
+                 layers.error().message};
+  }
+  experiment.layers = models::format_layers(*layers);
+  return Done{};
+}
+
+std::vector<std::string> keys_of_file() {
+  std::vector<std::string> keys;
+  for (const auto& setting : settings()) keys.push_back(setting.key);
+  keys.emplace_back("fault.peer");
+  keys.emplace_back("peer.number");
+  return keys;
+}
+
+// All keys of one table, the top level (prefix "") or a table in it.
+Status read_table(Experiment& experiment, const toml::table& table, const std::string& prefix,
+                  const std::string& path, const std::string& document) {
+  for (const auto& [name_node, node] : table) {
+    const std::string name(name_node.str());
+    const std::string key = prefix + name;
+    Status status = Done{};
+    if (key == "sweep" || key == "daemon") continue;  // training/sweep.h, training/daemon_table.h
+    if (key == "fault") {
+      status = read_faults(experiment, node, path);
+    } else if (key == "peer") {
+      status = read_owns(experiment, node, path);
+    } else if (prefix.empty() && is_table_name(name)) {
+      if (!node.is_table()) {
+        return Error{place(path, node) + ": " + key + ": expected a table, [" + key + "]"};
+      }
+      status = read_table(experiment, *node.as_table(), name + ".", path, document);
+    } else if (find(key) == nullptr) {
+      return Error{place(path, node) + ": " + unknown_key(key, keys_of_file())};
+    } else if (const auto value = scalar(node)) {
+      status = set_value(experiment, key, *value, place(path, node));
+    } else if (key == kLayersKey) {
+      status = read_layers(experiment, node, path, document);
+    } else {
+      return Error{place(path, node) + ": " + key + ": expected a single value"};
+    }
+    if (!status) return status;
+  }
+  return Done{};
+}
+
+// A TOML basic string.
+std::string quote(const std::string& text) {
+  static constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out += "\\u00";
+      out += kDigits[byte >> 4];
+      out += kDigits[byte & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+// TOML's whole numbers have 63 bits; a larger seed is written as text.
+std::string write_value(const Setting& setting, const std::string& value) {
+  if (setting.form == Setting::Form::array)
+    return models::format_layers(*models::parse_layers(value), models::Lines::many);
+  if (setting.form == Setting::Form::text) return quote(value);
+  if (setting.form == Setting::Form::number && !parse_number<std::int64_t>(value) &&
+      parse_number<std::uint64_t>(value)) {
+    return quote(value);
+  }
+  return value;
+}
+
+}  // namespace
+
+Status set_fault(Fault& fault, const std::string& key, const std::string& value) {
+  using enum Fault::Kind;
+  if (key == "peer") return take(PeerSet::parse(value), fault.peer);
+  if (key == "other") return take(PeerSet::parse(value), fault.other);
+  if (key == "from") return take(parse_seconds(value), fault.from);
+  if (key == "to") return take(parse_seconds(value), fault.to);
+  if (key == "every") return take(parse_seconds(value), fault.every);
+  if (key == "length") return take(parse_seconds(value), fault.length);
+  if (key == "back_after") return take(parse_seconds(value), fault.back_after);
+  for (const auto kind : {slow, pause, crash, leave, join, poison})
+    if (key == name(kind)) return read_kind(fault, key, value, kind);
+  const std::string link_key = "link.", churn_key = "churn.";
+  if (key.starts_with(link_key)) return read_link_value(fault, key.substr(link_key.size()), value);
+  if (key.starts_with(churn_key)) return read_churn_value(fault, key.substr(churn_key.size()), value);
+  return Error{"a fault has no '" + key.substr(0, 80) + "'"};
+}
+
+// The settings that a [[peer]] may have are the run's in [training], without the table's name.
+Status set_own(OwnSettings& own, const std::string& key, const std::string& value) {
+  static const std::vector<std::string> kKeys = [] {
+    std::vector<std::string> keys = {"peer.number"};
+    for (const Setting& setting : settings())
+      if (is_own_setting(setting)) keys.push_back("peer." + setting.key.substr(setting.key.find('.') + 1));
+    return keys;
+  }();
+  if (key == "number") {
+    Status taken = take(PeerSet::parse(value), own.peers);
+    return taken ? taken : Error{"peer.number: " + taken.error().message};
+  }
+  const auto setting = std::find_if(settings().begin(), settings().end(),
+                                    [&](const Setting& it) { return it.key == "training." + key; });
+  if (setting != settings().end() && !is_own_setting(*setting)) {
+    return Error{"peer." + key + ": it is the whole run's, [training] " + key + "; a peer's own are " + one_of_own()};
+  }
+  if (setting == settings().end()) return Error{unknown_key("peer." + key, kKeys)};
+  Experiment scratch;
+  if (Status set = setting->set(scratch, value); !set) return Error{"peer." + key + ": " + set.error().message};
+  const auto had = std::find_if(own.values.begin(), own.values.end(),
+                                [&](const auto& pair) { return pair.first == setting->key; });
+  if (had != own.values.end()) {
+    had->second = value;
+  } else {
+    own.values.emplace_back(setting->key, value);
+  }
+  return Done{};
+}
+
+Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps, DaemonTable daemon) {
+  const auto text = read_text(path, kLargestExperimentFile);
+  if (!text) return text.error();
+  try {
+    const toml::table table = toml::parse(*text, path);
+    if (const toml::node* sweep = table.get("sweep"); sweep != nullptr && sweeps == Sweeps::refused)
+      return Error{place(path, *sweep) + ": [sweep] stands for many experiments: starling sweep " + path};
+    if (const toml::node* own = table.get("daemon"); own != nullptr && daemon == DaemonTable::refused)
+      return Error{place(path, *own) + ": [daemon] says how one peer runs: starling peer --config " + path};
+    Experiment read = experiment;
+    if (Status status = read_table(read, table, "", path, *text); !status) return status;
+    const toml::node_view model = table["model"];
+    if (Status status =
+            settle_model(read, static_cast<bool>(model["name"]), static_cast<bool>(model["layers"]));
+        !status) {
+      return Error{place(path, model["name"] ? *model["name"].node() : table) + ": " +
+                   status.error().message};
+    }
+    experiment = std::move(read);
+    return Done{};
+  } catch (const toml::parse_error& error) {
+    return Error{path + ", line " + std::to_string(error.source().begin.line) + ": " +
+                 std::string(error.description())};
+  }
+}
+
+namespace {
+
+std::string write_kind(const Fault& fault) {
+  if (fault.kind == Fault::Kind::slow)
+    return fault.factor.factor() > 0 ? fault.factor.text() : quote(fault.factor.text());
+  if (fault.kind == Fault::Kind::poison) return quote(fault.poison);
+  std::string parts;
+  const auto add = [&parts](const std::string& part) { parts += (parts.empty() ? "" : ", ") + part; };
+  if (fault.kind == Fault::Kind::link) {
+    if (fault.link.latency) add("latency = " + quote(format_duration(*fault.link.latency)));
+    if (fault.link.bandwidth) add("bandwidth = " + quote(format_rate(*fault.link.bandwidth)));
+    if (fault.link.drop > 0) add("drop = " + format_number(fault.link.drop));
+  } else if (fault.kind == Fault::Kind::churn) {
+    const Fault::Churn& churn = fault.churn;
+    if (churn.crashes_per_minute > 0) add("crashes_per_minute = " + format_number(churn.crashes_per_minute));
+    if (churn.leaves_per_minute > 0) add("leaves_per_minute = " + format_number(churn.leaves_per_minute));
+    if (churn.back_after) add("back_after = " + quote(format_duration(*churn.back_after)));
+  } else {
+    return "true";
+  }
+  return "{ " + parts + " }";
+}
+
+std::string write_peers(const PeerSet& peers) {
+  return peers.is_one() ? peers.text() : quote(peers.text());
+}
+
+std::string write_fault(const Fault& fault) {
+  std::string text = "\n[[fault]]\npeer = " + write_peers(fault.peer) + "\n";
+  if (fault.other) text += "other = " + write_peers(*fault.other) + "\n";
+  text += std::string(name(fault.kind)) + " = " + write_kind(fault) + "\n";
+  const auto add = [&text](const char* key, const std::optional<Duration>& time) {
+    if (time) text += std::string(key) + " = " + quote(format_duration(*time)) + "\n";
+  };
+  add("from", fault.from);
+  add("to", fault.to);
+  add("every", fault.every);
+  add("length", fault.length);
+  add("back_after", fault.back_after);
+  return text;
+}
+
+std::string write_own(const OwnSettings& own) {
+  std::string text = "\n[[peer]]\nnumber = " + write_peers(own.peers) + "\n";
+  for (const auto& [key, value] : own.values)
+    text += key.substr(key.find('.') + 1) + " = " + write_value(*find(key), value) + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string to_toml(const Experiment& experiment) {
+  std::string text, table;
+  for (const auto& setting : settings()) {
+    const auto value = setting.get(experiment);
+    if (!value) continue;
+    const auto dot = setting.key.find('.');
+    const std::string its_table = dot == std::string::npos ? "" : setting.key.substr(0, dot);
+    if (its_table != table) {
+      text += "\n[" + its_table + "]\n";
+      table = its_table;
+    }
+    text += (dot == std::string::npos ? setting.key : setting.key.substr(dot + 1)) + " = " +
+            write_value(setting, *value) + "\n";
+  }
+  for (const auto& own : experiment.own) text += write_own(own);
+  for (const auto& fault : experiment.faults) text += write_fault(fault);
+  return text;
+}
+
+}  // namespace starling::training

@@ -1,0 +1,62 @@
+// What an experiment says befalls its peers: the [[fault]]s of its file, which docs/EXPERIMENTS.md describes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "training/experiment/link_shape.h"
+#include "training/experiment/peer_set.h"
+#include "training/experiment/slowness.h"
+
+namespace starling::training {
+
+// Something that befalls peers. Times count from the run's start (virtual or wall).
+struct Fault {
+  enum class Kind : std::uint8_t { slow, pause, crash, leave, join, poison, link, churn };
+  using Link = LinkShape;  // of all links meanwhile, each way and each for itself
+  // How often a live peer goes, at random moments, and how long it is gone.
+  struct Churn {
+    double crashes_per_minute = 0, leaves_per_minute = 0;
+    std::optional<Duration> back_after{};  // the mean of an exponential distribution; unset: for good
+    friend bool operator==(const Churn&, const Churn&) = default;
+  };
+  static constexpr std::uint32_t kAll = PeerSet::kAll;
+  PeerSet peer = 0;  // all: of slow, pause, link and churn
+  Kind kind = Kind::slow;
+  Slowness factor{};  // of slow: a step takes so many times as long
+  Duration from{0};
+  std::optional<Duration> to{};               // of what lasts; without it, to the end
+  std::string poison{};                       // of poison: one of poisons()
+  Link link{};                                // of link: of all links of the peers,
+  std::optional<PeerSet> other{};             // or of those to these peers
+  std::optional<Duration> every{}, length{};  // of pause: from one's beginning to the next one's, and of each
+  std::optional<Duration> back_after{};       // of crash and leave: a new instance starts so long after
+  Churn churn{};                              // of churn
+  bool concerns(std::uint32_t number) const { return peer.contains(number); }
+  // Of link: whether it is about the link between these two.
+  bool concerns_link(std::uint32_t a, std::uint32_t b) const {
+    if (!other) return concerns(a) || concerns(b);
+    return (concerns(a) && other->contains(b)) || (concerns(b) && other->contains(a));
+  }
+  friend bool operator==(const Fault&, const Fault&) = default;
+};
+const char* name(Fault::Kind kind);  // "slow", as in the file
+bool lasts(Fault::Kind kind);        // has a `to`: slow, pause, poison, link and churn
+// What a poisoned peer puts into every chunk it sends: "nan", "inf", "huge" values, or lies all over,
+// "noise", "sign-flip", "frozen".
+const std::vector<std::string>& poisons();
+
+// --slow PEER=FACTOR[@FROM..[TO]]: "3=10", "3=10@5s..60s", "all=log-normal:sigma=1", "0-3=2.5@1m.."
+Result<Fault> parse_slow(std::string_view text);
+std::string format_slow(const Fault& fault);  // its inverse. REQUIRES: fault.kind == slow
+
+// Whether a fault makes sense among so many peers: they exist, its keys belong to its kind and together, its
+// numbers have their limits, its times run forwards. A sentence that names neither file nor fault.
+Status check_fault(const Fault& fault, std::uint32_t peers);
+
+}  // namespace starling::training

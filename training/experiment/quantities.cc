@@ -1,0 +1,96 @@
+#include "training/experiment/quantities.h"
+
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "base/text.h"
+#include "training/experiment/experiment.h"
+
+namespace starling::training {
+namespace {
+
+std::string quoted(std::string_view text) {
+  return "'" + std::string(text.substr(0, 80)) + "'";
+}
+
+Result<Duration> within_limit(Duration d, std::string_view text) {
+  if (d <= kLongestTime) return d;
+  return Error{quoted(text) + " is too long; at most " + format_duration(kLongestTime) + " is accepted"};
+}
+
+}  // namespace
+
+Result<std::uint64_t> parse_whole(std::string_view text, std::uint64_t low, std::uint64_t high) {
+  const auto value = parse_number<std::uint64_t>(text);
+  if (value && *value >= low && *value <= high) return *value;
+  return Error{quoted(text) + " is not a whole number from " + std::to_string(low) + " to " +
+               std::to_string(high)};
+}
+
+Result<double> parse_real(std::string_view text, Interval interval) {
+  const auto value = parse_number<double>(text);
+  if (value && (interval.low_open ? *value > interval.low : *value >= interval.low) &&
+      (interval.high_open ? *value < interval.high : *value <= interval.high)) {
+    return *value;
+  }
+  return Error{quoted(text) + " is not a number from " + (interval.low_open ? "above " : "") +
+               format_number(interval.low) + " to " + (interval.high_open ? "below " : "") +
+               format_number(interval.high)};
+}
+
+Result<Duration> parse_time(std::string_view text) {
+  const auto d = parse_duration(text);
+  if (!d) return d;
+  return within_limit(*d, text);
+}
+
+Result<Duration> parse_seconds(std::string_view text) {
+  const auto seconds = parse_number<double>(text);
+  if (!seconds) return parse_time(text);
+  if (*seconds < 0) return Error{quoted(text) + " is negative; expected seconds, or a time such as 20ms"};
+  if (*seconds > to_seconds(kLongestTime)) return within_limit(Duration::max(), text);
+  return from_seconds(*seconds);
+}
+
+Result<std::uint64_t> parse_size(std::string_view text, std::uint64_t low, std::uint64_t high) {
+  std::string_view digits = text;
+  unsigned shift = 0;
+  for (const auto& [unit, bits] : {std::pair<std::string_view, unsigned>{"KiB", 10}, {"MiB", 20}}) {
+    if (!digits.ends_with(unit)) continue;
+    digits.remove_suffix(unit.size());
+    shift = bits;
+    break;
+  }
+  const auto count = parse_number<std::uint64_t>(digits);
+  if (count && *count <= high >> shift && *count << shift >= low) return *count << shift;
+  return Error{quoted(text) + " is not a size from " + format_size(low) + " to " + format_size(high)};
+}
+
+std::string format_size(std::uint64_t bytes) {
+  for (const auto& [unit, bits] : {std::pair<const char*, unsigned>{"MiB", 20}, {"KiB", 10}}) {
+    const std::uint64_t count = bytes >> bits;
+    if (bytes != 0 && count << bits == bytes) return std::to_string(count) + unit;
+  }
+  return std::to_string(bytes);
+}
+
+Result<double> parse_rate(std::string_view text) {
+  const auto rate = parse_bandwidth(text);
+  if (!rate || (*rate >= 1 && *rate <= 1e15)) return rate;
+  return Error{quoted(text) + " is not a bandwidth from 1bit/s to 1000000Gbit/s"};
+}
+
+std::string format_rate(double bits_per_second) {
+  std::string text = format_bandwidth(bits_per_second);
+  const auto back = parse_bandwidth(text);
+  if (back && *back == bits_per_second) return text;
+  // A prefix would round, or needs an exponent: all digits then.
+  std::array<char, 64> buffer;
+  const auto [end, error] =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), bits_per_second, std::chars_format::fixed);
+  if (error != std::errc{}) return text;
+  return std::string(buffer.data(), end) + "bit/s";
+}
+
+}  // namespace starling::training

@@ -1,0 +1,202 @@
+#include "training/experiment/sweep.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "training/records/files.h"
+#include "training/experiment/nearest.h"
+#include "training/experiment/toml.h"
+
+namespace starling::training {
+namespace {
+
+constexpr std::size_t kLongestName = 150;
+
+// A list of the table, and where its values stand.
+struct Axis {
+  SweepAxis axis;
+  std::vector<std::string> places;
+};
+
+const Setting* find(const std::string& key) {
+  for (const Setting& setting : settings())
+    if (setting.key == key) return &setting;
+  return nullptr;
+}
+
+constexpr std::string_view kFault = "fault.", kPeer = "peer.";
+
+// K and FIELD of "fault.K.FIELD", where `table` is "fault."; nullopt for any other key.
+std::optional<std::pair<std::size_t, std::string>> numbered_key(const std::string& key, std::string_view table) {
+  if (!key.starts_with(table)) return std::nullopt;
+  const std::size_t dot = key.find('.', table.size());
+  if (dot == std::string::npos) return std::nullopt;
+  const auto number = parse_number<std::size_t>(std::string_view(key).substr(table.size(), dot - table.size()));
+  if (!number) return std::nullopt;
+  return std::pair(*number, key.substr(dot + 1));
+}
+
+Status read_list(std::vector<Axis>& axes, const std::string& key, const toml::array& list,
+                 const std::string& path) {
+  const std::string where = place(path, list) + ": sweep." + key + ": ";
+  if (list.empty()) return Error{where + "the list is empty"};
+  Axis axis;
+  axis.axis.key = key;
+  for (const toml::node& node : list) {
+    const auto value = scalar(node);
+    if (!value) return Error{where + "expected a list of single values"};
+    const auto& values = axis.axis.values;
+    if (std::find(values.begin(), values.end(), *value) != values.end())
+      return Error{where + *value + " is there twice"};
+    axis.axis.values.push_back(*value);
+    axis.places.push_back(place(path, node) + ": sweep");
+  }
+  axes.push_back(std::move(axis));
+  return Done{};
+}
+
+// The lists of a table and the tables in it, whose names come before theirs.
+Status read_lists(std::vector<Axis>& axes, const toml::table& table, const std::string& prefix,
+                  const std::string& path) {
+  for (const auto& [name, node] : table) {
+    const std::string key = prefix + std::string(name.str());
+    Status status = Done{};
+    if (const auto* inner = node.as_table()) {
+      status = read_lists(axes, *inner, key + ".", path);
+    } else if (const auto* list = node.as_array()) {
+      if (find(key) == nullptr && !numbered_key(key, kFault) && !numbered_key(key, kPeer)) {
+        std::vector<std::string> keys{"fault.1.slow", "peer.1.workers"};
+        for (const Setting& setting : settings()) keys.push_back(setting.key);
+        return Error{place(path, node) + ": sweep: " + unknown_key(key, keys)};
+      }
+      status = read_list(axes, key, *list, path);
+    } else {
+      return Error{place(path, node) + ": sweep." + key + ": expected a list, " + key + " = [ ... ]"};
+    }
+    if (!status) return status;
+  }
+  return Done{};
+}
+
+// Sets one key of one of the tables [[fault]] or [[peer]]; `what`: "fault", "[[peer]]".
+template <class Table>
+Status apply_numbered(std::vector<Table>& tables, const std::pair<std::size_t, std::string>& key, const std::string& value,
+                      const std::string& what, const std::string& tables_name,
+                      Status (*set)(Table&, const std::string&, const std::string&)) {
+  const auto& [number, field] = key;
+  if (number < 1 || number > tables.size()) {
+    return Error{"there is no " + what + " " + std::to_string(number) + "; the file has " + std::to_string(tables.size()) +
+                 " " + tables_name + "s, numbered from 1"};
+  }
+  return set(tables[number - 1], field, value);
+}
+
+Status apply(Experiment& experiment, const std::string& key, const std::string& value,
+             const std::string& where) {
+  Status done = Done{};
+  if (const auto own = numbered_key(key, kPeer)) {
+    done = apply_numbered(experiment.own, *own, value, "[[peer]]", "[[peer]]", set_own);
+  } else if (const auto fault = numbered_key(key, kFault)) {
+    done = apply_numbered(experiment.faults, *fault, value, "fault", "[[fault]]", set_fault);
+  } else {
+    return set_value(experiment, key, value, where);
+  }
+  return done ? done : Error{where + "." + key + ": " + done.error().message};
+}
+
+// What is not safe in a file's name becomes '-'.
+std::string safe(std::string text) {
+  for (char& c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '_' || c == '-' || c == '+';
+    if (!plain) c = '-';
+  }
+  return text;
+}
+
+std::string name_of(const std::vector<Axis>& axes, const std::vector<std::string>& values,
+                    std::set<std::string>& taken) {
+  std::string name;
+  for (std::size_t k = 0; k < axes.size(); ++k) {
+    const std::string& key = axes[k].axis.key;
+    name += (k == 0 ? "" : ",") + key.substr(key.rfind('.') + 1) + "=" + safe(values[k]);
+  }
+  name.resize(std::min(name.size(), kLongestName));
+  std::string free = name;
+  for (int again = 2; !taken.insert(free).second; ++again) free = name + "~" + std::to_string(again);
+  return free;
+}
+
+}  // namespace
+
+Result<Sweep> read_sweep(const std::string& path, const std::function<const char*(const char*)>& lookup,
+                         const std::vector<std::pair<std::string, std::string>>& sets) {
+  std::vector<Axis> axes;
+  Experiment base;
+  if (Status read = read_file(base, path, Sweeps::accepted); !read) return read.error();
+  const auto text = read_text(path, kLargestExperimentFile);
+  if (!text) return text.error();
+  toml::table file;
+  try {
+    file = toml::parse(*text, path);
+  } catch (const toml::parse_error&) {
+    return Error{path + ": it was changed while it was read"};
+  }
+  const auto* const table = file["sweep"].as_table();
+  if (table == nullptr)
+    return Error{path + ": there is no [sweep], a table of lists such as seed = [1, 2, 3]"};
+  if (Status read = read_lists(axes, *table, "", path); !read) return read.error();
+  if (axes.empty())
+    return Error{place(path, *table) + ": [sweep] has no lists; give it some, such as seed = [1, 2, 3]"};
+  std::stable_partition(axes.begin(), axes.end(), [](const Axis& axis) { return axis.axis.key != "seed"; });
+
+  const auto is_axis = [&](const std::string& key) {
+    return std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.axis.key == key; });
+  };
+  const auto lookup_others = [&](const char* variable) -> const char* {
+    for (const Setting& setting : settings())
+      if (setting.environment == variable && is_axis(setting.key)) return nullptr;
+    return lookup(variable);
+  };
+  if (Status read = read_environment(base, lookup_others); !read) return read.error();
+  for (const auto& [key, value] : sets) {
+    if (is_axis(key)) return Error{"--set: " + key + " is a list of the [sweep] in " + path};
+    if (Status set = set_value(base, key, value, "--set"); !set) return set.error();
+  }
+
+  Sweep sweep;
+  std::size_t points = 1;
+  for (const Axis& axis : axes) {
+    sweep.axes.push_back(axis.axis);
+    points *= axis.axis.values.size();
+    if (points > kMostPoints)
+      return Error{place(path, *table) + ": sweep: these are more than " + std::to_string(kMostPoints) +
+                   " experiments"};
+  }
+  std::set<std::string> taken;
+  for (std::size_t number = 0; number < points; ++number) {
+    SweepPoint point;
+    point.experiment = base;
+    std::size_t rest = number, whole = points;
+    for (const Axis& axis : axes) {
+      whole /= axis.axis.values.size();
+      const std::size_t choice = rest / whole;
+      rest %= whole;
+      const std::string& value = axis.axis.values[choice];
+      if (Status set = apply(point.experiment, axis.axis.key, value, axis.places[choice]); !set)
+        return set.error();
+      point.values.push_back(value);
+    }
+    if (Status settled = settle_model(point.experiment, is_axis("model.name"), false); !settled)
+      return Error{place(path, *table) + ": sweep: " + settled.error().message};
+    point.name = name_of(axes, point.values, taken);
+    if (Status sound = check(point.experiment); !sound)
+      return Error{place(path, *table) + ": sweep: " + point.name + ": " + sound.error().message};
+    sweep.points.push_back(std::move(point));
+  }
+  return sweep;
+}
+
+}  // namespace starling::training

@@ -1,0 +1,46 @@
+// Many experiments in one file: an experiment's, with a table of lists.
+//
+//   [sweep]
+//   gossip.rule = ["pairwise", "push-sum"]
+//   fault.1.slow = [1, 2, 10, 100]     # of the first [[fault]]
+//   peer.2.workers = [1, 4]            # of the second [[peer]]
+//   seed = [1, 2, 3, 4, 5]
+//
+// stands for every combination of one value of each list.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "training/experiment/experiment.h"
+
+namespace starling::training {
+
+struct SweepAxis {
+  std::string key;
+  std::vector<std::string> values;
+};
+
+struct SweepPoint {
+  std::vector<std::string> values;  // of the axes, in their order
+  std::string name;                 // "rule=pairwise,slow=10,seed=1": no two have the same; a folder's
+  Experiment experiment;
+};
+
+struct Sweep {
+  std::vector<SweepAxis> axes;  // seed last, the others in the order of their keys
+  std::vector<SweepPoint> points;
+};
+
+inline constexpr std::size_t kMostPoints = 100'000;
+
+// Reads a file with a [sweep]. Over what it says, and under what the lists say, go the environment (as
+// read_environment()) and then `sets`, pairs of a key and a value; a set key that is a list's is an Error.
+// Each experiment passes check(). Errors name file, line and key.
+Result<Sweep> read_sweep(const std::string& path, const std::function<const char*(const char*)>& lookup,
+                         const std::vector<std::pair<std::string, std::string>>& sets);
+
+}  // namespace starling::training

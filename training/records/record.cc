@@ -1,0 +1,185 @@
+#include "training/records/record.h"
+
+#include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "training/records/files.h"
+#include "training/records/json.h"
+
+namespace starling::training {
+namespace {
+
+namespace fs = std::filesystem;
+
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+Json number(const std::optional<double>& value) {
+  return value ? number(*value) : Json(nullptr);
+}
+
+Json to_object(const PeerRecord& peer) {
+  return {{"name", peer.name},
+          {"device", peer.device},
+          {"steps", peer.steps},
+          {"samples", peer.samples},
+          {"accuracy", number(peer.accuracy)},
+          {"exchanges", peer.exchanges},
+          {"slow", number(peer.slow)},
+          {"state", peer.state}};
+}
+
+}  // namespace
+
+ExchangeCounts& ExchangeCounts::operator+=(const ExchangeCounts& other) {
+  completed += other.completed;
+  aborted += other.aborted;
+  rejected += other.rejected;
+  half_applied_chunks += other.half_applied_chunks;
+  for (const auto& [reason, count] : other.refused_chunks) refused_chunks[reason] += count;
+  return *this;
+}
+
+std::string to_json(const Summary& summary) {
+  Json json = {{"name", summary.name},
+               {"mode", summary.mode},
+               {"seed", summary.seed},
+               {"model", summary.model},
+               {"parameters", summary.parameters},
+               {"data", summary.data},
+               {"peers", summary.peers},
+               {"topology", summary.topology},
+               {"spectral_gap", number(summary.spectral_gap)},
+               {"rule", summary.rule},
+               {"payload", summary.payload},
+               {"seconds", number(summary.seconds)},
+               {"wall_seconds", number(summary.wall_seconds)},
+               {"wall_training_seconds", number(summary.wall_training_seconds)},
+               {"samples", summary.samples},
+               {"samples_per_second", number(summary.samples_per_second)},
+               {"accuracy", number(summary.accuracy)},
+               {"loss", number(summary.loss)},
+               {"accuracy_min", number(summary.accuracy_min)},
+               {"accuracy_max", number(summary.accuracy_max)},
+               {"consensus_distance", number(summary.consensus_distance)},
+               {"consensus_distance_before_settling", number(summary.consensus_distance_before_settling)},
+               {"seconds_to_target", number(summary.seconds_to_target)}};
+  json["exchanges"] = {{"completed", summary.exchanges.completed},
+                       {"aborted", summary.exchanges.aborted},
+                       {"rejected", summary.exchanges.rejected},
+                       {"half_applied_chunks", summary.exchanges.half_applied_chunks},
+                       {"refused_chunks", Json(summary.exchanges.refused_chunks)}};
+  json["bytes_sent"] = summary.bytes_sent;
+  json["staleness"] = Json::object();
+  for (std::size_t i = 0; i < summary.staleness.used(); ++i)
+    json["staleness"][Staleness::label(i)] = summary.staleness.counts()[i];
+  if (summary.trace_hash) json["trace_hash"] = *summary.trace_hash;
+  json["per_peer"] = Json::array();
+  for (const auto& peer : summary.per_peer) json["per_peer"].push_back(to_object(peer));
+  return to_text(json);
+}
+
+std::string to_json(const MetricsLine& metrics) {
+  return to_text({{"seconds", number(metrics.seconds)},
+               {"peer", metrics.peer},
+               {"steps", metrics.steps},
+               {"samples", metrics.samples},
+               {"exchanges", metrics.exchanges},
+               {"bytes_sent", metrics.bytes_sent},
+               {"loss", number(metrics.loss)},
+               {"accuracy", number(metrics.accuracy)},
+               {"consensus_distance", number(metrics.consensus_distance)},
+               {"learning_rate", number(metrics.learning_rate)}});
+}
+
+Replicas views_of(const std::vector<std::vector<float>>& replicas) {
+  return {replicas.begin(), replicas.end()};
+}
+
+double consensus(const Replicas& replicas, std::vector<float>& mean) {
+  STARLING_CHECK(!replicas.empty());
+  const std::size_t size = replicas.front().size();
+  const double n = static_cast<double>(replicas.size());
+  for (const auto& replica : replicas) STARLING_CHECK(replica.size() == size);
+
+  // In blocks, so that each replica is read in order.
+  constexpr std::size_t kBlock = 1024;
+  std::vector<float> result(size);
+  std::vector<double> sums(kBlock);
+  double squares = 0, mean_squares = 0;
+  for (std::size_t start = 0; start < size; start += kBlock) {
+    const std::size_t count = std::min(kBlock, size - start);
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (const auto& replica : replicas) {
+      for (std::size_t i = 0; i < count; ++i) sums[i] += static_cast<double>(replica[start + i]);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      sums[i] /= n;
+      mean_squares += sums[i] * sums[i];
+      result[start + i] = static_cast<float>(sums[i]);
+    }
+    for (const auto& replica : replicas) {
+      for (std::size_t i = 0; i < count; ++i) {
+        const double difference = static_cast<double>(replica[start + i]) - sums[i];
+        squares += difference * difference;
+      }
+    }
+  }
+  mean = std::move(result);
+  if (squares == 0) return 0;
+  return std::sqrt(squares / n) / std::sqrt(mean_squares);
+}
+
+Result<RunFolder> RunFolder::create(const std::string& path, bool force) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::exists(status) && !fs::is_directory(status)) {
+    return Error{"cannot make the folder " + path + ": there is a file of that name"};
+  }
+  fs::create_directories(path, error);
+  if (error) return Error{"cannot make the folder " + path + ": " + error.message()};
+  if (::access(path.c_str(), W_OK | X_OK) != 0) {
+    return Error{"cannot write to the folder " + path + ": " + std::strerror(errno)};
+  }
+  RunFolder folder;
+  folder.path_ = path;
+  for (const char* name : {"summary.json", "metrics.jsonl"}) {
+    const std::string result = folder.file(name);
+    if (!fs::exists(result, error)) continue;
+    if (!force) {
+      return Error{"the folder " + path + " already holds results (" + name +
+                   "); choose another with --out, or overwrite them with --force"};
+    }
+    // A run that dies must not leave the former one's results for its own.
+    fs::remove(result, error);
+    if (error) return Error{"cannot remove " + result + ": " + error.message()};
+  }
+  for (const char* name : {"timeline.jsonl", "report.html"}) fs::remove(folder.file(name), error);
+  return folder;
+}
+
+Result<RunFolder> RunFolder::go_on(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return Error{"there is no folder " + path + " to go on in"};
+  if (::access(path.c_str(), W_OK | X_OK) != 0)
+    return Error{"cannot write to the folder " + path + ": " + std::strerror(errno)};
+  RunFolder folder;
+  folder.path_ = path;
+  return folder;
+}
+
+void RunFolder::remove_end() const {
+  std::error_code ignored;
+  for (const char* name : {"summary.json", "timeline.jsonl", "report.html"}) fs::remove(file(name), ignored);
+}
+
+Status RunFolder::write(const std::string& name, const std::string& text) const {
+  const Bytes part = std::as_bytes(std::span(text));
+  return write_atomically(file(name), std::span(&part, 1));
+}
+
+}  // namespace starling::training

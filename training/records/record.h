@@ -1,0 +1,100 @@
+// What a run leaves behind: the summary that `swarm` and `simulate` print and file, the time series beside
+// it, and the folder they lie in. Numbers that are absent or not finite are null in JSON.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "training/records/staleness.h"
+
+namespace starling::training {
+
+struct ExchangeCounts {
+  std::uint64_t completed = 0, aborted = 0, rejected = 0, half_applied_chunks = 0;
+  std::map<std::string, std::uint64_t> refused_chunks{};  // what others sent, by reason: "not_finite"
+  ExchangeCounts& operator+=(const ExchangeCounts& other);
+};
+
+struct PeerRecord {
+  std::string name;
+  std::string device = "cpu";
+  std::uint64_t steps = 0, samples = 0;
+  std::optional<double> accuracy{};  // of its own replica; none where it left no parameters
+  std::uint64_t exchanges = 0;       // completed ones it began or answered
+  double slow = 1;
+  std::string state{};  // finished, left, crashed, running
+  bool serves = false;  // a parameter server: it makes no steps, and is not judged
+};
+
+struct Summary {
+  std::string name, mode;  // mode: "swarm" or "simulate"
+  std::uint64_t seed = 0;
+  std::string model;
+  std::uint64_t parameters = 0;
+  std::string data;
+  std::uint32_t peers = 0;
+  std::string topology;
+  std::optional<double> spectral_gap;
+  std::string rule, payload;
+  double seconds = 0, wall_seconds = 0;
+  std::optional<double> wall_training_seconds{};  // of simulate only: from the first step's end to the last one's
+  std::uint64_t samples = 0;
+  double samples_per_second = 0;
+  std::optional<double> accuracy, loss, accuracy_min, accuracy_max, consensus_distance;
+  std::optional<double> consensus_distance_before_settling;
+  std::optional<double> seconds_to_target;
+  ExchangeCounts exchanges;
+  std::uint64_t bytes_sent = 0;
+  Staleness staleness{};                  // of completed exchanges
+  std::optional<std::string> trace_hash;  // of simulate only
+  std::vector<PeerRecord> per_peer;
+};
+
+// The JSON object of the design, one line without a newline at its end.
+std::string to_json(const Summary& summary);
+
+// Replicas wherever they lie.
+using Replicas = std::vector<std::span<const float>>;
+Replicas views_of(const std::vector<std::vector<float>>& replicas);
+
+// sqrt(mean over peers of |x_i - mean|^2) / |mean|; also writes the mean. All replicas have the same length;
+// sums are in double. 0 where all replicas are equal, infinite where unequal ones have the mean 0. REQUIRES:
+// at least one.
+double consensus(const Replicas& replicas, std::vector<float>& mean);
+
+// A run's folder. create() makes it with its parents, and refuses one that already holds results (a
+// summary.json or metrics.jsonl) unless `force`, which removes these two and what was made of them.
+class RunFolder {
+ public:
+  static Result<RunFolder> create(const std::string& path, bool force);
+  // One that is there already, to go on in: all that it holds stays.
+  static Result<RunFolder> go_on(const std::string& path);
+  // Removes what is written at a run's end.
+  void remove_end() const;
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  // Writes a whole file so that a reader sees the old or the new one, never a part (temporary file, fsync,
+  // rename).
+  Status write(const std::string& name, const std::string& text) const;
+
+ private:
+  std::string path_;
+};
+
+// metrics.jsonl: one line per sample of one peer (or of the mean model, peer "mean").
+struct MetricsLine {
+  double seconds = 0;
+  std::string peer{};
+  std::uint64_t steps = 0, samples = 0, exchanges = 0;  // exchanges: completed ones it began or answered
+  std::uint64_t bytes_sent = 0;                         // of the mean model: by all peers
+  std::optional<double> loss{}, accuracy{}, consensus_distance{};
+  std::optional<double> learning_rate{};  // in effect, of a peer
+};
+std::string to_json(const MetricsLine& line);
+
+}  // namespace starling::training

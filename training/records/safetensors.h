@@ -1,0 +1,79 @@
+// The safetensors format, tensor by tensor: an 8-byte little-endian header length, a JSON header of names,
+// dtypes, shapes and data offsets, and the raw values. What the tensors are is known to whoever calls
+// (training/checkpoint.h, training/peer_state.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "training/records/files.h"
+
+namespace starling::training {
+
+// What the header says of a tensor, and has been found to be true of the file.
+struct SafetensorsEntry {
+  std::string name, dtype;
+  std::vector<std::int64_t> shape;
+  std::size_t begin = 0, end = 0;  // bytes from the start of the data
+};
+struct SafetensorsHeader {
+  std::map<std::string, std::string> metadata;
+  std::vector<SafetensorsEntry> entries;  // in the order of their data
+  std::size_t data_begin = 0;             // bytes from the start of the file
+  std::size_t data_size = 0;
+};
+
+class SafetensorsFile {
+ public:
+  using Entry = SafetensorsEntry;
+
+  // Reads the header. A file that is cut short, overlaps, has gaps or lies about its lengths is refused, and
+  // nothing larger than the file itself is allocated.
+  static Result<SafetensorsFile> open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
+  const std::vector<Entry>& entries() const { return header_.entries; }
+  const Entry* find(const std::string& name) const;  // null: there is none
+  // REQUIRES: `out` is as large as the tensor.
+  Status read(const Entry& entry, MutableBytes out) const;
+
+  // Whether the data is what was written: reads all of it, where the metadata has its CRC-32.
+  Status check_data() const;
+  static constexpr const char* kCrc = "crc32";
+
+ private:
+  SafetensorsFile(std::string path, InputFile file, SafetensorsHeader header)
+      : path_(std::move(path)), file_(std::move(file)), header_(std::move(header)) {}
+  std::string path_;
+  InputFile file_;
+  SafetensorsHeader header_;
+};
+
+struct TensorToWrite {
+  std::string name;
+  const char* dtype;
+  std::vector<std::int64_t> shape;
+  Bytes bytes;
+};
+enum class Durability : std::uint8_t {
+  plain,    // on the disk when the call returns,
+  checked,  // and so is its name, which a power failure does not take back; with the data's CRC-32 in the
+            // metadata
+};
+// `metadata` goes to the header's "__metadata__" (strings to strings). The file is written as
+// write_atomically() does.
+Status write_tensors(const std::string& path, std::span<const TensorToWrite> tensors,
+                     std::map<std::string, std::string> metadata, Durability durability = Durability::plain);
+
+// For sentences: of a name the first 80 bytes in quotes; "[3, 5]".
+std::string show_name(const std::string& name);
+std::string show_shape(const std::vector<std::int64_t>& shape);
+
+}  // namespace starling::training

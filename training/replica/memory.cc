@@ -1,0 +1,105 @@
+#include "training/replica/memory.h"
+
+#include <algorithm>
+
+#include "models/network.h"
+#include "training/replica/recipe.h"
+
+namespace starling::training {
+namespace {
+
+// Chunks that an exchange has under way and keeps for the next one (node/exchange/events.h).
+constexpr std::size_t kExchangeMost = std::size_t{8} << 20;
+
+// Of a worker or an evaluator: samples as floats, their labels and their numbers.
+std::size_t batch_bytes(const models::Plan& plan, std::size_t batch) {
+  const auto sample = static_cast<std::size_t>(plan.spec.input.size());
+  return batch * (sample * sizeof(float) + sizeof(std::int32_t) + sizeof(std::uint32_t));
+}
+
+// What grows with the model, layer by layer: a tensor's gap to the next one counts as its own.
+void add_parameters(TrainingMemory& memory, const models::Plan& plan, std::size_t states) {
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+    LayerBytes& layer = memory.layers[i];
+    for (const std::size_t tensor : plan.layers[i].tensors) {
+      const std::size_t bytes = plan.layout.room(tensor) * sizeof(float);
+      layer.weights += bytes;
+      layer.gradients += memory.workers * bytes;
+      if (plan.layout.tensors()[tensor].trained) layer.optimizer += memory.workers * states * bytes;
+    }
+    memory.weights += layer.weights;
+    memory.gradients += layer.gradients;
+    memory.optimizer += layer.optimizer;
+  }
+}
+
+}  // namespace
+
+ParameterBytes parameter_bytes(const Experiment& experiment) {
+  return {sizeof(float), sizeof(float), state_vectors(make_optimizer(experiment)) * sizeof(float)};
+}
+
+TrainingMemory training_memory(const Experiment& experiment, const models::Plan& plan,
+                               const kernels::Backend& backend) {
+  TrainingMemory memory;
+  memory.parameter = parameter_bytes(experiment);
+  memory.batch_size = experiment.batch_size;
+  memory.workers = experiment.workers;
+  memory.layers.resize(plan.layers.size());
+  add_parameters(memory, plan, state_vectors(make_optimizer(experiment)));
+
+  const auto measure = [&](bool recompute) {
+    return models::Network(plan, backend, static_cast<int>(experiment.batch_size), models::Purpose::train,
+                           {.recompute = recompute})
+        .memory();
+  };
+  const models::NetworkMemory network = measure(experiment.recompute);
+  const std::size_t workers = memory.workers;
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+    memory.layers[i].counted_at = network.layers[i].counted_at;
+    memory.layers[i].activations = workers * network.layers[i].activations_bytes;
+    memory.layers[i].workspace = workers * network.layers[i].workspace_bytes;
+  }
+  memory.kept = workers * network.activations_bytes;
+  memory.kept_of_all = experiment.recompute ? workers * measure(false).activations_bytes : memory.kept;
+  memory.batch = workers * batch_bytes(plan, experiment.batch_size);
+  memory.backward = workers * network.gradients_bytes;
+  memory.scratch = workers * network.scratch_bytes;
+  memory.workspace = workers * network.workspace_bytes;
+  return memory;
+}
+
+PeerMemory peer_memory(const TrainingMemory& memory, const models::Plan& plan,
+                       const kernels::Backend& backend, const datasets::DataPair* data) {
+  PeerMemory peer;
+  peer.training = memory.total();
+  const models::Network judge(plan, backend, Evaluator::kBatch, models::Purpose::evaluate);
+  peer.evaluation = memory.weights + judge.memory().total() + batch_bytes(plan, Evaluator::kBatch);
+  peer.exchange = std::min(memory.weights, kExchangeMost);
+  if (data != nullptr) {
+    peer.data = data->train.memory_bytes() + data->test.memory_bytes() +
+                memory.workers * data->train.size() * sizeof(std::uint32_t);
+  }
+  return peer;
+}
+
+std::size_t device_memory(const Experiment& experiment, const models::Plan& plan,
+                          const kernels::Backend& backend) {
+  const auto total = [&](std::uint32_t batch) {
+    Experiment smaller = experiment;
+    smaller.batch_size = batch;
+    return static_cast<double>(training_memory(smaller, plan, backend).total());
+  };
+  // The larger the batches, the more is theirs of what is found.
+  for (std::uint32_t half = std::max(1U, experiment.batch_size / 4);; half = std::max(1U, half / 4)) {
+    try {
+      const double at_half = total(half), a_sample = (total(2 * half) - at_half) / half;
+      return static_cast<std::size_t>(at_half +
+                                      a_sample * (static_cast<double>(experiment.batch_size) - half));
+    } catch (const kernels::OutOfDeviceMemory&) {
+      if (half == 1) throw;
+    }
+  }
+}
+
+}  // namespace starling::training

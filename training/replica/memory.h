@@ -1,0 +1,81 @@
+// What training takes of memory, known before it begins: the networks are built as a peer builds them, and
+// asked. The accounting is that of Rajbhandari et al., "ZeRO" (SC 2020): weights, gradients and the
+// optimizer's state grow with the model, activations with the batch. All figures are exact but PeerMemory's
+// process, which was measured, and device_memory(), which is for what cannot be built.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "datasets/dataset.h"
+#include "kernels/backend.h"
+#include "models/spec.h"
+#include "training/experiment/experiment.h"
+#include "training/replica/worker.h"
+
+namespace starling::training {
+
+// Of one parameter. Weights are one for all workers, the others each has for itself.
+struct ParameterBytes {
+  std::size_t weight = 0, gradient = 0, optimizer = 0;
+};
+ParameterBytes parameter_bytes(const Experiment& experiment);
+
+// What belongs to a layer of the plan, of all workers together.
+struct LayerBytes {
+  std::size_t weights = 0, gradients = 0, optimizer = 0;
+  std::size_t activations = 0, workspace = 0;
+  int counted_at = 0;  // the layer that the activations are counted at: models::LayerMemory
+};
+
+// Of all workers together.
+struct TrainingMemory {
+  ParameterBytes parameter;
+  std::uint32_t batch_size = 0, workers = 0;
+  std::vector<LayerBytes> layers;  // as in the plan
+  // Sums over the layers.
+  std::size_t weights = 0, gradients = 0, optimizer = 0;
+  std::size_t kept = 0;         // activations from the forward to the backward pass
+  std::size_t kept_of_all = 0;  // the same if none were computed again
+  // What the layers share.
+  std::size_t batch = 0;      // samples and labels
+  std::size_t backward = 0;   // gradients of activations
+  std::size_t scratch = 0;    // in which one operation after another works
+  std::size_t workspace = 0;  // the layers' own, and the scratch
+
+  std::size_t activations() const { return kept + batch + backward + workspace; }
+  std::size_t total() const { return weights + gradients + optimizer + activations(); }
+};
+TrainingMemory training_memory(const Experiment& experiment, const models::Plan& plan,
+                               const kernels::Backend& backend);
+
+// The most memory that is resident in a process that trains by the rule pairwise. Where `data` is not known,
+// it is without the data set.
+struct PeerMemory {
+  std::size_t training = 0;    // TrainingMemory::total()
+  std::size_t evaluation = 0;  // at the run's end, when only the weights are left of the above
+  std::size_t exchange = 0;    // chunks on their way, at most
+  std::size_t data = 0;        // both sets, and an order of the samples for each worker
+  std::size_t process = kProcess;
+
+  std::size_t peak() const { return std::max(training, evaluation) + exchange + data + process; }
+
+  // Code, libraries, threads and what they allocate: 18 MB with small networks, 24 with ResNet-18, for whose
+  // convolutions oneDNN generates more code.
+  static constexpr std::size_t kProcess = 20'000'000;
+};
+// REQUIRES: `memory` is of this plan. `data` may be null.
+PeerMemory peer_memory(const TrainingMemory& memory, const models::Plan& plan,
+                       const kernels::Backend& backend, const datasets::DataPair* data);
+
+// What a replica takes of a device, about, where the device has not the room for it: the activations of
+// batches that it does have room for are taken to grow by equal steps, which a library's choice of algorithms
+// and their workspaces need not do. What libraries and driver take for themselves is not counted, nor samples
+// that the device would keep if it had the room. REQUIRES: the device is as it was before the replica. Throws
+// OutOfDeviceMemory where a batch of 2 is too much.
+std::size_t device_memory(const Experiment& experiment, const models::Plan& plan,
+                          const kernels::Backend& backend);
+
+}  // namespace starling::training

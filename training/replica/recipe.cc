@@ -1,0 +1,195 @@
+#include "training/replica/recipe.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "datasets/partition.h"
+#include "models/spec_text.h"
+#include "training/records/checkpoint.h"
+#include "training/exchange/mixer.h"
+
+namespace starling::training {
+
+namespace {
+
+enum Stream : std::uint64_t { kParameters = 11, kBatches, kImages, kNetworks };
+
+kernels::Precision precision_of(const Experiment& experiment) {
+  if (experiment.precision == "bf16") return kernels::Precision::bf16;
+  return experiment.precision == "tf32" ? kernels::Precision::tf32 : kernels::Precision::f32;
+}
+
+}  // namespace
+
+Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train) {
+  const auto& shape = train.shape;
+  auto plan = models::make_model(models::ModelText{experiment.model, experiment.layers},
+                                 models::Shape{shape.channels, shape.height, shape.width}, train.classes);
+  if (!plan || !has_servers(experiment)) return plan;
+  const CellGrid grid{plan->layout.arena_size(), kDefaultCellFloats};
+  if (experiment.servers <= grid.count()) return plan;
+  return Error{"gossip.servers: " + std::to_string(experiment.servers) + " servers share a model by cells of " +
+               std::to_string(grid.cell_floats) + " floats, and " + experiment.model + " has but " +
+               std::to_string(grid.count()) + " of them"};
+}
+
+Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Experiment& experiment,
+                                                                     std::uint32_t place) {
+  const bool several = !experiment.devices.empty();
+  std::vector<std::string> names = experiment.devices;
+  if (!several) names = {experiment.device == "auto" ? kernels::best_device(place) : experiment.device};
+  std::vector<std::unique_ptr<kernels::Backend>> backends;
+  for (const std::string& name : names) {
+    auto backend = kernels::make_backend(name, precision_of(experiment));
+    if (!backend) {
+      const char* key = several ? "training.devices: " : name == "cpu" ? "training.precision: " : "training.device: ";
+      return Error{key + backend.error().message};
+    }
+    backends.push_back(std::move(*backend));
+  }
+  return backends;
+}
+
+Result<std::unique_ptr<kernels::Backend>> make_host_backend(const Experiment& experiment) {
+  const std::string wanted = experiment.devices.empty() ? experiment.device : join_devices(experiment.devices);
+  if (wanted != "auto" && wanted != "cpu") {
+    return Error{"training.device: the simulator computes on the processor, where a seed gives the same run every time; " +
+                 wanted + " is for peers and swarms"};
+  }
+  auto backend = kernels::make_backend("cpu", precision_of(experiment));
+  if (!backend) return Error{"training.precision: " + backend.error().message};
+  return backend;
+}
+
+Optimizer make_optimizer(const Experiment& experiment) {
+  const auto learning_rate = static_cast<float>(resolved_learning_rate(experiment)),
+             momentum = static_cast<float>(experiment.momentum),
+             weight_decay = static_cast<float>(experiment.weight_decay);
+  if (experiment.optimizer == "adamw") {
+    return models::Arena::AdamWStep{.learning_rate = learning_rate,
+                                    .beta1 = momentum,
+                                    .beta2 = static_cast<float>(experiment.beta2),
+                                    .weight_decay = weight_decay};
+  }
+  return models::Arena::SgdStep{.learning_rate = learning_rate,
+                                .momentum = momentum,
+                                .weight_decay = weight_decay,
+                                .nesterov = experiment.nesterov};
+}
+
+std::vector<float> first_parameters(const models::Plan& plan, std::uint64_t seed) {
+  std::vector<float> parameters(plan.layout.arena_size());
+  models::initialize(plan, Random(seed).split(kParameters), parameters);
+  return parameters;
+}
+
+void write_first_parameters(const models::Plan& plan, std::uint64_t seed, models::Arena& arena) {
+  models::initialize(plan, Random(seed).split(kParameters), arena);
+}
+
+Result<std::vector<float>> starting_parameters(const Experiment& experiment, const models::Plan& plan) {
+  if (!experiment.init) return first_parameters(plan, experiment.seed);
+  auto read = read_safetensors(*experiment.init, plan.layout);
+  if (!read) return Error{"model.init: " + read.error().message};
+  return std::move(read->arena);
+}
+
+Status write_starting_parameters(const Experiment& experiment, const models::Plan& plan, models::Arena& arena) {
+  if (!experiment.init) {
+    write_first_parameters(plan, experiment.seed, arena);
+    return Done{};
+  }
+  const auto parameters = starting_parameters(experiment, plan);
+  if (!parameters) return parameters.error();
+  arena.write(0, *parameters);
+  return Done{};
+}
+
+Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& experiment,
+                                                          const models::Plan& plan,
+                                                          const kernels::Backend& backend,
+                                                          const datasets::Dataset& train, std::uint64_t slot,
+                                                          std::uint32_t slots, std::uint32_t device,
+                                                          std::shared_ptr<Engines> engines) {
+  std::vector<std::uint32_t> shard;
+  if (slots == 0) {
+    shard.resize(train.size());
+    std::iota(shard.begin(), shard.end(), 0U);
+  } else {
+    auto part = datasets::partition(train, experiment.partition, static_cast<int>(slots),
+                                    static_cast<int>(slot % slots), experiment.seed);
+    if (!part) return part.error();
+    shard = std::move(*part);
+  }
+  if (shard.empty()) {
+    return Error{"no training samples for slot " + std::to_string(slot) + " of " + std::to_string(slots) +
+                 ": the set holds only " + std::to_string(train.size())};
+  }
+  const auto augmentation = make_augmentation(experiment, train.shape);
+  if (!augmentation) return augmentation.error();
+  const Optimizer optimizer = make_optimizer(experiment);
+  const Random batches = Random(experiment.seed).split(kBatches).split(slot);
+  const Random images = Random(experiment.seed).split(kImages).split(slot);
+  const Random networks = Random(experiment.seed).split(kNetworks).split(slot);
+  const auto make = [&](const std::shared_ptr<const kernels::Samples>& kept) {
+    std::vector<std::unique_ptr<Worker>> workers;
+    for (std::uint32_t k = 0; k < experiment.workers; ++k) {
+      const std::uint32_t w = device * experiment.workers + k;
+      workers.push_back(std::make_unique<Worker>(
+          plan, backend, train, BatchSampler(shard, batches.split(w)), experiment.batch_size, optimizer,
+          models::NetworkOptions{networks.split(w).bits(), experiment.recompute}, kept, engines));
+      if (experiment.quasi_global_momentum) workers.back()->follow_swarm(experiment.workers);
+      if (augmentation->any()) workers.back()->augment(*augmentation, images.split(w));
+    }
+    return workers;
+  };
+  // Samples on the device save time, but what trains needs the room more.
+  if (const std::shared_ptr<const kernels::Samples> kept = keep(train, backend)) {
+    try {
+      return make(kept);
+    } catch (const kernels::OutOfDeviceMemory&) {  // then without them
+    }
+  }
+  return make(nullptr);
+}
+
+std::shared_ptr<Engines> make_shared_engines(const Experiment& experiment, const models::Plan& plan,
+                                             const kernels::Backend& backend, const datasets::Dataset& train) {
+  const bool draws = std::any_of(plan.layers.begin(), plan.layers.end(), [](const models::LayerInfo& info) {
+    return std::holds_alternative<models::Dropout>(info.layer.kind);
+  });
+  if (draws) return nullptr;
+  return std::make_shared<Engines>(plan, backend, train, experiment.batch_size,
+                                   models::NetworkOptions{0, experiment.recompute}, nullptr);
+}
+
+Result<MixOptions> mix_options(const Experiment& experiment) {
+  if (Status status = check_rule(experiment); !status) return status.error();
+  MixOptions options;
+  options.rule = experiment.rule;
+  options.top_k = experiment.top_k;
+  options.outer_rate = experiment.outer_rate;
+  options.outer_momentum = experiment.outer_momentum;
+  options.consensus_rate = experiment.consensus_rate.value_or(0);
+  options.clip = experiment.clip;
+  options.seed = experiment.seed;
+  if (experiment.payload == "bf16") {
+    options.payload = Payload::bf16;
+  } else if (experiment.payload == "int8") {
+    options.payload = Payload::int8;
+  } else if (experiment.payload == "top-k") {
+    options.payload = Payload::top_k;
+  } else if (experiment.payload != "f32") {
+    return Error{"gossip.payload: '" + experiment.payload + "' is none of f32, bf16, int8 and top-k"};
+  }
+  return options;
+}
+
+std::optional<std::size_t> chunk_cells(const Experiment& experiment, std::size_t cell_floats) {
+  if (experiment.chunk == 0) return std::nullopt;
+  const std::size_t cell_bytes = sizeof(float) * cell_floats;
+  return (experiment.chunk + cell_bytes - 1) / cell_bytes;
+}
+
+}  // namespace starling::training

@@ -1,0 +1,371 @@
+#include "training/replica/worker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace starling::training {
+
+BatchSampler::BatchSampler(std::vector<std::uint32_t> shard, Random random)
+    : order_(std::move(shard)),
+      random_(random),
+      position_(order_.size()),
+      random_before_(random),
+      position_before_(position_) {
+  STARLING_CHECK(!order_.empty());
+}
+
+void BatchSampler::next(std::span<std::uint32_t> batch) {
+  if (!order_before_.empty()) order_before_ = {};
+  random_before_ = random_;
+  position_before_ = position_;
+  for (auto& index : batch) {
+    if (position_ == order_.size()) {
+      if (order_before_.empty()) order_before_ = order_;
+      random_.shuffle(std::span(order_));
+      position_ = 0;
+    }
+    index = order_[position_++];
+  }
+}
+
+Cursor BatchSampler::cursor_before() const {
+  return {order_before_.empty() ? order_ : order_before_, position_before_, state_of(random_before_)};
+}
+
+Status BatchSampler::set(Cursor cursor) {
+  if (cursor.order.size() != order_.size() || cursor.position > order_.size()) {
+    return Error{"it was in a shard of " + std::to_string(cursor.order.size()) + " samples, and here are " +
+                 std::to_string(order_.size())};
+  }
+  const auto sorted = [](std::vector<std::uint32_t> indices) {
+    std::sort(indices.begin(), indices.end());
+    return indices;
+  };
+  if (sorted(cursor.order) != sorted(order_)) return Error{"it was in a shard of other samples"};
+  order_before_ = {};
+  order_ = std::move(cursor.order);
+  position_ = position_before_ = cursor.position;
+  random_ = random_before_ = random_of(cursor.random);
+  return Done{};
+}
+
+std::size_t state_vectors(const Optimizer& optimizer) {
+  return std::holds_alternative<models::Arena::AdamWStep>(optimizer) ? 2 : 1;
+}
+
+Engines::Engines(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
+                 std::uint32_t batch_size, models::NetworkOptions options,
+                 std::shared_ptr<const kernels::Samples> kept)
+    : make_([&plan, &backend, &data, batch_size, options, kept = std::move(kept)] {
+        return std::unique_ptr<Engine>(
+            new Engine{models::Network(plan, backend, static_cast<int>(batch_size), models::Purpose::train, options),
+                       Feed(backend, data, kept, batch_size)});
+      }) {
+  idle_.push_back(make_());  // what it cannot have it is to hear at once
+}
+
+Engines::Lease Engines::take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      Engine* const engine = idle_.back().release();
+      idle_.pop_back();
+      return Lease(engine, Return{this});
+    }
+  }
+  return Lease(make_().release(), Return{this});
+}
+
+void Engines::Return::operator()(Engine* engine) const {
+  const std::lock_guard lock(engines->mutex_);
+  engines->idle_.emplace_back(engine);
+}
+
+Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
+               BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer,
+               models::NetworkOptions options, std::shared_ptr<const kernels::Samples> kept,
+               const std::shared_ptr<Engines>& engines)
+    : memory_(backend.memory()),
+      staging_(backend.staging()),
+      engines_(engines ? engines
+                       : std::make_shared<Engines>(plan, backend, data, batch_size, options, std::move(kept))),
+      data_(data),
+      sampler_(std::move(sampler)),
+      optimizer_(optimizer),
+      indices_(batch_size),
+      lanes_(engines_->take()->feed.lanes()),
+      arena_floats_(plan.layout.arena_size()),
+      gradient_(engines ? 0 : arena_floats_, memory_),
+      velocity_(plan.layout.trained_size(), memory_),
+      square_(state_vectors(optimizer) > 1 ? plan.layout.trained_size() : 0, memory_),
+      applied_(engines_->take()->network.queue().make_mark()) {
+  STARLING_CHECK(plan.spec.input.size() == data.shape.size() && plan.classes >= data.classes);
+  const auto engine = engines_->take();
+  for (Step& step : lanes_) {
+    step.done = engine->network.queue().make_mark();
+    step.loss = kernels::Buffer(sizeof(kernels::LossValue) / sizeof(float), backend.staging());
+  }
+}
+
+void Worker::need_gradient() {
+  if (gradient_.size() == 0) gradient_ = kernels::Buffer(arena_floats_, memory_);
+}
+
+// Between its tensors a gradient is zero, and nobody writes there; parameters may be anything.
+void Worker::clear(kernels::Buffer& vector) {
+  std::fill_n(vector.data(), vector.size(), 0.0F);
+}
+
+kernels::Buffer Worker::give_back() {
+  if (std::exchange(taken_, false)) clear(gradient_);
+  return std::exchange(gradient_, {});
+}
+
+double Worker::compute(const float* parameters) {
+  need_gradient();
+  return compute(*engines_->take(), parameters, gradient_.data());
+}
+
+void Worker::take(const models::Arena& arena) {
+  need_gradient();
+  arena.read(0, all(gradient_));
+  taken_ = true;
+}
+
+void Worker::put(std::span<const float> vector, bool is_gradient) {
+  need_gradient();
+  STARLING_CHECK(vector.size() == gradient_.size());
+  std::copy(vector.begin(), vector.end(), gradient_.data());
+  taken_ = !is_gradient;
+}
+
+double Worker::compute_taken() {
+  const auto engine = engines_->take();
+  if (engine->gradient.size() == 0) engine->gradient = kernels::Buffer(gradient_.size(), memory_);
+  const double loss = compute(*engine, gradient_.data(), engine->gradient.data());
+  std::swap(gradient_, engine->gradient);
+  clear(engine->gradient);
+  taken_ = false;
+  return loss;
+}
+
+double Worker::compute(Engine& engine, const float* parameters, float* gradient) {
+  Feed& feed = engine.feed;
+  kernels::Queue& queue = engine.network.queue();
+  Step& step = lanes_[lane_];
+  step.done->wait();  // then its lane of the feed is free, and its loss known
+  const double loss_before = step.value()->sum;
+  if (parameters != parameters_) {
+    for (Step& recorded : lanes_) recorded.recording.reset();
+    parameters_ = parameters;
+  }
+  if (augmenter_) images_before_ = state_of(augmenter_->random());
+  sampler_.next(indices_);
+  ++draws_;
+  under_way_ = true;
+  feed.choose(lane_, indices_, augmenter_ ? &*augmenter_ : nullptr);
+  queue.run(step.recording, [this, &engine, gradient] {
+    engine.feed.bring(lane_, engine.network.queue());
+    engine.network.start_training(parameters_, engine.feed.inputs(), engine.feed.labels(), gradient,
+                                  lanes_[lane_].value());
+  });
+  queue.mark(*step.done);
+  lane_ = (lane_ + 1) % lanes_.size();
+  const bool late = lanes_.size() > 1 && step.made;
+  if (!late) step.done->wait();
+  step.made = true;
+  return (late ? loss_before : step.value()->sum) / static_cast<double>(indices_.size());
+}
+
+std::span<const float> Worker::gradient() {
+  if (memory_.on_host()) return all(gradient_);
+  if (gradient_on_host_.size() == 0) gradient_on_host_ = kernels::Buffer(gradient_.size(), staging_);
+  const auto engine = engines_->take();
+  engine->network.queue().download(gradient_.data(), gradient_on_host_.data(), gradient_.bytes());
+  engine->network.queue().wait();
+  return all(gradient_on_host_);
+}
+
+void Worker::replace_gradient(std::span<const float> mean) {
+  STARLING_CHECK(mean.size() == gradient_.size());
+  if (memory_.on_host()) {
+    std::copy(mean.begin(), mean.end(), gradient_.data());
+    return;
+  }
+  const auto engine = engines_->take();
+  engine->network.queue().upload(mean.data(), gradient_.data(), gradient_.bytes());
+  engine->network.queue().wait();  // then the host's values may go
+}
+
+void Worker::apply(models::Arena& arena, double rate_factor) {
+  const auto engine = engines_->take();
+  kernels::Queue& queue = engine->network.queue();
+  under_way_ = false;
+  const std::size_t trained = velocity_.size(), statistics = gradient_.size() - trained;
+  if (statistics > 0) arena.add(trained, {gradient_.data() + trained, statistics}, queue);
+  const auto scaled = [rate_factor](auto step) {
+    step.learning_rate = static_cast<float>(static_cast<double>(step.learning_rate) * rate_factor);
+    return step;
+  };
+  if (const auto* adamw = std::get_if<models::Arena::AdamWStep>(&optimizer_)) {
+    arena.adamw(trained_gradient(), all(velocity_), all(square_), scaled(*adamw), ++steps_, queue);
+  } else {
+    const auto sgd = scaled(std::get<models::Arena::SgdStep>(optimizer_));
+    if (workers_ == 0) {
+      arena.sgd(trained_gradient(), all(velocity_), sgd, queue);
+    } else {
+      follow(arena, queue);
+      arena.sgd_along(trained_gradient(), all(velocity_), sgd, queue);
+      ++steps_since_;
+      rates_since_ += static_cast<double>(sgd.learning_rate);
+    }
+  }
+  queue.mark(*applied_);
+}
+
+void Worker::follow_swarm(std::uint32_t workers) {
+  STARLING_CHECK(workers > 0 && std::holds_alternative<models::Arena::SgdStep>(optimizer_));
+  workers_ = workers;
+  renew();
+}
+
+void Worker::follow(const models::Arena& arena, kernels::Queue& queue) {
+  const std::uint64_t mixes = arena.mixes();
+  if (!followed_) {  // it begins here
+    if (last_.size() == 0) last_ = kernels::Buffer(velocity_.size(), memory_);
+    arena.copy(0, all(last_), queue);
+    followed_ = true;
+  } else if (mixes != mixes_seen_ && rates_since_ > 0) {
+    const double gain = 1 - std::pow(1 - kFollow, static_cast<double>(steps_since_));
+    arena.follow(all(velocity_), all(last_), static_cast<float>(1 - gain),
+                 static_cast<float>(gain / (static_cast<double>(workers_) * rates_since_)), queue);
+  } else {
+    return;
+  }
+  mixes_seen_ = mixes;
+  steps_since_ = 0;
+  rates_since_ = 0;
+}
+
+void Worker::renew() {
+  const auto engine = engines_->take();
+  engine->network.queue().clear(velocity_.data(), velocity_.bytes());
+  engine->network.queue().clear(square_.data(), square_.bytes());
+  steps_ = 0;
+  followed_ = false;
+}
+
+std::vector<float> Worker::copy_of(const kernels::Buffer& buffer) {
+  std::vector<float> values(buffer.size());
+  if (values.empty()) return values;
+  const auto engine = engines_->take();
+  engine->network.queue().download(buffer.data(), values.data(), buffer.bytes());
+  engine->network.queue().wait();
+  return values;
+}
+
+void Worker::fill(kernels::Buffer& buffer, const std::vector<float>& values) {
+  if (values.empty()) return;
+  const auto engine = engines_->take();
+  engine->network.queue().upload(values.data(), buffer.data(), buffer.bytes());
+  engine->network.queue().wait();  // then the host's values may go
+}
+
+WorkerState Worker::save(const models::Arena& arena) {
+  applied_->wait();
+  return save(arena, under_way_);
+}
+
+WorkerState Worker::save_midway(const models::Arena& arena) {
+  return save(arena, false);
+}
+
+// `step_begun`: it does not count.
+WorkerState Worker::save(const models::Arena& arena, bool step_begun) {
+  WorkerState state;
+  state.cursor = step_begun ? sampler_.cursor_before() : sampler_.cursor();
+  if (augmenter_) state.images = step_begun ? *images_before_ : state_of(augmenter_->random());
+  state.draws = draws_ - (step_begun ? 1 : 0);
+  state.velocity = copy_of(velocity_);
+  state.square = copy_of(square_);
+  state.steps = steps_;
+  if (followed_) {
+    state.following =
+        WorkerState::Following{arena.mixes() != mixes_seen_, steps_since_, rates_since_, copy_of(last_)};
+  }
+  return state;
+}
+
+Status Worker::restore_cursor(const WorkerState& state) {
+  if (Status set = sampler_.set(state.cursor); !set) return set;
+  if (augmenter_ && state.images) augmenter_->set_random(random_of(*state.images));
+  draws_ = state.draws;
+  const auto engine = engines_->take();
+  engine->network.set_draws(draws_);
+  under_way_ = false;
+  return Done{};
+}
+
+Status Worker::restore_optimizer(const WorkerState& state, const models::Arena& arena) {
+  const bool follows = workers_ > 0;
+  if (state.velocity.size() != velocity_.size() || state.square.size() != square_.size() ||
+      (state.following && (!follows || state.following->last.size() != velocity_.size()))) {
+    return Error{"it is of another optimizer"};
+  }
+  fill(velocity_, state.velocity);
+  fill(square_, state.square);
+  steps_ = state.steps;
+  followed_ = state.following.has_value();
+  if (followed_) {
+    if (last_.size() == 0) last_ = kernels::Buffer(velocity_.size(), memory_);
+    fill(last_, state.following->last);
+    mixes_seen_ = arena.mixes() - (state.following->mixed ? 1 : 0);
+    steps_since_ = state.following->steps;
+    rates_since_ = state.following->rates;
+  }
+  return Done{};
+}
+
+Evaluator::Evaluator(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
+                     int batch)
+    : network_(plan, backend, batch, models::Purpose::evaluate),
+      data_(data),
+      feed_(backend, data, nullptr, static_cast<std::size_t>(batch)),
+      indices_(static_cast<std::size_t>(batch)) {
+  STARLING_CHECK(plan.spec.input.size() == data.shape.size() && plan.classes >= data.classes);
+}
+
+Evaluator::Score Evaluator::evaluate(const float* parameters, std::size_t limit) {
+  return evaluate(std::span(&parameters, 1), limit).front();
+}
+
+std::vector<Evaluator::Score> Evaluator::evaluate(std::span<const float* const> replicas, std::size_t limit) {
+  const std::size_t total = std::min(limit, data_.size());
+  std::vector<double> loss_sums(replicas.size());
+  std::vector<std::int64_t> correct(replicas.size());
+  for (std::size_t start = 0; start < total; start += indices_.size()) {
+    const auto count = std::min(indices_.size(), total - start);
+    const auto batch = std::span(indices_).first(count);
+    std::iota(batch.begin(), batch.end(), static_cast<std::uint32_t>(start));
+    feed_.choose(0, batch);
+    feed_.bring(0, network_.queue());
+    for (std::size_t r = 0; r < replicas.size(); ++r) {
+      const auto result =
+          network_.evaluate(replicas[r], feed_.inputs(), feed_.labels(), static_cast<int>(count));
+      loss_sums[r] += result.loss_sum;
+      correct[r] += result.correct;
+    }
+  }
+  std::vector<Score> scores(replicas.size());
+  if (total == 0) return scores;
+  const auto n = static_cast<double>(total);
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    scores[r] = {.accuracy = static_cast<double>(correct[r]) / n, .loss = loss_sums[r] / n};
+  }
+  return scores;
+}
+
+}  // namespace starling::training
