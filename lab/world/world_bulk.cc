@@ -132,7 +132,7 @@ void World::act(std::uint32_t i, const gossip::BeginExchange& begin) {
 
 void World::send_chunks(std::uint32_t i, Own& own) {
   Machine& m = *machines_[i];
-  training::Mixer& mixer = *m.mixer;
+  training::Mixer& mixer = m.mixer->lending_writes() ? mixing(m) : *m.mixer;
   while (own.flights.size() < options_.window && own.sent < own.cells.count) {
     const training::Cells cells{own.cells.first + own.sent, std::min(options_.chunk_cells, own.cells.count - own.sent)};
     const Block room = new_block(mixer.room(cells));

@@ -128,6 +128,8 @@ class Mixer {
 
   // The arena has just been filled, with first parameters or a copy of somebody's: the rule begins anew.
   virtual void adopt() {}
+  // Whether lend() may write to the replica.
+  virtual bool lending_writes() const { return false; }
   // The core begins a round: of a rule in lock-step the replica as it is now is what partners get, of one
   // with outer steps an outer step is made. REQUIRES: round is greater than the last.
   virtual void begin_round(std::uint64_t /*round*/) {}

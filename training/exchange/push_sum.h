@@ -26,6 +26,7 @@ class PushSum : public Mixer {
  public:
   PushSum(models::Arena& arena, const MixOptions& options);
   void adopt() override;
+  bool lending_writes() const override { return payload_ != Payload::f32; }
   void give_up(const Session& session, const Parcel& sent) override;
   void take_back(const Session& session, const Parcel& sent) override;
   void values(std::vector<MutableBytes>& out) override;
