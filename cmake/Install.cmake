@@ -24,7 +24,9 @@ foreach(folder site-functions vendor-completions)
   install(FILES ${extras}/starling.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${folder} RENAME _starling COMPONENT program)
 endforeach()
 install(DIRECTORY experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/starling COMPONENT program FILES_MATCHING PATTERN "*.toml")
-install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+# Where Debian looks for a package's license.
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright COMPONENT program)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 # The unit names the program's own place.
 install(CODE "set(unit \"${CMAKE_SOURCE_DIR}/scripts/deploy/starling@.service\")\nset(extras \"${extras}\")" COMPONENT program)
