@@ -24,6 +24,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "bench/crew.h"
+#include "kernels/backends.h"
 #include "kernels/buffer.h"
 #include "training/exchange/payload.h"
 

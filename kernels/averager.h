@@ -3,16 +3,12 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "kernels/queue.h"
 
 namespace starling::kernels {
-
-class Backend;
 
 class Averager {
  public:
@@ -33,9 +29,5 @@ class Averager {
   // A device has failed: the others no longer wait for it. Nothing is averaged any more.
   virtual void give_up() = 0;
 };
-
-// For these back ends, which outlive it: the devices' own way, where they have one, else through the host.
-std::unique_ptr<Averager> make_averager(const std::vector<const Backend*>& backends);
-std::unique_ptr<Averager> make_host_averager(const std::vector<const Backend*>& backends);
 
 }  // namespace starling::kernels

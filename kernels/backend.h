@@ -7,11 +7,9 @@
 
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "kernels/averager.h"
 #include "kernels/loss.h"
 #include "kernels/memory.h"
@@ -81,13 +79,5 @@ class Backend {
 // al., "A study of BFLOAT16 for deep learning training", 2019).
 // tf32: factors rounded to 10 bits of mantissa, by a GPU's tensor cores.
 enum class Precision { f32, bf16, tf32 };
-
-// "cpu", "reference", or "cuda:N", an NVIDIA GPU by its number; an Error, which says what is accepted, for
-// another name, for a precision that the back end does not have here, and for a GPU that cannot be used.
-Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Precision precision = Precision::f32);
-const std::vector<std::string>& backend_names();  // those of the host
-
-// Of the GPUs that can be used the one with this number, counted round; "cpu" where there is none.
-std::string best_device(std::uint32_t place);
 
 }  // namespace starling::kernels

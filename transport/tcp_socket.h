@@ -6,7 +6,7 @@
 #include <asio/ip/tcp.hpp>
 
 #include "transport/link.h"
-#include "transport/tcp.h"
+#include "transport/tcp_options.h"
 
 namespace starling::transport {
 

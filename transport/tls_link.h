@@ -10,7 +10,7 @@
 #include <asio/ip/tcp.hpp>
 
 #include "transport/link.h"
-#include "transport/tcp.h"
+#include "transport/tcp_options.h"
 #include "transport/tls.h"
 
 namespace starling::transport {

@@ -15,8 +15,8 @@
 #include "cli/commands/json.h"
 #include "cli/commands/key.h"
 #include "cli/shell/output.h"
-#include "kernels/backend.h"
-#include "kernels/cpu/backend.h"
+#include "kernels/backends.h"
+#include "kernels/cpu/onednn/version.h"
 
 namespace starling::cli {
 namespace {

@@ -6,6 +6,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/json.h"
 #include "cli/commands/saved_model.h"
+#include "kernels/backends.h"
 
 namespace starling::cli {
 namespace {

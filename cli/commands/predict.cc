@@ -1,4 +1,5 @@
 // starling predict: what a saved model says of each sample.
+#include "kernels/backends.h"
 #include "training/replica/predictor.h"
 
 #include <fmt/format.h>

@@ -3,38 +3,18 @@
 // is; exit code 2.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/result.h"
+#include "cli/shell/command.h"
 
 namespace starling::cli {
 
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitRunFailed = 1;
 inline constexpr int kExitBadInput = 2;
-
-struct Flag {
-  std::string name;         // "--peers"
-  std::string placeholder;  // "N"; empty: a switch
-  std::string help;
-  bool repeatable = false;
-  bool hidden = false;  // for our own processes, not in --help
-  std::string section = {};  // the heading under which help lists it; empty: the command's own
-  bool common = false;       // where a command has more flags than fit a screen: stands in the short help too
-  std::string environment = {};  // the variable that says the same ("STARLING_HTTP"); empty: there is none
-  std::string key = {};          // and the key of an experiment's file ("daemon.http")
-};
-
-struct Positional {
-  std::string name;  // "NAME"
-  std::string help;
-  bool required = true;
-  bool repeatable = false;
-};
 
 // What the user gave, by flag ("--peers") or positional ("NAME").
 class Arguments {
@@ -55,16 +35,6 @@ class Arguments {
   std::string command_;
   std::map<std::string, std::vector<std::string>> values_;
   std::map<std::string, std::string> places_;  // of those that are no flags
-};
-
-struct Command {
-  std::string path;  // "swarm", "topology show"
-  std::string summary;
-  std::vector<Positional> positionals = {};
-  std::vector<Flag> flags = {};
-  std::function<int(const Arguments&)> run = {};  // returns the exit code
-  std::string example = {};  // what somebody would really type: a line or two, each beginning with "starling"
-  bool hidden = false;       // for our own tools, not in the list of commands
 };
 
 // The flags that every command has besides its own; they stand in no command's table.

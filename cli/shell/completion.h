@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/shell/arguments.h"
+#include "cli/shell/command.h"
 
 namespace starling::cli {
 

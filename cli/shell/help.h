@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/shell/arguments.h"
+#include "cli/shell/command.h"
 
 namespace starling::cli {
 

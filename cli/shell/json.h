@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/shell/arguments.h"
+#include "cli/shell/command.h"
 
 namespace starling::cli {
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "kernels/backend.h"
 
@@ -15,14 +14,8 @@ enum class Choice {
   onednn,
   lanes,  // whatever the batch, wherever there are loops
 };
-// REQUIRES: has_bf16(), for that precision.
+// REQUIRES: has_bf16() (kernels/cpu/onednn/version.h) for that precision.
 std::unique_ptr<Backend> make_backend(Precision precision = Precision::f32,
                                       Choice choice = Choice::automatic);
-
-// Whether this processor has instructions for bfloat16 (AVX512-BF16, AMX).
-bool has_bf16();
-
-// Of the library as it is loaded: "2.6.3".
-std::string onednn_version();
 
 }  // namespace starling::kernels::cpu

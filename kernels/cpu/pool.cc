@@ -12,7 +12,7 @@ class OneDnnPool final : public Operation {
   OneDnnPool(const Shape& output, const Activation& input, const memory::desc& in, const PoolForward& forward,
              const PoolGeometry& geometry, Passes passes)
       : Operation(activation(output, forward.dst_desc()), 1),
-        max_(geometry.algorithm == dnnl::algorithm::pooling_max),
+        max_(geometry.kind == PoolKind::max),
         x_(describe(input), in),
         dx_(in, describe(input)),
         forward_(forward) {
@@ -59,9 +59,8 @@ class OneDnnPool final : public Operation {
   Buffer winners_;
 };
 
-std::unique_ptr<Operation> make_pool(dnnl::algorithm algorithm, int size, const Activation& input,
-                                     Passes passes) {
-  const PoolGeometry geometry{algorithm, {size, size}};
+std::unique_ptr<Operation> make_pool(PoolKind kind, int size, const Activation& input, Passes passes) {
+  const PoolGeometry geometry{kind, {size, size}};
   const Shape& shape = input.shape;
   const Shape output{shape.batch, shape.channels, shape.height / size, shape.width / size};
   const memory::desc in = as_plain(input) != nullptr ? plain_format(image_dims(shape)) : describe(input);
@@ -74,11 +73,11 @@ std::unique_ptr<Operation> make_pool(dnnl::algorithm algorithm, int size, const 
 
 std::unique_ptr<Operation> make_average_pool(const AveragePool& spec, const Activation& input,
                                              Passes passes) {
-  return make_pool(dnnl::algorithm::pooling_avg_exclude_padding, spec.size, input, passes);
+  return make_pool(PoolKind::average, spec.size, input, passes);
 }
 
 std::unique_ptr<Operation> make_max_pool(const MaxPool& spec, const Activation& input, Passes passes) {
-  return make_pool(dnnl::algorithm::pooling_max, spec.size, input, passes);
+  return make_pool(PoolKind::max, spec.size, input, passes);
 }
 
 }  // namespace starling::kernels::cpu

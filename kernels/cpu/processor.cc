@@ -4,7 +4,6 @@
 
 #include <fstream>
 
-#include "kernels/cpu/backend.h"
 #include "kernels/cpu/tiles/tiles.h"
 
 namespace starling::kernels::cpu {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "kernels/backend.h"
+#include "kernels/backends.h"
 #include "lab/swarm/replica_judge.h"
 #include "training/records/checkpoint.h"
 #include "training/records/files.h"

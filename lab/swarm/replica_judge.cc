@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "kernels/backend.h"
+#include "kernels/backends.h"
 #include "training/records/checkpoint.h"
 #include "training/exchange/make.h"
 #include "training/records/record.h"

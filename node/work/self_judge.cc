@@ -1,5 +1,6 @@
 #include "node/work/self_judge.h"
 
+#include "kernels/backends.h"
 #include "node/work/processors.h"
 
 namespace starling::node {

@@ -1,6 +1,6 @@
 // The architecture as rules over source lines: which room may include which (docs/ARCHITECTURE.md's table),
 // what the pure rooms must not contain, and where each third-party library may be used. Each check returns
-// one sentence per violation, "path:line: what", and an empty list where the source is in order.
+// one sentence per violation, "path:line: what", and an empty list if the source is in order.
 #pragma once
 
 #include <map>
@@ -13,25 +13,28 @@
 
 namespace starling::architecture {
 
-// Each room with all the rooms it may include, itself not named.
+// For each room, the other rooms that it may include, and single headers of rooms that it may not include
+// as a whole ("wire/messages.h").
 const std::map<std::string, std::set<std::string>>& rooms();
 
-// The same table as docs/ARCHITECTURE.md shows it: the rows of the form "| `room` | what | may include |",
-// "and below" resolved to all that the named rooms may include themselves.
+// The same table as docs/ARCHITECTURE.md shows it: the rows of the form "| `room` | what | may include |". In
+// the last cell, "and below" adds what the named rooms may include; "everything" names all rooms; the text
+// after a semicolon is a remark.
 std::map<std::string, std::set<std::string>> rooms_in(std::string_view document);
 
-// "gossip" of "gossip/peer.cc"; empty for a file that lies in no folder.
+// The room of the longest row that matches: "gossip" of "gossip/peer.cc", "lab/world" of
+// "lab/world/faults.h"; the first folder if no row matches, and empty for a file in the root.
 std::string room_of(std::string_view path);
 
-// Only arrows of the table; gossip sees nothing of wire but its messages; a file lies in a room of the table.
+// Only arrows of the table, and every file in a room of the table.
 std::vector<std::string> check_includes(const Source& source);
 
 // base, wire, topologies and gossip are functions of their arguments: no clock, thread, lock, socket, log,
-// foreign chance, or container whose order differs between libraries. gossip has neither virtual calls nor
-// shared ownership.
+// unseeded chance, or container whose order differs between libraries. gossip also has no virtual calls and
+// no shared ownership.
 std::vector<std::string> check_purity(const Source& source);
 
-// FlatBuffers, oneDNN, toml++, Asio, cpp-httplib, pugixml, OpenSSL and CLI11 each in its one place (tests and
+// FlatBuffers, oneDNN, toml++, Asio, cpp-httplib, pugixml, OpenSSL and CLI11 each in one place (tests and
 // benchmarks may use them all).
 std::vector<std::string> check_libraries(const Source& source);
 

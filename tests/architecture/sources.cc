@@ -108,6 +108,20 @@ std::vector<std::string> code_of(std::string_view text) {
   return Stripper(text).run();
 }
 
+std::vector<Include> own_includes(const Source& source) {
+  std::vector<Include> includes;
+  for (std::size_t n = 0; n < source.lines.size(); ++n) {
+    std::string_view line = source.lines[n];
+    for (const std::string_view word : {"#", "include", "\""}) {
+      line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+      line = line.starts_with(word) ? line.substr(word.size()) : std::string_view{};
+    }
+    if (const auto end = line.find('"'); end != std::string_view::npos)
+      includes.push_back({n + 1, std::string(line.substr(0, end))});
+  }
+  return includes;
+}
+
 std::vector<Source> read_sources(const std::filesystem::path& root) {
   namespace fs = std::filesystem;
   std::vector<Source> sources;

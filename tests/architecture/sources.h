@@ -18,6 +18,13 @@ struct Source {
 // #include's name is kept.
 std::vector<std::string> code_of(std::string_view text);
 
+// An #include of one of the project's own files: those in quotes.
+struct Include {
+  std::size_t line;  // from 1
+  std::string name;
+};
+std::vector<Include> own_includes(const Source& source);
+
 // Every C++ and CUDA file below `root`, sorted by path. Left out are top-level folders that are no source:
 // hidden ones, build* and any other that CMake built in.
 std::vector<Source> read_sources(const std::filesystem::path& root);

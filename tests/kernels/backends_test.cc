@@ -1,6 +1,7 @@
 // Every back end against the reference: the same random problems, the same answers.
 #include <cmath>
 
+#include "kernels/backends.h"
 #include "kernels/cpu/backend.h"
 #include "kernels/reference/softmax_cross_entropy.h"
 #include "tests/catch.h"

@@ -4,7 +4,9 @@
 #include <limits>
 
 #include "base/bfloat16.h"
+#include "kernels/backends.h"
 #include "kernels/cpu/backend.h"
+#include "kernels/cpu/onednn/version.h"
 #include "tests/catch.h"
 #include "tests/kernels/gpu.h"
 #include "tests/kernels/near.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "kernels/backend.h"
+#include "kernels/backends.h"
 #include "kernels/buffer.h"
 
 namespace starling::kernels {

@@ -1,4 +1,5 @@
 // Steps that are computed shortly before they end see what they saw when they began.
+#include "kernels/backends.h"
 #include "lab/simulate/steps_ahead.h"
 
 #include <algorithm>

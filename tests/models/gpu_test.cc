@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "kernels/backends.h"
 #include "kernels/buffer.h"
 #include "models/network.h"
 #include "tests/catch.h"

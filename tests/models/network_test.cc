@@ -1,5 +1,6 @@
 // Whole networks: their gradient against finite differences, one back end against the other, and that they
 // learn.
+#include "kernels/backends.h"
 #include "models/network.h"
 
 #include <cmath>

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/backends.h"
 #include "models/arena.h"
 #include "models/network.h"
 #include "tests/catch.h"

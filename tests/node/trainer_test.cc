@@ -1,4 +1,5 @@
 // Workers on threads: how many steps they make, when they stop, and where they run.
+#include "kernels/backends.h"
 #include "node/work/trainer.h"
 
 #include <sched.h>
@@ -16,7 +17,6 @@
 #include <sstream>
 
 #include "datasets/glyphs.h"
-#include "kernels/backend.h"
 #include "tests/catch.h"
 #include "tests/kernels/gpu.h"
 #include "training/replica/recipe.h"

@@ -1,10 +1,10 @@
+#include "kernels/backends.h"
 #include "training/replica/augment.h"
 
 #include <map>
 #include <numeric>
 #include <utility>
 
-#include "kernels/backend.h"
 #include "tests/catch.h"
 #include "training/replica/recipe.h"
 

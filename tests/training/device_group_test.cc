@@ -1,5 +1,6 @@
 // The replicas of a peer on several devices: that averages lose nothing of what workers and partners do, on
 // back ends of the host and on GPUs (emulated ones where there are none).
+#include "kernels/backends.h"
 #include "training/replica/device_group.h"
 
 #include <atomic>
@@ -8,7 +9,6 @@
 #include <thread>
 
 #include "base/random.h"
-#include "kernels/backend.h"
 #include "tests/catch.h"
 #include "tests/kernels/gpu.h"
 #include "tests/seeds.h"

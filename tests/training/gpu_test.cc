@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "datasets/dataset.h"
+#include "kernels/backends.h"
 #include "tests/catch.h"
 #include "tests/kernels/gpu.h"
 #include "tests/seeds.h"

@@ -1,4 +1,5 @@
 // A peer's training, kept in a file and gone on with: to the last bit.
+#include "kernels/backends.h"
 #include "training/records/peer_state.h"
 
 #include <cstdlib>

@@ -1,3 +1,4 @@
+#include "kernels/backends.h"
 #include "training/replica/worker.h"
 
 #include <algorithm>

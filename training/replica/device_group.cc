@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "kernels/host_averager.h"
 
 namespace starling::training {
 namespace {

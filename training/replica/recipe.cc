@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "datasets/partition.h"
+#include "kernels/backends.h"
 #include "models/spec_text.h"
 #include "training/records/checkpoint.h"
 #include "training/exchange/mixer.h"

@@ -6,7 +6,6 @@
 #include <iterator>
 
 #include "base/check.h"
-#include "kernels/cpu/backend.h"
 
 namespace starling::kernels::cpu {
 namespace {
@@ -90,17 +89,6 @@ void keep_to_one_thread() {
   static_cast<void>(done);
 }
 
-bool has_bf16() {
-  constexpr auto kWanted = static_cast<unsigned>(dnnl_cpu_isa_avx512_core_bf16);
-  return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & kWanted) == kWanted;
-}
-
-std::string onednn_version() {
-  const dnnl_version_t* version = dnnl_version();
-  return std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
-         std::to_string(version->patch);
-}
-
 ConvForward convolution_forward(bool training, const memory::desc& x, const memory::desc& weight,
                                 const memory::desc& bias, const memory::desc& y,
                                 const ConvolutionGeometry& geometry, bool relu) {
@@ -147,16 +135,24 @@ LinearBackwardWeights linear_backward_weights(const memory::desc& x, const memor
   return describe_backward<dnnl::inner_product_backward_weights>(hint, x, dweight, dbias, dy);
 }
 
+namespace {
+
+dnnl::algorithm algorithm_of(PoolKind kind) {
+  return kind == PoolKind::max ? dnnl::algorithm::pooling_max : dnnl::algorithm::pooling_avg_exclude_padding;
+}
+
+}  // namespace
+
 PoolForward pool_forward(bool training, const memory::desc& x, const memory::desc& y,
                          const PoolGeometry& geometry) {
-  return describe<dnnl::pooling_forward>(attributes(false), forward_kind(training), geometry.algorithm, x, y,
-                                         geometry.window, geometry.window, STARLING_POOL_DILATION kNothing2,
-                                         kNothing2);
+  return describe<dnnl::pooling_forward>(attributes(false), forward_kind(training),
+                                         algorithm_of(geometry.kind), x, y, geometry.window, geometry.window,
+                                         STARLING_POOL_DILATION kNothing2, kNothing2);
 }
 
 PoolBackward pool_backward(const memory::desc& dx, const memory::desc& dy, const PoolGeometry& geometry,
                            const PoolForward& hint) {
-  return describe_backward<dnnl::pooling_backward>(hint, geometry.algorithm, dx, dy, geometry.window,
+  return describe_backward<dnnl::pooling_backward>(hint, algorithm_of(geometry.kind), dx, dy, geometry.window,
                                                    geometry.window, STARLING_POOL_DILATION kNothing2,
                                                    kNothing2);
 }

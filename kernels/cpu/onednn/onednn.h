@@ -34,8 +34,9 @@ struct ConvolutionGeometry {
   // rounds a little more.
   bool winograd = false;
 };
+enum class PoolKind { average, max };
 struct PoolGeometry {
-  dnnl::algorithm algorithm;
+  PoolKind kind;
   memory::dims window;  // and stride
 };
 

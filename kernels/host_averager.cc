@@ -1,10 +1,9 @@
-#include "kernels/averager.h"
+#include "kernels/host_averager.h"
 
 #include <algorithm>
 #include <array>
 
 #include "base/check.h"
-#include "kernels/backend.h"
 #include "kernels/buffer.h"
 
 namespace starling::kernels {

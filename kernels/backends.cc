@@ -1,10 +1,11 @@
-#include "kernels/backend.h"
+#include "kernels/backends.h"
 
 #include <charconv>
 #include <optional>
 
 #include "base/text.h"
 #include "kernels/cpu/backend.h"
+#include "kernels/cpu/onednn/version.h"
 #include "kernels/cuda_module.h"
 #include "kernels/reference/backend.h"
 

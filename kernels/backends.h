@@ -1,0 +1,24 @@
+// The back ends by name. This is the one place that knows them all; networks and everything above see only
+// the interface, kernels/backend.h.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/backend.h"
+
+namespace starling::kernels {
+
+// `name` is "cpu", "reference", or "cuda:N" for NVIDIA GPU number N. Errors: an unknown name (the message
+// lists the known ones), a precision that the back end lacks on this machine, a GPU that cannot be used.
+Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Precision precision = Precision::f32);
+const std::vector<std::string>& backend_names();  // those that run on the host
+
+// The usable GPU number `place`, modulo their count: "cuda:1"; "cpu" if there is none.
+std::string best_device(std::uint32_t place);
+
+}  // namespace starling::kernels

@@ -1,0 +1,35 @@
+// The places that break a limit today, listed in exceptions.txt with their current numbers. The list may only
+// shrink: a test fails if a place is worse than listed or not listed at all, and also if it is better, so
+// that the list is lowered in the same change.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace starling::architecture {
+
+// A place that breaks a rule, and by what number: lines of a function, members of a class.
+struct Finding {
+  std::string rule;   // "function-lines"
+  std::string place;  // "node/daemon.cc:run_peer"
+  int number = 0;
+};
+
+using Exceptions = std::map<std::pair<std::string, std::string>, int>;  // the numbers by rule and place
+
+// Lines of the form "rule number place"; empty lines and those that begin with '#' are comments. The parser
+// trusts the file.
+Exceptions read_exceptions(std::string_view text);
+
+// What differs between the findings and the exceptions of `rule`, one sentence each; empty if nothing does.
+std::vector<std::string> compare(std::string_view rule, const std::vector<Finding>& findings,
+                                 const Exceptions& exceptions);
+
+// The text of the list with every number lowered to what was found, without the exceptions that are gone.
+// Never adds or raises one, and keeps the comments.
+std::string shrunk(std::string_view text, const std::vector<Finding>& findings);
+
+}  // namespace starling::architecture
