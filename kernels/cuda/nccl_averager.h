@@ -1,3 +1,4 @@
+// The mean of vectors on several GPUs by NCCL, which moves them between the devices directly.
 #pragma once
 
 #include <memory>
@@ -7,7 +8,8 @@
 
 namespace starling::kernels::cuda {
 
-// By NCCL's all-reduce; null where there is no NCCL, or a device is named twice. Throws DeviceError.
+// Uses NCCL's all-reduce. Returns null if NCCL is not installed or a device is named twice. Throws
+// DeviceError.
 std::unique_ptr<Averager> make_nccl_averager(const std::vector<int>& devices);
 
 }  // namespace starling::kernels::cuda

@@ -1,13 +1,10 @@
-// Reads all sources and holds them against the architecture. That each rule can fail at all is tried on
-// made-up snippets first.
+// Checks all sources against the architecture. Snippets show that each rule can fail.
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <string>
 
-#include "tests/architecture/cycles.h"
-#include "tests/architecture/exceptions.h"
+#include "tests/architecture/project.h"
 #include "tests/architecture/rules.h"
 #include "tests/architecture/sources.h"
 #include "tests/catch.h"
@@ -17,47 +14,7 @@ namespace starling::architecture {
 namespace {
 
 Source snippet(const std::string& path, const std::string& text) {
-  return {path, code_of(text)};
-}
-
-const std::vector<Source>& sources() {
-  static const std::vector<Source> kSources = read_sources(STARLING_SOURCE_DIR);
-  return kSources;
-}
-
-const std::string kExceptions = STARLING_SOURCE_DIR "/tests/architecture/exceptions.txt";
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-const std::string& exceptions_text() {
-  static const std::string kText = read_text(kExceptions);
-  return kText;
-}
-
-std::vector<Finding> cycle_findings() {
-  std::vector<Finding> findings;
-  for (const auto& cycle : include_cycles(sources())) {
-    for (const auto& unit : cycle)
-      findings.push_back({"include-cycle", unit, static_cast<int>(cycle.size())});
-  }
-  return findings;
-}
-
-std::vector<Finding> all_findings() {
-  return cycle_findings();
-}
-
-std::string joined(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const auto& line : lines) text += line + "\n";
-  return text;
-}
-
-std::string differences(const std::string& rule, const std::vector<Finding>& findings) {
-  return joined(compare(rule, findings, read_exceptions(exceptions_text())));
+  return make_source(path, text);
 }
 
 // All violations in one text, a line each: empty if there are none.
@@ -90,17 +47,8 @@ TEST_CASE("each library is used in its one place") {
   REQUIRE(violations(check_libraries) == "");
 }
 
-TEST_CASE("no unit includes itself through others, but for the exceptions") {
-  REQUIRE(differences("include-cycle", cycle_findings()) == "");
-}
-
-TEST_CASE("the exceptions shrink to what was found", "[.][shrink]") {
-  const std::string text = shrunk(exceptions_text(), all_findings());
-  std::ofstream(kExceptions, std::ios::binary) << text;
-}
-
 TEST_CASE("docs/ARCHITECTURE.md shows the table that is enforced") {
-  const std::string document = read_text(std::string(STARLING_SOURCE_DIR) + "/docs/ARCHITECTURE.md");
+  const std::string document = read_text(kRoot + "/docs/ARCHITECTURE.md");
   auto enforced = rooms();
   for (const char* room : {"tests", "bench", "fuzz"}) enforced.erase(room);  // may include everything
   REQUIRE(rooms_in(document) == enforced);
@@ -189,38 +137,6 @@ TEST_CASE("a file belongs to the room of the longest row that matches") {
   REQUIRE(room_of("training/worker.cc") == "training");  // not a room
   REQUIRE(room_of("main.cc").empty());
   REQUIRE(check_includes(snippet("training/worker.cc", "int x;")).size() == 1);
-}
-
-TEST_CASE("include cycles are found between units, not files") {
-  const std::vector<Source> sources = {
-      snippet("a/one.h", "int x;"),
-      snippet("a/one.cc", "#include \"a/one.h\"\n#include \"a/two.h\"\n"),
-      snippet("a/two.h", "#include \"a/three.h\"\n"),
-      snippet("a/three.cc", "#include \"a/one.h\"\n"),
-      snippet("a/four.h", "#include \"a/one.h\"\n"),
-  };
-  const std::vector<std::vector<std::string>> cycle = {{"a/one", "a/three", "a/two"}};
-  REQUIRE(include_cycles(sources) == cycle);
-  REQUIRE(include_cycles({sources[0], sources[1], sources[2], sources[4]}).empty());
-}
-
-TEST_CASE("exceptions may only shrink") {
-  const std::string list = "# why\n\nfile-lines 700 a/b.cc\nfile-lines 650 a/c.cc\n";
-  const Exceptions exceptions = read_exceptions(list);
-  const auto count = [&](const std::vector<Finding>& findings) {
-    return compare("file-lines", findings, exceptions).size();
-  };
-  REQUIRE(count({{"file-lines", "a/b.cc", 700}, {"file-lines", "a/c.cc", 650}}) == 0);
-  REQUIRE(count({{"file-lines", "a/b.cc", 701}, {"file-lines", "a/c.cc", 650}}) == 1);
-  REQUIRE(count({{"file-lines", "a/b.cc", 690}, {"file-lines", "a/c.cc", 650}}) == 1);
-  REQUIRE(count({{"file-lines", "a/b.cc", 700}}) == 1);
-  REQUIRE(
-      count({{"file-lines", "a/b.cc", 700}, {"file-lines", "a/c.cc", 650}, {"file-lines", "a/d.cc", 601}}) ==
-      1);
-  REQUIRE(compare("other-rule", {}, exceptions).empty());
-  REQUIRE(shrunk(list, {{"file-lines", "a/b.cc", 690}, {"file-lines", "a/d.cc", 601}}) ==
-          "# why\n\nfile-lines 690 a/b.cc\n");
-  REQUIRE(shrunk(list, {{"file-lines", "a/b.cc", 701}, {"file-lines", "a/c.cc", 650}}) == list);
 }
 
 TEST_CASE("an include is found however it is spaced, and its line is named") {

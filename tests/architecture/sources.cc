@@ -5,6 +5,7 @@
 #include <cctype>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 namespace starling::architecture {
 namespace {
@@ -108,6 +109,13 @@ std::vector<std::string> code_of(std::string_view text) {
   return Stripper(text).run();
 }
 
+Source make_source(const std::string& path, std::string_view text) {
+  Source source{path, code_of(text), {}};
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) source.text.push_back(std::move(line));
+  return source;
+}
+
 std::vector<Include> own_includes(const Source& source) {
   std::vector<Include> includes;
   for (std::size_t n = 0; n < source.lines.size(); ++n) {
@@ -134,7 +142,7 @@ std::vector<Source> read_sources(const std::filesystem::path& root) {
     if (!is_source(entry->path())) continue;
     std::ifstream file(entry->path(), std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    sources.push_back({fs::relative(entry->path(), root).generic_string(), code_of(text)});
+    sources.push_back(make_source(fs::relative(entry->path(), root).generic_string(), text));
   }
   std::sort(sources.begin(), sources.end(), [](const Source& a, const Source& b) { return a.path < b.path; });
   return sources;

@@ -1,5 +1,5 @@
-// The project's sources as the architecture's rules read them: which files there are, and their lines without
-// comments and without the contents of literals, so that what people say in words breaks no rule.
+// The project's sources as the rules read them: which files there are, their lines, and the same lines
+// without comments and without the contents of literals, so that words in a comment break no rule.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,10 @@ namespace starling::architecture {
 struct Source {
   std::string path;                // from the repository root, with '/'
   std::vector<std::string> lines;  // as code_of() leaves them
+  std::vector<std::string> text;   // as they are
 };
+
+Source make_source(const std::string& path, std::string_view text);
 
 // The lines of C++ text with every comment taken out and every string and character literal emptied. An
 // #include's name is kept.

@@ -1,0 +1,42 @@
+// Limits of style. Each check returns what is over its limit, with its
+// number, to be compared with exceptions.txt.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/architecture/exceptions.h"
+#include "tests/architecture/sources.h"
+
+namespace starling::architecture {
+
+inline constexpr int kLineColumns = 110;
+inline constexpr int kDocumentColumns = 100;
+inline constexpr int kFileLines = 600;
+inline constexpr int kFunctionLines = 60;
+inline constexpr int kClassMethods = 45;
+inline constexpr int kClassMembers = 25;
+
+// "line-columns": how many lines of a file are too wide. "file-lines". "header-prose": a header that does not
+// open with a comment.
+std::vector<Finding> text_findings(const Source& source);
+
+// "function-lines", "class-methods", "class-members".
+std::vector<Finding> structure_findings(const Source& source);
+
+// "shared-name": a type or function that headers of several rooms declare, with the number of rooms.
+// Overloads that argument types choose among, such as to_string(), are meant to be shared.
+std::vector<Finding> name_findings(const std::vector<Source>& sources);
+
+// "document-columns": how many lines of prose are too wide. Tables, headings, code blocks and the targets of
+// links do not count.
+std::vector<Finding> document_findings(const std::string& path, std::string_view text);
+
+// "format": files that clang-format 14 would change. nullopt where that version is not installed.
+std::optional<std::vector<Finding>> format_findings(const std::filesystem::path& root,
+                                                    const std::vector<Source>& sources);
+
+}  // namespace starling::architecture
