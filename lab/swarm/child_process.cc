@@ -16,22 +16,23 @@ namespace starling::lab {
 namespace {
 
 constexpr std::size_t kLongestLine = 1 << 20;
-constexpr int kCannotExecute = 127;  // as shells say it
+constexpr int kCannotExecute = 127;  // the exit code of shells
 
 Error system_error(const std::string& what) {
   return Error{what + ": " + std::strerror(errno)};
 }
 
-// The child between fork and exec: only functions that are safe after a fork of a program with threads.
+// Runs in the child between fork and exec. The launcher has threads, so only async-signal-safe functions are
+// allowed.
 [[noreturn]] void become(const char* program, char* const* arguments, int null, int log, int socket,
                          pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(kCannotExecute);  // the launcher died before it was watched
+  if (getppid() != parent) _exit(kCannotExecute);  // the launcher died before prctl()
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  // The three sources lie above all targets, so none is overwritten before it is used.
+  // All sources have higher numbers than all targets, so no source is overwritten.
   dup2(null, STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
@@ -41,7 +42,7 @@ Error system_error(const std::string& what) {
   _exit(kCannotExecute);
 }
 
-// A copy of `fd` with a number above those the child uses; closes `fd`.
+// Moves `fd` to a number above those that the child uses.
 int lift(int fd) {
   if (fd < 0) return fd;
   const int lifted = fcntl(fd, F_DUPFD_CLOEXEC, ChildProcess::kControlFd + 1);
@@ -55,7 +56,7 @@ Result<ChildProcess> ChildProcess::start(const std::string& program,
                                          const std::vector<std::string>& arguments, const std::string& log) {
   std::array<int, 2> sockets{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) {
-    return system_error("cannot make a socket pair for a peer");
+    return system_error("cannot create a socket pair for a peer");
   }
   const int ours = lift(sockets[0]);
   const int theirs = lift(sockets[1]);
@@ -97,6 +98,14 @@ ChildProcess::ChildProcess(ChildProcess&& other) noexcept
       received_(std::move(other.received_)),
       exit_(other.exit_) {}
 
+ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
+  std::swap(pid_, other.pid_);
+  std::swap(fd_, other.fd_);
+  std::swap(received_, other.received_);
+  std::swap(exit_, other.exit_);
+  return *this;
+}
+
 ChildProcess::~ChildProcess() {
   close_socket();
   if (pid_ < 0 || exit_) return;
@@ -113,8 +122,7 @@ void ChildProcess::close_socket() {
 void ChildProcess::tell(std::string_view line) {
   if (fd_ < 0) return;
   const std::string text = std::string(line) + "\n";
-  // A few bytes now and then: where they do not fit, the child has not read for very long and will not obey
-  // either.
+  // A command that does not fit is dropped: the child has not read its socket for a long time.
   [[maybe_unused]] const ssize_t sent = send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
 }
 

@@ -1,6 +1,6 @@
-// A child process with a socket to it: how the launcher starts a peer, hears its lines and talks to it. The
-// child has a process group of its own, so that Ctrl-C reaches the launcher alone, and dies with the
-// launcher. Everything here is called from the one thread that started the child.
+// A child process with a socket to it: how the launcher starts a peer, reads its reports and sends it
+// commands. The child has its own process group, so that Ctrl-C reaches only the launcher, and it dies with
+// the launcher. One thread starts the child and makes all calls.
 #pragma once
 
 #include <sys/types.h>
@@ -16,34 +16,34 @@ namespace starling::lab {
 
 class ChildProcess {
  public:
-  // The file descriptor of the socket in the child.
+  // The socket's file descriptor in the child.
   static constexpr int kControlFd = 3;
 
-  // Runs `program` with `arguments` (its name not among them), its output appended to the file `log`.
-  // An Error says what the system refused; a program that cannot be executed shows as exit status 127.
+  // Runs `program` with `arguments` (without its name) and writes its output to the file `log`. An Error
+  // names the system call's problem; a program that cannot be executed ends with exit status 127.
   static Result<ChildProcess> start(const std::string& program, const std::vector<std::string>& arguments,
                                     const std::string& log);
-  // Kills a child that still runs, and waits for it.
+  // Kills a child that still runs and waits for it.
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
-  ChildProcess& operator=(ChildProcess&&) = delete;
+  ChildProcess& operator=(ChildProcess&& other) noexcept;
 
   pid_t pid() const { return pid_; }
-  int fd() const { return fd_; }  // to poll for reading; -1 after its end of file
+  int fd() const { return fd_; }  // to poll for reading; -1 at its end of file
 
-  // Sends one line. A child that no longer listens is no error.
+  // Sends one line; does nothing if the child has closed the socket.
   void tell(std::string_view line);
   void signal(int number);
 
-  // The whole lines that have arrived, without their newlines. At the end of the stream, or where a line
-  // exceeds a megabyte, the socket is closed.
+  // The complete lines that have arrived, without their newlines. Closes the socket at the end of the stream
+  // and after a line of more than a megabyte.
   std::vector<std::string> read_lines();
 
   struct Exit {
-    int status = 0;  // of exit(), where signal is 0
-    int signal = 0;  // that killed it
+    int status = 0;  // exit code, if signal is 0
+    int signal = 0;  // the signal that killed it
   };
-  // How it ended; nullopt while it runs.
+  // nullopt while the child runs.
   std::optional<Exit> exited();
 
  private:

@@ -24,7 +24,7 @@ std::string progress(const LiveTotal& total) {
 
 double total_rate(const std::vector<LiveRow>& rows) {
   double rate = 0;
-  for (const LiveRow& row : rows) rate += row.state == "training" ? row.samples_per_second : 0;
+  for (const LiveRow& row : rows) rate += row.state == PeerState::training ? row.samples_per_second : 0;
   return rate;
 }
 
@@ -38,7 +38,7 @@ std::string tail(const LiveTotal& total) {
 }  // namespace
 
 std::string table_text(const std::vector<LiveRow>& rows, const LiveTotal& total, std::size_t lines) {
-  // Two lines are the head and the total.
+  // The head and the total take two lines.
   const std::size_t room = std::max<std::size_t>(lines, 4) - 2;
   const std::size_t shown = rows.size() <= room ? rows.size() : room - 1;
   std::string text;
@@ -46,8 +46,8 @@ std::string table_text(const std::vector<LiveRow>& rows, const LiveTotal& total,
   fmt::format_to(out, "{:<6} {:<9} {:>9} {:>10} {:>8} {:>10} {:>9}\n", "peer", "state", "steps", "samples/s",
                  "loss", "exchanges", "distance");
   for (const LiveRow& row : std::span(rows).first(shown)) {
-    fmt::format_to(out, "{:<6} {:<9} {:>9} {:>10.0f} {:>8} {:>10} {:>9}\n", row.name, row.state, row.steps,
-                   row.samples_per_second, number(row.loss, "{:.4f}"), row.exchanges,
+    fmt::format_to(out, "{:<6} {:<9} {:>9} {:>10.0f} {:>8} {:>10} {:>9}\n", row.name, name_of(row.state),
+                   row.steps, row.samples_per_second, number(row.loss, "{:.4f}"), row.exchanges,
                    number(row.distance, "{:.4f}"));
   }
   if (shown < rows.size()) fmt::format_to(out, "and {} more\n", rows.size() - shown);
@@ -57,11 +57,11 @@ std::string table_text(const std::vector<LiveRow>& rows, const LiveTotal& total,
 }
 
 std::string line_text(const std::vector<LiveRow>& rows, const LiveTotal& total) {
-  std::map<std::string, std::size_t> states;
+  std::map<std::string_view, std::size_t> states;
   double loss = 0;
   std::size_t with_loss = 0;
   for (const LiveRow& row : rows) {
-    ++states[row.state];
+    ++states[name_of(row.state)];
     if (row.loss) {
       loss += *row.loss;
       ++with_loss;
@@ -96,9 +96,9 @@ void LiveTable::draw(const std::vector<LiveRow>& rows, const LiveTotal& total) {
   winsize size{};
   const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
   const std::string text = table_text(rows, total, known ? size.ws_row - 1U : 24U);
-  // Back to the first line of the last drawing, and clear from there on.
+  // Moves to the first line of the previous table and clears the rest of the screen.
   const std::string back = drawn_lines_ > 0 ? fmt::format("\033[{}A\033[J", drawn_lines_) : "";
-  std::fputs((back + text).c_str(), stderr);  // at once, or it flickers
+  std::fputs((back + text).c_str(), stderr);  // one write, to prevent flicker
   drawn_lines_ = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 

@@ -1,5 +1,5 @@
-// What a swarm looks like while it runs: a line a peer and a line for all. On a terminal it is redrawn in
-// place; elsewhere one compact line is written now and then.
+// How a swarm appears while it runs: a line per peer and a line for all. A terminal shows the table in place;
+// elsewhere one compact line is written now and then.
 #pragma once
 
 #include <cstdint>
@@ -8,39 +8,42 @@
 #include <string>
 #include <vector>
 
+#include "lab/swarm/peer_state.h"
+
 namespace starling::lab {
 
 struct LiveRow {
-  std::string name, state;
+  std::string name;
+  PeerState state = PeerState::starting;
   std::uint64_t steps = 0;
   double samples_per_second = 0;
   std::optional<double> loss;
-  std::uint64_t exchanges = 0;  // it took part in
-  std::optional<double> distance;  // to its last partner, relative
+  std::uint64_t exchanges = 0;     // begun or answered
+  std::optional<double> distance;  // to its latest partner, relative
 };
 
 struct LiveTotal {
-  double seconds = 0;  // since the launch
-  double epochs = 0;   // passed
+  double seconds = 0;           // since the launch
+  double epochs = 0;            // consumed by the swarm
   std::uint64_t exchanges = 0;  // completed; two peers take part in each
   std::optional<double> epochs_end = {};
   std::optional<double> seconds_left = {};
-  std::optional<double> accuracy = {};  // of the mean model, where it is looked at
+  std::optional<double> accuracy = {};  // of the mean model, at its latest evaluation
 };
 
-// The table, `lines` lines at most: peers that do not fit are counted in a line.
+// The table, `lines` lines at most: a line counts the peers that do not fit.
 std::string table_text(const std::vector<LiveRow>& rows, const LiveTotal& total, std::size_t lines);
-// The same in one line.
+// The same as one line.
 std::string line_text(const std::vector<LiveRow>& rows, const LiveTotal& total);
 
-// Draws on standard error, as often as is good.
+// Draws on standard error.
 class LiveTable {
  public:
-  // Where there is `tell`, nothing is drawn: it gets a line now and then, without its newline.
+  // With `tell`, nothing is drawn: it receives a line now and then, without its newline.
   explicit LiveTable(std::function<void(const std::string& line)> tell = {});
-  // How long to wait before the next draw.
+  // How long to wait until the next draw().
   double seconds_between() const { return terminal_ ? 0.25 : 5.0; }
-  // Takes what was drawn off the terminal, so that a log line can be written; the next draw() shows it again.
+  // Removes the table from the terminal to make room for a log line, until the next draw().
   void clear();
   void draw(const std::vector<LiveRow>& rows, const LiveTotal& total);
 

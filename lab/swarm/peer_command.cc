@@ -11,24 +11,25 @@ using training::Experiment;
 using training::Fault;
 
 std::vector<std::string> place_arguments(const Experiment& experiment, const PeerPlace& place) {
-  const bool serves = place.number >= experiment.peers;  // what it has of the data it does not use
-  std::vector<std::string> arguments = {"peer",
-                                        "--listen",
-                                        "127.0.0.1:0",
-                                        "--name",
-                                        training::peer_name(experiment, place.number),
-                                        "--slot",
-                                        std::to_string(serves ? 0 : place.number) + "/" +
-                                            std::to_string(experiment.peers),
-                                        "--out",
-                                        place.out,
-                                        "--control-fd",
-                                        std::to_string(place.control_fd)};
-  if (place.snapshots) arguments.insert(arguments.end(), {"--snapshots", std::to_string(training::resolved_looks(experiment))});
+  const bool serves = place.number >= experiment.peers;  // a server uses no data: any slot does
+  std::vector<std::string> arguments = {
+      "peer",
+      "--listen",
+      "127.0.0.1:0",
+      "--name",
+      training::peer_name(experiment, place.number),
+      "--slot",
+      std::to_string(serves ? 0 : place.number) + "/" + std::to_string(experiment.peers),
+      "--out",
+      place.out,
+      "--control-fd",
+      std::to_string(place.control_fd)};
+  if (place.snapshots > 0)
+    arguments.insert(arguments.end(), {"--snapshots", std::to_string(place.snapshots)});
   if (!place.key.empty()) arguments.insert(arguments.end(), {"--key", place.key});
   if (!place.rendezvous.empty()) {
-    arguments.insert(arguments.end(), {"--rendezvous", place.rendezvous, "--patience",
-                                       format_duration(place.patience)});
+    arguments.insert(arguments.end(),
+                     {"--rendezvous", place.rendezvous, "--patience", format_duration(place.patience)});
   }
   for (Fault fault : experiment.faults) {
     if (fault.kind != Fault::Kind::slow || serves || !fault.concerns(place.number)) continue;

@@ -1,6 +1,6 @@
-// The command lines with which the launcher starts peers. The first one begins the run and is told
-// everything; the others are told where peers are, where their data lies, which slot is theirs, and what is
-// each peer's own.
+// The command lines with which the launcher starts peers. The first peer gets the whole experiment; the
+// others get the addresses of running peers, where their data lies, their slot, and the settings that each
+// peer has for itself.
 #pragma once
 
 #include <string>
@@ -11,23 +11,23 @@
 
 namespace starling::lab {
 
-// Whether `starling peer` takes this setting: not what only a whole run has (its name, its number of peers,
-// its target, how often it is looked at), nor the network card, which is what it is.
+// Whether `starling peer` accepts this setting: not those of a whole run (its name, its number of peers, its
+// target, its evaluations), nor the network card of a simulated machine.
 bool is_peer_setting(const training::Setting& setting);
 
 struct PeerPlace {
-  std::uint32_t number;  // of `experiment.peers`, and of the servers behind them
+  std::uint32_t number;  // a peer, or a server if it is at least `experiment.peers`
   std::string out;       // folder of its files
   int control_fd;
-  bool snapshots;        // leaves one for every look
-  std::string key{};     // the file of the swarm's key; empty: none
-  std::string rendezvous{};  // of a run by all-reduce: where its peers find one another
-  Duration patience{0};      // and how long one waits for another
+  std::uint32_t snapshots = 0;  // that it writes per epoch of the swarm
+  std::string key{};            // path of the swarm's key file; empty: no key
+  std::string rendezvous{};     // with all-reduce: the folder in which peers find each other
+  Duration patience{0};         // with all-reduce: how long a peer waits for another
   Duration late{
-      0};  // how long after the run's start it is started: its faults' times count from its own start
+      0};  // from the run's start to the process's: the times of its faults count from its own start
 };
 
-// The arguments behind the program's name. Of a run by all-reduce every peer is a beginner.
+// The arguments behind the program's name. With all-reduce every peer is a beginner.
 std::vector<std::string> beginner_arguments(const training::Experiment& experiment, const PeerPlace& place);
 std::vector<std::string> joiner_arguments(const training::Experiment& experiment, const PeerPlace& place,
                                           const std::vector<std::string>& addresses);

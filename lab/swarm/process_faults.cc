@@ -18,8 +18,7 @@ Status check_links_of_all_reduce(const Experiment& experiment) {
   if (experiment.latency) return Error{std::string("network.latency") + kWhy};
   if (experiment.bandwidth) return Error{std::string("network.bandwidth") + kWhy};
   for (const Fault& fault : experiment.faults) {
-    if (fault.kind == Fault::Kind::link)
-      return Error{"the fault link of peer " + fault.peer.text() + kWhy};
+    if (fault.kind == Fault::Kind::link) return Error{"the fault link of peer " + fault.peer.text() + kWhy};
   }
   return Done{};
 }

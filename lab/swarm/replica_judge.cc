@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "kernels/backends.h"
-#include "training/records/checkpoint.h"
 #include "training/exchange/make.h"
+#include "training/records/checkpoint.h"
 #include "training/records/record.h"
 
 namespace starling::lab {
@@ -44,7 +44,8 @@ std::vector<std::optional<Score>> evaluate_all(const std::vector<const float*>& 
 
 }  // namespace
 
-Result<std::vector<float>> read_served_model(const std::vector<std::string>& paths, const models::Plan& plan) {
+Result<std::vector<float>> read_served_model(const std::vector<std::string>& paths,
+                                             const models::Plan& plan) {
   std::vector<float> model(plan.layout.arena_size());
   for (std::size_t k = 0; k < paths.size(); ++k) {
     const auto checkpoint = training::read_safetensors(paths[k], plan.layout);
@@ -71,14 +72,16 @@ Judgement judge_replicas(const std::vector<ReplicaFile>& files, const std::vecto
     place[i] = list.size();
     list.push_back(std::move(*replica));
   }
-  if (!counting.empty()) judgement.consensus_distance = training::consensus(training::views_of(counting), judgement.mean);
+  if (!counting.empty())
+    judgement.consensus_distance = training::consensus(training::views_of(counting), judgement.mean);
 
   if (!servers.empty()) {
     auto model = read_served_model(servers, plan);
     if (model) {
       judgement.mean = std::move(*model);
     } else {
-      spdlog::warn("the mean of the peers is judged, as a server's part is missing: {}", model.error().message);
+      spdlog::warn("the mean of the peers is judged, as a server's part is missing: {}",
+                   model.error().message);
     }
   }
 

@@ -27,12 +27,13 @@ struct ReplicaFile {
   bool counts;       // in the mean and the consensus
 };
 
-// Holds all replicas in memory while it works. `servers`: the files of parameter servers by their numbers, whose
-// model is judged instead of the mean if all of them can be read; else empty.
+// Holds all replicas in memory while it works. `servers`: the files of parameter servers by their numbers,
+// whose model is judged instead of the mean if all of them can be read; else empty.
 Judgement judge_replicas(const std::vector<ReplicaFile>& files, const std::vector<std::string>& servers,
                          const models::Plan& plan, const datasets::Dataset& test);
 
-// The model of which each of these files has a server's part, by the servers' numbers. An Error names the file.
+// The model of which each of these files has a server's part, by the servers' numbers. An Error names the
+// file.
 Result<std::vector<float>> read_served_model(const std::vector<std::string>& paths, const models::Plan& plan);
 
 // The consensus distance of the replicas in these files; nullopt where fewer than one can be read. Removes

@@ -181,7 +181,7 @@ TEST_CASE("a second Ctrl-C ends a swarm at once") {
   Program program(small_swarm(folder.file("run"), {"--seconds", "100000", "--slow", "0=1000000"}));
   REQUIRE(program.wait_for_error_text("training"));
   program.signal(SIGINT);
-  REQUIRE(program.wait_for_error_text("once more Ctrl-C"));
+  REQUIRE(program.wait_for_error_text("press Ctrl-C again"));
   program.signal(SIGINT);
   const Outcome outcome = program.finish();
   CHECK((outcome.exit_code == 130 || outcome.exit_code == 0));  // 0: it had ended before

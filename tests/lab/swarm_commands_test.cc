@@ -33,7 +33,7 @@ TEST_CASE("the first peer is told the whole experiment, so that no environment c
   experiment.epochs = 2.5;
   experiment.target_accuracy = 0.9;
   const auto words =
-      beginner_arguments(experiment, {.number = 0, .out = "runs/x", .control_fd = 3, .snapshots = true});
+      beginner_arguments(experiment, {.number = 0, .out = "runs/x", .control_fd = 3, .snapshots = 20});
   CHECK(words.front() == "peer");
   CHECK(value_of(words, "--listen") == "127.0.0.1:0");
   CHECK(value_of(words, "--name") == "p0");
@@ -59,7 +59,7 @@ TEST_CASE("a joiner is told where peers are, where its data lies, and what is it
   experiment.learning_rate = 0.125;
   experiment.data = "/data/mnist";
   const auto words =
-      joiner_arguments(experiment, {.number = 2, .out = "runs/x", .control_fd = 3, .snapshots = false},
+      joiner_arguments(experiment, {.number = 2, .out = "runs/x", .control_fd = 3, .snapshots = 0},
                        {"127.0.0.1:4000", "127.0.0.1:4001"});
   CHECK(std::count(words.begin(), words.end(), "--join") == 2);
   CHECK(has(words, "127.0.0.1:4001"));
@@ -77,7 +77,7 @@ TEST_CASE("a joiner is told where peers are, where its data lies, and what is it
 TEST_CASE("every peer of a run by all-reduce is told all of it, and where to meet") {
   Experiment experiment;
   experiment.rule = training::kAllReduce;
-  PeerPlace place{.number = 2, .out = "runs/x", .control_fd = 3, .snapshots = false};
+  PeerPlace place{.number = 2, .out = "runs/x", .control_fd = 3, .snapshots = 0};
   place.rendezvous = "runs/x/rendezvous";
   place.patience = 90s;
   const auto words = beginner_arguments(experiment, place);
@@ -95,7 +95,7 @@ TEST_CASE("every peer of a run by all-reduce is told all of it, and where to mee
 
 TEST_CASE("every peer of a swarm with a key is told its file, and none of a swarm without") {
   const Experiment experiment;
-  PeerPlace place{.number = 1, .out = "x", .control_fd = 3, .snapshots = false};
+  PeerPlace place{.number = 1, .out = "x", .control_fd = 3, .snapshots = 0};
   CHECK_FALSE(has(beginner_arguments(experiment, place), "--key"));
   CHECK_FALSE(has(joiner_arguments(experiment, place, {"127.0.0.1:4000"}), "--key"));
   place.key = "keys/flock";
@@ -116,7 +116,7 @@ TEST_CASE("a peer hears of its own slowness alone, on its own clock") {
     }
     return found;
   };
-  PeerPlace place{.number = 1, .out = "x", .control_fd = 3, .snapshots = false};
+  PeerPlace place{.number = 1, .out = "x", .control_fd = 3, .snapshots = 0};
   CHECK(slow(place) == std::vector<std::string>{"1=3@4s..10s", "1=2@0s..2s"});
   place.late = 5s;
   CHECK(slow(place) == std::vector<std::string>{"1=3@0s..5s"});
@@ -217,7 +217,7 @@ TEST_CASE("a peer's own settings are its flags, and the run's are everybody's") 
       {3, {{"training.workers", "4"}, {"training.device", "cuda:1"}, {"training.pace", "40ms"}}}};
   REQUIRE(training::check(experiment).ok());
   const auto words = [&](std::uint32_t peer) {
-    const PeerPlace place{.number = peer, .out = "x", .control_fd = 3, .snapshots = false};
+    const PeerPlace place{.number = peer, .out = "x", .control_fd = 3, .snapshots = 0};
     return joiner_arguments(training::of_peer(experiment, peer), place, {"127.0.0.1:4000"});
   };
   CHECK(value_of(words(1), "--workers") == "2");

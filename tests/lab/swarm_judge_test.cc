@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "lab/swarm/replica_judge.h"
-#include "lab/swarm/mean_watch.h"
+#include "lab/swarm/mean_evaluator.h"
 #include "tests/catch.h"
 #include "tests/lab/swarm_folder.h"
 #include "training/records/checkpoint.h"
@@ -65,7 +65,7 @@ TEST_CASE("where no replica counts there is no mean") {
   CHECK_FALSE(judgement.consensus_distance.has_value());
 }
 
-TEST_CASE("the target is reached by the mean of a look, in the order of the looks, and their files go") {
+TEST_CASE("the mean of a snapshot reaches the target, in the order of the snapshots, whose files are removed") {
   const SwarmFolder folder;
   const auto data = two_pixels(1500);  // more than a first look tests
   const auto plan = softmax_plan(data);
@@ -75,12 +75,12 @@ TEST_CASE("the target is reached by the mean of a look, in the order of the look
     REQUIRE(training::write_safetensors(path, plan.layout, pixel_rule(plan, sign), {}).ok());
     return path;
   };
-  MeanWatch watch(plan, data.test, 0.9);
-  watch.add({1.0, {write(-3), write(1)}});
-  watch.add({2.0, {write(-1), write(3)}});
-  watch.add({3.0, {write(1), write(1)}});
-  watch.finish();
-  const auto seen = watch.take();
+  MeanEvaluator evaluator(plan, data.test, {.target = 0.9});
+  evaluator.add({1.0, {write(-3), write(1)}});
+  evaluator.add({2.0, {write(-1), write(3)}});
+  evaluator.add({3.0, {write(1), write(1)}});
+  evaluator.finish();
+  const auto seen = evaluator.take();
   REQUIRE(seen.size() == 2);  // after the target nothing needs to be looked at
   CHECK(seen[0].seconds == 1.0);
   CHECK(seen[0].accuracy == 0);
@@ -89,7 +89,7 @@ TEST_CASE("the target is reached by the mean of a look, in the order of the look
   CHECK(seen[1].accuracy == 1);
   CHECK(seen[1].consensus_distance == Approx(2));
   CHECK(seen[1].reached);
-  CHECK(watch.take().empty());
+  CHECK(evaluator.take().empty());
   for (int i = 1; i <= files; ++i) {
     CHECK_FALSE(std::filesystem::exists(folder.file("snapshot-" + std::to_string(i))));
   }

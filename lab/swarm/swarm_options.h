@@ -1,0 +1,26 @@
+// What run_swarm() takes and returns besides the experiment.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "training/records/record.h"
+
+namespace starling::lab {
+
+struct SwarmOptions {
+  std::string program;  // the executable to start as `PROGRAM peer ...`
+  std::string key{};    // path of the swarm's key file; empty: no key
+  // Receives a line of progress now and then. Without it, progress is drawn on standard error.
+  std::function<void(const std::string& line)> tell = {};
+};
+
+struct SwarmOutcome {
+  // 0: there is a summary; 1: the run failed; 2: bad input; 130: interrupted before the run began.
+  int exit_code = 0;
+  std::string error;  // one sentence, if exit_code is not 0
+  std::optional<training::Summary> summary;
+};
+
+}  // namespace starling::lab
