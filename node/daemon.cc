@@ -38,6 +38,7 @@
 #include "node/work/trainer.h"
 #include "training/experiment/control.h"
 #include "training/exchange/make.h"
+#include "training/replica/manifest.h"
 #include "training/replica/recipe.h"
 #include "training/experiment/schedule.h"
 #include "transport/link_table.h"
@@ -68,18 +69,6 @@ std::string host_name() {
   char name[256] = {};
   if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "peer";
   return name;
-}
-
-wire::Manifest make_manifest(const training::Experiment& experiment, const Replica& replica) {
-  wire::Manifest manifest;
-  manifest.model = experiment.model;
-  manifest.data = replica.data.name;
-  manifest.fingerprint = replica.plan.layout.fingerprint();
-  manifest.arena_floats = replica.plan.layout.arena_size();
-  manifest.seed = experiment.seed;
-  for (const auto& [key, value] : training::shared_settings(experiment))
-    manifest.settings.push_back({key, value});
-  return manifest;
 }
 
 bool is_loopback(const std::string& host) {
@@ -550,7 +539,7 @@ void Daemon::begin_run() {
           return end();
         }
         replica_ = std::move(***made);
-        start_core(make_manifest(experiment_, *replica_));
+        start_core(training::manifest_of<wire::Manifest>(experiment_, (*replica_)).plan.layout, (*replica_)).data.name);
       });
 }
 

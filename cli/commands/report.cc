@@ -1,4 +1,4 @@
-// starling report: a page of one or several runs.
+// starling report: a page about one or several runs.
 #include "lab/report/report.h"
 
 #include <cstdio>
@@ -9,6 +9,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/numbers.h"
 #include "lab/report/report_page.h"
+#include "lab/report/report_table.h"
 #include "training/records/files.h"
 
 namespace starling::cli {
@@ -31,7 +32,7 @@ int run(const Arguments& arguments) {
   options.against = arguments.get("--against");
   for (const char* flag : {"--out", "--csv"}) {
     if (arguments.has(flag) && arguments.get(flag)->empty())
-      return refuse(arguments, std::string(flag) + ": a file's path is wanted, not nothing");
+      return refuse(arguments, std::string(flag) + ": the path of a file is missing");
   }
   const auto report = lab::read_report(folders, options);
   if (!report) return refuse(arguments, report.error().message);
@@ -49,16 +50,17 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command report_command() {
-  Command command{"report",
-                  "one page of one or several runs: curves, time lines, a table over seeds"};
-  command.positionals = {{"DIR", "a run's folder, or one with the runs of a sweep", true, true}};
+  Command command{"report", "write a page about one or several runs: curves, time lines, a table over seeds"};
+  command.positionals = {{"DIR", "folder of a run, or of a sweep's runs", true, true}};
   command.flags = {
       {"--out", "FILE", "the page (default: report.html in the first folder)"},
-      {"--csv", "FILE", "write the table there too"},
-      {"--against", "NAME", "the kind of run that speed-ups are over, as the table calls it (default: the first)"},
+      {"--csv", "FILE", "also write the table to this file"},
+      {"--against", "NAME",
+       "the kind of run that speed-ups are relative to, by its name in the table (default: the first)"},
       {"--target", "ACCURACY",
-       "what times to target are of, read off the curves (default: the runs' own, or what all of them "
-       "reach)"},
+       "accuracy to which times are measured, read off the curves (default: the runs' own target, or one "
+       "that "
+       "all of them reach)"},
   };
   command.run = run;
   command.example = "starling report runs/ring-1 runs/exponential-1 --out compared.html";

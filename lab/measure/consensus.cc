@@ -24,14 +24,14 @@ using topologies::Schedule;
 
 // ---- lock-step ----
 
-constexpr std::size_t kFloats = 16;  // of a peer's vector; many directions at once, so that all modes are met
-constexpr std::uint64_t kRoundsKept = 64;  // shorter periods are worked out once
-// The window of the fit: by then what decays faster is gone (1e-5 of the start's disagreement is left), and
-// rounding, at 1e-16 of it, is far.
+constexpr std::size_t kFloats = 16;        // of a peer's vector: enough directions to include all modes
+constexpr std::uint64_t kRoundsKept = 64;  // periods up to this are computed once
+// The window of the fit: faster modes have decayed (1e-5 of the initial disagreement is left), and rounding,
+// at 1e-16, does not matter yet.
 constexpr double kFitBegin = 1e-10, kFitEnd = 1e-22;
 constexpr double kExact = 1e-12;
 
-// What a round does: a peer keeps a share of its own, and along each link a share moves.
+// A round: a peer keeps a share of its vector, and a share moves along each link.
 struct Round {
   std::vector<double> kept;              // [n]
   std::vector<topologies::Links> links;  // [n], weight: the share
@@ -43,7 +43,7 @@ double strength(const topologies::Links& links, topologies::Weights kind) {
   return sum;
 }
 
-// From everyone's own links; to weigh a link, its ends tell each other their strengths.
+// Built from each peer's own links. A link's weight depends on the strengths of both ends.
 Round round_of(const Schedule& schedule, Mixing mixing, std::uint64_t number) {
   const std::uint32_t n = schedule.peers();
   Round round{std::vector<double>(n, 1), std::vector<topologies::Links>(n)};
@@ -65,7 +65,7 @@ Round round_of(const Schedule& schedule, Mixing mixing, std::uint64_t number) {
   return round;
 }
 
-// n vectors, one after the other, and of push-sum the weights.
+// n vectors in one array, and the weights of push-sum.
 class Replicas {
  public:
   Replicas(std::uint32_t n, Mixing mixing, std::uint64_t seed)
@@ -83,7 +83,7 @@ class Replicas {
     }
     for (std::uint32_t i = 0; i < n_; ++i) {
       for (const auto& link : round.links[i]) {
-        // Uniform mixing takes the mean of those one links to; all else moves along the link.
+        // Uniform mixing takes the mean over the peers that a peer links to; others push along the link.
         const bool takes = mixing_ == Mixing::uniform;
         const std::uint32_t from = takes ? link.peer : i, to = takes ? i : link.peer;
         u[to] += link.weight * u_[from];
@@ -95,13 +95,13 @@ class Replicas {
     if (mixing_ == Mixing::push_sum) u_.swap(u);
   }
 
-  // sum |x_i - mean|^2, the mean as it is now.
+  // sum |x_i - mean|^2, with the current mean.
   double disagreement() const {
     std::vector<double> now(kFloats);
     for (std::size_t f = 0; f < kFloats; ++f) now[f] = mean(f);
     return distance(now);
   }
-  // The same, from the mean of the start.
+  // The same, with the initial mean.
   double error() const { return distance(mean_); }
 
  private:
@@ -121,12 +121,12 @@ class Replicas {
   std::uint32_t n_;
   Mixing mixing_;
   std::vector<double> x_, next_;  // [n, kFloats]
-  std::vector<double> u_;         // [n]; 1 but for push-sum
-  std::vector<double> mean_;      // of the start
+  std::vector<double> u_;         // [n]; all 1 except with push-sum
+  std::vector<double> mean_;      // initial
 };
 
-// The slope of ln v over the window, by least squares, from one round of each period: within a period V may
-// fall by steps.
+// The slope of ln v over the window by least squares, with one round of each period: within a period V may
+// fall in steps.
 std::optional<double> long_run_factor(const std::vector<double>& v, std::uint64_t period) {
   std::size_t begin = 0;
   while (begin < v.size() && v[begin] > kFitBegin) ++begin;
@@ -143,50 +143,50 @@ std::optional<double> long_run_factor(const std::vector<double>& v, std::uint64_
 // ---- asynchronous pairwise gossip ----
 
 constexpr std::size_t kArenaFloats = 16;
-constexpr Duration kInterval = std::chrono::milliseconds(10);  // in the mean, of one peer's exchanges
+constexpr Duration kInterval = std::chrono::milliseconds(10);  // mean, between a peer's exchanges
 constexpr Duration kLatency = std::chrono::microseconds(5);
-constexpr Duration kLookEvery = std::chrono::milliseconds(50);
+constexpr Duration kCheckEvery = std::chrono::milliseconds(50);
 constexpr std::uint64_t kExchangesMax = 1'000'000;  // of one start
 constexpr std::uint32_t kFewPeers = 16;
 constexpr std::uint64_t kStartsMax = 128;  // of a world
 constexpr std::uint64_t kExchangesOfWorld = 32'768;
-// The window of the fit, two decades of V. It begins late enough for the modes that decay faster to be gone:
-// there are up to n of them, the slowest one holds a share of about 1/n of V, and where the others decay half
-// as fast again it takes V to n^-4 until they count for little. But it ends before rare seeds rule the mean:
-// what chance does in one exchange stays, so the spread of V among seeds grows exponentially, the sooner the
-// fewer peers there are and the more one of them matters (a star's hub); where the
-// fall is not known to a tenth any more, the window is moved up. Few peers are cheap, so they get more
-// starts.
+// The window of the fit, two decades of V. It begins late enough for the faster modes to have decayed: there
+// are up to n of them, the slowest one holds about 1/n of V, and if the others decay half as fast again they
+// are negligible when V is down to n^-4. It ends before rare seeds dominate the mean: the effect of one
+// exchange persists, so the spread of V among seeds grows exponentially, sooner with few peers or with one
+// that matters more (a star's hub). If the fall is no longer known to a tenth, the window moves up. Few peers
+// are cheap, so they get more starts.
 double fit_begin(std::uint32_t peers) {
   return std::pow(peers, -4);
 }
-// It is moved up to here at most.
+// The window moves up to here at most.
 double highest_fit_begin(std::uint32_t peers) {
   return std::pow(peers, -2);
 }
 constexpr double kKnown = 0.1;       // standard error of the fall of ln V in the window
 constexpr std::size_t kJudged = 32;  // curves
-constexpr double kFitWindow = 1e-2;  // V at the end, relative to the beginning
+constexpr double kFitWindow = 1e-2;  // V at the end of the window, relative to its beginning
 
+// Makes no steps.
 class Idle : public Learner {
  public:
   void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
   std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 1; }
 };
 
-// A swarm that exchanges and does not learn.
-class Swarm : private Watcher {
+// A world whose machines exchange and do not train.
+class ExchangingWorld : private Watcher {
  public:
-  Swarm(const topologies::Topology& topology, std::uint32_t peers, gossip::Partners partners,
-        std::uint64_t seed)
+  ExchangingWorld(const topologies::Topology& topology, std::uint32_t peers, gossip::Partners partners,
+                  std::uint64_t seed)
       : random_(Random(seed).split(0x57a2)),
         world_(
             options(topology, peers, partners, seed), [](std::uint32_t) { return std::make_unique<Idle>(); },
             std::vector<float>(kArenaFloats)) {
-    while (!whole()) run_for(kLookEvery);
+    while (!whole()) run_for(kCheckEvery);
   }
 
-  // Everyone gets a fresh random vector.
+  // Gives every machine a new random vector.
   void start() {
     while (!world_.quiet()) world_.run_one();
     std::vector<float> values(kArenaFloats);
@@ -197,13 +197,13 @@ class Swarm : private Watcher {
     energy_ = world_.energy();
     completed_ = 0;
   }
-  // Until so many exchanges were completed since the start.
+  // Until this many exchanges are completed since start().
   void run_until(std::uint64_t exchanges) {
     while (completed_ < exchanges) world_.run_one();
   }
   std::uint64_t completed() const { return completed_; }
   double v() const { return world_.energy() / energy_; }
-  // V from a start on, after so many exchanges each.
+  // V after a start, at these numbers of exchanges.
   std::vector<double> curve(const std::vector<std::uint64_t>& exchanges) {
     std::vector<double> curve;
     start();
@@ -220,7 +220,7 @@ class Swarm : private Watcher {
     WorldOptions options;
     options.seed = seed;
     options.arena_floats = options.mix.cell_floats = kArenaFloats;
-    options.mix.wary = false;  // every start is as far from the mean as can be
+    options.mix.wary = false;  // replicas start far from their mean
     options.network.latency = kLatency;
     options.network.bandwidth = 1e12;
     gossip::Pace pace;
@@ -243,7 +243,7 @@ class Swarm : private Watcher {
     while (world_.now() < until && world_.run_one()) {
     }
   }
-  // Everyone trains and sees the same members.
+  // Whether all machines train and know the same members.
   bool whole() const {
     const auto* first = world_.machine(0).membership;
     if (first == nullptr) return false;
@@ -267,14 +267,94 @@ class Swarm : private Watcher {
   World world_;
 };
 
-// To within a hundredth.
+using Curve = std::vector<double>;
+
+// How many exchanges it takes until V is down to `v`, within a hundredth.
 std::uint64_t exchanges_down_to(double v, const topologies::Topology& topology, std::uint32_t peers,
                                 gossip::Partners partners, std::uint64_t seed) {
-  Swarm swarm(topology, peers, partners, seed);
-  swarm.start();
-  while (swarm.v() > v && swarm.completed() < kExchangesMax)
-    swarm.run_until(swarm.completed() + 1 + swarm.completed() / 100);
-  return swarm.completed();
+  ExchangingWorld world(topology, peers, partners, seed);
+  world.start();
+  while (world.v() > v && world.completed() < kExchangesMax)
+    world.run_until(world.completed() + 1 + world.completed() / 100);
+  return world.completed();
+}
+
+// The numbers of exchanges at which V is measured, dense where the curve still bends.
+std::vector<std::uint64_t> measured_points(std::uint64_t length, std::uint32_t peers) {
+  std::vector<std::uint64_t> points;
+  for (std::uint64_t at = 0; at < length;
+       at += std::max({std::uint64_t{1}, std::uint64_t{peers} / 4, at / 128}))
+    points.push_back(at);
+  points.push_back(length);
+  return points;
+}
+
+// The curves of several starts in each of measured.seeds worlds, in the order of the seeds; nullopt if
+// interrupted.
+std::optional<std::vector<Curve>> run_worlds(const topologies::Topology& topology, std::uint32_t peers,
+                                             const PairwiseOptions& options, const Random& random,
+                                             const Pairwise& measured) {
+  const std::uint64_t length = measured.exchanges.back();
+  const std::uint64_t starts = std::clamp<std::uint64_t>(
+      std::min(1024 / std::uint64_t{peers}, kExchangesOfWorld / length), 1, kStartsMax);
+  std::atomic<bool> stop{false};
+  std::vector<Curve> curves;
+  ThreadPool pool(options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency()));
+  std::vector<std::future<std::vector<Curve>>> pending;
+  for (std::uint64_t s = 0; s < measured.seeds; ++s) {
+    pending.push_back(pool.submit([&, s] {
+      std::vector<Curve> of_world;
+      if (stop) return of_world;
+      ExchangingWorld world(topology, peers, options.partners, random.split(1 + s).bits());
+      for (std::uint64_t k = 0; k < starts; ++k) of_world.push_back(world.curve(measured.exchanges));
+      return of_world;
+    }));
+  }
+  for (std::uint64_t s = 0; s < measured.seeds; ++s) {
+    for (Curve& curve : pending[s].get()) curves.push_back(std::move(curve));
+    if (options.interrupted && options.interrupted()) stop = true;
+    if (options.progress) options.progress(static_cast<double>(s + 1) / static_cast<double>(measured.seeds));
+  }
+  if (stop) return std::nullopt;
+  return curves;
+}
+
+Curve mean_of(const std::vector<Curve>& curves) {
+  Curve mean(curves.front().size());
+  for (const Curve& curve : curves)
+    for (std::size_t p = 0; p < mean.size(); ++p) mean[p] += curve[p] / static_cast<double>(curves.size());
+  return mean;
+}
+
+// The standard error of the fall of ln V between two points: to first order, the mean over curves of the
+// differences at both ends.
+double error_of_fall(const std::vector<Curve>& curves, const Curve& mean, std::size_t from, std::size_t to) {
+  double squares = 0;
+  for (const Curve& curve : curves) {
+    const double strays = curve[to] / mean[to] - curve[from] / mean[from];
+    squares += strays * strays;
+  }
+  const auto count = static_cast<double>(curves.size());
+  return std::sqrt(squares / count / std::max(1.0, count - 1));
+}
+
+// The first and last point of the fit. nullopt if V falls too slowly, or there are too few seeds.
+std::optional<std::pair<std::size_t, std::size_t>> fit_window(const std::vector<Curve>& curves,
+                                                              const Curve& mean, std::uint32_t peers) {
+  // The spread of a few long curves is not known, and need not be: where mixing is slow, V varies little.
+  const bool judged = curves.size() >= kJudged;
+  std::size_t first = 0, last = 0;
+  for (std::size_t p = 0, begins = 0; p < mean.size(); ++p) {
+    if (mean[p] > kFitWindow * highest_fit_begin(peers)) continue;
+    const double begin = std::max(fit_begin(peers), mean[p] / kFitWindow);
+    while (begins < p && mean[begins] > begin) ++begins;
+    if (begins == p) continue;
+    if (judged && last != 0 && error_of_fall(curves, mean, begins, p) > kKnown) break;
+    first = begins;
+    last = p;
+  }
+  if (last == 0 || (!judged && mean[last] > fit_begin(peers))) return std::nullopt;
+  return std::pair(first, last);
 }
 
 }  // namespace
@@ -294,7 +374,7 @@ double pairwise_floor(std::uint32_t peers) {
 Result<LockStep> measure_lock_step(const Schedule& schedule, std::optional<Mixing> mixing,
                                    std::uint64_t seed) {
   const Mixing chosen = mixing.value_or(topologies::default_mixing(schedule));
-  // Not for the matrix: for the sentence where there is none.
+  // The matrix itself is not used, only its error.
   const auto graph = topologies::Graph::of(schedule, 0);
   if (!graph) return graph.error();
   if (const auto matrix = topologies::mixing_matrix(*graph, chosen); !matrix) return matrix.error();
@@ -308,7 +388,7 @@ Result<LockStep> measure_lock_step(const Schedule& schedule, std::optional<Mixin
   LockStep measured;
   measured.v = {1};
   const double start = replicas.disagreement();
-  if (start == 0) return measured;  // one peer alone
+  if (start == 0) return measured;  // a single peer
   for (std::uint64_t r = 0; r < kRoundsMax && measured.v.back() > kFitEnd; ++r) {
     replicas.go(rounds.empty() ? round_of(schedule, chosen, r) : rounds[r % period]);
     measured.v.push_back(replicas.disagreement() / start);
@@ -328,84 +408,27 @@ Pairwise measure_pairwise(const topologies::Topology& topology, std::uint32_t pe
                           const PairwiseOptions& options) {
   STARLING_CHECK(peers >= 2);
   const Random random = Random(options.seed).split(0x9055);
-  // How many exchanges it takes is seen in a start that does not count.
-  std::uint64_t length = exchanges_down_to(pairwise_floor(peers), topology, peers, options.partners,
-                                           random.split(0).bits());
-  if (peers <= kFewPeers) length += length / 4;  // a single start strays: the mean may take longer
+  // A start that does not count shows how many exchanges are needed.
+  std::uint64_t length =
+      exchanges_down_to(pairwise_floor(peers), topology, peers, options.partners, random.split(0).bits());
+  if (peers <= kFewPeers) length += length / 4;  // with few peers the mean may take longer than one start
   Pairwise measured;
-  // Dense where curves still bend.
-  for (std::uint64_t at = 0; at < length;
-       at += std::max({std::uint64_t{1}, std::uint64_t{peers} / 4, at / 128}))
-    measured.exchanges.push_back(at);
-  measured.exchanges.push_back(length);
-  const std::size_t points = measured.exchanges.size();
-  // Where mixing is slow, a start is long and its V strays little.
+  measured.exchanges = measured_points(length, peers);
+  // Where mixing is slow, a start is long and its V varies little.
   measured.seeds =
       options.seeds > 0 ? options.seeds : std::clamp<std::uint64_t>(kExchangesMax / length, 4, 16);
-  const std::uint64_t starts = std::clamp<std::uint64_t>(
-      std::min(1024 / std::uint64_t{peers}, kExchangesOfWorld / length), 1, kStartsMax);
-
-  unsigned threads = options.threads;
-  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
-  std::atomic<bool> stop{false};
-  std::vector<std::vector<double>> curves;  // in the order of seeds, whoever computed them
-  {
-    ThreadPool pool(threads);
-    std::vector<std::future<std::vector<std::vector<double>>>> pending;
-    for (std::uint64_t s = 0; s < measured.seeds; ++s) {
-      pending.push_back(pool.submit([&, s] {
-        std::vector<std::vector<double>> of_world;
-        if (stop) return of_world;
-        Swarm swarm(topology, peers, options.partners, random.split(1 + s).bits());
-        for (std::uint64_t k = 0; k < starts; ++k) of_world.push_back(swarm.curve(measured.exchanges));
-        return of_world;
-      }));
-    }
-    for (std::uint64_t s = 0; s < measured.seeds; ++s) {
-      for (auto& curve : pending[s].get()) curves.push_back(std::move(curve));
-      if (options.interrupted && options.interrupted()) stop = true;
-      if (options.progress)
-        options.progress(static_cast<double>(s + 1) / static_cast<double>(measured.seeds));
-    }
-  }
-  if (stop) return measured;
-
-  const auto count = static_cast<double>(curves.size());
-  measured.v.assign(points, 0);
-  for (const auto& curve : curves)
-    for (std::size_t p = 0; p < points; ++p) measured.v[p] += curve[p] / count;
-  // The standard error of the fall of ln V between two points: to first order, it strays by the mean over
-  // curves of what each strays at the ends.
-  const auto error_of_fall = [&](std::size_t from, std::size_t to) {
-    double squares = 0;
-    for (const auto& curve : curves) {
-      const double strays = curve[to] / measured.v[to] - curve[from] / measured.v[from];
-      squares += strays * strays;
-    }
-    return std::sqrt(squares / count / std::max(1.0, count - 1));
-  };
-  // A few long curves cannot be judged by their spread, and need not be: where mixing is slow V strays
-  // little.
-  const bool judged = curves.size() >= kJudged;
-  std::size_t first = 0, last = 0;
-  for (std::size_t p = 0, begins = 0; p < points; ++p) {
-    if (measured.v[p] > kFitWindow * highest_fit_begin(peers)) continue;
-    const double begin = std::max(fit_begin(peers), measured.v[p] / kFitWindow);
-    while (begins < p && measured.v[begins] > begin) ++begins;
-    if (begins == p) continue;
-    if (judged && last != 0 && error_of_fall(begins, p) > kKnown) break;
-    first = begins;
-    last = p;
-  }
-  if (last == 0 || (!judged && measured.v[last] > fit_begin(peers)))
-    return measured;  // too slow, or too few seeds
-
-  // From end to end: the steps of ln V are independent of one another, so all that the window tells of their
-  // mean is in its ends.
+  const auto curves = run_worlds(topology, peers, options, random, measured);
+  if (!curves) return measured;
+  measured.v = mean_of(*curves);
+  const auto window = fit_window(*curves, measured.v, peers);
+  if (!window) return measured;
+  // From end to end: the steps of ln V are independent, so only the ends of the window say anything about
+  // their mean.
+  const auto [first, last] = *window;
   const double fall = std::log(measured.v[last] / measured.v[first]);
   measured.factor =
       std::exp(fall / static_cast<double>(measured.exchanges[last] - measured.exchanges[first]));
-  measured.rate_error = error_of_fall(first, last) / std::abs(fall);
+  measured.rate_error = error_of_fall(*curves, measured.v, first, last) / std::abs(fall);
   return measured;
 }
 

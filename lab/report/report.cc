@@ -7,7 +7,9 @@
 #include <string_view>
 
 #include "base/text.h"
-#include "lab/report/report_parts.h"
+#include "lab/report/report_rows.h"
+#include "lab/report/report_table.h"
+#include "lab/report/report_theory.h"
 #include "training/experiment/experiment.h"
 #include "training/records/files.h"
 #include "training/records/json.h"
@@ -20,11 +22,11 @@ using training::Json;
 
 constexpr std::size_t kLargestFile = std::size_t{1} << 30;
 constexpr std::size_t kMostRuns = 20'000;
-constexpr std::size_t kMostPoints = 400;  // of a curve; fewer where there are many
+constexpr std::size_t kMostPoints = 400;  // of a curve; fewer if there are many curves
 constexpr std::size_t kMostPointsInAll = 60'000, kFewestPoints = 20;
-constexpr std::size_t kRunsWithDetails = 16;  // time lines and graphs beyond these are left out
+constexpr std::size_t kRunsWithDetails = 16;  // more runs have no time lines and graphs
 
-// Fields of a summary; the first that is missing or of another type is remembered.
+// The fields of a summary. problem() names the first that is missing or has another type.
 class Fields {
  public:
   explicit Fields(const Json& object) : object_(object) {}
@@ -72,6 +74,25 @@ class Fields {
   std::string problem_;
 };
 
+std::string take_peers(ReportRun& run, const Json& per_peer) {
+  for (const Json& entry : per_peer) {
+    if (!entry.is_object()) return "its \"per_peer\" is not a list of objects";
+    Fields of_peer(entry);
+    ReportPeer peer;
+    peer.name = of_peer.text("name");
+    peer.state = of_peer.text("state");
+    peer.steps = of_peer.number("steps");
+    peer.samples = of_peer.number("samples");
+    peer.exchanges = of_peer.number("exchanges");
+    peer.slow = of_peer.maybe("slow").value_or(1);
+    peer.accuracy = of_peer.maybe("accuracy");
+    if (!of_peer.problem().empty()) return "of a peer, " + of_peer.problem();
+    run.per_peer.push_back(std::move(peer));
+  }
+  return "";
+}
+
+// Returns the first problem, or nothing.
 std::string take_summary(ReportRun& run, const Json& json) {
   Fields fields(json);
   run.name = fields.text("name");
@@ -101,20 +122,8 @@ std::string take_summary(ReportRun& run, const Json& json) {
     for (const auto& [steps, count] : fields.part("staleness", false).items())
       if (count.is_number()) run.staleness.emplace_back(steps, count.get<double>());
   }
-  for (const Json& entry : fields.part("per_peer", true)) {
-    if (!entry.is_object()) return "its \"per_peer\" is not a list of objects";
-    Fields of_peer(entry);
-    ReportPeer peer;
-    peer.name = of_peer.text("name");
-    peer.state = of_peer.text("state");
-    peer.steps = of_peer.number("steps");
-    peer.samples = of_peer.number("samples");
-    peer.exchanges = of_peer.number("exchanges");
-    peer.slow = of_peer.maybe("slow").value_or(1);
-    peer.accuracy = of_peer.maybe("accuracy");
-    if (!of_peer.problem().empty()) return "of a peer, " + of_peer.problem();
-    run.per_peer.push_back(std::move(peer));
-  }
+  if (const std::string problem = take_peers(run, fields.part("per_peer", true)); !problem.empty())
+    return problem;
   return fields.problem().empty() ? exchanges.problem() : fields.problem();
 }
 
@@ -122,7 +131,7 @@ Error damaged(const std::string& path, const std::string& how) {
   return Error{path + " is damaged: " + how + "; run it again, or leave this folder out"};
 }
 
-// The lines of a file that a run may have died over: of the last one a part may be missing.
+// Calls `take` with each complete line: a run that crashed may have left an incomplete last line.
 template <class Take>
 Status for_each_line(const std::string& text, const std::string& path, const Take& take) {
   std::size_t number = 0;
@@ -133,7 +142,7 @@ Status for_each_line(const std::string& text, const std::string& path, const Tak
     const Json line = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
                                   text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     if (!line.is_object() || !take(line))
-      return damaged(path, "line " + std::to_string(number) + " is not what a run writes there");
+      return damaged(path, "line " + std::to_string(number) + " is not a line of a time series");
     at = end + 1;
   }
   return Done{};
@@ -145,13 +154,13 @@ std::optional<double> number_in(const Json& line, const char* key) {
   return at->get<double>();
 }
 
-// All of metrics.jsonl as points of the whole swarm: what peers say is summed up with the latest word of
-// each, and a look at the mean model closes a point. Where nobody looks at that, time does, so many times a
-// run.
+// The lines of metrics.jsonl as points of the whole swarm: a point sums up the latest line of each peer. An
+// evaluation of the mean model closes a point; in a run without evaluations, points are equally far apart in
+// time.
 class Points {
  public:
-  Points(double seconds, std::size_t most, bool looks)
-      : most_(most), looks_(looks), apart_(std::max(seconds, 1e-9) / static_cast<double>(most)) {}
+  Points(double seconds, std::size_t most, bool evaluations)
+      : most_(most), evaluations_(evaluations), apart_(std::max(seconds, 1e-9) / static_cast<double>(most)) {}
 
   bool take(const Json& line) {
     const auto peer = line.find("peer");
@@ -174,13 +183,13 @@ class Points {
     latest.exchanges = number_in(line, "exchanges").value_or(0);
     latest.bytes = number_in(line, "bytes_sent");
     latest.loss = number_in(line, "loss");
-    if (!looks_ && *seconds >= last_ + apart_) close(*seconds);
+    if (!evaluations_ && *seconds >= last_ + apart_) close(*seconds);
     return true;
   }
 
   std::vector<ReportPoint> points() {
     if (points_.size() <= most_) return std::move(points_);
-    std::vector<ReportPoint> some;  // evenly, and the last
+    std::vector<ReportPoint> some;  // evenly, with the last
     for (std::size_t i = 0; i < most_; ++i) some.push_back(points_[i * (points_.size() - 1) / (most_ - 1)]);
     return some;
   }
@@ -209,13 +218,13 @@ class Points {
   }
 
   std::size_t most_;
-  bool looks_;
-  double apart_, last_ = -1e300;
+  bool evaluations_;
+  double apart_, last_ = -1e300;  // seconds
   std::map<std::string, Latest> peers_;
   std::vector<ReportPoint> points_;
 };
 
-// What an experiment.toml of a run's folder says, by key. It is our own writing: a key a line.
+// The settings of a run's experiment.toml, by key. Starling writes it with one key per line.
 std::map<std::string, std::string> settings_in(const std::string& toml) {
   std::map<std::string, std::string> settings;
   std::string table;
@@ -239,7 +248,7 @@ std::map<std::string, std::string> settings_in(const std::string& toml) {
   return settings;
 }
 
-// The end of a run is a look too, by all of the test set.
+// The end of a run is an evaluation, on the whole test set.
 void add_end(ReportRun& run) {
   if (run.seconds <= 0) return;
   ReportPoint end = run.points.empty() ? ReportPoint{} : run.points.back();
@@ -248,7 +257,7 @@ void add_end(ReportRun& run) {
   if (end.bytes || run.points.empty()) end.bytes = std::max(end.bytes.value_or(0), run.bytes_sent);
   end.loss = run.loss;
   end.accuracy = run.accuracy;
-  end.consensus.reset();  // after settling
+  end.consensus.reset();  // the summary's is that after settling
   end.is_end = true;
   end.exchanges = std::max(end.exchanges, run.exchanges);
   run.points.push_back(end);
@@ -276,8 +285,8 @@ Result<ReportRun> read_run(const std::string& folder, std::size_t most_points) {
   if (const std::string path = folder + "/metrics.jsonl"; fs::exists(path)) {
     const auto text = training::read_text(path, kLargestFile);
     if (!text) return text.error();
-    const bool looks = text->find(R"("peer":"mean")") != std::string::npos;
-    Points points(run.seconds, most_points, looks);
+    const bool evaluations = text->find(R"("peer":"mean")") != std::string::npos;
+    Points points(run.seconds, most_points, evaluations);
     const Status read = for_each_line(*text, path, [&](const Json& line) { return points.take(line); });
     if (!read) return read.error();
     run.points = points.points();
@@ -286,7 +295,7 @@ Result<ReportRun> read_run(const std::string& folder, std::size_t most_points) {
   return run;
 }
 
-// What is shown of one run at a time.
+// What the page shows of one run at a time.
 Status add_details(ReportRun& run) {
   add_theory(run);
   const std::string path = run.folder + "/timeline.jsonl";
@@ -296,7 +305,7 @@ Status add_details(ReportRun& run) {
   return read_rows(run, *text, path);
 }
 
-// Of many runs the first of each group, as far as they go; then others.
+// The runs that get details: the first of each group, then others.
 std::vector<std::size_t> with_details(const Report& report) {
   std::vector<std::size_t> first, others;
   for (const ReportGroup& group : report.groups) {
@@ -308,7 +317,7 @@ std::vector<std::size_t> with_details(const Report& report) {
   return first;
 }
 
-// As people sort: "slow=4" is before "slow=16".
+// Natural order: "slow=4" is before "slow=16".
 bool before(const std::string& a, const std::string& b) {
   std::size_t i = 0, k = 0;
   const auto digit = [](const std::string& text, std::size_t at) {
@@ -333,11 +342,11 @@ bool before(const std::string& a, const std::string& b) {
   return a.size() - i < b.size() - k;
 }
 
-// Where runs lie: the folder itself, or those within.
+// The folders of runs: the folder itself, or those in it.
 Result<std::vector<std::string>> runs_in(const std::string& folder) {
   std::error_code problem;
   if (!fs::exists(folder, problem)) return Error{"there is no folder " + folder};
-  if (!fs::is_directory(folder, problem)) return Error{folder + " is a file; a run's folder is wanted"};
+  if (!fs::is_directory(folder, problem)) return Error{folder + " is a file, not the folder of a run"};
   if (fs::exists(folder + "/summary.json", problem)) return std::vector<std::string>{folder};
   std::vector<std::string> runs;
   for (const auto& entry : fs::directory_iterator(folder, problem)) {

@@ -7,6 +7,8 @@
 #include <functional>
 #include <string_view>
 
+#include "lab/report/report.h"
+#include "lab/report/report_table.h"
 #include "lab/report/web_files.h"
 #include "training/records/files.h"
 #include "training/records/json.h"
@@ -39,7 +41,7 @@ std::string escape(std::string_view text) {
   return out;
 }
 
-// Five digits, which no picture shows the end of.
+// Five digits: a plot cannot show more.
 Json number(double value) {
   if (!std::isfinite(value)) return nullptr;
   return std::strtod(fmt::format("{:.5g}", value).c_str(), nullptr);
@@ -63,12 +65,12 @@ std::string percent(double value) {
   return fmt::format("{:.2f} %", 100 * value);
 }
 
-// A part as one of 36 characters.
+// A part in [0, 1] as one of 36 characters.
 char digit(double part) {
   return "0123456789abcdefghijklmnopqrstuvwxyz"[static_cast<std::size_t>(
       std::lround(35 * std::clamp(part, 0.0, 1.0)))];
 }
-// Of report.js's five colors, from the usual speed to six times slower.
+// The number of one of report.js's five colors, from the usual speed to six times slower.
 char slow_digit(double slowness) {
   constexpr std::array<double, 4> kFrom = {1.25, 1.75, 3, 6};
   char at = '0';
@@ -157,7 +159,7 @@ Json to_json(const Report& report) {
           {"runs", runs},          {"csv", to_csv(report)}};
 }
 
-// What all runs have in common, as cards.
+// What all runs share, as cards.
 std::string facts(const Report& report) {
   std::string html = "<dl class=\"facts\">\n";
   const auto fact = [&](const char* what, const std::string& value) {
@@ -205,12 +207,12 @@ std::string target_text(const Report& report) {
   return fmt::format("{:g} %", 100 * *report.target);
 }
 
-std::string table(const Report& report) {
+std::string table_head(const Report& report) {
   const bool target = report.target.has_value();
-  std::string html = "<table>\n<caption>";
+  std::string html = "<caption>";
   html += target ? fmt::format(
-                       "Seconds until the mean model's accuracy was {}; 95 % confidence intervals of means "
-                       "over seeds, by Student's t.",
+                       "Seconds until the mean model reached an accuracy of {}; 95 % confidence intervals of "
+                       "means over seeds, by Student's t.",
                        target_text(report))
                  : "Means over seeds with 95 % confidence intervals, by Student's t.";
   html += "</caption>\n<thead><tr>";
@@ -223,45 +225,51 @@ std::string table(const Report& report) {
         "<th scope=\"col\">reached {}</th><th scope=\"col\">seconds to it, median</th>"
         "<th scope=\"col\">mean [95 %]</th><th scope=\"col\">speed-up [95 %]</th>",
         target_text(report));
-  html +=
-      "<th scope=\"col\">accuracy at the end</th><th scope=\"col\">seconds in all</th><th "
-      "scope=\"col\">sent</th></tr></thead>\n<tbody>\n";
+  return html +
+         "<th scope=\"col\">accuracy at the end</th><th scope=\"col\">seconds in all</th><th "
+         "scope=\"col\">sent</th></tr></thead>\n";
+}
+
+std::string time_cells(const ReportGroup& group, bool is_best) {
+  std::string html = fmt::format("<td>{} of {}</td>", group.reached, group.runs.size());
+  if (const auto& time = group.seconds_to_target) {
+    const std::string range =
+        time->count > 1 ? fmt::format(" <small>({:.3g} to {:.3g})</small>", time->least, time->most) : "";
+    html += fmt::format("<td{}>{:.3g}{}</td><td>{:.3g}{}</td>", is_best ? " class=\"best\"" : "",
+                        time->median, range, time->mean, interval(time->interval, 3));
+  } else {
+    html += "<td>-</td><td>-</td>";
+  }
+  return html + (group.speedup ? fmt::format("<td>{:.2f}×{}</td>", group.speedup->factor,
+                                             interval(group.speedup->interval, 3))
+                               : "<td>-</td>");
+}
+
+std::string accuracy_cell(const std::optional<Spread>& accuracy) {
+  if (!accuracy) return "<td>-</td>";
+  const std::string half = accuracy->interval ? fmt::format(" <small>± {:.2f}</small>",
+                                                            100 * (accuracy->interval->high - accuracy->mean))
+                                              : "";
+  return fmt::format("<td>{}{}</td>", percent(accuracy->mean), half);
+}
+
+std::string table(const Report& report) {
+  std::string html = "<table>\n" + table_head(report) + "<tbody>\n";
   double quickest = INFINITY;
   for (const ReportGroup& group : report.groups)
     if (group.speedup) quickest = std::min(quickest, 1 / group.speedup->factor);
   for (const ReportGroup& group : report.groups) {
     html += "<tr>";
-    bool first = true;
-    const auto name = [&](const std::string& text) {
-      html += fmt::format(fmt::runtime(first ? "<th scope=\"row\">{}</th>" : "<td class=\"text\">{}</td>"),
-                          escape(text));
-      first = false;
-    };
-    if (report.keys.empty()) name(group.label);
-    for (const std::string& value : group.values) name(value.empty() ? "not set" : value);
+    std::vector<std::string> names;
+    if (report.keys.empty()) names.push_back(group.label);
+    for (const std::string& value : group.values) names.push_back(value.empty() ? "not set" : value);
+    for (std::size_t k = 0; k < names.size(); ++k)
+      html += fmt::format(fmt::runtime(k == 0 ? "<th scope=\"row\">{}</th>" : "<td class=\"text\">{}</td>"),
+                          escape(names[k]));
     html += fmt::format("<td>{}</td>", group.runs.size());
-    if (target) {
-      const auto& time = group.seconds_to_target;
-      const bool best = report.groups.size() > 1 && group.speedup && 1 / group.speedup->factor == quickest;
-      html += fmt::format("<td>{} of {}</td>", group.reached, group.runs.size());
-      html += time ? fmt::format(
-                         "<td{}>{:.3g}{}</td><td>{:.3g}{}</td>", best ? " class=\"best\"" : "", time->median,
-                         time->count > 1
-                             ? fmt::format(" <small>({:.3g} to {:.3g})</small>", time->least, time->most)
-                             : "",
-                         time->mean, interval(time->interval, 3))
-                   : "<td>-</td><td>-</td>";
-      html += group.speedup ? fmt::format("<td>{:.2f}×{}</td>", group.speedup->factor,
-                                          interval(group.speedup->interval, 3))
-                            : "<td>-</td>";
-    }
-    html += group.accuracy
-                ? fmt::format("<td>{}{}</td>", percent(group.accuracy->mean),
-                              group.accuracy->interval
-                                  ? fmt::format(" <small>± {:.2f}</small>",
-                                                100 * (group.accuracy->interval->high - group.accuracy->mean))
-                                  : "")
-                : "<td>-</td>";
+    const bool best = report.groups.size() > 1 && group.speedup && 1 / group.speedup->factor == quickest;
+    if (report.target) html += time_cells(group, best);
+    html += accuracy_cell(group.accuracy);
     html +=
         fmt::format("<td>{:.3g}</td><td>{}</td></tr>\n", group.seconds->mean, bytes(group.bytes_sent->mean));
   }
@@ -271,16 +279,14 @@ std::string table(const Report& report) {
 std::string table_note(const Report& report) {
   std::string note;
   if (report.target_from_curves)
-    note +=
-        "Times are read off the looks at the mean model (its first 1,000 test images), on a line between two "
-        "of them. ";
+    note += "Times are interpolated between evaluations of the mean model (on the first 1,000 test images). ";
   else if (report.target)
-    note += "Times are those at which the runs themselves saw the target, on all of the test set. ";
+    note += "Times are those at which the runs reached the target, on the whole test set. ";
   if (report.target && report.groups.size() > 1)
-    note +=
-        fmt::format("Speed-ups are over {}, of geometric means, their intervals by Welch's t on the logarithms; where not "
-                    "all runs reached the target there is none.",
-                    report.reference == 0 ? "the first row" : report.groups[report.reference].label);
+    note += fmt::format(
+        "Speed-ups are relative to {}: ratios of geometric means, with intervals by Welch's t on the "
+        "logarithms. A row has none unless all of its runs reached the target.",
+        report.reference == 0 ? "the first row" : report.groups[report.reference].label);
   return note.empty() ? "" : "<p class=\"note\">" + escape(note) + "</p>";
 }
 
@@ -288,7 +294,7 @@ std::string table_note(const Report& report) {
 
 std::string to_html(const Report& report) {
   std::string data = training::to_text(to_json(report));
-  // Nothing in it may end the element that it stands in.
+  // No character may end the script element.
   std::string safe;
   for (const char c : data) safe += c == '<' ? std::string("\\u003c") : std::string(1, c);
 

@@ -1,16 +1,17 @@
-// A report as one HTML page that asks nobody for anything: style, script and data stand in it. Its plots are
-// drawn by web/report.js; tables are there without it.
+// A report as one self-contained HTML page: style, script and data are in it. web/report.js draws the plots;
+// the tables do not need it.
 #pragma once
 
 #include <string>
 
-#include "lab/report/report.h"
+#include "base/result.h"
+#include "lab/report/report_data.h"
 
 namespace starling::lab {
 
 std::string to_html(const Report& report);
 
-// The page of the results in `folder`, as its report.html.
+// Writes the page of the results in `folder` to its report.html.
 Status write_report(const std::string& folder);
 
 }  // namespace starling::lab

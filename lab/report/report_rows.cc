@@ -1,8 +1,8 @@
-// The picture of who does what when, from a run's timeline.jsonl.
+#include "lab/report/report_rows.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include "lab/report/report_parts.h"
 #include "training/records/json.h"
 
 namespace starling::lab {
@@ -27,11 +27,11 @@ struct Peer {
   double computing = 0, steps = 0;  // seconds; all
 };
 
-// A step counts where it ends. How fast steps went is told for all the time that they took: over some cells
-// up to one in which a step ended, so many steps in so much computing, of the last cell the half.
+// A step counts in the cell in which it ends. A pace holds for the whole time that its steps took: it is the
+// steps over the computing time of some cells, up to one in which a step ended, of which half counts.
 void find_paces(Peer& peer) {
   constexpr double kStepsEnough = 3;
-  constexpr std::size_t kCellsEnough = 4;  // where a cell is nearly as long as a step
+  constexpr std::size_t kCellsEnough = 4;  // if a cell is nearly as long as a step
   std::size_t begin = 0;
   double computing = 0, steps = 0, latest = 0;
   for (std::size_t i = 0; i < peer.cells.size(); ++i) {
@@ -48,7 +48,7 @@ void find_paces(Peer& peer) {
     computing = half;
     steps = 0;
   }
-  // What was under way at the end was no faster than this.
+  // An upper bound for the step that was under way at the end.
   const double rest =
       computing > 0 ? std::min(latest > 0 ? latest : 1 / computing, (steps + 1) / computing) : latest;
   for (; begin < peer.cells.size(); ++begin) peer.cells[begin].pace = std::max(rest, 1e-9);
@@ -66,13 +66,13 @@ float slowness(double usual, double pace) {
   return static_cast<float>(std::clamp(usual / pace, 1 / kSlowestShown, kSlowestShown));
 }
 
-// The cells' parts, in columns over [0, end).
+// The cells' parts as columns over [0, end).
 ReportRow row_of(const Peer& peer, double end, double usual) {
   ReportRow row;
   row.peer = peer.name;
   row.columns.resize(kColumns);
   const double width = end / static_cast<double>(kColumns);
-  std::vector<double> paced(kColumns), computed(kColumns), told(kColumns);
+  std::vector<double> paced(kColumns), computed(kColumns), covered(kColumns);
   for (auto& column : row.columns) column = {0, 0, 0, 0, 1};
   for (const Cell& cell : peer.cells) {
     const auto first = static_cast<std::size_t>(std::max(0.0, cell.from / width));
@@ -86,14 +86,14 @@ ReportRow row_of(const Peer& peer, double end, double usual) {
       column.exchanging += static_cast<float>(part * cell.exchanging);
       column.waiting += static_cast<float>(part * cell.waiting);
       column.stopped += static_cast<float>(part * cell.stopped);
-      told[k] += part;
+      covered[k] += part;
       computed[k] += part * cell.computing;
       paced[k] += part * cell.computing * cell.pace;
     }
   }
   for (std::size_t k = 0; k < kColumns; ++k) {
     auto& column = row.columns[k];
-    column.stopped += static_cast<float>(std::max(0.0, 1 - told[k]));  // beyond its end
+    column.stopped += static_cast<float>(std::max(0.0, 1 - covered[k]));  // after the last cell
     if (computed[k] > 0) column.slowness = slowness(usual, paced[k] / computed[k]);
     const std::array<float, 4> parts{column.computing, column.exchanging, column.waiting, column.stopped};
     for (std::size_t i = 0; i < 4; ++i)
@@ -103,7 +103,7 @@ ReportRow row_of(const Peer& peer, double end, double usual) {
   return row;
 }
 
-// Of too many the slowest and the quickest, and of the rest some, evenly; in the order in which they stood.
+// The slowest and the fastest peers and an even selection of the rest, if there are too many, in their order.
 std::vector<std::size_t> shown(const std::vector<Peer>& peers) {
   std::vector<std::size_t> all(peers.size());
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
@@ -123,42 +123,55 @@ std::vector<std::size_t> shown(const std::vector<Peer>& peers) {
   return some;
 }
 
-}  // namespace
+// nullopt if the line is not one of a timeline.jsonl. Sets the peer's name.
+std::optional<Cell> cell_of(const Json& line, std::string& peer) {
+  Cell cell;
+  bool good = line.is_object() && line.contains("peer") && line["peer"].is_string();
+  const auto take = [&](const char* key, double& to) {
+    good = good && line.contains(key) && line[key].is_number();
+    if (good) to = line[key].get<double>();
+  };
+  take("from", cell.from);
+  take("to", cell.to);
+  take("computing", cell.computing);
+  take("exchanging", cell.exchanging);
+  take("waiting", cell.waiting);
+  take("stopped", cell.stopped);
+  take("steps", cell.steps);
+  if (!good || !(cell.from < cell.to)) return std::nullopt;
+  peer = line["peer"].get<std::string>();
+  return cell;
+}
 
-Status read_rows(ReportRun& run, const std::string& text, const std::string& path) {
+Result<std::vector<Peer>> read_peers(const std::string& text, const std::string& path) {
   std::vector<Peer> peers;
   std::size_t number = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = text.find('\n', at);
     ++number;
-    if (end == std::string::npos) break;  // a part of a line
+    if (end == std::string::npos) break;  // an incomplete line
     const Json line = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
                                   text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     at = end + 1;
-    Cell cell;
-    bool good = line.is_object() && line.contains("peer") && line["peer"].is_string();
-    const auto take = [&](const char* key, double& to) {
-      good = good && line.contains(key) && line[key].is_number();
-      if (good) to = line[key].get<double>();
-    };
-    take("from", cell.from);
-    take("to", cell.to);
-    take("computing", cell.computing);
-    take("exchanging", cell.exchanging);
-    take("waiting", cell.waiting);
-    take("stopped", cell.stopped);
-    take("steps", cell.steps);
-    if (!good || !(cell.from < cell.to))
+    std::string name;
+    const auto cell = cell_of(line, name);
+    if (!cell)
       return Error{path + " is damaged: line " + std::to_string(number) +
-                   " is not what a run writes there; run it again, or leave this folder out"};
-    const std::string name = line["peer"].get<std::string>();
+                   " is not a line of a time line; run it again, or leave this folder out"};
     if (peers.empty() || peers.back().name != name) peers.push_back({name, {}});
-    peers.back().cells.push_back(cell);
+    peers.back().cells.push_back(*cell);
   }
+  return peers;
+}
 
-  double end = 0;  // nobody does anything beyond it
+}  // namespace
+
+Status read_rows(ReportRun& run, const std::string& text, const std::string& path) {
+  auto peers = read_peers(text, path);
+  if (!peers) return peers.error();
+  double end = 0;  // of the last activity
   std::vector<double> paces;
-  for (Peer& peer : peers) {
+  for (Peer& peer : *peers) {
     find_paces(peer);
     for (const Cell& cell : peer.cells) {
       peer.computing += cell.computing * (cell.to - cell.from);
@@ -170,9 +183,9 @@ Status read_rows(ReportRun& run, const std::string& text, const std::string& pat
   if (end <= 0) return Done{};
   const double usual = median(paces);
   run.rows_to = end;
-  const auto some = shown(peers);
-  run.peers_not_shown = peers.size() - some.size();
-  for (const std::size_t i : some) run.rows.push_back(row_of(peers[i], end, usual));
+  const auto some = shown(*peers);
+  run.peers_not_shown = peers->size() - some.size();
+  for (const std::size_t i : some) run.rows.push_back(row_of((*peers)[i], end, usual));
   return Done{};
 }
 

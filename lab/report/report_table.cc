@@ -1,4 +1,5 @@
-// Which runs belong together, what they are called, and the table over their seeds.
+#include "lab/report/report_table.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,12 +7,10 @@
 #include <filesystem>
 #include <set>
 
-#include "lab/report/report_parts.h"
-
 namespace starling::lab {
 namespace {
 
-constexpr std::size_t kLabelsTold = 12;  // in one sentence
+constexpr std::size_t kLabelsListed = 12;  // in an error
 
 std::string last_part(const std::string& key) {
   return key.substr(key.rfind('.') + 1);
@@ -22,7 +21,7 @@ std::string setting(const ReportRun& run, const std::string& key) {
   return found == run.settings.end() ? "" : found->second;
 }
 
-// In which settings runs differ, but their seeds and names.
+// The settings in which the runs differ, except seed and name.
 std::vector<std::string> differing_keys(const std::vector<ReportRun>& runs) {
   std::set<std::string> all;
   for (const ReportRun& run : runs)
@@ -38,7 +37,7 @@ std::vector<std::string> differing_keys(const std::vector<ReportRun>& runs) {
   return keys;
 }
 
-// "slow=10, topology=ring"; a key by its last part where that says which.
+// "slow=10, topology=ring": the last part of each key if it is unambiguous, else the key.
 std::string label_of(const std::vector<std::string>& keys, const std::vector<std::string>& values) {
   std::string label;
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -63,7 +62,7 @@ void make_groups(Report& report) {
     ReportRun& run = report.runs[i];
     std::vector<std::string> values;
     for (const std::string& key : report.keys) values.push_back(setting(run, key));
-    // Who left no experiment belongs to nobody.
+    // A run without an experiment.toml forms its own group.
     std::vector<std::string> place = values;
     if (run.settings.empty()) place.push_back(run.folder);
     const auto [found, fresh] = places.try_emplace(place, report.groups.size());
@@ -92,7 +91,7 @@ void name_runs(Report& report) {
     if (uses[run.label] > 1) run.label += " (" + std::filesystem::path(run.folder).filename().string() + ")";
 }
 
-// When the looks at the mean model came past the target: between two of them, on a line.
+// When the mean model passed the target, interpolated between two evaluations.
 std::optional<double> time_to(const ReportRun& run, double target) {
   const ReportPoint* before = nullptr;
   for (const ReportPoint& point : run.points) {
@@ -113,8 +112,8 @@ double best_of(const ReportRun& run) {
   return best;
 }
 
-// The runs' own target where they share one; else, where there are curves, 99 hundredths of what the weakest
-// of them reached, in steps of half a point: what is left beyond is noise.
+// The runs' own target if they share one; else, if there are curves, 99 % of the best accuracy of the weakest
+// run, rounded down to half a point: what lies above is noise.
 void choose_target(Report& report, const ReportOptions& options) {
   if (options.target) {
     report.target = options.target;
@@ -130,9 +129,10 @@ void choose_target(Report& report, const ReportOptions& options) {
   }
   double reached = 1;
   for (const ReportRun& run : report.runs) {
-    const auto looks = std::count_if(run.points.begin(), run.points.end(),
-                                     [](const ReportPoint& point) { return point.accuracy.has_value(); });
-    if (looks < 3) return;
+    const auto evaluations =
+        std::count_if(run.points.begin(), run.points.end(),
+                      [](const ReportPoint& point) { return point.accuracy.has_value(); });
+    if (evaluations < 3) return;
     reached = std::min(reached, best_of(run));
   }
   reached = std::floor(0.99 * reached * 200) / 200;
@@ -152,21 +152,23 @@ std::string cell(const std::optional<double>& value) {
   return value ? fmt::format("{:.6g}", *value) : "";
 }
 
-// The one group that is meant. Error: which there are.
+// The group with this label or value. The Error lists the groups.
 Result<std::size_t> group_named(const Report& report, const std::string& name) {
   std::vector<std::size_t> of_value;
   std::string labels;
   for (std::size_t i = 0; i < report.groups.size(); ++i) {
     const ReportGroup& group = report.groups[i];
     if (group.label == name) return i;
-    if (std::find(group.values.begin(), group.values.end(), name) != group.values.end()) of_value.push_back(i);
-    if (i < kLabelsTold) labels += (i > 0 ? "; " : "") + group.label;
+    if (std::find(group.values.begin(), group.values.end(), name) != group.values.end())
+      of_value.push_back(i);
+    if (i < kLabelsListed) labels += (i > 0 ? "; " : "") + group.label;
   }
   if (of_value.size() == 1) return of_value.front();
-  if (report.groups.size() > kLabelsTold) labels += fmt::format("; and {} more", report.groups.size() - kLabelsTold);
+  if (report.groups.size() > kLabelsListed)
+    labels += fmt::format("; and {} more", report.groups.size() - kLabelsListed);
   return Error{fmt::format("{} '{}', to compare against; there {}: {}",
-                           of_value.empty() ? "no kind of run is called" : "several kinds of run have", name.substr(0, 80),
-                           report.groups.size() == 1 ? "is" : "are", labels)};
+                           of_value.empty() ? "no kind of run is called" : "several kinds of run have",
+                           name.substr(0, 80), report.groups.size() == 1 ? "is" : "are", labels)};
 }
 
 }  // namespace
@@ -196,7 +198,7 @@ Status tabulate(Report& report, const ReportOptions& options) {
     group.accuracy = spread_of(accuracy);
     group.seconds = spread_of(seconds);
     group.bytes_sent = spread_of(bytes);
-    // A time of those alone that arrived would flatter a group of which some did not.
+    // The times of only those runs that reached the target would flatter the group.
     if (group.reached < group.runs.size()) to_target.clear();
     times.push_back(std::move(to_target));
   }

@@ -1,9 +1,9 @@
-// What a run's topology says of it: its graph, and how far replicas should be apart.
+#include "lab/report/report_theory.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "lab/report/report_parts.h"
 #include "topologies/analysis.h"
 #include "topologies/drawing.h"
 #include "topologies/layout.h"
@@ -17,18 +17,18 @@ namespace {
 constexpr std::uint32_t kMostPeersDrawn = 300, kMostPeersAnalyzed = 2000;
 constexpr std::size_t kLargestDrawing = 400'000;  // bytes
 
-// V, the sum of squared distances from the mean, falls by itself as exp(-decay * what happened).
+// V, the sum of squared distances from the mean, falls as exp(-decay * number of events).
 struct Decay {
-  double of_exchange = 0, of_step = 0;  // per exchange or step of anybody
+  double of_exchange = 0, of_step = 0;  // per exchange or step of any peer
 };
 
-// Every step of anybody adds the same to V, and exchanges take their part of it: V' = source - decay V along
-// the steps and exchanges that were made. V is linear in the source, which is fitted to the looks in
-// logarithms; the shape is the topology's alone.
+// Every step adds the same amount to V, and every exchange removes a share: V' = source - decay V along the
+// steps and exchanges of the run. V is linear in the source, which is fitted to the measured distances in
+// logarithms; the shape follows from the topology.
 void predict(ReportRun& run, const Decay& decay) {
   std::vector<double> unit;  // V for a source of 1
   double v = 0, steps = 0, exchanges = 0, logs = 0;
-  std::size_t looks = 0;
+  std::size_t measured = 0;
   for (const ReportPoint& point : run.points) {
     const double more_steps = std::max(0.0, point.steps - steps);
     const double a =
@@ -39,11 +39,11 @@ void predict(ReportRun& run, const Decay& decay) {
     unit.push_back(v);
     if (point.consensus && *point.consensus > 0 && v > 0) {
       logs += std::log(*point.consensus * *point.consensus / v);
-      ++looks;
+      ++measured;
     }
   }
-  if (looks < 3) return;
-  const double source = std::exp(logs / static_cast<double>(looks));
+  if (measured < 3) return;
+  const double source = std::exp(logs / static_cast<double>(measured));
   for (std::size_t i = 0; i < unit.size(); ++i)
     if (run.points[i].consensus && unit[i] > 0) run.points[i].predicted = std::sqrt(source * unit[i]);
 }
@@ -69,7 +69,8 @@ training::Experiment rule_of(const ReportRun& run) {
   training::Experiment experiment;
   for (const training::Setting& setting : training::settings()) {
     const auto found = run.settings.find(setting.key);
-    if (setting.key.starts_with("gossip.") && found != run.settings.end()) (void)setting.set(experiment, found->second);
+    if (setting.key.starts_with("gossip.") && found != run.settings.end())
+      (void)setting.set(experiment, found->second);
   }
   experiment.rule = run.rule;
   return experiment;
@@ -91,12 +92,15 @@ void add_theory(ReportRun& run) {
   const training::ConsensusModel model = training::consensus_model(rule_of(run));
   using By = training::ConsensusModel::By;
   std::optional<double> factor;
-  if (model.by == By::exchange) factor = analysis->consensus_factor ? analysis->consensus_factor : analysis->consensus_bound;
+  if (model.by == By::exchange)
+    factor = analysis->consensus_factor ? analysis->consensus_factor : analysis->consensus_bound;
   if (model.by == By::round) factor = analysis->round_factor;
   if (model.by == By::push) {
-    if (const auto clocks = topologies::push_clocks(schedule)) factor = topologies::push_factor(run.peers, *clocks);
+    if (const auto clocks = topologies::push_clocks(schedule))
+      factor = topologies::push_factor(run.peers, *clocks);
   }
-  run.prediction = training::consensus_words(model, factor, model.by == By::exchange && !analysis->consensus_factor, run.peers);
+  run.prediction = training::consensus_words(
+      model, factor, model.by == By::exchange && !analysis->consensus_factor, run.peers);
   if (!training::predicts(model, factor)) return;
   Decay decay;
   if (model.by == By::round) decay.of_step = -std::log(*factor) / model.steps / run.peers;

@@ -15,7 +15,7 @@ double incomplete_beta(double a, double b, double x) {
   if (x <= 0) return 0;
   if (x >= 1) return 1;
   if (x > (a + 1) / (a + b + 2))
-    return 1 - incomplete_beta(b, a, 1 - x);  // where the fraction converges fast
+    return 1 - incomplete_beta(b, a, 1 - x);  // the fraction converges faster there
   constexpr double kTiny = 1e-300;
   const double front =
       std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x)) /
@@ -39,7 +39,7 @@ double incomplete_beta(double a, double b, double x) {
   return front * value;
 }
 
-// The part of the distribution above t >= 0.
+// The tail of the distribution above t >= 0.
 double student_t_tail(double t, double degrees) {
   return incomplete_beta(degrees / 2, 0.5, degrees / (degrees + t * t)) / 2;
 }

@@ -1,5 +1,5 @@
-// What a few runs that differ in their seed alone say of the rest: means with confidence intervals, and how
-// much faster one kind of run is than another.
+// Statistics over a few runs that differ only in their seed: means with confidence intervals, and how much
+// faster one kind of run is than another.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace starling::lab {
 
-// The t below which Student's distribution with so many degrees of freedom (> 0, whole or not) has the part
-// p. REQUIRES: 0 < p < 1.
+// The quantile p of Student's distribution with this many degrees of freedom (> 0, not necessarily whole).
+// REQUIRES: 0 < p < 1.
 double student_t_quantile(double p, double degrees);
 
 struct Interval95 {
@@ -19,13 +19,12 @@ struct Interval95 {
 struct Spread {
   std::size_t count = 0;
   double median = 0, least = 0, most = 0, mean = 0;
-  std::optional<Interval95> interval;  // of the mean, by Student's t; none of a single value
+  std::optional<Interval95> interval;  // of the mean, by Student's t; none for a single value
 };
-std::optional<Spread> spread_of(std::span<const double> values);  // none of none
+std::optional<Spread> spread_of(std::span<const double> values);  // none if empty
 
-// How many times as long `reference` takes as `values`, in the geometric means, with its interval by Welch's
-// t on the logarithms; the interval needs two of each. None where one is empty or has a value that is not
-// positive.
+// The ratio of the geometric means of `reference` and `values`, with an interval by Welch's t on the
+// logarithms, which needs two of each. None if one of them is empty or contains a value that is not positive.
 struct Speedup {
   double factor = 1;
   std::optional<Interval95> interval;

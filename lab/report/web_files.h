@@ -1,4 +1,5 @@
-// The files of web/, as they were when the program was built (cmake/Embed.cmake).
+// The files of web/, embedded when the program was built (cmake/Embed.cmake).
+// Two files that belong together are concatenated.
 #pragma once
 
 #include <string_view>

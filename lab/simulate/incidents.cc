@@ -46,15 +46,15 @@ std::vector<Incident> incidents_of(const Experiment& experiment) {
     if (fault.kind == Fault::Kind::link) {
       std::vector<std::uint32_t> others;
       if (fault.other) others = fault.other->among(experiment.peers);
-      incidents.emplace_back(
-          PoorLinks{peers, from, to, fault.link, std::move(others)});
+      incidents.emplace_back(PoorLinks{peers, from, to, fault.link, std::move(others)});
       continue;
     }
     for (const std::uint32_t peer : peers) {
       switch (fault.kind) {
         case Fault::Kind::slow:
-          incidents.emplace_back(Slow{peer, fault.factor, from, to,
-                                      training::chance_of_slowness(experiment.seed, peer, slownesses[peer]++)});
+          incidents.emplace_back(
+              Slow{peer, fault.factor, from, to,
+                   training::chance_of_slowness(experiment.seed, peer, slownesses[peer]++)});
           break;
         case Fault::Kind::pause:
           if (!fault.every) incidents.emplace_back(Pause{peer, from, to});

@@ -5,8 +5,8 @@
 
 namespace starling::lab {
 
-void add_around_pauses(training::Timeline& timeline, std::span<const Interval> pauses, Instant from, Instant to,
-                       const training::Activity& doing) {
+void add_around_pauses(training::Timeline& timeline, std::span<const Interval> pauses, Instant from,
+                       Instant to, const training::Activity& doing) {
   const auto add = [&](Instant begin, Instant end, const training::Activity& activity) {
     timeline.add(to_seconds(begin.since_start), to_seconds(end.since_start), activity);
   };
@@ -46,8 +46,8 @@ void RunWatch::account(std::uint32_t machine) {
     doing.exchanging = moves ? 1 : 0;
     if (doing.computing == 0 && doing.exchanging == 0) doing.waiting = 1;
   }
-  add_around_pauses(seen.timeline, seen.up ? world_->pauses(machine) : std::span<const Interval>(), seen.since, now,
-                    doing);
+  add_around_pauses(seen.timeline, seen.up ? world_->pauses(machine) : std::span<const Interval>(),
+                    seen.since, now, doing);
   seen.since = now;
 }
 

@@ -14,8 +14,8 @@
 namespace starling::lab {
 
 // What a machine did from `from` to `to`; while it is paused, it stands still.
-void add_around_pauses(training::Timeline& timeline, std::span<const Interval> pauses, Instant from, Instant to,
-                       const training::Activity& doing);
+void add_around_pauses(training::Timeline& timeline, std::span<const Interval> pauses, Instant from,
+                       Instant to, const training::Activity& doing);
 
 class RunWatch final : public Watcher {
  public:

@@ -11,7 +11,8 @@ void StepsAhead::begin(Step& step, training::Worker& worker, const models::Arena
   go_on(step, worker, arena, ends, {});
 }
 
-void StepsAhead::go_on(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends, const Midway& from) {
+void StepsAhead::go_on(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends,
+                       const Midway& from) {
   STARLING_CHECK(!step.under_way());
   step.has_copy_ = false;
   step.ends_ = ends;
@@ -41,7 +42,8 @@ void StepsAhead::wait(Step& step) {
 
 StepsAhead::Midway StepsAhead::midway(Step& step) {
   wait(step);
-  if (step.state_ == Step::State::submitted) return {Midway::Vector::gradient, step.worker_->gradient(), step.loss_};
+  if (step.state_ == Step::State::submitted)
+    return {Midway::Vector::gradient, step.worker_->gradient(), step.loss_};
   if (step.has_copy_) return {Midway::Vector::parameters, step.worker_->gradient(), 0};
   return {};
 }

@@ -44,7 +44,8 @@ class StepsAhead {
     double loss_ = 0;
   };
 
-  // What there is of a step under way, for whoever puts it back elsewhere: what its vector holds, and its loss.
+  // What there is of a step under way, for whoever puts it back elsewhere: what its vector holds, and its
+  // loss.
   struct Midway {
     enum class Vector : std::uint8_t { none, parameters, gradient };
     Vector holds = Vector::none;
@@ -62,7 +63,8 @@ class StepsAhead {
   // Waits for what is being computed. The vector stays until finish() or drop(). REQUIRES: step.under_way().
   static Midway midway(Step& step);
   // As begin(), and it is as far as that. REQUIRES: the vector is of the arena's size, where there is one.
-  void go_on(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends, const Midway& from);
+  void go_on(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends,
+             const Midway& from);
   // Its mean loss; the worker has its gradient until done(). REQUIRES: step.under_way(), then it is no
   // longer.
   double finish(Step& step);

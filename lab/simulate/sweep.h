@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "training/records/record.h"
 #include "training/experiment/sweep.h"
+#include "training/records/record.h"
 
 namespace starling::lab {
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "lab/world/learner.h"
 #include "lab/simulate/state_bytes.h"
 #include "lab/simulate/steps_ahead.h"
 #include "lab/simulate/virtual_run.h"
+#include "lab/world/learner.h"
 #include "training/replica/worker.h"
 
 namespace starling::lab {

@@ -16,7 +16,7 @@ namespace {
 
 using training::Experiment;
 
-// Of the test set, at a look; and how near to the target these must come for all of it to be looked at.
+// An evaluation uses the first images of the test set, and all of them if it is within a point of the target.
 constexpr std::size_t kFirstImages = 1000;
 constexpr double kOnePoint = 0.01;
 
@@ -24,14 +24,14 @@ unsigned threads_of(const SimulateOptions& options) {
   return options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
 }
 
-// A look costs as much as there are peers, so in a large swarm it waits until everyone could have made a step since,
-// of a thousand peers ten. 0: there are no looks.
-std::uint64_t samples_between_looks(const Experiment& experiment, std::uint64_t epoch_samples) {
-  const std::uint64_t looks = training::resolved_looks(experiment);
-  if (looks == 0) return 0;
+// The cost of an evaluation grows with the number of peers, so in a large swarm each peer can make a step
+// between two evaluations, of a thousand peers ten. 0: no evaluations.
+std::uint64_t samples_between_evaluations(const Experiment& experiment, std::uint64_t epoch_samples) {
+  const std::uint64_t per_epoch = training::resolved_looks(experiment);
+  if (per_epoch == 0) return 0;
   const std::uint64_t steps_between = std::max<std::uint64_t>(1, experiment.peers / 100);
   return std::max<std::uint64_t>(
-      std::max<std::uint64_t>(1, epoch_samples / looks),
+      std::max<std::uint64_t>(1, epoch_samples / per_epoch),
       steps_between * experiment.peers * experiment.workers * experiment.batch_size);
 }
 
@@ -69,12 +69,19 @@ VirtualRun::VirtualRun(const Experiment& experiment, const SimulateOptions& opti
       plan_(std::move(plan)),
       backend_(std::move(backend)),
       rate_{training::resolved_learning_rate(experiment), schedule, data_.train.size()},
-      look_samples_(samples_between_looks(experiment, data_.train.size())),
+      evaluation_samples_(samples_between_evaluations(experiment, data_.train.size())),
       pool_(threads_of(options)),
       judge_(plan_, *backend_, data_.test, pool_) {}
 
 Status VirtualRun::begin(std::uint64_t metrics_bytes) {
-  // Workers take long to make (each shuffles the data for its share), so they are made ahead, by all threads.
+  if (Status made = make_backends(); !made) return made;
+  begin_workers();
+  if (auto written = folder_.write("experiment.toml", training::to_toml(experiment_)); !written)
+    return written.error();
+  return open_metrics(metrics_bytes);
+}
+
+Status VirtualRun::make_backends() {
   for (const training::OwnSettings& own : experiment_.own) {
     for (const std::uint32_t peer : own.peers.among(experiment_.peers)) {
       const Experiment its = training::of_peer(experiment_, peer);
@@ -84,6 +91,11 @@ Status VirtualRun::begin(std::uint64_t metrics_bytes) {
       others_.emplace(its.precision, std::move(*backend));
     }
   }
+  return Done{};
+}
+
+// Each worker shuffles its share of the data, which takes long, so all threads make them.
+void VirtualRun::begin_workers() {
   for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer) {
     const Experiment its = training::of_peer(experiment_, peer);
     const auto [kind, fresh] = engines_.try_emplace({its.precision, its.recompute});
@@ -91,17 +103,19 @@ Status VirtualRun::begin(std::uint64_t metrics_bytes) {
   }
   for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer)
     made_.push_back(pool_.submit([this, peer] { return make_workers(peer); }));
-  if (auto written = folder_.write("experiment.toml", training::to_toml(experiment_)); !written)
-    return written.error();
+}
+
+Status VirtualRun::open_metrics(std::uint64_t kept_bytes) {
   const std::string metrics = folder_.file("metrics.jsonl");
-  if (metrics_bytes > 0) {
+  if (kept_bytes > 0) {
     std::error_code error;
     const auto size = std::filesystem::file_size(metrics, error);
-    if (error || size < metrics_bytes) return Error{metrics + " is shorter than when the checkpoint was written"};
-    std::filesystem::resize_file(metrics, metrics_bytes, error);
+    if (error || size < kept_bytes)
+      return Error{metrics + " is shorter than when the checkpoint was written"};
+    std::filesystem::resize_file(metrics, kept_bytes, error);
     if (error) return Error{"cannot shorten " + metrics + ": " + error.message()};
   }
-  metrics_.open(metrics, metrics_bytes > 0 ? std::ios::app : std::ios::trunc);
+  metrics_.open(metrics, kept_bytes > 0 ? std::ios::app : std::ios::trunc);
   return Done{};
 }
 
@@ -118,7 +132,7 @@ VirtualRun::Workers VirtualRun::make_workers(std::uint32_t peer) const {
 
 VirtualRun::Workers VirtualRun::workers(std::uint32_t peer) {
   if (made_.at(peer).valid()) return made_[peer].get();
-  return make_workers(peer);  // another instance of it
+  return make_workers(peer);  // for a later instance
 }
 
 void VirtualRun::stepped(Instant now, std::uint64_t samples, std::uint64_t goal) {
@@ -127,28 +141,30 @@ void VirtualRun::stepped(Instant now, std::uint64_t samples, std::uint64_t goal)
   const std::uint64_t shown = samples * 100 / epoch_samples();
   if (!options_.progress || shown == shown_) return;
   shown_ = shown;
-  options_.progress(to_seconds(now.since_start), goal > 0 ? static_cast<double>(samples) / static_cast<double>(goal) : 0);
+  options_.progress(to_seconds(now.since_start),
+                    goal > 0 ? static_cast<double>(samples) / static_cast<double>(goal) : 0);
 }
 
-bool VirtualRun::look_is_due(std::uint64_t samples) {
-  if (look_samples_ == 0) return false;
-  const std::uint64_t due = samples / look_samples_;
-  if (due <= looks_) return false;
-  looks_ = due;
+bool VirtualRun::evaluation_is_due(std::uint64_t samples) {
+  if (evaluation_samples_ == 0) return false;
+  const std::uint64_t due = samples / evaluation_samples_;
+  if (due <= evaluations_) return false;
+  evaluations_ = due;
   return true;
 }
 
-bool VirtualRun::look(Look look) {
+bool VirtualRun::evaluate(Evaluation evaluation) {
   write_waiting();
   std::vector<float> mean;
   bool reached = false;
-  training::MetricsLine& line = look.line;
+  training::MetricsLine& line = evaluation.line;
   line.peer = "mean";
-  line.consensus_distance = training::consensus(look.replicas, mean);
-  if (!look.model.empty()) mean = std::move(look.model);
-  waiting_ = Waiting{std::exchange(told_, {}), line, {}};
+  line.consensus_distance = training::consensus(evaluation.replicas, mean);
+  if (!evaluation.model.empty()) mean = std::move(evaluation.model);
+  waiting_ = Waiting{std::exchange(lines_, {}), line, {}};
   if (!experiment_.target_accuracy || seconds_to_target_) {
-    waiting_->score = pool_.submit([this, mean = std::move(mean)] { return judge_.score(mean, kFirstImages); });
+    waiting_->score =
+        pool_.submit([this, mean = std::move(mean)] { return judge_.score(mean, kFirstImages); });
     return false;
   }
   const double target = *experiment_.target_accuracy;
@@ -157,7 +173,7 @@ bool VirtualRun::look(Look look) {
     score = judge_.score(mean);
     reached = score.accuracy >= target;
   }
-  if (reached) seconds_to_target_ = to_seconds(look.trained);
+  if (reached) seconds_to_target_ = to_seconds(evaluation.trained);
   waiting_->mean.accuracy = score.accuracy;
   waiting_->mean.loss = score.loss;
   return reached;
@@ -190,11 +206,28 @@ VirtualRun::~VirtualRun() {
   write_waiting();
 }
 
-Result<training::Summary> VirtualRun::finish(training::Summary summary,
-                                             const training::Replicas& replicas,
+training::Summary VirtualRun::described(training::Summary summary) const {
+  summary.name = experiment_.name;
+  summary.mode = "simulate";
+  summary.seed = experiment_.seed;
+  summary.model = experiment_.model;
+  summary.parameters = plan_.layout.parameter_count();
+  summary.data = data_.name;
+  summary.peers = experiment_.peers;
+  summary.topology = experiment_.topology;
+  summary.rule = experiment_.rule;
+  summary.payload = experiment_.payload;
+  summary.samples_per_second =
+      summary.seconds > 0 ? static_cast<double>(summary.samples) / summary.seconds : 0;
+  summary.seconds_to_target = seconds_to_target_;
+  return summary;
+}
+
+Result<training::Summary> VirtualRun::finish(training::Summary summary, const training::Replicas& replicas,
                                              const std::vector<float>& model, std::uint64_t trace) {
   write_waiting();
-  if (replicas.empty()) return Error{"no peer finished the run, so there is no model to judge"};
+  if (replicas.empty()) return Error{"no peer finished the run, so there is no model to evaluate"};
+  summary = described(std::move(summary));
   std::vector<float> mean;
   summary.consensus_distance = training::consensus(replicas, mean);
   if (!model.empty()) mean = model;
@@ -210,20 +243,6 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary,
     summary.accuracy_min = std::min(summary.accuracy_min.value_or(1), own.accuracy);
     summary.accuracy_max = std::max(summary.accuracy_max.value_or(0), own.accuracy);
   }
-
-  summary.name = experiment_.name;
-  summary.mode = "simulate";
-  summary.seed = experiment_.seed;
-  summary.model = experiment_.model;
-  summary.parameters = plan_.layout.parameter_count();
-  summary.data = data_.name;
-  summary.peers = experiment_.peers;
-  summary.topology = experiment_.topology;
-  summary.rule = experiment_.rule;
-  summary.payload = experiment_.payload;
-  summary.samples_per_second =
-      summary.seconds > 0 ? static_cast<double>(summary.samples) / summary.seconds : 0;
-  summary.seconds_to_target = seconds_to_target_;
   for (const auto& replica : replicas) trace = hash64(std::as_bytes(replica), trace);
   if (!model.empty()) trace = hash64(std::as_bytes(std::span(model)), trace);
   summary.trace_hash = to_string(PeerId{trace});
@@ -239,7 +258,8 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary,
   metrics_.flush();
   if (!metrics_) return metrics_failed();
   summary.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
-  if (first_step_) summary.wall_training_seconds = std::chrono::duration<double>(*last_step_ - *first_step_).count();
+  if (first_step_)
+    summary.wall_training_seconds = std::chrono::duration<double>(*last_step_ - *first_step_).count();
   if (auto written = folder_.write("summary.json", training::to_json(summary) + "\n"); !written)
     return written.error();
   return summary;

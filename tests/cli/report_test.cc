@@ -40,7 +40,7 @@ TEST_CASE("a folder that is not there, holds no results, or damaged ones, is one
   folder.write("half/summary.json", "{\"name\": \"half-writ");
   check_refused({"report"}, "DIR is missing");
   check_refused({"report", nowhere}, "there is no folder " + nowhere);
-  check_refused({"report", folder.file("file")}, folder.file("file") + " is a file; a run's folder is wanted");
+  check_refused({"report", folder.file("file")}, folder.file("file") + " is a file, not the folder of a run");
   for (const std::string& path : {empty, other})
     check_refused({"report", path},
                   path + " holds no results: there is neither a summary.json nor runs of a sweep in it");

@@ -318,7 +318,7 @@ TEST_CASE("what holds no results, or damaged ones, is refused in a sentence that
   const std::string run = folders.write("one", "summary.json", "{\"name\":\"x\"");
   CHECK(refusal_of({run + "/"}) ==
         run + "/summary.json is damaged: it is not one JSON object; run it again, or leave this folder out");
-  CHECK(refusal_of({run + "/summary.json"}) == run + "/summary.json is a file; a run's folder is wanted");
+  CHECK(refusal_of({run + "/summary.json"}) == run + "/summary.json is a file, not the folder of a run");
   folders.write("one", "summary.json", "{\"name\":3}");
   CHECK(contains(refusal_of({folders.path}), run + "/summary.json is damaged: its \"name\" is not a text"));
   const std::string whole = folders.summary("two", 1, std::nullopt);

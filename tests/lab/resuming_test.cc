@@ -168,7 +168,7 @@ TEST_CASE("who resumes nothing, or another experiment, or a broken file, is told
   REQUIRE(folder->write("summary.json", "{}").ok());
   const auto nothing = simulate(experiment, options, *folder);
   REQUIRE_FALSE(nothing.ok());
-  CHECK(nothing.error().message == "there is nothing to go on from in " + folder->path() + ": no checkpoint was written, or the run has ended");
+  CHECK(nothing.error().message == "cannot resume: " + folder->path() + " has no checkpoint; none was written, or the run has ended");
   CHECK(fs::exists(folder->file("summary.json")));  // what a run left stays
   options.resume = false;
   int asked = 0;
