@@ -539,7 +539,7 @@ void Daemon::begin_run() {
           return end();
         }
         replica_ = std::move(***made);
-        start_core(training::manifest_of<wire::Manifest>(experiment_, (*replica_)).plan.layout, (*replica_)).data.name);
+        start_core(training::manifest_of<wire::Manifest>(experiment_, replica_->plan.layout, replica_->data.name));
       });
 }
 

@@ -1,8 +1,8 @@
 "use strict";
-// What the pages have in common: numbers as words, scales, and plots. Every plot is made as one SVG text, on the page in
-// the page's colors and in a file in those of paper, so what is saved is what is seen.
+// What the pages share: numbers as text, scales, and plots. Every plot is one SVG text, with the page's colors on the page
+// and with those of paper in a file, so a saved plot equals the one shown.
 const Plots = (() => {
-  let title = "";  // of what is saved
+  let title = "";  // of saved files
   const themes = {
     light: {
       page: "#ffffff", ink: "#17202b", quiet: "#5a6675", grid: "#e6eaef", axis: "#9aa5b1",
@@ -21,7 +21,7 @@ const Plots = (() => {
   const theme = () => (dark.matches ? themes.dark : themes.light);
   const FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif";
 
-  // ---- words and numbers ----
+  // ---- text and numbers ----
   const escape = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
   const digits = (x, n = 3) => {
     if (x === 0) return "0";
@@ -78,7 +78,7 @@ const Plots = (() => {
     `aria-label="${escape(label)}" font-family="${FONT}">` +
     (paper ? `<rect width="${w}" height="${h}" fill="${paper}"/>` : "") + body + "</svg>";
 
-  // Names of what is drawn, in rows that fit; for files alone, as the page has its own.
+  // A legend in rows that fit. Only files need it: the page has its own.
   const namesAbove = (series, w, c) => {
     let x = 14, y = 18, body = "";
     for (const s of series) {
@@ -92,7 +92,7 @@ const Plots = (() => {
   };
 
   const heightAt = (w) => (w < 430 ? 250 : 290);
-  // As high as lines() are, and words in the middle.
+  // A message in a frame of the height of lines().
   const blank = (words, w, c) => svg(w, heightAt(w), words, text(w / 2, heightAt(w) / 2, words, { fill: c.quiet, size: 13.5, anchor: "middle" }));
 
   // Lines over a common axis, which begins at 0 unless it floats. spec: { label, x: axis, y: title, tick, series: [{ name, color, dash, width, points }], log,
@@ -159,7 +159,7 @@ const Plots = (() => {
     return { svg: svg(w, full, spec.label, body, forFile && c.page), xAxis, yAxis, left, right, top, bottom, w, h: full };
   };
 
-  // ---- plots: a title, buttons, the picture, what is below it ----
+  // ---- plots: a title, buttons, the picture, a caption ----
   const save = (name, type, content) => {
     const link = document.createElement("a");
     const blob = content instanceof Blob ? content : new Blob([content], { type });
@@ -188,7 +188,7 @@ const Plots = (() => {
 
   class Plot {
     // make() returns { draw(width, colors, forFile) -> svg text or { svg, ... }, caption, series, x, tell } or null, or { empty: why }.
-    // With `blank` instead the frame stays as high as a plot, so that nothing moves when there is something to draw.
+    // With `blank` the frame keeps the height of a plot, so that the page does not move when data arrives.
     constructor(id, title, make, above) {
       this.place = typeof id === "string" ? document.getElementById(id) : id;
       this.title = title;
@@ -214,7 +214,7 @@ const Plots = (() => {
       this.saves.hidden = Boolean(spec.blank);
       this.listen(drawn.xAxis && !spec.bars && !spec.marks ? drawn : null);
     }
-    // Reads the width. Who draws often does it for all plots before anything is written, as reading between writing is dear.
+    // Reads the width. Frequent drawing reads the widths of all plots before it writes: alternating is expensive.
     measure() {
       this.width = this.box && this.box.isConnected ? this.box.clientWidth : 0;
     }
@@ -241,7 +241,7 @@ const Plots = (() => {
       button("SVG", () => save(fileName(this.name) + ".svg", "image/svg+xml", '<?xml version="1.0" encoding="UTF-8"?>\n' + file() + "\n"));
       button("PNG", () => savePng(fileName(this.name) + ".png", file()));
     }
-    // A hair line that tells values: after the mouse or a finger, or with the arrow keys. It stays where it is when the plot is drawn again.
+    // A hair line that shows values: it follows the mouse, a finger or the arrow keys, and stays when the plot is redrawn.
     listen(drawn) {
       this.drawn = drawn;
       const box = this.box;
@@ -296,7 +296,7 @@ const Plots = (() => {
       }
       const at = xAxis.at(x);
       this.hair.innerHTML = `<line x1="${num(at)}" x2="${num(at)}" y1="${top}" y2="${h - bottom}" stroke="${theme().axis}" stroke-dasharray="3 3"/>${dots}`;
-      if (this.words !== words) tip.innerHTML = this.words = words;  // the same is not said twice
+      if (this.words !== words) tip.innerHTML = this.words = words;  // screen readers announce each change
       tip.hidden = false;
       const px = (at / w) * box.clientWidth;
       const flips = px > box.clientWidth / 2;

@@ -1,13 +1,13 @@
 "use strict";
-// The report: curves, tables and graphs of the data that stands in the page, drawn by plots.js.
+// The report: curves, tables and graphs of the data in the page, drawn by plots.js.
 (() => {
   const { Plot, axes, bytes, count, dark, digits, escape, fileName, lines, linear, num, percent, save, svg, text, theme, titled } = Plots;
   const data = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
-  const SLOW_FROM = [1, 1.25, 1.75, 3, 6];  // by how much, for each of the colors
+  const SLOW_FROM = [1, 1.25, 1.75, 3, 6];  // slowness at which each color begins
   titled(data.title);
 
-  // ---- which runs are shown, in which colors ----
+  // ---- the runs shown, and their colors ----
   const byGroup = data.groups.length > 1;
   const families = byGroup ? data.groups.map((g, k) => ({ name: g.label, runs: g.runs, k }))
     : data.runs.map((r, k) => ({ name: r.label, runs: [k], k }));
@@ -29,21 +29,21 @@
       return label;
     }));
   };
-  // The points of a run in which both are known.
+  // The points of a run that have both coordinates.
   const points = (run, key) => {
     const p = run.points, x = p[axis.key], y = p[key];
     const out = [];
     for (let k = 0; k < x.length; ++k) if (x[k] !== null && y[k] !== null) out.push([x[k], y[k]]);
-    // The end is judged by other images than looks are: a mark of its own.
+    // The end is evaluated on more images than the other points, so it has its own mark.
     const ends = p.ended && out.length > 1 && (key === "acc" || key === "loss");
-    return { looks: ends ? out.slice(0, -1) : out, end: ends ? out[out.length - 1] : undefined };
+    return { evaluations: ends ? out.slice(0, -1) : out, end: ends ? out[out.length - 1] : undefined };
   };
   const seriesOf = (key, c, look = {}) => {
     const out = [];
     for (const f of families) {
       if (!shown[f.k]) continue;
       f.runs.forEach((r, nth) => {
-        const { looks: p, end } = points(data.runs[r], key);
+        const { evaluations: p, end } = points(data.runs[r], key);
         if (p.length === 0) return;
         const several = byGroup && f.runs.length > 1;
         out.push({ name: (several ? data.runs[r].label : f.name) + (look.suffix || ""), color: colorOf(f.k, c), dash: look.dash ?? dashOf(f.k, c),
@@ -55,7 +55,7 @@
   const endOf = (series, tell) => series.slice(0, 6).map((s) => `${s.name} ends at ${tell((s.end || s.points[s.points.length - 1])[1])}`).join("; ");
   const curve = (o) => {
     const c = theme();
-    // A logarithm has no place for zero.
+    // Zero has no logarithm.
     const drawable = (colors) => o.series(colors).map((s) => (o.log ? { ...s, points: s.points.filter((p) => p[1] > 0) } : s)).filter((s) => s.points.length > 0);
     const series = drawable(c);
     if (series.length === 0) return { empty: o.series(c).length > 0 ? "It is zero throughout." : shown.some(Boolean) ? o.missing : "All runs are hidden; the names above show them." };
@@ -65,21 +65,21 @@
   };
   const logLoss = $("log-loss");
   const plots = [
-    new Plot("plot-accuracy", "Accuracy of the mean model", () => curve({ title: "Accuracy", missing: "No run was judged.", y: "accuracy", tick: percent, tell: percent, most: 1.0001,
+    new Plot("plot-accuracy", "Accuracy of the mean model", () => curve({ title: "Accuracy", missing: "No run was evaluated.", y: "accuracy", tick: percent, tell: percent, most: 1.0001,
       series: (c) => seriesOf("acc", c), rule: data.target ?? undefined, ruleName: data.target ? `target ${percent(data.target)}` : "",
-      caption: data.runs.some((r) => r.points.acc.filter((y) => y !== null).length > 1) ? "On the first 1,000 test images at each look, off the clock; the ring is the end, on all of them."
-        : "At the end alone: a swarm of processes looks at its mean model only where the run has a target." })),
+      caption: data.runs.some((r) => r.points.acc.filter((y) => y !== null).length > 1) ? "Evaluations of the mean model use the first 1,000 test images and are not part of the time; the ring is the end, on all test images."
+        : "Evaluated only at the end. A swarm of processes evaluates its mean model on the way if that costs at most 2 % of the run, or with --looks or a target." })),
     new Plot("plot-loss", "Loss", () => {
       const measured = data.runs.some((r) => r.points.loss.filter((y) => y !== null).length > 1);
-      return curve({ title: "Loss", missing: "No run told of its loss.", y: "loss", tick: digits, tell: digits, log: logLoss.checked, series: (c) => seriesOf(measured ? "loss" : "train", c),
-        caption: measured ? "Of the mean model, on the same test images." : "Of late training batches, the mean over peers." });
+      return curve({ title: "Loss", missing: "No run has a loss.", y: "loss", tick: digits, tell: digits, log: logLoss.checked, series: (c) => seriesOf(measured ? "loss" : "train", c),
+        caption: measured ? "Of the mean model, on the same test images." : "Of recent training batches, the mean over peers." });
     }),
     new Plot("plot-consensus", "Consensus distance", () => {
       const told = [...new Set(families.filter((f) => shown[f.k]).flatMap((f) => f.runs.map((r) => data.runs[r].prediction)).filter(Boolean))];
-      return curve({ title: "Consensus distance", missing: axis === axes.t ? "Not measured: a swarm of processes looks at its mean model only where the run has a target." : "Not measured against this axis.", y: "distance of the replicas", tick: digits, tell: digits, log: true,
+      return curve({ title: "Consensus distance", missing: axis === axes.t ? "Not measured. A swarm of processes measures it with each evaluation of its mean model: if that costs at most 2 % of the run, or with --looks or a target." : "Not measured against this axis.", y: "distance of the replicas", tick: digits, tell: digits, log: true,
         series: (c) => [...seriesOf("con", c), ...seriesOf("pred", c, { dash: "3 4", width: 1.6, suffix: ", predicted" })],
-        caption: "How far replicas are from their mean, in parts of its length. " +
-          (data.runs.some((r) => r.points.pred.some((y) => y !== null)) ? "Dashed: the topology's prediction, if every step adds equally much; how much is fitted, the shape is the topology's. " : "") + escape(told.slice(0, 4).join(" ")) });
+        caption: "The replicas' root mean square distance from their mean, relative to the mean's length. " +
+          (data.runs.some((r) => r.points.pred.some((y) => y !== null)) ? "Dashed: predicted from the topology, if every step adds the same amount; only that amount is fitted. " : "") + escape(told.slice(0, 4).join(" ")) });
     }),
     new Plot("plot-staleness", "Staleness", () => {
       const labels = [];
@@ -103,7 +103,7 @@
       const spec = { bars: true, categories: labels, zero: true, series, x: { title: "own steps between lending and mixing" }, y: "exchanges", tick: percent,
         label: "Staleness: " + series.map((s) => `${s.name}: ${s.points.map(([k, y]) => `${labels[k]} steps ${percent(y)}`).join(", ")}`).join("; ") };
       return { ...spec, draw: (w, c, forFile) => lines({ ...spec, series: seriesFor(c) }, w, c, forFile),
-        caption: "Of completed exchanges, by the steps that landed in a peer's replica while one was under way." };
+        caption: "Completed exchanges, by the number of steps that the peer made while the exchange was under way." };
     }),
   ];
   const drawCurves = () => plots.forEach((p) => p.draw());
@@ -148,7 +148,7 @@
     });
   };
 
-  // ---- who does what when ----
+  // ---- time lines ----
   const level = (code) => {  // 0..1, as a character of 36
     const k = code.charCodeAt(0);
     return (k < 58 ? k - 48 : k - 87) / 35;
@@ -227,7 +227,7 @@
     return svg(w, h, label, body, forFile && c.page);
   };
   const withRows = data.runs.map((r, k) => k).filter((k) => data.runs[k].rows.length > 0 || data.runs[k].graph);
-  // The run in which somebody is slowest is the one to look at first.
+  // The first run shown is the one with the slowest peer.
   const slowestOf = (k) => Math.max(1, ...data.runs[k].rows.map((row) => row.slow));
   let chosen = withRows.reduce((best, k) => (slowestOf(k) > 1.2 * slowestOf(best) ? k : best), withRows[0] ?? 0);
   const swatch = (color, name) => `<li><i style="background:${color}"></i>${name}</li>`;
@@ -235,8 +235,8 @@
     const run = data.runs[chosen];
     if (!run || run.rows.length === 0) return null;
     return { draw: (w, c, forFile) => timeline(run, w, c, forFile),
-      caption: `Each row is a peer: a column's height is shared among what it did then. How long its steps take, beside the median peer's, is the color; the strip below tells of exchanges, which go on beside steps.` +
-        (run.hidden > 0 ? ` ${run.hidden} of the peers are left out; the slowest and the quickest are there.` : "") };
+      caption: `A row per peer. The height of each column is divided among the peer's activities at that time. The color shows how long its steps take compared with the median peer's; the strip below shows exchanges, which overlap with steps.` +
+        (run.hidden > 0 ? ` ${run.hidden} peers are left out; the slowest and the fastest are shown.` : "") };
   }, (c) => `<ul class="keys"><li><i class="ramp" style="background:linear-gradient(90deg,${c.slow.join(",")})"></i>computing, at the usual speed to 6 times slower</li>` +
     swatch(c.exchanging, "exchanging") + swatch(c.waiting, "waiting") + swatch(c.stopped, "stopped") + "</ul>");
 
@@ -247,7 +247,7 @@
     const parsed = new DOMParser().parseFromString(run.graph, "image/svg+xml").documentElement;
     const [, , w, h] = parsed.getAttribute("viewBox").split(" ").map(Number);
     const text2 = run.graph.replace("<svg ", `<svg width="${w}" height="${h}" role="img" aria-label="${escape(`${run.topology}: ${run.graph_text}`)}" `);
-    // On paper there is no dark.
+    // A file has no dark style.
     return { draw: (_, c, forFile) => (forFile ? text2.replace(/<style>[\s\S]*?<\/style>/, "") : text2), caption: escape(run.graph_text) };
   });
   const drawPeers = () => {

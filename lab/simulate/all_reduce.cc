@@ -14,6 +14,7 @@
 #include "lab/simulate/ensemble.h"
 #include "lab/simulate/ring.h"
 #include "lab/simulate/virtual_run.h"
+#include "training/experiment/conditions.h"
 #include "training/replica/recipe.h"
 
 namespace starling::lab {

@@ -5,7 +5,7 @@
 #include "base/loss.h"
 #include "lab/simulate/virtual_run.h"
 #include "lab/world/world.h"
-#include "training/exchange/make.h"
+#include "training/replica/recipe.h"
 #include "training/experiment/conditions.h"
 
 namespace starling::lab {

@@ -176,7 +176,7 @@ void WorldRun::after_step() {
   last_step_ = world_.now();
   const bool evaluation_is_due = run_->evaluation_is_due(samples_);
   if (rehearsing_) return;
-  run_->stepped(last_step_, samples_, world_.options().rules.end.swarm_samples.value_or(0));
+  run_->stepped(last_step_, samples_, world_.options().rules->end.swarm_samples.value_or(0));
   if (evaluation_is_due) evaluate();
 }
 
@@ -270,7 +270,7 @@ Result<training::Summary> WorldRun::finish() {
   }
   std::vector<float> mean;
   if (!unsettled.empty()) summary.consensus_distance_before_settling = training::consensus(unsettled, mean);
-  summary.spectral_gap = topologies::spectral_gap(world_.options().rules.topology.among(experiment_.peers));
+  summary.spectral_gap = topologies::spectral_gap(world_.options().rules->topology.among(experiment_.peers));
   summary.samples = world_.samples();
   summary.seconds = samples_ > 0 ? to_seconds(last_step_ - *world_.training_began()) : 0;
   return run_->finish(std::move(summary), replicas, served_model(), world_.trace_hash());

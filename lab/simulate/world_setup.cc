@@ -4,8 +4,8 @@
 
 #include "gossip/rules.h"
 #include "lab/simulate/incidents.h"
-#include "training/exchange/make.h"
 #include "training/replica/manifest.h"
+#include "training/replica/recipe.h"
 
 namespace starling::lab {
 namespace {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lab/report/report_page.h"
+#include "lab/report/report_table.h"
 #include "lab/simulate/simulate.h"
 #include "lab/report/statistics.h"
 #include "tests/catch.h"

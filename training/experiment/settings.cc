@@ -262,7 +262,8 @@ std::vector<Setting> make_settings() {
             UINT64_MAX),
       whole({"peers", "--peers", "N", "how many peers", number, of_run}, &E::peers, 1, 100'000),
       whole({"looks", "--looks", "N",
-             "so often in an epoch the mean model is judged; 0: at the end alone. By default 20, in swarm where it has a target",
+             "evaluations of the mean model per epoch; 0: only at the end. By default 20; in swarm without a "
+             "target, as many as cost up to 2 % of the run, about 30 in all",
              number, of_peer},
             &E::looks, 0, 10'000),
 
