@@ -71,8 +71,8 @@ TEST_CASE("a page or a table that cannot be written is one sentence that names t
       CHECK(outcome.err.find(path) != std::string::npos);
     }
   }
-  check_refused({"report", good, "--out", ""}, "--out: a file's path is wanted, not nothing");
-  check_refused({"report", good, "--csv", ""}, "--csv: a file's path is wanted, not nothing");
+  check_refused({"report", good, "--out", ""}, "--out: the path of a file is missing");
+  check_refused({"report", good, "--csv", ""}, "--csv: the path of a file is missing");
   check_refused({"report", good, "--target", "2"}, "--target: '2' is not an accuracy above 0 and up to 1");
   CHECK(read_whole(folder.file("file")) == "text");
 }

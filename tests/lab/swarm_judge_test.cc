@@ -1,4 +1,4 @@
-// What replicas are worth, and when the target is reached.
+// Evaluations of replicas and of their mean.
 #include <cmath>
 
 #include "lab/swarm/replica_judge.h"
@@ -10,7 +10,7 @@
 namespace starling::lab {
 namespace {
 
-TEST_CASE("replicas are judged each for itself, and the mean over those that count") {
+TEST_CASE("each replica is evaluated, and so is the mean of those that count") {
   const SwarmFolder folder;
   const auto data = two_pixels(10);
   const auto plan = softmax_plan(data);
@@ -30,7 +30,7 @@ TEST_CASE("replicas are judged each for itself, and the mean over those that cou
   CHECK(judgement.replicas[2]->accuracy == 0);
   CHECK_FALSE(judgement.replicas[3].has_value());
   CHECK_FALSE(judgement.replicas[4].has_value());
-  // The mean's sign is 1, and both lie 2 from it.
+  // The mean has the sign 1, and both replicas have the distance 2 from it.
   CHECK(judgement.mean == pixel_rule(plan, 1));
   CHECK(judgement.mean_score->accuracy == 1);
   CHECK(*judgement.consensus_distance == Approx(2));
@@ -40,7 +40,7 @@ TEST_CASE("replicas are judged each for itself, and the mean over those that cou
   CHECK_FALSE(consume_consensus({folder.file("right")}, plan).has_value());
 }
 
-TEST_CASE("servers' parts are judged as the model, in place of the mean") {
+TEST_CASE("the servers' parts are evaluated as the model, instead of the mean") {
   const SwarmFolder folder;
   const auto data = two_pixels(10);
   const auto plan = softmax_plan(data);
@@ -53,11 +53,11 @@ TEST_CASE("servers' parts are judged as the model, in place of the mean") {
   CHECK(judgement.replicas[0]->accuracy == 0);
   CHECK(judgement.mean == pixel_rule(plan, 3));
   CHECK(judgement.mean_score->accuracy == 1);
-  // Where a part is missing, the mean is all there is.
+  // If a part is missing, the mean is evaluated.
   CHECK(judge_replicas(peers, {folder.file("absent")}, plan, data.test).mean == pixel_rule(plan, -1));
 }
 
-TEST_CASE("where no replica counts there is no mean") {
+TEST_CASE("there is no mean if no replica counts") {
   const auto data = two_pixels(4);
   const auto judgement = judge_replicas({{"", true}}, {}, softmax_plan(data), data.test);
   CHECK(judgement.mean.empty());
@@ -67,7 +67,7 @@ TEST_CASE("where no replica counts there is no mean") {
 
 TEST_CASE("the mean of a snapshot reaches the target, in the order of the snapshots, whose files are removed") {
   const SwarmFolder folder;
-  const auto data = two_pixels(1500);  // more than a first look tests
+  const auto data = two_pixels(1500);  // more than the first images of an evaluation
   const auto plan = softmax_plan(data);
   int files = 0;
   const auto write = [&](float sign) {
@@ -80,19 +80,41 @@ TEST_CASE("the mean of a snapshot reaches the target, in the order of the snapsh
   evaluator.add({2.0, {write(-1), write(3)}});
   evaluator.add({3.0, {write(1), write(1)}});
   evaluator.finish();
-  const auto seen = evaluator.take();
-  REQUIRE(seen.size() == 2);  // after the target nothing needs to be looked at
-  CHECK(seen[0].seconds == 1.0);
-  CHECK(seen[0].accuracy == 0);
-  CHECK_FALSE(seen[0].reached);
-  CHECK(seen[1].seconds == 2.0);
-  CHECK(seen[1].accuracy == 1);
-  CHECK(seen[1].consensus_distance == Approx(2));
-  CHECK(seen[1].reached);
+  const auto done = evaluator.take();
+  REQUIRE(done.size() == 2);  // none after the target
+  CHECK(done[0].seconds == 1.0);
+  CHECK(done[0].accuracy == 0);
+  CHECK_FALSE(done[0].reached);
+  CHECK(done[1].seconds == 2.0);
+  CHECK(done[1].accuracy == 1);
+  CHECK(done[1].consensus_distance == Approx(2));
+  CHECK(done[1].reached);
   CHECK(evaluator.take().empty());
   for (int i = 1; i <= files; ++i) {
     CHECK_FALSE(std::filesystem::exists(folder.file("snapshot-" + std::to_string(i))));
   }
+}
+
+TEST_CASE("snapshots that exceed the share of processor time are removed without evaluation") {
+  const SwarmFolder folder;
+  const auto data = two_pixels(100);
+  const auto plan = softmax_plan(data);
+  const auto evaluations = [&](double share, double seconds) {
+    MeanEvaluator evaluator(plan, data.test, {.processor_share = share});
+    for (int i = 0; i < 3; ++i) {
+      const std::string path = folder.file("snapshot-" + std::to_string(i));
+      REQUIRE(training::write_safetensors(path, plan.layout, pixel_rule(plan, 1), {}).ok());
+      evaluator.add({seconds, {path}});
+    }
+    evaluator.finish();
+    for (int i = 0; i < 3; ++i)
+      CHECK_FALSE(std::filesystem::exists(folder.file("snapshot-" + std::to_string(i))));
+    return evaluator.take().size();
+  };
+  CHECK(evaluations(0, 1000) == 0);
+  CHECK(evaluations(0.5, 1e-9) == 0);
+  CHECK(evaluations(0.5, 1000) == 3);
+  CHECK(evaluations(MeanEvaluator::kUnlimited, 0) == 3);
 }
 
 }  // namespace
