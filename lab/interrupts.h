@@ -1,5 +1,5 @@
-// Ctrl-C for a program that has children: the first asks for an orderly end, the second kills the children
-// and exits with 130 at once, whatever the program is doing. SIGTERM and SIGHUP count as Ctrl-C.
+// Ctrl-C for a program with child processes: the first requests an orderly end; the second kills the children
+// and exits with 130 immediately. SIGTERM and SIGHUP count as Ctrl-C.
 #pragma once
 
 #include <signal.h>
@@ -14,17 +14,17 @@ namespace starling::lab {
 
 class Interrupts {
  public:
-  // From here to the destructor these signals reach this object alone. REQUIRES: threads that are to be
-  // spared the signals are started later; one object at a time.
+  // Until the destructor, only this object receives these signals. REQUIRES: threads that must not receive
+  // them are started later; one object at a time.
   Interrupts();
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
   bool requested() const { return count_.load() > 0; }
-  int fd() const { return requested_; }  // readable from the first one on
+  int fd() const { return requested_; }  // readable after the first
 
-  // The processes that the second one kills.
+  // The processes that the second Ctrl-C kills.
   void add(pid_t pid);
   void remove(pid_t pid);
 

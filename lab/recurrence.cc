@@ -11,15 +11,15 @@ using training::Experiment;
 using training::Fault;
 
 constexpr std::uint64_t kRecurrences =
-    37;  // of the purposes that chance has (training/slowness.cc has another)
-// So that times stay whole nanoseconds whatever chance says; no run is as long.
+    37;  // the purpose of these random numbers (training/experiment/slowness.cc has another)
+// An upper limit, so that times fit into nanoseconds; no run is as long.
 constexpr double kLatest = 4e9;  // seconds
 
 Random chance_of(const Experiment& experiment, std::size_t fault, std::uint32_t peer) {
   return Random(experiment.seed).split(kRecurrences).split(fault).split(peer);
 }
 
-// Nullopt where that is later than any run lasts.
+// nullopt if that is later than any run lasts.
 std::optional<Duration> later_by(Duration time, double seconds) {
   const double at = to_seconds(time) + seconds;
   if (at >= kLatest) return std::nullopt;
@@ -72,7 +72,7 @@ std::optional<Departures::Departure> Departures::next() {
 }
 
 std::optional<std::uint32_t> spared_by_churn(const Experiment& experiment) {
-  std::optional<std::uint32_t> first;  // that is there from the start
+  std::optional<std::uint32_t> first;  // of those that are there from the start
   for (std::uint32_t peer = 0; peer < experiment.peers; ++peer) {
     const bool concerned = std::any_of(
         experiment.faults.begin(), experiment.faults.end(),

@@ -1,6 +1,6 @@
-// What an experiment has recur, peer by peer: pauses, and goings and comings. It is drawn from the
-// experiment's seed as time goes on, so that an endless run may have an endless schedule, and real processes
-// meet the same one as virtual machines. Times count from the run's start.
+// The recurring faults of an experiment, peer by peer: pauses, departures and returns. They are drawn from
+// the experiment's seed on demand, so an endless run can have an endless schedule, and real processes get the
+// same schedule as virtual machines. Times count from the run's start.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace starling::lab {
 
-// The pauses that one fault gives one peer, each later than the one before. Of a fault that recurs the first
-// one begins at its `from`; where it concerns several peers, for each of them at a phase of its own of the
-// first period, so that they do not all stop at once.
+// The pauses of one peer by one fault, in order. The first pause of a recurring fault begins at its `from`;
+// if the fault concerns several peers, each begins at its own phase of the first period, so that they do not
+// all stop at once.
 class Pauses {
  public:
-  // REQUIRES: the fault is the experiment's, at this place of its list; a pause, of this peer.
+  // `fault`: its index in the experiment's list. REQUIRES: it is a pause of this peer.
   Pauses(const training::Experiment& experiment, std::size_t fault, std::uint32_t peer);
 
   struct Pause {
@@ -25,7 +25,7 @@ class Pauses {
     std::optional<Duration> to;
     friend bool operator==(const Pause&, const Pause&) = default;
   };
-  // The next one; nullopt after the last.
+  // nullopt after the last.
   std::optional<Pause> next();
 
  private:
@@ -33,34 +33,34 @@ class Pauses {
   std::optional<Duration> at_;  // of the next one
 };
 
-// When one fault has one peer go, and a new instance of it come. A crash or leave happens once; churn takes a
-// live peer at random moments, after times that are exponentially distributed, and lets it come back after
-// another such time, or never.
+// The departures of one peer by one fault, and its returns. A crash or leave happens once. With churn, a live
+// peer departs after an exponentially distributed time, and a new instance starts after another such time, or
+// never.
 class Departures {
  public:
-  // REQUIRES: as above; a crash, a leave or churn, which does not spare this peer.
+  // As above. REQUIRES: it is a crash, a leave or churn, and does not spare this peer.
   Departures(const training::Experiment& experiment, std::size_t fault, std::uint32_t peer);
 
   struct Departure {
     Duration at;
-    bool crash;                    // else it leaves
+    bool crash;                    // otherwise it leaves
     std::optional<Duration> back;  // later than `at`
     friend bool operator==(const Departure&, const Departure&) = default;
   };
-  // The next one; nullopt after the last.
+  // nullopt after the last.
   std::optional<Departure> next();
 
  private:
   training::Fault fault_;
   Random random_;
-  std::optional<Duration> since_;  // it is there since then; nullopt: it goes no more
+  std::optional<Duration> since_;  // start of the present instance; nullopt: no more departures
 };
 
-// The peer that all churn spares, so that the run's parameters survive: the first that is there from the
-// start, where the experiment's churn would else concern every peer.
+// If churn would concern every peer, it spares the first that is there from the start, so that the parameters
+// survive.
 std::optional<std::uint32_t> spared_by_churn(const training::Experiment& experiment);
 
-// Whether the peer is not there from the start.
+// Whether the peer starts after the run has begun.
 bool joins_late(const training::Experiment& experiment, std::uint32_t peer);
 
 }  // namespace starling::lab

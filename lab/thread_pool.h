@@ -1,5 +1,5 @@
-// A few threads that compute what the virtual world will need later. Tasks are independent of one another, so
-// how many threads there are changes nothing but the time it takes.
+// A few threads that compute tasks in the background. Tasks are independent of each other, so the number of
+// threads changes only the time they take.
 #pragma once
 
 #include <condition_variable>

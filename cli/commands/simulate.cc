@@ -1,8 +1,8 @@
-// starling simulate: an experiment in virtual time.
-#include "lab/simulate/incidents.h"
+// starling simulate: runs an experiment in virtual time.
 #include "lab/simulate/simulate.h"
 #include "lab/interrupts.h"
 #include "lab/report/report_page.h"
+#include "lab/simulate/incidents.h"
 
 #include <malloc.h>
 
@@ -12,8 +12,8 @@
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
-#include "cli/shell/log.h"
 #include "cli/commands/numbers.h"
+#include "cli/shell/log.h"
 #include "cli/shell/output.h"
 #include "lab/swarm/process_faults.h"
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr Duration kCheckpointEvery = std::chrono::minutes(5);
 
-// A line on a terminal's standard error that is redrawn at every per cent.
+// A line on standard error that is redrawn at every percent, if that is a terminal.
 class Progress {
  public:
   void show(double seconds, double fraction) {
@@ -64,16 +64,18 @@ int run(const Arguments& arguments) {
   if (const auto text = arguments.get("--checkpoint-every")) {
     const auto every = parse_duration(*text);
     if (!every || every->count() < 0)
-      return refuse(arguments, "--checkpoint-every: '" + text->substr(0, 80) + "' is no time such as 30s; 0s: never");
+      return refuse(arguments, "--checkpoint-every: '" + text->substr(0, 80) +
+                                   "' is not a time such as 30s; 0s means never");
     checkpoint_every = *every;
   }
-  Result<training::RunFolder> folder =
-      options.resume ? training::RunFolder::go_on(*out) : training::RunFolder::create(*out, arguments.has("--force"));
+  Result<training::RunFolder> folder = options.resume
+                                           ? training::RunFolder::go_on(*out)
+                                           : training::RunFolder::create(*out, arguments.has("--force"));
   if (!folder) return refuse(arguments, folder.error().message);
 
   warn(training::warning_of_workers(experiment));
   warn(lab::warning_for_simulation(experiment));
-  mallopt(M_ARENA_MAX, 1);  // a heap for each of few threads that allocate little: a quarter more memory for no time
+  mallopt(M_ARENA_MAX, 1);  // several heaps take a quarter more memory and save no time
   const lab::Interrupts interrupts;
   options.interrupted = [&interrupts] { return interrupts.requested(); };
   auto written_at = std::chrono::steady_clock::now();
@@ -105,16 +107,23 @@ Command simulate_command() {
   command.positionals = {{"EXPERIMENT", "a TOML file; without it, the defaults", false}};
   command.flags = experiment_flags(Audience::run);
   command.flags.push_back(print_config_flag("Run"));
+  command.flags.push_back({"--threads", "N",
+                           "threads that compute (default: all cores); does not change results", false, false,
+                           "Run"});
   command.flags.push_back(
-      {"--threads", "N", "for the mathematics (default: all cores); never changes a result", false, false, "Run"});
-  command.flags.push_back({"--out", "DIR", "folder of the results (default runs/NAME-SEED)", false, false,
-                           "Results", true});
-  command.flags.push_back({"--checkpoint-every", "TIME", "on the clock on the wall, into the folder of the results; 0s: never (default 5m)",
+      {"--out", "DIR", "folder of the results (default runs/NAME-SEED)", false, false, "Results", true});
+  command.flags.push_back({"--checkpoint-every", "TIME",
+                           "write a checkpoint into the folder of the results at this interval of real time; "
+                           "0s: never (default 5m)",
                            false, false, "Results"});
-  command.flags.push_back({"--resume", "", "go on from the folder's checkpoint: results as if it had never stopped", false,
-                           false, "Results"});
-  command.flags.push_back({"--force", "", "write into a folder that holds results", false, false, "Results", true});
-  command.flags.push_back({"--json", "", "print the summary as one JSON object", false, false, "Results", true});
+  command.flags.push_back(
+      {"--resume", "",
+       "resume from the folder's checkpoint; the results equal those of a run that was never stopped", false,
+       false, "Results"});
+  command.flags.push_back(
+      {"--force", "", "write into a folder that contains results", false, false, "Results", true});
+  command.flags.push_back(
+      {"--json", "", "print the summary as one JSON object", false, false, "Results", true});
   command.run = run;
   command.example =
       "starling simulate --peers 16 --topology ring --slow 3=10\n"

@@ -1,4 +1,4 @@
-// starling swarm: an experiment on real processes of this machine.
+// starling swarm: runs an experiment on processes of this machine.
 #include "lab/swarm/swarm.h"
 
 #include <unistd.h>
@@ -11,14 +11,14 @@
 #include "cli/commands/key.h"
 #include "cli/shell/log.h"
 #include "cli/shell/output.h"
-#include "lab/swarm/process_faults.h"
 #include "lab/report/report_page.h"
+#include "lab/swarm/process_faults.h"
 #include "node/all_reduce/collective.h"
 
 namespace starling::cli {
 namespace {
 
-// The path of this very program.
+// The path of this program.
 std::string own_program() {
   char path[PATH_MAX];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
@@ -37,7 +37,7 @@ int run(const Arguments& arguments) {
   if (Status possible = lab::check_for_processes(experiment); !possible) {
     return refuse(arguments, possible.error().message);
   }
-  // The peers read it again; what is wrong with it is better said once.
+  // The peers read the key again; an error is reported once, here.
   if (const auto key = read_key(arguments, ""); !key) return refuse(arguments, key.error().message);
   if (experiment.rule == training::kAllReduce) {
     if (!key_file(arguments).empty()) return refuse(arguments, kKeylessRule);
@@ -73,18 +73,20 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 Command swarm_command() {
-  Command command{"swarm", "start N peers as processes on this machine, watch them, and judge the result"};
+  Command command{"swarm", "train N peers as processes on this machine, and evaluate the result"};
   command.positionals = {{"EXPERIMENT", "a TOML file; without it, the defaults", false}};
   command.flags = experiment_flags(Audience::run);
   command.flags.push_back(print_config_flag("Run"));
-  command.flags.push_back({"--out", "DIR", "folder of the results (default runs/NAME-SEED)", false, false,
-                           "Results", true});
-  command.flags.push_back({"--force", "", "write into a folder that holds results", false, false, "Results", true});
+  command.flags.push_back(
+      {"--out", "DIR", "folder of the results (default runs/NAME-SEED)", false, false, "Results", true});
+  command.flags.push_back(
+      {"--force", "", "write into a folder that contains results", false, false, "Results", true});
   Flag key = key_flag();
   key.section = "Run";
   key.common = true;
   command.flags.push_back(std::move(key));
-  command.flags.push_back({"--json", "", "print the summary as one JSON object", false, false, "Results", true});
+  command.flags.push_back(
+      {"--json", "", "print the summary as one JSON object", false, false, "Results", true});
   command.run = run;
   command.example =
       "starling swarm --peers 4 --model lenet --data glyphs --epochs 3\n"

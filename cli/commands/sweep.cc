@@ -10,8 +10,8 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
-#include "cli/shell/log.h"
 #include "cli/commands/numbers.h"
+#include "cli/shell/log.h"
 #include "cli/shell/output.h"
 #include "lab/interrupts.h"
 #include "lab/report/report_page.h"
@@ -19,10 +19,9 @@
 namespace starling::cli {
 namespace {
 
-constexpr int kExitStopped = 130;  // as of a program that Ctrl-C ended
+constexpr int kExitStopped = 130;  // the exit code of a program stopped by Ctrl-C
 
-// What every experiment must pass before the first of them runs. Data and network are loaded once for all
-// that share them.
+// Checks all experiments before the first one runs. Experiments that share data and network load them once.
 Status prepare(training::Sweep& sweep) {
   std::set<std::tuple<std::string, std::string, std::string, std::uint32_t>> seen;
   for (training::SweepPoint& point : sweep.points) {
@@ -52,7 +51,7 @@ int run(const Arguments& arguments) {
   options.data_root = data_root();
   options.force = arguments.has("--force");
   options.out = arguments.get("--out").value_or("runs/" + sweep->points.front().experiment.name + "-sweep");
-  if (options.out.empty()) return refuse(arguments, "--out: a folder's path is wanted, not nothing");
+  if (options.out.empty()) return refuse(arguments, "--out: the path of a folder is missing");
   if (Status read = read_number(arguments, "--threads", 1U, kMostThreads, options.threads); !read)
     return refuse(arguments, read.error().message);
   const lab::Interrupts interrupts;
@@ -62,8 +61,8 @@ int run(const Arguments& arguments) {
                             double seconds, const std::string& /*summary*/) {
     ++ran;
     const double left = seconds / static_cast<double>(ran) * static_cast<double>(all - done);
-    tell(Told::progress,
-         fmt::format("{} of {}: {}; {:.0f} s so far, about {:.0f} s left", done, all, point.name, seconds, left));
+    tell(Told::progress, fmt::format("{} of {}: {}; {:.0f} s so far, about {:.0f} s left", done, all,
+                                     point.name, seconds, left));
   };
   const Result<lab::SweepOutcome> outcome = lab::run_sweep(*sweep, options);
   if (!outcome) return fail(arguments, outcome.error().message);
@@ -73,11 +72,11 @@ int run(const Arguments& arguments) {
   const std::string text =
       arguments.has("--json")
           ? outcome->json
-          : outcome->table + fmt::format("\n{} experiments ran, {} were done before\nresults   {}\n",
+          : outcome->table + fmt::format("\n{} experiments ran, {} were complete before\nresults   {}\n",
                                          outcome->ran, outcome->kept, options.out);
   std::fputs(text.c_str(), stdout);
   if (!outcome->interrupted) return kExitDone;
-  tell(Told::progress, "starling sweep: stopped; the same command goes on with what is left");
+  tell(Told::progress, "starling sweep: stopped; repeat the command to continue");
   return kExitStopped;
 }
 
@@ -87,10 +86,10 @@ Command sweep_command() {
   Command command{"sweep", "run every combination of the lists in an experiment's [sweep], in virtual time"};
   command.positionals = {{"EXPERIMENT", "a TOML file with a [sweep]", true}};
   command.flags = {
-      {"--set", "SECTION.KEY=VALUE", "any key of the file that has no list", true},
+      {"--set", "SECTION.KEY=VALUE", "set a key of the file that has no list", true},
       {"--out", "DIR", "folder of the runs and of results.csv and results.json (default runs/NAME-sweep)"},
-      {"--threads", "N", "for all runs together (default: all cores); never changes a result"},
-      {"--force", "", "run again what is done already"},
+      {"--threads", "N", "threads for all runs together (default: all cores); does not change results"},
+      {"--force", "", "repeat runs that are complete"},
       {"--json", "", "print results.json"},
   };
   command.run = run;

@@ -18,11 +18,11 @@ using topologies::escape_xml;
 // In pixels.
 constexpr double kPlotWidth = 380, kPlotHeight = 340, kLeft = 66, kTop = 34, kAxis = 52;
 constexpr double kLine = 15;     // between lines of text
-constexpr double kLabelAt = 14;  // right of the plot: where the labels' samples begin
+constexpr double kLabelAt = 14;  // from the plot's right edge to the samples of the labels
 constexpr double kSample = 22;   // their length
 constexpr double kLetter = 6;    // of a label, in the mean
 
-// Tol's muted colors (distinct to the color-blind, dark enough for white paper but for the fifth) and gray.
+// Tol's muted colors, distinct to the color-blind, with a darker fifth for white paper, and gray.
 constexpr std::array<const char*, 10> kColors = {"#332288", "#cc6677", "#117733", "#88ccee", "#b8a030",
                                                  "#882255", "#44aa99", "#999933", "#aa4499", "#555555"};
 
@@ -96,7 +96,7 @@ class Plot {
       out += polyline(seen, color + " stroke-width=\"1.8\" stroke-linejoin=\"round\"");
       if (!seen.empty()) labels.push_back({&series, seen.back()});
     }
-    // Above the lines, and not all at the same places.
+    // Drawn above the lines, at different places for each curve.
     for (const Series& series : panel_.series) out += markers(series, cut(series.points));
     return out + legend(std::move(labels));
   }
@@ -113,7 +113,7 @@ class Plot {
   double x_of(double x) const { return left_ + kPlotWidth * x / panel_.x_max; }
   double y_of(double y) const { return kTop - kPlotHeight * std::log10(y) / decades_; }
 
-  // To pixels, without what lies beyond the right edge or the bottom; the last piece is cut there.
+  // In pixels, cut at the right edge and at the bottom.
   Points cut(const Points& points) const {
     Points out;
     for (const auto& [px, py] : points) {
@@ -193,8 +193,8 @@ class Plot {
                          panel_.x_title);
   }
 
-  // A label to each curve, at the height of its right end where there is room; curves that leave through the
-  // bottom are told below, the last to leave first.
+  // A label per curve, at the height of its right end if there is room. Curves that leave through the bottom
+  // have their labels below the others, the last to leave first.
   std::string legend(std::vector<Label> labels) const {
     const auto place = [](const Label& label) {  // from the top
       const bool below = label.end.second > bottom() - 0.5;
@@ -207,7 +207,7 @@ class Plot {
       label->y = std::min(label->end.second, limit);
       limit = label->y - kLine;
     }
-    if (!labels.empty() && labels.front().y < kTop) {  // too many for the height: from the top
+    if (!labels.empty() && labels.front().y < kTop) {  // more than fit: begin at the top
       double at = kTop;
       for (Label& label : labels) {
         label.y = std::max(label.y, at);

@@ -1,6 +1,5 @@
-// Curves that fall exponentially, as a picture for a paper: panels side by side, a logarithmic axis upwards,
-// a linear one to the right. Labels stand at the curves' right ends in the curves' order. Plain SVG, on
-// white.
+// A chart of curves that decay exponentially, for a paper: panels side by side, with a logarithmic y axis and
+// a linear x axis. Labels are at the right ends of the curves, in their order. Plain SVG on white.
 #pragma once
 
 #include <string>
@@ -13,14 +12,14 @@ using Points = std::vector<std::pair<double, double>>;  // (x, y), x not falling
 
 struct Series {
   std::string label;
-  std::size_t style = 0;  // color and marker; the same in all panels. Ten are distinct
+  std::size_t style = 0;  // color and marker, the same in all panels; ten are distinct
   Points points;          // solid
   Points dashed = {};     // in the same color; may be empty
 };
 
 struct Panel {
   std::string title, x_title;
-  double x_max = 1;  // > 0: the right edge; what is beyond, or below Chart::y_min, is cut off
+  double x_max = 1;  // > 0: the right edge. Curves are cut there and at Chart::y_min
   std::vector<Series> series;
 };
 

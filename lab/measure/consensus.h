@@ -1,9 +1,8 @@
-// Consensus without learning, measured: how fast peers that hold random vectors come to hold their mean. Once
-// in lock-step rounds x <- W x, once by the product's own asynchronous pairwise exchanges in a virtual world.
-// What topologies/analysis.h predicts from eigenvalues is to be seen here in the numbers themselves, so
-// nothing of it is used: a peer works with its own links alone.
+// Measures consensus without training: how fast the random vectors of peers converge to their mean, in
+// lock-step rounds x <- W x, and by the core's own asynchronous pairwise exchanges in a virtual world. It
+// checks the predictions of topologies/analysis.h, so it uses none of them: a peer knows only its own links.
 //
-// The disagreement is V = sum |x_i - mean|^2 over the peers, told relative to V at the start.
+// The disagreement is V = sum |x_i - mean|^2 over the peers, relative to the initial V.
 #pragma once
 
 #include <cstdint>
@@ -19,47 +18,47 @@
 namespace starling::lab {
 
 struct LockStep {
-  std::vector<double> v;         // after r rounds, v[0] = 1; until rounding could be seen, or kRoundsMax
-  std::optional<double> factor;  // of V per round, in the long run; 0 where the average is exact after a
-                                 // period; none where it has not settled within kRoundsMax
-  std::optional<std::uint64_t> exact_after;  // the first round of the first period after which every peer
-                                             // holds the mean of the start, to rounding
-  double period_error = 0;  // sqrt(sum |x_i - mean of the start|^2), after a period, relative to the start
+  std::vector<double> v;         // after r rounds, v[0] = 1; until rounding matters, or kRoundsMax
+  std::optional<double> factor;  // of V per round, in the long run; 0 if the average is exact after a period;
+                                 // none if V has not settled within kRoundsMax
+  std::optional<std::uint64_t> exact_after;  // the first round of the first period after which every peer has
+                                             // the initial mean, to rounding
+  double period_error = 0;  // sqrt(sum |x_i - initial mean|^2) after a period, relative to the start
 };
 
 inline constexpr std::uint64_t kRoundsMax = 100'000;
 
-// `mixing` without a value: the schedule's default; of push-sum x is the quotient that peers read. An Error
-// where the topology has no such mixing.
+// Without `mixing`: the schedule's default. For push-sum, x is the quotient. An Error if the topology has no
+// such mixing.
 Result<LockStep> measure_lock_step(const topologies::Schedule& schedule,
                                    std::optional<topologies::Mixing> mixing, std::uint64_t seed);
 
 struct PairwiseOptions {
   std::uint64_t seed = 1;
-  // Starts from fresh vectors, each in a world of a seed of its own. 0: as many as the measurement needs.
+  // Worlds with different seeds. 0: as many as the measurement needs.
   std::uint64_t seeds = 0;
-  unsigned threads = 0;  // 0: all cores; never changes a result
-  // What is predicted are draws at random (uniform).
+  unsigned threads = 0;  // 0: all cores; does not change results
+  // The predictions assume uniform draws.
   gossip::Partners partners = gossip::Partners::uniform;
-  // Told after every seed: the share that is done.
+  // Called after every seed with the fraction done.
   std::function<void(double done)> progress;
-  // Asked between seeds: true ends the measurement, which then has no factor.
+  // Called between seeds: true ends the measurement, which then has no factor.
   std::function<bool()> interrupted;
 };
 
 struct Pairwise {
-  std::uint64_t seeds = 0;               // that were run
+  std::uint64_t seeds = 0;               // worlds that were run
   std::vector<std::uint64_t> exchanges;  // completed by the whole swarm, from 0 on
-  std::vector<double> v;                 // after so many, the mean over seeds
-  std::optional<double> factor;  // of the mean of V, per exchange, in the long run; none where it is too slow
-  double rate_error = 0;         // standard error of ln factor, relative to it, by the spread of the seeds
+  std::vector<double> v;                 // at these exchanges, the mean over seeds
+  std::optional<double> factor;  // of the mean of V per exchange, in the long run; none if it is too slow
+  double rate_error = 0;         // relative standard error of ln factor, from the spread of the seeds
 };
 
-// By how much a measured rate, the logarithm of a factor, is above the predicted one; none where there is no
-// rate to compare, of exact averages for one.
+// By how many percent a measured rate (the logarithm of a factor) exceeds the predicted one; none if a rate
+// is missing, as with exact averages.
 std::optional<double> deviation_percent(std::optional<double> measured, std::optional<double> predicted);
 
-// Down to which V, relative to the start, pairwise gossip is followed.
+// The V, relative to the start, at which the measurement of pairwise gossip ends.
 double pairwise_floor(std::uint32_t peers);
 
 // Exchanges by the gossip core with Poisson clocks of equal rates, the arithmetic of training/exchange, and

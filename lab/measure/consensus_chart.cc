@@ -23,8 +23,8 @@ Points curve_of(const LockStep& lock_step) {
   return points;
 }
 
-// What is left in the long run has the predicted slope: a line through the curve's end, back to the start.
-// (It begins below the curve by what modes that decay faster hold at first.)
+// A line with the predicted slope through the curve's end, back to the start. It begins below the curve,
+// because faster modes contribute at first.
 Points asymptote(const Points& curve, std::optional<double> factor, double spacing_of_factor) {
   if (!factor || *factor <= 0 || *factor >= 1 || curve.size() < 2 || curve.back().second <= 0) return {};
   const auto [x, y] = curve.back();
@@ -41,7 +41,7 @@ double reached(const Points& curve, double y) {
   return std::numeric_limits<double>::infinity();
 }
 
-// As far as half of the curves need to fall to y, and a quarter more.
+// The x at which half of the curves have fallen to y, and a quarter more.
 double right_edge(const std::vector<Series>& series, double y, double least) {
   std::vector<double> ends;
   double longest = least;
@@ -59,7 +59,7 @@ double right_edge(const std::vector<Series>& series, double y, double least) {
 Chart consensus_chart(std::span<const Compared> topologies, std::uint32_t peers, std::uint64_t seed) {
   Chart chart;
   chart.y_title = "disagreement √(V / V at the start)";
-  // Whole decades, as far as the asynchronous curves go.
+  // Whole decades, down to the end of the asynchronous curves.
   chart.y_min = std::pow(10, std::ceil(std::log10(std::sqrt(pairwise_floor(peers)))));
   Panel pairwise{"Asynchronous pairwise gossip", "exchanges begun per peer", 1, {}};
   Panel lock_step{"Lock-step rounds", "rounds", 1, {}};

@@ -1,5 +1,5 @@
-// The picture of `topology compare`: the disagreement of peers on several topologies, by asynchronous
-// exchanges and by lock-step rounds, as measured and as predicted.
+// The chart of `topology compare`: the disagreement of peers on several topologies, with asynchronous
+// exchanges and with lock-step rounds, measured and predicted.
 #pragma once
 
 #include <cstdint>

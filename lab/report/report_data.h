@@ -44,24 +44,28 @@ struct ReportPeer {
   std::optional<double> accuracy;
 };
 
-struct ReportRun {
-  std::string folder;  // as given, or below a folder that was given
-  std::string label;
-  std::size_t group = 0;
+// The summary.json of a run.
+struct ReportSummary {
   std::string name, mode, model, data, topology, rule, payload;
   std::uint64_t seed = 0;
   std::uint32_t peers = 0;
   double parameters = 0, seconds = 0, samples = 0, samples_per_second = 0, exchanges = 0, bytes_sent = 0;
   std::optional<double> accuracy, loss, accuracy_min, accuracy_max, consensus, seconds_to_target,
       spectral_gap;
-  std::optional<double> target;                           // of the experiment
   std::vector<std::pair<std::string, double>> staleness;  // number of exchanges by steps, "3-4"
   std::vector<ReportPeer> per_peer;
+};
+
+struct ReportRun : ReportSummary {
+  std::string folder;  // as given, or below a folder that was given
+  std::string label;
+  std::size_t group = 0;
+  std::optional<double> target;                 // of the experiment
   std::map<std::string, std::string> settings;  // of its experiment.toml: "gossip.rule", "fault.1.slow"
   std::vector<ReportPoint> points;
   std::string prediction;  // a sentence: how ReportPoint::predicted is computed, or why it is absent
   std::vector<ReportRow> rows;
-  double rows_from = 0, rows_to = 0;  // seconds
+  double rows_to = 0;  // the rows cover the run up to here, in seconds
   std::size_t peers_not_shown = 0;
   std::string graph;       // SVG of its topology; empty if there is nothing to show
   std::string graph_text;  // the caption below

@@ -37,7 +37,7 @@ Recurring recurring_departures(const Experiment& experiment, std::size_t fault, 
 
 std::vector<Incident> incidents_of(const Experiment& experiment) {
   std::vector<Incident> incidents;
-  std::vector<std::size_t> slownesses(experiment.peers);  // of each peer, so far
+  std::vector<std::size_t> slownesses(experiment.peers);  // number per peer, so far
   for (std::size_t place = 0; place < experiment.faults.size(); ++place) {
     const Fault& fault = experiment.faults[place];
     const std::vector<std::uint32_t> peers = fault.peer.among(experiment.peers);
@@ -95,8 +95,8 @@ std::string warning_for_simulation(const Experiment& experiment) {
   for (const training::OwnSettings& own : experiment.own) {
     for (const auto& [key, value] : own.values) {
       if (key == "training.device" || key == "training.devices")
-        return "the devices of [[peer]]s have no effect in virtual time: this machine's processors compute "
-               "for all";
+        return "the devices in [[peer]] have no effect in virtual time: the processors of this machine "
+               "compute for all peers";
     }
   }
   return "";

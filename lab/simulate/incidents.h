@@ -1,4 +1,5 @@
-// What an experiment's faults mean in virtual time, for every driver of it.
+// The faults of an experiment as incidents in virtual time, for both drivers of a simulation.
+// A fault `join` is not an incident: it is the time at which a machine starts.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +15,15 @@
 
 namespace starling::lab {
 
-// All that happens once, but `join`, which is the time at which a machine starts.
+// Those that happen once.
 std::vector<Incident> incidents_of(const training::Experiment& experiment);
 
-// What recurs: each gives its next incident, drawn as time goes on (lab/recurrence.h).
+// Those that recur: each call returns the next incident, drawn on demand (lab/recurrence.h).
 using Recurring = std::function<std::optional<Incident>()>;
 std::vector<Recurring> recurring_of(const training::Experiment& experiment);
 
-// A sentence on what the experiment sets and virtual machines do not have, devices of peers' own, or nothing.
+// A warning about settings that have no effect on virtual machines (devices of single peers); empty if there
+// are none.
 std::string warning_for_simulation(const training::Experiment& experiment);
 
 }  // namespace starling::lab

@@ -14,8 +14,7 @@ Evaluator::Score Judge::score(const std::vector<float>& parameters, std::size_t 
 }
 
 std::vector<Evaluator::Score> Judge::scores(const training::Replicas& replicas) {
-  // Of many, some at a time: enough tasks for all threads, and yet samples are read for several replicas at
-  // once.
+  // With many replicas, a task evaluates several, so that each sample is read once for all of them.
   const std::size_t together = std::max<std::size_t>(1, replicas.size() / 64);
   std::vector<std::future<std::vector<Evaluator::Score>>> pending;
   for (std::size_t first = 0; first < replicas.size(); first += together) {

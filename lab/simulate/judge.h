@@ -1,5 +1,5 @@
-// The accuracy of replicas that this process holds, of several at once by the threads of a pool. Replicas in
-// files: lab/replica_judge.h.
+// Evaluates replicas in memory, several at a time on a thread pool. For replicas in files see
+// lab/swarm/replica_judge.h.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,9 @@ class Judge {
         ThreadPool& pool)
       : plan_(plan), backend_(backend), test_(test), pool_(pool) {}
 
-  // Of one replica, on the first `limit` samples.
+  // The score of one replica on the first `limit` samples.
   training::Evaluator::Score score(const std::vector<float>& parameters, std::size_t limit = SIZE_MAX);
-  // Of each on all samples, in their order.
+  // The score of each on all samples, in their order.
   std::vector<training::Evaluator::Score> scores(const training::Replicas& replicas);
 
  private:

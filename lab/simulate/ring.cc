@@ -5,8 +5,8 @@
 #include "base/loss.h"
 #include "lab/simulate/virtual_run.h"
 #include "lab/world/world.h"
-#include "training/replica/recipe.h"
 #include "training/experiment/conditions.h"
+#include "training/replica/recipe.h"
 
 namespace starling::lab {
 namespace {

@@ -31,7 +31,7 @@ const training::Timeline& RunWatch::timeline(std::uint32_t machine) {
   return seen_[machine].timeline;
 }
 
-// Writes down what the machine did since it was last looked at: before anything about that changes.
+// Adds what the machine did since the last call. Called before its activity changes.
 void RunWatch::account(std::uint32_t machine) {
   Seen& seen = seen_[machine];
   const Instant now = world_->now();

@@ -1,4 +1,5 @@
-// Watches a world for a run's report: what each machine does when, exactly, and how old what it mixes is.
+// Observes a world for a run's report: exactly what each machine does when, and the staleness of what it
+// mixes.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace starling::lab {
 
-// What a machine did from `from` to `to`; while it is paused, it stands still.
+// Adds what a machine did from `from` to `to`, except during its pauses, when it is stopped.
 void add_around_pauses(training::Timeline& timeline, std::span<const Interval> pauses, Instant from,
                        Instant to, const training::Activity& doing);
 
@@ -21,10 +22,10 @@ class RunWatch final : public Watcher {
  public:
   explicit RunWatch(std::size_t machines);
 
-  // The world that it watches; before anything happens there.
+  // Sets the world to observe, before its first happening.
   void look_at(const World& world) { world_ = &world; }
 
-  // Up to this moment of the world. Seconds count from its beginning.
+  // Up to the world's current time. Seconds count from its beginning.
   const training::Timeline& timeline(std::uint32_t machine);
   const training::Staleness& staleness() const { return staleness_; }
 
@@ -41,8 +42,8 @@ class RunWatch final : public Watcher {
  private:
   struct Own {  // an exchange that the machine began
     std::uint64_t exchange;
-    bool accepted = false;    // by the partner: until then the machine waits for it
-    std::uint64_t stale = 0;  // steps, of the oldest chunk so far
+    bool accepted = false;    // by the partner; until then the machine waits
+    std::uint64_t stale = 0;  // steps since the oldest chunk was lent
   };
   struct Answer {
     PeerId from;
@@ -50,13 +51,13 @@ class RunWatch final : public Watcher {
   };
   struct Lent {
     std::size_t offset;   // floats
-    std::uint64_t steps;  // that the machine had made
+    std::uint64_t steps;  // of the machine when it lent the chunk
   };
   struct Seen {
     bool up = false, training = false;
     std::uint32_t stepping = 0;  // workers
     std::uint64_t steps = 0;
-    Instant since{};  // up to then the time line is written
+    Instant since{};  // the time line is complete up to here
     std::vector<Own> owns{};
     std::vector<Answer> answers{};
     std::vector<Lent> lent{};

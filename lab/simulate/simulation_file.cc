@@ -18,7 +18,7 @@ constexpr Number kNumbers[] = {{"happenings", &SimulationPlace::happenings},
                                {"samples", &SimulationPlace::samples},
                                {"metrics_bytes", &SimulationPlace::metrics_bytes}};
 
-// A machine that nobody has a use for any more, but for what others still have of it.
+// A machine that does not run has no learner to save.
 bool runs(const World::MachineView& machine) {
   return machine.state == MachineState::running;
 }
@@ -60,9 +60,9 @@ Result<SimulationFile> SimulationFile::open(const std::string& path, const std::
   auto file = training::SafetensorsFile::open(path);
   if (!file) return file.error();
   const Facts& facts = file->metadata();
-  if (!facts.contains(kKind)) return Error{path + " is no checkpoint of a simulation"};
+  if (!facts.contains(kKind)) return Error{path + " is not a checkpoint of a simulation"};
   if (const auto its = facts.find(kExperiment); its == facts.end() || its->second != experiment)
-    return Error{path + " is of another experiment: one goes on with the same file and flags"};
+    return Error{path + " is a checkpoint of another experiment: resume with the same file and flags"};
   SimulationPlace place;
   for (const auto& [name, number] : kNumbers) {
     const auto value = training::number_in(facts, name, path);
@@ -83,14 +83,14 @@ Result<std::vector<std::byte>> SimulationFile::read(const std::string& tensor) c
 
 Status SimulationFile::put_into(World& world, const std::vector<TrainingLearner*>& learners) const {
   const auto unfit = [this](const std::string& what) {
-    return Error{file_.path() + ": " + what + " is not as this run has it"};
+    return Error{file_.path() + ": " + what + " differs from this run"};
   };
-  if (world.trace_hash() != place_.trace || world.samples() != place_.samples) return unfit("what happened");
+  if (world.trace_hash() != place_.trace || world.samples() != place_.samples) return unfit("the trace");
   const auto values = read("values");
   if (!values) return values.error();
   StateReader in(*values);
   for (const MutableBytes bytes : world.values()) in.into(bytes);
-  if (!in.done()) return unfit("what is on its way");
+  if (!in.done()) return unfit("the state of the network and the rules");
   for (std::uint32_t i = 0; i < world.machines(); ++i) {
     const auto machine = world.machine(i);
     const auto replica = read(replica_name(machine));

@@ -1,10 +1,9 @@
-// A simulation in a file, to go on from. What happened in virtual time is not in it: that follows from the
-// experiment and is gone through once more, without computing a gradient, until as much has happened; then
-// the values are put in place that the file holds. So the run that goes on equals the one that was not
-// stopped, to the last digit.
+// A checkpoint of a simulation. It contains values only: what happened in virtual time follows from the
+// experiment and is repeated, without computing gradients, up to the same happening; then the values of the
+// file replace those of the world. The resumed run equals one that was never stopped, to the last digit.
 //
-// This cannot be where decisions hung on values (a replica that diverged, a lie that was refused for being
-// one): the trace then differs, and who goes on begins anew, with the same result.
+// This is not possible if decisions depended on values (a replica that diverged, a poisoned chunk that was
+// rejected): then the trace differs, and the run starts over, with the same result.
 #pragma once
 
 #include <cstdint>
@@ -21,27 +20,26 @@ namespace starling::lab {
 
 inline constexpr const char* kSimulationFile = "simulation.safetensors";
 
-// Where it stood.
+// The moment of the checkpoint.
 struct SimulationPlace {
-  std::uint64_t happenings = 0;  // run in the world
-  std::uint64_t trace = 0;       // of them
+  std::uint64_t happenings = 0;  // in the world
+  std::uint64_t trace = 0;       // hash of the happenings
   std::uint64_t samples = 0;
   std::uint64_t metrics_bytes = 0;  // of metrics.jsonl
 };
 
-// Whole or not at all. `learners`: of each machine that trains the latest, null for the rest. `experiment`:
-// its text.
+// Writes atomically. `learners`: the latest of each machine that trains, else null. `experiment`: its text.
 Status write_simulation(const std::string& path, const std::string& experiment, const SimulationPlace& place,
                         World& world, const std::vector<TrainingLearner*>& learners);
 
 class SimulationFile {
  public:
-  // An Error where it is not whole, or none, or of another experiment.
+  // An Error if the file is damaged, or not a checkpoint of this experiment.
   static Result<SimulationFile> open(const std::string& path, const std::string& experiment);
 
   const SimulationPlace& place() const { return place_; }
-  // Makes of a world in which as much has happened the one that was written. The Error says what does not
-  // fit; then the world is of no use any more.
+  // Puts the values into a world at the same happening. After an Error, which names what differs, the world
+  // is unusable.
   Status put_into(World& world, const std::vector<TrainingLearner*>& learners) const;
 
  private:

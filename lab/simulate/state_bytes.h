@@ -1,5 +1,5 @@
-// Values as bytes, one behind the other, and back: for states that only the same program reads again. The
-// reader trusts no length, so what was cut short or is another's is found out and not believed.
+// Serializes values as consecutive bytes, for states that only the same program reads again. The reader
+// checks every length, so it detects truncated and foreign data.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ class StateWriter {
   std::vector<std::byte> bytes_;
 };
 
-// What does not fit reads as zeros, and is remembered.
+// A value beyond the end reads as zero, and fits() is false from then on.
 class StateReader {
  public:
   explicit StateReader(Bytes bytes) : bytes_(bytes) {}
@@ -59,7 +59,7 @@ class StateReader {
     copy(std::as_writable_bytes(std::span(values)));
     return values;
   }
-  // As many as were written. REQUIRES: T is trivially copyable.
+  // REQUIRES: as many bytes as were written; else fits() is false.
   void into(MutableBytes out) {
     if (value<std::uint64_t>() != out.size()) {
       fits_ = false;
@@ -67,7 +67,7 @@ class StateReader {
     }
     copy(out);
   }
-  // All of it was read, and was there.
+  // Whether everything was read and nothing was missing.
   bool done() const { return fits_ && bytes_.empty(); }
   bool fits() const { return fits_; }
 

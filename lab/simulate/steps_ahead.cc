@@ -62,7 +62,7 @@ double StepsAhead::finish(Step& step) {
   submitted_.erase(&step);
   step.state_ = Step::State::none;
   reached_ = std::max(reached_, step.ends_);
-  submit_next();  // while this one is waited for
+  submit_next();  // before waiting for this one
   wait(step);
   return step.loss_;
 }
@@ -95,7 +95,7 @@ void StepsAhead::submit(Step& step) {
   });
 }
 
-// Those of machines that rest past their end do not count: nobody knows when they are asked for.
+// Steps of paused machines, which are past their end, do not count: it is unknown when they will be needed.
 void StepsAhead::submit_next() {
   const auto overdue = [this] {
     std::size_t count = 0;
@@ -110,7 +110,7 @@ void StepsAhead::submit_next() {
 
 void StepsAhead::give_vector(training::Worker& worker) {
   ++lent_;
-  if (vectors_.empty()) return;  // then it makes one
+  if (vectors_.empty()) return;  // the worker allocates one
   worker.lend(std::move(vectors_.back()));
   vectors_.pop_back();
 }

@@ -1,8 +1,8 @@
-// Gradients of the steps that virtual machines are in the middle of. A step sees the replica as it was when
-// it began and is needed only when it ends, so it is computed by a pool's threads shortly before that: of all
-// steps under way a few, those that end next, hold a vector besides their replica and what their optimizer
-// remembers. A step that is still to be computed gets a copy of its replica when that is about to change.
-// When a step is computed changes nothing about what it finds.
+// The gradients of steps under way on virtual machines. A step uses the replica as it was at the step's
+// beginning, and its result is needed at its end, so a thread pool computes it shortly before: only the few
+// steps that end next hold a vector besides the replica and the optimizer's state. A step that is not
+// computed yet gets a copy of its replica when that is about to change. The time of the computation does not
+// change its result.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,11 @@ namespace starling::lab {
 
 class StepsAhead {
  public:
-  // At most `ahead` steps are computed before they end. The pool outlives it; all workers are of one network.
+  // Computes at most `ahead` steps before they end. The pool outlives this; all workers have the same
+  // network.
   StepsAhead(ThreadPool& pool, std::size_t ahead) : pool_(pool), ahead_(ahead) {}
 
-  // One of a worker's; the owner's, and it stays where it is while it is under way.
+  // A step of one worker. The owner must not move it while it is under way.
   class Step {
    public:
     bool under_way() const { return state_ != State::none; }
@@ -44,8 +45,7 @@ class StepsAhead {
     double loss_ = 0;
   };
 
-  // What there is of a step under way, for whoever puts it back elsewhere: what its vector holds, and its
-  // loss.
+  // The state of a step under way, for a checkpoint: the content of its vector, and its loss.
   struct Midway {
     enum class Vector : std::uint8_t { none, parameters, gradient };
     Vector holds = Vector::none;
@@ -53,30 +53,30 @@ class StepsAhead {
     double loss = 0;
   };
 
-  // It sees the arena as it is now and is needed at `ends`. REQUIRES: !step.under_way(); worker and arena
-  // outlive it.
+  // Begins a step on the arena's current values that ends at `ends`. REQUIRES: !step.under_way(); worker and
+  // arena outlive the step.
   void begin(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends);
-  // The arena is about to change.
+  // Called before the arena changes.
   void keep(Step& step);
-  // No worker computes on it when this returns; what it finds stays.
+  // Waits until no thread computes the step; its result is kept.
   static void wait(Step& step);
-  // Waits for what is being computed. The vector stays until finish() or drop(). REQUIRES: step.under_way().
+  // Waits for the computation. The vector is valid until finish() or drop(). REQUIRES: step.under_way().
   static Midway midway(Step& step);
-  // As begin(), and it is as far as that. REQUIRES: the vector is of the arena's size, where there is one.
+  // As begin(), from the state `from`. REQUIRES: its vector, if any, has the arena's size.
   void go_on(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends,
              const Midway& from);
-  // Its mean loss; the worker has its gradient until done(). REQUIRES: step.under_way(), then it is no
-  // longer.
+  // Ends the step and returns its mean loss; the worker holds the gradient until done(). REQUIRES:
+  // step.under_way().
   double finish(Step& step);
-  // Its worker's vector is free for others.
+  // Takes the worker's vector back.
   void done(training::Worker& worker);
-  // Vectors that workers have at this moment.
+  // Vectors that workers hold now.
   std::size_t vectors_lent() const { return lent_; }
-  // Nobody asks for it any more. No worker computes on it when this returns.
+  // Discards the step, and waits until no thread computes it.
   void drop(Step& step);
 
  private:
-  using Key = std::tuple<Instant, std::uint64_t>;  // those that end first come first
+  using Key = std::tuple<Instant, std::uint64_t>;  // ordered by end
   static Key key(const Step& step) { return {step.ends_, step.number_}; }
   struct Earlier {
     bool operator()(const Step* a, const Step* b) const { return key(*a) < key(*b); }
@@ -89,7 +89,7 @@ class StepsAhead {
   ThreadPool& pool_;
   std::size_t ahead_;
   std::set<Step*, Earlier> waiting_, submitted_;
-  std::vector<kernels::Buffer> vectors_;  // that nobody uses
+  std::vector<kernels::Buffer> vectors_;  // free
   std::size_t lent_ = 0;
   std::uint64_t begun_ = 0;
   Instant reached_{};  // in virtual time

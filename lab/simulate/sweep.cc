@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kBetweenWrites = std::chrono::seconds(10);
 constexpr std::size_t kLargestSummary = 64 << 20;  // bytes: 100,000 peers
 
-// What results.csv has of a summary, behind the lists' values.
+// The columns of results.csv from a summary, after the values of the lists.
 const std::vector<std::string>& columns() {
   static const std::vector<std::string> kColumns = {
       "accuracy",          "accuracy_min", "accuracy_max", "loss",       "consensus_distance", "seconds",
@@ -51,7 +51,7 @@ std::string csv_cell(const Json& value) {
   return value.is_string() ? csv_cell(value.get<std::string>()) : value.dump();
 }
 
-// One of the table's lines: what lists but the seeds' say, and the runs that share it.
+// A line of the table: the values of all lists except the seeds, and the runs that share them.
 struct Combination {
   std::vector<std::string> values;
   std::vector<double> accuracy, seconds, to_target;
@@ -80,8 +80,8 @@ class Runs {
     summaries_.resize(sweep.points.size());
   }
 
-  // Finds what is done already.
-  Status look() {
+  // Finds the runs that are complete.
+  Status find_complete() {
     for (std::size_t i = 0; i < sweep_.points.size(); ++i) {
       const std::string folder = folder_of(i);
       if (options_.force || !fs::exists(folder + "/summary.json")) continue;
@@ -91,13 +91,13 @@ class Runs {
       if (!experiment) return experiment.error();
       if (!summary) return summary.error();
       if (*experiment != training::to_toml(sweep_.points[i].experiment)) {
-        return Error{
-            "--out: " + folder +
-            " holds the results of another experiment; give another folder, or --force to run it again"};
+        return Error{"--out: " + folder +
+                     " contains the results of another experiment; choose another folder, or use --force to "
+                     "replace them"};
       }
       summaries_[i] = Json::parse(*summary, nullptr, false);
       if (!summaries_[i].is_object())
-        return Error{folder + "/summary.json is not a run's summary; remove it"};
+        return Error{folder + "/summary.json is not the summary of a run; remove it"};
       ++outcome_.kept;
     }
     return Done{};
@@ -139,7 +139,7 @@ class Runs {
     return stopped_;
   }
 
-  // In a folder that gets its name when the run is whole.
+  // The folder gets its final name when the run is complete.
   Status run_one(std::size_t i, unsigned threads) {
     if (stopped()) return Done{};
     const SweepPoint& point = sweep_.points[i];
@@ -157,11 +157,11 @@ class Runs {
     std::error_code problem;
     fs::remove_all(folder_of(i), problem);
     fs::rename(part, folder_of(i), problem);
-    if (problem) return Error{"cannot make the folder " + folder_of(i) + ": " + problem.message()};
+    if (problem) return Error{"cannot create the folder " + folder_of(i) + ": " + problem.message()};
     const std::string text = training::to_json(*summary);
     summaries_[i] = Json::parse(text);
     ++outcome_.ran;
-    if (Clock::now() - written_at_ > kBetweenWrites) {  // each time all of it
+    if (Clock::now() - written_at_ > kBetweenWrites) {  // a write takes long: it contains all runs
       written_at_ = Clock::now();
       if (Status written = write(); !written) return written;
     }
@@ -265,8 +265,8 @@ class Runs {
 
   const Sweep& sweep_;
   const SweepOptions& options_;
-  std::mutex mutex_;             // of all below while runs are under way
-  std::vector<Json> summaries_;  // null: not done
+  std::mutex mutex_;             // protects all below while runs are under way
+  std::vector<Json> summaries_;  // null: not complete
   SweepOutcome outcome_;
   std::optional<Error> problem_;
   std::atomic<bool> stopped_{false};
@@ -278,9 +278,9 @@ class Runs {
 Result<SweepOutcome> run_sweep(const Sweep& sweep, const SweepOptions& options) {
   std::error_code problem;
   fs::create_directories(options.out, problem);
-  if (problem) return Error{"--out: the folder " + options.out + " cannot be made: " + problem.message()};
+  if (problem) return Error{"--out: cannot create the folder " + options.out + ": " + problem.message()};
   Runs runs(sweep, options);
-  if (Status looked = runs.look(); !looked) return looked.error();
+  if (Status found = runs.find_complete(); !found) return found.error();
   return runs.run();
 }
 

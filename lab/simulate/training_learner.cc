@@ -75,7 +75,7 @@ std::uint64_t TrainingLearner::end_step(std::uint32_t worker, models::Arena& are
   const double factor =
       training::step_rate_factor(rate_.schedule, swarm_samples_, batch_size_, rate_.epoch_samples);
   learning_rate_ = rate_.base * factor;
-  arena_will_change();  // beside the steps of other workers
+  arena_will_change();  // for the steps of other workers
   place.worker->apply(arena, factor);
   ahead_.done(*place.worker);
   return batch_size_;
@@ -85,7 +85,7 @@ void TrainingLearner::discard_step(std::uint32_t worker) {
   Place& place = places_.at(worker);
   place.stepping = false;
   if (!place.step.under_way()) return;
-  ahead_.finish(place.step);  // its batch is drawn, whatever becomes of it
+  ahead_.finish(place.step);  // computing it draws its batch
   ahead_.done(*place.worker);
 }
 
@@ -113,7 +113,7 @@ void TrainingLearner::save(StateWriter& out, const models::Arena& arena) {
   out.value(learning_rate_.value_or(0));
   for (Place& place : places_) {
     out.value(place.worker != nullptr);
-    if (!place.worker) continue;  // its training is over
+    if (!place.worker) continue;  // training has ended
     out.value(place.step.under_way());
     if (place.step.under_way()) {
       const Midway midway = ahead_.midway(place.step);
@@ -126,7 +126,7 @@ void TrainingLearner::save(StateWriter& out, const models::Arena& arena) {
 }
 
 Status TrainingLearner::load(StateReader& in, const models::Arena& arena) {
-  const Error anothers{"what a learner had is another experiment's"};
+  const Error anothers{"the state of a learner is of another experiment"};
   smoothed_loss_ = in.value<double>();
   steps_ = in.value<std::uint64_t>();
   const bool has_rate = in.value<bool>();

@@ -1,5 +1,5 @@
-// The learner of an experiment in virtual time: real mathematics, on the replica as it was at a step's start,
-// computed while virtual time goes on.
+// The learner of an experiment in virtual time: it computes real steps, on the replica as it was at each
+// step's beginning, while virtual time advances.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace starling::lab {
 
 class TrainingLearner final : public Learner {
  public:
-  // `rehearsing`: while it is set nothing is computed or changed, steps only begin and end; whoever clears it
-  // says load() then. `rate`, `ahead` and `rehearsing` outlive it.
+  // While `rehearsing` is set, steps begin and end without computing; load() follows when it is cleared.
+  // `rate`, `ahead` and `rehearsing` outlive the learner.
   TrainingLearner(std::vector<std::unique_ptr<training::Worker>> workers, const LearningRate& rate,
                   StepsAhead& ahead, const bool& rehearsing);
   ~TrainingLearner() override { drop_all(); }
@@ -35,8 +35,8 @@ class TrainingLearner final : public Learner {
   double loss() const override { return smoothed_loss_; }
   std::optional<double> learning_rate() const override { return learning_rate_; }
 
-  // What it has between two happenings, steps under way included; and the same put into one whose steps began
-  // and ended as these did, without being computed. An Error where it is another's.
+  // The state between two happenings, with steps under way. load() puts it into a learner that has rehearsed
+  // the same steps; an Error if the state is not of such a learner.
   void save(StateWriter& out, const models::Arena& arena);
   Status load(StateReader& in, const models::Arena& arena);
 

@@ -13,7 +13,7 @@ namespace {
 
 Status check_links_of_all_reduce(const Experiment& experiment) {
   constexpr const char* kWhy =
-      ": all-reduce between processes goes over Gloo's links, which are as they are; leave it out, or take "
+      ": all-reduce between processes uses Gloo's links, which cannot be shaped; leave it out, or use "
       "'starling simulate'";
   if (experiment.latency) return Error{std::string("network.latency") + kWhy};
   if (experiment.bandwidth) return Error{std::string("network.bandwidth") + kWhy};
@@ -33,7 +33,7 @@ Status check_for_processes(const Experiment& experiment) {
     if (fault.kind != Fault::Kind::poison) continue;
     return Error{
         "the fault poison of peer " + fault.peer.text() +
-        ": lying peers exist in 'starling simulate' alone; leave the fault out to run the experiment on "
+        ": poisoned peers exist only in 'starling simulate'; remove the fault to run the experiment on "
         "processes"};
   }
   return Done{};
@@ -41,8 +41,9 @@ Status check_for_processes(const Experiment& experiment) {
 
 std::string warning_for_processes(const Experiment& experiment) {
   if (!experiment.port) return "";
-  return "network.port is the network card of a simulated machine: between processes of this machine each "
-         "link has network.bandwidth to itself";
+  return "network.port has no effect: it is the network card of a simulated machine. Between processes of "
+         "this "
+         "machine each link has network.bandwidth to itself";
 }
 
 ProcessFaults::ProcessFaults(const Experiment& experiment) {

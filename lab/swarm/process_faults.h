@@ -1,5 +1,5 @@
 // The faults of an experiment that the launcher inflicts on real processes, in the order in which they are
-// due. Slow peers are not here: a peer slows itself down.
+// due. Slow peers are not among them: a peer slows itself down.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace starling::lab {
 
 struct ProcessFault {
   enum class Act : std::uint8_t {
-    start,   // of a peer that joins late
+    start,   // a peer that joins late
     pause,   // SIGSTOP
     resume,  // SIGCONT
     crash,   // SIGKILL
     leave,   // SIGTERM
-    back,    // a new process of a peer that has gone, or is going
-    links,   // links have become others: link_at()
+    back,    // a new process of a peer that has departed or is departing
+    links,   // the properties of links change: link_at()
   };
   Duration at{0};  // from the run's start
   std::uint32_t peer = 0;
@@ -31,31 +31,31 @@ struct ProcessFault {
   friend bool operator==(const ProcessFault&, const ProcessFault&) = default;
 };
 
-// Refuses what only virtual peers can have, in a sentence: the fault poison, and links of another kind where
-// these are not the program's own, with all-reduce.
+// An Error if only virtual peers can have a fault or setting: poison, and shaped links with all-reduce, whose
+// links are not the program's own.
 Status check_for_processes(const training::Experiment& experiment);
 
-// A sentence on what the experiment sets and processes of one machine do not have, or nothing.
+// A warning about settings that have no effect on processes of one machine; empty if there are none.
 std::string warning_for_processes(const training::Experiment& experiment);
 
-// The faults of an experiment, drawn as time goes on (lab/recurrence.h).
+// The faults of an experiment, drawn on demand (lab/recurrence.h).
 class ProcessFaults {
  public:
-  // REQUIRES: check_for_processes() is content. The experiment outlives this.
+  // REQUIRES: check_for_processes() accepts the experiment, which outlives this.
   explicit ProcessFaults(const training::Experiment& experiment);
 
-  std::optional<Duration> next() const;  // when the next one is due; nullopt after the last
-  // The next one, where it is due at this time of the run.
+  std::optional<Duration> next() const;  // time of the next one; nullopt after the last
+  // The next one, if it is due at this time of the run.
   std::optional<ProcessFault> take(Duration now);
-  // Whether one that is paused will be resumed.
+  // Whether a resume is ahead.
   bool resumes() const;
-  // Whether a process will be started.
+  // Whether a start or a return is ahead.
   bool brings() const;
 
  private:
   using Act = ProcessFault::Act;
-  // What befalls a peer at first, and then: a pause and its end, a crash and the return. The next such pair
-  // is drawn when the first of this one is taken.
+  // A pause and its end, or a departure and the return. The next pair is drawn when the first of this one is
+  // taken.
   struct Pair {
     ProcessFault first;
     std::optional<ProcessFault> then{};
@@ -63,8 +63,8 @@ class ProcessFaults {
   using Source = std::function<std::optional<Pair>()>;
   struct Entry {
     ProcessFault fault;
-    std::uint64_t number;               // in the order in which they were drawn
-    std::optional<std::size_t> source;  // to draw from when it is taken
+    std::uint64_t number;               // order in which they were drawn
+    std::optional<std::size_t> source;  // draws the next pair when this one is taken
     bool operator<(const Entry& other) const {
       return fault.at != other.fault.at ? fault.at < other.fault.at : number < other.number;
     }

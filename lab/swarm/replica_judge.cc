@@ -18,11 +18,11 @@ namespace {
 std::optional<std::vector<float>> read_replica(const std::string& path, const models::Plan& plan) {
   Result<training::Checkpoint> checkpoint = training::read_safetensors(path, plan.layout);
   if (checkpoint) return std::move(checkpoint->arena);
-  spdlog::warn("a replica is left out: {}", checkpoint.error().message);
+  spdlog::warn("a replica is not evaluated: {}", checkpoint.error().message);
   return std::nullopt;
 }
 
-// Scores of all the models (nullptr: none), each computed by one thread.
+// The scores of all models (none for a nullptr), each computed by one thread.
 std::vector<std::optional<Score>> evaluate_all(const std::vector<const float*>& models,
                                                const models::Plan& plan, const datasets::Dataset& test) {
   std::vector<std::optional<Score>> scores(models.size());
@@ -60,7 +60,7 @@ Result<std::vector<float>> read_served_model(const std::vector<std::string>& pat
 Judgement judge_replicas(const std::vector<ReplicaFile>& files, const std::vector<std::string>& servers,
                          const models::Plan& plan, const datasets::Dataset& test) {
   Judgement judgement;
-  // Those that count come first in `counting`; the others are kept only to be evaluated.
+  // `others` are evaluated and do not count in the mean.
   std::vector<std::vector<float>> counting, others;
   constexpr std::size_t kNone = SIZE_MAX;
   std::vector<std::size_t> place(files.size(), kNone);
@@ -80,7 +80,7 @@ Judgement judge_replicas(const std::vector<ReplicaFile>& files, const std::vecto
     if (model) {
       judgement.mean = std::move(*model);
     } else {
-      spdlog::warn("the mean of the peers is judged, as a server's part is missing: {}",
+      spdlog::warn("the mean of the peers is evaluated, because a server's part is missing: {}",
                    model.error().message);
     }
   }

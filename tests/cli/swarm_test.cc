@@ -193,7 +193,7 @@ TEST_CASE("a swarm refuses what only a virtual peer can do, and leaves no folder
   folder.write("liar.toml", "peers = 4\n[[fault]]\npeer = 3\npoison = \"sign-flip\"\n");
   const Outcome outcome = run({"swarm", folder.file("liar.toml"), "--out", folder.file("run")});
   CHECK(outcome.exit_code == 2);
-  CHECK(outcome.err.find("lying peers exist in 'starling simulate' alone") != std::string::npos);
+  CHECK(outcome.err.find("poisoned peers exist only in 'starling simulate'") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(folder.file("run")));
 }
 

@@ -29,7 +29,7 @@ TEST_CASE("a sweep tells its progress, its table and its folder, and knows after
   REQUIRE(outcome.exit_code == 0);
   CHECK(outcome.err.find("4 of 4: slow=") != std::string::npos);
   CHECK(outcome.out.find("\nexponential  2 ") != std::string::npos);
-  CHECK(outcome.out.find("4 experiments ran, 0 were done before\nresults   " + folder.file("out")) !=
+  CHECK(outcome.out.find("4 experiments ran, 0 were complete before\nresults   " + folder.file("out")) !=
         std::string::npos);
   CHECK(read_whole(folder.file("out") + "/results.csv").rfind("fault.1.slow,seed,accuracy,", 0) == 0);
   CHECK(read_whole(folder.file("out") + "/slow=1,seed=2/experiment.toml").find("seed = 2\n") !=
@@ -59,11 +59,11 @@ TEST_CASE("a sweep that is stopped keeps what is whole, and the same command goe
   const Outcome first = stopped.finish();
   INFO(first.err);
   CHECK(first.exit_code == 130);
-  CHECK(first.err.find("the same command goes on with what is left") != std::string::npos);
+  CHECK(first.err.find("repeat the command to continue") != std::string::npos);
   const Outcome second = run(words);
   REQUIRE(second.exit_code == 0);
-  CHECK(second.out.find(" were done before") != std::string::npos);
-  CHECK(second.out.find(", 0 were done before") == std::string::npos);
+  CHECK(second.out.find(" were complete before") != std::string::npos);
+  CHECK(second.out.find(", 0 were complete before") == std::string::npos);
   CHECK(second.err.find("40 of 40: ") != std::string::npos);
 }
 

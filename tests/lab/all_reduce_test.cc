@@ -16,8 +16,8 @@
 #include "tests/catch.h"
 #include "training/records/checkpoint.h"
 #include "training/records/json.h"
-#include "training/replica/recipe.h"
 #include "training/records/timeline.h"
+#include "training/replica/recipe.h"
 #include "training/replica/worker.h"
 
 namespace starling::lab {
@@ -207,7 +207,7 @@ TEST_CASE("all wait for the slowest peer, at each step for whoever that is") {
 }
 
 struct Drawn {
-  double total = 0;  // seconds
+  double total = 0;                                 // seconds
   std::map<std::string, training::Activity> spent;  // seconds, by peer
   std::map<std::string, double> steps;
 };

@@ -11,8 +11,8 @@
 
 #include "lab/report/report_page.h"
 #include "lab/report/report_table.h"
-#include "lab/simulate/simulate.h"
 #include "lab/report/statistics.h"
+#include "lab/simulate/simulate.h"
 #include "tests/catch.h"
 #include "training/records/json.h"
 #include "training/records/record.h"
@@ -270,13 +270,15 @@ TEST_CASE("a time line's rows tell a straggler, who waits and who stops") {
   CHECK(rows[3].columns.front().stopped == 0);
 }
 
-TEST_CASE("runs that differ in what a [[peer]] has of its own say so, and a [[fault]] beside it keeps its number") {
+TEST_CASE(
+    "runs that differ in what a [[peer]] has of its own say so, and a [[fault]] beside it keeps its number") {
   const Folders folders;
   std::vector<std::string> paths;
   for (const std::string workers : {"1", "4"}) {
     paths.push_back(folders.summary("workers-" + workers, 1, 8.0));
     folders.write("workers-" + workers, "experiment.toml",
-                  "name = \"made-up\"\nseed = 1\n\n[[peer]]\nnumber = 0\npace = \"20ms\"\n\n[[peer]]\nnumber = 1\nworkers = " +
+                  "name = \"made-up\"\nseed = 1\n\n[[peer]]\nnumber = 0\npace = \"20ms\"\n\n[[peer]]\nnumber "
+                  "= 1\nworkers = " +
                       workers + "\n\n[[fault]]\npeer = 0\nslow = " + workers + "\n");
   }
   const auto report = read_report(paths);
@@ -287,7 +289,8 @@ TEST_CASE("runs that differ in what a [[peer]] has of its own say so, and a [[fa
 
 TEST_CASE("speed-ups are over the kind of run that is named, by its label or by a value that it alone has") {
   const Folders folders;
-  const std::vector<std::string> paths = {folders.summary("ring", 1, 8.0), folders.summary("complete", 1, 2.0, "complete"),
+  const std::vector<std::string> paths = {folders.summary("ring", 1, 8.0),
+                                          folders.summary("complete", 1, 2.0, "complete"),
                                           folders.summary("star", 1, 4.0, "star")};
   const auto against = [&](const std::string& name) {
     ReportOptions options;
@@ -307,7 +310,8 @@ TEST_CASE("speed-ups are over the kind of run that is named, by its label or by 
   const auto refused = against("torus");
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().message ==
-        "no kind of run is called 'torus', to compare against; there are: topology=ring; topology=complete; topology=star");
+        "no kind of run is called 'torus', to compare against; there are: topology=ring; topology=complete; "
+        "topology=star");
   CHECK_FALSE(against("").ok());
 }
 

@@ -168,7 +168,8 @@ TEST_CASE("who resumes nothing, or another experiment, or a broken file, is told
   REQUIRE(folder->write("summary.json", "{}").ok());
   const auto nothing = simulate(experiment, options, *folder);
   REQUIRE_FALSE(nothing.ok());
-  CHECK(nothing.error().message == "cannot resume: " + folder->path() + " has no checkpoint; none was written, or the run has ended");
+  CHECK(nothing.error().message ==
+        "cannot resume: " + folder->path() + " has no checkpoint; none was written, or the run has ended");
   CHECK(fs::exists(folder->file("summary.json")));  // what a run left stays
   options.resume = false;
   int asked = 0;
@@ -181,8 +182,9 @@ TEST_CASE("who resumes nothing, or another experiment, or a broken file, is told
   other.seed += 1;
   const auto refused = simulate(other, options, *folder);
   REQUIRE_FALSE(refused.ok());
-  CHECK(refused.error().message == folder->file(kSimulationFile) +
-                                       " is of another experiment: one goes on with the same file and flags");
+  CHECK(refused.error().message ==
+        folder->file(kSimulationFile) +
+            " is a checkpoint of another experiment: resume with the same file and flags");
   const std::string file = folder->file(kSimulationFile), bytes = content(file);
   std::string spoiled = bytes;
   spoiled[spoiled.size() / 2] = static_cast<char>(~spoiled[spoiled.size() / 2]);

@@ -16,8 +16,9 @@ class Mixing {
  public:
   Mixing(gossip::Rule rule, std::uint32_t n, const std::string& topology, std::uint64_t seed,
          training::Payload payload = training::Payload::f32)
-      : world_(options(rule, n, topology, seed, payload), [](std::uint32_t) { return std::make_unique<Idle>(); },
-               std::vector<float>(kFloats)) {
+      : world_(
+            options(rule, n, topology, seed, payload), [](std::uint32_t) { return std::make_unique<Idle>(); },
+            std::vector<float>(kFloats)) {
     while (!everyone_trains()) run_for(10ms);
     run_for(1s);  // whoever has just joined finds its place
     while (!world_.quiet()) world_.run_one();
@@ -38,7 +39,8 @@ class Mixing {
   std::vector<double> mean() const {
     std::vector<double> mean(kFloats);
     for (std::uint32_t i = 0; i < world_.machines(); ++i)
-      for (std::size_t f = 0; f < kFloats; ++f) mean[f] += world_.machine(i).arena.data()[f] / double(world_.machines());
+      for (std::size_t f = 0; f < kFloats; ++f)
+        mean[f] += world_.machine(i).arena.data()[f] / double(world_.machines());
     return mean;
   }
   // Root of the mean square of all values' distances from their mean.
@@ -46,7 +48,8 @@ class Mixing {
     const auto now = mean();
     double sum = 0;
     for (std::uint32_t i = 0; i < world_.machines(); ++i)
-      for (std::size_t f = 0; f < kFloats; ++f) sum += std::pow(world_.machine(i).arena.data()[f] - now[f], 2);
+      for (std::size_t f = 0; f < kFloats; ++f)
+        sum += std::pow(world_.machine(i).arena.data()[f] - now[f], 2);
     return std::sqrt(sum / double(kFloats * world_.machines()));
   }
   // How far the mean is from that of the start, at most.
@@ -79,8 +82,8 @@ class Mixing {
     std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 1; }
   };
 
-  static WorldOptions options(gossip::Rule rule, std::uint32_t n, const std::string& topology, std::uint64_t seed,
-                              training::Payload payload) {
+  static WorldOptions options(gossip::Rule rule, std::uint32_t n, const std::string& topology,
+                              std::uint64_t seed, training::Payload payload) {
     gossip::Pace pace{gossip::Pace::Kind::time, 0, 20ms};
     if (rule == gossip::Rule::d_psgd) pace = {gossip::Pace::Kind::steps, 1, {}};
     Scene scene = scene_of(seed, n, {*topologies::Topology::parse(topology), rule, pace, {}}, kStep);
@@ -102,7 +105,8 @@ class Mixing {
   bool everyone_trains() const {
     for (std::uint32_t i = 0; i < world_.machines(); ++i) {
       const auto machine = world_.machine(i);
-      if (machine.phase != wire::Phase::training || machine.membership->live_others() + 1 != world_.machines())
+      if (machine.phase != wire::Phase::training ||
+          machine.membership->live_others() + 1 != world_.machines())
         return false;
     }
     return true;
@@ -158,11 +162,13 @@ TEST_CASE("noloco's outer steps shrink the spread, and clipped averaging does to
   }
 }
 
-TEST_CASE("in lock-step a round contracts the spread as its matrix says, in the time of a step and a transfer") {
+TEST_CASE(
+    "in lock-step a round contracts the spread as its matrix says, in the time of a step and a transfer") {
   for (const std::string name : {"ring", "exponential", "star"}) {
     CAPTURE(name);
     constexpr std::uint32_t kPeers = 8;
-    const auto expected = measure_lock_step(topologies::Topology::parse(name)->among(kPeers), std::nullopt, 1);
+    const auto expected =
+        measure_lock_step(topologies::Topology::parse(name)->among(kPeers), std::nullopt, 1);
     REQUIRE((expected && expected->factor && *expected->factor > 0));
     Mixing mixing(gossip::Rule::d_psgd, kPeers, name, 9);
     const double before = mixing.spread();
@@ -198,9 +204,8 @@ TEST_CASE("in lock-step, peers of the same speed make rounds together, and as ma
 }
 
 TEST_CASE("a machine whose own replica becomes NaN recovers a neighbor's, and harms nobody") {
-  for (const gossip::Rule rule :
-       {gossip::Rule::pairwise, gossip::Rule::push_sum, gossip::Rule::d_psgd, gossip::Rule::choco,
-        gossip::Rule::noloco, gossip::Rule::clipped}) {
+  for (const gossip::Rule rule : {gossip::Rule::pairwise, gossip::Rule::push_sum, gossip::Rule::d_psgd,
+                                  gossip::Rule::choco, gossip::Rule::noloco, gossip::Rule::clipped}) {
     CAPTURE(gossip::traits(rule).name);
     gossip::Pace pace{gossip::Pace::Kind::time, 0, 20ms};
     Scene scene = scene_of(7, 4, {*topologies::Topology::parse("complete"), rule, pace, {}}, 10ms);

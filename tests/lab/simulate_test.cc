@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "tests/catch.h"
-#include "training/records/json.h"
 #include "training/experiment/schedule.h"
 #include "training/experiment/sweep.h"
+#include "training/records/json.h"
 
 namespace starling::lab {
 namespace {

@@ -1,6 +1,6 @@
 // Steps that are computed shortly before they end see what they saw when they began.
-#include "kernels/backends.h"
 #include "lab/simulate/steps_ahead.h"
+#include "kernels/backends.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,11 +1,11 @@
 // With which words peers are started, and when what befalls them.
 #include <algorithm>
 
+#include "lab/recurrence.h"
 #include "lab/swarm/peer_command.h"
 #include "lab/swarm/process_faults.h"
-#include "training/experiment/conditions.h"
-#include "lab/recurrence.h"
 #include "tests/catch.h"
+#include "training/experiment/conditions.h"
 
 namespace starling::lab {
 namespace {
@@ -90,7 +90,8 @@ TEST_CASE("every peer of a run by all-reduce is told all of it, and where to mee
   experiment.faults = {{.peer = Fault::kAll, .kind = Fault::Kind::link, .link = {.drop = 0.1}}};
   const Status refused = check_for_processes(experiment);
   REQUIRE_FALSE(refused.ok());
-  CHECK(refused.error().message.find("the fault link of peer all: all-reduce between processes goes over Gloo's") == 0);
+  CHECK(refused.error().message.find(
+            "the fault link of peer all: all-reduce between processes goes over Gloo's") == 0);
 }
 
 TEST_CASE("every peer of a swarm with a key is told its file, and none of a swarm without") {
@@ -124,7 +125,8 @@ TEST_CASE("a peer hears of its own slowness alone, on its own clock") {
   CHECK(slow(place) == std::vector<std::string>{"2=5"});
   place.number = 3;
   CHECK(slow(place).empty());
-  experiment.faults.push_back({.peer = Fault::kAll, .factor = *training::Slowness::parse("log-normal:sigma=1")});
+  experiment.faults.push_back(
+      {.peer = Fault::kAll, .factor = *training::Slowness::parse("log-normal:sigma=1")});
   CHECK(slow(place) == std::vector<std::string>{"3=log-normal:sigma=1"});
   CHECK(training::slowness(experiment, 3) == 1);
   experiment.faults.pop_back();

@@ -1,8 +1,8 @@
 // Evaluations of replicas and of their mean.
 #include <cmath>
 
-#include "lab/swarm/replica_judge.h"
 #include "lab/swarm/mean_evaluator.h"
+#include "lab/swarm/replica_judge.h"
 #include "tests/catch.h"
 #include "tests/lab/swarm_folder.h"
 #include "training/records/checkpoint.h"
@@ -65,7 +65,8 @@ TEST_CASE("there is no mean if no replica counts") {
   CHECK_FALSE(judgement.consensus_distance.has_value());
 }
 
-TEST_CASE("the mean of a snapshot reaches the target, in the order of the snapshots, whose files are removed") {
+TEST_CASE(
+    "the mean of a snapshot reaches the target, in the order of the snapshots, whose files are removed") {
   const SwarmFolder folder;
   const auto data = two_pixels(1500);  // more than the first images of an evaluation
   const auto plan = softmax_plan(data);

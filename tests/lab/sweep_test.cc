@@ -119,7 +119,8 @@ TEST_CASE("a folder with the results of another experiment is not taken for done
   const auto other = run_sweep(small({"1"}, 11), options);
   REQUIRE_FALSE(other.ok());
   CHECK(other.error().message.find(
-            "holds the results of another experiment; give another folder, or --force") != std::string::npos);
+            "contains the results of another experiment; choose another folder, or use --force") !=
+        std::string::npos);
   options.force = true;
   CHECK(run(small({"1"}, 11), options).ran == 2);
 }
