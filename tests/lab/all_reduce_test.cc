@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 using training::Experiment;
 using training::Fault;
 
-// A folder that is gone when the test is over.
+// A folder that the destructor removes.
 struct Scratch {
   std::string path;
   Scratch() {
@@ -45,7 +45,7 @@ struct Scratch {
 
 constexpr std::size_t kRows = 64;
 
-// A folder with a table of two classes that a line nearly parts.
+// A folder with a table of two classes that are nearly linearly separable.
 std::string write_table(const Scratch& scratch) {
   Random random(7);
   for (const char* name : {"train.csv", "test.csv"}) {
@@ -58,7 +58,7 @@ std::string write_table(const Scratch& scratch) {
   return scratch.path;
 }
 
-// Of 4 peers with 16 rows each, all of which make a batch.
+// 4 peers with 16 rows each; a batch is all 16.
 Experiment small(const Scratch& scratch) {
   Experiment experiment;
   experiment.rule = training::kAllReduce;
@@ -95,7 +95,7 @@ std::int64_t nanoseconds(double seconds) {
   return std::llround(seconds * 1e9);
 }
 
-// Of one round: the largest chunk of four, over a link like this.
+// The time of one round: the largest of four chunks over this link.
 std::int64_t round_time(const Experiment& experiment, double bandwidth, Duration latency) {
   const std::size_t chunk_bytes = 4 * ((arena_floats(experiment) + 3) / 4);
   return nanoseconds(static_cast<double>(8 * chunk_bytes) / bandwidth) + latency.count();
@@ -105,8 +105,8 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// The gradients of `peers` times a batch are one of all rows: so a single worker that sees all of them at
-// each step must come to the same parameters.
+// The mean gradient of all peers' batches is that of all rows, so a single worker with all rows in each step
+// must get the same parameters.
 void check_equals_one_large_batch(Experiment experiment) {
   const Scratch results;
   auto folder = training::RunFolder::create(results.path + "/run", false);
@@ -166,16 +166,16 @@ TEST_CASE("a step of all-reduce lasts as long as its formula says, to the nanose
   experiment.latency = 3ms;
   experiment.bandwidth = 1e7;
   CHECK(nanoseconds(run(experiment).seconds) == 10 * (5'000'000 + 6 * round_time(experiment, 1e7, 3ms)));
-  // What a machine's network card lets through is the most; its links in and out share nothing.
+  // A machine's network card limits the bandwidth; both directions are independent.
   experiment.port = 5e6;
   CHECK(nanoseconds(run(experiment).seconds) == 10 * (5'000'000 + 6 * round_time(experiment, 5e6, 3ms)));
   experiment.port = training::kUnlimited;
-  // One poor link is in everybody's way.
+  // One poor link slows down all peers.
   experiment.faults = {{.peer = 2, .kind = Fault::Kind::link, .link = {.latency = 50ms, .bandwidth = 1e6}}};
   CHECK(nanoseconds(run(experiment).seconds) == 10 * (5'000'000 + 6 * round_time(experiment, 1e6, 50ms)));
 }
 
-TEST_CASE("a peer alone reduces nothing") {
+TEST_CASE("a single peer reduces nothing") {
   const Scratch scratch;
   Experiment experiment = small(scratch);
   experiment.peers = 1;
@@ -184,14 +184,14 @@ TEST_CASE("a peer alone reduces nothing") {
   CHECK(summary.bytes_sent == 0);
 }
 
-TEST_CASE("all wait for the slowest peer, at each step for whoever that is") {
+TEST_CASE("all peers wait for the slowest one of each step") {
   const Scratch scratch;
   Experiment experiment = small(scratch);
   const std::int64_t reduce = 6 * round_time(experiment, 1e9, 100us);
   experiment.faults = {{.peer = 1, .factor = 10}, {.peer = 2, .factor = 3}};
   CHECK(nanoseconds(run(experiment).seconds) == 10 * (200'000'000 + reduce));
 
-  // The draws are those that peers who exchange would see.
+  // The slowness of each step is the same as with gossip.
   const auto chance = *training::Slowness::parse("log-normal:sigma=1");
   experiment.faults = {{.peer = Fault::kAll, .factor = chance}};
   std::int64_t expected = 10 * reduce;
@@ -234,7 +234,7 @@ Drawn drawn(const Experiment& experiment) {
   return it;
 }
 
-TEST_CASE("the time lines of a run by all-reduce show who waits for whom") {
+TEST_CASE("the time lines of a run by all-reduce show the waiting peers") {
   const Scratch scratch;
   Experiment experiment = small(scratch);
   experiment.faults = {{.peer = 1, .factor = 3},
@@ -252,7 +252,7 @@ TEST_CASE("the time lines of a run by all-reduce show who waits for whom") {
   }
 }
 
-TEST_CASE("every one of the pauses that recur is in the time line, also those while it waits for others") {
+TEST_CASE("the time line contains all recurring pauses, also those during which the peer would wait") {
   const Scratch scratch;
   Experiment experiment = small(scratch);
   experiment.faults = {{.peer = 1, .factor = 5},
@@ -263,7 +263,7 @@ TEST_CASE("every one of the pauses that recur is in the time line, also those wh
   CHECK(spent["p3"].stopped == 0);
 }
 
-TEST_CASE("a paused peer stops everybody until it goes on") {
+TEST_CASE("a paused peer stops all others until it resumes") {
   const Scratch scratch;
   Experiment experiment = small(scratch);
   const std::int64_t reduce = 6 * round_time(experiment, 1e9, 100us);
@@ -274,11 +274,11 @@ TEST_CASE("a paused peer stops everybody until it goes on") {
   REQUIRE(!never.ok());
   CHECK(never.error().message == "p3 was paused for good after 0 s, and all-reduce cannot go on without it");
   experiment.steps.reset();
-  experiment.seconds = 1s;  // then nobody waits for it any longer
+  experiment.seconds = 1s;  // ends the run while all wait
   CHECK(run(experiment).samples == 0);
 }
 
-TEST_CASE("what a ring's link loses comes later, and the swarm waits for it") {
+TEST_CASE("frames that a link of the ring loses arrive later, and the swarm waits for them") {
   const Scratch scratch;
   Experiment experiment = small(scratch);
   const double before = run(experiment).seconds;
@@ -289,7 +289,7 @@ TEST_CASE("what a ring's link loses comes later, and the swarm waits for it") {
   CHECK(lossy.samples == 10 * kRows);
 }
 
-TEST_CASE("all-reduce comes to the same on any number of threads") {
+TEST_CASE("all-reduce gives the same result on any number of threads") {
   Experiment experiment;
   experiment.rule = training::kAllReduce;
   experiment.epochs = 0.03;
@@ -301,7 +301,7 @@ TEST_CASE("all-reduce comes to the same on any number of threads") {
   CHECK(run(experiment).trace_hash != one.trace_hash);
 }
 
-TEST_CASE("a step of all is a step with all their batches in one, with either optimizer") {
+TEST_CASE("a step equals one with all batches combined, with either optimizer") {
   const Scratch scratch;
   Experiment experiment = small(scratch);
   experiment.weight_decay = 1e-3;
@@ -316,7 +316,7 @@ TEST_CASE("a step of all is a step with all their batches in one, with either op
   check_equals_one_large_batch(experiment);
 }
 
-TEST_CASE("a crash ends a run by all-reduce with a sentence") {
+TEST_CASE("a crash ends a run by all-reduce with an error") {
   const Scratch scratch;
   Experiment experiment = small(scratch);
   experiment.faults = {{.peer = 2, .kind = Fault::Kind::crash, .from = 100ms},
@@ -324,13 +324,13 @@ TEST_CASE("a crash ends a run by all-reduce with a sentence") {
   const auto ended = attempt(experiment);
   REQUIRE(!ended.ok());
   CHECK(ended.error().message == "p2 crashed after 0.1 s, and all-reduce cannot go on without it");
-  // After the run's end it is nothing to it.
+  // A crash after the run's end has no effect.
   experiment.faults.resize(1);
   experiment.faults.front().from = 1s;
   CHECK(run(experiment).samples == 10 * kRows);
 }
 
-TEST_CASE("all-reduce ends where any rule would: after a time, at the target, when it is asked to") {
+TEST_CASE("all-reduce ends after a time, at the target, and on interruption, like other rules") {
   const Scratch scratch;
   Experiment experiment = small(scratch);
   const double step = run(experiment).seconds / 10;
@@ -353,7 +353,7 @@ TEST_CASE("all-reduce ends where any rule would: after a time, at the target, wh
   CHECK(stopped->per_peer.front().steps == 3);
 }
 
-TEST_CASE("all-reduce says in a sentence that it does not learn at such a rate") {
+TEST_CASE("all-reduce reports a loss that is not finite") {
   const Scratch scratch;
   Experiment experiment = small(scratch);
   experiment.learning_rate = 1000;

@@ -1,4 +1,4 @@
-// The picture of measured curves.
+// The chart of measured curves.
 #include "lab/measure/chart.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace starling::lab {
 namespace {
 
-// Whether every element is closed in order and attributes have quotes: as much of XML as the picture uses.
+// Whether every element is closed in order and attributes are quoted: the part of XML that charts use.
 bool is_well_formed(const std::string& xml) {
   std::vector<std::string> open;
   for (std::size_t at = xml.find('<'); at != std::string::npos; at = xml.find('<', at + 1)) {
@@ -42,7 +42,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-// The y of every label of the legend, in the order of drawing.
+// The y of every label, in the order of drawing.
 std::vector<double> label_heights(const std::string& svg, const std::vector<std::string>& labels) {
   std::vector<double> heights;
   for (const std::string& label : labels) {
@@ -75,7 +75,7 @@ Chart three() {
 
 }  // namespace
 
-TEST_CASE("a chart is well-formed, and holds every curve, label and title") {
+TEST_CASE("a chart is well-formed and contains every curve, label and title") {
   const std::string svg = to_svg(three());
   REQUIRE(is_well_formed(svg));
   CHECK(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
@@ -88,13 +88,13 @@ TEST_CASE("a chart is well-formed, and holds every curve, label and title") {
   CHECK(svg.find("inf") == std::string::npos);
 }
 
-TEST_CASE("labels stand in the order of the curves and do not collide") {
+TEST_CASE("labels have the order of the curves and do not overlap") {
   const std::vector<double> y = label_heights(to_svg(three()), {"slower", "slow", "fast"});
   CHECK(y[1] - y[0] >= 12);
   CHECK(y[2] - y[1] >= 12);
 }
 
-TEST_CASE("curves are cut where they leave the plot") {
+TEST_CASE("curves are cut at the edge of the plot") {
   Chart chart = three();
   chart.panels.resize(1);
   chart.panels[0].series = {{"beyond", 0, {{0, 1}, {10, 1e-30}, {500, 1e-30}}, {}}};
@@ -105,7 +105,7 @@ TEST_CASE("curves are cut where they leave the plot") {
   CHECK(points == "66.0,34.0 85.0,374.0");
 }
 
-TEST_CASE("the picture of a comparison has both panels, and says what is exact") {
+TEST_CASE("the chart of a comparison has both panels and marks exact averages") {
   Compared ring;
   ring.name = "ring";
   ring.analysis.round_factor = 0.9;
@@ -125,7 +125,7 @@ TEST_CASE("the picture of a comparison has both panels, and says what is exact")
   REQUIRE(chart.panels.size() == 2);
   CHECK(chart.panels[0].series[0].label == "ring");
   CHECK(chart.panels[1].series[1].label == "complete (exact after 1)");
-  // The prediction lies on a curve that decays as predicted from the start.
+  // The prediction coincides with a curve that decays as predicted.
   const auto& dashed = chart.panels[0].series[0].dashed;
   REQUIRE(dashed.size() == 2);
   CHECK(dashed[0].first == Approx(0).margin(1e-9));

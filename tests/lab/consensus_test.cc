@@ -1,4 +1,4 @@
-// Measured consensus against what eigenvalues predict, for every family at several sizes.
+// Measured consensus compared with the prediction from eigenvalues, for every family at several sizes.
 #include "lab/measure/consensus.h"
 
 #include <cmath>
@@ -16,7 +16,7 @@ using topologies::Topology;
 
 constexpr double kTolerance = 0.1;  // of a rate, the logarithm of a factor
 
-// The families that have a graph for n peers, with their usual parameters.
+// The families that have a graph for n peers, with default parameters.
 std::vector<Topology> families(std::uint32_t n) {
   std::vector<Topology> all;
   for (const auto& entry : topologies::names()) {
@@ -31,8 +31,8 @@ double deviation(double measured, double predicted) {
   return std::log(measured) / std::log(predicted) - 1;
 }
 
-// Exactly E V after each of so many exchanges, relative to the start: second moments X of the replicas go
-// through X <- sum_e p_e W_e X W_e, written out as dense sums.
+// The exact E V after each exchange, relative to the start: the second moments X of the replicas follow
+// X <- sum_e p_e W_e X W_e, computed with dense sums.
 std::vector<double> expected_curve(const topologies::Graph& graph, std::size_t exchanges) {
   const std::size_t n = graph.nodes();
   std::vector<double> x(n * n, -1 / static_cast<double>(n));
@@ -61,7 +61,7 @@ std::vector<double> expected_curve(const topologies::Graph& graph, std::size_t e
 
 }  // namespace
 
-TEST_CASE("in lock-step every family mixes as fast as its eigenvalues say", "[figures]") {
+TEST_CASE("in lock-step every family mixes at the rate of its eigenvalues", "[figures]") {
   for (const std::uint32_t n : {8, 16, 33, 64}) {
     for (const Topology& topology : families(n)) {
       CAPTURE(topology.name(), n);
@@ -83,7 +83,7 @@ TEST_CASE("in lock-step every family mixes as fast as its eigenvalues say", "[fi
   }
 }
 
-TEST_CASE("lock-step on a ring and on the complete graph decays by the closed forms") {
+TEST_CASE("lock-step on a ring and on the complete graph decays as the closed forms say") {
   const auto ring = measure_lock_step(Topology::parse("ring")->among(16), std::nullopt, 1);
   REQUIRE(ring.ok());
   const double second = (1 + 2 * std::cos(2 * std::acos(-1.0) / 16)) / 3;
@@ -91,7 +91,7 @@ TEST_CASE("lock-step on a ring and on the complete graph decays by the closed fo
   CHECK_FALSE(ring->exact_after.has_value());
   const auto lazy = measure_lock_step(Topology::parse("ring")->among(16), topologies::Mixing::lazy, 1);
   CHECK(*lazy->factor == Approx(std::pow((1 + second) / 2, 2)).epsilon(1e-4));
-  // Splitting evenly among three on a regular graph is the same matrix.
+  // On a regular graph, splitting evenly among three gives the same matrix.
   const auto push = measure_lock_step(Topology::parse("ring")->among(16), topologies::Mixing::push_sum, 1);
   CHECK(*push->factor == Approx(*ring->factor).epsilon(1e-9));
   const auto complete = measure_lock_step(Topology::parse("complete")->among(33), std::nullopt, 1);
@@ -100,7 +100,7 @@ TEST_CASE("lock-step on a ring and on the complete graph decays by the closed fo
   CHECK(complete->period_error < 1e-13);
 }
 
-TEST_CASE("finite-time families hold the mean after a period, whatever the rounding") {
+TEST_CASE("finite-time families reach the mean after a period, up to rounding") {
   const auto exact = [](const std::string& name, std::uint32_t n) {
     const auto topology = Topology::parse(name);
     if (!topology) return;  // a build without this family
@@ -117,7 +117,7 @@ TEST_CASE("finite-time families hold the mean after a period, whatever the round
     for (std::uint32_t n = 2; n <= 40; ++n) exact(name, n);
 }
 
-TEST_CASE("asynchronous pairwise gossip of every family mixes as fast as its second moments say",
+TEST_CASE("asynchronous pairwise gossip of every family mixes at the rate of its second moments",
           "[figures]") {
   for (const std::uint32_t n : {8, 16, 33, 64}) {
     for (const Topology& topology : families(n)) {
@@ -128,7 +128,8 @@ TEST_CASE("asynchronous pairwise gossip of every family mixes as fast as its sec
       PairwiseOptions options;
       options.seed = n;
       options.seeds = n <= 16 ? 12 : n <= 33 ? 6 : 4;
-      if (topology.name() == "dumbbell" && n <= 33) options.seeds = 40;  // all hangs on one link: V strays
+      if (topology.name() == "dumbbell" && n <= 33)
+        options.seeds = 40;  // V depends on one link and varies much
       const auto measured = measure_pairwise(topology, n, options);
       CHECK(measured.factor.has_value());
       if (!measured.factor) continue;
@@ -138,7 +139,7 @@ TEST_CASE("asynchronous pairwise gossip of every family mixes as fast as its sec
   }
 }
 
-TEST_CASE("partners in turns mix faster than partners at random", "[figures]") {
+TEST_CASE("partners in turn mix faster than random partners", "[figures]") {
   PairwiseOptions options;
   options.seeds = 4;
   for (const char* name : {"ring", "exponential", "one-peer-exponential"}) {
@@ -162,7 +163,7 @@ TEST_CASE("the whole curve of asynchronous gossip is the expected one", "[figure
     const auto expected = expected_curve(*graph, measured.exchanges.back());
     for (std::size_t p = 0; p < measured.v.size(); ++p) {
       const double v = expected[measured.exchanges[p]];
-      if (v < 1e-4) break;  // below, the mean over seeds strays more than what is compared
+      if (v < 1e-4) break;  // below, the error of the mean over seeds is larger than the difference
       CAPTURE(p, measured.v[p], v);
       CHECK(std::abs(std::log(measured.v[p] / v)) < 0.15);
     }
@@ -186,7 +187,7 @@ TEST_CASE("a measurement does not depend on the number of threads") {
   CHECK(measure_pairwise(topology, 8, options).v != one.v);
 }
 
-TEST_CASE("whoever is asked to stop has no factor to tell") {
+TEST_CASE("a measurement that is interrupted has no factor") {
   PairwiseOptions options;
   options.interrupted = [] { return true; };
   CHECK_FALSE(measure_pairwise(*Topology::parse("ring"), 8, options).factor.has_value());

@@ -1,6 +1,5 @@
-// Links in virtual time and links shaped in the program: the same numbers mean the same. Both are held
-// against the formula, latency + bits / bandwidth, and against each other to the nanosecond; whole exchanges,
-// by the clock too.
+// Virtual links and links shaped in the program agree. Both are compared with the formula, latency + bits /
+// bandwidth, and with each other to the nanosecond; whole exchanges also in real time.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -14,7 +13,7 @@
 namespace starling::lab {
 namespace {
 
-// Two machines, and when what the first sends arrives at the second.
+// Two machines, and the times at which the first one's packets arrive at the second.
 struct Net final : NetworkHost {
   explicit Net(const NetworkOptions& options) : network(options, Random(1), queue, *this) {}
   Reach reach(std::uint32_t) const override { return Reach::up; }
@@ -38,7 +37,7 @@ struct Net final : NetworkHost {
   VirtualNetwork network;
 };
 
-// Sends out of turn: when each exchange of a machine began, and how long the shortest took.
+// When each exchange of a machine began, and the duration of the shortest.
 struct Stopwatch final : Watcher {
   void action(std::uint32_t machine, const gossip::Action& action) override {
     if (const auto* begin = std::get_if<gossip::BeginExchange>(&action))
@@ -58,7 +57,7 @@ constexpr std::size_t kCells = 10, kCellFloats = 1000, kFloats = kCells * kCellF
 constexpr Duration kLatency = 15ms;
 constexpr double kBandwidth = 4e6;
 
-// Ten chunks on their way at once: they leave one after the other, the last one's answer comes last.
+// Ten chunks in flight: they leave one after the other, and the reply to the last arrives last.
 Duration least_time() {
   const double chunk = 8.0 * (wire::kChunkPrefixBytes + sizeof(float) * kCellFloats) / kBandwidth;
   return 2 * kLatency + from_seconds((kCells + 1) * chunk);
@@ -82,7 +81,7 @@ TEST_CASE(
     net.network.shape({1}, {}, {from, to}, poor);
     transport::LinkPacer pacer;
     std::map<std::uint64_t, Instant> expected;
-    // A connection's first packet waits for its handshake. Then bursts, each of which is through before the
+    // The first packet of a connection waits for its handshake. Then come bursts, each complete before the
     // next.
     net.send(Instant{}, 0, 0);
     std::uint64_t number = 0;
@@ -135,7 +134,7 @@ TEST_CASE("an exchange takes as long in the program as in the simulator: what la
     Bird a(world, 1, options), b(world, 2, options);
     a.attach(kFloats, kCellFloats);
     b.attach(kFloats, kCellFloats);
-    REQUIRE(exchange(world, a, b) == gossip::Outcome::completed);  // over a link that is as it is
+    REQUIRE(exchange(world, a, b) == gossip::Outcome::completed);  // over a link that is not shaped
     const transport::LinkShape shape{kLatency, kBandwidth, 0};
     world.transports[0]->shape_links_to(b.address, shape);
     world.transports[1]->shape_links_to(a.address, shape);

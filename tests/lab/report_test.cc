@@ -30,7 +30,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// Folders of runs that nobody ran.
+// Folders of invented runs.
 struct Folders {
   std::string path;
   Folders() {
@@ -84,7 +84,7 @@ std::string refusal_of(const std::vector<std::string>& folders) {
 
 }  // namespace
 
-// Quantiles as printed tables have them (for instance NIST's handbook of statistics, section 1.3.6.7.2).
+// Quantiles from tables, such as NIST's handbook of statistics, section 1.3.6.7.2.
 TEST_CASE("Student's t has the quantiles of the tables") {
   CHECK(near(student_t_quantile(0.975, 1), 12.706, 5e-4));
   CHECK(near(student_t_quantile(0.975, 2), 4.303, 5e-4));
@@ -142,7 +142,7 @@ TEST_CASE("a speed-up is the ratio of geometric means, with Welch's interval on 
   CHECK_FALSE(speedup(none, one).has_value());
 }
 
-TEST_CASE("runs that differ in their seed alone are one line of the table") {
+TEST_CASE("runs that differ only in their seed share a line of the table") {
   const Folders folders;
   std::vector<std::string> paths;
   for (const auto& [seed, seconds] : {std::pair{1, 8.0}, {2, 8.0}, {3, 2.0}})
@@ -179,7 +179,7 @@ TEST_CASE("runs that differ in their seed alone are one line of the table") {
   CHECK(contains(csv, "\nline,1,0.85,0,,,,,,,,,,0.9,,,20,4000\n"));
 }
 
-TEST_CASE("where runs have no target, the curves tell when they came past one") {
+TEST_CASE("without a target in the runs, times to target are read off the curves") {
   const Folders folders;
   const std::string metrics =
       R"({"seconds":1,"peer":"p0","steps":5,"samples":50,"exchanges":4,"bytes_sent":100,"loss":2.0,"accuracy":null})"
@@ -209,10 +209,11 @@ TEST_CASE("where runs have no target, the curves tell when they came past one") 
   CHECK(read_report({run}, {.target = 0.95})->groups[0].reached == 0);
 }
 
-TEST_CASE("a prediction of the consensus distance has the topology's shape and the looks' size") {
+TEST_CASE("a predicted consensus distance has the topology's shape and the measured size") {
   const Folders folders;
   const std::string run = folders.summary("one", 1, std::nullopt, "complete");
-  // Of 4 peers on a complete graph an exchange leaves 2/3 of V; a step a peer and an exchange each second.
+  // With 4 peers on a complete graph an exchange leaves 2/3 of V. A step per peer and an exchange each
+  // second.
   std::string metrics;
   double v = 0;
   for (int second = 1; second <= 20; ++second) {
@@ -239,7 +240,7 @@ TEST_CASE("a prediction of the consensus distance has the topology's shape and t
   CHECK(predicted == 20);
 }
 
-TEST_CASE("a time line's rows tell a straggler, who waits and who stops") {
+TEST_CASE("the rows of a time line show a straggler, waiting and stopped peers") {
   const Folders folders;
   const std::string run = folders.summary("one", 1, std::nullopt);
   std::string lines;
@@ -262,7 +263,7 @@ TEST_CASE("a time line's rows tell a straggler, who waits and who stops") {
   CHECK(report->runs[0].rows_to == 20);
   CHECK(near(rows[1].slowness, 20, 0.01));
   CHECK(near(rows[0].slowness, 1, 0.01));
-  CHECK(near(rows[2].slowness, 1, 0.01));  // it computes little, and is quick at that
+  CHECK(near(rows[2].slowness, 1, 0.01));  // it computes rarely, but at full speed
   CHECK(near(rows[2].parts[2], 0.75, 1e-3));
   CHECK(near(rows[3].parts[3], 0.5, 1e-3));
   for (const auto& column : rows[1].columns) REQUIRE(column.slowness > 12);
@@ -270,8 +271,7 @@ TEST_CASE("a time line's rows tell a straggler, who waits and who stops") {
   CHECK(rows[3].columns.front().stopped == 0);
 }
 
-TEST_CASE(
-    "runs that differ in what a [[peer]] has of its own say so, and a [[fault]] beside it keeps its number") {
+TEST_CASE("runs can differ in the settings of a [[peer]], and a [[fault]] beside it keeps its number") {
   const Folders folders;
   std::vector<std::string> paths;
   for (const std::string workers : {"1", "4"}) {
@@ -287,7 +287,8 @@ TEST_CASE(
   CHECK(report->groups.at(1).label == "slow=4, workers=4");
 }
 
-TEST_CASE("speed-ups are over the kind of run that is named, by its label or by a value that it alone has") {
+TEST_CASE(
+    "speed-ups are relative to the kind of run that is named, by its label or by a value that only it has") {
   const Folders folders;
   const std::vector<std::string> paths = {folders.summary("ring", 1, 8.0),
                                           folders.summary("complete", 1, 2.0, "complete"),
@@ -315,7 +316,7 @@ TEST_CASE("speed-ups are over the kind of run that is named, by its label or by 
   CHECK_FALSE(against("").ok());
 }
 
-TEST_CASE("what holds no results, or damaged ones, is refused in a sentence that says which") {
+TEST_CASE("a folder without results, or with damaged ones, is an error that names the file") {
   const Folders folders;
   CHECK(refusal_of({folders.path + "/nowhere"}) == "there is no folder " + folders.path + "/nowhere");
   CHECK(refusal_of({folders.path}) ==
@@ -335,7 +336,7 @@ TEST_CASE("what holds no results, or damaged ones, is refused in a sentence that
   CHECK(read_report({whole}).ok());
 }
 
-TEST_CASE("a page holds its data whatever the words in it") {
+TEST_CASE("a page contains its data, whatever characters the names have") {
   const Folders folders;
   const std::string run = folders.summary("one", 1, std::nullopt, "x</script><b>&\"");
   const auto report = read_report({run});
@@ -348,7 +349,7 @@ TEST_CASE("a page holds its data whatever the words in it") {
     CAPTURE(place);
     const bool named =
         std::string(place).starts_with("http") &&
-        contains(html, "http://www.w3.org/2000/svg");  // the name of SVG, which nobody asks for
+        contains(html, "http://www.w3.org/2000/svg");  // the namespace of SVG, which is not fetched
     CHECK((!contains(html, place) || named));
   }
 }
@@ -363,7 +364,7 @@ TEST_CASE("a simulated run's time line and staleness are those of its faults") {
   experiment.seconds = std::chrono::seconds(4);
   experiment.every = training::Every{.steps = 2};
   experiment.latency =
-      std::chrono::milliseconds(30);  // longer than a step: replies are mixed some steps later
+      std::chrono::milliseconds(30);  // longer than a step, so replies are mixed some steps later
   experiment.faults = {{.peer = 1, .factor = 5},
                        {.peer = 2,
                         .kind = training::Fault::Kind::pause,
@@ -382,7 +383,7 @@ TEST_CASE("a simulated run's time line and staleness are those of its faults") {
     counted += summary->staleness.counts()[i];
     if (i >= 2) late += summary->staleness.counts()[i];
   }
-  // A crashed peer's own exchanges are counted where they happened.
+  // The exchanges of a crashed peer count.
   CHECK(counted >= summary->exchanges.completed);
   CHECK(counted <= summary->exchanges.completed + 100);
   CHECK(late * 2 > counted);  // a round trip is three steps of all but one
@@ -422,7 +423,7 @@ TEST_CASE("a simulated run's time line and staleness are those of its faults") {
   CHECK(looks >= 3);
 }
 
-TEST_CASE("where all wait for all, the time lines of all but the straggler say so") {
+TEST_CASE("in lock-step, the time lines of all peers but the straggler show waiting") {
   const Folders folders;
   training::Experiment experiment;
   experiment.model = "softmax";
@@ -441,7 +442,7 @@ TEST_CASE("where all wait for all, the time lines of all but the straggler say s
   if (!report) FAIL(report.error().message);
   const auto& rows = report->runs[0].rows;
   REQUIRE(rows.size() == 3);
-  // A step of the straggler is 80 ms, of the others 20; the sum takes little.
+  // A step of the straggler takes 80 ms, of the others 20 ms; the sum takes little.
   for (const std::size_t quick : {0, 2}) {
     CHECK(near(rows[quick].parts[0], 0.25, 0.03));
     CHECK(near(rows[quick].parts[2], 0.75, 0.03));

@@ -1,5 +1,4 @@
-// A simulation that was stopped anywhere and goes on from its checkpoint leaves what one leaves that never
-// stopped.
+// A simulation that is stopped anywhere and resumed gives the same results as one that is never stopped.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -37,7 +36,7 @@ std::string content(const std::string& path) {
   return text.str();
 }
 
-// All that a run leaves, but for what the clock on the wall says.
+// All results of a run except real times.
 struct Left {
   std::string trace;
   std::uint64_t samples = 0, bytes_sent = 0;
@@ -73,7 +72,7 @@ Left run(const training::Experiment& experiment, const std::string& path) {
   return left_by(*summary, *folder);
 }
 
-// Stops it after so many steps, as a person would, and goes on; again and again, until it ends of itself.
+// Interrupts the run after this many steps and resumes it, until it ends by itself.
 Left run_in_pieces(const training::Experiment& experiment, const std::string& path, std::uint64_t steps,
                    int& pieces, std::vector<std::string>& notices) {
   for (pieces = 1; pieces < 100; ++pieces) {
@@ -158,7 +157,7 @@ TEST_CASE(
   CHECK(notices.empty());
 }
 
-TEST_CASE("who resumes nothing, or another experiment, or a broken file, is told so") {
+TEST_CASE("resuming without a checkpoint, with another experiment, or with a damaged file is an error") {
   const Scratch scratch;
   auto experiment = experiment_of("pairwise", 1);
   auto folder = training::RunFolder::create(scratch.path + "/run", false);

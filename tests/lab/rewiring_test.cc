@@ -1,4 +1,4 @@
-// A topology that is changed while the swarm runs, and partners chosen by what is known of machines.
+// Changes of the topology while the swarm runs, and partners chosen by the speed of links.
 #include <set>
 
 #include "tests/catch.h"
@@ -7,7 +7,7 @@
 
 namespace starling::lab {
 
-TEST_CASE("a topology set at one peer is followed by all within a second, and no exchange is lost by it") {
+TEST_CASE("all peers follow a topology set at one of them within a second, and no exchange is lost") {
   for (std::uint64_t seed = 0; seed < seeds(20); ++seed) {
     gossip::Pace pace;
     pace.kind = gossip::Pace::Kind::always;
@@ -50,11 +50,12 @@ TEST_CASE("a peer that joins after the topology was changed follows the new one"
 namespace {
 
 struct Outcome {
-  std::uint64_t by_quick = 0, by_thin = 0;  // begun by those with quick links, and by the four
+  std::uint64_t by_quick = 0,
+                by_thin = 0;  // begun by peers with quick links, and by the four with thin links
   double disagreement = 0;
 };
 
-// Sixteen peers, every one beside every other, always exchanging; what goes to or from four of them is thin.
+// Sixteen peers on the complete graph that always exchange; the links of four of them are thin.
 Outcome exchange_beside_thin_links(gossip::Partners partners, std::uint64_t seed) {
   gossip::Pace pace;
   pace.kind = gossip::Pace::Kind::always;
@@ -68,7 +69,7 @@ Outcome exchange_beside_thin_links(gossip::Partners partners, std::uint64_t seed
       if (a < 4 || b < 4) scene.options.incidents.push_back(Clog{a, b, Instant{4s}, Instant{60s}, 200});
   scene.adding_steps = 20;
   Watched watched(scene);
-  watched.run(Instant{20s});  // by then they know each other
+  watched.run(Instant{20s});  // until they all know each other
   Outcome outcome;
   const auto count = [&](std::uint32_t i) { return watched.world.machine(i).exchanges.completed; };
   for (std::uint32_t i = 0; i < 16; ++i) (i < 4 ? outcome.by_thin : outcome.by_quick) -= count(i);
@@ -80,7 +81,7 @@ Outcome exchange_beside_thin_links(gossip::Partners partners, std::uint64_t seed
 
 }  // namespace
 
-TEST_CASE("aware partners exchange more where links are unlike, and the thin ones are not cut off",
+TEST_CASE("aware partners exchange more if links differ, and peers with thin links still take part",
           "[figures]") {
   Outcome uniform, aware;
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
@@ -96,7 +97,7 @@ TEST_CASE("aware partners exchange more where links are unlike, and the thin one
           aware.disagreement);
   REQUIRE(static_cast<double>(aware.by_quick) > 1.5 * static_cast<double>(uniform.by_quick));
   REQUIRE(aware.by_thin > 0);
-  // Nobody adds any more: all of them agree in the end, those behind thin links too.
+  // Without further steps all agree in the end, including those with thin links.
   REQUIRE(aware.disagreement < 1e-3);
 }
 

@@ -1,4 +1,4 @@
-// What each exchange rule promises where many peers meet in time, without learning (rate 0).
+// What each exchange rule guarantees among many peers in time, without training (rate 0).
 
 #include <cmath>
 #include <vector>
@@ -11,7 +11,7 @@ namespace starling::lab {
 
 namespace {
 
-// n machines with normal parameters each, that exchange by a rule and do not learn.
+// n machines with normally distributed parameters that exchange by a rule and do not train.
 class Mixing {
  public:
   Mixing(gossip::Rule rule, std::uint32_t n, const std::string& topology, std::uint64_t seed,
@@ -20,7 +20,7 @@ class Mixing {
             options(rule, n, topology, seed, payload), [](std::uint32_t) { return std::make_unique<Idle>(); },
             std::vector<float>(kFloats)) {
     while (!everyone_trains()) run_for(10ms);
-    run_for(1s);  // whoever has just joined finds its place
+    run_for(1s);  // until all have joined
     while (!world_.quiet()) world_.run_one();
     Random random = Random(seed).split(5);
     std::vector<float> values(kFloats);
@@ -52,7 +52,7 @@ class Mixing {
         sum += std::pow(world_.machine(i).arena.data()[f] - now[f], 2);
     return std::sqrt(sum / double(kFloats * world_.machines()));
   }
-  // How far the mean is from that of the start, at most.
+  // The largest deviation of the mean from the initial one.
   double drift() const {
     const auto now = mean();
     double most = 0;
@@ -61,7 +61,7 @@ class Mixing {
   }
   World& world() { return world_; }
 
-  // Of a rule in lock-step: runs until everybody has made one more round, the same one; returns its number.
+  // For rules in lock-step: runs until all have made the next round, and returns its number.
   std::uint64_t make_round() {
     const std::uint64_t last = world_.machine(0).round;
     const Instant limit = world_.now() + 10s;
@@ -118,7 +118,7 @@ class Mixing {
 
 }  // namespace
 
-TEST_CASE("pairwise and choco bring all replicas to the mean of the start, in every payload") {
+TEST_CASE("pairwise and choco bring all replicas to the initial mean, with every payload") {
   using training::Payload;
   struct Case {
     gossip::Rule rule;
@@ -142,7 +142,7 @@ TEST_CASE("pairwise and choco bring all replicas to the mean of the start, in ev
   }
 }
 
-TEST_CASE("push-sum brings all replicas together, on a directed graph too") {
+TEST_CASE("push-sum brings all replicas together, also on a directed graph") {
   for (const std::string topology : {"complete", "directed-exponential", "ring"}) {
     CAPTURE(topology);
     Mixing mixing(gossip::Rule::push_sum, 6, topology, 4);
@@ -162,8 +162,7 @@ TEST_CASE("noloco's outer steps shrink the spread, and clipped averaging does to
   }
 }
 
-TEST_CASE(
-    "in lock-step a round contracts the spread as its matrix says, in the time of a step and a transfer") {
+TEST_CASE("in lock-step a round contracts the spread by its matrix, in the time of a step and a transfer") {
   for (const std::string name : {"ring", "exponential", "star"}) {
     CAPTURE(name);
     constexpr std::uint32_t kPeers = 8;
@@ -172,7 +171,7 @@ TEST_CASE(
     REQUIRE((expected && expected->factor && *expected->factor > 0));
     Mixing mixing(gossip::Rule::d_psgd, kPeers, name, 9);
     const double before = mixing.spread();
-    // The first rounds may mix what the replicas were before they were set; and faster modes die out.
+    // The first rounds may mix replicas from before they were set, and faster modes must decay.
     std::uint64_t first = mixing.make_round();
     while (mixing.spread() > 5e-4 * before) first = mixing.make_round();
     const double then = mixing.spread();
@@ -188,7 +187,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("in lock-step, peers of the same speed make rounds together, and as many as steps") {
+TEST_CASE("in lock-step, peers of equal speed make rounds together, as many as steps") {
   const gossip::Pace pace{gossip::Pace::Kind::steps, 1, {}};
   Scene scene = scene_of(6, 6, {*topologies::Topology::parse("ring"), gossip::Rule::d_psgd, pace, {}}, 10ms);
   scene.options.mix.rule = "d-psgd";
@@ -199,11 +198,11 @@ TEST_CASE("in lock-step, peers of the same speed make rounds together, and as ma
     least = std::min(least, watched.world.machine(i).round);
     most = std::max(most, watched.world.machine(i).round);
   }
-  CHECK(most - least <= 3);  // along a ring of six: one for each link between the two
+  CHECK(most - least <= 3);  // on a ring of six: one per link between the two
   CHECK(least > 300);        // of 400 steps in that time, less joining
 }
 
-TEST_CASE("a machine whose own replica becomes NaN recovers a neighbor's, and harms nobody") {
+TEST_CASE("a machine whose replica becomes NaN copies a neighbor's and does not harm others") {
   for (const gossip::Rule rule : {gossip::Rule::pairwise, gossip::Rule::push_sum, gossip::Rule::d_psgd,
                                   gossip::Rule::choco, gossip::Rule::noloco, gossip::Rule::clipped}) {
     CAPTURE(gossip::traits(rule).name);
@@ -223,7 +222,7 @@ TEST_CASE("a machine whose own replica becomes NaN recovers a neighbor's, and ha
   }
 }
 
-TEST_CASE("a stopped peer slows no other, where nobody waits") {
+TEST_CASE("without barriers a stopped peer does not slow down the others") {
   for (const gossip::Rule rule : {gossip::Rule::pairwise, gossip::Rule::push_sum, gossip::Rule::choco,
                                   gossip::Rule::noloco, gossip::Rule::clipped}) {
     CAPTURE(gossip::traits(rule).name);

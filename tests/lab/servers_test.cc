@@ -1,4 +1,4 @@
-// Rules with parameter servers, where workers and servers meet in virtual time.
+// Rules with parameter servers, in virtual time.
 
 #include <algorithm>
 #include <cmath>
@@ -30,7 +30,7 @@ struct Served {
   std::uint32_t workers = 4;
   gossip::Servers servers{};
   gossip::End end{};
-  std::vector<double> slow = {};  // by worker; 1 where it is shorter
+  std::vector<double> slow = {};  // by worker; 1 beyond its end
   Duration step = 10ms;
   std::vector<Incident> incidents = {};
 };
@@ -54,7 +54,7 @@ class Hall {
     for (std::uint32_t i = 0; i < workers_; ++i) sum += worker(i).steps;
     return sum;
   }
-  // Everybody to the end; a run that hangs fails.
+  // Runs to the end; a run that hangs fails.
   void run(Duration limit = 1h) {
     while (!world_.over()) {
       REQUIRE(world_.run_one());
@@ -99,7 +99,7 @@ std::uint64_t most(const Hall& hall) {
 
 }  // namespace
 
-TEST_CASE("every step of every worker gets to the servers, once, for its share") {
+TEST_CASE("the servers receive every step of every worker once, with its share") {
   for (std::uint64_t seed = 0; seed < seeds(50); ++seed) {
     INFO("seed " << seed);
     Random random = Random(seed).split(3);
@@ -111,8 +111,7 @@ TEST_CASE("every step of every worker gets to the servers, once, for its share")
     for (std::uint32_t i = 0; i < served.workers; ++i) served.slow.push_back(1 + random.uniform() * 5);
     Hall hall(served, seed);
     hall.run();
-    // What a server has is the shares of all steps; nobody copied a replica that was ahead of what it had
-    // pushed.
+    // A server has the shares of all steps; no worker's copy was ahead of what it had pushed.
     for (std::uint32_t k = 0; k < served.servers.shards; ++k) {
       const auto cells = training::CellGrid{Hall::kFloats, 8}.part(k, served.servers.shards);
       const float value = hall.server(k).arena.data()[cells.first * 8];
@@ -127,7 +126,7 @@ TEST_CASE("every step of every worker gets to the servers, once, for its share")
   }
 }
 
-TEST_CASE("asynchronous workers make as many steps as they would alone, whoever is slow") {
+TEST_CASE("asynchronous workers make as many steps as they would alone, even if others are slow") {
   Served served;
   served.workers = 6;
   served.servers.shards = 2;
@@ -167,23 +166,23 @@ TEST_CASE(
       std::uint64_t rounds = 0;
       for (std::uint32_t i = 0; i < served.workers; ++i) rounds += hall.worker(i).round;
       if (rounds != std::exchange(rounds_seen, rounds)) pushed = hall.world().now();
-      bool all_train = true;  // and have pushed once: a server counts whom it knows
+      bool all_train = true;  // and have pushed once: a server counts the workers that it knows
       std::uint64_t least = UINT64_MAX;
       for (std::uint32_t i = 0; i < served.workers; ++i) {
         all_train = all_train && hall.worker(i).phase == wire::Phase::training && hall.worker(i).round > 0;
         least = std::min(least, hall.worker(i).round);
       }
       if (!all_train) continue;
-      // A round counts where the push is over; the slowest may have begun its next one.
+      // A round counts when its push has ended; the slowest may have begun the next one.
       apart_most = std::max(apart_most, most(hall) - least);
       REQUIRE(most(hall) <= least + 1 + served.servers.staleness);
     }
     if (apart_most >= served.servers.staleness) ++bounds_met;
-    // As long as the slowest takes, and no time-out on the way.
+    // The duration of the slowest, without a timeout.
     const double alone = static_cast<double>(*served.end.steps) * to_seconds(served.step) * slowest;
     REQUIRE(to_seconds(pushed.since_start) < 1.15 * alone + 1);
   }
-  REQUIRE(bounds_met > 0);  // or nobody was ever held back
+  REQUIRE(bounds_met > 0);  // otherwise no worker was ever held back
 }
 
 }  // namespace starling::lab

@@ -17,7 +17,7 @@
 namespace starling::lab {
 namespace {
 
-// A folder that is gone when the test is over.
+// A folder that the destructor removes.
 struct Scratch {
   std::string path;
   Scratch() {
@@ -43,7 +43,7 @@ training::Experiment small() {
   return experiment;
 }
 
-// `series` gets the lines of metrics.jsonl.
+// `series` receives the lines of metrics.jsonl.
 training::Summary run(const training::Experiment& experiment, unsigned threads = 2,
                       std::vector<training::Json>* series = nullptr) {
   const Scratch scratch;
@@ -102,7 +102,7 @@ TEST_CASE("cropped and flipped images are the same on any number of threads") {
   REQUIRE(first.trace_hash != plain.trace_hash);
 }
 
-TEST_CASE("a slow peer and a late joiner take the learning rate of where the swarm stands") {
+TEST_CASE("a slow peer and a late joiner use the learning rate of the swarm's progress") {
   auto experiment = small();
   experiment.workers = 1;
   experiment.epochs = 0.5;
@@ -131,8 +131,8 @@ TEST_CASE("a slow peer and a late joiner take the learning rate of where the swa
       const std::string peer = of_peer.at("peer");
       const double rate = of_peer.at("learning_rate");
       ++seen[peer];
-      // Its latest step is as old as a step of it is long, and news of the others' steps takes its time: in
-      // all, the 40 steps or so that the swarm makes in 8 x 20 ms and between two rumors.
+      // Its latest step is as old as a step of it is long, and news of others' steps is delayed: in all,
+      // about the 40 steps that the swarm makes in 8 x 20 ms and between two rumors.
       double low = 1, high = 0;
       for (double late = -64; late <= 64 * 40; late += 64) {
         low = std::min(low, rate_at(samples - late));
@@ -147,7 +147,7 @@ TEST_CASE("a slow peer and a late joiner take the learning rate of where the swa
   for (const char* peer : {"p0", "p1", "p2", "p3"}) REQUIRE(seen[peer] >= 4);
 }
 
-TEST_CASE("peers that exchange agree far better than peers that learn alone") {
+TEST_CASE("peers that exchange agree far better than peers that train alone") {
   auto experiment = small();
   experiment.every = *training::parse_every("2 steps");
   const auto together = run(experiment);
@@ -159,7 +159,7 @@ TEST_CASE("peers that exchange agree far better than peers that learn alone") {
   REQUIRE(*together.consensus_distance <= *together.consensus_distance_before_settling);
 }
 
-TEST_CASE("poison that a peer sends is refused and counted by reason, until nobody exchanges with it") {
+TEST_CASE("poison is rejected and counted by reason, until no peer exchanges with its sender") {
   auto experiment = small();
   experiment.workers = 1;
   experiment.every = *training::parse_every("2 steps");
@@ -179,7 +179,7 @@ TEST_CASE("poison that a peer sends is refused and counted by reason, until nobo
   REQUIRE(run(experiment).exchanges.refused_chunks.empty());
 }
 
-TEST_CASE("where nobody can copy the first parameters, the one that has them finishes alone") {
+TEST_CASE("the first peer finishes alone if the others cannot copy its parameters") {
   auto experiment = small();
   experiment.faults = {{.peer = 0, .kind = training::Fault::Kind::poison, .poison = "nan"}};
   const auto summary = run(experiment);
@@ -189,7 +189,7 @@ TEST_CASE("where nobody can copy the first parameters, the one that has them fin
   REQUIRE(summary.per_peer[1].samples == 0);
 }
 
-TEST_CASE("a liar of whom nothing can be refused harms the others under pairwise averaging") {
+TEST_CASE("a poisoned peer whose values cannot be rejected harms the others with pairwise averaging") {
   auto experiment = small();
   experiment.workers = 1;
   experiment.every = *training::parse_every("2 steps");
@@ -203,7 +203,7 @@ TEST_CASE("a liar of whom nothing can be refused harms the others under pairwise
   REQUIRE(*lied.loss > *honest.loss);
 }
 
-TEST_CASE("a peer behind poor links exchanges less, and the others finish") {
+TEST_CASE("a peer with poor links exchanges less, and the others finish") {
   auto experiment = small();
   experiment.workers = 1;
   experiment.every = *training::parse_every("2 steps");
@@ -217,7 +217,7 @@ TEST_CASE("a peer behind poor links exchanges less, and the others finish") {
   for (const auto& peer : poor.per_peer) REQUIRE(peer.state == "finished");
 }
 
-TEST_CASE("the machine in a star's middle is held up by its network card, unless that is unlimited") {
+TEST_CASE("the network card of a star's hub limits it, unless it is unlimited") {
   auto experiment = small();
   experiment.workers = 1;
   experiment.peers = 8;
@@ -234,7 +234,8 @@ TEST_CASE("the machine in a star's middle is held up by its network card, unless
   CHECK(exchanges(10e6) < shared);
 }
 
-TEST_CASE("peers that crash and leave by churn come back, train on, and finish; a replay is the same") {
+TEST_CASE(
+    "peers that crash and leave by churn come back, continue training and finish; a replay is the same") {
   auto experiment = small();
   experiment.workers = 1;
   experiment.epochs = 0.6;
@@ -245,7 +246,7 @@ TEST_CASE("peers that crash and leave by churn come back, train on, and finish; 
            .crashes_per_minute = 20, .leaves_per_minute = 20, .back_after = std::chrono::milliseconds(300)}}};
   const auto summary = run(experiment);
   CHECK(run(experiment).trace_hash == summary.trace_hash);
-  CHECK(summary.per_peer[0].state == "finished");  // the one that is spared
+  CHECK(summary.per_peer[0].state == "finished");  // the spared peer
   CHECK(*summary.accuracy > 0.5);
   CHECK(summary.samples >= 36'000);
   for (std::size_t i = 1; i < 4; ++i) CHECK(summary.per_peer[i].steps < summary.per_peer[0].steps);
@@ -278,7 +279,7 @@ TEST_CASE(
   CHECK(steps(3) / steps(0) == Approx(2).margin(0.1));
 }
 
-TEST_CASE("every ready experiment runs to its end, here for a moment and on little") {
+TEST_CASE("every ready experiment runs to its end, shortened and with little data") {
   for (const auto& entry : std::filesystem::directory_iterator(STARLING_SOURCE_DIR "/experiments")) {
     INFO(entry.path());
     std::vector<training::Experiment> experiments;
@@ -299,7 +300,7 @@ TEST_CASE("every ready experiment runs to its end, here for a moment and on litt
   }
 }
 
-TEST_CASE("an epoch counts what the dead and the departed have consumed") {
+TEST_CASE("an epoch counts the samples of failed and departed peers") {
   auto experiment = small();
   experiment.epochs = 0.3;
   training::Fault crash;
@@ -338,7 +339,7 @@ TEST_CASE("reaching the target accuracy ends a simulated run") {
   REQUIRE(summary.samples < 60000);
 }
 
-TEST_CASE("an interrupted simulation ends in order and leaves its results") {
+TEST_CASE("an interrupted simulation ends orderly and writes its results") {
   const Scratch scratch;
   auto folder = training::RunFolder::create(scratch.path + "/run", false);
   REQUIRE(folder.ok());
@@ -354,7 +355,7 @@ TEST_CASE("an interrupted simulation ends in order and leaves its results") {
   REQUIRE(std::filesystem::exists(folder->file("summary.json")));
 }
 
-TEST_CASE("a slow peer does its share more slowly and holds up nobody") {
+TEST_CASE("a slow peer does its share more slowly and does not delay others") {
   auto experiment = small();
   experiment.workers = 1;
   training::Fault slow;
@@ -367,7 +368,7 @@ TEST_CASE("a slow peer does its share more slowly and holds up nobody") {
   REQUIRE(summary.per_peer[1].state == "finished");
 }
 
-TEST_CASE("steps that take longer by chance do so in every run of a seed, for all peers or for one") {
+TEST_CASE("random slowness of steps is the same in every run of a seed, for all peers or for one") {
   auto experiment = small();
   const auto steady = run(experiment);
   training::Fault slow;
@@ -388,7 +389,7 @@ TEST_CASE("steps that take longer by chance do so in every run of a seed, for al
   CHECK(one.trace_hash != steady.trace_hash);
 }
 
-TEST_CASE("a simulation of what does not exist is refused with a sentence") {
+TEST_CASE("a simulation with an unknown name is an error") {
   const Scratch scratch;
   auto experiment = small();
   experiment.model = "nonesuch";

@@ -1,4 +1,4 @@
-// Steps that are computed shortly before they end see what they saw when they began.
+// Steps that are computed shortly before they end use the values from their beginning.
 #include "lab/simulate/steps_ahead.h"
 #include "kernels/backends.h"
 
@@ -51,7 +51,7 @@ struct Site {
   }
 };
 
-// A machine, and beside it the same one as it should be: it computes every step when that begins.
+// A machine, and its reference, which computes every step when it begins.
 struct Twin {
   models::Arena arena, wanted;
   std::unique_ptr<Worker> worker, eager;
@@ -75,7 +75,7 @@ struct Twin {
 
 }  // namespace
 
-TEST_CASE("steps computed ahead find what they would have found at their beginning, in few vectors") {
+TEST_CASE("steps computed ahead give the results of their beginning, with few vectors") {
   const Site site;
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(1, 25));
   const unsigned threads = GENERATE(1U, 3U);
@@ -102,7 +102,7 @@ TEST_CASE("steps computed ahead find what they would have found at their beginni
       twin.ends = Instant{Duration{now + static_cast<std::int64_t>(random.below(30))}};
       twin.wanted_loss = twin.eager->compute(twin.wanted.data());
       steps.begin(twin.step, *twin.worker, twin.arena, twin.ends);
-    } else if (random.chance(0.3)) {  // somebody mixes
+    } else if (random.chance(0.3)) {  // an exchange mixes
       const std::vector<float> delta(5, static_cast<float>(random.uniform(-0.1, 0.1)));
       const std::size_t offset = random.below(site.first.size() - delta.size());
       steps.keep(twin.step);
@@ -111,7 +111,7 @@ TEST_CASE("steps computed ahead find what they would have found at their beginni
       ++changed_beneath;
     } else if (twin.ends <= Instant{Duration{now}} || random.chance(0.05)) {
       if (random.chance(0.1)) {
-        steps.drop(twin.step);  // and its batch may be drawn or not: the machine is gone
+        steps.drop(twin.step);  // its batch may or may not be drawn: the machine has gone
         twin.worker = site.worker(kMachines + now, engines);
         twin.eager = site.worker(kMachines + now, nullptr);
       } else {
@@ -130,7 +130,8 @@ TEST_CASE("steps computed ahead find what they would have found at their beginni
   CHECK(steps.vectors_lent() == 0);
 }
 
-TEST_CASE("of many steps under way only those that end next hold a vector, and those whose replica changed") {
+TEST_CASE(
+    "among many steps under way only those that end next, and those whose replica changed, hold a vector") {
   const Site site;
   ThreadPool pool(2);
   StepsAhead steps(pool, 3);
@@ -146,7 +147,7 @@ TEST_CASE("of many steps under way only those that end next hold a vector, and t
   steps.keep(twins[5]->step);
   steps.keep(twins[5]->step);
   CHECK(steps.vectors_lent() == 4);
-  // Three machines rest past the ends of theirs; that keeps nobody else's from being computed ahead.
+  // Three machines are paused past the ends of their steps; other steps are still computed ahead.
   for (std::size_t i = 3; i + 3 < kMachines; ++i) {
     steps.finish(twins[i]->step);
     steps.done(*twins[i]->worker);

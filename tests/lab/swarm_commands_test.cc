@@ -1,4 +1,4 @@
-// With which words peers are started, and when what befalls them.
+// The arguments with which peers are started, and the times of their faults.
 #include <algorithm>
 
 #include "lab/recurrence.h"
@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using training::Experiment;
 using training::Fault;
 
-// The value behind a flag; nullopt where the flag is not there.
+// The value of a flag; nullopt without the flag.
 std::optional<std::string> value_of(const std::vector<std::string>& words, const std::string& flag) {
   const auto at = std::find(words.begin(), words.end(), flag);
   if (at == words.end() || at + 1 == words.end()) return std::nullopt;
@@ -25,7 +25,7 @@ bool has(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-TEST_CASE("the first peer is told the whole experiment, so that no environment can change it") {
+TEST_CASE("the first peer gets the whole experiment, so that the environment cannot change it") {
   Experiment experiment;
   experiment.peers = 8;
   experiment.learning_rate = 0.125;
@@ -52,7 +52,7 @@ TEST_CASE("the first peer is told the whole experiment, so that no environment c
   }
 }
 
-TEST_CASE("a joiner is told where peers are, where its data lies, and what is its own") {
+TEST_CASE("a joiner gets addresses of peers, the place of its data, and its own settings") {
   Experiment experiment;
   experiment.peers = 3;
   experiment.workers = 2;
@@ -74,7 +74,7 @@ TEST_CASE("a joiner is told where peers are, where its data lies, and what is it
   }
 }
 
-TEST_CASE("every peer of a run by all-reduce is told all of it, and where to meet") {
+TEST_CASE("every peer of a run by all-reduce gets the whole experiment and the rendezvous") {
   Experiment experiment;
   experiment.rule = training::kAllReduce;
   PeerPlace place{.number = 2, .out = "runs/x", .control_fd = 3, .snapshots = 0};
@@ -94,7 +94,7 @@ TEST_CASE("every peer of a run by all-reduce is told all of it, and where to mee
             "the fault link of peer all: all-reduce between processes goes over Gloo's") == 0);
 }
 
-TEST_CASE("every peer of a swarm with a key is told its file, and none of a swarm without") {
+TEST_CASE("every peer of a swarm with a key gets the key file, and no other peer does") {
   const Experiment experiment;
   PeerPlace place{.number = 1, .out = "x", .control_fd = 3, .snapshots = 0};
   CHECK_FALSE(has(beginner_arguments(experiment, place), "--key"));
@@ -104,7 +104,7 @@ TEST_CASE("every peer of a swarm with a key is told its file, and none of a swar
   CHECK(value_of(joiner_arguments(experiment, place, {"127.0.0.1:4000"}), "--key") == "keys/flock");
 }
 
-TEST_CASE("a peer hears of its own slowness alone, on its own clock") {
+TEST_CASE("a peer gets only its own slowness, in times from its own start") {
   Experiment experiment;
   experiment.faults = {{.peer = 1, .kind = Fault::Kind::slow, .factor = 3, .from = 4s, .to = 10s},
                        {.peer = 1, .kind = Fault::Kind::slow, .factor = 2, .from = 0s, .to = 2s},
@@ -171,7 +171,7 @@ TEST_CASE("faults fall due in the order of their times") {
   CHECK_FALSE(joins_late(experiment, 1));
 }
 
-TEST_CASE("pauses and churn fall due without end, and a peer is back after it went") {
+TEST_CASE("pauses and churn recur without end, and a peer returns after it departed") {
   using Act = ProcessFault::Act;
   Experiment experiment;
   experiment.peers = 4;
@@ -198,19 +198,19 @@ TEST_CASE("pauses and churn fall due without end, and a peer is back after it we
   CHECK(count(3, Act::pause) == 720);
   CHECK(count(3, Act::resume) == 720);
   for (std::uint32_t peer = 1; peer < 4; ++peer) {
-    // A live peer goes after 15 s in the mean and is gone for 5 s: some 360 times in two hours, +-19.
+    // A live peer departs after 15 s in the mean and is absent for 5 s: about 360 times in two hours, +-19.
     const auto gone = count(peer, Act::crash) + count(peer, Act::leave);
     CHECK(gone > 280);
     CHECK(gone < 440);
     CHECK(count(peer, Act::crash) > 2 * count(peer, Act::leave));
     CHECK(gone - count(peer, Act::back) <= 1);
   }
-  CHECK(count(0, Act::crash) + count(0, Act::leave) == 0);  // the one that stays
+  CHECK(count(0, Act::crash) + count(0, Act::leave) == 0);  // the spared peer
   CHECK(std::count(taken.begin(), taken.end(), ProcessFault{40s, 2, Act::crash}) == 1);
   CHECK(std::count(taken.begin(), taken.end(), ProcessFault{70s, 2, Act::back}) == 1);
 }
 
-TEST_CASE("a peer's own settings are its flags, and the run's are everybody's") {
+TEST_CASE("a peer's own settings are in its flags, and those of the run in all flags") {
   Experiment experiment;
   experiment.peers = 4;
   experiment.pace = 20ms;
@@ -228,11 +228,11 @@ TEST_CASE("a peer's own settings are its flags, and the run's are everybody's") 
   CHECK(value_of(words(3), "--workers") == "4");
   CHECK(value_of(words(3), "--device") == "cuda:1");
   CHECK(value_of(words(3), "--pace") == "40ms");
-  // One learning rate for all, whatever their workers.
+  // One learning rate for all, independent of their workers.
   CHECK(training::resolved_learning_rate(training::of_peer(experiment, 3)) == 0.05);
 }
 
-TEST_CASE("a fault may concern the links between two groups alone") {
+TEST_CASE("a fault can concern only the links between two groups") {
   Experiment experiment;
   experiment.peers = 8;
   experiment.faults = {{.peer = *training::PeerSet::parse("0-3"),
@@ -246,12 +246,12 @@ TEST_CASE("a fault may concern the links between two groups alone") {
       CHECK(training::link_at(experiment, a, b, 0s).bandwidth == (thin ? std::optional(1e6) : std::nullopt));
     }
   }
-  // Of all peers each link counts once, and not once for each of its ends.
+  // With all peers, each link counts once, not once per end.
   experiment.faults = {{.peer = Fault::kAll, .kind = Fault::Kind::link, .link = {.drop = 0.5}}};
   CHECK(training::link_at(experiment, 2, 5, 0s).drop == 0.5);
 }
 
-TEST_CASE("a link is as poor as the poorer of its two peers, in what they say, while they say it") {
+TEST_CASE("a link has the poorer properties of its two peers, while their faults last") {
   using Kind = Fault::Kind;
   Experiment experiment;
   experiment.latency = 1ms;
@@ -262,7 +262,7 @@ TEST_CASE("a link is as poor as the poorer of its two peers, in what they say, w
                         .link = {.latency = 20ms, .bandwidth = 1e7, .drop = 0.5}},
                        {.peer = 2, .kind = Kind::link, .from = 4s, .link = {.latency = 30ms, .drop = 0.5}},
                        {.peer = 1, .kind = Kind::slow, .factor = 9}};
-  for (const auto& [a, b] : {std::pair{0U, 1U}, {1U, 0U}}) {  // both ways alike
+  for (const auto& [a, b] : {std::pair{0U, 1U}, {1U, 0U}}) {  // in both directions
     CHECK(training::link_at(experiment, a, b, 1999ms) == training::LinkShape{1ms, std::nullopt, 0});
     CHECK(training::link_at(experiment, a, b, 2s) == training::LinkShape{20ms, 1e7, 0.5});
     CHECK(training::link_at(experiment, a, b, 5999ms) == training::LinkShape{20ms, 1e7, 0.5});

@@ -1,4 +1,4 @@
-// What peers and the launcher say to each other (training/control.h).
+// Messages between peers and the launcher (training/experiment/control.h).
 #include <limits>
 
 #include "tests/catch.h"
@@ -46,7 +46,7 @@ TEST_CASE("a report reads back as it was written, on one line") {
   CHECK(to_json(*read) == line);
 }
 
-TEST_CASE("a loss that is no number is absent when it arrives") {
+TEST_CASE("a loss that is not a number is absent in the message") {
   PeerReport report;
   report.loss = std::numeric_limits<double>::quiet_NaN();
   report.seconds = std::numeric_limits<double>::infinity();
@@ -56,7 +56,7 @@ TEST_CASE("a loss that is no number is absent when it arrives") {
   CHECK(read->seconds == 0);
 }
 
-TEST_CASE("what is no report is refused with a sentence") {
+TEST_CASE("a line that is not a report is an error") {
   for (const char* line :
        {"", "{", "[]", "3", "{}", "{\"kind\":\"song\"}", "{\"kind\":\"status\",\"steps\":-1}",
         "{\"kind\":\"status\",\"steps\":1.5}", "{\"kind\":\"status\",\"steps\":\"1\"}",
@@ -73,7 +73,7 @@ TEST_CASE("what is no report is refused with a sentence") {
   }
 }
 
-TEST_CASE("what a link is to be like reads back as it was written, on one line that a peer takes") {
+TEST_CASE("a link order reads back as it was written, on one line that a peer accepts") {
   using namespace std::chrono_literals;
   for (const LinkOrder& order :
        {LinkOrder{{"127.0.0.1", 7101}}, LinkOrder{{"::1", 1}, 20ms, 1e7, 0.01},
@@ -94,7 +94,7 @@ TEST_CASE("what a link is to be like reads back as it was written, on one line t
   CHECK_FALSE(is_link_order(kLeaveCommand));
 }
 
-TEST_CASE("what says nothing about a link is refused with a sentence") {
+TEST_CASE("a line that is not a link order is an error") {
   for (const char* line :
        {"", "link", "link ", "link here", "link 127.0.0.1", "link 127.0.0.1:1 latency", "link :1 ",
         "link 127.0.0.1:1 latency=", "link 127.0.0.1:1 latency=20", "link 127.0.0.1:1 bandwidth=0",

@@ -1,4 +1,4 @@
-// Children and what the launcher makes of them, with shell scripts that stand for the program.
+// Child processes and the launcher, with shell scripts instead of the program.
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 namespace starling::lab {
 namespace {
 
-// Everything the child says until it closes its end.
+// All lines of the child until it closes its end.
 std::vector<std::string> hear_all(ChildProcess& child) {
   std::vector<std::string> all;
   while (child.fd() >= 0) {
@@ -32,7 +32,7 @@ ChildProcess::Exit wait_for(ChildProcess& child) {
   }
 }
 
-TEST_CASE("a child is heard line by line, obeys, and its output is in its log") {
+TEST_CASE("a child's lines are received, it obeys commands, and its output is in its log") {
   const SwarmFolder folder;
   auto child = ChildProcess::start(
       "/bin/sh", {"-c", "echo out; echo err >&2; echo one >&3; read x <&3; echo \"got $x\" >&3"},
@@ -46,7 +46,7 @@ TEST_CASE("a child is heard line by line, obeys, and its output is in its log") 
   CHECK(folder.read("log") == "out\nerr\n");
 }
 
-TEST_CASE("how a child ended is known: its exit code, or the signal that killed it") {
+TEST_CASE("the end of a child is reported: its exit code, or the signal that killed it") {
   const SwarmFolder folder;
   auto failed = ChildProcess::start("/bin/sh", {"-c", "exit 7"}, folder.file("log"));
   REQUIRE(failed.ok());
@@ -55,13 +55,13 @@ TEST_CASE("how a child ended is known: its exit code, or the signal that killed 
   REQUIRE(killed.ok());
   killed->signal(SIGKILL);
   CHECK(wait_for(*killed).signal == SIGKILL);
-  killed->tell("end");  // to nobody: no error
+  killed->tell("end");  // without a reader: no error
   auto absent = ChildProcess::start(folder.file("absent"), {}, folder.file("log"));
   REQUIRE(absent.ok());
   CHECK(wait_for(*absent).status == 127);
 }
 
-TEST_CASE("a child has a process group of its own, and no file of ours but its socket") {
+TEST_CASE("a child has its own process group, and inherits no file but its socket") {
   const SwarmFolder folder;
   const int ours = dup(STDERR_FILENO);  // not closed by exec
   auto child =
@@ -77,7 +77,7 @@ TEST_CASE("a child has a process group of its own, and no file of ours but its s
   CHECK(said[0] == said[1]);  // its process and its group
 }
 
-TEST_CASE("a child that says a megabyte without a line's end is not listened to") {
+TEST_CASE("the socket of a child that sends a megabyte without a newline is closed") {
   const SwarmFolder folder;
   auto child = ChildProcess::start("/bin/sh", {"-c", "head -c 3000000 /dev/zero >&3"}, folder.file("log"));
   REQUIRE(child.ok());
@@ -92,7 +92,7 @@ training::Experiment small_experiment() {
   return experiment;
 }
 
-TEST_CASE("the last words of a first peer that fails are the swarm's error, with its exit code") {
+TEST_CASE("the last message of a first peer that fails is the swarm's error, with its exit code") {
   const SwarmFolder folder;
   const auto data = two_pixels(4);
   const auto out = training::RunFolder::create(folder.file("run"), false);
@@ -105,13 +105,13 @@ TEST_CASE("the last words of a first peer that fails are the swarm's error, with
   CHECK_FALSE(outcome.summary.has_value());
 }
 
-TEST_CASE("both ends of a link hear what it is like when its peer's fault begins, and when it ends") {
+TEST_CASE("both ends of a link receive its properties when a fault begins and when it ends") {
   const SwarmFolder folder;
   const auto data = two_pixels(4);
   const auto out = training::RunFolder::create(folder.file("run"), false);
   REQUIRE(out.ok());
-  // Each listens at a port that tells its number. The last to listen says that training has begun: its start
-  // is the run's. They write down what they are told and end after as many lines as they are to hear.
+  // Each listens at a port with its number and reports that training has begun. It writes what it receives to
+  // its log, and ends after the expected number of lines.
   const std::string program = folder.script(
       "program",
       "while [ \"$1\" != --slot ]; do shift; done\nn=${2%/3}\n"
@@ -132,15 +132,15 @@ TEST_CASE("both ends of a link hear what it is like when its peer's fault begins
   const std::string to_1 = "link 127.0.0.1:2" + poor + "link 127.0.0.1:2" + usual;
   CHECK(folder.read("run/p0.log") == to_1);
   CHECK(folder.read("run/p2.log") == to_1);
-  // Whom of the others it hears of first, while they come, is chance.
+  // The order depends on the order in which the others start.
   std::istringstream log(folder.read("run/p1.log"));
-  std::multiset<std::string> heard;
-  for (std::string line; std::getline(log, line);) heard.insert(line + "\n");
-  CHECK(heard == std::multiset<std::string>{"link 127.0.0.1:1" + poor, "link 127.0.0.1:1" + usual,
-                                            "link 127.0.0.1:3" + poor, "link 127.0.0.1:3" + usual});
+  std::multiset<std::string> received;
+  for (std::string line; std::getline(log, line);) received.insert(line + "\n");
+  CHECK(received == std::multiset<std::string>{"link 127.0.0.1:1" + poor, "link 127.0.0.1:1" + usual,
+                                               "link 127.0.0.1:3" + poor, "link 127.0.0.1:3" + usual});
 }
 
-TEST_CASE("a swarm in which every peer joins late has nobody to begin it") {
+TEST_CASE("a swarm in which every peer joins late is an error") {
   const SwarmFolder folder;
   const auto data = two_pixels(4);
   const auto out = training::RunFolder::create(folder.file("run"), false);
@@ -154,7 +154,7 @@ TEST_CASE("a swarm in which every peer joins late has nobody to begin it") {
   CHECK(outcome.error.find("begins") != std::string::npos);
 }
 
-TEST_CASE("peers that die without a model make the run a failure that says where the logs are") {
+TEST_CASE("a run whose peers all crash is an error that names the folder of the logs") {
   const SwarmFolder folder;
   const auto data = two_pixels(4);
   const auto out = training::RunFolder::create(folder.file("run"), false);

@@ -21,7 +21,7 @@ std::vector<LiveRow> rows(std::size_t count) {
   return list;
 }
 
-TEST_CASE("the table has a line a peer and a line for all") {
+TEST_CASE("the table has a line per peer and a line for all") {
   auto list = rows(3);
   list[2].state = PeerState::crashed;
   const std::string text =
@@ -29,7 +29,7 @@ TEST_CASE("the table has a line a peer and a line for all") {
   CHECK(std::count(text.begin(), text.end(), '\n') == 5);
   CHECK(text.find("p2     crashed") != std::string::npos);
   CHECK(text.find("1.50 of 3 epochs, 200 samples/s") !=
-        std::string::npos);  // a dead peer's rate does not count
+        std::string::npos);  // without the rate of the crashed peer
   CHECK(text.find("about 4 s left") != std::string::npos);
 }
 
