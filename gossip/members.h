@@ -1,12 +1,14 @@
-// Everyone a peer knows but itself, sorted by id, with a digest of the live ones: a hash for each of 64
-// buckets of ids, kept up to date with every change, so that two peers can tell by 512 bytes whether, and
-// where, their views differ (anti-entropy; Demers et al., «Epidemic algorithms for replicated database
-// maintenance», PODC 1987).
+// The table of all members that this peer remembers, except itself, sorted by id. It keeps three things up to
+// date with every change: the number of live members, the samples that all members consumed, and a digest of
+// the live ones (a hash for each of 64 buckets of ids). Two peers compare digests, 512 bytes, to find out
+// whether and where their views differ (anti-entropy; Demers et al., "Epidemic algorithms for replicated
+// database maintenance", PODC 1987).
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/ids.h"
@@ -15,47 +17,51 @@
 
 namespace starling::gossip {
 
-// A member and what this peer alone knows of it.
+// A member, and what only this peer knows about it.
 struct Record {
   wire::Member member;
-  Instant changed;                    // when its liveness last did
-  std::optional<Instant> last_heard;  // a verified message from the member itself, the only sign of life
-  Instant quarantined_until;          // no exchange with it before; refusals of its parameters led to this
-  Instant avoided_until;              // no exchange with it before: late ones came to nothing
-  Instant samples_at;                 // when its samples last grew, as far as is known here
-  Duration samples_every{0};          // smoothed: between two growths; 0: there were not two yet
-  Duration round_trip{0};             // smoothed, of probes; 0: none was answered yet
+  Instant changed;                    // its last change of liveness
+  std::optional<Instant> last_heard;  // the last verified message from the member itself
+  Instant quarantined_until;          // no exchange before: its parameters were rejected
+  Instant avoided_until;              // no exchange before: recent ones failed
+  Instant samples_at;                 // the last known growth of its samples
+  Duration samples_every{0};          // smoothed interval between two growths; 0: unknown
+  Duration round_trip{0};             // smoothed round trip of probes; 0: unknown
   Duration round_trip_deviation{0};
-  std::optional<wire::Vitals> vitals{};  // what it said of itself last
+  std::optional<wire::Vitals> vitals{};  // the latest that the member published
 
-  // Of a suspect: who, independently, left a probe unanswered.
+  // Independent peers whose probes a suspect has not answered.
   static constexpr std::size_t kAccusersMax = 4;
   std::array<PeerId, kAccusersMax> accusers{};
   std::uint8_t accuser_count = 0;
 
-  std::uint8_t rumor_tellings = 0;     // still to be made
-  std::uint8_t progress_tellings = 0;  // still to be made
+  std::uint8_t rumor_tellings = 0;     // remaining
+  std::uint8_t progress_tellings = 0;  // remaining
   std::uint8_t failed_exchanges = 0;   // in a row
   std::uint8_t poisonings = 0;         // since the last quarantine
-  bool rumor_queued = false, progress_queued = false;
-  bool superseded = false;             // another instance listens at its address now: never tried again
-  Instant warned_at{Duration::min()};  // when it was last told what is said about it
+  bool rumor_queued = false;
+  bool superseded = false;             // another instance has its address: never retried
+  Instant warned_at{Duration::min()};  // when it was last sent the rumors about itself
 
   bool is_live() const { return member.liveness <= wire::Liveness::suspect; }
-  bool accuse(PeerId accuser);  // false if it is known already, or there are accusers enough
+  // Whether an exchange with it may begin.
+  bool may_exchange(Instant now) const {
+    return member.liveness == wire::Liveness::alive && quarantined_until <= now && avoided_until <= now;
+  }
+  bool accuse(PeerId accuser);  // false if the accuser is known or kAccusersMax are
 };
 
 class Members {
  public:
-  // In the order of ids. References are valid until the next insert or erase.
+  // Sorted by id. References are valid until the next insert or erase.
   const std::vector<Record>& records() const { return records_; }
   std::size_t size() const { return records_.size(); }
   Record* find(PeerId id);
   const Record* find(PeerId id) const;
-  // The first record whose id is not less than `id`; its index, size() if there is none.
+  // The index of the first record whose id is not less than `id`, or size().
   std::size_t lower_bound(PeerId id) const;
   Record& at(std::size_t index) { return records_[index]; }
-  // f(record) for every record whose member listens there, in the order of ids. f may change() it.
+  // f(record) for every record with this address, sorted by id. f may change() it.
   template <class F>
   void for_each_at(const Address& address, F f) {
     const std::uint32_t hash = hash_of(address);
@@ -65,32 +71,63 @@ class Members {
 
   // REQUIRES: no record has this id.
   Record& insert(Record record);
+  // Their samples remain counted.
   void erase(PeerId id);
+  // Erases the record that has been dead for longest. Returns false if all are live.
+  bool erase_longest_dead();
+  // Erases members that left or were superseded at `until` or before. Failed members stay: they may come
+  // back.
+  void erase_gone(Instant until);
 
-  // Changes a record's member, and the digest with it.
+  // Changes a record's member, and the digest and counts with it.
   template <class Change>
   void change(Record& record, Change change) {
     std::uint64_t& bucket = digest_[bucket_of(record.member.id)];
+    const bool was_live = record.is_live();
+    const wire::Phase phase = record.member.phase;
     bucket -= hash_of(record.member);
     change(record);
     bucket += hash_of(record.member);
     homes_[static_cast<std::size_t>(&record - records_.data())] = hash_of(record.member.address);
+    if (was_live && !record.is_live()) --live_;
+    if (!was_live && record.is_live()) ++live_;
+    if (was_live != record.is_live() || (was_live && record.member.phase != phase)) ++version_;
   }
+
+  std::size_t live() const { return live_; }
+  // Changes with the set of live members and with the phase of each.
+  std::uint64_t version() const { return version_; }
+
+  // Samples that all members consumed, including the dead and the forgotten. Saturates.
+  std::uint64_t samples() const { return samples_; }
+  void add_samples(std::uint64_t samples);
+  // REQUIRES: samples > record.member.samples.
+  void set_samples(Instant now, Record& record, std::uint64_t samples);
+  // Samples of members that are dead or forgotten, without those in `except`.
+  std::uint64_t retired_samples(std::span<const wire::Member> except) const;
 
   const std::array<std::uint64_t, wire::kDigestBuckets>& digest() const { return digest_; }
   static std::size_t bucket_of(PeerId id);
-  // Of what all peers should agree on: that it lives, its incarnation and phase. Suspicion passes and
-  // progress flows, so they do not count; nor do the dead (0), whom a late joiner need not know.
+  // Covers what all peers should agree on: id, incarnation and phase of live members. Suspicion and progress
+  // change all the time, and a late joiner need not know the dead (hash 0).
   static std::uint64_t hash_of(const wire::Member& member);
 
  private:
   static std::uint32_t hash_of(const Address& address);
 
-  // Of records_, close together: what is searched.
+  // Parallel to records_ and dense, for searches.
   std::vector<PeerId> ids_;
   std::vector<std::uint32_t> homes_;  // hashes of addresses
   std::vector<Record> records_;
   std::array<std::uint64_t, wire::kDigestBuckets> digest_{};
+  std::size_t live_ = 0;
+  std::uint64_t version_ = 0;
+  std::uint64_t samples_ = 0;
 };
+
+// Claims of peers are summed without overflow.
+constexpr std::uint64_t add_saturated(std::uint64_t a, std::uint64_t b) {
+  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
 
 }  // namespace starling::gossip

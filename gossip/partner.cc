@@ -76,7 +76,7 @@ std::optional<PeerId> PartnerChooser::choose(Instant now, const Membership& memb
   if (policy_ == Partners::turns) return take_turn(now, membership);
   topologies::Links links = links_;
   std::erase_if(links, [&](const topologies::Link& link) {
-    return !Membership::is_partner(now, *membership.find(roster_[link.peer]));
+    return !membership.find(roster_[link.peer])->may_exchange(now);
   });
   if (links.empty()) return std::nullopt;
   const std::vector<double> preferences = this->preferences(membership, links);
@@ -88,7 +88,8 @@ std::optional<PeerId> PartnerChooser::choose(Instant now, const Membership& memb
   return roster_[links[k].peer];
 }
 
-std::vector<PartnerChooser::Neighbor> PartnerChooser::neighbors(std::uint64_t round, const Membership& membership) {
+std::vector<PartnerChooser::Neighbor> PartnerChooser::neighbors(std::uint64_t round,
+                                                                const Membership& membership) {
   refresh(membership);
   std::vector<Neighbor> neighbors;
   for (const topologies::Link& link : topologies::lock_step_links(*schedule_, own_index_, round))
@@ -103,7 +104,7 @@ std::optional<PeerId> PartnerChooser::take_turn(Instant now, const Membership& m
     while (!links.empty()) {
       const std::size_t drawn = random_.below(links.size());
       const PeerId id = roster_[links[drawn].peer];
-      if (Membership::is_partner(now, *membership.find(id))) return id;
+      if (membership.find(id)->may_exchange(now)) return id;
       links[drawn] = links.back();
       links.pop_back();
     }

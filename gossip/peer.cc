@@ -104,13 +104,14 @@ void Peer::handle(const Start&, std::vector<Action>& out) {
 void Peer::begin_run(std::vector<Action>& out) {
   if (!locked_out_.empty()) {
     return finish(Finish::How::failed,
-                  "the swarm that this peer remembers lives and does not let it in, so it does not begin the run anew: " +
+                  "the swarm that this peer remembers lives and does not let it in, so it does not begin the "
+                  "run anew: " +
                       locked_out_,
                   out);
   }
   begin_at_ = next_join_ = kNever;
   beginner_ = true;
-  membership_.bring_samples(options_.earlier.swarm_samples);
+  membership_.add_samples(options_.earlier.swarm_samples);
   manifest_ = options_.manifest;
   out.push_back(Prepare{*manifest_});
 }
@@ -120,7 +121,8 @@ void Peer::send_joins(std::vector<Action>& out) {
     if (join_hopeless_[i]) continue;
     // Before the Join, so that whoever answers counts it and welcomes with the whole sum.
     if (options_.earlier.last.id)
-      out.push_back(Send{options_.join[i], wire::Gossip{{membership_.self()}, false, {options_.earlier.last}}});
+      out.push_back(
+          Send{options_.join[i], wire::Gossip{{membership_.self()}, false, {options_.earlier.last}}});
     out.push_back(Send{options_.join[i], wire::Join{membership_.self()}});
   }
   next_join_ = now_ + from_seconds(to_seconds(join_delay_) * random_.uniform(0.75, 1.25));
@@ -185,7 +187,7 @@ void Peer::on(const Received& from, const wire::Welcome& welcome, std::vector<Ac
   }
   manifest_ = welcome.manifest;
   membership_.welcomed(now_, from.from, welcome.members, welcome.retired_samples, out);
-  membership_.took_part(now_, options_.earlier.last);
+  membership_.add_progress(now_, options_.earlier.last);
   membership_.heard(now_, from.from, from.address, out);
   membership_.sync_with(from.address, out);  // the members that the Welcome left out
   run_start_ = now_ - welcome.elapsed;
@@ -307,8 +309,7 @@ void Peer::handle(const PrepareFailed& failed, std::vector<Action>& out) {
 void Peer::ask_for_state(std::vector<Action>& out) {
   std::vector<const wire::Member*> donors;
   for (const Record& record : membership_.others()) {
-    if (Membership::is_partner(now_, record) && record.member.phase >= Phase::training)
-      donors.push_back(&record.member);
+    if (record.may_exchange(now_) && record.member.phase >= Phase::training) donors.push_back(&record.member);
   }
   // A server's replica is good in the part that it serves; where workers have one, theirs is whole.
   if (rule().meeting == Meeting::served) {
@@ -386,10 +387,12 @@ void Peer::handle(const ReplicaDiverged&, std::vector<Action>& out) {
   diverged_ = copy_afresh_ = true;
   waits_for_push_ = false;  // it is resumed with the copy
   const std::uint64_t steps = membership_.self().steps;
-  if (recoveries_ > 0 && steps - recovered_steps_ >= options_.recovery_steps) recoveries_ = 0;  // that one lasted
+  if (recoveries_ > 0 && steps - recovered_steps_ >= options_.recovery_steps)
+    recoveries_ = 0;  // that one lasted
   Duration delay{0};
   if (recoveries_ > 0)
-    delay = std::min(options_.state_retry_min * (1 << std::min(recoveries_ - 1, 16U)), options_.state_retry_max);
+    delay =
+        std::min(options_.state_retry_min * (1 << std::min(recoveries_ - 1, 16U)), options_.state_retry_max);
   recover_by_ = now_ + delay + options_.recovery_limit;
   out.push_back(Notice{Notice::What::diverged, {}, {}});
   out.push_back(PauseTraining{true});
@@ -421,16 +424,18 @@ void Peer::watch_recovery(std::vector<Action>& out) {
   if (!diverged_ || leave_by_ != kNever) return;
   if (recoveries_ >= options_.recoveries_max) {
     membership_.say_goodbye(out);
-    return finish(Finish::How::failed,
-                  "the parameters were not finite again within " + std::to_string(options_.recovery_steps) +
-                      " steps after each of " + std::to_string(recoveries_) +
-                      " copies of a neighbor's: this peer's own steps diverge; a lower training.learning_rate "
-                      "would help",
-                  out);
+    return finish(
+        Finish::How::failed,
+        "the parameters were not finite again within " + std::to_string(options_.recovery_steps) +
+            " steps after each of " + std::to_string(recoveries_) +
+            " copies of a neighbor's: this peer's own steps diverge; a lower training.learning_rate "
+            "would help",
+        out);
   }
   const auto& others = membership_.others();
   const bool alone = std::none_of(others.begin(), others.end(), [](const Record& record) {
-    return record.member.liveness <= wire::Liveness::failed && !record.superseded;  // the failed may come back
+    return record.member.liveness <= wire::Liveness::failed &&
+           !record.superseded;  // the failed may come back
   });
   if (recover_by_ > now_ && !alone) return;
   if (copy_) {  // a donor that goes on giving is waited for
@@ -438,10 +443,11 @@ void Peer::watch_recovery(std::vector<Action>& out) {
     if (recover_by_ > now_) return;
   }
   membership_.say_goodbye(out);
-  finish(Finish::How::failed,
-         "the parameters are not finite any more, and no member has finite ones to copy: all replicas are lost; "
-         "the usual cause is a training.learning_rate that is too high",
-         out);
+  finish(
+      Finish::How::failed,
+      "the parameters are not finite any more, and no member has finite ones to copy: all replicas are lost; "
+      "the usual cause is a training.learning_rate that is too high",
+      out);
 }
 
 void Peer::recovered(std::vector<Action>& out) {
@@ -467,7 +473,8 @@ void Peer::start_training(std::vector<Action>& out) {
 }
 
 void Peer::handle(const Stepped& stepped, std::vector<Action>&) {
-  membership_.set_progress(stepped.steps, stepped.samples - std::min(stepped.samples, options_.earlier.samples));
+  membership_.set_progress(stepped.steps,
+                           stepped.samples - std::min(stepped.samples, options_.earlier.samples));
 }
 
 void Peer::handle(const VitalsMeasured& measured, std::vector<Action>&) {

@@ -35,29 +35,31 @@
 
 namespace starling::gossip {
 
-// What a peer that goes on from a checkpoint did in its earlier lives. Its steps count on from there. Its samples are
-// told by this life alone: a swarm that is still there remembers the earlier lives by their own ids, and would count
-// them twice. What the last of them did before it could tell anybody, the joiner tells in its name. Whoever begins the run
-// anew finds nobody who remembers, and brings what the swarm had consumed by then.
+// What a peer that goes on from a checkpoint did in its earlier lives. Its steps count on from there. Its
+// samples are told by this life alone: a swarm that is still there remembers the earlier lives by their own
+// ids, and would count them twice. What the last of them did before it could tell anybody, the joiner tells
+// in its name. Whoever begins the run anew finds nobody who remembers, and brings what the swarm had consumed
+// by then.
 struct EarlierLives {
   std::uint64_t steps = 0, samples = 0;  // its own
   std::uint64_t swarm_samples = 0;       // everybody's, its own included
   Duration elapsed{0};                   // since the run began
-  wire::Progress last{};                 // of the life that wrote the checkpoint alone; no id: it is not known
+  wire::Progress last{};  // of the life that wrote the checkpoint alone; no id: it is not known
 };
 
 struct PeerOptions {
   PeerId id;
   std::string name;
   std::string http{};  // "HOST:PORT" of its page, for the others' pages; empty: none
-  Address address;  // where this peer listens, as others should dial it
+  Address address;     // where this peer listens, as others should dial it
   std::uint64_t seed = 1;
   // Joins the swarm through whoever of these answers; empty: this peer begins the run that `manifest`
   // describes.
   std::vector<Address> join;
   // Of a joiner: if nobody has welcomed it by then, it begins the run of `manifest` itself, and goes on
-  // trying to meet the others. For swarms that come back from a blackout, where nobody is left to join. Whoever
-  // was locked out somewhere on the way fails instead: the swarm lives, and would have a second one beside it.
+  // trying to meet the others. For swarms that come back from a blackout, where nobody is left to join.
+  // Whoever was locked out somewhere on the way fails instead: the swarm lives, and would have a second one
+  // beside it.
   std::optional<Duration> begin_after;
   wire::Manifest manifest;        // of whoever begins; a joiner is told one
   std::vector<Address> contacts;  // where other members may be: they are tried for ever
@@ -77,10 +79,11 @@ struct PeerOptions {
   Duration exchange_doubt = std::chrono::seconds(1);  // then its partner is probed; once suspect, given up
   Duration exchange_hold_off = std::chrono::milliseconds(20);  // after one that failed
   Duration leave_limit = std::chrono::milliseconds(1500);      // from LeaveRequested to the goodbye
-  std::uint32_t answers_max = 16;              // offers served at once; more are refused as busy
-  Duration recovery_limit = std::chrono::seconds(30);  // a lost replica without anybody to copy: then it is over
-  // A replica that is lost again within so many steps of its own after a copy makes the peer wait before the next
-  // (the delays of state_retry); after so many copies in a row it is over.
+  std::uint32_t answers_max = 16;  // offers served at once; more are refused as busy
+  Duration recovery_limit =
+      std::chrono::seconds(30);  // a lost replica without anybody to copy: then it is over
+  // A replica that is lost again within so many steps of its own after a copy makes the peer wait before the
+  // next (the delays of state_retry); after so many copies in a row it is over.
   std::uint64_t recovery_steps = 1000;
   std::uint32_t recoveries_max = 5;
   Duration linger = std::chrono::seconds(10);  // a finished peer answers at most this long those who are not
@@ -113,14 +116,22 @@ class Peer {
     bool over;
   };
   View view() const {
-    return {membership_, exchanges_, membership_.swarm_samples(), run_start_, rules_ ? &rules_->topology : nullptr,
-            rounds_.current(), patience_, diverged_, over_};
+    return {membership_,
+            exchanges_,
+            membership_.swarm_samples(),
+            run_start_,
+            rules_ ? &rules_->topology : nullptr,
+            rounds_.current(),
+            patience_,
+            diverged_,
+            over_};
   }
 
   // Why a RewireRequested with this topology would come to nothing, in a sentence.
   std::optional<std::string> obstacle_to_setting(const topologies::Topology& topology) const;
 
-  static constexpr std::uint64_t kRoundsApart = 4;  // of two peers in an exchange, where outer steps are counted
+  static constexpr std::uint64_t kRoundsApart =
+      4;  // of two peers in an exchange, where outer steps are counted
 
  private:
   struct InFlight {
@@ -273,7 +284,8 @@ class Peer {
   std::optional<PartnerChooser> partners_;
   wire::Rewire rewire_;  // the latest; number 0: the manifest's topology
   std::optional<Pacer> pacer_;
-  std::vector<InFlight> in_flight_;  // one at most, but of a round in lock-step all of its own, and of a push all parts
+  std::vector<InFlight>
+      in_flight_;  // one at most, but of a round in lock-step all of its own, and of a push all parts
   Patience patience_;
   Acceptance acceptance_;
   std::uint64_t last_exchange_ = 0;
@@ -286,19 +298,19 @@ class Peer {
   Instant round_doubt_ = kNever;     // when those it waits for are probed
   static constexpr std::uint64_t kNoVersion = UINT64_MAX;
   std::uint64_t round_version_ = kNoVersion;  // of the membership that its links were last compared with
-  bool round_settles_ = false;       // it was begun after training ended
+  bool round_settles_ = false;                // it was begun after training ended
   bool round_met_anyone_ = false;
 
   // Servers, where the rule has them. A push's number, a worker's clock, is that of a round.
   std::optional<Roster> roster_;
-  std::optional<Clocks> clocks_;       // of a server, where staleness is bounded
-  bool awaits_servers_ = false;        // it trains as soon as they are there
-  bool push_open_ = false;             // one is under way
-  bool push_went_through_ = false;     // a part of it, at least
-  std::vector<PeerId> pushed_to_;      // in it, and not in vain
-  std::string told_missing_;           // what it has said that it waits for
-  bool waits_for_push_ = false;        // its training is paused until the push is over
-  std::uint64_t pushes_taken_ = 0;     // of a rack's server, since it pushed itself
+  std::optional<Clocks> clocks_;    // of a server, where staleness is bounded
+  bool awaits_servers_ = false;     // it trains as soon as they are there
+  bool push_open_ = false;          // one is under way
+  bool push_went_through_ = false;  // a part of it, at least
+  std::vector<PeerId> pushed_to_;   // in it, and not in vain
+  std::string told_missing_;        // what it has said that it waits for
+  bool waits_for_push_ = false;     // its training is paused until the push is over
+  std::uint64_t pushes_taken_ = 0;  // of a rack's server, since it pushed itself
 
   // Recovering from the loss of the replica.
   bool diverged_ = false;

@@ -131,7 +131,8 @@ void Peer::came_to_nothing(PeerId partner) {
 void Peer::handle(const ExchangeAdvanced& advanced, std::vector<Action>&) {
   InFlight* const exchange = in_flight(advanced.exchange);
   if (exchange == nullptr) return;
-  // Where a partner may let this peer wait, the first sign comes when it is there: that says nothing about the link.
+  // Where a partner may let this peer wait, the first sign comes when it is there: that says nothing about
+  // the link.
   const bool waited = rule().lets_wait() && !exchange->advanced;
   if (!waited) exchange->silence = std::max(exchange->silence, now_ - exchange->heard);
   exchange->heard = now_;
@@ -179,8 +180,9 @@ void Peer::handle(const ExchangeEnded& ended, std::vector<Action>& out) {
     rounds_.comes_in(exchange.partner, ended.round);
 }
 
-// Where outer steps are counted, who is refused because it is behind makes the partner's next one and asks again at
-// once. A partner that makes many rounds in the time of one of this peer's would be too far ahead for ever.
+// Where outer steps are counted, who is refused because it is behind makes the partner's next one and asks
+// again at once. A partner that makes many rounds in the time of one of this peer's would be too far ahead
+// for ever.
 bool Peer::catch_up(const InFlight& refused, std::vector<Action>& out) {
   if (rule().meeting != Meeting::outer_rounds || refused.again) return false;
   const Record* const partner = membership_.find(refused.partner);
@@ -200,7 +202,8 @@ void Peer::handle(const ExchangeOffered& offered, std::vector<Action>& out) {
   if (rule().meeting == Meeting::served) return take_push(offer, out);
   if (rule().meeting == Meeting::outer_rounds) follow_ahead(offer, out);
   if (rule().meeting != Meeting::lock_step) return accept(offer, out);
-  // It makes one exchange at a time with this peer: an earlier one that is still answered has come to nothing there.
+  // It makes one exchange at a time with this peer: an earlier one that is still answered has come to nothing
+  // there.
   const Rounds::Edge* const edge = rounds_.edge(offer.from);
   if (edge != nullptr && edge->state == Rounds::Edge::State::under_way && edge->answered != 0 &&
       edge->answered < offer.exchange) {
@@ -222,9 +225,9 @@ void Peer::handle(const ExchangeOffered& offered, std::vector<Action>& out) {
   }
 }
 
-// Where outer steps are counted, who is offered one from far ahead makes the partner's outer step first: what it
-// answers with is then as new as the partner's, however slowly it learns, and nobody who is slow is locked out. Who is
-// finished makes none any more; what it has is the newest that it will ever have.
+// Where outer steps are counted, who is offered one from far ahead makes the partner's outer step first: what
+// it answers with is then as new as the partner's, however slowly it learns, and nobody who is slow is locked
+// out. Who is finished makes none any more; what it has is the newest that it will ever have.
 void Peer::follow_ahead(const Rounds::Offer& offer, std::vector<Action>& out) {
   if (phase() == Phase::finished || offer.round <= rounds_.current() + kRoundsApart) return;
   out.push_back(BeginRound{rounds_.begin()});
@@ -232,7 +235,8 @@ void Peer::follow_ahead(const Rounds::Offer& offer, std::vector<Action>& out) {
 
 std::optional<RefusalReason> Peer::reason_to_refuse(const Rounds::Offer& offer) {
   const Record* const initiator = membership_.find(offer.from);
-  if (phase() == Phase::joining || rule().meeting == Meeting::never || diverged_) return RefusalReason::not_ready;
+  if (phase() == Phase::joining || rule().meeting == Meeting::never || diverged_)
+    return RefusalReason::not_ready;
   if (initiator != nullptr && initiator->quarantined_until > now_) return RefusalReason::quarantined;
   switch (rule().meeting) {
     case Meeting::never:
@@ -244,7 +248,8 @@ std::optional<RefusalReason> Peer::reason_to_refuse(const Rounds::Offer& offer) 
       return std::nullopt;
     case Meeting::outer_rounds:
       rounds_.left_behind(offer.round);
-      if (rounds_.current() > offer.round + kRoundsApart || offer.round > rounds_.current() + Rounds::kAheadMost)
+      if (rounds_.current() > offer.round + kRoundsApart ||
+          offer.round > rounds_.current() + Rounds::kAheadMost)
         return RefusalReason::out_of_step;
       break;
     case Meeting::served:
@@ -357,8 +362,8 @@ void Peer::open_round(std::vector<Action>& out) {
   round_met_anyone_ = false;
 }
 
-// Who is dead, finished or quarantined will not come; who lets this peer wait is asked; and nobody is waited for beyond
-// all measure.
+// Who is dead, finished or quarantined will not come; who lets this peer wait is asked; and nobody is waited
+// for beyond all measure.
 void Peer::pass_over_the_absent(std::vector<Action>& out) {
   using State = Rounds::Edge::State;
   const bool doubting = round_doubt_ <= now_;
@@ -403,9 +408,9 @@ void Peer::pass_over_the_absent(std::vector<Action>& out) {
   if (round_deadline_ <= now_) round_deadline_ = kNever;
 }
 
-// When members come and go, the graph changes under the round. Who is no neighbor any more may have taken another
-// round for the last with this peer, and would be waited for in vain; and who is one now may wait for this peer in
-// an earlier round, until it hears from it.
+// When members come and go, the graph changes under the round. Who is no neighbor any more may have taken
+// another round for the last with this peer, and would be waited for in vain; and who is one now may wait for
+// this peer in an earlier round, until it hears from it.
 void Peer::follow_links() {
   if (round_version_ == membership_.version()) return;
   round_version_ = membership_.version();
@@ -435,8 +440,8 @@ void Peer::answer_held(std::vector<Action>& out) {
 
 void Peer::close_round(std::vector<Action>& out) {
   rounds_.close();
-  // A step that landed meanwhile had begun before the round, and is none towards the next: else this peer would
-  // be a round ahead of its neighbors for ever.
+  // A step that landed meanwhile had begun before the round, and is none towards the next: else this peer
+  // would be a round ahead of its neighbors for ever.
   if (rules_->pace.kind == Pace::Kind::steps) pacer_->taken(now_, membership_.self().steps);
   if (phase() == Phase::training) out.push_back(ResumeTraining{});
   if (round_settles_ && settling_left_ > 0) --settling_left_;

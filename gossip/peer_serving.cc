@@ -55,10 +55,11 @@ bool Peer::push_is_due() const {
   return rules_->pace.kind != Pace::Kind::steps || pushes_taken_ >= roster_->pushers();
 }
 
-// Where nobody is held back, the parts of a model are pushed each at its server's pace: one that is slow to answer, or
-// gone, costs the others nothing.
+// Where nobody is held back, the parts of a model are pushed each at its server's pace: one that is slow to
+// answer, or gone, costs the others nothing.
 bool Peer::parts_apart() const {
-  return rule().meeting == Meeting::served && !rule().bounded && phase() == Phase::training && leave_by_ == kNever;
+  return rule().meeting == Meeting::served && !rule().bounded && phase() == Phase::training &&
+         leave_by_ == kNever;
 }
 
 // One exchange with each server that has no other of this peer's under way, all at once.

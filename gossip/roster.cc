@@ -58,7 +58,7 @@ std::optional<PeerId> one_to_meet(Instant now, const Membership& membership,
                                   const std::vector<PeerId>& instances) {
   for (const PeerId id : instances) {
     const Record* const record = membership.find(id);
-    if (record != nullptr && Membership::is_partner(now, *record)) return id;
+    if (record != nullptr && record->may_exchange(now)) return id;
   }
   return std::nullopt;
 }

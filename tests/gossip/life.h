@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,9 +18,11 @@ inline RunRules rules_of(Pace pace = {Pace::Kind::steps, 8, {}}, End end = {},
 }
 
 class Life {
+  std::unique_ptr<Peer> owned_;  // a Peer does not move
+
  public:
   explicit Life(PeerOptions options = {}, std::uint64_t number = 1)
-      : peer(with_identity(std::move(options), number)) {}
+      : owned_(std::make_unique<Peer>(with_identity(std::move(options), number))), peer(*owned_) {}
 
   // What happened at the current instant; returns what the peer wants done about it.
   std::vector<Action> happens(const Event& event) {
@@ -61,7 +64,7 @@ class Life {
 
   wire::Phase phase() const { return peer.view().membership.self().phase; }
 
-  Peer peer;
+  Peer& peer;
   Instant now = at(0s);
   std::vector<Action> out;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,12 +17,13 @@ namespace starling::gossip {
 // know.
 struct Table {
   explicit Table(MembershipOptions options = {}, std::uint64_t seed = 1)
-      : membership(member(1), options, Random(seed)) {
+      : owned(std::make_unique<Membership>(member(1), options, Random(seed))), membership(*owned) {
     membership.start(at(0s));
   }
   // Of another number.
   explicit Table(std::uint64_t number, std::uint64_t seed = 1)
-      : membership(member(number), {}, Random(seed + number)) {
+      : owned(std::make_unique<Membership>(member(number), MembershipOptions{}, Random(seed + number))),
+        membership(*owned) {
     membership.start(at(0s));
   }
   void tell(Instant when, const wire::Member& m) { membership.merge(when, PeerId{99}, {&m, 1}, out); }
@@ -45,7 +47,8 @@ struct Table {
     }
   }
 
-  Membership membership;
+  std::unique_ptr<Membership> owned;  // a Membership does not move
+  Membership& membership;
   std::vector<Action> out;
   Instant now = at(0s);  // of the last tick
   std::map<std::uint64_t, std::vector<Instant>> pinged;

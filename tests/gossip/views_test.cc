@@ -58,7 +58,7 @@ TEST_CASE("a rumor is told a bounded number of times, and the newest first") {
   table.run(at(60s), {2, 3, 4, 5, 6, 7, 8, 9});
   std::map<PeerId, int> told;
   for (const auto& [to, gossip] : sent<wire::Gossip>(table.out)) {
-    REQUIRE(gossip.members.size() <= Membership::kRumorsMax);
+    REQUIRE(gossip.members.size() <= Rumors::kMembersMax);
     for (const auto& m : gossip.members) ++told[m.id];
   }
   for (const auto& [to, ping] : sent<wire::Ping>(table.out)) {
@@ -120,7 +120,7 @@ TEST_CASE("progress travels apart from members, the latest first, a bounded numb
   const auto replies = sent<wire::Gossip>(table.out);
   REQUIRE(replies.size() == 1);
   const auto& progress = replies[0].second.progress;
-  REQUIRE(progress.size() == Membership::kProgressMax);
+  REQUIRE(progress.size() == Rumors::kProgressMax);
   REQUIRE(progress[0] == wire::Progress{PeerId{1}, 30});
   REQUIRE(progress[1] == wire::Progress{PeerId{200}, 300});
   // Progress never decreases.
@@ -290,7 +290,7 @@ TEST_CASE("a peer gossips with a few members at a time, and in time with all of 
     most = std::max(most, told.size());
     all_told.insert(told.begin(), told.end());
   }
-  REQUIRE(most <= Membership::kCircle + 1);
+  REQUIRE(most <= Circle::kSize + 1);
   REQUIRE(all_told.size() > 60);
 }
 
@@ -310,7 +310,7 @@ TEST_CASE("a joiner counts what everyone consumed once, also of those who are de
   }
   REQUIRE(member_table.membership.live_others() == 10);
   const auto told = member_table.membership.introduction(PeerId{500});
-  REQUIRE(told.size() == 1 + 10 + Membership::kMournedMax);
+  REQUIRE(told.size() == 1 + 10 + Views::kDeadMax);
   Table joiner(500);
   joiner.membership.welcomed(at(30s), PeerId{1}, told, member_table.membership.retired_samples(told),
                              joiner.out);
@@ -343,7 +343,7 @@ TEST_CASE("an introduction is bounded, and in time tells of all the living") {
   std::set<PeerId> told;
   for (int k = 0; k < 100; ++k) {
     const auto some = table.membership.introduction(PeerId{77});
-    REQUIRE(some.size() == Membership::kWelcomeMax + Membership::kMournedMax);
+    REQUIRE(some.size() == Views::kWelcomeMax + Views::kDeadMax);
     REQUIRE(some[0].id == PeerId{1});
     for (std::size_t i = 1; i < some.size(); ++i) {
       if (some[i].liveness == Liveness::alive) told.insert(some[i].id);

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <memory>
 #include <set>
 #include <sstream>
 
@@ -28,12 +29,12 @@ wire::Member member(std::uint64_t id, const std::string& name, wire::Phase phase
   return m;
 }
 
-gossip::Membership swarm_of(std::uint64_t members) {
-  gossip::Membership membership(member(1, "p1"), {}, Random(1));
+std::unique_ptr<gossip::Membership> swarm_of(std::uint64_t members) {
+  auto membership = std::make_unique<gossip::Membership>(member(1, "p1"), gossip::MembershipOptions{}, Random(1));
   std::vector<wire::Member> told;
   for (std::uint64_t k = 2; k <= members; ++k) told.push_back(member(k, "p" + std::to_string(k)));
   std::vector<gossip::Action> out;
-  membership.welcomed(Instant{}, PeerId{2}, told, 0, out);
+  membership->welcomed(Instant{}, PeerId{2}, told, 0, out);
   return membership;
 }
 
@@ -68,7 +69,8 @@ std::vector<Sample> samples_of(const std::string& text, std::set<std::string>& h
 }
 
 TEST_CASE("members tell how they fare, and the slow stand out against the median") {
-  gossip::Membership membership = swarm_of(5);
+  const auto owned = swarm_of(5);
+  gossip::Membership& membership = *owned;
   membership.set_vitals(vitals(1, 100));
   std::vector<gossip::Action> out;
   wire::Gossip gossip;
@@ -217,7 +219,8 @@ TEST_CASE("metrics have help and a type, counters end in _total, and labels are 
   status.exchanges.completed = 3;
   status.exchanges.chunks_refused = {{"not_finite", 2}, {"far_off", 1}};
   status.connections_refused = {{"wrong swarm", 4}};
-  gossip::Membership membership = swarm_of(4);
+  const auto owned = swarm_of(4);
+  gossip::Membership& membership = *owned;
   std::set<std::string> helped;
   std::map<std::string, std::string> types;
   const std::string text = metrics_text(status, list_members(membership, Instant{}));
@@ -243,7 +246,8 @@ TEST_CASE("metrics have help and a type, counters end in _total, and labels are 
   CHECK(values.at("starling_phase{phase=\"training\"}") == 1);
   CHECK_FALSE(values.contains("starling_accuracy_ratio"));  // it is not known
   // As many series, whatever happens and however many there are.
-  const gossip::Membership crowd = swarm_of(300);
+  const auto owned_crowd = swarm_of(300);
+  const gossip::Membership& crowd = *owned_crowd;
   std::set<std::string> helped_again;
   CHECK(samples_of(metrics_text(status, list_members(crowd, Instant{})), helped_again, types).size() == samples.size());
 }

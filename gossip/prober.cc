@@ -1,0 +1,152 @@
+#include "gossip/prober.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gossip/suspicion.h"
+
+namespace starling::gossip {
+
+namespace {
+
+constexpr std::size_t kProbesMax = 16;
+constexpr std::size_t kRelaysMax = 256;
+constexpr Duration kLateAnswers = std::chrono::seconds(10);  // measured for this long after the verdict
+
+// Jacobson's estimator (RFC 6298, section 2).
+void measure_round_trip(Record& record, Duration measured) {
+  if (record.round_trip.count() == 0) {
+    record.round_trip = measured;
+    record.round_trip_deviation = measured / 2;
+    return;
+  }
+  const Duration error = std::chrono::abs(measured - record.round_trip);
+  record.round_trip_deviation += (error - record.round_trip_deviation) / 4;
+  record.round_trip += (measured - record.round_trip) / 8;
+}
+
+}  // namespace
+
+void Prober::start(Instant now) {
+  next_ = view_.jittered(now, view_.options.probe_interval);
+}
+
+void Prober::slept(Duration late) {
+  lag_ += (late - lag_) / 8;
+  for (Probe& probe : probes_) {
+    probe.ask_helpers = probe.ask_helpers + late;
+    probe.verdict = probe.verdict + late;
+  }
+}
+
+void Prober::probe_next(Instant now, std::vector<Action>& out) {
+  next_ = now + view_.options.probe_interval;
+  if (view_.members.live() == 0) return;
+  for (int round = 0; round < 2; ++round) {
+    while (!order_.empty()) {
+      Record* const record = view_.members.find(order_.back());
+      order_.pop_back();
+      if (record != nullptr && record->is_live()) return begin(now, *record, out);
+    }
+    for (const Record& record : view_.members.records()) {
+      if (record.is_live()) order_.push_back(record.member.id);
+    }
+    view_.random.shuffle(std::span(order_));
+  }
+}
+
+void Prober::probe(Instant now, Record& record, std::vector<Action>& out) {
+  const bool open = std::any_of(probes_.begin(), probes_.end(),
+                                [&](const Probe& p) { return p.target == record.member.id && !p.over; });
+  if (!open) begin(now, record, out);
+}
+
+void Prober::begin(Instant now, Record& record, std::vector<Action>& out) {
+  if (probes_.size() >= kProbesMax) probes_.erase(probes_.begin());
+  const Duration interval = view_.options.probe_interval;
+  const Duration limit = answer_limit(record, lag_, interval);
+  const PeerId id = record.member.id;
+  probes_.push_back({id, ++view_.last_sequence, now, now + limit, now + std::max(interval, 2 * limit)});
+  out.push_back(
+      Send{record.member.address, wire::Ping{view_.last_sequence, id, rumors_.take_with_self(now, id)}});
+}
+
+std::optional<PeerId> Prober::advance(Instant now, std::vector<Action>& out) {
+  for (Probe& probe : probes_) {
+    if (probe.over) continue;
+    const Record* const record = view_.members.find(probe.target);
+    if (record == nullptr || !record->is_live()) {
+      probe.over = true;
+      continue;
+    }
+    if (!probe.asked && probe.ask_helpers <= now) {
+      probe.asked = true;
+      ask_helpers(probe, record->member.address, out);
+    }
+    if (probe.verdict <= now) {
+      probe.over = true;
+      return probe.target;
+    }
+  }
+  std::erase_if(probes_,
+                [&](const Probe& probe) { return probe.over && probe.verdict + kLateAnswers < now; });
+  return std::nullopt;
+}
+
+void Prober::ask_helpers(const Probe& probe, const Address& target, std::vector<Action>& out) {
+  std::size_t asked = 0;
+  for (const PeerId id : view_.draw_live(view_.options.helpers + 1)) {
+    const wire::Member& helper = view_.members.find(id)->member;
+    const bool able = id != probe.target && helper.liveness == wire::Liveness::alive;
+    if (!able || asked == view_.options.helpers) continue;
+    ++asked;
+    out.push_back(
+        Send{helper.address, wire::PingRequest{probe.sequence, probe.target, target, {view_.self}}});
+  }
+}
+
+void Prober::heard(PeerId from) {
+  for (Probe& probe : probes_) {
+    if (probe.target == from) probe.over = true;
+  }
+}
+
+void Prober::answered(Instant now, PeerId from, const wire::Ack& ack, std::vector<Action>& out) {
+  if (ack.on_behalf) {
+    for (Probe& probe : probes_) {
+      if (probe.sequence == ack.sequence && probe.target == ack.on_behalf) probe.over = true;
+    }
+    return;
+  }
+  const auto probe = std::find_if(probes_.begin(), probes_.end(), [&](const Probe& p) {
+    return p.sequence == ack.sequence && p.target == from;
+  });
+  Record* const record = view_.members.find(from);
+  if (probe != probes_.end() && record != nullptr) {
+    measure_round_trip(*record, std::max(now - probe->sent, Duration{1}));
+    probes_.erase(probe);
+  }
+  const auto relay = std::find_if(relays_.begin(), relays_.end(), [&](const Relay& r) {
+    return r.sequence == ack.sequence && r.target == from;
+  });
+  if (relay != relays_.end()) {
+    out.push_back(Send{relay->requester, wire::Ack{relay->requested, {}, from}});
+    relays_.erase(relay);
+  }
+}
+
+void Prober::relay(const Address& requester, const wire::PingRequest& request, std::vector<Action>& out) {
+  if (relays_.size() >= kRelaysMax) relays_.pop_front();
+  relays_.push_back({++view_.last_sequence, request.target, requester, request.sequence});
+  out.push_back(Send{request.address, wire::Ping{view_.last_sequence, request.target, {view_.self}}});
+}
+
+Instant Prober::next_deadline() const {
+  Instant next = next_;
+  for (const Probe& probe : probes_) {
+    if (!probe.over) next = std::min(next, probe.asked ? probe.verdict : probe.ask_helpers);
+  }
+  return next;
+}
+
+}  // namespace starling::gossip
