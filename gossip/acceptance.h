@@ -1,5 +1,5 @@
-// How often a partner may begin an exchange with this peer, under rules that bound what one liar can do: about
-// twice as often as this peer begins its own, with a small burst (a token bucket for each partner).
+// How often a partner may begin an exchange with this peer, under rules that bound the influence of one liar:
+// about twice as often as this peer begins its own, with a small burst (a token bucket for each partner).
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,9 @@ namespace starling::gossip {
 class Acceptance {
  public:
   static constexpr double kBurst = 4;
-  static constexpr double kPerOwn = 2;  // of others' exchanges, for every one of one's own
+  static constexpr double kPerOwn = 2;  // a partner's exchanges for each of this peer's
   static constexpr std::size_t kPartnersMax = 1024;
 
-  // From here on time counts.
   void start(Instant now) { last_own_ = now; }
   // This peer begins an exchange of its own.
   void own(Instant now) {
@@ -24,11 +23,11 @@ class Acceptance {
     interval_ = interval_.count() == 0 ? since : (3 * interval_ + since) / 4;
     last_own_ = now;
   }
-  // Whether an offer of this partner may be accepted now; then it is counted.
+  // Whether this partner's offer may be accepted now. If so, it is counted.
   bool take(Instant now, PeerId partner) {
     if (buckets_.size() >= kPartnersMax && !buckets_.contains(partner)) buckets_.erase(buckets_.begin());
     Bucket& bucket = buckets_.try_emplace(partner, Bucket{kBurst, now}).first->second;
-    // Before there was one of its own, it is as if it came just now.
+    // Before the first own exchange, as if it began now.
     const Duration interval = interval_.count() > 0 ? interval_ : now - last_own_;
     if (interval.count() > 0) {
       const double owns = to_seconds(now - bucket.since) / to_seconds(interval);
@@ -45,7 +44,7 @@ class Acceptance {
     double tokens;
     Instant since;
   };
-  Duration interval_{0};  // smoothed: between two exchanges of its own; 0: there was none yet
+  Duration interval_{0};  // smoothed interval between own exchanges; 0: there was none
   Instant last_own_;
   std::map<PeerId, Bucket> buckets_;
 };

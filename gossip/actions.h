@@ -1,5 +1,5 @@
 // What a Peer wants done. Actions name work and never carry it: the driver moves the bytes and runs the
-// kernels, and reports back with an event where one is named here.
+// kernels, and reports back with the event named here (->).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace starling::gossip {
 
-struct Send {  // a control message; may be lost, then Unreachable
+struct Send {  // a control message; if it is lost -> Unreachable
   Address to;
   wire::Message message;
 };
@@ -26,66 +26,67 @@ struct Prepare {  // build the model, load the data -> Prepared | PrepareFailed
 struct FetchState {
   PeerId donor;
   Address address;
-  bool afresh = false;  // nothing is in place any more: from the very first chunk
+  bool afresh = false;  // nothing is in place any more: from the first chunk of all
 };
-struct AbortFetch {};  // give this donor up; what is in place stays. Its StateLost is no longer wanted
+struct AbortFetch {};  // stop copying and keep what is in place; no StateLost for it
 
 // Once: the replica is in place. -> Stepped after every step (several may be reported as one)
 struct StartTraining {
-  bool steps = true;  // false: this peer serves the steps of others, and makes none
+  bool steps = true;  // false: this peer serves others' steps and makes none
 };
-struct StopTraining {};   // begin no further step; a step under way is thrown away
+struct StopTraining {};  // begin no further step; a step under way is discarded
 
-// Until ResumeTraining no further step begins. A step under way lands, or is thrown away (`discard`: the replica
-// is lost, its workers' updates with it).
+// No further step begins until ResumeTraining. A step under way lands unless it is to be discarded.
 struct PauseTraining {
-  bool discard = false;
+  bool discard = false;  // the replica is lost, and workers' updates with it
 };
 struct ResumeTraining {
-  bool renewed = false;  // the replica is a fresh copy: optimizer state and mixer begin anew (Mixer::adopt)
+  bool renewed = false;  // the replica is a fresh copy: optimizer state and mixer start again (Mixer::adopt)
 };
 
 // How an exchange is to be mixed: what the core decides for the data plane.
 struct Terms {
-  std::uint64_t round = 0;   // of the initiator, where the rule counts rounds
-  float weight = 0.5F;       // the most that either side mixes of the other
-  float own_share = 1;       // in (0, 1]: by which this side moves less than it would
-  Part part{};               // of the arena, which alone is exchanged
+  std::uint64_t round = 0;  // the initiator's, where the rule counts rounds
+  float weight = 0.5F;      // the most that either side mixes in of the other
+  float own_share = 1;      // in (0, 1]: factor on how far this side moves
+  Part part{};              // the part of the arena that is exchanged
   friend bool operator==(const Terms&, const Terms&) = default;
 };
 
-struct BeginRound {  // Mixer::begin_round. Rounds grow; one that was left behind skips some
+struct BeginRound {  // Mixer::begin_round. Numbers grow; a peer that was left behind skips some
   std::uint64_t round = 0;
 };
-struct BeginExchange {  // with this partner -> ExchangeAdvanced ..., ExchangeEnded
+struct BeginExchange {  // -> ExchangeAdvanced ..., ExchangeEnded
   std::uint64_t exchange = 0;
   PeerId partner;
   Address address;
   Terms terms{};
 };
-struct AbortExchange {  // give up one that was begun; its ExchangeEnded is no longer wanted
+struct AbortExchange {  // one that was begun; no ExchangeEnded for it
   std::uint64_t exchange = 0;
 };
-// To an ExchangeOffered, at once or, in lock-step rounds, when this peer gets there: what the initiator sends
-// meanwhile waits. Accepted -> AnswerEnded. An offer that is withdrawn while it waits -> AnswerEnded too.
+// The answer to an ExchangeOffered: at once or, in lock-step, when this peer reaches the round; what the
+// initiator sends before waits. If accepted -> AnswerEnded. If the offer is withdrawn while it waits ->
+// AnswerEnded too.
 struct AnswerOffer {
   PeerId from;
   std::uint64_t exchange = 0;
   bool accept = false;
-  wire::RefusalReason reason = wire::RefusalReason::busy;  // where not accepted
-  Terms terms{};  // where accepted; of a refusal the round alone, for ExchangeRefusal
+  wire::RefusalReason reason = wire::RefusalReason::busy;  // if not accepted
+  Terms terms{};  // if accepted; otherwise only the round counts, for ExchangeRefusal
 };
 
-struct TrainingEnded {};  // the last step is made, settling begins: the moment for a copy «before settling»
+struct TrainingEnded {
+};  // the last step is made and settling begins: the moment for a "before settling" copy
 
-// The last action: flush what was sent, then stop. `why` is one sentence where how == failed.
+// The last action: flush what was sent, then stop.
 struct Finish {
   enum class How : std::uint8_t { finished, left, failed };
   How how = How::finished;
-  std::string why;
+  std::string why;  // if failed: a sentence
 };
 
-// The swarm follows this topology from now on: to be shown, and kept for a restart.
+// The swarm follows this topology from now on: show it, and keep it for a restart.
 struct Rewired {
   std::string topology;
 };
@@ -98,19 +99,20 @@ struct Notice {
     recovered,
     failed,
     left,
-    quarantined,  // no exchange with it for a while: it sent what may not touch a replica, several times
-    refuted,      // this peer itself was said to be suspect or failed
+    quarantined,  // no exchange with it for a while: it sent values that a replica must not take, several
+                  // times
+    refuted,      // others considered this peer suspect or failed
     waiting,
-    unwired,  // the swarm follows a topology that this program does not know; it stays with its own
-    diverged,  // this peer's own replica held values that are not finite: it is given up for a copy
+    unwired,   // the swarm follows a topology that this program cannot follow; it keeps its own
+    diverged,  // this peer's own replica held values that are not finite; it is replaced by a copy
   };
   What what = What::joined;
   PeerId peer;       // 0 for waiting, unwired and diverged
-  std::string text;  // name and address; of waiting: for what; of unwired: why
+  std::string text;  // name and address; for waiting: what for; for unwired: why
 };
 
 using Action = std::variant<Send, Prepare, FetchState, AbortFetch, StartTraining, StopTraining, PauseTraining,
-                            ResumeTraining, BeginRound, BeginExchange, AbortExchange, AnswerOffer, TrainingEnded,
-                            Rewired, Finish, Notice>;
+                            ResumeTraining, BeginRound, BeginExchange, AbortExchange, AnswerOffer,
+                            TrainingEnded, Rewired, Finish, Notice>;
 
 }  // namespace starling::gossip

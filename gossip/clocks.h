@@ -1,11 +1,11 @@
 // Bounded staleness at a server (SSP: Ho et al., "More effective distributed ML via a stale synchronous
-// parallel parameter server", NIPS 2013). A worker's clock counts its pushes; each push is an offer that
-// names its number, and no worker makes the next one before the last is answered. A server answers the c-th
-// when every worker has begun its (c + 1 - s)-th: then nobody ever begins one that is more than s ahead of
+// parallel parameter server", NIPS 2013). A worker's clock counts its pushes. Each push is an offer that
+// carries its number, and no worker makes the next push before the last is answered. A server answers push c
+// once every worker has begun push c + 1 - s. So no worker ever begins a push that is more than s ahead of
 // the slowest worker's latest.
 //
-// Who is new counts as far as the slowest, and is told so when it offers less: it goes on from there. Who has
-// failed or stopped training holds nobody back; who comes back is new.
+// A new worker starts at the slowest clock; if it offers less, the rejection carries that number. A worker
+// that failed or stopped training holds nobody back. One that comes back is new.
 #pragma once
 
 #include <algorithm>
@@ -15,63 +15,59 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "gossip/rounds.h"
+#include "gossip/offer.h"
 
 namespace starling::gossip {
 
 class Clocks {
  public:
-  using Offer = Rounds::Offer;
-  using Verdict = Rounds::Verdict;
-
   explicit Clocks(std::uint64_t staleness) : staleness_(staleness) {}
 
-  // Who trains is waited for from now on.
+  // This worker trains: it is waited for from now on.
   void meet(PeerId worker) { clocks_.try_emplace(worker, slowest()); }
-  // Of those that it has met, who does not train any more is waited for no longer.
+  // Workers that do not train any more are not waited for.
   template <class Trains>
   void keep(Trains trains) {
     std::erase_if(clocks_, [&](const auto& entry) { return !trains(entry.first); });
   }
 
-  // The least number of a worker's latest push; 0: there is no worker.
+  // The least number of any worker's latest push; 0 without workers.
   std::uint64_t slowest() const {
     std::uint64_t least = clocks_.empty() ? 0 : UINT64_MAX;
     for (const auto& [worker, clock] : clocks_) least = std::min(least, clock);
     return least;
   }
-  // The number that a worker goes on from at least.
+  // The least number that this worker may offer.
   std::uint64_t of(PeerId worker) const {
     const auto found = clocks_.find(worker);
     return found == clocks_.end() ? 0 : found->second;
   }
 
-  // What becomes of a push now. Refused: it is behind of(its worker). Whoever does not train is always
-  // served.
+  // What to do with a push now. It is rejected if it is behind of(its worker). Peers that do not train are
+  // always accepted.
   Verdict judge(const Offer& offer) {
     const auto found = clocks_.find(offer.from);
     if (found == clocks_.end()) return Verdict::accept;
-    if (offer.round < found->second) return Verdict::refuse;
+    if (offer.round < found->second) return Verdict::reject;
     found->second = offer.round;
     return slowest() + staleness_ > offer.round ? Verdict::accept : Verdict::hold;
   }
 
   void hold(const Offer& offer) { held_.push_back(offer); }
-  // It is held no more; false where it was not.
+  // Drops a held offer; false if there is none.
   bool withdraw(PeerId from, std::uint64_t exchange) {
     return std::erase_if(held_, [&](const Offer& it) { return it.from == from && it.exchange == exchange; }) >
            0;
   }
-  // A worker makes one push at a time: an earlier one of its that is held has come to nothing there.
+  // Each of these removes and returns a held offer. A worker makes one push at a time: if it offers another
+  // one, it has given up the held one.
   std::optional<Offer> take_held_of(PeerId from) {
     return take([&](const Offer& it) { return it.from == from; });
   }
-  // A held one that is to be held no longer, taken out; nullopt where there is none.
-  std::optional<Offer> ripe() {
+  std::optional<Offer> take_ripe() {  // one that need not be held any longer
     return take([this](const Offer& it) { return judge(it) != Verdict::hold; });
   }
-  // Any.
-  std::optional<Offer> any_held() {
+  std::optional<Offer> take_any() {
     return take([](const Offer&) { return true; });
   }
 
@@ -86,8 +82,8 @@ class Clocks {
   }
 
   std::uint64_t staleness_;
-  std::map<PeerId, std::uint64_t> clocks_;  // of the latest push that was begun
-  std::vector<Offer> held_;                 // in the order they came
+  std::map<PeerId, std::uint64_t> clocks_;  // number of the latest push that each worker began
+  std::vector<Offer> held_;                 // oldest first
 };
 
 }  // namespace starling::gossip

@@ -1,4 +1,4 @@
-// What can happen to a Peer. The driver turns sockets, threads and clocks into these.
+// What can happen to a Peer. The driver turns sockets, threads and clocks into these events.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace starling::gossip {
 // When a peer begins an exchange of its own.
 struct Pace {
   enum class Kind : std::uint8_t {
-    steps,    // after so many steps of its own
-    time,     // so long after the last
-    poisson,  // at random moments, so far apart in the mean: the clock of asynchronous gossip in the literature
+    steps,    // after this number of its own steps
+    time,     // this long after the last
+    poisson,  // at random moments with this mean interval: the clock of asynchronous gossip in the literature
     always,
   };
   Kind kind = Kind::steps;
@@ -28,29 +28,28 @@ struct Pace {
   Duration time{0};
 };
 
-// When a run ends for a peer: the first of these that is reached; with none it runs until it is told to end.
+// When a run ends for a peer: at the first limit reached. Without limits it runs until it is told to end.
 struct End {
-  std::optional<std::uint64_t>
-      swarm_samples;                   // consumed by all peers that ever took part, as far as this one knows
-  std::optional<std::uint64_t> steps;  // of its own
-  std::optional<Duration> time;        // since the run began
+  std::optional<std::uint64_t> swarm_samples;  // consumed by all peers that ever took part, as far as known
+  std::optional<std::uint64_t> steps;          // of its own
+  std::optional<Duration> time;                // since the run began
 };
 
-// How one of the neighbors is chosen for an exchange.
+// How a neighbor is chosen for an exchange.
 enum class Partners : std::uint8_t {
-  uniform,  // at random, each equally often, or as often as the topology's weights say
-  turns,    // one after the other; of a topology that varies in time, round after round
-  aware,    // quick ones, and those that have learned since the last meeting, more often
+  uniform,  // at random, with equal probabilities or the topology's weights
+  turns,    // one after the other; round after round if the topology varies in time
+  aware,    // preferably fast ones and those that have consumed many samples since the last meeting
 };
 
-// How much a side of an exchange moves, compared with the partner.
+// How far a side of an exchange moves, compared with its partner.
 enum class Shares : std::uint8_t {
-  equal,  // as much
+  equal,  // as far
   work,   // less, the fewer samples the partner has consumed
-  age,    // less, the longer the partner's samples have stood still
+  age,    // less, the longer the partner's samples have not grown
 };
 
-// What the core needs to know of a run; the driver reads it out of the manifest.
+// What the core needs to know about a run; the driver reads it from the manifest.
 struct RunRules {
   topologies::Topology topology;
   Rule rule = Rule::pairwise;
@@ -71,80 +70,83 @@ struct Received {  // a verified control message, from a peer whose handshake na
   wire::Message message;
 };
 
-struct Unreachable {  // nothing sent there arrives: refused, broken, timed out
+struct Unreachable {  // sends to this address fail: refused, broken, timed out
   Address address;
-  bool final = false;  // whoever listens there is no peer of this swarm and will not become one
-  std::string why;     // one sentence
-  bool locked_out = false;  // a peer lives there, and the swarm's key, which one of the two lacks, is between them
+  bool final = false;       // no peer of this swarm listens there, and none will
+  std::string why;          // one sentence
+  bool locked_out = false;  // a peer listens there, but one of the two lacks the swarm's key
 };
 
-struct Prepared {  // Prepare is done: model built, data loaded
+struct Prepared {  // Prepare is done: the model is built, the data is loaded
   RunRules rules;
-  std::string device{};  // that it will train on
+  std::string device{};  // for training
 };
 struct PrepareFailed {
   std::string why;
 };
 
-struct StateAdvanced {       // FetchState goes on; told at least once for every sixteenth of the arena
-  std::uint64_t chunks = 0;  // in place now, of whatever donor
+struct StateAdvanced {       // progress of FetchState; at least once for every sixteenth of the arena
+  std::uint64_t chunks = 0;  // in place now, from any donor
   std::uint64_t total = 0;
 };
 struct StateArrived {};  // FetchState is done: every chunk is in place
-struct StateLost {       // FetchState failed: the donor is gone, refuses, or sent what is unusable
+struct StateLost {       // FetchState failed: the donor is gone, refuses, or sent unusable values
   std::string why;
-  bool poisoned = false;  // it sent what may not touch a replica
+  bool poisoned = false;  // it sent values that a replica must not take
 };
 
-struct Stepped {  // the workers' totals since the peer started, those of PeerOptions::earlier included
+struct Stepped {  // the workers' totals since the peer started, plus PeerOptions::earlier
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;
 };
 
-struct VitalsMeasured {  // now and then; what others are told of this peer, for people to see
-  wire::Vitals vitals;   // its id and sequence are the core's
+struct VitalsMeasured {  // from time to time; published to others, for people to see
+  wire::Vitals vitals;   // the core sets its id and sequence
 };
 
+// How an exchange ended.
 enum class Outcome : std::uint8_t {
   completed,
-  aborted,   // the connection broke, or the partner broke the rules of an exchange
-  rejected,  // the partner would not take part
-  poisoned,  // the partner sent values that may not touch a replica
+  aborted,   // the connection broke, or the partner broke the protocol
+  rejected,  // the partner did not take part
+  poisoned,  // the partner sent values that a replica must not take
 };
 struct ExchangeEnded {  // one that this peer began
   std::uint64_t exchange = 0;
   Outcome outcome = Outcome::completed;
-  std::uint64_t round = 0;  // where rejected: what the ExchangeRefusal said
+  std::uint64_t round = 0;  // if rejected: from the ExchangeRefusal
 };
-struct ExchangeAdvanced {      // one that this peer began goes on; told at least once for every sixteenth of the arena
+struct ExchangeAdvanced {  // progress of one that this peer began; at least once for every sixteenth of the
+                           // arena
   std::uint64_t exchange = 0;
   std::uint64_t cells = 0;  // answered so far
 };
-struct ExchangeOffered {  // another peer begins one with us
+struct ExchangeOffered {  // another peer begins one with this peer
   PeerId from;
   std::uint64_t exchange = 0;
-  std::uint64_t round = 0;  // the other's, where the rule counts rounds
+  std::uint64_t round = 0;  // the other peer's, where the rule counts rounds
 };
-struct AnswerEnded {  // an offer that was accepted has been served or broke off, or one that waited was withdrawn
+// An accepted offer was answered to the end or broke off, or a held offer was withdrawn (aborted). Never
+// rejected.
+struct AnswerEnded {
   PeerId from;
   std::uint64_t exchange = 0;
-  bool completed = true;  // every chunk was answered
-  bool poisoned = false;  // it broke off because a chunk's values may not touch a replica
+  Outcome outcome = Outcome::completed;
 };
 
-// This peer's own replica holds values that may not travel: NaN, infinity, or beyond 2^60. Found by whoever
-// lends, answers or gives a copy; said again as often as it is found.
+// This peer's own replica holds values that must not be sent: NaN, infinity, or beyond 2^60. Reported each
+// time that one is found.
 struct ReplicaDiverged {};
 
-// The device that holds this peer's replica does nothing any more: there is nothing left to exchange. Goodbye,
-// at once.
+// The device that holds the replica has failed, and nothing is left to exchange. The peer says goodbye at
+// once.
 struct ReplicaGone {
   std::string why;  // a sentence
 };
 
 struct EndRequested {};    // end the run here: settle, finish
-struct LeaveRequested {};  // leave: one last exchange, within PeerOptions::leave_limit, then goodbye
-struct Introduced {        // somebody may listen there: a member of this swarm that is to be met
+struct LeaveRequested {};  // one last exchange within PeerOptions::leave_limit, then goodbye
+struct Introduced {        // a member of this swarm may listen at this address
   Address address;
 };
 struct RewireRequested {  // a user wants the whole swarm to follow this topology. REQUIRES: it parses
@@ -154,7 +156,7 @@ struct Tick {};  // next_deadline() has come
 
 using Event = std::variant<Start, Received, Unreachable, Prepared, PrepareFailed, StateAdvanced, StateArrived,
                            StateLost, Stepped, ExchangeAdvanced, ExchangeEnded, ExchangeOffered, AnswerEnded,
-                           ReplicaDiverged, ReplicaGone, EndRequested, LeaveRequested, Introduced, RewireRequested, Tick,
-                           VitalsMeasured>;
+                           ReplicaDiverged, ReplicaGone, EndRequested, LeaveRequested, Introduced,
+                           RewireRequested, Tick, VitalsMeasured>;
 
 }  // namespace starling::gossip

@@ -1,6 +1,6 @@
-// When the next exchange of one's own is due: every N steps, every T, at random moments T apart in the mean
-// (the Poisson clocks of Boyd et al., "Randomized gossip algorithms", IEEE Trans. Information Theory 52, 2006),
-// or always. At most one is in flight; what falls due meanwhile waits for its end and is not made up for.
+// When the next exchange is due: every N steps, every T, at random moments with mean interval T (the Poisson
+// clocks of Boyd et al., "Randomized gossip algorithms", IEEE Trans. Information Theory 52, 2006), or always.
+// What falls due while an exchange is in flight waits for its end and is not made up for.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,8 @@ class Pacer {
  public:
   Pacer(Pace pace, Random random) : pace_(pace), random_(random), interval_(pace.time) {}
 
-  // Counting begins here.
-  void start(Instant now, std::uint64_t steps) {
-    taken(now, steps);
-  }
+  // Counts from here.
+  void start(Instant now, std::uint64_t steps) { taken(now, steps); }
 
   bool due(Instant now, std::uint64_t steps) const {
     if (now < not_before_) return false;
@@ -42,13 +40,13 @@ class Pacer {
       interval_ = from_seconds(to_seconds(pace_.time) * random_.exponential());
   }
 
-  // The last attempt came to nothing: leave the others alone for a moment. Without this `always` would spin.
+  // The last attempt failed: pause for a moment. Without this, `always` would spin.
   void hold_off(Instant now, Duration pause) { not_before_ = now + pause; }
 
-  // The end of the hold-off, or an instant that has passed.
+  // The end of the pause, or a past instant.
   Instant not_before() const { return not_before_; }
 
-  // When due() may change by time alone. REQUIRES: !due(now, steps).
+  // When due() may change by time. REQUIRES: !due(now, steps).
   Instant next_deadline(Instant now) const {
     switch (pace_.kind) {
       case Pace::Kind::steps:
@@ -64,7 +62,7 @@ class Pacer {
  private:
   Pace pace_;
   Random random_;
-  Duration interval_;  // until the next one, where time decides
+  Duration interval_;  // until the next one, for time and poisson
   std::uint64_t last_steps_ = 0;
   Instant last_time_;
   Instant not_before_;

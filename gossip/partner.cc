@@ -64,7 +64,7 @@ void PartnerChooser::learn_links(const topologies::Schedule& schedule) {
   for (const auto& [peer, weight] : often) links_.push_back({peer, weight});
   if (policy_ != Partners::turns) {
     turns_.clear();
-  } else if (schedule.period() == 1) {  // the neighbors one by one, in an order of one's own
+  } else if (schedule.period() == 1) {  // one neighbor a turn, in random order
     turns_.clear();
     for (const topologies::Link& link : links_) turns_.push_back({link});
     random_.shuffle(std::span(turns_));
@@ -97,7 +97,7 @@ std::vector<PartnerChooser::Neighbor> PartnerChooser::neighbors(std::uint64_t ro
   return neighbors;
 }
 
-// One of the next turn's partners at random; a turn in which nobody can be met is passed over.
+// A random candidate of the next turn; turns without available candidates are skipped.
 std::optional<PeerId> PartnerChooser::take_turn(Instant now, const Membership& membership) {
   for (std::size_t passed = 0; passed < turns_.size(); ++passed) {
     topologies::Links links = turns_[turn_++ % turns_.size()];
@@ -112,7 +112,7 @@ std::optional<PeerId> PartnerChooser::take_turn(Instant now, const Membership& m
   return std::nullopt;
 }
 
-// How much each link is preferred, in any unit.
+// Relative probabilities of the links.
 std::vector<double> PartnerChooser::preferences(const Membership& membership,
                                                 const topologies::Links& links) const {
   std::vector<double> plain(links.size());
@@ -150,7 +150,7 @@ void PartnerChooser::met(const Membership& membership, PeerId id, std::optional<
   Acquaintance& acquaintance = acquaintances_[id];
   acquaintance.samples = record->member.samples;
   if (!took) return;
-  constexpr double kNewest = 0.25;  // what the latest exchange counts in the mean
+  constexpr double kNewest = 0.25;  // weight of the latest exchange in the mean
   const double seconds = std::max(to_seconds(*took), 1e-6);
   acquaintance.seconds =
       acquaintance.seconds == 0 ? seconds : (1 - kNewest) * acquaintance.seconds + kNewest * seconds;

@@ -1,11 +1,11 @@
-// How long a partner may be silent in an exchange of one's own before the exchange is given up: learned from what
-// that partner was like before. A link of a millisecond and one of seconds each get a limit that suits them, and
-// a partner that stops costs little time where it used to be quick.
+// How long a partner may be silent before this peer aborts its exchange: learned from earlier exchanges with
+// that partner. A link with a latency of a millisecond and one of seconds each get a suitable limit, and a
+// fast partner that stops costs little time.
 //
-// Of each exchange the longest silence counts (until the first sign of progress, or between two). The limit is
-// eight times what is usual, at least a second; a longer silence is believed at once, a shorter one slowly. A
-// partner that was not met yet gets the ceiling; after a time-out both its limit and the ceiling are doubled, so
-// that a swarm in which everything takes long gets through.
+// The measure is the longest silence in each exchange: until the first progress, or between two signs of it.
+// The limit is eight times the usual silence, at least a second. A longer silence raises the limit at once, a
+// shorter one lowers it slowly. A new partner gets the ceiling. A timeout doubles the partner's limit and the
+// ceiling, so that a swarm in which everything is slow gets through.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class Patience {
  public:
   static constexpr Duration kLeast = std::chrono::seconds(1);
   static constexpr int kTimesUsual = 8;
-  static constexpr std::size_t kPartnersMax = 1024;  // remembered; the one with the lowest id makes room
+  static constexpr std::size_t kPartnersMax = 1024;  // remembered; the lowest id makes room
 
   explicit Patience(Duration ceiling) : least_ceiling_(ceiling), ceiling_(ceiling) {}
 
@@ -31,7 +31,7 @@ class Patience {
     return std::min(ceiling_, learned * (1 << found->second.timeouts));
   }
 
-  // An exchange went through, and this was its longest silence.
+  // An exchange completed; this was its longest silence.
   void went_well(PeerId partner, Duration silence) {
     if (partners_.size() >= kPartnersMax && !partners_.contains(partner)) partners_.erase(partners_.begin());
     Usual& usual = partners_[partner];

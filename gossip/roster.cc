@@ -92,7 +92,7 @@ Part Roster::own_part() const {
   return role_.kind == Role::Kind::shard ? Part{role_.number, servers_.shards} : Part{};
 }
 
-// Of a rack's server, those of its rack as long as all racks have servers.
+// The workers of a rack's server: those of its rack, provided that all racks have servers.
 bool Roster::pushes_here(PeerId id) const {
   const auto among = [id](const std::vector<PeerId>& ids) {
     return std::find(ids.begin(), ids.end(), id) != ids.end();

@@ -8,7 +8,7 @@
 namespace starling::gossip {
 
 void Rounds::open(std::vector<Edge> edges, std::uint64_t lead) {
-  STARLING_CHECK(!open_ && round_ > 0);
+  STARLING_CHECK(!open_ && current() > 0);
   open_ = true;
   edges_ = std::move(edges);
   lead_ = lead;
@@ -36,7 +36,7 @@ bool Rounds::all_over() const {
 
 bool Rounds::in_step(PeerId partner) const {
   return std::any_of(in_step_.begin(), in_step_.end(),
-                     [&](const InStep& it) { return it.partner == partner && it.from <= round_; });
+                     [&](const InStep& it) { return it.partner == partner && it.from <= current(); });
 }
 
 void Rounds::comes_in(PeerId partner, std::uint64_t round) {
@@ -44,43 +44,43 @@ void Rounds::comes_in(PeerId partner, std::uint64_t round) {
   in_step_.push_back({partner, round});
 }
 
-void Rounds::meet(PeerId partner, bool completed) {
+void Rounds::meet(PeerId partner, Met how) {
   if (Edge* const edge = this->edge(partner)) edge->state = Edge::State::over;
   comes_in(partner, 0);
-  if (!completed) in_step_.pop_back();
+  if (how == Met::failed) in_step_.pop_back();
 }
 
-Rounds::Verdict Rounds::judge(const Offer& offer) {
-  if (offer.round > round_ + kAheadMost) return Verdict::refuse;
-  if (offer.round < expected()) {  // it comes as soon as it has made its step: or it would run behind for ever
+Verdict Rounds::judge(const Offer& offer) {
+  if (offer.round > current() + kAheadMost) return Verdict::reject;
+  if (offer.round < expected()) {  // it comes after its next step; else it would stay behind forever
     comes_in(offer.from, 0);
-    return Verdict::refuse;
+    return Verdict::reject;
   }
   const Edge* const edge = this->edge(offer.from);
   const bool waiting = edge != nullptr && edge->state == Edge::State::waiting;
-  if (open_ && offer.round == round_) {
+  if (open_ && offer.round == current()) {
     if (waiting) return Verdict::accept;
+    // This peer's own offer is on its way.
     const bool crossing = edge != nullptr && edge->state == Edge::State::under_way && edge->answered == 0;
-    return crossing ? Verdict::hold : Verdict::refuse;  // as long as this peer's own offer is on its way
+    return crossing ? Verdict::hold : Verdict::reject;
   }
-  if (waiting) meet(offer.from, false);
+  if (waiting) meet(offer.from, Met::failed);
   left_behind(offer.round);
   return Verdict::hold;
 }
 
 bool Rounds::withdraw(PeerId from, std::uint64_t exchange) {
-  return std::erase_if(held_, [&](const Offer& offer) {
-           return offer.from == from && offer.exchange == exchange;
-         }) > 0;
+  return std::erase_if(
+             held_, [&](const Offer& offer) { return offer.from == from && offer.exchange == exchange; }) > 0;
 }
 
-std::optional<Rounds::Offer> Rounds::held_of(PeerId from) const {
+std::optional<Offer> Rounds::held_of(PeerId from) const {
   const auto found =
       std::find_if(held_.begin(), held_.end(), [&](const Offer& offer) { return offer.from == from; });
   return found == held_.end() ? std::nullopt : std::optional(*found);
 }
 
-std::optional<Rounds::Offer> Rounds::ripe() {
+std::optional<Offer> Rounds::take_ripe() {
   for (auto it = held_.begin(); it != held_.end(); ++it) {
     if (judge(*it) == Verdict::hold) continue;
     const Offer offer = *it;
@@ -88,6 +88,13 @@ std::optional<Rounds::Offer> Rounds::ripe() {
     return offer;
   }
   return std::nullopt;
+}
+
+std::optional<Offer> Rounds::take_any() {
+  if (held_.empty()) return std::nullopt;
+  const Offer offer = held_.front();
+  held_.erase(held_.begin());
+  return offer;
 }
 
 }  // namespace starling::gossip

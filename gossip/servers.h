@@ -1,8 +1,8 @@
 // Roles under the rules with parameter servers (DistBelief: Dean et al., NIPS 2012; Project Adam: Chilimbi et
-// al., OSDI 2014). A member's name says its role, so all peers that have read the manifest agree without a
-// word: s0 ... s(shards - 1) each serve a part of the model, the next `racks` servers each serve the whole
-// model to one rack of workers and push to the former as a worker does; everybody else is a worker: trains,
-// and pushes.
+// al., OSDI 2014). The role follows from a member's name, so all peers with the manifest agree without
+// messages: s0 ... s(shards - 1) each serve a part of the model. The next `racks` servers each serve the
+// whole model to one rack of workers, and push to the former as a worker does. All other members are workers:
+// they train and push.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,16 @@ inline constexpr std::uint32_t kMostServers = 1024;
 inline constexpr std::uint64_t kMostStale = 1'000'000;
 
 struct Servers {
-  std::uint32_t shards = 1;  // servers that share the model among them
-  std::uint32_t racks = 0;   // servers between them and the workers
-  std::uint64_t staleness =
-      3;  // of a bounded rule: by so many pushes the fastest worker is ahead of the slowest
-  std::optional<double> rate{};  // of what is pushed, as much is taken; unset: 1 / number of those who push
+  std::uint32_t shards = 1;      // servers that each hold a part of the model
+  std::uint32_t racks = 0;       // servers between them and the workers
+  std::uint64_t staleness = 3;   // bounded rules: pushes by which a worker may be ahead of the slowest
+  std::optional<double> rate{};  // the share of a push that is applied; unset: 1 / number of pushing peers
   friend bool operator==(const Servers&, const Servers&) = default;
 };
 
 struct Role {
   enum class Kind : std::uint8_t { worker, shard, rack } kind = Kind::worker;
-  std::uint32_t number = 0;  // of its kind; of workers 0
+  std::uint32_t number = 0;  // within its kind; 0 for workers
   friend bool operator==(const Role&, const Role&) = default;
 };
 

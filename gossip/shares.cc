@@ -6,7 +6,7 @@ namespace starling::gossip {
 
 namespace {
 
-constexpr double kLeast = 1.0 / 64;  // a partner is never worth nothing: then no exchange would be
+constexpr double kLeast = 1.0 / 64;  // with a share of 0 the exchange would have no effect
 constexpr double kWorkTolerated = 2;
 constexpr double kAgeTolerated = 8;
 

@@ -492,7 +492,8 @@ void Daemon::make_exchanger() {
   exchanges.on_answer_ended = [this](PeerId from, std::uint64_t exchange, bool completed, bool poisoned) {
     look_at_time();
     activity_.answered(from, exchange);
-    drive(gossip::AnswerEnded{from, exchange, completed, poisoned});
+    const gossip::Outcome unfinished = poisoned ? gossip::Outcome::poisoned : gossip::Outcome::aborted;
+    drive(gossip::AnswerEnded{from, exchange, completed ? gossip::Outcome::completed : unfinished});
   };
   exchanges.on_state_advanced = [this](std::uint64_t chunks, std::uint64_t total) {
     drive(gossip::StateAdvanced{chunks, total});

@@ -100,7 +100,7 @@ void Story::event(std::uint32_t machine, const gossip::Event& event) {
   } else if (const auto* unreachable = std::get_if<gossip::Unreachable>(&event)) {
     tell(machine, "cannot reach " + unreachable->address.host);
   } else if (const auto* answered = std::get_if<gossip::AnswerEnded>(&event)) {
-    if (!answered->completed)
+    if (answered->outcome != gossip::Outcome::completed)
       tell(machine, "breaks off its answer to exchange " + std::to_string(answered->exchange) + " of " +
                         name(answered->from));
   } else if (std::holds_alternative<gossip::LeaveRequested>(event)) {

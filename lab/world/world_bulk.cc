@@ -338,7 +338,8 @@ void World::end_answer(std::uint32_t i, PeerId from, std::uint64_t exchange, boo
   if (answer == m.answers.end()) return;
   const bool completed = answer->accepted && answer->floats == answer->floats_in_all;
   m.answers.erase(answer);
-  step(i, gossip::AnswerEnded{from, exchange, completed, poisoned});
+  const gossip::Outcome unfinished = poisoned ? gossip::Outcome::poisoned : gossip::Outcome::aborted;
+  step(i, gossip::AnswerEnded{from, exchange, completed ? gossip::Outcome::completed : unfinished});
 }
 
 void World::end_answers(std::uint32_t i, const Connection& connection, std::uint32_t epoch) {

@@ -64,7 +64,7 @@ TEST_CASE("who poisons an exchange three times, as either side, is refused for a
   life.happens(ExchangeEnded{begun.at(0).exchange, Outcome::poisoned});
   for (std::uint64_t k = 1; k <= 2; ++k) {
     REQUIRE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, k}))[0].accept);
-    life.happens(AnswerEnded{PeerId{2}, k, false, true});
+    life.happens(AnswerEnded{PeerId{2}, k, Outcome::poisoned});
   }
   REQUIRE(noticed(life.out, Notice::What::quarantined) == std::vector{PeerId{2}});
   const auto refused = all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 3}));
@@ -153,7 +153,7 @@ TEST_CASE("offers are accepted up to a bound, more are refused as busy") {
   life.happens(AnswerEnded{PeerId{12}, 2});
   REQUIRE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{14}, 5}))[0].accept);
   REQUIRE(life.peer.view().exchanges.answered == 1);
-  life.happens(AnswerEnded{PeerId{11}, 1, false});
+  life.happens(AnswerEnded{PeerId{11}, 1, Outcome::aborted});
   REQUIRE(life.peer.view().exchanges.answered == 1);  // broke off
 }
 

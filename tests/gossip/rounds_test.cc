@@ -117,7 +117,7 @@ TEST_CASE("an offer that is withdrawn while it is held is not answered any more"
   Life life(PeerOptions{}, 9);
   life.trains(in_step(), {2});
   life.happens(ExchangeOffered{PeerId{2}, 5, 1});
-  life.happens(AnswerEnded{PeerId{2}, 5, false});
+  life.happens(AnswerEnded{PeerId{2}, 5, Outcome::aborted});
   REQUIRE(answers(life.happens(Stepped{1, 32})).empty());
 }
 
@@ -285,7 +285,7 @@ TEST_CASE("of two offers that cross the lower id's is answered: it holds the oth
   REQUIRE(answers(asked).empty());
   REQUIRE(all<AbortExchange>(asked).empty());
   SECTION("and its own goes through") {
-    barrier.life.happens(AnswerEnded{PeerId{2}, 5, false});  // withdrawn
+    barrier.life.happens(AnswerEnded{PeerId{2}, 5, Outcome::aborted});  // withdrawn
     REQUIRE(all<ResumeTraining>(barrier.life.happens(ExchangeEnded{own, Outcome::completed})).size() == 1);
   }
   SECTION("and its own is lost on the way: the other's is answered after a moment") {
@@ -313,7 +313,7 @@ TEST_CASE("a neighbor that offers again has given up its exchange that is still 
     REQUIRE(all<ResumeTraining>(again).size() == 1);
     // In the same round it would be mixed twice; the next one is waited for.
     REQUIRE(answers(again).size() == (round == 2 ? 1 : 0));
-    REQUIRE(life.happens(AnswerEnded{PeerId{2}, 5, false}).empty());
+    REQUIRE(life.happens(AnswerEnded{PeerId{2}, 5, Outcome::aborted}).empty());
   }
 }
 

@@ -142,7 +142,7 @@ TEST_CASE("a rack's server pushes to the top when as many pushes have come as it
     REQUIRE(answer[0].accept);
     CHECK(answer[0].terms.weight == 0.5F);  // two workers push to it
     CHECK(answer[0].terms.part == Part{});
-    life.happens(AnswerEnded{PeerId{from}, 7, true, false});
+    life.happens(AnswerEnded{PeerId{from}, 7});
   }
   const auto push = all<BeginExchange>(life.out);
   REQUIRE(push.size() == 1);

@@ -1,0 +1,55 @@
+// The end of a peer's run. Training ends when the run's end is reached or on request; then the peer settles:
+// a few more exchanges without training bring the replicas together. A finished peer answers until the others
+// have finished too. A peer that leaves makes one last exchange, so that what it learned stays in the swarm.
+#pragma once
+
+#include <cstdint>
+
+#include "gossip/run_state.h"
+
+namespace starling::gossip {
+
+class Ending {
+ public:
+  explicit Ending(RunState& run) : run_(run) {}
+
+  void request() { requested_ = true; }
+  // Whether training is to end. REQUIRES: run.rules.
+  bool reached() const;
+  Instant next_deadline() const;
+
+  // ---- settling ----
+  // This number of exchanges must complete; at most four times as many are tried.
+  void settle(std::uint64_t exchanges);
+  // Enough to bring n replicas together: 2 + log2 n, rounded up; 0 for a lone peer.
+  std::uint64_t exchanges_to_settle() const;
+  bool is_settling() const { return run_.phase() == wire::Phase::settling && left_ > 0; }
+  bool settled() const { return left_ == 0; }
+  void exchange_settled() { left_ -= left_ > 0 ? 1 : 0; }
+  // An exchange is about to be tried. Returns false, and ends settling, if there were too many tries.
+  bool try_settling();
+
+  // ---- finished ----
+  void linger() { linger_until_ = run_.now + run_.options.linger; }
+  // Whether every other member has finished, or has had the time to; `answering`: it is served right now.
+  bool may_stop(bool answering) const;
+
+  // ---- leaving ----
+  void leave();
+  bool leave_overdue() const { return leave_by_ <= run_.now; }
+  // A leaving peer begins one last exchange, and another one if that fails.
+  bool last_exchange_due() const { return run_.phase() >= wire::Phase::training && !last_exchange_begun_; }
+  void begin_last_exchange() { last_exchange_begun_ = run_.leaving; }
+  void last_exchange_failed() { last_exchange_begun_ = false; }
+
+ private:
+  RunState& run_;
+  bool requested_ = false;
+  std::uint64_t left_ = 0;   // exchanges to complete
+  std::uint64_t tries_ = 0;  // exchanges that may still be tried
+  Instant linger_until_ = kNever;
+  Instant leave_by_ = kNever;
+  bool last_exchange_begun_ = false;
+};
+
+}  // namespace starling::gossip

@@ -1,0 +1,142 @@
+#include "gossip/exchanges.h"
+
+#include <algorithm>
+
+namespace starling::gossip {
+
+// ---- this peer's own ----
+
+InFlight& Exchanges::begin(PeerId partner, const Terms& terms, Instant deadline, std::vector<Action>& out) {
+  ++counts_.begun;
+  in_flight_.push_back({.exchange = ++last_exchange_,
+                        .partner = partner,
+                        .begun = run_.now,
+                        .deadline = deadline,
+                        .doubt = run_.now + run_.options.exchange_doubt,
+                        .heard = run_.now,
+                        .settles = run_.phase() == wire::Phase::settling});
+  out.push_back(BeginExchange{last_exchange_, partner, run_.membership.find(partner)->member.address, terms});
+  return in_flight_.back();
+}
+
+InFlight* Exchanges::find(std::uint64_t exchange) {
+  const auto found = std::find_if(in_flight_.begin(), in_flight_.end(),
+                                  [&](const InFlight& it) { return it.exchange == exchange; });
+  return found == in_flight_.end() ? nullptr : &*found;
+}
+
+InFlight* Exchanges::with(PeerId partner) {
+  const auto found = std::find_if(in_flight_.begin(), in_flight_.end(),
+                                  [&](const InFlight& it) { return it.partner == partner; });
+  return found == in_flight_.end() ? nullptr : &*found;
+}
+
+InFlight Exchanges::take(std::uint64_t exchange) {
+  const InFlight taken = *find(exchange);
+  std::erase_if(in_flight_, [&](const InFlight& it) { return it.exchange == exchange; });
+  return taken;
+}
+
+InFlight* Exchanges::advanced(const ExchangeAdvanced& advanced) {
+  InFlight* const exchange = find(advanced.exchange);
+  if (exchange == nullptr) return nullptr;
+  // A partner that may wait for others first sends nothing. That silence does not measure the link.
+  const bool waited = run_.rule().lets_wait() && !exchange->advanced;
+  if (!waited) exchange->silence = std::max(exchange->silence, run_.now - exchange->heard);
+  exchange->heard = run_.now;
+  exchange->advanced = true;
+  exchange->deadline = run_.now + patience_.limit(exchange->partner);
+  return exchange;
+}
+
+std::optional<InFlight> Exchanges::ended(const ExchangeEnded& ended, std::vector<Action>& out) {
+  if (find(ended.exchange) == nullptr) return std::nullopt;
+  const InFlight exchange = take(ended.exchange);
+  switch (ended.outcome) {
+    case Outcome::completed:
+      ++counts_.completed;
+      run_.membership.exchange_completed(exchange.partner);
+      if (exchange.advanced || !run_.rule().lets_wait())
+        patience_.went_well(exchange.partner, std::max(exchange.silence, run_.now - exchange.heard));
+      break;
+    case Outcome::rejected:
+      ++counts_.rejected;
+      break;
+    case Outcome::poisoned:
+      run_.membership.poisoned_by(run_.now, exchange.partner, out);
+      [[fallthrough]];
+    case Outcome::aborted:
+      ++counts_.aborted;
+      break;
+  }
+  return exchange;
+}
+
+InFlight Exchanges::abort(std::uint64_t exchange, std::vector<Action>& out) {
+  out.push_back(AbortExchange{exchange});
+  ++counts_.aborted;
+  return take(exchange);
+}
+
+void Exchanges::abort_all(std::vector<Action>& out) {
+  while (!in_flight_.empty()) static_cast<void>(abort(in_flight_.front().exchange, out));
+}
+
+std::vector<std::uint64_t> Exchanges::lost(std::vector<Action>& out) {
+  std::vector<std::uint64_t> lost;
+  for (InFlight& exchange : in_flight_) {
+    if (exchange.doubt <= run_.now) {
+      exchange.doubt = kNever;
+      run_.membership.doubt(run_.now, exchange.partner, out);
+    }
+    const Record* const partner = run_.membership.find(exchange.partner);
+    const bool gone = partner == nullptr || partner->member.liveness != wire::Liveness::alive;
+    const bool late = exchange.deadline <= run_.now;
+    if (late) patience_.timed_out(exchange.partner);
+    if (late || gone) lost.push_back(exchange.exchange);
+  }
+  return lost;
+}
+
+void Exchanges::slept(Duration late) {
+  for (InFlight& exchange : in_flight_) exchange.deadline = exchange.deadline + late;
+}
+
+Instant Exchanges::next_deadline() const {
+  Instant next = kNever;
+  for (const InFlight& exchange : in_flight_) next = std::min({next, exchange.deadline, exchange.doubt});
+  return next;
+}
+
+// ---- others' ----
+
+void Exchanges::accept(const Offer& offer, const Terms& terms, std::vector<Action>& out) {
+  answers_.push_back({offer.from, offer.exchange});
+  out.push_back(AnswerOffer{offer.from, offer.exchange, true, {}, terms});
+}
+
+void Exchanges::reject(const Offer& offer, wire::RefusalReason reason, std::uint64_t round,
+                       std::vector<Action>& out) const {
+  Terms terms;
+  terms.round = round;
+  out.push_back(AnswerOffer{offer.from, offer.exchange, false, reason, terms});
+}
+
+bool Exchanges::answer_ended(const AnswerEnded& ended, std::vector<Action>& out) {
+  const auto is_it = [&](const Answer& it) { return it.from == ended.from && it.exchange == ended.exchange; };
+  if (std::erase_if(answers_, is_it) == 0) return false;
+  if (ended.outcome == Outcome::completed) ++counts_.answered;
+  if (ended.outcome == Outcome::poisoned) run_.membership.poisoned_by(run_.now, ended.from, out);
+  return true;
+}
+
+void Exchanges::forget_answer(PeerId from, std::uint64_t exchange) {
+  std::erase_if(answers_, [&](const Answer& it) { return it.from == from && it.exchange == exchange; });
+}
+
+void Exchanges::forget_answers_before(const Offer& offer) {
+  std::erase_if(answers_,
+                [&](const Answer& it) { return it.from == offer.from && it.exchange < offer.exchange; });
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,88 @@
+// The exchanges of this peer: its own that are in flight, and those of others that it answers. What is the
+// same under all rules: deadlines, probes of a silent partner, limits learned from each partner, and counts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "gossip/offer.h"
+#include "gossip/patience.h"
+#include "gossip/run_state.h"
+
+namespace starling::gossip {
+
+struct ExchangeCounts {
+  std::uint64_t begun = 0, completed = 0, aborted = 0, rejected = 0;  // this peer's own
+  std::uint64_t answered = 0;                                         // others', to the end
+};
+
+struct InFlight {
+  std::uint64_t exchange;
+  PeerId partner;
+  Instant begun, deadline;
+  Instant doubt;        // when its partner is probed; kNever afterwards
+  Instant heard;        // the latest progress, or the beginning
+  Duration silence{0};  // the longest between two signs of progress
+  bool advanced = false;
+  bool settles = false;  // begun after training ended
+  bool again = false;    // repeated after a rejection, with a later round
+  bool asks = false;     // in lock-step, along a link whose other end should have begun it
+};
+
+class Exchanges {
+ public:
+  explicit Exchanges(RunState& run) : run_(run), patience_(run.options.exchange_timeout) {}
+
+  const ExchangeCounts& counts() const { return counts_; }
+  const Patience& patience() const { return patience_; }
+
+  // ---- this peer's own ----
+  // The reference is valid until the next one begins or ends.
+  InFlight& begin(PeerId partner, const Terms& terms, Instant deadline, std::vector<Action>& out);
+  const std::vector<InFlight>& in_flight() const { return in_flight_; }
+  InFlight* with(PeerId partner);  // null if there is none
+  // Returns the exchange, extended; null if it was aborted.
+  InFlight* advanced(const ExchangeAdvanced& advanced);
+  // Counts it by its outcome and returns it; nullopt if it was aborted.
+  std::optional<InFlight> ended(const ExchangeEnded& ended, std::vector<Action>& out);
+  // REQUIRES: it is in flight.
+  InFlight abort(std::uint64_t exchange, std::vector<Action>& out);
+  void abort_all(std::vector<Action>& out);
+  // Probes partners that are silent for long. Returns exchanges to be aborted: their partners are suspect or
+  // dead, or made no progress by the deadline.
+  std::vector<std::uint64_t> lost(std::vector<Action>& out);
+  // This peer woke `late` after its deadline: partners get that much more time.
+  void slept(Duration late);
+  Instant next_deadline() const;
+
+  // ---- others' ----
+  void accept(const Offer& offer, const Terms& terms, std::vector<Action>& out);
+  // `round`: the rejecting peer's, where the rule counts rounds.
+  void reject(const Offer& offer, wire::RefusalReason reason, std::uint64_t round,
+              std::vector<Action>& out) const;
+  std::size_t answering() const { return answers_.size(); }
+  // Returns false if the answer was given up before.
+  bool answer_ended(const AnswerEnded& ended, std::vector<Action>& out);
+  // The initiator has given these up.
+  void forget_answer(PeerId from, std::uint64_t exchange);
+  void forget_answers_before(const Offer& offer);
+
+ private:
+  struct Answer {
+    PeerId from;
+    std::uint64_t exchange;
+  };
+
+  InFlight* find(std::uint64_t exchange);
+  InFlight take(std::uint64_t exchange);
+
+  RunState& run_;
+  Patience patience_;
+  ExchangeCounts counts_;
+  std::uint64_t last_exchange_ = 0;
+  std::vector<InFlight> in_flight_;
+  std::vector<Answer> answers_;  // accepted and under way
+};
+
+}  // namespace starling::gossip

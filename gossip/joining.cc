@@ -1,0 +1,106 @@
+#include "gossip/joining.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace starling::gossip {
+
+void Joining::start(std::vector<Action>& out) {
+  const PeerOptions& options = run_.options;
+  for (const auto& address : options.contacts) run_.membership.add_contact(address);
+  if (options.join.empty()) return begin_run(out);
+  for (const auto& address : options.join) run_.membership.add_contact(address);
+  next_join_ = run_.now;
+  if (options.begin_after) begin_at_ = run_.now + *options.begin_after;
+}
+
+void Joining::tick(std::vector<Action>& out) {
+  if (begin_at_ <= run_.now) begin_run(out);
+  if (!run_.over && next_join_ <= run_.now) send_joins(out);
+}
+
+void Joining::begin_run(std::vector<Action>& out) {
+  if (!locked_out_.empty()) {
+    return run_.finish(Finish::How::failed,
+                       "the swarm that this peer remembers lives and does not let it in, so it does not "
+                       "begin the run anew: " +
+                           locked_out_,
+                       out);
+  }
+  stop();
+  beginner_ = true;
+  run_.membership.add_samples(run_.options.earlier.swarm_samples);
+  manifest_ = run_.options.manifest;
+  out.push_back(Prepare{*manifest_});
+}
+
+void Joining::send_joins(std::vector<Action>& out) {
+  const wire::Progress& last = run_.options.earlier.last;
+  for (std::size_t i = 0; i < run_.options.join.size(); ++i) {
+    if (hopeless_[i]) continue;
+    const Address& address = run_.options.join[i];
+    // Before the Join, so that the Welcome's sum includes it.
+    if (last.id) out.push_back(Send{address, wire::Gossip{{run_.membership.self()}, false, {last}}});
+    out.push_back(Send{address, wire::Join{run_.membership.self()}});
+  }
+  next_join_ = run_.now + from_seconds(to_seconds(delay_) * run_.random.uniform(0.75, 1.25));
+  delay_ = std::min(2 * delay_, run_.options.join_retry_max);
+}
+
+void Joining::unreachable(const Unreachable& unreachable, std::vector<Action>& out) {
+  if (manifest_) return;
+  bool hope = run_.options.begin_after.has_value();
+  bool tried = false;
+  for (std::size_t i = 0; i < run_.options.join.size(); ++i) {
+    if (run_.options.join[i] == unreachable.address) {
+      tried = true;
+      if (unreachable.final) hopeless_[i] = true;
+      if (unreachable.locked_out) locked_out_ = unreachable.why;
+    }
+    hope = hope || !hopeless_[i];
+  }
+  if (!tried) return;
+  if (!hope) return run_.finish(Finish::How::failed, unreachable.why, out);
+  out.push_back(Notice{Notice::What::waiting, {}, unreachable.why});
+}
+
+void Joining::welcomed(const Received& from, const wire::Welcome& welcome, std::vector<Action>& out) {
+  Membership& membership = run_.membership;
+  if (manifest_) {  // another address has already welcomed it
+    membership.merge(run_.now, from.from, welcome.members, out);
+    return membership.heard(run_.now, from.from, from.address, out);
+  }
+  manifest_ = welcome.manifest;
+  membership.welcomed(run_.now, from.from, welcome.members, welcome.retired_samples, out);
+  membership.add_progress(run_.now, run_.options.earlier.last);
+  membership.heard(run_.now, from.from, from.address, out);
+  membership.sync_with(from.address, out);  // the members that the Welcome left out
+  run_.run_start = run_.now - welcome.elapsed;
+  stop();
+  out.push_back(Prepare{*manifest_});
+}
+
+void Joining::refused(const Received& from, const wire::Refusal& refusal, std::vector<Action>& out) {
+  run_.membership.heard(run_.now, from.from, from.address, out);
+  if (manifest_) return;
+  out.push_back(Notice{Notice::What::waiting, from.from, to_string(from.address) + " says: " + refusal.text});
+}
+
+bool Joining::answer(const Received& from, const wire::Join& join, std::vector<Action>& out) {
+  if (join.self.id != from.from) return false;
+  Membership& membership = run_.membership;
+  membership.merge(run_.now, from.from, {&join.self, 1}, out);
+  membership.heard(run_.now, from.from, from.address, out);
+  if (!manifest_) {
+    out.push_back(Send{from.address,
+                       wire::Refusal{wire::RefusalReason::not_ready, "this peer is still joining itself"}});
+    return false;
+  }
+  auto members = membership.introduction(from.from);
+  const std::uint64_t retired = membership.retired_samples(members);
+  out.push_back(
+      Send{from.address, wire::Welcome{*manifest_, run_.now - run_.run_start, std::move(members), retired}});
+  return true;
+}
+
+}  // namespace starling::gossip

@@ -1,0 +1,48 @@
+// How a peer gets into a run: it begins one, or sends Joins to known addresses until a member welcomes it
+// with the manifest. If nobody does within PeerOptions::begin_after, it begins the run itself, unless it was
+// locked out: then the swarm still runs, and the peer fails.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gossip/run_state.h"
+
+namespace starling::gossip {
+
+class Joining {
+ public:
+  explicit Joining(RunState& run)
+      : run_(run), hopeless_(run.options.join.size()), delay_(run.options.join_retry_min) {}
+
+  void start(std::vector<Action>& out);
+  void tick(std::vector<Action>& out);
+  // No further attempts.
+  void stop() { next_join_ = begin_at_ = kNever; }
+  Instant next_deadline() const { return std::min(next_join_, begin_at_); }
+
+  // It began the run itself: there is nothing to copy.
+  bool is_beginner() const { return beginner_; }
+
+  void unreachable(const Unreachable& unreachable, std::vector<Action>& out);
+  void welcomed(const Received& from, const wire::Welcome& welcome, std::vector<Action>& out);
+  void refused(const Received& from, const wire::Refusal& refusal, std::vector<Action>& out);
+  // Answers another peer's Join. Returns whether it was welcomed.
+  bool answer(const Received& from, const wire::Join& join, std::vector<Action>& out);
+
+ private:
+  void begin_run(std::vector<Action>& out);
+  void send_joins(std::vector<Action>& out);
+
+  RunState& run_;
+  bool beginner_ = false;
+  std::vector<bool> hopeless_;  // for each address: no peer of this swarm listens there
+  Duration delay_;
+  Instant next_join_ = kNever;
+  Instant begin_at_ = kNever;
+  std::string locked_out_;                  // the latest error about a key
+  std::optional<wire::Manifest> manifest_;  // once begun or welcomed
+};
+
+}  // namespace starling::gossip

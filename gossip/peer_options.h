@@ -1,0 +1,66 @@
+// What a Peer is made with: its identity, how it finds the swarm, and its time limits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "gossip/local_view.h"
+#include "wire/messages.h"
+
+namespace starling::gossip {
+
+// What a peer that resumes from a checkpoint did before, under earlier ids. Its steps continue from there.
+// Its samples start at 0: a swarm that still exists counts those of each earlier id by itself. The samples
+// that the last id had not announced yet are announced in its name when the peer joins. A peer that begins
+// the run again adds the whole swarm's.
+struct EarlierLives {
+  std::uint64_t steps = 0, samples = 0;  // its own
+  std::uint64_t swarm_samples = 0;       // everyone's, its own included
+  Duration elapsed{0};                   // since the run began
+  wire::Progress last{};                 // of the id that wrote the checkpoint; id 0: unknown
+};
+
+struct PeerOptions {
+  PeerId id;
+  std::string name;
+  std::string http{};  // "HOST:PORT" of its live page, for the pages of others; empty: none
+  Address address;     // where it listens, as others should dial it
+  std::uint64_t seed = 1;
+  std::vector<Address> join;  // tried until one welcomes the peer; empty: it begins the run of `manifest`
+  // A joiner that nobody welcomed by then begins the run of `manifest` itself. This restores a swarm in which
+  // all peers stopped. If an address rejected the swarm key, the peer fails instead: the swarm still runs
+  // there, and must not be started a second time.
+  std::optional<Duration> begin_after;
+  wire::Manifest manifest;        // for a peer that begins the run
+  std::vector<Address> contacts;  // where other members may listen: pinged forever
+  EarlierLives earlier{};
+  MembershipOptions membership;
+
+  Duration join_retry_min = std::chrono::milliseconds(250);  // doubled up to the maximum, with jitter
+  Duration join_retry_max = std::chrono::seconds(30);
+  Duration state_retry_min =
+      std::chrono::milliseconds(200);  // before another donor is asked, doubled likewise
+  Duration state_retry_max = std::chrono::seconds(5);
+  Duration state_stall = std::chrono::seconds(3);  // without progress: the donor is replaced
+  // Without progress: an exchange with a new partner is aborted. Known partners have learned limits
+  // (patience.h).
+  Duration exchange_timeout = std::chrono::seconds(10);
+  Duration round_limit = std::chrono::minutes(2);              // in lock-step, for a live neighbor
+  Duration exchange_doubt = std::chrono::seconds(1);           // then the partner is probed
+  Duration exchange_hold_off = std::chrono::milliseconds(20);  // after a failed exchange
+  Duration leave_limit = std::chrono::milliseconds(1500);      // from LeaveRequested to the goodbye
+  std::uint32_t answers_max = 16;                              // offers answered at once; others get `busy`
+  Duration recovery_limit = std::chrono::seconds(30);  // without a replica and a donor: the peer fails
+  // A replica lost within this number of steps after a copy makes the peer wait before it copies again, twice
+  // as long each time (state_retry_min to _max). After recoveries_max such copies in a row the peer fails.
+  std::uint64_t recovery_steps = 1000;
+  std::uint32_t recoveries_max = 5;
+  Duration linger =
+      std::chrono::seconds(10);  // a finished peer answers unfinished ones for at most this long
+};
+
+}  // namespace starling::gossip

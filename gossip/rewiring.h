@@ -1,0 +1,37 @@
+// The topology that the swarm follows, which users may replace while it runs: a register whose latest
+// revision wins. The first peers that get a revision send it on at once; comparing digests finds those that
+// missed it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gossip/run_state.h"
+
+namespace starling::gossip {
+
+class Rewiring {
+ public:
+  explicit Rewiring(RunState& run) : run_(run) {}
+
+  // Each returns whether the topology in run.rules has changed.
+  bool requested(const RewireRequested& requested, std::vector<Action>& out);
+  bool received(const Received& from, const wire::Rewire& rewire, std::vector<Action>& out);
+  // Applies the latest revision to run.rules, once these are known.
+  bool apply(std::vector<Action>& out);
+
+  // A peer at this address has this revision: it gets the latest if that is newer.
+  void correct(const Address& address, const wire::Revision& theirs, std::vector<Action>& out) const;
+  // Why a RewireRequested with this topology would be rejected, in a sentence.
+  std::optional<std::string> obstacle_to_setting(const topologies::Topology& topology) const;
+
+ private:
+  std::optional<std::string> obstacle_to(const topologies::Topology& topology) const;
+  bool adopt(const wire::Rewire& rewire, std::vector<Action>& out);
+
+  RunState& run_;
+  wire::Rewire latest_;  // number 0: the manifest's topology
+};
+
+}  // namespace starling::gossip
