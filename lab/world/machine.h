@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <list>
 #include <memory>
 #include <optional>
@@ -9,31 +10,29 @@
 #include <vector>
 
 #include "lab/world/world.h"
+#include "training/exchange/offering.h"
+#include "training/exchange/serving.h"
 
 namespace starling::lab {
 
-// An exchange this machine began: which chunks are under way, and what was sent for each.
+// An exchange that this machine began.
 struct World::Own {
-  std::uint64_t exchange;
   std::uint32_t partner;
   Connection* connection;
   std::uint32_t epoch;  // of the connection
-  training::Session session;
-  training::Cells cells;      // that are exchanged
-  std::size_t sent = 0;       // of them
-  std::size_t completed = 0;  // of them
-  std::size_t told = 0;       // of those, to the core
+  training::Offering offering;
   struct Flight {
     training::Parcel sent;
-    Block room;
+    Block room;  // holds its values
     Instant lent_at;
     bool lied = false;  // the partner got other values than these
-    // Once the responder has answered: what travels back. For energy() alone.
+    // The reply, once the responder has sent it; for energy().
     training::Parcel reply{};
     Block reply_room{};
   };
-  std::vector<Flight> flights{};  // a window of them at most, the first sent first
+  std::deque<Flight> flights{};  // beside each chunk that the offering has in flight
 
+  std::uint64_t exchange() const { return offering.session().exchange; }
   const Flight* covering(std::size_t offset) const {
     for (const Flight& f : flights) {
       if (f.sent.offset <= offset && offset < f.sent.offset + f.sent.floats) return &f;
@@ -45,14 +44,10 @@ struct World::Own {
 // An exchange that another machine began with this one.
 struct World::Answer {
   PeerId from;
-  std::uint64_t exchange;
   const Connection* connection;
   std::uint32_t epoch;
-  bool accepted = false;
-  training::Session session{};
-  std::size_t floats = 0;             // answered
-  std::size_t floats_in_all = 0;      // to be answered, once accepted
-  std::vector<Packet> waiting{};      // chunks that came before it was accepted
+  training::Serving serving;
+  std::deque<Packet> waiting{};  // chunks that arrived before the offer was accepted
 };
 
 struct World::Machine {
@@ -86,18 +81,18 @@ struct World::Machine {
   } fetch;
 
   bool training = false;
-  bool resting = false;    // its core has paused its training
-  std::uint64_t era = 0;   // counts the discards: a step of an earlier era is thrown away
+  bool resting = false;        // its core has paused its training
+  std::uint64_t era = 0;       // counts the discards: a step of an earlier era is thrown away
   std::vector<bool> stepping;  // per worker
-  bool started = false;  // what it has is its replica from now on
+  bool started = false;        // what it has is its replica from now on
   std::optional<Instant> training_since;
   std::uint64_t steps = 0, samples = 0;                  // of this instance
   std::uint64_t earlier_steps = 0, earlier_samples = 0;  // of its former ones, as the next two
   gossip::ExchangeCounts earlier_exchanges;
-  training::MixCounters earlier_mixed;                   // of them, what was refused
-  std::uint64_t steps_begun = 0;                         // of all
-  std::list<Own> owns;  // one at most, but of a rule in lock-step or with servers
-  std::vector<Answer> answers;
+  training::MixCounters earlier_mixed;  // of them, what was refused
+  std::uint64_t steps_begun = 0;        // of all
+  std::list<Own> owns;                  // one at most, but of a rule in lock-step or with servers
+  std::list<Answer> answers;
   std::uint64_t half_applied_chunks = 0, bytes_sent = 0;
   std::vector<float> first_values;  // of one that lies by sending these for ever
   std::vector<float> before_settling;
@@ -127,7 +122,8 @@ struct World::Machine {
 
   // One's own exchange of this number; null where it is over.
   Own* own(std::uint64_t exchange) {
-    const auto found = std::find_if(owns.begin(), owns.end(), [&](const Own& it) { return it.exchange == exchange; });
+    const auto found =
+        std::find_if(owns.begin(), owns.end(), [&](const Own& it) { return it.exchange() == exchange; });
     return found == owns.end() ? nullptr : &*found;
   }
   // What is lent there, of whichever exchange; null where nothing is.

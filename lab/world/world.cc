@@ -484,19 +484,17 @@ void World::arrived(Connection& connection, std::uint32_t from, std::uint32_t to
       return step(to, gossip::Received{packet.sender, machines_[from]->address, std::move(packet.message)});
     }
     case Packet::Kind::offer:
-      machines_[to]->answers.push_back({packet.sender, packet.exchange, &connection, connection.epoch});
+      machines_[to]->answers.push_back(
+          {packet.sender, &connection, connection.epoch, training::Serving(packet.exchange)});
       return step(to, gossip::ExchangeOffered{packet.sender, packet.exchange, packet.round});
-    case Packet::Kind::refusal: {
-      if (machines_[to]->own(packet.exchange) != nullptr)
-        end_own(to, packet.exchange, gossip::Outcome::rejected, packet.round);
-      return;
-    }
+    case Packet::Kind::refusal:
+      return take_refusal(to, packet);
     case Packet::Kind::offer_chunk:
       return answer_chunk(to, from, connection, packet);
     case Packet::Kind::reply_chunk:
       return take_reply(to, packet);
     case Packet::Kind::close:
-      return end_answer(to, packet.sender, packet.exchange, false);
+      return end_answer(to, packet.sender, packet.exchange);
     case Packet::Kind::state_request:
       return give_state(to, from, connection, packet);
     case Packet::Kind::state_refusal:
@@ -520,7 +518,7 @@ void World::broken(Connection& connection, std::uint32_t end, std::uint32_t epoc
     const auto own = std::find_if(m.owns.begin(), m.owns.end(), [&](const Own& it) {
       return it.connection == &connection && it.epoch <= epoch;
     });
-    if (own != m.owns.end()) return end_own(end, own->exchange, gossip::Outcome::aborted);
+    if (own != m.owns.end()) return abort_own(end, own->exchange());
     if (m.fetch.active && m.fetch.connection == &connection && m.fetch.epoch <= epoch)
       lose_state(end, "the connection to the donor broke", false);
   });

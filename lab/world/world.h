@@ -44,8 +44,8 @@ struct WorldOptions {
   wire::Manifest manifest;
   std::optional<gossip::RunRules> rules;  // of the manifest; must be set
   gossip::PeerOptions peer;               // what is the same for all: limits and intervals
-  // The first to start begins the run, the others join through it; of several that start first `beginner`, if it is
-  // one of them, else the first.
+  // The first to start begins the run, the others join through it; of several that start first `beginner`, if
+  // it is one of them, else the first.
   std::vector<MachineOptions> machines;
   std::uint32_t beginner = 0;
   std::vector<Incident> incidents;
@@ -126,15 +126,16 @@ class World final : private NetworkHost {
   std::size_t longest_queue() const;
   const WorldOptions& options() const { return options_; }
 
-  // What depends on the values that were computed, and not only on what happened when: but the replicas and what
-  // learners have. A world of the same options in which as much has happened becomes this one when these are copied
-  // into its own, and each machine's replica into its replica.
+  // What depends on the values that were computed, and not only on what happened when: but the replicas and
+  // what learners have. A world of the same options in which as much has happened becomes this one when these
+  // are copied into its own, and each machine's replica into its replica.
   std::vector<MutableBytes> values();
   // REQUIRES: as many as the machine's replica has.
   void put_replica(std::uint32_t i, std::span<const float> values);
 
-  // The energy of «Overlap», of pairwise averaging in float32: sum of m |v - mean|^2 over the parts of every machine that has parameters, in
-  // double, with the loans that are out. Equals sum |x - mean|^2 when nothing is in flight.
+  // The energy of «Overlap», of pairwise averaging in float32: sum of m |v - mean|^2 over the parts of every
+  // machine that has parameters, in double, with the loans that are out. Equals sum |x - mean|^2 when nothing
+  // is in flight.
   double energy() const;
   // True if no exchange is under way. (What a crashed machine had lent stays lent.)
   bool quiet() const { return exchanges_under_way_ == 0; }
@@ -208,8 +209,8 @@ class World final : private NetworkHost {
   // Bulk (world_bulk.cc).
   Block new_block(std::size_t bytes);
   PacketPtr packet(std::uint32_t from, Packet::Kind kind, std::uint64_t exchange, std::size_t bytes) const;
-  void send_values(Connection& connection, std::uint32_t from, PacketPtr packet, const training::Parcel& parcel,
-                   const Block& block);
+  void send_values(Connection& connection, std::uint32_t from, PacketPtr packet,
+                   const training::Parcel& parcel, const Block& block);
   void spoil(Machine& machine, const Poison& poison, Packet& packet);
   void diverged(std::uint32_t i);
   void send_chunks(std::uint32_t i, Own& own);
@@ -217,10 +218,13 @@ class World final : private NetworkHost {
   void answer_chunk(std::uint32_t i, std::uint32_t from, Connection& connection, Packet& packet);
   void answer_accepted(std::uint32_t i, std::uint32_t from, Connection& connection, Answer& answer,
                        const Packet& packet);
+  Answer* answer_of(std::uint32_t i, PeerId from, std::uint64_t exchange);
   void take_reply(std::uint32_t i, const Packet& packet);
-  void end_own(std::uint32_t i, std::uint64_t exchange, gossip::Outcome outcome, std::uint64_t round = 0);
-  void end_loans(std::uint32_t i, std::uint64_t exchange, bool counted);
-  void end_answer(std::uint32_t i, PeerId from, std::uint64_t exchange, bool poisoned);
+  void take_refusal(std::uint32_t i, const Packet& packet);
+  void abort_own(std::uint32_t i, std::uint64_t exchange);
+  void end_own(std::uint32_t i, Own& own, std::uint64_t round = 0);
+  void close_own(std::uint32_t i, Own& own);
+  void end_answer(std::uint32_t i, PeerId from, std::uint64_t exchange);
   void end_answers(std::uint32_t i, const Connection& connection, std::uint32_t epoch);
   void give_state(std::uint32_t donor, std::uint32_t to, Connection& connection, const Packet& request);
   void send_state(std::uint32_t donor, std::uint32_t to, std::uint32_t epoch, std::size_t chunk,
@@ -242,7 +246,7 @@ class World final : private NetworkHost {
   std::unordered_map<std::string, std::uint32_t> by_host_;
   std::unordered_map<std::uint64_t, std::uint32_t> by_id_;
   std::vector<Block::Reference> blocks_;  // all that may live, in the order of their making
-  std::size_t blocks_swept_ = 0;        // how many lived when those that did not were last thrown out
+  std::size_t blocks_swept_ = 0;          // how many lived when those that did not were last thrown out
   std::vector<Mutation> mutations_;
   std::vector<std::optional<Incident>> upcoming_;  // of options_.recurring
   std::vector<gossip::Action> actions_;

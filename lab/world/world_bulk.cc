@@ -16,18 +16,17 @@
 
 namespace starling::lab {
 
+using training::Offering;
 using training::Parcel;
+using training::Serving;
 
 namespace {
 
-training::Session session_of(std::uint64_t exchange, PeerId initiator, PeerId partner, const gossip::Terms& terms) {
-  return {exchange,        initiator.value,  partner.value,   terms.round,
-          terms.weight,    terms.own_share,  terms.part.index, terms.part.of};
-}
-
-// What an exchange covers.
-training::Cells cells_of(const training::Mixer& mixer, const training::Session& session) {
-  return mixer.grid().part(session.part, session.parts);
+gossip::Outcome outcome_of(Offering::Ending ending) {
+  if (ending == Offering::Ending::completed) return gossip::Outcome::completed;
+  if (ending == Offering::Ending::rejected) return gossip::Outcome::rejected;
+  if (ending == Offering::Ending::poisoned) return gossip::Outcome::poisoned;
+  return gossip::Outcome::aborted;
 }
 
 // In float32, what a parcel holds; else nothing.
@@ -80,7 +79,8 @@ void World::send_values(Connection& connection, std::uint32_t from, PacketPtr p,
   p->block = block;
   if (!m.poisons.empty()) {
     const Poison* const poison = m.poison(now());
-    if (poison != nullptr && !parcel.values.empty() && spoiling_.chance(poison->chance)) spoil(m, *poison, *p);
+    if (poison != nullptr && !parcel.values.empty() && spoiling_.chance(poison->chance))
+      spoil(m, *poison, *p);
   }
   network_.send(connection, from, std::move(p));
 }
@@ -95,7 +95,8 @@ void World::spoil(Machine& m, const Poison& poison, Packet& p) {
     p.poisoned = true;
   } else {
     const auto first = std::span<const float>(m.first_values);
-    tell_lie(poison.kind, p.parcel, copy.bytes(), first.empty() ? first : first.subspan(p.parcel.offset), spoiling_);
+    tell_lie(poison.kind, p.parcel, copy.bytes(), first.empty() ? first : first.subspan(p.parcel.offset),
+             spoiling_);
     p.lied = true;
   }
 }
@@ -118,9 +119,10 @@ void World::act(std::uint32_t i, const gossip::BeginExchange& begin) {
     return;
   }
   Connection& connection = network_.bulk(i, partner->second);
-  const training::Session session = session_of(begin.exchange, m.id, begin.partner, begin.terms);
-  Own& own = m.owns.emplace_back(Own{begin.exchange, partner->second, &connection, connection.epoch, session,
-                                     cells_of(*m.mixer, session)});
+  const training::Session session =
+      training::session_under(begin.terms, begin.exchange, m.id.value, begin.partner.value);
+  Own& own = m.owns.emplace_back(Own{partner->second, &connection, connection.epoch,
+                                     Offering(*m.mixer, session, m.half_applied_chunks)});
   ++exchanges_under_way_;
   static const std::size_t kOfferBytes = frame_bytes(wire::ExchangeOffer{1, 1, 1, 1, 1});
   PacketPtr offer = packet(i, Packet::Kind::offer, begin.exchange, kOfferBytes);
@@ -132,22 +134,20 @@ void World::act(std::uint32_t i, const gossip::BeginExchange& begin) {
 
 void World::send_chunks(std::uint32_t i, Own& own) {
   Machine& m = *machines_[i];
-  training::Mixer& mixer = m.mixer->lending_writes() ? mixing(m) : *m.mixer;
-  while (own.flights.size() < options_.window && own.sent < own.cells.count) {
-    const training::Cells cells{own.cells.first + own.sent, std::min(options_.chunk_cells, own.cells.count - own.sent)};
-    const Block room = new_block(mixer.room(cells));
-    const auto sent = mixer.lend(own.session, cells, room.bytes());
+  if (m.mixer->lending_writes()) mixing(m);
+  while (own.offering.in_flight() < options_.window) {
+    const training::Cells cells = own.offering.next(options_.chunk_cells);
+    if (cells.count == 0) return;
+    const Block room = new_block(m.mixer->room(cells));
+    const auto sent = own.offering.lend(cells, room.bytes());
     if (!sent) {
       diverged(i);
-      later(now(), i, [this, i, exchange = own.exchange] {
-        if (machines_[i]->own(exchange) != nullptr) end_own(i, exchange, gossip::Outcome::aborted);
-      });
+      later(now(), i, [this, i, exchange = own.exchange()] { abort_own(i, exchange); });
       return;
     }
-    own.sent += cells.count;
     if (options_.watcher != nullptr) options_.watcher->lent(i, *sent);
-    PacketPtr p = packet(i, Packet::Kind::offer_chunk, own.exchange,
-                         wire::kChunkPrefixBytes + sent->values.size());
+    PacketPtr p =
+        packet(i, Packet::Kind::offer_chunk, own.exchange(), wire::kChunkPrefixBytes + sent->values.size());
     own.flights.push_back({*sent, room, m.local(now())});
     send_values(*own.connection, i, std::move(p), *sent, room);
   }
@@ -159,86 +159,117 @@ void World::take_reply(std::uint32_t i, const Packet& p) {
   if (found == nullptr) return;  // given up meanwhile; counted then
   Own& own = *found;
   STARLING_CHECK(!own.flights.empty());
-  const Own::Flight flight = std::move(own.flights.front());  // replies come in order
-  own.flights.erase(own.flights.begin());
-  const Duration age = m.local(now()) - flight.lent_at;
-  const std::size_t chunk = flight.sent.offset / options_.chunk_floats();
-  const bool swallowed = options_.sabotage != nullptr && options_.sabotage->swallows_mix();
-  if (swallowed) {
-    mixing(m).give_up(own.session, flight.sent);
+  mixing(m);
+  if (options_.sabotage != nullptr && options_.sabotage->swallows_mix()) {
+    own.offering.skip();
   } else {
-    const auto mixed = mixing(m).complete(own.session, flight.sent, p.parcel);
+    const auto mixed = own.offering.take(p.parcel);
     if (p.poisoned && options_.watcher != nullptr)
       options_.watcher->poison_arrived(i, own.partner, !mixed.ok());
     if (!mixed) {
-      ++m.half_applied_chunks;
-      if (options_.watcher != nullptr) options_.watcher->half_applied(i, own.exchange, chunk);
       if (mixed.error().fault == training::MixFault::own_replica) diverged(i);
-      return end_own(i, own.exchange, mixed.error().poisoned() ? gossip::Outcome::poisoned : gossip::Outcome::aborted);
+      return end_own(i, own);
     }
   }
+  const Own::Flight flight = std::move(own.flights.front());
+  own.flights.pop_front();
   if (options_.watcher != nullptr) {
     const Instant lent_at = m.true_time(flight.lent_at);
     const bool slept = !m.pauses.empty() && paused_within(i, lent_at, now()).count() > 0;
-    options_.watcher->completed({i, own.partner, m.id, own.exchange, chunk, flight.sent, p.parcel,
-                                 p.lied || flight.lied, floats_of(flight.sent), floats_of(p.parcel),
-                                 {}, p.parcel.weight, age, slept});
+    options_.watcher->completed({i,
+                                 own.partner,
+                                 m.id,
+                                 p.exchange,
+                                 flight.sent.offset / options_.chunk_floats(),
+                                 flight.sent,
+                                 p.parcel,
+                                 p.lied || flight.lied,
+                                 floats_of(flight.sent),
+                                 floats_of(p.parcel),
+                                 {},
+                                 p.parcel.weight,
+                                 m.local(now()) - flight.lent_at,
+                                 slept});
   }
-  const std::size_t cells = own.cells.count;
-  own.completed += (flight.sent.floats + options_.mix.cell_floats - 1) / options_.mix.cell_floats;
-  if (own.completed == cells) return end_own(i, own.exchange, gossip::Outcome::completed);
+  if (own.offering.over()) return end_own(i, own);
   send_chunks(i, own);
-  if (own.completed < own.told + std::max<std::size_t>(1, cells / 16)) return;
-  own.told = own.completed;
-  step(i, gossip::ExchangeAdvanced{own.exchange, own.completed});
+  if (own.offering.report_due()) step(i, gossip::ExchangeAdvanced{p.exchange, own.offering.cells_answered()});
 }
 
-void World::end_own(std::uint32_t i, std::uint64_t exchange, gossip::Outcome outcome, std::uint64_t round) {
-  // Where it was refused nobody mixed, so nothing is half applied.
-  end_loans(i, exchange, outcome != gossip::Outcome::rejected);
-  step(i, gossip::ExchangeEnded{exchange, outcome, round});
+void World::take_refusal(std::uint32_t i, const Packet& p) {
+  Machine& m = *machines_[i];
+  Own* const own = m.own(p.exchange);
+  if (own == nullptr) return;
+  mixing(m);
+  own->offering.refuse();
+  end_own(i, *own, p.round);
+}
+
+void World::abort_own(std::uint32_t i, std::uint64_t exchange) {
+  Machine& m = *machines_[i];
+  Own* const own = m.own(exchange);
+  if (own == nullptr) return;
+  mixing(m);
+  own->offering.abort();
+  end_own(i, *own);
 }
 
 void World::act(std::uint32_t i, const gossip::AbortExchange& abort) {
-  if (machines_[i]->own(abort.exchange) != nullptr) end_loans(i, abort.exchange, true);
+  Machine& m = *machines_[i];
+  Own* const own = m.own(abort.exchange);
+  if (own == nullptr) return;
+  mixing(m);
+  own->offering.abort();
+  close_own(i, *own);
 }
 
-// Ends one's own exchange that is in flight. What was sent and not answered may be mixed at the partner: it is counted, and
-// the partner learns that no more will come.
-void World::end_loans(std::uint32_t i, std::uint64_t exchange, bool counted) {
+// REQUIRES: its offering is over.
+void World::end_own(std::uint32_t i, Own& own, std::uint64_t round) {
+  const gossip::ExchangeEnded ended{own.exchange(), outcome_of(own.offering.ending()), round};
+  close_own(i, own);
+  step(i, ended);
+}
+
+// Forgets an exchange that is over. One that broke off is closed, so that the partner learns that no more
+// will come.
+void World::close_own(std::uint32_t i, Own& own) {
   Machine& m = *machines_[i];
-  Own& own = *m.own(exchange);
-  for (const Own::Flight& flight : own.flights) {
-    if (!counted) {
-      mixing(m).take_back(own.session, flight.sent);
-      if (options_.watcher != nullptr) options_.watcher->taken_back(i, flight.sent);
-      continue;
+  const Offering::Ending ending = own.offering.ending();
+  if (options_.watcher != nullptr) {
+    for (const Own::Flight& flight : own.flights) {
+      if (ending == Offering::Ending::rejected) {
+        options_.watcher->taken_back(i, flight.sent);
+      } else {
+        options_.watcher->half_applied(i, own.exchange(), flight.sent.offset / options_.chunk_floats());
+      }
     }
-    mixing(m).give_up(own.session, flight.sent);
-    ++m.half_applied_chunks;
-    if (options_.watcher != nullptr)
-      options_.watcher->half_applied(i, own.exchange, flight.sent.offset / options_.chunk_floats());
   }
-  if (own.completed < own.cells.count && counted) {
+  if (ending == Offering::Ending::aborted || ending == Offering::Ending::poisoned) {
     network_.close(*own.connection, own.epoch, i,
-                   packet(i, Packet::Kind::close, own.exchange, wire::kFrameHeaderBytes));
+                   packet(i, Packet::Kind::close, own.exchange(), wire::kFrameHeaderBytes));
   }
-  m.owns.remove_if([&](const Own& it) { return it.exchange == exchange; });
+  m.owns.remove_if([&](const Own& it) { return &it == &own; });
   --exchanges_under_way_;
 }
 
 // ---- exchanges of others ----
 
+World::Answer* World::answer_of(std::uint32_t i, PeerId from, std::uint64_t exchange) {
+  auto& answers = machines_[i]->answers;
+  const auto found = std::find_if(answers.begin(), answers.end(), [&](const Answer& it) {
+    return it.from == from && it.serving.exchange() == exchange;
+  });
+  return found == answers.end() ? nullptr : &*found;
+}
+
 void World::act(std::uint32_t i, const gossip::AnswerOffer& decision) {
   Machine& m = *machines_[i];
-  const auto answer = std::find_if(m.answers.begin(), m.answers.end(), [&](const Answer& it) {
-    return it.from == decision.from && it.exchange == decision.exchange;
-  });
-  if (answer == m.answers.end()) return;  // withdrawn
+  Answer* const answer = answer_of(i, decision.from, decision.exchange);
+  if (answer == nullptr) return;  // withdrawn
   if (decision.accept) {
-    answer->accepted = true;
-    answer->session = session_of(decision.exchange, decision.from, decision.from, decision.terms);
-    answer->floats_in_all = m.mixer->floats(cells_of(*m.mixer, answer->session));
+    const std::uint64_t initiator = decision.from.value;
+    answer->serving.accept(*m.mixer,
+                           training::session_under(decision.terms, decision.exchange, initiator, initiator));
     if (!answer->waiting.empty())
       later(now(), i, [this, i, from = decision.from, exchange = decision.exchange] {
         answer_waiting(i, from, exchange);
@@ -246,37 +277,33 @@ void World::act(std::uint32_t i, const gossip::AnswerOffer& decision) {
     return;
   }
   const bool stands = answer->connection->epoch == answer->epoch;
-  m.answers.erase(answer);
-  if (!stands) return;  // what goes over the one that took its place is for another, maybe another instance
-  static const std::size_t kRefusalBytes = frame_bytes(wire::ExchangeRefusal{1, wire::RefusalReason::busy, 1});
+  m.answers.remove_if([&](const Answer& it) { return &it == answer; });
+  if (!stands)
+    return;  // the connection that took its place is for another exchange, perhaps for another instance
+  static const std::size_t kRefusalBytes =
+      frame_bytes(wire::ExchangeRefusal{1, wire::RefusalReason::busy, 1});
   PacketPtr refusal = packet(i, Packet::Kind::refusal, decision.exchange, kRefusalBytes);
   refusal->round = decision.terms.round;
   network_.send(network_.bulk(index_of(decision.from), i), i, std::move(refusal));
 }
 
-// What came before the offer was accepted.
+// The chunks that arrived before the offer was accepted.
 void World::answer_waiting(std::uint32_t i, PeerId from, std::uint64_t exchange) {
   for (;;) {
-    auto& answers = machines_[i]->answers;
-    const auto answer = std::find_if(answers.begin(), answers.end(), [&](const Answer& it) {
-      return it.from == from && it.exchange == exchange;
-    });
-    if (answer == answers.end() || answer->waiting.empty()) return;
+    Answer* const answer = answer_of(i, from, exchange);
+    if (answer == nullptr || answer->waiting.empty()) return;
     if (answer->connection->epoch != answer->epoch) return;  // it broke: the answer is about to end
     const Packet p = std::move(answer->waiting.front());
-    answer->waiting.erase(answer->waiting.begin());
+    answer->waiting.pop_front();
     const std::uint32_t initiator = index_of(from);
     answer_accepted(i, initiator, network_.bulk(initiator, i), *answer, p);
   }
 }
 
 void World::answer_chunk(std::uint32_t i, std::uint32_t from, Connection& connection, Packet& p) {
-  Machine& m = *machines_[i];
-  const auto answer = std::find_if(m.answers.begin(), m.answers.end(), [&](const Answer& it) {
-    return it.from == p.sender && it.exchange == p.exchange;
-  });
-  if (answer == m.answers.end()) return;  // refused, or broken off
-  if (!answer->accepted || !answer->waiting.empty()) {
+  Answer* const answer = answer_of(i, p.sender, p.exchange);
+  if (answer == nullptr) return;  // refused, or broken off
+  if (!answer->serving.accepted() || !answer->waiting.empty()) {
     answer->waiting.push_back(std::move(p));
     return;
   }
@@ -297,15 +324,19 @@ void World::answer_accepted(std::uint32_t i, std::uint32_t from, Connection& con
   // What the responder has lent of this chunk itself: its mixer knows, its own flight holds it.
   const Own::Flight* const lent = m.covering(p.parcel.offset);
 
-  const Block room = new_block(sizeof(float) * p.parcel.floats + training::Mixer::kRoomBesides);
-  const auto reply = mixing(m).answer(answer.session, p.parcel, room.bytes());
+  const Block room = new_block(training::Mixer::answer_room(p.parcel));
+  mixing(m);
+  const auto reply = answer.serving.take(p.parcel, room.bytes());
   // Answered by none, it was taken and not looked at.
-  const bool unread = reply.ok() && reply->payload == training::Payload::none && options_.rules->rule == gossip::Rule::choco;
-  if (p.poisoned && options_.watcher != nullptr) options_.watcher->poison_arrived(i, from, !reply.ok() || unread);
+  const bool unread =
+      reply.ok() && reply->payload == training::Payload::none && options_.rules->rule == gossip::Rule::choco;
+  if (p.poisoned && options_.watcher != nullptr)
+    options_.watcher->poison_arrived(i, from, !reply.ok() || unread);
   if (!reply || !m.has_parameters) {
     const bool own_fault = !reply && reply.error().fault == training::MixFault::own_replica;
     if (own_fault) diverged(i);
-    end_answer(i, p.sender, p.exchange, !reply && reply.error().poisoned());
+    answer.serving.abort();
+    end_answer(i, p.sender, p.exchange);
     network_.reset(connection);
     return;
   }
@@ -316,30 +347,26 @@ void World::answer_accepted(std::uint32_t i, std::uint32_t from, Connection& con
     flight->lied = flight->lied || p.lied;
   }
   if (options_.watcher != nullptr) {
-    options_.watcher->answered({i, from, p.sender, p.exchange, p.parcel.offset / options_.chunk_floats(), p.parcel,
-                                *reply, p.lied, floats_of(p.parcel), floats_of(*reply),
+    options_.watcher->answered({i, from, p.sender, p.exchange, p.parcel.offset / options_.chunk_floats(),
+                                p.parcel, *reply, p.lied, floats_of(p.parcel), floats_of(*reply),
                                 lent != nullptr ? floats_of(lent->sent) : std::span<const float>(),
                                 reply->weight});
   }
-  answer.floats += p.parcel.floats;
-  const bool last = answer.floats == answer.floats_in_all;
+  const bool last = answer.serving.completed();
   PacketPtr back =
       packet(i, Packet::Kind::reply_chunk, p.exchange, wire::kChunkPrefixBytes + reply->values.size());
   back->lied = p.lied || p.poisoned;
   send_values(connection, i, std::move(back), *reply, room);
-  if (last) end_answer(i, p.sender, p.exchange, false);
+  if (last) end_answer(i, p.sender, p.exchange);
 }
 
-void World::end_answer(std::uint32_t i, PeerId from, std::uint64_t exchange, bool poisoned) {
-  Machine& m = *machines_[i];
-  const auto answer = std::find_if(m.answers.begin(), m.answers.end(), [&](const Answer& it) {
-    return it.from == from && it.exchange == exchange;
-  });
-  if (answer == m.answers.end()) return;
-  const bool completed = answer->accepted && answer->floats == answer->floats_in_all;
-  m.answers.erase(answer);
-  const gossip::Outcome unfinished = poisoned ? gossip::Outcome::poisoned : gossip::Outcome::aborted;
-  step(i, gossip::AnswerEnded{from, exchange, completed ? gossip::Outcome::completed : unfinished});
+void World::end_answer(std::uint32_t i, PeerId from, std::uint64_t exchange) {
+  Answer* const answer = answer_of(i, from, exchange);
+  if (answer == nullptr) return;
+  const Serving serving = answer->serving;
+  machines_[i]->answers.remove_if([&](const Answer& it) { return &it == answer; });
+  const gossip::Outcome unfinished = serving.poisoned() ? gossip::Outcome::poisoned : gossip::Outcome::aborted;
+  step(i, gossip::AnswerEnded{from, exchange, serving.completed() ? gossip::Outcome::completed : unfinished});
 }
 
 void World::end_answers(std::uint32_t i, const Connection& connection, std::uint32_t epoch) {
@@ -349,7 +376,7 @@ void World::end_answers(std::uint32_t i, const Connection& connection, std::uint
       return it.connection == &connection && it.epoch <= epoch;
     });
     if (broken == answers.end()) return;
-    end_answer(i, broken->from, broken->exchange, false);
+    end_answer(i, broken->from, broken->serving.exchange());
   }
 }
 
@@ -406,7 +433,8 @@ void World::send_state(std::uint32_t donor, std::uint32_t to, std::uint32_t epoc
   const std::span<float> values = training::as_floats(block.bytes());
   d.arena->read(parcel.offset, values);
   parcel.values = block.bytes();
-  PacketPtr p = packet(donor, Packet::Kind::state_chunk, attempt, wire::kChunkPrefixBytes + parcel.values.size());
+  PacketPtr p =
+      packet(donor, Packet::Kind::state_chunk, attempt, wire::kChunkPrefixBytes + parcel.values.size());
   p->chunk = static_cast<std::uint32_t>(chunk);
   if (!d.has_parameters || !training::all_acceptable(values)) {  // lost since it began to give
     if (d.has_parameters) diverged(donor);

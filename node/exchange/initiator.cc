@@ -3,84 +3,75 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <vector>
+#include <deque>
+#include <optional>
 
 #include "base/check.h"
 #include "node/exchange/parcel_io.h"
+#include "training/exchange/offering.h"
 #include "transport/message_io.h"
 #include "transport/spawn.h"
 
 namespace starling::node {
 
 using gossip::Outcome;
-using training::Parcel;
+using training::Offering;
 using transport::Frame;
 
-// One exchange. What was sent and not answered lies in a ring, oldest first: replies come in order.
+namespace {
+
+Outcome outcome_of(Offering::Ending ending) {
+  if (ending == Offering::Ending::completed) return Outcome::completed;
+  if (ending == Offering::Ending::rejected) return Outcome::rejected;
+  if (ending == Offering::Ending::poisoned) return Outcome::poisoned;
+  return Outcome::aborted;
+}
+
+}  // namespace
+
 struct Initiator::Own {
+  // Beside each chunk that the offering has in flight.
   struct Sent {
-    Room room;  // in which the parcel lies
-    Parcel parcel;
+    Room room;  // holds the parcel's values
     Flow::Sent when;
     std::uint64_t steps;  // of the replica, when this was lent
   };
 
-  explicit Own(const asio::any_io_executor& executor) : progress(executor), written(executor) {}
+  Own(const asio::any_io_executor& executor, PeerId remote)
+      : partner(remote), progress(executor), written(executor) {}
 
-  training::Session session;
   PeerId partner;
   LinePtr line;
   std::shared_ptr<Flow> flow;
-  std::vector<Sent> ring = std::vector<Sent>(8);
-  std::uint64_t sent = 0;      // chunks whose sending has begun
-  std::uint64_t answered = 0;  // chunks whose reply has been taken
-  bool writing = false;        // the newest chunk is on its way to the kernel: its room must stay
-  training::Cells cells;  // that are exchanged
-  std::size_t cells_sent = 0, cells_answered = 0, cells_told = 0;
-  Outcome outcome = Outcome::aborted;
-  std::uint64_t round = 0;  // what a refusal said
-  bool over = false;        // nothing more may be lent, sent or mixed
-  bool abandoned = false;   // by abort() or close(): the Initiator, if there still is one, knows it no more
-  bool silent = false;      // the connection ended before the first word came back
+  std::optional<Offering> offering;  // of the current attempt
+  std::deque<Sent> sent;             // in the order of the replies
+  Room writing;                      // the newest chunk's, if its reply came before its last byte was written
+  bool write_pending = false;        // the newest chunk's room must stay
+  std::uint64_t round = 0;           // in the refusal
+  bool abandoned = false;  // by abort() or close(): the Initiator, if it still exists, has dropped it
+  bool silent = false;     // the connection ended before the first byte came back
   bool writer_done = false;
-  transport::Signal progress;  // a reply came, or it is over
+  transport::Signal progress;  // a reply came, or the exchange is over
   transport::Signal written;   // the writer is done
   double distance_square = 0, norm_square = 0;
   std::uint64_t stale = 0;  // steps, of the oldest chunk
-
-  std::size_t in_flight() const { return static_cast<std::size_t>(sent - answered); }
-  Sent& oldest() { return ring[answered % ring.size()]; }
-  Sent& newest() { return ring[(sent - 1) % ring.size()]; }
-  void push(Sent chunk) {
-    if (in_flight() == ring.size()) {
-      std::vector<Sent> larger(2 * ring.size());
-      for (std::uint64_t k = answered; k < sent; ++k) larger[k % larger.size()] = std::move(ring[k % ring.size()]);
-      ring = std::move(larger);
-    }
-    ++sent;
-    newest() = std::move(chunk);
-  }
 };
 
 Initiator::Initiator(Plane& plane)
     : plane_(plane), pool_(plane.executor, plane.options.idle_max, plane.options.idle_limit) {}
 
-void Initiator::begin(std::uint64_t exchange, PeerId partner, const Address& address, const gossip::Terms& terms) {
+void Initiator::begin(std::uint64_t exchange, PeerId partner, const Address& address,
+                      const gossip::Terms& terms) {
   STARLING_CHECK(plane_.mixer != nullptr && !owns_.contains(exchange));
-  auto own = std::make_shared<Own>(plane_.executor);
-  own->partner = partner;
-  own->session.exchange = exchange;
-  own->session.initiator = plane_.links.hello().id.value;
-  own->session.partner = partner.value;
-  own->session.round = terms.round;
-  own->session.weight = terms.weight;
-  own->session.own_share = terms.own_share;
-  own->session.part = terms.part.index;
-  own->session.parts = terms.part.of;
-  own->cells = plane_.mixer->grid().part(terms.part.index, terms.part.of);
+  auto own = std::make_shared<Own>(plane_.executor, partner);
   own->flow = flow_of(partner);
+  make_offering(*own, training::session_under(terms, exchange, plane_.links.hello().id.value, partner.value));
   owns_[exchange] = own;
   transport::spawn(plane_.executor, run(std::move(own), address));
+}
+
+void Initiator::make_offering(Own& own, training::Session session) {
+  own.offering.emplace(*plane_.mixer, session, plane_.counters.half_applied_chunks);
 }
 
 void Initiator::abort(std::uint64_t exchange) {
@@ -97,24 +88,11 @@ void Initiator::close() {
 }
 
 void Initiator::abandon(Own& own) {
-  own.over = own.abandoned = true;
-  end_loans(own, false);
+  own.abandoned = true;
+  own.offering->abort();
   if (own.line) own.line->link->close();
   own.progress.raise();
   own.written.raise();
-}
-
-void Initiator::end_loans(Own& own, bool refused) {
-  if (!refused) plane_.counters.half_applied_chunks += own.in_flight();
-  for (; own.answered < own.sent; ++own.answered) {
-    const Parcel& parcel = own.oldest().parcel;
-    if (refused) {
-      plane_.mixer->take_back(own.session, parcel);
-    } else {
-      plane_.mixer->give_up(own.session, parcel);
-    }
-  }
-  // Their rooms stay in the ring: the newest may still be on its way to the kernel.
 }
 
 const Flow* Initiator::flow(PeerId partner) const {
@@ -147,9 +125,9 @@ asio::awaitable<void> Initiator::run(OwnPtr own, Address address) {
     co_await attempt(own);
     if (own->abandoned) co_return;
     if (own->silent) {
-      // The remote had closed it, and the news came too late for the watcher: a new one gets its chance.
+      // The partner had closed the pooled connection before this exchange began: retry on a new one.
       ++plane_.counters.redials;
-      take_up_again(*own);
+      retry(*own);
     }
   }
   if (!own->line) {
@@ -166,29 +144,38 @@ asio::awaitable<void> Initiator::run(OwnPtr own, Address address) {
       dialled->link->close();  // another instance listens there now
     }
   }
-  if (own->outcome == Outcome::completed && own->norm_square > 0)
-    plane_.counters.distance = std::sqrt(own->distance_square / own->norm_square);
-  if (own->outcome == Outcome::completed) plane_.counters.staleness.count(own->stale);
-  if (own->line && own->line->link->is_open()) pool_.rest(own->line);
-  owns_.erase(own->session.exchange);
-  plane_.events.on_ended(own->session.exchange, own->outcome, own->round);
+  finish(*own);
 }
 
-void Initiator::take_up_again(Own& own) {
+void Initiator::retry(Own& own) {
   own.line.reset();
-  own.over = own.silent = own.writer_done = false;
-  own.cells_sent = own.cells_answered = own.cells_told = 0;
+  own.silent = own.writer_done = false;
+  own.sent.clear();
+  make_offering(own, own.offering->session());
 }
 
-// One try, on own->line: afterwards nothing is lent, and the writer is done.
+void Initiator::finish(Own& own) {
+  const Outcome outcome = outcome_of(own.offering->ending());
+  if (outcome == Outcome::completed) {
+    if (own.norm_square > 0) plane_.counters.distance = std::sqrt(own.distance_square / own.norm_square);
+    plane_.counters.staleness.count(own.stale);
+  }
+  if (own.line && own.line->link->is_open()) pool_.rest(own.line);
+  const std::uint64_t exchange = own.offering->session().exchange;
+  const std::uint64_t round = own.round;
+  owns_.erase(exchange);
+  plane_.events.on_ended(exchange, outcome, round);
+}
+
+// One attempt, on own->line. Afterwards nothing is lent, and the writer is done.
 asio::awaitable<void> Initiator::attempt(OwnPtr own) {
   own->line->link->expires_never();  // the core knows how long this partner may be silent, and aborts
   transport::spawn(plane_.executor, write(own));
   co_await read(own);
   if (own->abandoned) co_return;
-  own->over = true;
-  end_loans(*own, own->outcome == Outcome::rejected);
-  const bool usable = own->outcome == Outcome::completed || own->outcome == Outcome::rejected;
+  own->offering->abort();  // if nothing has ended it
+  const auto ending = own->offering->ending();
+  const bool usable = ending == Offering::Ending::completed || ending == Offering::Ending::rejected;
   if (!usable) own->line->link->close();
   own->progress.raise();
   while (!own->writer_done && !own->abandoned) co_await own->written.wait();
@@ -197,67 +184,70 @@ asio::awaitable<void> Initiator::attempt(OwnPtr own) {
 asio::awaitable<void> Initiator::write(OwnPtr own) {
   if (own->abandoned) co_return;
   const transport::LinkPtr link = own->line->link;
-  const auto grid = plane_.mixer->grid();
+  Offering& offering = *own->offering;
   Flow& flow = *own->flow;
   flow.begin();
-  wire::ExchangeOffer offer;
-  offer.exchange = own->session.exchange;
-  offer.fingerprint = plane_.fingerprint;
-  offer.arena_floats = grid.arena_floats;
-  offer.cell_floats = static_cast<std::uint32_t>(grid.cell_floats);
-  offer.round = own->session.round;
-  bool good = (co_await transport::write_message(*link, offer)).ok();
+  bool good = (co_await transport::write_message(*link, offer_of(offering.session()))).ok();
   alignas(64) std::array<std::byte, wire::kChunkPrefixBytes> prefix;
-  while (good && !own->over && own->cells_sent < own->cells.count) {
-    if (own->in_flight() >= flow.window()) {
+  while (good) {
+    const training::Cells cells = offering.next(flow.chunk_cells());
+    if (cells.count == 0) break;
+    if (offering.in_flight() >= flow.window()) {
       co_await own->progress.wait();
       continue;
     }
-    const training::Cells cells{own->cells.first + own->cells_sent,
-                                std::min(flow.chunk_cells(), own->cells.count - own->cells_sent)};
     Room room = plane_.rooms.take(plane_.mixer->room(cells));
-    auto parcel = plane_.mixer->lend(own->session, cells, room.bytes());
+    const auto parcel = offering.lend(cells, room.bytes());
     if (!parcel) {
       plane_.rooms.give(std::move(room));
       if (parcel.error().fault == training::MixFault::own_replica) plane_.diverge();
       link->close();  // the reader ends
       break;
     }
-    own->push({std::move(room), *parcel, flow.sent(Plane::now(), sizeof(float) * parcel->floats), plane_.steps()});
-    own->cells_sent += cells.count;
-    wire::write_chunk_prefix(head_of(*parcel, own->session.exchange, wire::ChunkKind::offer), parcel->values, prefix);
-    own->writing = true;
+    own->sent.push_back(
+        {std::move(room), flow.sent(Plane::now(), sizeof(float) * parcel->floats), plane_.steps()});
+    wire::write_chunk_prefix(head_of(*parcel, offering.session().exchange, wire::ChunkKind::offer),
+                             parcel->values, prefix);
+    own->write_pending = true;
     good = (co_await link->write(prefix, parcel->values)).ok();
-    own->writing = false;
-    if (good && !own->over && own->in_flight() == 0) plane_.rooms.give(std::move(own->newest().room));
+    own->write_pending = false;
+    if (good && !own->abandoned) plane_.rooms.give(std::exchange(own->writing, {}));
   }
   own->writer_done = true;
   own->written.raise();
 }
 
+wire::ExchangeOffer Initiator::offer_of(const training::Session& session) const {
+  const training::CellGrid& grid = plane_.mixer->grid();
+  wire::ExchangeOffer offer;
+  offer.exchange = session.exchange;
+  offer.fingerprint = plane_.fingerprint;
+  offer.arena_floats = grid.arena_floats;
+  offer.cell_floats = static_cast<std::uint32_t>(grid.cell_floats);
+  offer.round = session.round;
+  return offer;
+}
+
+// Until the offering is over or the connection fails.
 asio::awaitable<void> Initiator::read(OwnPtr own) {
-  const std::size_t cells = own->cells.count;
+  Offering& offering = *own->offering;
   const LinePtr line = own->line;
-  own->outcome = Outcome::aborted;
-  while (own->cells_answered < cells) {
+  while (!offering.over()) {
     const auto frame = co_await line->read();
-    if (own->over) co_return;
+    if (offering.over()) co_return;
     if (!frame) co_return fail(*own, frame.error());
     if (frame->kind == wire::FrameKind::control) co_return take_refusal(*own, *frame);
     if (!take_reply(*own, *frame)) co_return;
     own->progress.raise();
-    const std::size_t due = own->cells_told + (cells + 15) / 16;
-    if (own->cells_answered < due && own->cells_answered < cells) continue;
-    own->cells_told = own->cells_answered;
-    plane_.events.on_advanced(own->session.exchange, own->cells_answered);
-    if (own->over) co_return;  // by whoever was told
+    if (offering.report_due())
+      plane_.events.on_advanced(offering.session().exchange, offering.cells_answered());
   }
-  own->outcome = Outcome::completed;
 }
 
 void Initiator::fail(Own& own, const transport::LinkError& error) {
   using Kind = transport::LinkErrorKind;
-  own.silent = own.cells_answered == 0 && (error.kind == Kind::closed_by_peer || error.kind == Kind::broken);
+  own.silent = own.offering->cells_answered() == 0 &&
+               (error.kind == Kind::closed_by_peer || error.kind == Kind::broken);
   plane_.links.note(error);
 }
 
@@ -265,36 +255,37 @@ void Initiator::take_refusal(Own& own, const Frame& frame) {
   const auto message = transport::message_in(*own.line->link, frame);
   if (!message) return plane_.links.note(message.error());
   const auto* refusal = std::get_if<wire::ExchangeRefusal>(&*message);
-  if (refusal == nullptr || refusal->exchange != own.session.exchange || own.cells_answered > 0) return;
-  own.round = refusal->round;
-  own.outcome = Outcome::rejected;
+  if (refusal == nullptr || refusal->exchange != own.offering->session().exchange) return;
+  own.offering->refuse();
+  if (own.offering->ending() == Offering::Ending::rejected) own.round = refusal->round;
 }
 
-// False ends the exchange: own.outcome says how.
+// False if the frame is not the reply that is due: the connection is of no further use.
 bool Initiator::take_reply(Own& own, const Frame& frame) {
+  Offering& offering = *own.offering;
   const auto& head = frame.chunk;
-  if (head.kind != wire::ChunkKind::reply || head.exchange != own.session.exchange || own.in_flight() == 0) {
+  if (head.kind != wire::ChunkKind::reply || head.exchange != offering.session().exchange ||
+      own.sent.empty()) {
     ++plane_.counters.chunks_refused;
     return false;
   }
-  Own::Sent& sent = own.oldest();
-  const auto mixed = plane_.mixer->complete(own.session, sent.parcel, parcel_of(frame));
-  ++own.answered;  // the loan is over in any case
+  const auto mixed = offering.take(parcel_of(frame));
   if (!mixed) {
     ++plane_.counters.chunks_refused;
-    ++plane_.counters.half_applied_chunks;
-    if (mixed.error().poisoned()) own.outcome = Outcome::poisoned;
     if (mixed.error().fault == training::MixFault::own_replica) plane_.diverge();
     return false;
   }
+  Own::Sent sent = std::move(own.sent.front());
+  own.sent.pop_front();
   own.stale = std::max(own.stale, plane_.steps() - sent.steps);
   own.distance_square += mixed->distance_square;
   own.norm_square += mixed->norm_square;
-  const std::size_t cell_floats = plane_.mixer->grid().cell_floats;
-  own.cells_answered += (sent.parcel.floats + cell_floats - 1) / cell_floats;
   own.flow->answered(Plane::now(), sent.when);
-  const bool in_use = own.writing && own.in_flight() == 0;  // the writer gives it back
-  if (!in_use) plane_.rooms.give(std::move(sent.room));
+  if (own.write_pending && own.sent.empty()) {
+    own.writing = std::move(sent.room);  // the writer gives it back
+  } else {
+    plane_.rooms.give(std::move(sent.room));
+  }
   return true;
 }
 

@@ -1,5 +1,6 @@
-// The exchanges that this peer begins: lends chunk after chunk, sends them, completes each with its reply. One
-// coroutine writes and one reads, so both directions of a connection stream at once, a window of chunks apart.
+// The exchanges that this peer begins. training::Offering keeps the books of each; this class adds the
+// connections, the retry on a new one, and the flow control. One coroutine writes and one reads, so both
+// directions of a connection stream at once, a window of chunks apart.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +10,9 @@
 #include <asio/awaitable.hpp>
 
 #include "gossip/actions.h"
+#include "node/exchange/flow.h"
 #include "node/exchange/line.h"
 #include "node/exchange/plane.h"
-#include "node/exchange/flow.h"
 
 namespace starling::node {
 
@@ -26,7 +27,7 @@ class Initiator {
 
   std::size_t lines() const { return pool_.size(); }
   std::size_t under_way() const { return owns_.size(); }
-  // Of the partner's link; null where nothing is known.
+  // Flow control of the link to this partner; null before the first exchange with it.
   const Flow* flow(PeerId partner) const;
 
  private:
@@ -35,8 +36,10 @@ class Initiator {
 
   std::shared_ptr<Flow> flow_of(PeerId partner);
   void abandon(Own& own);
-  void end_loans(Own& own, bool refused);
-  void take_up_again(Own& own);
+  void make_offering(Own& own, training::Session session);
+  void retry(Own& own);
+  void finish(Own& own);
+  wire::ExchangeOffer offer_of(const training::Session& session) const;
   asio::awaitable<void> run(OwnPtr own, Address address);
   asio::awaitable<void> attempt(OwnPtr own);
   asio::awaitable<void> write(OwnPtr own);
@@ -50,7 +53,7 @@ class Initiator {
   std::map<std::uint64_t, OwnPtr> owns_;
   struct Known {
     std::shared_ptr<Flow> flow;
-    std::uint64_t used = 0;  // the larger, the later
+    std::uint64_t used = 0;  // value of uses_ at the latest exchange
   };
   std::map<PeerId, Known> flows_;
   std::uint64_t uses_ = 0;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "node/exchange/parcel_io.h"
+#include "training/exchange/serving.h"
 #include "training/exchange/values.h"
 #include "transport/message_io.h"
 #include "transport/signal.h"
@@ -11,13 +12,14 @@
 
 namespace starling::node {
 
+using training::Serving;
 using transport::Frame;
 using transport::LinkPtr;
 using wire::RefusalReason;
 
 namespace {
 
-// How often an offer that waits for the core is looked after: its initiator may have withdrawn it.
+// How often an offer that waits for the core is checked: its initiator may have withdrawn it.
 constexpr Duration kWithdrawalCheck = std::chrono::milliseconds(250);
 
 asio::awaitable<bool> say(LinkPtr link, wire::Message message) {
@@ -26,26 +28,20 @@ asio::awaitable<bool> say(LinkPtr link, wire::Message message) {
 
 }  // namespace
 
-// At most one offer is answered on a connection at a time, in order.
+// One inbound connection. It serves one exchange or one copy at a time, in order.
 struct Responder::Server {
   Server(const asio::any_io_executor& executor, LinkPtr l, wire::Hello hello)
       : link(std::move(l)), remote(std::move(hello)), decided(executor) {}
 
   LinkPtr link;
   wire::Hello remote;
-  std::optional<std::uint64_t> asked;  // an offer that the core has not decided on
+  std::optional<Serving> serving;  // from its offer to its end
   std::optional<gossip::AnswerOffer> decision;
   transport::Signal decided;
-  std::optional<training::Session> answering;
-  training::Cells cells;      // that are exchanged
-  std::size_t next_cell = 0;  // of the grid
-
-  bool all_answered() const { return next_cell == cells.first + cells.count; }
-  bool poisoned = false;
   bool giving = false;  // a joiner's copy
-  bool closed = false;  // by close(), or done: the Responder, if there still is one, knows it no more
+  bool closed = false;  // by close(), or done: the Responder, if it still exists, has dropped it
 
-  bool resting() const { return !answering && !asked && !giving; }
+  bool resting() const { return !serving && !giving; }
 };
 
 void Responder::serve(LinkPtr link, wire::Hello remote) {
@@ -53,18 +49,19 @@ void Responder::serve(LinkPtr link, wire::Hello remote) {
   auto server = std::make_shared<Server>(plane_.executor, std::move(link), std::move(remote));
   const std::uint64_t key = next_server_++;
   servers_[key] = server;
-  transport::spawn(plane_.executor, [](Responder* self, ServerPtr s, std::uint64_t k) -> asio::awaitable<void> {
-    if (s->closed) co_return;  // before it began
-    co_await self->run(s);
-    if (s->closed) co_return;
-    s->closed = true;
-    s->link->close();
-    self->servers_.erase(k);
-    self->end_answer(*s);
-  }(this, server, key));
+  transport::spawn(plane_.executor,
+                   [](Responder* self, ServerPtr s, std::uint64_t k) -> asio::awaitable<void> {
+                     if (s->closed) co_return;  // before it began
+                     co_await self->run(s);
+                     if (s->closed) co_return;
+                     s->closed = true;
+                     s->link->close();
+                     self->servers_.erase(k);
+                     self->end_answer(*s);
+                   }(this, server, key));
 }
 
-// The oldest idle connection goes where there are too many. False: all are busy.
+// Closes the oldest idle connection if there are too many. False: all are busy.
 bool Responder::make_place() {
   if (servers_.size() < plane_.options.servers_max) return true;
   for (auto& [key, server] : servers_) {
@@ -77,7 +74,9 @@ bool Responder::make_place() {
 
 void Responder::answer(const gossip::AnswerOffer& answer) {
   for (auto& [key, server] : servers_) {
-    if (server->remote.id != answer.from || server->asked != answer.exchange || server->decision) continue;
+    const bool waiting = server->serving && !server->serving->accepted() && !server->decision;
+    if (!waiting || server->remote.id != answer.from || server->serving->exchange() != answer.exchange)
+      continue;
     server->decision = answer;
     server->decided.raise();
     return;
@@ -92,19 +91,15 @@ void Responder::close() {
   }
 }
 
+// Reports the end of the exchange at hand, if there is one.
 void Responder::end_answer(Server& server) {
-  if (server.asked) {  // withdrawn while it waited
-    const std::uint64_t exchange = *std::exchange(server.asked, std::nullopt);
-    return plane_.events.on_answer_ended(server.remote.id, exchange, false, false);
-  }
-  if (!server.answering) return;
-  const std::uint64_t exchange = server.answering->exchange;
-  server.answering.reset();
-  const bool completed = server.all_answered();
-  plane_.events.on_answer_ended(server.remote.id, exchange, completed, server.poisoned);
+  if (!server.serving) return;
+  const Serving serving = *std::exchange(server.serving, std::nullopt);
+  plane_.events.on_answer_ended(server.remote.id, serving.exchange(), serving.completed(),
+                                serving.poisoned());
 }
 
-// Until the connection closes, or should.
+// Until the connection closes, or becomes useless.
 asio::awaitable<void> Responder::run(ServerPtr server) {
   server->link->expires_after(2 * plane_.options.idle_limit);
   while (!server->closed) {
@@ -114,7 +109,8 @@ asio::awaitable<void> Responder::run(ServerPtr server) {
       using Kind = transport::LinkErrorKind;
       const Kind kind = frame.error().kind;
       const bool forgotten = kind == Kind::timed_out && server->resting();
-      if (kind != Kind::closed && kind != Kind::closed_by_peer && !forgotten) plane_.links.note(frame.error());
+      if (kind != Kind::closed && kind != Kind::closed_by_peer && !forgotten)
+        plane_.links.note(frame.error());
       co_return;
     }
     server->link->expires_after(plane_.options.stall);
@@ -124,7 +120,7 @@ asio::awaitable<void> Responder::run(ServerPtr server) {
   }
 }
 
-// False: the connection is of no use any more.
+// False: the connection is of no further use.
 asio::awaitable<bool> Responder::take(ServerPtr server, const Frame& frame) {
   if (frame.kind == wire::FrameKind::chunk) co_return co_await take_chunk(server, frame);
   auto message = transport::message_in(*server->link, frame);
@@ -132,81 +128,78 @@ asio::awaitable<bool> Responder::take(ServerPtr server, const Frame& frame) {
     plane_.links.note(message.error());
     co_return false;
   }
-  if (const auto* offer = std::get_if<wire::ExchangeOffer>(&*message)) co_return co_await take_offer(server, *offer);
+  if (const auto* offer = std::get_if<wire::ExchangeOffer>(&*message))
+    co_return co_await take_offer(server, *offer);
   if (const auto* request = std::get_if<wire::StateRequest>(&*message))
     co_return co_await give_state(server, *request);
   co_return false;  // nothing else belongs here
 }
 
 asio::awaitable<bool> Responder::take_offer(ServerPtr server, wire::ExchangeOffer offer) {
-  end_answer(*server);  // an offer behind a half-served one: the initiator has given that up
+  end_answer(*server);  // a new offer means that the initiator has given up the exchange before
   if (server->closed) co_return false;
   wire::ExchangeRefusal refusal{offer.exchange, RefusalReason::not_ready, 0};
   if (plane_.mixer == nullptr) co_return co_await say(server->link, refusal);
-  const auto& grid = plane_.mixer->grid();
+  const training::CellGrid& grid = plane_.mixer->grid();
   if (offer.fingerprint != plane_.fingerprint || offer.arena_floats != grid.arena_floats ||
       offer.cell_floats != grid.cell_floats) {
     refusal.reason = RefusalReason::wrong_model;
     co_return co_await say(server->link, refusal);
   }
-  server->asked = offer.exchange;
+  server->serving.emplace(offer.exchange);
+  const auto decision = co_await decision_on(server, offer);
+  if (!decision) co_return false;
+  server->link->expires_after(plane_.options.stall);
+  if (!decision->accept) {
+    server->serving.reset();
+    refusal.reason = decision->reason;
+    refusal.round = decision->terms.round;
+    co_return co_await say(server->link, refusal);
+  }
+  const std::uint64_t initiator = server->remote.id.value;
+  server->serving->accept(*plane_.mixer,
+                          training::session_under(decision->terms, offer.exchange, initiator, initiator));
+  // The chunks behind an offer that was withdrawn would be mixed on this side only.
+  co_return !server->link->hung_up();
+}
+
+// Asks the core. nullopt: the initiator withdrew the offer, or the server was closed.
+asio::awaitable<std::optional<gossip::AnswerOffer>> Responder::decision_on(ServerPtr server,
+                                                                           wire::ExchangeOffer offer) {
   server->decision.reset();
-  server->link->expires_never();  // it is this peer that may take long
+  server->link->expires_never();  // this peer may take long, not the initiator
   plane_.events.on_offered(server->remote.id, offer.exchange, offer.round);
   while (!server->decision && !server->closed) {
     co_await server->decided.wait_until(std::chrono::steady_clock::now() + kWithdrawalCheck);
-    if (server->closed || !server->link->is_open()) co_return false;
-    if (!server->decision && server->link->hung_up()) co_return false;
+    if (server->closed || !server->link->is_open()) co_return std::nullopt;
+    if (!server->decision && server->link->hung_up()) co_return std::nullopt;
   }
-  if (server->closed) co_return false;
-  server->link->expires_after(plane_.options.stall);
-  const gossip::AnswerOffer decision = *std::exchange(server->decision, std::nullopt);
-  server->asked.reset();
-  if (!decision.accept) {
-    refusal.reason = decision.reason;
-    refusal.round = decision.terms.round;
-    co_return co_await say(server->link, refusal);
-  }
-  training::Session& session = server->answering.emplace();
-  session.exchange = offer.exchange;
-  session.initiator = session.partner = server->remote.id.value;
-  session.round = decision.terms.round;
-  session.weight = decision.terms.weight;
-  session.own_share = decision.terms.own_share;
-  session.part = decision.terms.part.index;
-  session.parts = decision.terms.part.of;
-  server->cells = grid.part(session.part, session.parts);
-  server->next_cell = server->cells.first;
-  server->poisoned = false;
-  // What comes behind an offer that was withdrawn would be mixed here alone.
-  co_return !server->link->hung_up();
+  if (server->closed) co_return std::nullopt;
+  co_return std::exchange(server->decision, std::nullopt);
 }
 
 asio::awaitable<bool> Responder::take_chunk(ServerPtr server, const Frame& frame) {
   const auto& head = frame.chunk;
-  // Chunks of an exchange that was refused or ended are read and dropped.
-  if (!server->answering || head.exchange != server->answering->exchange || head.kind != wire::ChunkKind::offer)
-    co_return true;
-  const auto& grid = plane_.mixer->grid();
-  const std::size_t end = std::min(grid.arena_floats, grid.offset(server->cells.first + server->cells.count));
-  if (head.offset != grid.offset(server->next_cell) || head.floats > end - head.offset) {
+  const bool expected = server->serving && server->serving->accepted() &&
+                        head.exchange == server->serving->exchange() && head.kind == wire::ChunkKind::offer;
+  if (!expected) co_return true;  // left over from an exchange that was refused or has ended
+  const training::Parcel chunk = parcel_of(frame);
+  if (!server->serving->expects(chunk)) {
     ++plane_.counters.chunks_refused;
     co_return false;
   }
-  Room room = plane_.rooms.take(sizeof(float) * head.floats + training::Mixer::kRoomBesides);
-  const auto reply = plane_.mixer->answer(*server->answering, parcel_of(frame), room.bytes());
+  Room room = plane_.rooms.take(training::Mixer::answer_room(chunk));
+  const auto reply = server->serving->take(chunk, room.bytes());
   if (!reply) {
     plane_.rooms.give(std::move(room));
     ++plane_.counters.chunks_refused;
-    server->poisoned = reply.error().poisoned();
     if (reply.error().fault == training::MixFault::own_replica) plane_.diverge();
-    co_return false;  // what follows would be as unusable
+    co_return false;  // what follows would be as useless
   }
-  server->next_cell += (head.floats + grid.cell_floats - 1) / grid.cell_floats;
   alignas(64) std::array<std::byte, wire::kChunkPrefixBytes> prefix;
   wire::write_chunk_prefix(head_of(*reply, head.exchange, wire::ChunkKind::reply), reply->values, prefix);
-  if (server->all_answered()) end_answer(*server);
-  if (server->closed) co_return false;  // by whoever was told
+  if (server->serving->completed()) end_answer(*server);
+  if (server->closed) co_return false;  // by the event's handler
   const bool good = (co_await server->link->write(prefix, reply->values)).ok();
   if (!server->closed) plane_.rooms.give(std::move(room));
   co_return good;
@@ -214,7 +207,7 @@ asio::awaitable<bool> Responder::take_chunk(ServerPtr server, const Frame& frame
 
 // ---- a joiner's first copy ----
 
-// Why this peer gives no parameters now, if so.
+// Why this peer cannot give its parameters now; nullopt if it can.
 std::optional<wire::Refusal> Responder::refusal_of(const wire::StateRequest& request) const {
   if (plane_.mixer == nullptr || plane_.copying || plane_.diverged)
     return wire::Refusal{RefusalReason::not_ready, "this peer has no parameters to give at the moment"};
@@ -223,7 +216,8 @@ std::optional<wire::Refusal> Responder::refusal_of(const wire::StateRequest& req
   if (request.chunk_floats == 0 || request.chunk_floats > wire::kChunkFloatsMax)
     return wire::Refusal{RefusalReason::malformed, "a chunk holds 1 to 2^18 floats"};
   if (donations_ >= plane_.options.donations_max)
-    return wire::Refusal{RefusalReason::busy, "this peer gives its parameters to enough others at the moment"};
+    return wire::Refusal{RefusalReason::busy,
+                         "this peer gives its parameters to enough others at the moment"};
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
-// The connections that others dialled: answers the exchanges that they begin, as the core decides, and gives
-// joiners their copy. One coroutine a connection: it reads a chunk, mixes, writes the reply, and reads on, so
-// that a remote which does not read is not heard, and no more than one chunk is kept for anyone.
+// The inbound bulk connections: answers the exchanges that other peers begin, as the core decides, and copies
+// the parameters to joiners. training::Serving keeps the books of each exchange. One coroutine per connection
+// reads a chunk, mixes it, writes the reply and reads the next: so a remote that does not read its replies is
+// not read either, and no connection holds more than one chunk.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,8 @@ class Responder {
   asio::awaitable<void> run(ServerPtr server);
   asio::awaitable<bool> take(ServerPtr server, const transport::Frame& frame);
   asio::awaitable<bool> take_offer(ServerPtr server, wire::ExchangeOffer offer);
+  asio::awaitable<std::optional<gossip::AnswerOffer>> decision_on(ServerPtr server,
+                                                                  wire::ExchangeOffer offer);
   asio::awaitable<bool> take_chunk(ServerPtr server, const transport::Frame& frame);
   asio::awaitable<bool> give_state(ServerPtr server, wire::StateRequest request);
   std::optional<wire::Refusal> refusal_of(const wire::StateRequest& request) const;

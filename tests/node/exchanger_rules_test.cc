@@ -140,7 +140,7 @@ TEST_CASE("a push goes to the servers of two parts at once, and each mixes its o
     for (std::uint32_t k = 0; k < 2; ++k) {
       const auto served = servers[k]->values();
       const auto cells = worker.mixer->grid().part(k, 2);
-      const std::size_t begin = worker.mixer->grid().offset(cells.first), end = begin + worker.mixer->floats(cells);
+      const std::size_t begin = worker.mixer->grid().offset(cells.first), end = begin + worker.mixer->grid().floats(cells);
       for (std::size_t i = 0; i < kFloats; ++i) {
         const bool own = begin <= i && i < end;
         REQUIRE(std::abs(served[i] - first[i] - (own ? 0.5F : 0)) < 1e-5F);

@@ -118,7 +118,7 @@ void Choco::publish(const Parcel& parcel, std::span<const float> copy, std::span
 
 MixResult<Parcel> Choco::own_parcel(const Session& session, Cells cells, const Link& link,
                                     std::uint64_t sequence, MutableBytes room, bool reply) {
-  const std::size_t offset = grid_.offset(cells.first), n = floats(cells);
+  const std::size_t offset = grid_.offset(cells.first), n = grid_.floats(cells);
   const auto copy = std::span(link.mine).subspan(offset, n);
   values_.resize(n);
   target_.read(offset, values_);
@@ -176,7 +176,8 @@ void Choco::values(std::vector<MutableBytes>& out) {
   Mixer::values(out);
   judge_.values(out);
   for (const auto& link : links_) {
-    for (Floats* floats : {&link->mine, &link->theirs}) out.push_back(std::as_writable_bytes(std::span(*floats)));
+    for (Floats* floats : {&link->mine, &link->theirs})
+      out.push_back(std::as_writable_bytes(std::span(*floats)));
   }
 }
 
@@ -223,21 +224,20 @@ MixResult<Mixed> Choco::do_complete(const Session& session, const Parcel& sent, 
   return mixed;
 }
 
-MixResult<Parcel> Choco::do_answer(const Session& session, const Parcel& offer, MutableBytes room) {
-  const auto cells = cells_of(offer);
-  if (!cells) return cells.error();
+MixResult<Parcel> Choco::do_answer(const Session& session, Cells cells, const Parcel& offer,
+                                   MutableBytes room) {
   if (auto fits = check_shape(offer); !fits) return fits.error();
   Link& link = link_to(session.partner);
   const Parcel nothing{.offset = offer.offset, .floats = offer.floats, .payload = Payload::none};
-  if (offer.sequence != 0 && offer.sequence != sequence(link, *cells)) {
+  if (offer.sequence != 0 && offer.sequence != sequence(link, cells)) {
     Parcel gap = nothing;
     gap.sequence = kGap;
     return gap;
   }
   bool lent = false;
   std::vector<LentOn*> crossed;
-  for (std::size_t k = 0; k < cells->count; ++k) {
-    LentOn* loan = loans_.of(cells->first + k);
+  for (std::size_t k = 0; k < cells.count; ++k) {
+    LentOn* loan = loans_.of(cells.first + k);
     if (loan == nullptr || loan->yielded) continue;
     if (loan->link == &link) {
       if (loan->initiator < session.partner) return nothing;
@@ -251,15 +251,15 @@ MixResult<Parcel> Choco::do_answer(const Session& session, const Parcel& offer, 
   if (!all_acceptable(theirs_)) return unacceptable(offer.offset, theirs_);
   // An own chunk that crosses this one is void: what of it was lent is whole again.
   for (LentOn* loan : crossed) loan->yielded = true;
-  auto reply = own_parcel(session, *cells, link, offer.sequence, room, true);
-  const auto mixed = reply ? judge_.judge(*cells, theirs_, own_) : MixResult<Mixed>(reply.error());
+  auto reply = own_parcel(session, cells, link, offer.sequence, room, true);
+  const auto mixed = reply ? judge_.judge(cells, theirs_, own_) : MixResult<Mixed>(reply.error());
   if (!mixed) {
     for (LentOn* loan : crossed) loan->yielded = false;
     return mixed.error();
   }
   reply->weight = lent ? 0.25F : 0.5F;
   counters_.overlapped += lent;
-  commit(session, *cells, link, reply->weight * session.own_share);
+  commit(session, cells, link, reply->weight * session.own_share);
   return reply;
 }
 

@@ -38,8 +38,8 @@ MixError wrong_payload(const Parcel& parcel) {
 }
 
 MixError unknown_weight(std::size_t offset, float weight) {
-  return {{"the chunk at " + std::to_string(offset) + " was answered with the weight " + std::to_string(weight) +
-           ", which this rule does not have"},
+  return {{"the chunk at " + std::to_string(offset) + " was answered with the weight " +
+           std::to_string(weight) + ", which this rule does not have"},
           MixFault::weight};
 }
 

@@ -25,7 +25,8 @@ void LockStep::begin_round(std::uint64_t round) {
 }
 
 bool LockStep::own_values(Cells cells, std::span<float> out) {
-  std::copy_n(snapshot_.begin() + static_cast<std::ptrdiff_t>(grid_.offset(cells.first)), out.size(), out.begin());
+  std::copy_n(snapshot_.begin() + static_cast<std::ptrdiff_t>(grid_.offset(cells.first)), out.size(),
+              out.begin());
   return all_acceptable(out);
 }
 

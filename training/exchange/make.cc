@@ -26,7 +26,8 @@ std::unique_ptr<Mixer> make_mixer(models::Arena& arena, const MixOptions& option
   if (options.rule == "push-sum") return std::make_unique<PushSum>(arena, options);
   if (options.rule == "d-psgd") return std::make_unique<LockStep>(arena, options);
   if (options.rule == "noloco") return std::make_unique<Noloco>(arena, options);
-  if (options.rule == "parameter-server" || options.rule == "ssp") return std::make_unique<ParameterServer>(arena, options);
+  if (options.rule == "parameter-server" || options.rule == "ssp")
+    return std::make_unique<ParameterServer>(arena, options);
   STARLING_CHECK(options.rule == "pairwise" || options.rule == "none");
   if (options.payload == Payload::top_k) return std::make_unique<PairwiseTopK>(arena, options);
   return std::make_unique<Pairwise>(arena, options);

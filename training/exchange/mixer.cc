@@ -9,6 +9,11 @@ std::size_t CellGrid::floats(std::size_t cell) const {
   return std::min(cell_floats, arena_floats - offset(cell));
 }
 
+std::size_t CellGrid::floats(Cells cells) const {
+  const std::size_t end = std::min(arena_floats, offset(cells.first + cells.count));
+  return end - std::min(end, offset(cells.first));
+}
+
 const char* name(MixFault fault) {
   static constexpr std::array<const char*, kMixFaults> kNames = {
       "shape", "weight", "sequence", "late", "not finite", "too large", "far off", "own replica"};
@@ -24,11 +29,6 @@ std::map<std::string, std::uint64_t> refused_by_reason(const MixCounters& counte
     refused[reason] = counters.refused[i];
   }
   return refused;
-}
-
-std::size_t Mixer::floats(Cells cells) const {
-  const std::size_t end = std::min(grid_.arena_floats, grid_.offset(cells.first + cells.count));
-  return end - std::min(end, grid_.offset(cells.first));
 }
 
 void Mixer::values(std::vector<MutableBytes>& out) {
@@ -52,7 +52,8 @@ MixResult<Mixed> Mixer::complete(const Session& session, const Parcel& sent, con
 }
 
 MixResult<Parcel> Mixer::answer(const Session& session, const Parcel& offer, MutableBytes room) {
-  auto reply = do_answer(session, offer, room);
+  const auto cells = cells_of(offer);
+  auto reply = cells ? do_answer(session, *cells, offer, room) : MixResult<Parcel>(cells.error());
   if (!reply) {
     ++counters_.refused[static_cast<std::size_t>(reply.error().fault)];
     return reply;
@@ -73,7 +74,7 @@ MixResult<Cells> Mixer::cells_of(const Parcel& parcel) const {
                      std::to_string(grid_.cell_floats)},
                     MixFault::shape};
   }
-  return Cells{first, (end + grid_.cell_floats - 1) / grid_.cell_floats - first};
+  return Cells{first, grid_.cells_in(end) - first};
 }
 
 }  // namespace starling::training

@@ -27,7 +27,8 @@ void Noloco::adopt() {
 
 void Noloco::values(std::vector<MutableBytes>& out) {
   TwoWay::values(out);
-  for (Floats* floats : {&theta_, &phi_, &velocity_, &received_}) out.push_back(std::as_writable_bytes(std::span(*floats)));
+  for (Floats* floats : {&theta_, &phi_, &velocity_, &received_})
+    out.push_back(std::as_writable_bytes(std::span(*floats)));
 }
 
 std::span<float> Noloco::part(Floats& values, std::size_t cell) const {
@@ -55,12 +56,14 @@ void Noloco::begin_round(std::uint64_t round) {
 }
 
 bool Noloco::own_values(Cells cells, std::span<float> out) {
-  std::copy_n(theta_.begin() + static_cast<std::ptrdiff_t>(grid_.offset(cells.first)), out.size(), out.begin());
+  std::copy_n(theta_.begin() + static_cast<std::ptrdiff_t>(grid_.offset(cells.first)), out.size(),
+              out.begin());
   return all_acceptable(out);
 }
 
 bool Noloco::take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) {
-  training::mix(theirs, own, weight / kWeight, std::span(received_).subspan(grid_.offset(cells.first), own.size()));
+  training::mix(theirs, own, weight / kWeight,
+                std::span(received_).subspan(grid_.offset(cells.first), own.size()));
   for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) ++partners_[cell];
   return false;
 }

@@ -2,8 +2,9 @@
 
 namespace starling::training {
 
-MixResult<Parcel> Pairwise::do_answer(const Session& session, const Parcel& offer, MutableBytes room) {
-  auto reply = TwoWay::do_answer(session, offer, room);
+MixResult<Parcel> Pairwise::do_answer(const Session& session, Cells cells, const Parcel& offer,
+                                      MutableBytes room) {
+  auto reply = TwoWay::do_answer(session, cells, offer, room);
   if (reply && reply->weight == 0.25F) ++counters_.overlapped;
   return reply;
 }

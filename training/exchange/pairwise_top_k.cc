@@ -55,7 +55,7 @@ MixResult<Parcel> PairwiseTopK::do_lend(const Session& session, Cells cells, Mut
     for (std::size_t i = before; i < places_.size(); ++i) own_.push_back(cell_[places_[i] - base]);
   }
   Parcel parcel{.offset = offset,
-                .floats = floats(cells),
+                .floats = grid_.floats(cells),
                 .payload = Payload::top_k,
                 .entries = static_cast<std::uint32_t>(places_.size()),
                 .values = write_entries(own_, places_, room)};
@@ -129,18 +129,17 @@ MixResult<Mixed> PairwiseTopK::do_complete(const Session& session, const Parcel&
   return mixed;
 }
 
-MixResult<Parcel> PairwiseTopK::do_answer(const Session& session, const Parcel& offer, MutableBytes room) {
-  const auto cells = cells_of(offer);
-  if (!cells) return cells.error();
+MixResult<Parcel> PairwiseTopK::do_answer(const Session& session, Cells cells, const Parcel& offer,
+                                          MutableBytes room) {
   if (offer.payload != Payload::top_k) return wrong_payload(offer);
   const auto theirs = read_entries(offer, true);
   if (!theirs) return theirs.error();
-  const bool lent = read_own(*cells, theirs->places);
+  const bool lent = read_own(cells, theirs->places);
   if (!all_acceptable(own_)) return own_diverged(offer.offset);
-  if (const auto mixed = judge(*cells, *theirs, own_); !mixed) return mixed.error();
+  if (const auto mixed = judge(cells, *theirs, own_); !mixed) return mixed.error();
   const float weight = lent ? 0.25F : 0.5F;
   counters_.overlapped += lent;
-  take(*cells, *theirs, own_, weight * session.own_share);
+  take(cells, *theirs, own_, weight * session.own_share);
   return Parcel{.offset = offer.offset,
                 .floats = offer.floats,
                 .payload = Payload::top_k,

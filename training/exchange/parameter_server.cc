@@ -44,7 +44,7 @@ void ParameterServer::values(std::vector<MutableBytes>& out) {
 
 MixResult<Parcel> ParameterServer::do_lend(const Session& session, Cells cells, MutableBytes room) {
   STARLING_CHECK(cells.count > 0 && cells.first + cells.count <= grid_.count());
-  const std::size_t n = floats(cells), offset = grid_.offset(cells.first);
+  const std::size_t n = grid_.floats(cells), offset = grid_.offset(cells.first);
   own_.resize(n);
   if (!target_.read(offset, own_)) return own_diverged(offset);
   for (std::size_t i = 0; i < n; ++i) own_[i] -= pulled_[offset + i];
@@ -55,14 +55,13 @@ MixResult<Parcel> ParameterServer::do_lend(const Session& session, Cells cells, 
   return parcel;
 }
 
-MixResult<Parcel> ParameterServer::do_answer(const Session& session, const Parcel& offer, MutableBytes room) {
-  const auto cells = cells_of(offer);
-  if (!cells) return cells.error();
+MixResult<Parcel> ParameterServer::do_answer(const Session& session, Cells cells, const Parcel& offer,
+                                             MutableBytes room) {
   if (auto received = receive(offer, theirs_); !received) return received.error();
   own_.resize(offer.floats);
   if (!target_.read(offer.offset, own_)) return own_diverged(offer.offset);
   add(own_, theirs_);  // where the push would lead
-  if (const auto mixed = judge_.judge(*cells, theirs_, own_); !mixed) return mixed.error();
+  if (const auto mixed = judge_.judge(cells, theirs_, own_); !mixed) return mixed.error();
   target_.mix(offer.offset, theirs_, own_, session.weight);
   judge_.remember();
   if (!target_.read(offer.offset, own_)) return own_diverged(offer.offset);

@@ -32,7 +32,8 @@ void PushSum::values(std::vector<MutableBytes>& out) {
 }
 
 MixResult<Parcel> PushSum::do_lend(const Session& session, Cells cells, MutableBytes room) {
-  const std::size_t n = floats(cells), offset = grid_.offset(cells.first), end = cells.first + cells.count;
+  const std::size_t n = grid_.floats(cells), offset = grid_.offset(cells.first),
+                    end = cells.first + cells.count;
   double least = shares_[cells.first];
   for (std::size_t cell = cells.first; cell < end; ++cell) {
     least = std::min(least, shares_[cell]);
@@ -80,7 +81,8 @@ void PushSum::restore(const Loan& loan) {
   for (std::size_t cell = loan.cells.first; cell < loan.cells.first + loan.cells.count; ++cell) {
     shares_[cell] += share;
     const auto w = static_cast<float>(share / shares_[cell]);
-    target_.mix(grid_.offset(cell), grid_.part(theirs_, loan.cells, cell), grid_.part(own_, loan.cells, cell), w);
+    target_.mix(grid_.offset(cell), grid_.part(theirs_, loan.cells, cell), grid_.part(own_, loan.cells, cell),
+                w);
   }
 }
 
@@ -107,9 +109,8 @@ MixResult<Mixed> PushSum::do_complete(const Session& session, const Parcel& sent
   return Mixed{};
 }
 
-MixResult<Parcel> PushSum::do_answer(const Session& session, const Parcel& offer, MutableBytes /*room*/) {
-  const auto cells = cells_of(offer);
-  if (!cells) return cells.error();
+MixResult<Parcel> PushSum::do_answer(const Session& session, Cells cells, const Parcel& offer,
+                                     MutableBytes /*room*/) {
   Parcel reply{.offset = offer.offset, .floats = offer.floats, .payload = Payload::none};
   if (offer.payload == Payload::none && offer.values.empty())
     return reply;  // the sender had too little to give
@@ -126,13 +127,13 @@ MixResult<Parcel> PushSum::do_answer(const Session& session, const Parcel& offer
   own_.resize(offer.floats);
   decode(payload_, offer.values, offer.floats, 0, theirs_);
   if (!target_.read(offer.offset, own_)) return own_diverged(offer.offset);
-  if (const auto mixed = judge_.judge(*cells, theirs_, own_); !mixed) return mixed.error();
+  if (const auto mixed = judge_.judge(cells, theirs_, own_); !mixed) return mixed.error();
   const auto share = static_cast<double>(offer.weight);
-  for (std::size_t k = cells->count; k-- > 0;) {
-    const std::size_t cell = cells->first + k;
+  for (std::size_t k = cells.count; k-- > 0;) {
+    const std::size_t cell = cells.first + k;
     const auto w =
         static_cast<float>(share / (share + shares_[cell]) * static_cast<double>(session.own_share));
-    target_.mix(grid_.offset(cell), grid_.part(theirs_, *cells, cell), grid_.part(own_, *cells, cell), w);
+    target_.mix(grid_.offset(cell), grid_.part(theirs_, cells, cell), grid_.part(own_, cells, cell), w);
     shares_[cell] += share;
   }
   judge_.remember();

@@ -41,7 +41,7 @@ class PushSum : public Mixer {
   MixResult<Parcel> do_lend(const Session& session, Cells cells, MutableBytes room) override;
   // A reply's weight is the share that was taken; 0, and it comes back to where it was.
   MixResult<Mixed> do_complete(const Session& session, const Parcel& sent, const Parcel& reply) override;
-  MixResult<Parcel> do_answer(const Session& session, const Parcel& offer, MutableBytes room) override;
+  MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer, MutableBytes room) override;
 
   void lose(const Parcel& sent);
   void restore(const Loan& loan);

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "base/check.h"
-#include "training/exchange/payload.h"
 #include "base/processor.h"
+#include "training/exchange/payload.h"
 
 namespace starling::training {
 namespace {

@@ -35,7 +35,8 @@ void TwoWay::lent_values(std::size_t cell, std::span<float> out) const {
 
 bool TwoWay::encode_own(Cells cells, std::uint64_t seed, MutableBytes bytes) {
   if (own_are_arenas(cells)) {
-    const auto acceptable = target_.read_encoded(grid_.offset(cells.first), floats(cells), payload_, seed, bytes);
+    const auto acceptable =
+        target_.read_encoded(grid_.offset(cells.first), grid_.floats(cells), payload_, seed, bytes);
     if (acceptable) return *acceptable;
   }
   if (!own_values(cells, own_scratch_)) return false;
@@ -44,7 +45,7 @@ bool TwoWay::encode_own(Cells cells, std::uint64_t seed, MutableBytes bytes) {
 }
 
 MixResult<Parcel> TwoWay::own_parcel(const Session& session, Cells cells, MutableBytes room, bool reply) {
-  const std::size_t n = floats(cells), offset = grid_.offset(cells.first);
+  const std::size_t n = grid_.floats(cells), offset = grid_.offset(cells.first);
   const MutableBytes bytes = room.first(encoded_bytes(payload_, n));
   if (payload_ == Payload::f32) {
     if (!own_values(cells, as_floats(bytes))) return own_diverged(offset);
@@ -119,15 +120,14 @@ MixResult<Mixed> TwoWay::do_complete(const Session& session, const Parcel& sent,
   return mixed;
 }
 
-MixResult<Parcel> TwoWay::do_answer(const Session& session, const Parcel& offer, MutableBytes room) {
-  const auto cells = cells_of(offer);
-  if (!cells) return cells.error();
+MixResult<Parcel> TwoWay::do_answer(const Session& session, Cells cells, const Parcel& offer,
+                                    MutableBytes room) {
   if (auto received = receive(offer); !received) return received.error();
-  auto reply = own_parcel(session, *cells, room, true);
+  auto reply = own_parcel(session, cells, room, true);
   if (!reply) return reply;
-  if (const auto mixed = judge_.judge(*cells, theirs_, own_); !mixed) return mixed.error();
-  reply->weight = weight(session, *cells);
-  mix(*cells, reply->weight * session.own_share);
+  if (const auto mixed = judge_.judge(cells, theirs_, own_); !mixed) return mixed.error();
+  reply->weight = weight(session, cells);
+  mix(cells, reply->weight * session.own_share);
   return reply;
 }
 

@@ -26,7 +26,7 @@ class TwoWay : public Mixer {
   // `arena` outlives the mixer. `bounded`: chunks may be refused for being far off.
   TwoWay(models::Arena& arena, const MixOptions& options, bool bounded = true);
 
-  MixResult<Parcel> do_answer(const Session& session, const Parcel& offer, MutableBytes room) override;
+  MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer, MutableBytes room) override;
 
   // The values of these cells that a partner gets now. Returns whether all of them are acceptable.
   virtual bool own_values(Cells cells, std::span<float> out) = 0;

@@ -29,10 +29,10 @@ STARLING_FOR_PROCESSORS bool any_beyond(const float* values, std::size_t n, std:
 
 constexpr std::int32_t kLargestBits = std::bit_cast<std::int32_t>(kLargestMagnitude);
 
-// Squares are summed in floats, kLanes sums side by side and kRows of them in turn, since an addition waits for the
-// one before it; over blocks so short that acceptable values cannot overflow a lane ((2^61)^2 x 16 = 2^126); lanes
-// are summed in double. A vector type and not an inner loop over lanes, because that is how GCC is sure to keep the
-// lanes in a register.
+// Squares are summed in floats, kLanes sums side by side and kRows of them in turn, since an addition waits
+// for the one before it; over blocks so short that acceptable values cannot overflow a lane ((2^61)^2 x 16 =
+// 2^126); lanes are summed in double. A vector type and not an inner loop over lanes, because that is how GCC
+// is sure to keep the lanes in a register.
 constexpr std::size_t kLanes = 16, kRows = 2, kBlock = 16 * kRows * kLanes;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Signs = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
@@ -84,7 +84,7 @@ STARLING_FOR_PROCESSORS void add_floats(const float* delta, float* __restrict x,
 }
 
 STARLING_FOR_PROCESSORS void mix_floats(const float* theirs, const float* own, float w, float* __restrict x,
-                              std::size_t n) {
+                                        std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) x[i] += w * (theirs[i] - own[i]);
 }
 

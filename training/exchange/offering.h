@@ -1,0 +1,78 @@
+// The initiator's side of one exchange, without sockets, queues or clocks: which cells to lend next, which
+// reply is due, when to report progress, and how many chunks a broken exchange leaves half applied.
+// node::Initiator drives it with coroutines, lab::VirtualExchanges with an event queue, so both keep the same
+// books.
+//
+// A driver lends and sends chunks while fewer than its window are in flight, and takes the replies in order.
+// The exchange ends when every cell is answered, at the first error, or by refuse() or abort(). The loans end
+// with it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "training/exchange/mixer.h"
+
+namespace starling::training {
+
+class Offering {
+ public:
+  enum class Ending : std::uint8_t {
+    none,       // under way
+    completed,  // every cell was answered
+    aborted,    // the connection broke, a side gave up, or a reply broke the rules
+    rejected,   // the partner refused the offer
+    poisoned,   // the partner sent values that may not touch a replica
+  };
+
+  // `mixer` and `half_applied` must outlive the exchange. `half_applied` counts the chunks that the partner
+  // may have mixed and this side did not.
+  Offering(Mixer& mixer, const Session& session, std::uint64_t& half_applied);
+
+  const Session& session() const { return session_; }
+  Cells cells() const { return cells_; }  // that are exchanged
+  Ending ending() const { return ending_; }
+  bool over() const { return ending_ != Ending::none; }
+  std::size_t in_flight() const { return in_flight_.size(); }  // chunks
+  std::size_t cells_answered() const { return answered_; }
+
+  // The next cells to lend, at most `cells_max`; none if all are lent or the exchange is over.
+  Cells next(std::size_t cells_max) const;
+  // Lends next(cells_max). An error (MixFault::own_replica) ends nothing: the driver closes the connection.
+  // REQUIRES: next() has cells; `room` as for Mixer::lend().
+  MixResult<Parcel> lend(Cells cells, MutableBytes room);
+
+  // The chunk whose reply is due. REQUIRES: in_flight() > 0.
+  const Parcel& oldest() const { return in_flight_.front().sent; }
+  // Mixes the reply to oldest(). An error ends the exchange.
+  MixResult<Mixed> take(const Parcel& reply);
+  // Counts oldest() as answered without mixing a reply: a bug that the simulator can plant.
+  void skip();
+  // Whether a further sixteenth of the cells, or all, have been answered since this last returned true.
+  bool report_due();
+
+  // The partner refused the offer. An exchange that it has begun to answer is aborted instead.
+  void refuse();
+  // The connection broke, or the core gave up.
+  void abort();
+
+ private:
+  struct Chunk {
+    Parcel sent;
+    Cells cells;
+  };
+
+  void answered(Cells cells);
+  void end(Ending ending);
+
+  Mixer& mixer_;
+  Session session_;
+  std::uint64_t& half_applied_;
+  Cells cells_;
+  std::size_t lent_ = 0, answered_ = 0, reported_ = 0;  // cells
+  std::deque<Chunk> in_flight_;                         // in the order of their replies
+  Ending ending_ = Ending::none;
+};
+
+}  // namespace starling::training
