@@ -199,19 +199,18 @@ TEST_CASE("clocks hold back who is too far ahead, tell who is behind, and count 
   const PeerId a{1}, b{2}, c{3};
   clocks.meet(a);
   clocks.meet(b);
-  using Verdict = Clocks::Verdict;
   CHECK(clocks.judge({a, 1, 1}) == Verdict::accept);
   CHECK(clocks.judge({a, 2, 2}) == Verdict::hold);  // b has begun none: a would be 3 ahead with its next
   clocks.hold({a, 2, 2});
-  CHECK_FALSE(clocks.ripe());
+  CHECK_FALSE(clocks.take_ripe());
   CHECK(clocks.judge({b, 1, 1}) == Verdict::accept);
-  const auto ripe = clocks.ripe();
+  const auto ripe = clocks.take_ripe();
   REQUIRE(ripe);
   CHECK(ripe->from == a);
   clocks.judge({b, 2, 2});
   clocks.meet(c);  // as far as the slowest
   CHECK(clocks.of(c) == 2);
-  CHECK(clocks.judge({c, 1, 1}) == Verdict::refuse);
+  CHECK(clocks.judge({c, 1, 1}) == Verdict::reject);
   CHECK(clocks.judge({a, 3, 3}) == Verdict::accept);
   CHECK(clocks.judge({a, 4, 4}) == Verdict::hold);
   clocks.keep([&](PeerId worker) { return worker == a; });
