@@ -6,7 +6,7 @@
 namespace starling {
 
 void check_failed(const char* condition, const char* file, int line) {
-  std::fprintf(stderr, "%s:%d: this should never happen: %s\n", file, line, condition);
+  std::fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, condition);
   std::abort();
 }
 

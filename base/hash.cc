@@ -12,8 +12,8 @@ extern "C" XXH64_hash_t XXH3_64bits_withSeed_dispatch(const void* bytes, std::si
 namespace starling {
 namespace {
 
-// The widest vectors that the processor has: up to four times as fast on a chunk as what is inlined here for any
-// x86-64. For a few bytes the call costs more than it gains.
+// From this size on, dispatch to the widest vectors of the processor: up to four times faster than the
+// inlined baseline code. For shorter inputs the call costs more than it saves.
 constexpr std::size_t kLong = 1024;
 
 std::uint64_t hash_long(Bytes bytes, std::uint64_t seed) {
@@ -31,7 +31,8 @@ std::uint64_t hash_long(Bytes bytes, std::uint64_t seed) {
 }  // namespace
 
 std::uint64_t hash64(Bytes bytes, std::uint64_t seed) {
-  return bytes.size() >= kLong ? hash_long(bytes, seed) : XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+  return bytes.size() >= kLong ? hash_long(bytes, seed)
+                               : XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
 std::uint64_t hash64(std::string_view text, std::uint64_t seed) {

@@ -22,13 +22,12 @@ Result<Address> Address::parse(std::string_view text) {
   if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   } else if (host.find(':') != std::string_view::npos) {
-    return bad("an IPv6 host must stand in brackets");
+    return bad("an IPv6 host needs brackets");
   }
   if (host.empty()) return bad("no host");
   if (host.size() > 253) return bad("the host is longer than 253 characters");
   for (const char c : host) {
-    if (c <= ' ' || c == 127 || c == '[' || c == ']')
-      return bad("the host holds a character no host name has");
+    if (c <= ' ' || c == 127 || c == '[' || c == ']') return bad("the host contains an invalid character");
   }
   const auto port = parse_number<std::uint16_t>(text.substr(colon + 1));
   if (!port) return bad("the port is not a number from 0 to 65535");

@@ -7,7 +7,7 @@
 namespace starling {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);  // row by row of the table
+  std::vector<std::size_t> row(b.size() + 1);  // one row of the distance table
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 0; i < a.size(); ++i) {
     std::size_t diagonal = row[0];

@@ -11,7 +11,7 @@ struct Unit {
   double factor;
 };
 
-// Splits "1.5ms" into 1.5 and "ms"; nullopt where there is no number in front.
+// Splits "1.5ms" into 1.5 and "ms"; nullopt if the text does not start with a number.
 std::optional<std::pair<double, std::string_view>> split_quantity(std::string_view text) {
   const auto end = text.find_first_not_of("0123456789.");
   const auto number = parse_number<double>(text.substr(0, end));

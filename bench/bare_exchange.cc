@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kPrefixFloats = wire::kChunkPrefixBytes / sizeof(float);
 
-// A frame as it travels: the prefix, and the floats behind it.
+// A frame on the wire: the prefix followed by the floats.
 struct Slot {
   explicit Slot(std::size_t chunk_floats)
       : bytes(static_cast<float*>(std::aligned_alloc(64, (chunk_floats + 2 * kPrefixFloats) / 16 * 64)),
@@ -53,7 +53,8 @@ class BareExchange::Side {
       while (send_some()) moved = true;
       while (receive_some()) moved = true;
       if (moved) continue;
-      pollfd waits{socket_, static_cast<short>((received_ < chunks_ ? POLLIN : 0) | (may_send() ? POLLOUT : 0)), 0};
+      pollfd waits{socket_,
+                   static_cast<short>((received_ < chunks_ ? POLLIN : 0) | (may_send() ? POLLOUT : 0)), 0};
       ::poll(&waits, 1, -1);
     }
   }
@@ -65,7 +66,7 @@ class BareExchange::Side {
   std::size_t frame_bytes(std::size_t chunk) const {
     return wire::kChunkPrefixBytes + floats(chunk) * sizeof(float);
   }
-  // The initiator runs a window ahead of the replies, the responder answers what has come.
+  // The initiator sends up to a window ahead of the replies; the responder answers what has arrived.
   bool may_send() const {
     return sent_ < chunks_ && (initiator_ ? sent_ < received_ + options_.window : sent_ < received_);
   }
@@ -80,8 +81,9 @@ class BareExchange::Side {
         wire::ChunkHead head;
         head.offset = sent_ * options_.chunk_floats;
         head.floats = static_cast<std::uint32_t>(values.size());
-        wire::write_chunk_prefix(head, std::as_bytes(values),
-                                 std::span<std::byte, wire::kChunkPrefixBytes>(slot.data(), wire::kChunkPrefixBytes));
+        wire::write_chunk_prefix(
+            head, std::as_bytes(values),
+            std::span<std::byte, wire::kChunkPrefixBytes>(slot.data(), wire::kChunkPrefixBytes));
       }
     }
     const std::size_t all = frame_bytes(sent_);
@@ -95,7 +97,7 @@ class BareExchange::Side {
   }
 
   bool receive_some() {
-    // A responder's reply needs a slot that is on its way no longer.
+    // A reply needs a slot that is no longer being sent.
     if (received_ == chunks_ || (!initiator_ && received_ - sent_ >= options_.window)) return false;
     const std::size_t all = frame_bytes(received_);
     const auto n = ::recv(socket_, in_.data() + received_bytes_, all - received_bytes_, 0);
@@ -112,9 +114,10 @@ class BareExchange::Side {
     if (options_.stage >= Stage::checksum) {
       const std::span<const std::byte, wire::kChunkPrefixBytes> prefix(in_.data(), wire::kChunkPrefixBytes);
       const auto header = wire::FrameHeader::parse(prefix.first<wire::kFrameHeaderBytes>());
-      if (!header || wire::chunk_checksum(prefix, std::as_bytes(theirs)) != header->checksum) fail("a checksum is wrong");
+      if (!header || wire::chunk_checksum(prefix, std::as_bytes(theirs)) != header->checksum)
+        fail("wrong checksum");
     }
-    if (options_.stage >= Stage::check && !training::all_acceptable(theirs)) fail("a value is not acceptable");
+    if (options_.stage >= Stage::check && !training::all_acceptable(theirs)) fail("unacceptable value");
     if (options_.stage < Stage::mix) return;
     const auto own = slots_[received_ % options_.window].floats(theirs.size());
     const std::size_t offset = received_ * options_.chunk_floats;
@@ -127,7 +130,7 @@ class BareExchange::Side {
   }
 
   bool blocked(ssize_t n) {
-    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) fail("the connection broke");
+    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) fail("connection broken");
     return false;
   }
   [[noreturn]] static void fail(const char* why) {

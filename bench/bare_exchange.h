@@ -1,6 +1,6 @@
-// The pairwise exchange reduced to its stages, over a plain socket and one poll() loop a process: what the
-// wire alone allows with chunks and a window, and what the checksum, the check of the values and the mix each
-// take away. No daemon, no reactor, no coroutine: the bound that node::Exchanger is held against.
+// The pairwise exchange reduced to its stages, over a plain socket and one poll() loop per process: the speed
+// of the wire alone with chunks and a window, and the costs of checksum, value check and mixing. Without
+// daemon, reactor or coroutines, this is the upper bound for node::Exchanger.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace starling::bench {
 
-enum class Stage { wire, checksum, check, mix };  // each includes those before it
+enum class Stage { wire, checksum, check, mix };  // each includes the previous ones
 inline constexpr Stage kStages[] = {Stage::wire, Stage::checksum, Stage::check, Stage::mix};
 const char* name(Stage stage);
 
@@ -20,13 +20,13 @@ struct BareOptions {
   std::size_t window = 3;
 };
 
-// One of the two sides, over a connected, non-blocking socket.
+// One side of the exchange, over a connected, non-blocking socket.
 class BareExchange {
  public:
-  // REQUIRES: socket and arena outlive it.
+  // REQUIRES: the socket and the arena outlive this object.
   BareExchange(int socket, models::Arena& arena, bool initiator, const BareOptions& options);
   ~BareExchange();
-  // One exchange of the whole arena. Ends the program where the connection breaks.
+  // Exchanges the whole arena once. Exits if the connection breaks.
   void run();
 
  private:

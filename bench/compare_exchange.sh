@@ -1,10 +1,10 @@
 #!/bin/sh
-# The exchange of parameters between two processes over loopback, three ways by turns in one go, so that all see the same
-# machine: Starling's (exchange_bench: with checksum, check and mix), PyTorch's over Gloo (isend, irecv, average) and the bare
-# wire as iperf3 --bidir sees it (mean of the two directions). A table of the medians of ROUNDS rounds, with the scheduler free
-# and with each process pinned to a core of its own. What is not installed is left out.
+# Compares the parameter exchange between two processes over loopback, in interleaved rounds on the same machine: Starling
+# (exchange_bench: with checksum, check and mix), PyTorch over Gloo (isend, irecv, average) and the bare wire by iperf3
+# --bidir (mean of both directions). Prints the medians of ROUNDS rounds, once with free scheduling and once with each process
+# pinned to a core. Programs that are not installed are skipped.
 #   bench/compare_exchange.sh [ROUNDS] [EXCHANGE_BENCH]     (default: 5 build/release/exchange_bench)
-# PYTHON names a Python that has PyTorch; default /usr/bin/python3, where Debian's python3-torch is.
+# PYTHON is a Python with PyTorch; default /usr/bin/python3, which Debian's python3-torch uses.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -14,24 +14,24 @@ python=${PYTHON:-/usr/bin/python3}
 port=${PORT:-5317}
 
 if [ ! -x "$bench" ]; then
-  echo "compare_exchange: there is no program $bench; build the target exchange_bench" >&2
+  echo "compare_exchange: $bench does not exist; build the target exchange_bench" >&2
   exit 2
 fi
 gloo=yes
 if ! "$python" -c 'import torch.distributed' 2>/dev/null; then
   gloo=no
-  echo "PyTorch is not installed for $python (Debian: python3-torch): no figures of Gloo."
+  echo "PyTorch is not installed for $python (Debian: python3-torch); skipping Gloo."
 fi
 wire=yes
 if ! command -v iperf3 >/dev/null; then
   wire=no
-  echo "iperf3 is not installed: no figures of the bare wire."
+  echo "iperf3 is not installed; skipping the bare wire."
 fi
 
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 
-# Lines "WHO FLOATS Gbit/s ms" of what either program prints.
+# Converts the output of either program to lines "WHO FLOATS Gbit/s ms".
 keep() { awk -v who="$1" '$2 == "floats" { print who, $3, $5, $7 }' >>"$results"; }
 
 # keep_wire WHO [-A CORE,CORE]

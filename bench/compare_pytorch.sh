@@ -1,10 +1,10 @@
 #!/bin/sh
-# Training steps of Starling and of PyTorch by turns, in one go, so that both see the same machine: for each network a table of
-# the medians of some rounds, and Starling's ratio to the better of PyTorch's thread counts; both in float32 and, where the
-# processor has it, in bfloat16 (whose ratio is to PyTorch's best in any precision).
+# Compares training steps of Starling and PyTorch in interleaved rounds on the same machine: for each network a table of
+# medians, with Starling's ratio to the best of PyTorch's thread counts; in float32 and, if the processor supports it, in
+# bfloat16 (whose ratio is to PyTorch's best in any precision).
 # usage: bench/compare_pytorch.sh [ROUNDS [MODEL...]] (default: 5 lenet mlp resnet18)
-# TRAIN_BENCH is the program, default build/release/train_bench; PYTHON a Python that has PyTorch, default /usr/bin/python3,
-# where Debian's python3-torch is. Debian's PyTorch is slow without a good BLAS: install libopenblas0 beside it.
+# TRAIN_BENCH is the program, default build/release/train_bench; PYTHON is a Python with PyTorch, default /usr/bin/python3,
+# which Debian's python3-torch uses. Debian's PyTorch is slow without a good BLAS: install libopenblas0.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,13 +16,13 @@ models=${*:-lenet mlp resnet18}
 cores=$(nproc)
 
 if [ ! -x "$bench" ]; then
-  echo "compare_pytorch: there is no program $bench; build the target train_bench" >&2
+  echo "compare_pytorch: $bench does not exist; build the target train_bench" >&2
   exit 2
 fi
 have_torch=yes
 if ! "$python" -c 'import torch' 2>/dev/null; then
   have_torch=no
-  echo "PyTorch is not installed for $python (Debian: python3-torch), so only Starling is measured."
+  echo "PyTorch is not installed for $python (Debian: python3-torch); measuring Starling only."
 fi
 
 results=$(mktemp)
@@ -30,15 +30,15 @@ trap 'rm -f "$results"' EXIT
 rate() { awk -v who="$1" '$2 == "samples_per_second" { print who, $3 }' >>"$results"; }
 median() { awk -v who="$1" '$1 == who { print $2 }' "$results" | sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'; }
 
-# Both precisions, if the processor has the second.
+# bfloat16 only if the processor supports it.
 precisions=f32
 if "$bench" --precision bf16 --seconds 0 mlp >/dev/null 2>&1; then
   precisions="f32 bf16"
 else
-  echo "This processor has no bfloat16 arithmetic, so only float32 is measured."
+  echo "This processor has no bfloat16 arithmetic; measuring float32 only."
 fi
 
-# One, and as many as there are cores.
+# One thread, and one per core.
 counts=1
 [ "$cores" -eq 1 ] || counts="1 $cores"
 
@@ -56,7 +56,7 @@ for model in $models; do
     done
     round=$((round + 1))
   done
-  echo "$model, SGD with momentum; samples a second, median of $rounds rounds"
+  echo "$model, SGD with momentum; samples per second, median of $rounds rounds"
   best=0
   for precision in $precisions; do
     for n in $counts; do

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Training steps of Starling and of PyTorch on the same GPU, one after the other: for each network a table of medians, one line
-# per precision, with Starling's ratio to the fastest of PyTorch's ways (bench/pytorch_gpu.py says which there are).
+# Compares training steps of Starling and PyTorch on the same GPU, one after the other: for each network a table of medians,
+# one line per precision, with Starling's ratio to PyTorch's fastest variant (listed in bench/pytorch_gpu.py).
 # usage: bench/compare_pytorch_gpu.sh [--seconds S] [--rounds N] [--variants LIST] [--precisions LIST] [--limit SECONDS]
 #                                     [--backend cuda:N] [--torch-device DEVICE] [MODEL:BATCH...]
-# (default: a second each, 3 rounds, everything, lenet:64 mlp:64 resnet18:256)
-# TRAIN_BENCH is the program, default build/release/train_bench; PYTHON a Python that has PyTorch, default python3. Where there is
-# none, a sentence says so, and Starling is measured alone. The table's lines also go to the file $RATIOS, for scripts, with 0 for
-# what is missing: MODEL PRECISION STARLING PYTORCH-BEST PYTORCH-EAGER PYTORCH-COMPILED.
+# (default: 1 second each, 3 rounds, everything, lenet:64 mlp:64 resnet18:256)
+# TRAIN_BENCH is the program, default build/release/train_bench; PYTHON is a Python with PyTorch, default python3. Without
+# PyTorch only Starling is measured. The results are also appended to the file $RATIOS for scripts, with 0 for missing
+# values: MODEL PRECISION STARLING PYTORCH-BEST PYTORCH-EAGER PYTORCH-COMPILED.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do
     --backend) backend=$2 ;;
     --torch-device) torch_device=$2 ;;
     --*)
-      echo "compare_pytorch_gpu: $1 is not accepted; the script's first lines say what is" >&2
+      echo "compare_pytorch_gpu: unknown argument $1; see the head of this script" >&2
       exit 2
       ;;
     *) break ;;
@@ -35,7 +35,7 @@ done
 [ $# -gt 0 ] || set -- lenet:64 mlp:64 resnet18:256
 
 if [ ! -x "$bench" ]; then
-  echo "compare_pytorch_gpu: there is no program $bench; build the target train_bench" >&2
+  echo "compare_pytorch_gpu: $bench does not exist; build the target train_bench" >&2
   exit 2
 fi
 
@@ -58,11 +58,11 @@ if "$python" -c 'import torch' 2>/dev/null; then
     --seconds "$seconds" --rounds "$rounds" --limit "$limit" "$@" |
     awk '$4 == "samples_per_second" { print $1, $2, $3, $5; fflush() }' >>"$results" || failed=1
 else
-  echo "PyTorch is not installed for $python, so only Starling is measured."
+  echo "PyTorch is not installed for $python; measuring Starling only."
 fi
 
 for word in "$@"; do
-  echo "${word%:*}, batch ${word#*:}, SGD with momentum; samples a second, median of $rounds rounds"
+  echo "${word%:*}, batch ${word#*:}, SGD with momentum; samples per second, median of $rounds rounds"
   awk -v model="${word%:*}" -v precisions="$precisions" -v ratios="${RATIOS:-/dev/null}" '
     $1 == model { rate[$2, $3] = $4 }
     function cell(value) { return value == "" ? "-" : sprintf("%.0f", value) }

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Virtual time against real processes: the same experiment by `starling swarm` and by `starling simulate`, as a
-Markdown table of medians (and ranges) over seeds.
+"""Compares virtual time with real processes: runs the same experiment with `starling swarm` and `starling simulate` and
+prints a Markdown table of medians (and ranges) over seeds.
 
     STARLING_DATA=... bench/compare_reality.py [RULE...] [--seeds N] [-- FLAGS...]
 
-Four peers, LeNet on MNIST, one paced step every 40 ms each, 1.5 epochs: on two cores the processes then have time to
-spare, as the simulator takes for granted. The machine should do nothing else. FLAGS go to both, for example
-`-- --epochs 3`. What is compared: accuracy of the mean model at the end, seconds, completed exchanges, and seconds to
-the target (96.5 %), at which the model is looked 60 times in an epoch."""
+Four peers train LeNet on MNIST for 1.5 epochs, with one paced step every 40 ms: on two cores the processes then have idle
+time, as the simulator assumes. The machine should be idle otherwise. FLAGS go to both, for example `-- --epochs 3`.
+Compares the final accuracy of the mean model, seconds, completed exchanges, and seconds to the target (96.5 %), for which
+the mean model is evaluated 60 times per epoch."""
 
 import argparse
 import json

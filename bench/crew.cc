@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kClasses = 10;
 constexpr std::size_t kSamples = 4096;
 
-// A model's input and batch, as it is usually trained.
+// A model's usual input and batch size.
 struct Diet {
   models::Shape input;
   int batch;
@@ -41,7 +41,7 @@ datasets::Dataset noise(const models::Shape& shape) {
   return data;
 }
 
-// Recordings, caches and a device's clocks are there after this much.
+// The warm-up: recordings, caches and device clocks are ready after it.
 constexpr int kWarmSteps = 3;
 constexpr std::chrono::milliseconds kWarmDevice{250};
 
@@ -79,7 +79,7 @@ Replica::Replica(models::Plan plan, std::unique_ptr<kernels::Backend> backend, i
 std::unique_ptr<training::Worker> Replica::make_worker(std::uint64_t seed) const {
   std::vector<std::uint32_t> shard(data_.size());
   std::iota(shard.begin(), shard.end(), 0U);
-  // So small a rate that noise teaches nothing, and values stay what they usually are.
+  // A learning rate so small that noise teaches nothing and values keep their usual range.
   const models::Arena::SgdStep step{.learning_rate = 1e-6F, .momentum = 0.9F};
   return std::make_unique<training::Worker>(
       plan_, *backend_, data_, training::BatchSampler(std::move(shard), Random(seed)),

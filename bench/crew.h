@@ -1,5 +1,5 @@
-// What benchmarks of training have in common: a model of the zoo on noise instead of images, wherever a back
-// end keeps them, and workers of that model, a thread each, as in a peer.
+// Common parts of the training benchmarks: a model of the zoo on noise instead of images, on any back end,
+// and one worker thread per network as in a peer.
 #pragma once
 
 #include <atomic>
@@ -20,17 +20,17 @@
 
 namespace starling::bench {
 
-// Of "f32", "bf16" or "tf32".
+// Parses "f32", "bf16" or "tf32".
 std::optional<kernels::Precision> parse_precision(std::string_view name);
 
 struct Recipe {
   std::string model = "lenet";
   std::string backend = "cpu";
   kernels::Precision precision = kernels::Precision::f32;
-  int batch = 0;  // 0: the model's usual one
+  int batch = 0;  // 0: the model's default
 };
 
-// A replica, and all that its workers need. Stays where it is: they refer to it.
+// A replica and the data its workers need. Not movable: the workers refer to it.
 class Replica {
  public:
   static Result<std::unique_ptr<Replica>> make(const Recipe& recipe);
@@ -38,7 +38,7 @@ class Replica {
   Replica& operator=(const Replica&) = delete;
 
   std::unique_ptr<training::Worker> make_worker(std::uint64_t seed) const;
-  std::size_t network_bytes() const;  // of one worker
+  std::size_t network_bytes() const;  // per worker
   int batch() const { return batch_; }
   bool on_device() const { return !backend_->memory().on_host(); }
   models::Arena& arena() { return arena_; }
@@ -55,19 +55,19 @@ class Replica {
   models::Arena arena_;
 };
 
-// Workers of a replica. Warmed up when the constructor returns; then they wait.
+// The workers of a replica. The constructor returns after the warm-up; then they wait.
 class Crew {
  public:
-  // `steps`: so many of each worker, and no warming up; 0: until stop().
+  // `steps`: number of steps per worker, without warm-up; 0: run until stop().
   Crew(Replica& replica, int workers, long steps = 0);
   ~Crew() { stop(); }
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
   void start() { begin_.count_down(); }
-  // REQUIRES: it was started, and with `steps`. Until they are made.
+  // Waits until all steps are done. REQUIRES: start() was called with `steps`.
   void finish();
-  // Returns when the replica's device has done all that was asked of it. Any number of times.
+  // Waits until the replica's device is idle. Can be called repeatedly.
   void stop();
 
   double samples() const { return static_cast<double>(steps_) * batch_; }

@@ -1,14 +1,14 @@
-// How well a device's memory is used, by passes over a replica and by exchanges through pinned memory:
+// Measures a device's memory bandwidth: passes over a replica, and exchanges through pinned memory.
 //
 //   cuda_bench [--backend cuda:N] [--seconds S] [--megabytes N] [--model NAME] [--batch N]
 //              [--precision f32|bf16|tf32]
 //
-// First the device's own copy, counted as bytes read and written, and then an optimizer's and an exchange's
-// passes over an arena of so many megabytes, beside it. Then what an exchange does with the arena of a model,
-// a chunk at a time on one thread: read(), the same as the payloads bf16 and int8 (which a device packs by
-// itself), mix(), and read() and mix() by turns; the host's arena beside the device's, alone and while a
-// worker trains on it, and what that worker loses. Of a mix the host sends the difference
-// (see kernels/cuda/parameters.cc), which the device adds: its pass is `add`. One line per figure.
+// First the device's own copy (bytes read plus bytes written) and the passes of an optimizer and an exchange
+// over an arena of the given size. Then an exchange's operations on a model's arena, one chunk at a time on
+// one thread: read(), the same with the payloads bf16 and int8 (packed by the device), mix(), and read() and
+// mix() alternating; for the host's arena and the device's, alone and while a worker trains on it, with the
+// worker's slowdown. To mix, the host sends the difference (see kernels/cuda/parameters.cc) and the device
+// adds it: the pass `add`. Prints one line per figure.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -50,9 +50,9 @@ std::vector<float> noise(std::size_t n) {
   return values;
 }
 
-// ---- passes of the device ----
+// ---- device passes ----
 
-// A block of the device's memory, full of noise: zeros can be faster than what there will be.
+// A block of device memory filled with noise: zeros can be faster than real data.
 kernels::Buffer noise_on(const kernels::Backend& backend, kernels::Queue& queue, std::size_t floats,
                          const std::vector<float>& some) {
   kernels::Buffer buffer(floats, backend.memory());
@@ -62,7 +62,7 @@ kernels::Buffer noise_on(const kernels::Backend& backend, kernels::Queue& queue,
   return buffer;
 }
 
-// Bytes a second of what moves `bytes` each time, in the median of rounds that are some passes long each.
+// Bytes per second of an operation that moves `bytes`; the median over rounds of several passes.
 double bandwidth(kernels::Queue& queue, double bytes, double seconds, const std::function<void()>& pass) {
   pass();
   queue.wait();
@@ -91,7 +91,7 @@ void measure_passes(const kernels::Backend& backend, const Settings& settings) {
     parameters->write(at, std::span(some).first(std::min(some.size(), floats - at)));
   kernels::Buffer gradient = noise_on(backend, *queue, floats, some);
   kernels::Buffer first = noise_on(backend, *queue, floats, some);
-  // Of squares, so not below 0: they begin as the memory does.
+  // Averages of squares must not be negative.
   kernels::Buffer second(floats, backend.memory());
   const std::span<const float> g(gradient.data(), floats);
   const std::span<float> v(first.data(), floats), s(second.data(), floats);
@@ -101,7 +101,7 @@ void measure_passes(const kernels::Backend& backend, const Settings& settings) {
   std::uint64_t t = 0;
   struct Pass {
     const char* name;
-    int arrays;  // that are read or written
+    int arrays;  // number of arrays read or written
     std::function<void()> run;
   };
   const std::vector<Pass> passes = {
@@ -136,7 +136,7 @@ constexpr std::pair<Work, const char*> kWorks[] = {{Work::read, "read"},
                                                    {Work::mix, "mix"},
                                                    {Work::both, "read_and_mix"}};
 
-// The bytes that travel of some floats, packed by the arena's memory or, from `scratch`, by the host.
+// Packs floats for the wire, on the device or, from `scratch`, on the host.
 void read_encoded(const models::Arena& arena, std::size_t at, training::Payload payload,
                   std::span<float> scratch, MutableBytes room) {
   const auto packing = payload == training::Payload::bf16 ? kernels::Packing::bf16 : kernels::Packing::int8;
@@ -146,9 +146,9 @@ void read_encoded(const models::Arena& arena, std::size_t at, training::Payload 
   training::encode(payload, scratch, at, bytes);
 }
 
-// Bytes of parameters a second that `work` gets through, chunk after chunk.
+// Bytes of parameters per second that `work` processes, chunk by chunk.
 double goodput(models::Arena& arena, Work work, std::size_t chunk, double seconds) {
-  // The replica as it is: to mix with that keeps its values where they are.
+  // A copy of the replica: mixing with it does not change the values.
   std::vector<float> theirs(arena.size());
   arena.read(0, theirs);
   std::vector<float> own(theirs);
@@ -187,7 +187,7 @@ void measure_arena(models::Arena& arena, const char* place, const Settings& sett
   }
 }
 
-// Samples a second of one worker while `beside` goes on.
+// Samples per second of one worker while `beside` runs.
 double training_rate(bench::Replica& replica, const std::function<void()>& beside) {
   bench::Crew crew(replica, 1);
   const auto begin = Clock::now();
@@ -215,14 +215,14 @@ void measure_beside_training(bench::Replica& replica, const Settings& settings) 
 
 int measure(const Settings& settings) {
   {
-    // Its memory is given back before the next part begins.
+    // Free its memory before the next part starts.
     const auto backend = kernels::make_backend(settings.recipe.backend);
     if (!backend) {
       std::fprintf(stderr, "cuda_bench: %s\n", backend.error().message.c_str());
       return 2;
     }
     if ((*backend)->memory().on_host()) {
-      std::fprintf(stderr, "cuda_bench: %s is no device\n", settings.recipe.backend.c_str());
+      std::fprintf(stderr, "cuda_bench: %s is not a device\n", settings.recipe.backend.c_str());
       return 2;
     }
     measure_passes(**backend, settings);
@@ -263,7 +263,7 @@ int main(int argc, char** argv) {
   Settings settings;
   for (int i = 1; i < argc; i += 2) {
     if (i + 1 == argc || !set(settings, argv[i], argv[i + 1])) {
-      std::fprintf(stderr, "cuda_bench: %s is not accepted here\n", argv[i]);
+      std::fprintf(stderr, "cuda_bench: unknown argument %s\n", argv[i]);
       return 2;
     }
   }

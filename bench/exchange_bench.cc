@@ -1,8 +1,8 @@
-// Speed of a pairwise exchange between two processes over loopback TCP, as two daemons make it: the real
-// transport and the real node::Exchanger, one thread a process, no training beside it. Per arena: goodput in
-// each of the two directions, which carry the parameters at once, the median time of an exchange, and CPU
-// seconds of both processes per GB that arrived. With --stages also what the wire alone allows and what each
-// stage takes (bench/bare_exchange.h); with --tls the connection has a key. One line each:
+// Speed of a pairwise exchange between two processes over loopback TCP, with the real transport and
+// node::Exchanger, one thread per process and no training. For each arena: goodput per direction (both carry
+// parameters at once), median time of an exchange, and CPU seconds of both processes per GB received.
+// --stages adds the speed of the bare wire and the cost of each stage (bench/bare_exchange.h); --tls encrypts
+// the connection. One line each:
 //   exchange floats 11250000 gbit_per_second 9.81 median_ms 36.7 cpu_seconds_per_gb 0.21
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -45,9 +45,9 @@ using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::vector<std::size_t> floats = {11'250'000, 125'000};  // 45 MB and 0.5 MB
-  std::size_t rounds = 0;                                   // 0: about two seconds of them
+  std::size_t rounds = 0;                                   // 0: about two seconds
   training::MixOptions mix;
-  std::optional<std::size_t> chunk_cells, window;  // unset: as the exchange finds best
+  std::optional<std::size_t> chunk_cells, window;  // unset: chosen by the exchange
   transport::LinkShape shape;
   bool pin = false;
   bool stages = false;
@@ -55,7 +55,8 @@ struct Options {
 };
 
 constexpr const char* kUsage =
-    "usage: exchange_bench [--floats N] [--rounds N] [--payload f32|bf16|int8] [--chunk CELLS] [--window CHUNKS]\n"
+    "usage: exchange_bench [--floats N] [--rounds N] [--payload f32|bf16|int8] [--chunk CELLS] [--window "
+    "CHUNKS]\n"
     "                      [--latency TIME] [--bandwidth RATE] [--pin] [--stages] [--tls]\n";
 
 [[noreturn]] void fail(const std::string& why) {
@@ -67,7 +68,8 @@ void pin_to(int processor) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(processor, &set);
-  if (::sched_setaffinity(0, sizeof set, &set) != 0) fail("cannot pin to processor " + std::to_string(processor));
+  if (::sched_setaffinity(0, sizeof set, &set) != 0)
+    fail("cannot pin to processor " + std::to_string(processor));
 }
 
 double cpu_seconds(pid_t process) {
@@ -77,17 +79,17 @@ double cpu_seconds(pid_t process) {
   return static_cast<double>(spent.tv_sec) + 1e-9 * static_cast<double>(spent.tv_nsec);
 }
 
-// The two processes' line to each other: the bench's own business, never what is measured.
+// The control channel between the two processes; not part of the measurement.
 struct Partner {
   int line = -1;
-  pid_t process = 0;  // 0: this is the one that answers
+  pid_t process = 0;  // 0: this is the responder
 
   void say(std::uint64_t word) const {
     if (::write(line, &word, sizeof word) != sizeof word) std::exit(0);
   }
   std::uint64_t hear() const {
     std::uint64_t word = 0;
-    if (::read(line, &word, sizeof word) != sizeof word) std::exit(0);  // the other one is gone
+    if (::read(line, &word, sizeof word) != sizeof word) std::exit(0);  // the other process has ended
     return word;
   }
 };
@@ -99,7 +101,7 @@ void fill(models::Arena& arena, std::uint64_t seed) {
   arena.write(0, values);
 }
 
-// Runs `exchange` for some rounds and prints what that gave.
+// Runs `exchange` for some rounds and prints the result.
 void measure(const std::string& what, const Options& options, std::size_t floats, const Partner& partner,
              const std::function<void()>& exchange) {
   for (int i = 0; i < 3; ++i) exchange();
@@ -115,12 +117,12 @@ void measure(const std::string& what, const Options& options, std::size_t floats
   const double spent = cpu_seconds(0) + cpu_seconds(partner.process) - cpu;
   const double bytes = static_cast<double>(sizeof(float) * floats * seconds.size());
   std::sort(seconds.begin(), seconds.end());
-  std::printf("%-10s floats %zu gbit_per_second %.2f median_ms %.3f cpu_seconds_per_gb %.3f\n", what.c_str(), floats,
-              8e-9 * bytes / all, 1e3 * seconds[seconds.size() / 2], spent / (2e-9 * bytes));
+  std::printf("%-10s floats %zu gbit_per_second %.2f median_ms %.3f cpu_seconds_per_gb %.3f\n", what.c_str(),
+              floats, 8e-9 * bytes / all, 1e3 * seconds[seconds.size() / 2], spent / (2e-9 * bytes));
   std::fflush(stdout);
 }
 
-// ---- as daemons do it ----
+// ---- with the daemon's exchanger ----
 
 transport::TcpOptions tcp_options(const Options& options) {
   transport::TcpOptions tcp;
@@ -144,7 +146,8 @@ struct Daemon {
     link_events.on_bulk = [this](transport::LinkPtr link, wire::Hello remote) {
       exchanger->serve(std::move(link), std::move(remote));
     };
-    links = std::make_unique<transport::LinkTable>(io.get_executor(), transport, self, std::move(link_events));
+    links =
+        std::make_unique<transport::LinkTable>(io.get_executor(), transport, self, std::move(link_events));
     const auto listening = links->listen({"127.0.0.1", 0});
     if (!listening) fail(listening.error().message);
     address = *listening;
@@ -153,7 +156,7 @@ struct Daemon {
 
     node::ExchangerEvents events;
     events.on_ended = [this](std::uint64_t, gossip::Outcome outcome, std::uint64_t) {
-      if (outcome != gossip::Outcome::completed) fail("an exchange failed");
+      if (outcome != gossip::Outcome::completed) fail("exchange failed");
       ended = true;
     };
     events.on_advanced = [](std::uint64_t, std::uint64_t) {};
@@ -192,13 +195,13 @@ void measure_daemons(const Options& options, std::size_t floats, const Partner& 
   Daemon daemon(initiator ? 1 : 2, floats, options);
   if (!initiator) {
     partner.say(daemon.address.port);
-    for (;;) daemon.io.run_one();  // until it is killed
+    for (;;) daemon.io.run_one();  // until killed
   }
   const Address there{"127.0.0.1", static_cast<std::uint16_t>(partner.hear())};
   measure("exchange", options, floats, partner, [&] { daemon.exchange_with(PeerId{2}, there); });
   const Flow& flow = *daemon.exchanger->flow(PeerId{2});
-  std::fprintf(stderr, "# chunks of %zu cells, window %zu; rate %.2f GB/s, delay %.0f us\n", flow.chunk_cells(),
-               flow.window(), 1e-9 * flow.rate(), 1e6 * to_seconds(flow.delay()));
+  std::fprintf(stderr, "# chunks of %zu cells, window %zu; rate %.2f GB/s, delay %.0f us\n",
+               flow.chunk_cells(), flow.window(), 1e-9 * flow.rate(), 1e6 * to_seconds(flow.delay()));
 }
 
 // ---- stage by stage ----
@@ -233,15 +236,15 @@ void measure_stage(bench::Stage stage, const Options& options, std::size_t float
   models::Arena arena(floats);
   fill(arena, initiator ? 1 : 2);
   bench::BareExchange bare(socket, arena, initiator,
-                            {stage, options.chunk_cells.value_or(Flow::kChunkCells) * options.mix.cell_floats,
-                             options.window.value_or(Flow::kWindowAtFirst)});
+                           {stage, options.chunk_cells.value_or(Flow::kChunkCells) * options.mix.cell_floats,
+                            options.window.value_or(Flow::kWindowAtFirst)});
   if (!initiator) {
-    for (;;) bare.run();  // until it is killed
+    for (;;) bare.run();  // until killed
   }
   measure(name(stage), options, floats, partner, [&] { bare.run(); });
 }
 
-// Runs `work` in two processes that know each other.
+// Runs `work` in two connected processes.
 void in_two_processes(const Options& options, const std::function<void(const Partner&)>& work) {
   int line[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, line) != 0) fail("no socket pair");
@@ -262,7 +265,7 @@ Options parse(int argc, char** argv) {
     const std::string flag = argv[i];
     const auto number = [&]() -> std::size_t {
       const auto value = i + 1 < argc ? parse_number<std::uint64_t>(argv[i + 1]) : std::nullopt;
-      if (!value || *value == 0) fail(flag + " needs a number from 1 upwards\n" + kUsage);
+      if (!value || *value == 0) fail(flag + " needs a number of at least 1\n" + kUsage);
       ++i;
       return *value;
     };
@@ -281,7 +284,7 @@ Options parse(int argc, char** argv) {
       } else if (name == "int8") {
         options.mix.payload = training::Payload::int8;
       } else if (name != "f32") {
-        fail("--payload is f32, bf16 or int8\n" + std::string(kUsage));
+        fail("--payload: expected f32, bf16 or int8\n" + std::string(kUsage));
       }
     } else if (flag == "--window") {
       options.window = number();
@@ -289,7 +292,8 @@ Options parse(int argc, char** argv) {
       const std::string text = i + 1 < argc ? argv[++i] : "";
       const auto latency = parse_duration(text);
       const auto bandwidth = parse_bandwidth(text);
-      if (flag == "--latency" ? !latency.ok() : !bandwidth.ok()) fail(flag + " does not take '" + text + "'");
+      if (flag == "--latency" ? !latency.ok() : !bandwidth.ok())
+        fail(flag + ": invalid value '" + text + "'");
       if (latency.ok()) options.shape.latency = *latency;
       if (bandwidth.ok()) options.shape.bandwidth = *bandwidth;
     } else if (flag == "--pin") {
@@ -299,7 +303,7 @@ Options parse(int argc, char** argv) {
     } else if (flag == "--tls") {
       options.tls = true;
     } else {
-      fail("'" + flag + "' is not accepted\n" + kUsage);
+      fail("unknown option '" + flag + "'\n" + kUsage);
     }
   }
   return options;
@@ -312,7 +316,8 @@ int main(int argc, char** argv) {
   for (const std::size_t floats : options.floats) {
     if (options.stages) {
       for (const bench::Stage stage : bench::kStages)
-        in_two_processes(options, [&](const Partner& partner) { measure_stage(stage, options, floats, partner); });
+        in_two_processes(options,
+                         [&](const Partner& partner) { measure_stage(stage, options, floats, partner); });
     }
     in_two_processes(options, [&](const Partner& partner) { measure_daemons(options, floats, partner); });
   }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A pairwise exchange as a user of PyTorch writes it: two processes, torch.distributed over Gloo on loopback,
-isend and irecv of the whole vector at once, then the average. One line per vector, as exchange_bench prints it:
+"""A pairwise exchange as written by a PyTorch user: two processes, torch.distributed over Gloo on loopback, isend and
+irecv of the whole vector at once, then the average. One line per vector, in the format of exchange_bench:
   gloo floats 11250000 gbit_per_second 5.31 median_ms 67.8
 """
 import argparse

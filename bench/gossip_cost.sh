@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What gossip costs a training peer: the steps that one peer makes with an exchange every 8 steps, against the steps it makes
-# alone, in turn, on the same machine. Its partner is slowed tenfold, so that on two cores one has room for the protocol.
+# The cost of gossip for a training peer: the steps of a peer that exchanges every 8 steps, compared with its steps alone, in
+# alternating rounds on the same machine. Its partner is slowed tenfold, so that a core is free for the protocol.
 #   bench/gossip_cost.sh [ROUNDS] [SECONDS]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

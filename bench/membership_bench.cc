@@ -1,7 +1,7 @@
-// How soon the dead are noticed, how often the living are wrongly accused, and what it costs: the product's
-// own membership in virtual time. Prints two tables in Markdown.
+// How soon crashed peers are detected, how often healthy ones are wrongly accused, and the traffic: the
+// product's membership code in virtual time. Prints two Markdown tables.
 //
-//   membership_bench [SEEDS]     seeds for each size of swarm; 1 for a quick look, default 5
+//   membership_bench [SEEDS]     seeds per swarm size; 1 for a quick run, default 5
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -21,7 +21,7 @@ using lab::World;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Duration kStep = milliseconds(100);  // of every peer, so that there is progress to tell
+constexpr Duration kStep = milliseconds(100);  // step time of every peer, so that there is progress to report
 
 class Idle : public lab::Learner {
  public:
@@ -59,7 +59,7 @@ void run_until(World& world, Instant until) {
 
 // ---- detection ----
 
-// For each death: when the last live peer stopped to show the dead one alive.
+// For each crash: when the last live peer stopped listing the crashed one as alive.
 class Deaths : public lab::Watcher {
  public:
   void watch(const World& world) { world_ = &world; }
@@ -73,7 +73,7 @@ class Deaths : public lab::Watcher {
       if (death.id == notice->peer) death.last = world_->now();
     }
   }
-  // Seconds of each; nothing of one that somebody still shows alive.
+  // Seconds per crash; without those that a peer still lists as alive.
   std::vector<double> seconds_to_notice() const {
     std::vector<double> all;
     for (const Death& death : deaths_) {
@@ -128,7 +128,7 @@ void print_detection(std::uint32_t n, std::uint32_t victims, std::uint64_t seeds
       options.watcher = &deaths;
       const auto world = start(std::move(options));
       deaths.watch(*world);
-      // All start at once, through one address: when does everyone know everyone?
+      // All start at once through one address: time until all peers know all others.
       const auto complete = [&] {
         for (std::uint32_t i = 0; i < n; ++i) {
           const auto machine = world->machine(i);
@@ -161,7 +161,7 @@ void print_detection(std::uint32_t n, std::uint32_t victims, std::uint64_t seeds
 
 // ---- false accusations ----
 
-// Episodes: an accusation of a machine nobody has accused for ten seconds.
+// Counts episodes: an accusation of a machine that was not accused in the last ten seconds.
 class Accusations : public lab::Watcher {
  public:
   void watch(const World& world) { world_ = &world; }
@@ -244,11 +244,11 @@ void print_accusations(std::uint32_t n, Duration length, std::uint64_t seeds) {
 int main(int argc, char** argv) {
   const std::uint64_t seeds = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 5;
   if (seeds == 0) {
-    std::fprintf(stderr, "membership_bench: the number of seeds is not a number above 0: '%s'\n", argv[1]);
+    std::fprintf(stderr, "membership_bench: SEEDS: '%s'; expected a number above 0\n", argv[1]);
     return 2;
   }
   std::puts(
-      "| peers | all know all (s) | refused: p50 / p99 (s) | silent: p50 / p99 (s) | not noticed | sent "
+      "| peers | full view (s) | refused: p50 / p99 (s) | silent: p50 / p99 (s) | undetected | sent "
       "(kB/s a peer) |");
   std::puts("|---|---|---|---|---|---|");
   if (argc < 3) starling::print_detection(4, 1, 20 * seeds);
@@ -256,8 +256,9 @@ int main(int argc, char** argv) {
   starling::print_detection(128, 20, seeds);
   starling::print_detection(1024, 30, (seeds + 4) / 5);
   std::puts(
-      "\n| peers | peer-hours | pauses | suspicions an hour: starved / healthy | failures an hour: starved / "
-      "healthy | failures in the median run |");
+      "\n| peers | peer-hours | pauses | suspicions per hour: starved / healthy | failures per hour: starved "
+      "/ "
+      "healthy | failures, median run |");
   std::puts("|---|---|---|---|---|---|");
   using std::chrono::seconds;
   starling::print_accusations(4, seconds(1800), seeds);

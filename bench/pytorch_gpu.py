@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Samples a second of PyTorch's training steps on a GPU, in every way in which PyTorch is fast there.
+"""Samples per second of PyTorch's training steps on a GPU, for each of PyTorch's fast variants.
 
 usage: pytorch_gpu.py [--device cuda|cpu] [--precisions f32,tf32,bf16] [--variants eager,graph,compile,compile+graph]
                       [--seconds S] [--rounds N] [--limit SECONDS] MODEL:BATCH...
 
-A step is what train_bench's is: forward, loss, backward, SGD with momentum 0.9; its batch lies on the device already, which
-train_bench's does not. Variants: `eager`; `graph`, the whole step captured as a CUDA graph and replayed; `compile`, network and
-loss through torch.compile; `compile+graph`, that captured. bf16 is autocast's. Images lie as channels first or last, whichever
-is faster eagerly. Time is taken from one synchronization of the device to the next. After `--limit` seconds nothing more is
-compiled. One line per figure, the median of the rounds; what cannot be measured is said on standard error:
+A step is the same as in train_bench: forward, loss, backward, SGD with momentum 0.9; but the batch is already on the device.
+Variants: `eager`; `graph`, the whole step captured as a CUDA graph and replayed; `compile`, network and loss through
+torch.compile; `compile+graph`, both. bf16 uses autocast. Images are channels first or last, whichever is faster in eager
+mode. Time is measured between device synchronizations. After `--limit` seconds nothing more is compiled. One line per
+figure, the median of the rounds; failures are reported on standard error:
   resnet18 bf16 graph samples_per_second 12345.6
 """
 import argparse
@@ -49,7 +49,7 @@ def synchronize():
 
 
 def rate(step, batch, seconds, rounds):
-    """Samples a second, the median of some rounds of so many seconds."""
+    """Samples per second: the median of several rounds of the given length."""
     for _ in range(3):
         step()
     synchronize()
@@ -57,7 +57,7 @@ def rate(step, batch, seconds, rounds):
     step()
     synchronize()
     once = max(time.perf_counter() - begin, 1e-6)
-    # Once more over as many as fit a tenth of the time: a single step tells its wait for the device, too.
+    # Measure again over about a tenth of the time: a single step includes its wait for the device.
     trial = max(1, int(seconds / 10 / once))
     begin = time.perf_counter()
     for _ in range(trial):
@@ -90,7 +90,7 @@ class Training:
         self.optimizer = torch.optim.SGD(self.network.parameters(), lr=1e-6, momentum=0.9, **more)
 
     def network_and_loss(self):
-        # What is cast once must not outlive a capture, so nothing is remembered between steps.
+        # Cached casts must not outlive a capture, so the cache is cleared between steps.
         casting = torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False)
         with casting if self.autocast else contextlib.nullcontext():
             return self.loss(self.network(self.inputs), self.labels)
@@ -101,7 +101,7 @@ class Training:
         self.optimizer.step()
 
     def captured(self):
-        """The step as one graph, made as torch.cuda.graph's documentation says."""
+        """The step as one graph, as in the documentation of torch.cuda.graph."""
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -134,11 +134,11 @@ def measure(model, batch, precision):
         if variant not in arguments.variants.split(","):
             continue
         if "graph" in variant and not on_gpu:
-            say(f"{variant} is for GPUs")
+            say(f"{variant} needs a GPU")
             continue
         compiles = variant.startswith("compile")
         if compiles and time.perf_counter() - START > arguments.limit:
-            say(f"no time is left for {model} {precision} {variant}")
+            say(f"time limit reached, skipping {model} {precision} {variant}")
             continue
         try:
             if compiles and training.forward == training.network_and_loss:

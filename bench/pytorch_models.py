@@ -1,4 +1,4 @@
-"""The networks of `train_bench` in PyTorch: the same layers, with the same numbers of parameters."""
+"""The networks of `train_bench` in PyTorch: the same layers and parameter counts."""
 import torch
 from torch import nn
 
@@ -42,7 +42,7 @@ def resnet18():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
 
-# The network, its input, its parameters and its usual batch.
+# Network, input shape, number of parameters, default batch size.
 MODELS = {
     "lenet": (lenet, (1, 28, 28), 129068, 64),
     "mlp": (mlp, (1, 28, 28), 235146, 64),
@@ -51,7 +51,7 @@ MODELS = {
 
 
 def make(name):
-    """The network `name`, as it is initialized by default."""
+    """Creates the network `name` with default initialization."""
     network = MODELS[name][0]()
     assert sum(p.numel() for p in network.parameters()) == MODELS[name][2]
     return network

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Samples a second of PyTorch's training step (SGD with momentum; float32, or bfloat16 by its autocast) for a network of
+"""Samples per second of PyTorch's training step (SGD with momentum; float32, or bfloat16 by autocast) for a network of
 `train_bench`: the same layers, batch and optimizer.
 
 usage: pytorch_step.py lenet|mlp|resnet18 [--batch N] [--threads N] [--seconds S] [--precision f32|bf16]

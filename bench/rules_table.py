@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What rules, payloads, thin links, unlike data and liars do to learning: LeNet on MNIST at 8 simulated peers, as
-Markdown tables.
+"""The effects of rules, payloads, slow links, skewed data and malicious peers on learning: LeNet on MNIST with 8
+simulated peers, as Markdown tables.
 
     STARLING_DATA=... bench/rules_table.py [rules] [payloads] [thin] [unlike] [poison] [--seeds N] [-- FLAGS...]
 
-Without a name, all of them. FLAGS go to every `starling simulate`, for example `-- --epochs 1 --data glyphs`.
+Without a name, prints all tables. FLAGS go to every `starling simulate`, for example `-- --epochs 1 --data glyphs`.
 Figures are means over the seeds 1 to N."""
 
 import argparse
@@ -29,7 +29,7 @@ class Runs:
         self.folder = tempfile.TemporaryDirectory()
 
     def __call__(self, *flags, fault=""):
-        """The summaries of one experiment, a seed each."""
+        """The summaries of one experiment, one per seed."""
         summaries = []
         for seed in range(1, self.seeds + 1):
             command = [self.program, "simulate"]
@@ -57,7 +57,7 @@ def megabytes(summary):
 
 
 def honest(summary):
-    """Mean accuracy of the peers that do not lie."""
+    """Mean accuracy of the honest peers."""
     return statistics.mean(p["accuracy"] for i, p in enumerate(summary["per_peer"]) if i != LIAR)
 
 
@@ -92,7 +92,7 @@ def payloads(run):
 
 
 def thin(run):
-    table("payload over 10 Mbit/s links, an exchange as often as the link lets it", "seconds to 97 %", "MB sent", "exchanges")
+    table("payload over 10 Mbit/s links, exchanging as often as the link allows", "seconds to 97 %", "MB sent", "exchanges")
     for payload in PAYLOADS:
         s = run("--payload", payload, "--bandwidth", "10Mbit/s", "--every", "always", "--epochs", "4",
                 "--target-accuracy", "0.97")
@@ -108,7 +108,7 @@ def unlike(run):
 
 
 def poison(run):
-    table("what one of eight sends, 3 epochs", "rule", "honest peers' accuracy", "without it", "chunks refused")
+    table("what one of eight peers sends, 3 epochs", "rule", "honest peers' accuracy", "without it", "chunks refused")
     for rule in ("clipped", "pairwise"):
         peace = run("--rule", rule, "--epochs", "3")
         for lie in LIES:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a topology does to learning: LeNet at 16 simulated peers whose data are unlike (Dirichlet 0.1) and who exchange
-# rarely, over topologies of different spectral gap, as a Markdown table. Every figure is a mean over seeds 1 to SEEDS.
+# The effect of the topology on learning: LeNet on 16 simulated peers with skewed data (Dirichlet 0.1) and rare exchanges,
+# over topologies with different spectral gaps, as a Markdown table. All figures are means over the seeds 1 to SEEDS.
 #   STARLING_DATA=... bench/topology_table.sh [SEEDS] [TOPOLOGY...]
 # Other settings of `starling simulate` go into FLAGS, for example FLAGS="--epochs 1 --data glyphs".
 set -euo pipefail
@@ -14,9 +14,9 @@ read -ra more <<<"${FLAGS:-}"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# The number behind a key of the summary, which comes before the list of peers.
+# The number of a summary key; per-peer values are ignored.
 field() { sed -n "s/\"per_peer\".*//; s/.*\"$1\":\([^,}]*\).*/\1/p" "$2"; }
-# The mean over seeds, printed with FORMAT; a dash where a run has no such number.
+# The mean over seeds, printed with FORMAT; a dash if a run has no such number.
 mean() {
   for ((seed = 1; seed <= seeds; ++seed)); do field "$1" "$scratch/$seed.json"; done |
     awk -v format="$2" '$1 == "null" { none = 1 } { sum += $1 } END { if (none || NR == 0) print "-"; else printf format, sum / NR }'

@@ -1,15 +1,15 @@
-// Samples a second of training steps (batch, forward, backward, SGD with momentum on one arena) on noise, for
-// the models named on the command line, or all:
+// Samples per second of training steps (batch, forward, backward, SGD with momentum on one arena) on noise,
+// for the given models or all:
 //
 //   train_bench [--seconds S] [--rounds N] [--steps N] [--workers N] [--batch N]
 //               [--backend cpu|reference|cuda:N] [--precision f32|bf16|tf32] [MODEL...]
 //
-// Workers are threads with a network each, and do what a peer's do (training::Worker): on a device that is a
-// recorded step, with samples that stay there, and time stops when it has done all. --steps: so many of each
-// worker, without warming up, to look at under other tools. Ends with the memory of the networks and of the
-// process. One line per model, the median of the rounds:
+// Workers are threads with one network each and do the same work as a peer's (training::Worker): on a device,
+// a recorded step with resident samples, timed until the device is idle. --steps: a fixed number of steps per
+// worker without warm-up, for profiling. Ends with the memory of the networks and of the process. One line
+// per model, the median of the rounds:
 //   lenet samples_per_second 3456.7 per_cpu_second 3460.1 network_bytes 12345678
-// The second figure counts only the time that this process ran, for a machine that has other work too.
+// The second figure is per CPU second of this process, for machines with other load.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct Settings {
   bench::Recipe recipe;
   double seconds = 2;
   int rounds = 1;
-  long steps = 0;  // 0: as many as there is time for
+  long steps = 0;  // 0: as many as fit the time
   int workers = 1;
 };
 
@@ -74,7 +74,7 @@ int measure(const Settings& settings) {
   return 0;
 }
 
-// Whether there is such a flag, and the value makes sense.
+// Reads a flag; false if the flag or its value is invalid.
 bool set(Settings& settings, std::string_view flag, std::string_view value) {
   const auto number = [&](auto& to) {
     const auto read = parse_number<std::remove_reference_t<decltype(to)>>(std::string(value));
@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
     if (!flag.starts_with("--")) {
       names.emplace_back(flag);
     } else if (i + 1 == argc || !set(settings, flag, argv[i + 1])) {
-      std::fprintf(stderr, "train_bench: %s is not accepted here\n", argv[i]);
+      std::fprintf(stderr, "train_bench: unknown argument %s\n", argv[i]);
       return 2;
     } else {
       ++i;

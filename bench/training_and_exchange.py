@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Training while exchanging as often as it can: what it costs, against the processor time of the exchanges alone.
+"""The cost of training while exchanging as often as possible, compared with the CPU time of the exchanges alone.
 
     STARLING_DATA=... bench/training_and_exchange.py [--rounds N] [--seconds S] [--model NAME] [--data NAME]
 
-A swarm with one peer of one worker per core, three ways, in turn: learning alone; exchanging back to back with its
-workers all but asleep, which tells the processor time of an exchange; and both at once. The medians over rounds say how
-many samples a second are left, and how many would be left if the exchanges cost their own processor time and no more."""
+A swarm with one single-worker peer per core runs in three alternating modes: learning alone; exchanging back to back with
+nearly idle workers, which gives the CPU time of an exchange; and both at once. The medians over rounds show how many
+samples per second remain, and how many would remain if the exchanges cost only their own CPU time."""
 
 import argparse
 import json
@@ -48,7 +48,7 @@ def main():
         for number in range(1, options.rounds + 1):
             summary, _ = swarm(options, folder, "--rule", "none")
             alone.append(summary["samples_per_second"])
-            # Start, data and judging cost the same with and without exchanges.
+            # Startup, data loading and evaluation cost the same with and without exchanges.
             _, start = swarm(options, folder, "--rule", "none", "--pace", "1h")
             summary, busy = swarm(options, folder, "--every", "always", "--pace", "1h")
             each.append(max(0.0, busy - start) / summary["exchanges"]["completed"])
@@ -59,9 +59,9 @@ def main():
             print(f"{number:5}  {alone[-1]:5.0f}  {left[-1]:4.0f}  {frequency[-1]:11.0f}  {expected[-1]:8.0f}"
                   f"  {left[-1] / expected[-1]:13.3f}", flush=True)
     median = statistics.median
-    print(f"an exchange takes {1e6 * median(each):.0f} us of processor time on both sides together; medians: "
+    print(f"an exchange takes {1e6 * median(each):.0f} us of CPU time on both sides together; medians: "
           f"{median(alone):.0f} samples/s alone, {median(left):.0f} with {median(frequency):.0f} exchanges/s, "
-          f"{median(l / e for l, e in zip(left, expected)):.3f} of what that leaves")
+          f"{median(l / e for l, e in zip(left, expected)):.3f} of the expected rate")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-// Chunks as they come from a partner, for every rule and payload: offers to answer and replies to complete, with
-// whatever head and values. Nothing crashes, and no value of the replica ever leaves what is acceptable.
+// Chunks from a partner, for every rule and payload: offers to answer and replies to complete, with arbitrary
+// heads and values. Nothing crashes, and the replica's values stay acceptable.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -23,13 +23,20 @@ struct Combination {
   training::Payload payload;
 };
 constexpr Combination kCombinations[] = {
-    {"pairwise", training::Payload::f32},  {"pairwise", training::Payload::bf16},
-    {"pairwise", training::Payload::int8}, {"pairwise", training::Payload::top_k},
-    {"clipped", training::Payload::f32},   {"clipped", training::Payload::int8},
-    {"parameter-server", training::Payload::f32}, {"parameter-server", training::Payload::int8},
-    {"push-sum", training::Payload::f32},  {"push-sum", training::Payload::bf16},
-    {"d-psgd", training::Payload::f32},    {"noloco", training::Payload::f32},
-    {"choco", training::Payload::top_k},   {"choco", training::Payload::int8},
+    {"pairwise", training::Payload::f32},
+    {"pairwise", training::Payload::bf16},
+    {"pairwise", training::Payload::int8},
+    {"pairwise", training::Payload::top_k},
+    {"clipped", training::Payload::f32},
+    {"clipped", training::Payload::int8},
+    {"parameter-server", training::Payload::f32},
+    {"parameter-server", training::Payload::int8},
+    {"push-sum", training::Payload::f32},
+    {"push-sum", training::Payload::bf16},
+    {"d-psgd", training::Payload::f32},
+    {"noloco", training::Payload::f32},
+    {"choco", training::Payload::top_k},
+    {"choco", training::Payload::int8},
     {"choco", training::Payload::f32},
 };
 
@@ -37,12 +44,13 @@ struct alignas(64) Line {
   std::byte bytes[64];
 };
 struct Room {
-  explicit Room(std::size_t size) : lines((size + 63) / 64), bytes(std::as_writable_bytes(std::span(lines)).first(size)) {}
+  explicit Room(std::size_t size)
+      : lines((size + 63) / 64), bytes(std::as_writable_bytes(std::span(lines)).first(size)) {}
   std::vector<Line> lines;
   MutableBytes bytes;
 };
 
-// What comes from outside, byte by byte; zeros behind its end.
+// The fuzzer's input, byte by byte; zeros after its end.
 struct Input {
   Bytes rest;
   std::uint8_t byte() {
@@ -51,17 +59,23 @@ struct Input {
     rest = rest.subspan(1);
     return value;
   }
-  // A head that the frame reader lets pass, and its values; nothing where it would not.
+  // A head that the frame reader accepts, and its values; nullopt if it would be rejected.
   bool parcel(training::Parcel& parcel, Room& values) {
     if (rest.size() < wire::kChunkHeadBytes) return false;
     const auto head_bytes = rest.first<wire::kChunkHeadBytes>();
-    // The length fits its head: else the frame reader refuses it, which is tried elsewhere.
+    // The length matches the head; mismatches are rejected by the frame reader, which has its own target.
     const std::uint32_t bytes = length(head_bytes);
-    const auto head = wire::parse_chunk_head(head_bytes, static_cast<std::uint32_t>(wire::kChunkHeadBytes) + bytes);
+    const auto head =
+        wire::parse_chunk_head(head_bytes, static_cast<std::uint32_t>(wire::kChunkHeadBytes) + bytes);
     if (!head) return false;
     rest = rest.subspan(wire::kChunkHeadBytes);
-    parcel = {head->offset, head->floats, static_cast<training::Payload>(head->payload), head->weight,
-              head->entries, head->sequence, values.bytes.first(bytes)};
+    parcel = {head->offset,
+              head->floats,
+              static_cast<training::Payload>(head->payload),
+              head->weight,
+              head->entries,
+              head->sequence,
+              values.bytes.first(bytes)};
     std::fill(values.bytes.begin(), values.bytes.begin() + bytes, std::byte{0});
     const std::size_t n = std::min<std::size_t>(bytes, rest.size());
     std::copy_n(rest.begin(), n, values.bytes.begin());
@@ -73,11 +87,16 @@ struct Input {
     const auto payload = load<std::uint8_t>(head.data() + 21);
     const auto entries = load<std::uint32_t>(head.data() + 28) % (wire::kChunkFloatsMax + 1);
     switch (static_cast<wire::Payload>(payload)) {
-      case wire::Payload::f32: return 4 * floats;
-      case wire::Payload::bf16: return 2 * floats;
-      case wire::Payload::int8: return floats + 4 * ((floats + wire::kInt8BlockFloats - 1) / wire::kInt8BlockFloats);
-      case wire::Payload::top_k: return std::min<std::uint32_t>((head[39] == std::byte{1} ? 4 : 8) * entries, kRoom - 64);
-      default: return 0;
+      case wire::Payload::f32:
+        return 4 * floats;
+      case wire::Payload::bf16:
+        return 2 * floats;
+      case wire::Payload::int8:
+        return floats + 4 * ((floats + wire::kInt8BlockFloats - 1) / wire::kInt8BlockFloats);
+      case wire::Payload::top_k:
+        return std::min<std::uint32_t>((head[39] == std::byte{1} ? 4 : 8) * entries, kRoom - 64);
+      default:
+        return 0;
     }
   }
 };
@@ -112,13 +131,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (int step = 0; step < 12 && !input.rest.empty(); ++step) {
     training::Parcel parcel;
     switch (input.byte() % 4) {
-      case 0: {  // another peer's offer
+      case 0: {  // an offer from another peer
         if (!input.parcel(parcel, values)) break;
         const auto reply = mixer->answer(theirs, parcel, room.bytes);
         if (reply) STARLING_CHECK(reply->values.size() <= kRoom);
         break;
       }
-      case 1: {  // a reply to an own one
+      case 1: {  // a reply to our own offer
         const training::Session own{.exchange = ++own_exchange, .initiator = 1, .partner = 2, .round = round};
         const auto lent = mixer->lend(own, {input.byte() % 3u, 1 + input.byte() % 2u}, room.bytes);
         if (!lent) break;

@@ -1,4 +1,5 @@
-// Whatever bytes arrive on a connection: a Link yields whole, judged frames or one error, and reads nothing twice.
+// Arbitrary bytes on a connection: a Link yields complete, validated frames or one error, and reads nothing
+// twice.
 #include "fuzz/pipe.h"
 #include "fuzz/repair.h"
 #include "transport/message_io.h"

@@ -1,4 +1,4 @@
-// The first words on a connection, from either side: an introduction that holds, or an error and a closed link.
+// The handshake on either side: a valid Hello, or an error and a closed link.
 #include "fuzz/pipe.h"
 #include "fuzz/repair.h"
 #include "transport/handshake.h"
@@ -13,7 +13,7 @@ asio::awaitable<void> shake(transport::LinkPtr link, bool dialler, bool* over) {
   mine.name = "one";
   mine.id = PeerId{7};
   mine.address = {"here", 1};
-  // Not a conditional expression: GCC 12 destroys what its co_await yields twice.
+  // Not a conditional expression: GCC 12 destroys the result of its co_await twice.
   transport::LinkResult<wire::Hello> remote = wire::Hello{};
   if (dialler) {
     remote = co_await transport::introduce(*link, mine, std::chrono::seconds(60));

@@ -1,4 +1,4 @@
-// A control message's bytes: refused with a sentence, or a message that is encoded to bytes which say the same.
+// The bytes of a control message: rejected, or decoded to a message that survives another round trip.
 #include <algorithm>
 
 #include "base/check.h"
@@ -8,7 +8,7 @@
 using namespace starling;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // As a link has them: aligned to 8 bytes.
+  // Aligned to 8 bytes, as in a link.
   std::vector<std::uint64_t> aligned((size + 7) / 8);
   const MutableBytes bytes = std::as_writable_bytes(std::span(aligned)).first(size);
   std::copy_n(reinterpret_cast<const std::byte*>(data), size, bytes.begin());

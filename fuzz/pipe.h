@@ -1,5 +1,5 @@
-// Two ends of a connection in memory, on an event loop of their own: bytes go in at one, a Link reads at the
-// other.
+// Two ends of an in-memory connection on their own event loop: bytes are written at one end, a Link reads at
+// the other.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,8 @@ namespace starling::fuzz {
 
 struct Pipe {
   Pipe() {
-    auto listening = transport.listen({"fuzz", 0}, [this](transport::LinkPtr link) { far = std::move(link); });
+    auto listening =
+        transport.listen({"fuzz", 0}, [this](transport::LinkPtr link) { far = std::move(link); });
     STARLING_CHECK(listening.ok());
     listener = std::move(*listening);
     transport::spawn(io.get_executor(), [](Pipe* self) -> asio::awaitable<void> {
@@ -33,7 +34,7 @@ struct Pipe {
     settle();
   }
 
-  // Until nothing moves any more; no time passes.
+  // Runs until nothing is pending; no time passes.
   void settle() {
     io.restart();
     while (io.poll() > 0) {
@@ -43,7 +44,7 @@ struct Pipe {
     transport::spawn(io.get_executor(), std::move(work));
     settle();
   }
-  // All bytes come in, and then the end.
+  // Delivers all bytes, then the end of the stream.
   void feed(const std::vector<std::byte>& bytes) {
     run([](Pipe* self, const std::vector<std::byte>& all) -> asio::awaitable<void> {
       if ((co_await self->near->write(all)).ok()) self->near->finish();

@@ -1,5 +1,5 @@
-// Right checksums for bytes that a fuzzer made up: it would hardly ever find one, and everything behind the
-// checksum would stay untried.
+// Recomputes the checksums of a fuzzer's bytes: it would almost never find a valid one, and the code behind
+// the checksum would stay untested.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace starling::fuzz {
 
-// Walks frame by frame as far as the lengths go.
+// Walks frame by frame as far as the lengths are valid.
 inline void repair(std::vector<std::byte>& bytes) {
   constexpr std::size_t kChecksumAt = 16;
   for (std::size_t at = 0; bytes.size() - at >= wire::kFrameHeaderBytes;) {
@@ -18,10 +18,10 @@ inline void repair(std::vector<std::byte>& bytes) {
     const auto header = wire::FrameHeader::parse(rest.first<wire::kFrameHeaderBytes>());
     if (!header || rest.size() - wire::kFrameHeaderBytes < header->body_bytes) return;
     const Bytes body = rest.subspan(wire::kFrameHeaderBytes, header->body_bytes);
-    const std::uint64_t checksum =
-        header->kind == wire::FrameKind::control
-            ? wire::control_checksum(rest, body)
-            : wire::chunk_checksum(rest.first<wire::kChunkPrefixBytes>(), body.subspan(wire::kChunkHeadBytes));
+    const std::uint64_t checksum = header->kind == wire::FrameKind::control
+                                       ? wire::control_checksum(rest, body)
+                                       : wire::chunk_checksum(rest.first<wire::kChunkPrefixBytes>(),
+                                                              body.subspan(wire::kChunkHeadBytes));
     store(rest.data() + kChecksumAt, checksum);
     at += wire::kFrameHeaderBytes + header->body_bytes;
   }

@@ -1,4 +1,4 @@
-// Writes first inputs for the fuzz targets, made by our own encoders: fuzz_seeds FOLDER -> FOLDER/TARGET/N.
+// Writes seed inputs for the fuzz targets, made by our own encoders: fuzz_seeds FOLDER -> FOLDER/TARGET/N.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -62,14 +62,17 @@ int main(int argc, char** argv) {
   hello.name = "two";
   hello.id = PeerId{9};
   hello.address = {"there", 2};
-  for (const std::uint8_t side : {2, 3}) write(folder / "handshakes", side, with_first(side, wire::encode_frame(hello).value()));
+  for (const std::uint8_t side : {2, 3})
+    write(folder / "handshakes", side, with_first(side, wire::encode_frame(hello).value()));
 
   int number = 100;
-  for (const auto payload : {wire::Payload::f32, wire::Payload::bf16, wire::Payload::int8, wire::Payload::top_k, wire::Payload::none}) {
-    const Buffer offer = chunk(wire::ChunkKind::offer, payload, 128, 0.5F), reply = chunk(wire::ChunkKind::reply, payload, 64, 0.5F);
+  for (const auto payload : {wire::Payload::f32, wire::Payload::bf16, wire::Payload::int8,
+                             wire::Payload::top_k, wire::Payload::none}) {
+    const Buffer offer = chunk(wire::ChunkKind::offer, payload, 128, 0.5F),
+                 reply = chunk(wire::ChunkKind::reply, payload, 64, 0.5F);
     write(folder / "frames", ++number, with_first(1, offer));
     for (std::uint8_t combination = 0; combination < 13; ++combination) {
-      // An offer to answer; a cell lent and a reply to it. Without the frame's own header.
+      // An offer to answer; a cell lent and a reply to it. Without frame headers.
       Buffer input = {std::byte{combination}, std::byte{0}};
       input.insert(input.end(), offer.begin() + wire::kFrameHeaderBytes, offer.end());
       for (const int byte : {1, 0, 0}) input.push_back(static_cast<std::byte>(byte));

@@ -1,4 +1,4 @@
-// Catch2, whichever major version the distribution has.
+// Includes Catch2, version 2 or 3.
 #pragma once
 
 #if __has_include(<catch2/catch_test_macros.hpp>)
@@ -7,7 +7,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 
-using Catch::Approx;  // version 2 brings it along
+using Catch::Approx;  // version 2 declares it in the main header
 #else
 #include <catch2/catch.hpp>
 #endif

@@ -1,4 +1,4 @@
-// Catch2's main for every test program: version 2 wants it compiled here, version 3 brings its own.
+// The main function of every test program: Catch2 version 2 compiles it here, version 3 has its own.
 #if __has_include(<catch2/catch_test_macros.hpp>)
 namespace {
 [[maybe_unused]] constexpr int kCatch2BringsItsOwnMain = 3;
@@ -8,8 +8,8 @@ namespace {
 #include <catch2/catch.hpp>
 #endif
 
-// What the thread sanitizer is not to tell of. The HTTP library is the distribution's, not built with it: that its static
-// values are made behind a guard cannot be seen from here, and what it does with them looked like a race.
+// Thread sanitizer suppressions. The distribution's HTTP library is not instrumented, so the guards of its
+// static variables are invisible to the sanitizer, which reports false races.
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() {
   return "called_from_lib:libcpp-httplib.so\n";

@@ -1,9 +1,8 @@
-// How often a test repeats itself. Sanitizers look for faults of memory and of threads, which a tenth of the
-// repetitions shows as well as all, and take ten times as long for each: under them a test takes a tenth.
+// The number of repetitions of a test. Sanitizers look for memory and threading errors, which a tenth of the
+// repetitions finds as well, and run ten times slower: under them a test repeats a tenth as often.
 //
-// What is a statement about figures alone (how fast something mixes, how well something learns), and goes no
-// way through the code that another test does not go, has the tag [figures]: scripts/test leaves it out under
-// sanitizers.
+// Tests with the tag [figures] only check numbers (mixing or learning speed) and run code that other tests
+// cover; scripts/test skips them under sanitizers.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-"""A test program in Python: cases by name, of which one that fails ends no other, and at the end "N passed, N failed", which
-scripts/test adds to its counts. It has nothing but the standard library."""
+"""The base of Python test programs: runs named cases, where a failing case does not end the others, and ends with
+"N passed, N failed", which scripts/test adds to its counts. Uses only the standard library."""
 
 import os
 import sys
@@ -40,9 +40,9 @@ class Suite:
 
 
 def main(kind):
-    """Runs `kind(SUBJECT, folder)`, whose subject is what the command line names first; its exit code."""
+    """Runs `kind(SUBJECT, folder)`, where SUBJECT is the first argument; exits with its result."""
     if len(sys.argv) < 2:
-        sys.exit(f"{sys.argv[0]}: what is to be tried? The first lines of the file say what it takes")
+        sys.exit(f"{sys.argv[0]}: missing argument: see the head of this file for usage")
     with tempfile.TemporaryDirectory(prefix="starling-test-", ignore_cleanup_errors=True) as folder:
         suite = kind(os.path.abspath(sys.argv[1]), folder)
         try:

@@ -1,26 +1,26 @@
 "use strict";
-// The live page of a peer: it follows api/v1/live (docs/API.md) and shows what it says, at most once a second.
+// The live page of a peer: follows api/v1/live (docs/API.md) and redraws at most once per second.
 (() => {
   const { Plot, axes, bytes, count, dark, digits, escape, lines, niceStep, percent, theme, titled } = Plots;
   const $ = (id) => document.getElementById(id);
-  const ROUND = 900;         // milliseconds between two drawings, at least
-  const QUIET = 6000;        // without a word for so long a connection is held for lost
+  const ROUND = 900;         // minimum milliseconds between two redraws
+  const QUIET = 6000;        // milliseconds without data until the connection counts as lost
   const RETRY = [500, 1000, 2000, 4000];
   const POINTS = 1024, EVENTS = 256;
 
-  // ---- what was heard ----
+  // ---- received data ----
   let points = [], events = [], status = {}, members = [], seconds = 0, topology = null;
-  let anew = true;           // the next events are the first of a connection
+  let anew = true;           // the next events are the first of a new connection
 
   // ---- the connection's state ----
   let source = null, connected = false, failures = 0, heardAt = 0, retry = 0;
-  let excuse = "";  // what the peer itself says of why it has no stream for this page, such as that it is still loading
+  let excuse = "";  // the peer's reason for rejecting the stream, such as that it is still loading
 
   const known = (x) => x !== null && x !== undefined;
   const put = (element, words) => { if (element.textContent !== words) element.textContent = words; };
 
-  // What the squared disagreement loses, in logarithms, with an exchange that is begun, or, where rounds count, with a step of
-  // anybody; null where nothing is predicted.
+  // The predicted log decrease of the squared disagreement per exchange that is started or, if the rule counts rounds, per
+  // step of any peer; null without a prediction.
   const fallOf = (t) => {
     const p = t && t.prediction;
     if (!p || !p.by || !(p.factor > 0 && p.factor < 1)) return null;
@@ -35,7 +35,7 @@
     if (points.length > POINTS) points = points.filter((_, k) => k % 2 === 1 || k === points.length - 1);
   };
 
-  // ---- words ----
+  // ---- text ----
   const since = (s) => {
     if (!known(s)) return "–";
     if (s < 1) return "now";
@@ -47,7 +47,7 @@
     const t = Math.round(s), two = (x) => String(x).padStart(2, "0");
     return t < 3600 ? `${Math.floor(t / 60)}:${two(t % 60)}` : `${Math.floor(t / 3600)}:${two(Math.floor(t / 60) % 60)}:${two(t % 60)}`;
   };
-  const steady = (x, n = 3) => {  // without a changing number of digits
+  const steady = (x, n = 3) => {  // with a constant number of digits
     if (!known(x)) return "–";
     return Math.abs(x) >= 1000 || x === 0 ? count(x) : Math.abs(x) >= 1e-3 ? x.toPrecision(n) : digits(x, n);
   };
@@ -55,12 +55,12 @@
   const whole = (x) => (known(x) ? number.format(x) : "–");
   const or = (x, f) => (known(x) ? f(x) : "–");
 
-  // ---- the head ----
+  // ---- header ----
   const fact = (name, of) => ({ name, of });
   const facts = [
     fact("Progress", () => (status.epoch_samples > 0 ? [`${(status.swarm_samples / status.epoch_samples).toFixed(2)} epochs`, `${count(status.swarm_samples)} samples`] : [or(status.swarm_samples, (x) => `${count(x)} samples`)])),
-    fact("Members", () => [or(status.members_live, (x) => `${whole(x)} live`), known(status.members_known) ? `of ${whole(status.members_known)} known` : ""]),
-    fact("All together", () => [or(points.length ? points[points.length - 1].samples_per_second : null, (x) => `${count(x)} samples/s`), "said by all members"]),
+    fact("Members", () => [or(status.members_live, (x) => `${whole(x)} alive`), known(status.members_known) ? `of ${whole(status.members_known)} known` : ""]),
+    fact("Total speed", () => [or(points.length ? points[points.length - 1].samples_per_second : null, (x) => `${count(x)} samples/s`), "reported by all members"]),
     fact("Model and data", () => [status.model || "–", status.data ? `on ${status.data}` : ""]),
     fact("Topology", () => [(topology && topology.topology) || status.topology || "–", topology && known(topology.spectral_gap) ? `gap ${digits(topology.spectral_gap)}` : ""]),
     fact("Rule", () => [status.rule || "–", status.payload || ""]),
@@ -68,8 +68,8 @@
     fact("Device", () => [status.device || "–", or(status.samples_per_second, (x) => `${count(x)} samples/s`)]),
     fact("Loss", () => [steady(status.loss), known(status.learning_rate) ? `rate ${digits(status.learning_rate)}` : ""]),
     fact("Accuracy", () => [or(status.accuracy, (x) => `${(100 * x).toFixed(1)} %`), known(status.accuracy) && known(status.accuracy_steps) ? `at step ${whole(status.accuracy_steps)}` : ""]),
-    fact("Distance to partners", () => [steady(status.distance), points.length && known(points[points.length - 1].distance) ? `${steady(points[points.length - 1].distance)} in the mean` : ""]),
-    fact("Staleness", () => [or(status.staleness, (x) => `${x.toFixed(1)} steps`), "of its own, an exchange"]),
+    fact("Distance to partners", () => [steady(status.distance), points.length && known(points[points.length - 1].distance) ? `${steady(points[points.length - 1].distance)} mean` : ""]),
+    fact("Staleness", () => [or(status.staleness, (x) => `${x.toFixed(1)} steps`), "of this peer, per exchange"]),
   ];
   for (const f of facts) {
     const box = document.createElement("div");
@@ -98,7 +98,7 @@
     put($("pause"), status.paused ? "Resume" : "Pause");
   };
 
-  // ---- who wants to be looked at ----
+  // ---- members that need attention ----
   const groups = { slow: (m) => m.state !== "left" && m.state !== "failed" && m.slowdown >= Net.SLOW, silent: (m) => m.state === "suspect" || m.state === "failed", left: (m) => m.state === "left", all: () => true };
   const drawMarked = () => {
     const slow = members.filter(groups.slow).sort((a, b) => b.slowdown - a.slowdown), of = (state) => members.filter((m) => m.state === state).sort((a, b) => byName(a.name, b.name));
@@ -109,9 +109,9 @@
       failed.length && `<b>× failed:</b> ${names(failed)}`,
       suspect.length && `<b class="warn">◆ suspect:</b> ${names(suspect)}`,
       shut.length && `<b class="warn">■ quarantined:</b> ${names(shut)}`,
-    ].filter(Boolean).join(" &nbsp; ") || (members.length ? "everybody is well" : "");
+    ].filter(Boolean).join(" &nbsp; ") || (members.length ? "all members are healthy" : "");
     if (drawMarked.last !== words) $("marked").innerHTML = drawMarked.last = words;
-    // Read aloud where it is asked for: who it is, but no figure that changes every second.
+    // Text for screen readers: names only, because figures change every second.
     put($("aloud"), [["slow", slow], ["failed", failed], ["suspect", suspect], ["quarantined", shut]].filter(([, list]) => list.length)
       .map(([what, list]) => `${what}: ${list.slice(0, 3).map((m) => m.name).join(", ")}${list.length > 3 ? ` and ${list.length - 3} more` : ""}`).join("; "));
   };
@@ -131,14 +131,14 @@
     const many = (n, one, more) => `${whole(n)} ${n === 1 ? one : more}`;
     const kinds = ["slow", "suspect", "failed", "quarantined"].map((k) => [k, members.filter((m) => Net.kindOf(m) === k).length]).filter(([, n]) => n > 0);
     put(document.querySelector("#graph figcaption"), t.topology ? `${many(t.members.length, "member trains", "members train")}, ${many(t.edges.length, "link", "links")}` +
-      (known(t.contraction) ? `; an exchange leaves ${t.contraction_is_bound ? "at most " : ""}${digits(t.contraction, 4)} of the squared disagreement.` : ".") : "");
+      (known(t.contraction) ? `; factor per exchange${t.contraction_is_bound ? " at most" : ""} ${digits(t.contraction, 4)} of the squared disagreement.` : ".") : "");
     const label = t.topology ? `${t.topology}: ${many(t.members.length, "member", "members")}, ${many(t.edges.length, "link", "links")}, ` +
-      `${many(graph.fresh, "exchange is", "exchanges are")} new or running${kinds.map(([k, n]) => `; ${n} ${k}`).join("")}. Arrow keys go from member to member.` : "Members and links";
+      `${many(graph.fresh, "exchange is", "exchanges are")} new or running${kinds.map(([k, n]) => `; ${n} ${k}`).join("")}. Use the arrow keys to select a member.` : "Members and links";
     if ($("net").getAttribute("aria-label") !== label) $("net").setAttribute("aria-label", label);
   };
 
-  // ---- exchanges, refusals, traffic ----
-  const COUNTS = [["completed", "begun and done"], ["answered", "answered"], ["aborted", "aborted"], ["rejected", "rejected"],
+  // ---- exchanges, rejections, traffic ----
+  const COUNTS = [["completed", "started and completed"], ["answered", "answered"], ["aborted", "aborted"], ["rejected", "rejected"],
     ["half_applied_chunks", "half applied"], ["chunks_overlapped", "overlapped"], ["chunks_clipped", "clipped"], ["lost_weight", "lost weight"]];
   const counts = COUNTS.map(([key, name]) => {
     const box = document.createElement("div");
@@ -147,8 +147,8 @@
     return [key, box.querySelector("dd")];
   });
   const reasons = [
-    ["Chunks refused", () => (status.exchanges || {}).chunks_refused],
-    ["Connections refused", () => status.connections_refused],
+    ["Chunks rejected", () => (status.exchanges || {}).chunks_refused],
+    ["Connections rejected", () => status.connections_refused],
     ["Traffic", () => `${bytes(status.bytes_sent || 0)} sent, ${bytes(status.bytes_received || 0)} received`],
     ["Links open", () => `${whole(status.links_open)}, ${whole(status.bulk_links_open)} for parameters`],
     ["Process", () => `${or(status.memory_bytes, bytes)}, loop lag ${or(status.loop_lag_seconds, (x) => `${steady(x * 1000, 2)} ms`)}`],
@@ -169,8 +169,8 @@
     }
   };
 
-  // ---- happenings ----
-  let listed = [];  // the numbers that stand on the page, the latest first
+  // ---- events ----
+  let listed = [];  // the event numbers on the page, latest first
   const drawEvents = () => {
     const list = $("events"), item = (event) => {
       const li = document.createElement("li");
@@ -188,7 +188,7 @@
     } else {
       list.prepend(...latest.filter((e) => !there.has(e.number)).map(item));
       while (list.children.length > latest.length) list.lastChild.remove();
-      if (at > 4) list.scrollTop = at + list.scrollHeight - high;  // who reads stays where he is
+      if (at > 4) list.scrollTop = at + list.scrollHeight - high;  // keep the reader's scroll position
     }
     listed = latest.map((e) => e.number);
   };
@@ -197,7 +197,7 @@
   // ---- plots ----
   const timeStep = (span, wanted) => [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400].find((s) => span / s <= wanted) || niceStep(span, wanted);
   const against = {
-    time: { key: "time", title: "time since this peer began", tick: clock, tell: clock, floats: true, step: timeStep, of: (p) => p.seconds },
+    time: { key: "time", title: "time since this peer started", tick: clock, tell: clock, floats: true, step: timeStep, of: (p) => p.seconds },
     epochs: { ...axes.s, key: "epochs", title: "epochs of the swarm", tick: digits, tell: (x) => `${digits(x, 4)} epochs`, floats: true, of: (p) => p.swarm_samples / (status.epoch_samples || 1) },
   };
   let axis = against.time;
@@ -212,13 +212,13 @@
   });
   // The squared disagreement V falls by the topology's factor with every exchange, push or round (docs/API.md, "prediction")
   // and grows by the same amount with every sample (docs/RESULTS.md, "The prediction"); that amount is fitted in logarithms.
-  // Exchanges and steps of others are not known: they make as many a sample as this peer.
+  // Exchanges and steps of other peers are unknown; assume this peer's number per sample.
   const predict = () => {
     const at = points.filter((p) => known(p.fall) && known(p.swarm_samples)), by = topology && topology.prediction && topology.prediction.by;
-    const begun = (by === "round" ? status.steps : (status.exchanges || {}).completed) / status.samples;  // a sample
+    const begun = (by === "round" ? status.steps : (status.exchanges || {}).completed) / status.samples;  // per sample
     if (!by || at.length < 3 || !(begun > 0)) return [];
     const first = at[0], last = at[at.length - 1], fall = (p) => p.fall * begun, unit = [];
-    // A page opened late begins where growth and fall are even.
+    // A page opened late starts at the equilibrium of growth and decrease.
     let v = first.swarm_samples > 0.02 * last.swarm_samples ? 1 / fall(first) : first.swarm_samples;
     let before = first, logs = 0, looks = 0;
     for (const p of at) {
@@ -233,23 +233,23 @@
     return unit.filter(([p, w]) => w > 0 && p.distance > 0).map(([p, w]) => [axis.of(p), Math.sqrt(source * w)]);
   };
   const plots = [
-    plot("plot-loss", "Loss", { y: "loss", tick: digits, tell: (x) => digits(x), log: () => $("log-loss").checked, missing: "No step was counted yet.",
+    plot("plot-loss", "Loss", { y: "loss", tick: digits, tell: (x) => digits(x), log: () => $("log-loss").checked, missing: "No step yet.",
       series: (c) => [{ name: "this peer", color: c.colors[0], width: 2.2, points: column((p) => p.loss) }, { name: "median member", color: c.colors[7], dash: "3 4", width: 1.6, points: column((p) => p.median_loss) }],
-      caption: () => "Of late training batches, smoothed. Dashed: the median member, since this page was opened." }),
-    plot("plot-accuracy", "Accuracy", { y: "accuracy", tick: percent, tell: percent, most: 1.0001, missing: "This replica was not judged yet.",
+      caption: () => "Recent training batches, smoothed. Dashed: the median member, since this page was opened." }),
+    plot("plot-accuracy", "Accuracy", { y: "accuracy", tick: percent, tell: percent, most: 1.0001, missing: "This replica has not been evaluated yet.",
       series: (c) => [{ name: "this peer", color: c.colors[2], width: 2.2, points: column((p) => p.accuracy) }],
-      caption: () => "Of this peer's own replica on the first 1,000 test samples." }),
-    plot("plot-distance", "Distance between partners", { y: "distance", tick: digits, tell: (x) => digits(x), log: () => true, missing: "Nobody has exchanged yet.",
+      caption: () => "This peer's replica on the first 1,000 test samples." }),
+    plot("plot-distance", "Distance between partners", { y: "distance", tick: digits, tell: (x) => digits(x), log: () => true, missing: "No exchange yet.",
       series: (c) => [{ name: "measured", color: c.colors[0], width: 2.2, points: column((p) => p.distance) },
         { name: "predicted", color: c.colors[1], dash: "3 4", width: 1.6, points: predict() }],
       caption: () => {
         const told = topology && topology.prediction;
-        return "How far partners are apart when they meet, the mean over members. " +
-          (told && told.words ? `${told.by ? "Dashed: predicted, its level fitted. " : ""}${escape(told.words)}` : "");
+        return "Distance between partners at an exchange, mean over members. " +
+          (told && told.words ? `${told.by ? "Dashed: predicted, with a fitted level. " : ""}${escape(told.words)}` : "");
       } }),
-    plot("plot-speed", "Speed of all members", { y: "samples per second", tick: count, tell: (x) => `${count(x)} samples/s`, zero: true, missing: "Nobody has told of a speed yet.",
+    plot("plot-speed", "Speed of all members", { y: "samples per second", tick: count, tell: (x) => `${count(x)} samples/s`, zero: true, missing: "No speed reported yet.",
       series: (c) => [{ name: "all members", color: c.colors[3], width: 2.2, points: column((p) => p.samples_per_second) }],
-      caption: () => "The sum of what members said of themselves last." }),
+      caption: () => "The sum of the speeds last reported by the members." }),
   ];
   const drawPlots = () => plots.forEach((p) => p.draw());
   for (const input of document.querySelectorAll("input[name=axis]")) input.onchange = () => { axis = against[input.value]; drawPlots(); };
@@ -268,11 +268,11 @@
     { key: "staleness", title: "Staleness", wide: 9.5, sort: (m) => m.staleness, show: (m) => [or(m.staleness, (x) => x.toFixed(1))] },
     { key: "steps", title: "Steps", wide: 8.5, sort: (m) => m.steps, show: (m) => [whole(m.steps)] },
     { key: "partner", title: "Partner", wide: 9, text: true, sort: (m) => names.get(m.partner) || null, show: (m) => [m.partner ? names.get(m.partner) || m.partner.slice(0, 8) : "–"] },
-    { key: "heard", title: "Last heard", wide: 10.5, sort: (m) => (m.this_peer ? -1 : m.last_heard_seconds), show: (m) => [m.this_peer ? "here" : known(m.last_heard_seconds) ? since(m.last_heard_seconds) : "never"] },
+    { key: "heard", title: "Last seen", wide: 10.5, sort: (m) => (m.this_peer ? -1 : m.last_heard_seconds), show: (m) => [m.this_peer ? "here" : known(m.last_heard_seconds) ? since(m.last_heard_seconds) : "never"] },
     { key: "phase", title: "Phase", wide: 9, text: true, sort: (m) => (m.paused ? "paused" : m.phase), show: (m) => [m.paused ? "paused" : m.phase || "–"] },
     { key: "device", title: "Device", wide: 9, text: true, sort: (m) => m.device, show: (m) => [m.device || "–"] },
   ];
-  const SETTLED = ["name", "state", "phase", "device"];  // columns whose order seldom changes by itself
+  const SETTLED = ["name", "state", "phase", "device"];  // columns whose order rarely changes
   let order = { key: "name", down: false }, sortedAt = 0;
   const rows = new Map();  // id -> { tr, cells, shown }
   const body = document.querySelector("#table tbody");
@@ -290,7 +290,7 @@
     document.querySelector("#table thead tr").append(th);
     return th;
   });
-  // A page of another peer: only what looks like HOST:PORT becomes a link.
+  // The page of another peer: only valid HOST:PORT texts become links.
   const page = (m) => (/^(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$/.test(m.http || "") && !m.this_peer ? `http://${m.http}/` : "");
   const makeRow = (id) => {
     const tr = document.createElement("tr"), cells = columns.map((c, k) => {
@@ -308,8 +308,8 @@
     watch.observe(tr);
     return row;
   };
-  // Of rows that are out of sight only what marks them is written at once, all of it with every fifth drawing or when they come into sight:
-  // laying out thousands of changed numbers each second is most of what a large swarm costs a browser.
+  // For rows that are out of sight only the status columns are updated at once; the rest is updated with every fifth redraw or
+  // when the row scrolls into view. Laying out thousands of changed numbers per second dominates the browser's work otherwise.
   const inSight = new Set(), AT_ONCE = ["state", "phase", "device", "slowdown"];
   let drawings = 0;
   const watch = new IntersectionObserver((entries) => {
@@ -350,7 +350,7 @@
   };
   const compare = (a, b) => {
     const of = columns.find((c) => c.key === order.key), x = of.sort(a), y = of.sort(b);
-    if (known(x) !== known(y)) return known(x) ? -1 : 1;  // what is not known comes last either way
+    if (known(x) !== known(y)) return known(x) ? -1 : 1;  // unknown values come last in either direction
     const by = !known(x) ? 0 : typeof x === "string" ? byName(x, y) : x - y;
     return (order.down ? -by : by) || byName(a.name, b.name);
   };
@@ -365,7 +365,7 @@
     const stay = new Set(wanted.map((m) => m.id));
     for (const [id, row] of rows) if (!stay.has(id)) row.tr.remove();
     for (const m of wanted) fill(rows.get(m.id) || makeRow(m.id), m);
-    // Rows whose order changes all the time move now and then, and never under somebody's hand.
+    // Columns that change all the time are re-sorted only occasionally, and never during user input.
     const held = body.matches(":hover") || body.contains(document.activeElement), now = performance.now();
     if (sortedAt === 0 || !((held && !SETTLED.includes(order.key)) || (now - sortedAt < 4000 && !SETTLED.includes(order.key)))) {
       wanted.sort(compare);
@@ -393,7 +393,7 @@
   $("filter").oninput = () => { sortedAt = 0; drawTable(); };
   $("filter").onkeydown = (event) => { if (event.key === "Escape") { $("filter").value = ""; $("filter").oninput(); } };
 
-  // ---- drawing, once for all that came within a second ----
+  // ---- drawing, at most once per second ----
   let drawnAt = -Infinity, timer = 0;
   const drawAll = () => {
     clearTimeout(timer);
@@ -437,15 +437,15 @@
     put(pill.lastChild, words);
     document.body.classList.toggle("stale", is !== "live" && members.length > 0);
   };
-  // The sentence with which a peer that is there refuses the stream; nothing where nobody answers. (An EventSource says neither.)
+  // The reason with which a reachable peer rejects the stream; empty if it does not answer. (EventSource does not expose this.)
   const whyNot = async () => {
     const over = new AbortController(), late = setTimeout(() => over.abort(), 3000);
     try {
       const answer = await fetch("api/v1/live", { signal: over.signal });
       if (answer.status === 503) return (await answer.json()).error || "";
-    } catch { /* nobody */ } finally {
+    } catch { /* unreachable */ } finally {
       clearTimeout(late);
-      over.abort();  // a stream after all: it is opened at the next try
+      over.abort();  // a stream after all: the next attempt opens it
     }
     return "";
   };
@@ -453,7 +453,7 @@
     if (source) source.close();
     source = null;
     if (connected || failures === 0) lose.since = new Date();
-    const lost = () => tell("lost", status.phase === "finished" ? "finished, and gone" : members.length ? `no connection since ${lose.since.toLocaleTimeString("en-GB")}, trying again` : "no connection, trying again");
+    const lost = () => tell("lost", status.phase === "finished" ? "finished and offline" : members.length ? `disconnected since ${lose.since.toLocaleTimeString("en-GB")}, retrying` : "disconnected, retrying");
     if (connected) lost();
     connected = false;
     drawHead();
@@ -499,17 +499,17 @@
   };
   setInterval(() => { if (source && performance.now() - heardAt > QUIET) lose(); }, 1000);
 
-  // ---- asking something of the peer ----
+  // ---- commands to the peer ----
   const problem = (words) => { put($("problem"), words); $("problem").hidden = !words; };
-  // The token that this peer has taken: in this tab, for this origin, and never in an address.
+  // The token accepted by this peer: stored per tab and origin, never in a URL.
   const KEY = "starling-token";
   let token = "";
-  try { token = sessionStorage.getItem(KEY) || ""; } catch { /* then for as long as the page is open */ }
+  try { token = sessionStorage.getItem(KEY) || ""; } catch { /* no storage: keep it while the page is open */ }
   const keep = (words) => {
     token = words;
-    try { if (words) sessionStorage.setItem(KEY, words); else sessionStorage.removeItem(KEY); } catch { /* likewise */ }
+    try { if (words) sessionStorage.setItem(KEY, words); else sessionStorage.removeItem(KEY); } catch { /* as above */ }
   };
-  // What somebody types; null where he would rather not. `wrong` says why it is asked for again.
+  // Asks for the token; null if cancelled. `wrong` explains why it is asked for again.
   const typed = (wrong) => new Promise((done) => {
     const words = $("token-words"), is = (sentence) => {
       put($("token-wrong"), sentence);
@@ -519,7 +519,7 @@
     $("token").querySelector("form").onsubmit = (event) => {
       if (/^[A-Za-z0-9._~+/=-]+$/.test(words.value.trim())) return;
       event.preventDefault();
-      is("That is no token: it has letters, digits and -_.~+/= alone.");
+      is("Not a valid token: use only letters, digits and -_.~+/=.");
     };
     $("token").onclose = () => {
       const given = words.value.trim();
@@ -527,10 +527,10 @@
       done($("token").returnValue === "send" ? given : null);
     };
     $("token").showModal();
-    is(wrong);  // once it is open, so that it is read aloud
+    is(wrong);  // after opening, so that screen readers announce it
   });
   $("token-cancel").onclick = () => $("token").close("");
-  // Why it was not done; empty where it was.
+  // Sends a command; returns the reason for a failure, or an empty text.
   const command = async (what, body) => {
     try {
       for (let words = token; ;) {
@@ -542,15 +542,15 @@
         }
         if (answer.status !== 401) {
           const said = await answer.json().catch(() => ({}));
-          return `Refused: ${said.error || `the peer answered ${answer.status}`}`;
+          return `Rejected: ${said.error || `HTTP status ${answer.status}`}`;
         }
         keep("");
-        const given = await typed(words && "The peer does not take this token.");
-        if (given === null) return "Nothing was asked of the peer, as it would need its token.";
+        const given = await typed(words && "The peer rejected this token.");
+        if (given === null) return "Not sent: the peer requires its token.";
         words = given;
       }
     } catch {
-      return "The peer could not be asked: there is no connection.";
+      return "Not sent: no connection to the peer.";
     }
   };
   const ask = async (what) => {
@@ -567,7 +567,7 @@
   };
   $("wiring-cancel").onclick = () => $("wiring").close();
   $("wiring").querySelector("form").onsubmit = async (event) => {
-    event.preventDefault();  // it stays open until the peer has taken it
+    event.preventDefault();  // stays open until the peer has accepted it
     put($("wiring-wrong"), "");
     const wrong = await command("topology", { topology: $("wiring-words").value.trim() });
     if (wrong) put($("wiring-wrong"), wrong); else $("wiring").close();
@@ -576,6 +576,6 @@
 
   drawKeys();
   drawAll();
-  drawnAt = -Infinity;  // the first state is drawn at once
+  drawnAt = -Infinity;  // draw the first state immediately
   connect();
 })();

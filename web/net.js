@@ -1,12 +1,12 @@
 "use strict";
-// The members of a swarm and the links between them, on a canvas: who is well, slow or silent by shape and color, who
-// exchanges with whom by the links that stand out.
+// The members of a swarm and their links on a canvas: shape and color show who is healthy, slow or silent; highlighted
+// links show current exchanges.
 const Net = (() => {
   const { FONT, count, digits, escape, theme } = Plots;
-  const SLOW = 2;  // so many times slower than the median member is marked
-  const LABELED = 40;  // members, up to which everybody's name is written
+  const SLOW = 2;  // members slower than the median by this factor are marked
+  const LABELED = 40;  // up to this number of members, all names are shown
 
-  // What is to be seen of a member at once.
+  // The marker of a member.
   const kindOf = (m) => (m.state !== "alive" ? m.state : m.slowdown >= SLOW ? "slow" : "alive");
   const colorOf = (kind, c, m) => {
     if (kind === "failed" || kind === "slow") return c.slow[4];
@@ -14,7 +14,7 @@ const Net = (() => {
     if (kind === "left") return c.axis;
     return m && m.slowdown >= 1.25 ? c.slow[m.slowdown >= 1.75 ? 2 : 1] : c.colors[0];
   };
-  // The outline of a kind around a place; filled but for who failed or left.
+  // The outline of a marker; filled except for failed and left members.
   const trace = (pen, kind, x, y, r) => {
     pen.beginPath();
     if (kind === "failed") {
@@ -29,7 +29,7 @@ const Net = (() => {
       pen.arc(x, y, r, 0, 7);
     }
   };
-  const path = {  // the same in SVG, for keys
+  const path = {  // the same in SVG, for the legend
     alive: '<circle cx="9" cy="6" r="4" fill="COLOR"/>',
     slow: '<path d="M9 1L14 10H4Z" fill="COLOR"/>',
     suspect: '<path d="M9 .5L14.5 6L9 11.5L3.5 6Z" fill="COLOR"/>',
@@ -44,9 +44,9 @@ const Net = (() => {
       key(line(c.quiet, 1), "may exchange") + key(line(c.exchanging, 2.4), "new or running exchange");
   };
 
-  // ---- where members lie ----
+  // ---- layout ----
   const turn = (part, r = 1) => [r * Math.sin(2 * Math.PI * part), -r * Math.cos(2 * Math.PI * part)];
-  // Many take turns on two or three circles, so that each has room to be seen.
+  // Many members are spread over two or three circles, so that each is visible.
   const circle = (n) => {
     const rows = n > 160 ? 3 : n > 80 ? 2 : 1;
     return Array.from({ length: n }, (_, i) => turn(i / n, 1 - 0.045 * (i % rows)));
@@ -79,8 +79,8 @@ const Net = (() => {
       return [x + (left ? -1.5 : 1.5), y];
     });
   };
-  // As far apart as they are in hops, near ones above all (Gansner, Koren & North, "Graph drawing by stress
-  // majorization", GD 2004, section 2, weights 1/d^2), from where they lay before or from a circle.
+  // Distances as in hops, near ones weighted most (Gansner, Koren & North, "Graph drawing by stress majorization", GD 2004,
+  // section 2, weights 1/d^2), starting from the previous layout or from a circle.
   const stress = (n, near, before) => {
     const hops = near.map((_, from) => {
       const d = new Int16Array(n).fill(-1), queue = [from];
@@ -108,7 +108,7 @@ const Net = (() => {
     }
     return Array.from(xs, (x, i) => [x, ys[i]]);
   };
-  // Around 0, the longer direction from -1 to 1.
+  // Centered at 0, with the longer direction from -1 to 1.
   const fitted = (places) => {
     if (places.length < 2) return places.map(() => [0, 0]);
     const range = (k) => { const v = places.map((p) => p[k]); return [Math.min(...v), Math.max(...v)]; };
@@ -119,7 +119,7 @@ const Net = (() => {
   const OWN = { line, star, torus, hypercube, tree, dumbbell };
 
   class Graph {
-    // `box` holds a canvas and a tip. pointed(id or null) and chosen(id) are called when somebody does so.
+    // `box` contains a canvas and a tooltip. Calls pointed(id or null) and chosen(id).
     constructor(box, pointed, chosen) {
       this.box = box;
       this.canvas = box.querySelector("canvas");
@@ -130,9 +130,9 @@ const Net = (() => {
       this.members = [];
       this.partners = new Map();  // id -> id
       this.exchanges = [];  // [id, id, "late", "new" or "running"]
-      this.fresh = 0;  // of them, not late
+      this.fresh = 0;  // the number that are not late
       this.places = new Map();  // id -> [x, y], the longer direction from -1 to 1
-      this.at = null;  // the id that is pointed at
+      this.at = null;  // the id under the pointer
       this.canvas.onpointermove = this.canvas.onpointerdown = (event) => this.point(this.under(event));
       this.canvas.onpointerleave = () => this.point(null);
       this.canvas.onclick = (event) => { const id = this.under(event); if (id) chosen(id); };
@@ -153,7 +153,7 @@ const Net = (() => {
       this.topology = topology;
       this.placed = null;
     }
-    // members as docs/API.md has them; `partners` of before tell which exchanges are new.
+    // members as in docs/API.md; the previous `partners` tell which exchanges are new.
     setMembers(members) {
       const fresh = new Set(), partners = new Map(), own = members.find((m) => m.this_peer);
       for (const m of members) {
@@ -178,7 +178,7 @@ const Net = (() => {
       for (const [id, partner] of partners) add(id, partner, "late");
     }
 
-    // Those that train lie as the topology has them; others between them by name where that is a circle, else in a row below.
+    // Training members are placed by the topology; others between them by name on a circle, otherwise in a row below.
     place() {
       const { members: ids, edges } = this.topology, training = new Set(ids);
       const others = this.members.filter((m) => !training.has(m.id) && m.state !== "left").slice(0, Math.max(20, ids.length));
@@ -206,7 +206,7 @@ const Net = (() => {
       this.paved = null;
     }
 
-    // The links, which seldom change, on a canvas of their own.
+    // The links change rarely, so they have their own canvas.
     pave(size, scale, c) {
       const key = [this.placed, size, scale, c.page].join();
       if (this.paved === key) return;
@@ -214,7 +214,7 @@ const Net = (() => {
       this.ground.width = this.ground.height = size * scale;
       const pen = this.ground.getContext("2d"), { members: ids, edges } = this.topology;
       pen.scale(scale, scale);
-      const thin = Math.ceil(edges.length / 5000);  // of very many every so manieth: it is a backdrop, and would be a black disk
+      const thin = Math.ceil(edges.length / 5000);  // draw only every thin-th of very many links, which would otherwise be a black disk
       pen.strokeStyle = c.quiet;
       pen.lineWidth = edges.length > 400 ? 0.7 : 1;
       pen.globalAlpha = Math.min(0.6, Math.max(0.06, 6.5 / Math.sqrt(edges.length + 1)));
@@ -274,7 +274,7 @@ const Net = (() => {
 
       this.drawn = this.members.filter((m) => this.places.has(m.id));
       const n = this.drawn.length, r = Math.max(2.6, Math.min(9, (2 * Math.PI * this.reach) / n / 3.2));
-      // What is marked comes last, so that nothing lies over it.
+      // Marked members are drawn last, on top.
       const order = [...this.drawn].sort((a, b) => (kindOf(a) !== "alive" || a.this_peer) - (kindOf(b) !== "alive" || b.this_peer));
       for (const m of order) {
         const kind = kindOf(m), [x, y] = this.spot(this.places.get(m.id)), own = kind === "alive" ? r : Math.max(r, 5.5);
@@ -325,7 +325,7 @@ const Net = (() => {
       }
       return best;
     }
-    // Stands out, with its links and what it says of itself; null: nobody.
+    // Highlights a member with its links and figures; null for none.
     point(id) {
       if (id === this.at) return;
       this.at = id;

@@ -19,11 +19,11 @@ using flatbuffers::Offset;
 
 constexpr std::uint32_t kPausedFlag = 1;  // of Vitals
 
-// A number of Vitals in a message: NaN where its sender does not know it.
-float told(const std::optional<float>& value) {
+// The encoding of an optional number in Vitals: NaN stands for an unknown value.
+float to_wire(const std::optional<float>& value) {
   return value && std::isfinite(*value) ? *value : std::numeric_limits<float>::quiet_NaN();
 }
-std::optional<float> known(float value) {
+std::optional<float> from_wire(float value) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
@@ -93,8 +93,9 @@ Offset<fb::Gossip> put(FlatBufferBuilder& b, const Gossip& m) {
   std::vector<fb::Vitals> vitals;
   vitals.reserve(m.vitals.size());
   for (const Vitals& v : m.vitals) {
-    vitals.emplace_back(v.id.value, v.partner.value, v.sequence, told(v.samples_per_second), told(v.loss), told(v.distance),
-                        told(v.staleness), v.paused ? kPausedFlag : 0);
+    vitals.emplace_back(v.id.value, v.partner.value, v.sequence, to_wire(v.samples_per_second),
+                        to_wire(v.loss), to_wire(v.distance), to_wire(v.staleness),
+                        v.paused ? kPausedFlag : 0);
   }
   return fb::CreateGossip(b, members, m.reply_wanted, samples, b.CreateVectorOfStructs(vitals));
 }
@@ -132,8 +133,7 @@ Offset<fb::Rewire> put(FlatBufferBuilder& b, const Rewire& m) {
   return fb::CreateRewire(b, m.revision.number, m.revision.author.value, b.CreateString(m.topology));
 }
 
-// The union's tag of each alternative, from the generated traits' inverse: the schema lists them in the
-// variant's order.
+// The schema's union lists its types in the variant's order; tag 0 means "none".
 static_assert(static_cast<std::size_t>(fb::Body::MAX) == std::variant_size_v<Message>);
 static_assert(static_cast<int>(fb::Body::Hello) == 1);
 
@@ -144,7 +144,7 @@ void build(FlatBufferBuilder& b, const Message& message) {
 
 // ---- decoding ----
 
-// Collects the first thing that is wrong; the getters return something harmless behind it.
+// Reads fields and keeps the first error. After an error, the getters return harmless defaults.
 class Reader {
  public:
   std::string text(const flatbuffers::String* s, std::size_t most, const char* field) {
@@ -155,7 +155,7 @@ class Reader {
     }
     for (const char c : *s) {
       if (const auto u = static_cast<unsigned char>(c); u < 0x20 || u == 0x7f) {
-        wrong(field, "holds control characters");
+        wrong(field, "contains control characters");
         return {};
       }
     }
@@ -169,7 +169,7 @@ class Reader {
   }
 
   PeerId id(std::uint64_t value, const char* field) {
-    if (value == 0) wrong(field, "is 0, which is nobody");
+    if (value == 0) wrong(field, "is 0");
     return PeerId{value};
   }
 
@@ -261,7 +261,7 @@ class Reader {
     return {at_most(number, kRevisionMax, "revision"), PeerId{author}};
   }
 
-  // The verifier looks at a vector's length alone: where its elements lie nobody has checked.
+  // The verifier checks a vector's length, but not the alignment of its elements.
   bool aligned(const std::uint8_t* data, std::size_t alignment, const char* field) {
     if (reinterpret_cast<std::uintptr_t>(data) % alignment == 0) return true;
     wrong(field, "is not aligned");
@@ -308,7 +308,8 @@ Gossip get(Reader& r, const fb::Gossip& m) {
     }
     if (progress->size() > 0 && !r.aligned(progress->Data(), alignof(fb::Progress), "progress")) return out;
     out.progress.reserve(progress->size());
-    for (const fb::Progress* p : *progress) out.progress.push_back({r.id(p->id(), "progress id"), p->samples()});
+    for (const fb::Progress* p : *progress)
+      out.progress.push_back({r.id(p->id(), "progress id"), p->samples()});
   }
   if (const auto* vitals = m.vitals()) {
     if (vitals->size() > kMembersMax) {
@@ -318,8 +319,9 @@ Gossip get(Reader& r, const fb::Gossip& m) {
     if (vitals->size() > 0 && !r.aligned(vitals->Data(), alignof(fb::Vitals), "vitals")) return out;
     out.vitals.reserve(vitals->size());
     for (const fb::Vitals* v : *vitals) {
-      out.vitals.push_back({r.id(v->id(), "vitals id"), v->sequence(), known(v->samples_per_second()), known(v->loss()),
-                            known(v->distance()), known(v->staleness()), PeerId{v->partner()}, (v->flags() & kPausedFlag) != 0});
+      out.vitals.push_back({r.id(v->id(), "vitals id"), v->sequence(), from_wire(v->samples_per_second()),
+                            from_wire(v->loss()), from_wire(v->distance()), from_wire(v->staleness()),
+                            PeerId{v->partner()}, (v->flags() & kPausedFlag) != 0});
     }
   }
   return out;
@@ -327,7 +329,7 @@ Gossip get(Reader& r, const fb::Gossip& m) {
 Digest get(Reader& r, const fb::Digest& m) {
   Digest out;
   if (m.buckets() == nullptr || m.buckets()->size() != kDigestBuckets) {
-    r.wrong("buckets", "are not " + std::to_string(kDigestBuckets));
+    r.wrong("buckets", "do not have " + std::to_string(kDigestBuckets) + " entries");
     return out;
   }
   if (!r.aligned(m.buckets()->Data(), alignof(std::uint64_t), "buckets")) return out;
@@ -371,15 +373,15 @@ Rewire get(Reader& r, const fb::Rewire& m) {
 }
 
 constexpr std::array<std::string_view, std::variant_size_v<Message>> kNames = {
-    "Hello",   "Refusal", "Ping",          "PingRequest",     "Ack",          "Gossip",   "Digest", "View", "Join",
-    "Welcome", "Leave",   "ExchangeOffer", "ExchangeRefusal", "StateRequest", "StateHead",
-    "Rewire"};
+    "Hello",           "Refusal",      "Ping",      "PingRequest", "Ack",   "Gossip",
+    "Digest",          "View",         "Join",      "Welcome",     "Leave", "ExchangeOffer",
+    "ExchangeRefusal", "StateRequest", "StateHead", "Rewire"};
 
-// The alternatives of Message stand in the order of the schema's union.
+// The alternatives of Message are in the order of the schema's union.
 template <std::size_t I = 0>
 Result<Message> get_body(const fb::Envelope& envelope) {
   if constexpr (I == std::variant_size_v<Message>) {
-    return Error{"a message of unknown type " + std::to_string(static_cast<int>(envelope.body_type()))};
+    return Error{"unknown message type " + std::to_string(static_cast<int>(envelope.body_type()))};
   } else {
     if (static_cast<std::size_t>(envelope.body_type()) != I + 1) return get_body<I + 1>(envelope);
     using Wanted = std::variant_alternative_t<I, Message>;
@@ -402,22 +404,21 @@ Result<Message> get_body(const fb::Envelope& envelope) {
     if constexpr (std::is_same_v<Wanted, StateRequest>) read(envelope.body_as_StateRequest());
     if constexpr (std::is_same_v<Wanted, StateHead>) read(envelope.body_as_StateHead());
     if constexpr (std::is_same_v<Wanted, Rewire>) read(envelope.body_as_Rewire());
-    if (reader.error()) return Error{"a " + std::string(kNames[I]) + " whose " + *reader.error()};
+    if (reader.error()) return Error{std::string(kNames[I]) + " message: " + *reader.error()};
     return out;
   }
 }
 
-// What the verifier may meet: an envelope, its body, a manifest, and the two lists.
+// The most tables that a valid message nests: an envelope, its body, a manifest, and the two lists.
 constexpr flatbuffers::uoffset_t kDepthMax = 8;
 constexpr flatbuffers::uoffset_t kTablesMax = kMembersMax + kSettingsMax + 8;
 
 Result<Message> decode_aligned(Bytes body) {
   const auto* data = reinterpret_cast<const std::uint8_t*>(body.data());
   flatbuffers::Verifier verifier(data, body.size(), kDepthMax, kTablesMax);
-  if (!verifier.VerifyBuffer<fb::Envelope>(nullptr))
-    return Error{"the bytes are not a message of this protocol"};
+  if (!verifier.VerifyBuffer<fb::Envelope>(nullptr)) return Error{"not a valid control message"};
   const fb::Envelope& envelope = *flatbuffers::GetRoot<fb::Envelope>(data);
-  if (envelope.body() == nullptr) return Error{"a message without a body"};
+  if (envelope.body() == nullptr) return Error{"control message without a body"};
   return get_body(envelope);
 }
 
@@ -434,9 +435,8 @@ Result<std::vector<std::byte>> encode_frame(const Message& message) {
   FlatBufferBuilder b(512);
   build(b, message);
   if (b.GetSize() > kControlBodyBytesMax) {
-    return Error{"a " + std::string(name(message)) + " of " + std::to_string(b.GetSize()) +
-                 " bytes is too large to send, at most " + std::to_string(kControlBodyBytesMax) +
-                 " are allowed"};
+    return Error{std::string(name(message)) + " message of " + std::to_string(b.GetSize()) +
+                 " bytes exceeds the limit of " + std::to_string(kControlBodyBytesMax) + " bytes"};
   }
   std::vector<std::byte> frame(kFrameHeaderBytes + b.GetSize());
   std::memcpy(frame.data() + kFrameHeaderBytes, b.GetBufferPointer(), b.GetSize());
@@ -446,9 +446,10 @@ Result<std::vector<std::byte>> encode_frame(const Message& message) {
 
 Result<Message> decode(Bytes body) {
   if (body.size() > kControlBodyBytesMax)
-    return Error{"a message of " + std::to_string(body.size()) + " bytes is too large"};
+    return Error{"control message of " + std::to_string(body.size()) + " bytes exceeds the limit of " +
+                 std::to_string(kControlBodyBytesMax) + " bytes"};
   if (body.size() < sizeof(flatbuffers::uoffset_t) * 2)
-    return Error{"a message of " + std::to_string(body.size()) + " bytes is too short"};
+    return Error{"control message of " + std::to_string(body.size()) + " bytes is too short"};
   if (reinterpret_cast<std::uintptr_t>(body.data()) % alignof(std::uint64_t) == 0)
     return decode_aligned(body);
   std::vector<std::uint64_t> aligned((body.size() + 7) / 8);

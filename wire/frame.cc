@@ -42,20 +42,20 @@ std::string_view name(FrameFault fault) {
 FrameResult<FrameHeader> FrameHeader::parse(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   const std::byte* p = bytes.data();
   if (load<std::uint32_t>(p + kMagicAt) != kMagic) {
-    return refuse(FrameFault::bad_magic, "the bytes are not a Starling frame (they do not begin with STRL)");
+    return refuse(FrameFault::bad_magic, "not a Starling frame: it does not begin with STRL");
   }
   const auto version = load<std::uint8_t>(p + kVersionAt);
   if (version != kProtocolVersion) {
-    return refuse(FrameFault::bad_version, "the remote speaks version " + std::to_string(version) +
-                                               " of the protocol, this program version " +
+    return refuse(FrameFault::bad_version, "the remote peer uses protocol version " +
+                                               std::to_string(version) + ", this program version " +
                                                std::to_string(kProtocolVersion));
   }
   const auto kind = load<std::uint8_t>(p + kKindAt);
   if (kind > static_cast<std::uint8_t>(FrameKind::chunk)) {
-    return refuse(FrameFault::malformed, "a frame of unknown kind " + std::to_string(kind));
+    return refuse(FrameFault::malformed, "unknown frame kind " + std::to_string(kind));
   }
   if (load<std::uint16_t>(p + kZeroAt) != 0 || load<std::uint32_t>(p + kZero2At) != 0) {
-    return refuse(FrameFault::malformed, "a frame header with reserved bytes that are not zero");
+    return refuse(FrameFault::malformed, "reserved bytes of the frame header are not zero");
   }
   FrameHeader header;
   header.kind = static_cast<FrameKind>(kind);
@@ -63,13 +63,13 @@ FrameResult<FrameHeader> FrameHeader::parse(std::span<const std::byte, kFrameHea
   header.checksum = load<std::uint64_t>(p + kChecksumAt);
   const std::size_t most = header.kind == FrameKind::control ? kControlBodyBytesMax : kChunkBodyBytesMax;
   if (header.body_bytes > most) {
-    return refuse(FrameFault::oversize, "a frame of " + std::to_string(header.body_bytes) +
-                                            " bytes, at most " + std::to_string(most) + " are allowed");
+    return refuse(FrameFault::oversize, "frame of " + std::to_string(header.body_bytes) +
+                                            " bytes exceeds the limit of " + std::to_string(most) + " bytes");
   }
   if (header.kind == FrameKind::chunk && header.body_bytes < kChunkHeadBytes) {
-    return refuse(FrameFault::malformed, "a chunk of " + std::to_string(header.body_bytes) +
-                                             " bytes, too short for its head of " +
-                                             std::to_string(kChunkHeadBytes));
+    return refuse(FrameFault::malformed, "chunk of " + std::to_string(header.body_bytes) +
+                                             " bytes is shorter than its head of " +
+                                             std::to_string(kChunkHeadBytes) + " bytes");
   }
   return header;
 }
@@ -145,25 +145,26 @@ FrameResult<ChunkHead> parse_chunk_head(std::span<const std::byte, kChunkHeadByt
   head.sequence = load<std::uint64_t>(p + kSequenceAt);
 
   if (kind > static_cast<std::uint8_t>(ChunkKind::state))
-    return malformed("a chunk of unknown kind " + std::to_string(kind));
+    return malformed("unknown chunk kind " + std::to_string(kind));
   head.kind = static_cast<ChunkKind>(kind);
   if (payload > static_cast<std::uint8_t>(Payload::none))
-    return malformed("a chunk of unknown payload " + std::to_string(payload));
+    return malformed("unknown chunk payload " + std::to_string(payload));
   head.payload = static_cast<Payload>(payload);
   if (load<std::uint16_t>(p + kChunkZeroAt) != 0)
-    return malformed("a chunk head with reserved bytes that are not zero");
+    return malformed("reserved bytes of the chunk head are not zero");
   if (head.floats == 0 || head.floats > kChunkFloatsMax)
-    return malformed("a chunk of " + std::to_string(head.floats) + " floats");
+    return malformed("chunk of " + std::to_string(head.floats) + " floats; expected 1 to " +
+                     std::to_string(kChunkFloatsMax));
   if (body_bytes < kChunkHeadBytes || !payload_fits(head, body_bytes - kChunkHeadBytes)) {
-    return malformed("a chunk of " + std::to_string(head.floats) + " floats in a body of " +
+    return malformed("chunk of " + std::to_string(head.floats) + " floats does not match its body of " +
                      std::to_string(body_bytes) + " bytes");
   }
-  if (head.offset > UINT64_MAX - head.floats) return malformed("a chunk whose end lies beyond 2^64 floats");
+  if (head.offset > UINT64_MAX - head.floats) return malformed("chunk ends beyond 2^64 floats");
   if (!std::isfinite(head.weight) || head.weight < 0)
-    return malformed("a chunk of weight " + std::to_string(head.weight));
+    return malformed("invalid chunk weight " + std::to_string(head.weight));
   if (head.kind == ChunkKind::state &&
       (head.payload != Payload::f32 || head.weight != 0 || head.sequence != 0)) {
-    return malformed("a piece of a first copy that is not plain float32");
+    return malformed("state chunk is not plain float32");
   }
   return head;
 }

@@ -1,5 +1,5 @@
-// The hash against the library's incremental interface, which takes other ways through the bytes, at every length
-// around which those ways fork.
+// Compares the hash with the library's incremental interface, which uses different code paths, at all lengths
+// around which these paths switch.
 #include "base/hash.h"
 
 #include <algorithm>
@@ -30,14 +30,15 @@ std::uint64_t piece_by_piece(const std::vector<std::byte>& bytes, std::size_t be
 
 }  // namespace
 
-TEST_CASE("hashes are XXH3's, whatever the length, the seed and the place") {
-  CHECK(hash64(std::string_view()) == 0x2d06800538d394c2);  // as published
+TEST_CASE("hashes equal XXH3's for any length, seed and alignment") {
+  CHECK(hash64(std::string_view()) == 0x2d06800538d394c2);  // published test vector
   Random random(1);
   std::vector<std::byte> bytes(300'000);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.bits());
   for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}}) {
     for (std::size_t size = 0; size < 3000; size = size < 300 ? size + 1 : size + 61) {
-      REQUIRE(hash64(Bytes(bytes).subspan(size % 64, size), seed) == piece_by_piece(bytes, size % 64, size, seed));
+      REQUIRE(hash64(Bytes(bytes).subspan(size % 64, size), seed) ==
+              piece_by_piece(bytes, size % 64, size, seed));
     }
     for (const std::size_t size : {1023UL, 1024UL, 1025UL, 4096UL, 65'483UL, 261'120UL}) {
       REQUIRE(hash64(Bytes(bytes).subspan(3, size), seed) == piece_by_piece(bytes, 3, size, seed));

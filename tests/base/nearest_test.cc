@@ -7,7 +7,7 @@
 
 namespace starling {
 
-TEST_CASE("the distance of two words counts what must be put in, taken out or changed") {
+TEST_CASE("the edit distance counts insertions, deletions and substitutions") {
   CHECK(edit_distance("", "") == 0);
   CHECK(edit_distance("kernel", "") == 6);
   CHECK(edit_distance("", "kernel") == 6);
@@ -15,7 +15,7 @@ TEST_CASE("the distance of two words counts what must be put in, taken out or ch
   CHECK(edit_distance("kitten", "sitting") == 3);
 }
 
-TEST_CASE("the nearest name is the first of those that are fewest slips away, at most two") {
+TEST_CASE("the nearest name is the first with the smallest distance, at most two") {
   const std::vector<std::string> names = {"relu", "gelu", "linear"};
   REQUIRE(nearest("rely", names) == &names[0]);
   REQUIRE(nearest("xelu", names) == &names[0]);

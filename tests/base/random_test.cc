@@ -21,7 +21,7 @@ TEST_CASE("a split stream depends on the seed and the purpose, not on earlier dr
   REQUIRE(a.split(4).bits() != before);
 }
 
-TEST_CASE("bounded draws are uniform and stay below the bound") {
+TEST_CASE("bounded draws are uniform and below the bound") {
   Random random(5);
   std::vector<int> counts(7);
   for (int i = 0; i < 70000; ++i) ++counts.at(random.below(7));

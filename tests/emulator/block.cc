@@ -22,21 +22,21 @@ constexpr unsigned kLanes = 32;
   std::abort();
 }
 
-// Who waits where: a wait is over when the count it waits on has changed.
+// A meeting point: a wait ends when the count it waits on changes.
 struct Meeting {
   unsigned arrived = 0;
-  unsigned count = 0;  // of meetings that took place
+  unsigned count = 0;  // completed meetings
 };
 
 struct Warp {
   Meeting meeting;
-  // Of two shuffles in a row: a lane may begin the second while others have yet to read the first.
+  // Two shuffles in a row: a lane may start the second before others have read the first.
   std::array<std::array<std::array<std::byte, kShuffleBytes>, kLanes>, 2> values;
   int bits = 0;
   std::size_t bytes = 0;
 };
 
-// The fibers of a thread of the processor, kept from block to block and kernel to kernel.
+// The fibers of a CPU thread, reused across blocks and kernels.
 class Block {
  public:
   void run(dim3 extent, void (*thread)(const void*), const void* context);
@@ -47,10 +47,10 @@ class Block {
   struct Thread {
     Fiber fiber;
     const Meeting* waits_for = nullptr;
-    unsigned since = 0;  // its count then
+    unsigned since = 0;  // the count when it started waiting
   };
 
-  // Until `members` have arrived.
+  // Waits until `members` have arrived.
   void wait(Meeting& meeting, unsigned members);
   void resume(unsigned i, uint3 index);
   static void enter(void* block);
@@ -59,13 +59,13 @@ class Block {
   std::vector<Warp> warps_;
   Meeting all_;
   unsigned size_ = 0, ended_ = 0;
-  unsigned current_ = 0;  // the thread that runs
+  unsigned current_ = 0;  // the running thread
   void (*entry_)(const void*) = nullptr;
   const void* context_ = nullptr;
 };
 
 thread_local Block t_block;
-thread_local Block* t_running = nullptr;  // null: what runs was not launched together
+thread_local Block* t_running = nullptr;  // null: the kernel was not launched together
 
 void Block::enter(void* block) {
   auto* self = static_cast<Block*>(block);

@@ -1,6 +1,6 @@
-// The threads of a kernel's blocks, one after the other. Threads that know nothing of each other are plain
-// calls. Those launched together are fibers of one thread of the processor, which meet at barriers and in
-// shuffles; what would hang or be undefined on a device ends the program with a sentence.
+// Runs the threads of a kernel's blocks one after the other. Independent threads are plain calls. Threads
+// launched together are fibers of one CPU thread, which meet at barriers and in shuffles; what would hang or
+// be undefined on a device aborts with a message.
 #pragma once
 
 #include <vector_types.h>
@@ -9,15 +9,15 @@
 
 namespace starling::emulator {
 
-// Whether a device takes a launch of this extent.
+// Whether a device accepts a launch of this extent.
 bool fits(dim3 grid, dim3 block);
 
-// Calls thread(context) once for every thread of every block, blockIdx and threadIdx being set.
+// Calls thread(context) once for every thread of every block, with blockIdx and threadIdx set.
 void run_together(dim3 grid, dim3 block, void (*thread)(const void*), const void* context);
 
 // __syncthreads().
 void meet();
-// *value becomes that of the lane whose number differs in `bits`.
+// Replaces *value by that of the lane whose number differs in `bits`.
 void shuffle(void* value, std::size_t bytes, int bits);
 
 inline constexpr std::size_t kShuffleBytes = 16;  // the largest value

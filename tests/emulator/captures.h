@@ -1,5 +1,5 @@
-// Streams that are captured: what is asked of them is kept instead of done, for a graph that replays it. And
-// the calls that must not be made meanwhile, which ruin the capture as they do on a device.
+// Stream capture: calls on a captured stream are recorded for a graph instead of executed. Calls that are
+// illegal during a capture invalidate it, as on a device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,39 +12,39 @@
 
 namespace starling::emulator {
 
-// By one stream, and those that waited for an event of it since. Guarded by captures.cc's mutex.
+// A capture by one stream and those that waited for its events since. Guarded by the mutex of captures.cc.
 struct Capture {
   cudaStreamCaptureMode mode;
-  std::thread::id thread;  // that began it
+  std::thread::id thread;  // that started it
   CUstream_st* origin;
   bool valid = true;
   std::vector<CUstream_st*> streams;
-  std::vector<Work> work;  // in the order of the calls, in which it may be done
+  std::vector<Work> work;  // in call order, which is a valid execution order
 };
 
 enum class Captured { no, yes, ruined };
 
-// Takes a stream's work, if the stream is captured.
+// Records a stream's work if the stream is captured.
 Captured capture(CUstream_st& stream, const Work& work);
-// What captures the stream just now, or null.
+// The current capture of the stream, or null.
 std::shared_ptr<Capture> capture_of(CUstream_st& stream);
-// The stream takes part in the capture from now on. False: it takes part in another one.
+// Adds the stream to the capture. False if it belongs to another one.
 bool join_capture(CUstream_st& stream, const std::shared_ptr<Capture>& capture);
-// The stream is about to end.
+// Called before the stream is destroyed.
 void abandon_capture(CUstream_st& stream);
 
-// For calls that no thread may make while it captures: cudaErrorStreamCaptureUnsupported, and the captures
-// are ruined.
+// For calls that are illegal for a thread that captures: returns cudaErrorStreamCaptureUnsupported and
+// invalidates the captures.
 cudaError_t check_no_capture();
-// The same for calls that may not concern a stream that is captured.
+// The same for calls that are illegal on a captured stream.
 cudaError_t check_not_captured(CUstream_st& stream);
 
-// The capture is ruined, which a call returns as `status`.
+// Invalidates the capture; the call returns `status`.
 cudaError_t ruin(const std::shared_ptr<Capture>& capture, cudaError_t status);
 cudaStreamCaptureStatus capture_status(CUstream_st& stream);
 
 cudaError_t begin_capture(CUstream_st& stream, cudaStreamCaptureMode mode);
-// The work, in `work`.
+// Moves the recorded work to `work`.
 cudaError_t end_capture(CUstream_st& stream, std::vector<Work>& work);
 
 }  // namespace starling::emulator

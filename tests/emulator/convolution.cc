@@ -25,7 +25,7 @@ class Part {
   int places() const { return all_.y.extent[2] * all_.y.extent[3]; }
   int outs() const { return outs_; }
 
-  // f(row of the matrix, output's place, channel, row, column) for all that is read of the image.
+  // Calls f(matrix row, output position, channel, row, column) for every image value read.
   template <class F>
   void each(const F& f) const {
     int row = 0;

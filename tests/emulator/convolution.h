@@ -1,4 +1,4 @@
-// Convolutions and their two gradients, by way of a matrix of all that each output reads.
+// Convolutions and their two gradients by im2col: a matrix of all values that each output reads.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace starling::emulator {
 
-// What lies where, in four dimensions: batch (or the channels out), channels, rows, columns.
+// A four-dimensional layout: batch (or output channels), channels, rows, columns.
 struct Tensor {
   Number number = Number::f32;
   std::array<int, 4> extent{};
@@ -18,7 +18,7 @@ struct Tensor {
     const auto term = [&](int d, int index) { return static_cast<std::size_t>(index) * stride[d]; };
     return term(0, n) + term(1, c) + term(2, i) + term(3, j);
   }
-  // From the first value to behind the last.
+  // The distance from the first value to past the last.
   std::size_t bytes() const {
     return (at(extent[0] - 1, extent[1] - 1, extent[2] - 1, extent[3] - 1) + 1) * bytes_of(number);
   }
@@ -31,10 +31,10 @@ struct Convolution {
   int groups = 1;
   bool tf32 = false;
 
-  // Of the matrix for one sample and one group.
+  // The size of the matrix for one sample and one group.
   std::size_t column_floats() const;
 
-  // What comes out is alpha times the result + beta times what is there. `columns`: column_floats(), scratch.
+  // The output is alpha * result + beta * output. `columns` is scratch of column_floats() floats.
   void forward(float alpha, const void* x_values, const void* w_values, float* columns, float beta,
                void* y_values) const;
   void backward_data(float alpha, const void* w_values, const void* dy_values, float* columns, float beta,

@@ -1,4 +1,4 @@
-// cuBLAS: products of matrices by columns, as work of the handle's stream.
+// cuBLAS: column-major matrix products as work of the handle's stream.
 #include <cublas_v2.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace emulator = starling::emulator;
 
 struct cublasContext {
   cudaStream_t stream = nullptr;
-  void* workspace = nullptr;  // the user's, or null: cuBLAS would allocate one
+  void* workspace = nullptr;  // the user's; null: cuBLAS would allocate one
   std::size_t workspace_bytes = 0;
   cublasMath_t math = CUBLAS_DEFAULT_MATH;
 };
@@ -47,7 +47,7 @@ struct Matrix {
     }
     return dense;
   }
-  // Whether its rows x columns, after the operation, are a device's.
+  // Whether the matrix, after the operation, lies in device memory.
   bool is_there(int rows, int columns) const {
     if (operation != CUBLAS_OP_N) std::swap(rows, columns);
     if (rows == 0 || columns == 0) return true;
@@ -63,7 +63,7 @@ std::optional<Number> number_of(cudaDataType type) {
   return std::nullopt;
 }
 
-// What cuBLAS leaves there is nobody's business.
+// The workspace's contents are unspecified after a call.
 void scribble(void* workspace, std::size_t bytes) {
   if (workspace != nullptr) std::memset(workspace, 0xff, std::min<std::size_t>(bytes, 1 << 16));
 }
@@ -82,7 +82,7 @@ cublasStatus_t gemm(cublasContext& handle, int m, int n, int k, float alpha, con
   }
   CUstream_st* stream = emulator::find_stream(handle.stream);
   if (stream == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
-  // A device's would ask for memory amid the capture.
+  // A real device would allocate memory during the capture.
   if (handle.workspace == nullptr && emulator::capture_of(*stream) != nullptr)
     return CUBLAS_STATUS_ALLOC_FAILED;
 
@@ -101,7 +101,7 @@ cublasStatus_t gemm(cublasContext& handle, int m, int n, int k, float alpha, con
   return status == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
-// As every call begins: with a handle, on a device that is there.
+// The checks at the start of every call: a valid handle and a working device.
 template <class F>
 cublasStatus_t call(cublasContext* handle, const F& body) {
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -124,7 +124,7 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Takes the workspace away, as the real one does.
+// Resets the workspace, as the real one does.
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
   return call(handle, [&] {
     handle->stream = stream;
@@ -165,7 +165,7 @@ cublasStatus_t cublasGetProperty(libraryPropertyType part, int* value) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Scalars are the host's.
+// Scalars are in host memory.
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t a_operation,
                             cublasOperation_t b_operation, int m, int n, int k, const void* alpha,
                             const void* a, cudaDataType a_type, int a_leading, const void* b,

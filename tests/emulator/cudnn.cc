@@ -1,5 +1,5 @@
-// cuDNN's convolutions, as work of the handle's stream. Every algorithm is the same, wants a workspace, and
-// uses all of it. What does not fit together is CUDNN_STATUS_BAD_PARAM.
+// cuDNN's convolutions as work of the handle's stream. All algorithms are the same, need a workspace, and use
+// all of it. Inconsistent arguments give CUDNN_STATUS_BAD_PARAM.
 #include <cudnn.h>
 
 #include <algorithm>
@@ -83,7 +83,7 @@ int output_extent(int in, int kernel, int padding, int stride) {
   return (in + 2 * padding - kernel) / stride + 1;
 }
 
-// What the descriptors say together, or why they do not.
+// Combines the descriptors, or reports why they are inconsistent.
 cudnnStatus_t compose(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w, cudnnConvolutionDescriptor_t c,
                       cudnnTensorDescriptor_t y, Convolution& made) {
   if (x == nullptr || w == nullptr || c == nullptr || y == nullptr) return bad("a descriptor is null");
@@ -97,7 +97,7 @@ cudnnStatus_t compose(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w, cudn
   if (made.x.number != made.w.number || made.x.number != made.y.number) {
     return bad("input, filter and output are not of one type");
   }
-  // Float convolutions round to TF32 unless they are told not to.
+  // Float convolutions use TF32 unless it is disabled.
   made.tf32 = made.x.number == Number::f32 && c->math != CUDNN_FMA_MATH;
   const auto &in = made.x.extent, &kernel = made.w.extent, &out = made.y.extent;
   if (in[1] % c->groups != 0 || kernel[0] % c->groups != 0)
@@ -134,7 +134,7 @@ cudnnStatus_t begin(cudnnHandle_t handle) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-// One of the three passes: run(convolution, alpha, columns, beta) does it once its turn has come.
+// One of the three passes: run(convolution, alpha, columns, beta) executes it in stream order.
 struct Pass {
   cudnnTensorDescriptor_t x;
   const void* x_values;
@@ -181,7 +181,7 @@ cudnnStatus_t tell_workspace(cudnnHandle_t handle, cudnnTensorDescriptor_t x, cu
   return status;
 }
 
-// The first so many of `algorithms`, the fastest first; the last of all is one that would not run.
+// The first entries of `algorithms`, fastest first; the very last is one that fails to run.
 template <class Performance, class Algorithm, std::size_t kCount>
 cudnnStatus_t tell_algorithms(cudnnHandle_t handle, cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,
                               cudnnConvolutionDescriptor_t c, cudnnTensorDescriptor_t y,
@@ -206,7 +206,7 @@ cudnnStatus_t tell_algorithms(cudnnHandle_t handle, cudnnTensorDescriptor_t x, c
   return CUDNN_STATUS_SUCCESS;
 }
 
-// As if algorithms had been tried, which spoils what they write.
+// Simulates trying algorithms, which overwrites their outputs.
 cudnnStatus_t spoil(cudnnHandle_t handle, const std::optional<Tensor>& tensor, void* values) {
   if (emulator::check_no_capture() != cudaSuccess) {
     return fail(CUDNN_STATUS_EXECUTION_FAILED, "algorithms are not tried amid a capture");

@@ -24,7 +24,7 @@ std::size_t setting(const char* name, std::size_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-// Before the devices are lost.
+// Calls until the devices are lost.
 std::atomic<long> g_calls_left{static_cast<long>(setting("STARLING_EMULATOR_CALLS", kNever))};
 
 }  // namespace
@@ -104,7 +104,7 @@ void starling_emulator_set_memory(std::size_t bytes) {
   for (auto* d : devices()) d->memory.set_limit(bytes);
 }
 
-// When it returns, nothing runs any more: whoever hears of it may release what the device was working on.
+// On return nothing runs any more, so callers may release memory that the device was using.
 void starling_emulator_lose_device() {
   starling::emulator::g_calls_left = starling::emulator::kNever;
   starling::emulator::g_lost = true;

@@ -1,5 +1,5 @@
-// The emulated devices of this process and their state: what they have, whether they are lost, and what CUDA
-// keeps for each thread, the device that it uses and its last error.
+// The emulated devices of this process and their state: memory, whether they are lost, and CUDA's per-thread
+// state: the current device and the last error.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,21 +14,21 @@ struct Device {
   DeviceMemory memory;
 };
 
-// STARLING_EMULATOR_DEVICES of them, else one. They outlive everything.
+// STARLING_EMULATOR_DEVICES devices, default one. They are never destroyed.
 const std::vector<Device*>& devices();
-// That of the calling thread. REQUIRES: there is one.
+// The calling thread's device. REQUIRES: there is one.
 int current_device();
 Device& device();
 cudaError_t use_device(int number);
 
-// The device whose address it is, or null: the host's.
+// The device that owns the address; null for host memory.
 Device* device_of(const void* p);
-// Whether `bytes` there lie in one allocation of a device.
+// Whether `bytes` at the address lie in one device allocation.
 bool on_device(const void* p, std::size_t bytes);
 
-// Before all else in a call: what every call fails with just now.
+// Called first in every function: the error that every call currently fails with.
 cudaError_t begin_call();
-// At its end: it becomes the thread's last error, unless it is a success or no error at all.
+// Called last in every function: stores the thread's last error unless it is a success.
 cudaError_t remember(cudaError_t status);
 cudaError_t last_error(bool forget);
 

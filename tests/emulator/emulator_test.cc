@@ -1,4 +1,4 @@
-// Whether the emulated device is a device: as asynchronous, as forgetful, as unforgiving.
+// Checks that the emulated device behaves like a real one: asynchronous and strict.
 
 #include <cublas_v2.h>
 #include <cudnn.h>
@@ -18,7 +18,7 @@
 #include "tests/emulator/kernel.h"
 #include "tests/emulator/testing.h"
 
-// Behind the words that it uses.
+// After the names that it uses.
 #include "kernels/cuda/launch.h"
 
 namespace starling::emulator {
@@ -49,7 +49,7 @@ struct Event {
   cudaEvent_t handle = nullptr;
 };
 
-// Values on the device.
+// Values in device memory.
 template <class T>
 struct Array {
   explicit Array(std::size_t count) : size(count) {
@@ -76,7 +76,7 @@ struct Array {
   std::size_t size;
 };
 
-// Keeps a stream from going on until it is opened.
+// Blocks a stream until it is opened.
 struct Gate {
   std::binary_semaphore semaphore{0};
   void close(const Stream& stream) {
@@ -86,7 +86,7 @@ struct Gate {
   void open() { semaphore.release(); }
 };
 
-// Some numbers that bfloat16 holds exactly, and no two of them alike in a row.
+// Numbers that bfloat16 represents exactly, without equal neighbors.
 Floats numbers(std::size_t count, unsigned seed) {
   Floats values;
   for (std::size_t i = 0; i < count; ++i) {
@@ -136,17 +136,16 @@ cudaError_t start_add(const Stream& stream, const Array<float>& x, float more) {
 }
 
 #ifdef __SANITIZE_THREAD__
-constexpr bool kForks =
-    false;  // the thread sanitizer does not live in the children of processes with threads
+constexpr bool kForks = false;  // the thread sanitizer does not support forks of threaded processes
 #else
 constexpr bool kForks = true;
 #endif
 
-// Whether a process that does this comes to a bad end.
+// Whether a process that runs this is killed.
 bool dies(const std::function<void()>& body) {
   const pid_t child = fork();
   if (child == 0) {
-    // Neither Catch2 nor a sanitizer has a story to tell of a signal.
+    // Catch2 and sanitizers must not report the signal.
     for (const int signal : {SIGSEGV, SIGABRT}) std::signal(signal, SIG_DFL);
     std::fclose(stderr);
     body();
@@ -159,7 +158,7 @@ bool dies(const std::function<void()>& body) {
 
 }  // namespace
 
-TEST_CASE("a stream's work is done in order and waits for nobody but the stream") {
+TEST_CASE("a stream's work runs in order and waits only for its stream") {
   Stream stream, other;
   Array<float> x(Floats(100, 1)), y(Floats(100, 1));
   Gate gate;
@@ -178,7 +177,7 @@ TEST_CASE("a stream's work is done in order and waits for nobody but the stream"
   REQUIRE(cudaStreamQuery(stream.handle) == cudaSuccess);
 }
 
-TEST_CASE("an event holds up another stream until what came before it is done, and no longer") {
+TEST_CASE("an event delays another stream exactly until the work before it is done") {
   Stream stream, other;
   Event event;
   Array<float> x(Floats(100, 1));
@@ -198,7 +197,7 @@ TEST_CASE("an event holds up another stream until what came before it is done, a
   REQUIRE(y.read() == Floats(100, 2));
 }
 
-TEST_CASE("what is captured is not done, and done with each replay, with the arguments of then") {
+TEST_CASE("captured work runs only on replay, with the arguments of the capture") {
   Stream stream;
   Array<float> x(Floats(100, 0));
   float more = 1;
@@ -220,12 +219,12 @@ TEST_CASE("what is captured is not done, and done with each replay, with the arg
     REQUIRE(x.read() == Floats(100, 11.0F * static_cast<float>(i)));
   }
   REQUIRE(cudaGraphLaunch(replay, stream.handle) == cudaSuccess);
-  REQUIRE(cudaGraphExecDestroy(replay) == cudaSuccess);  // it is done nevertheless
+  REQUIRE(cudaGraphExecDestroy(replay) == cudaSuccess);  // the replay still runs
   stream.wait();
   REQUIRE(x.read() == Floats(100, 44));
 }
 
-TEST_CASE("a call that a capture does not bear fails and ruins it") {
+TEST_CASE("a call that is illegal during a capture fails and invalidates it") {
   Stream stream;
   Array<float> x(Floats(4, 0));
   void* p = nullptr;
@@ -279,7 +278,7 @@ TEST_CASE("threads of a block meet at barriers and see each other's values in sh
   REQUIRE(cudaFree(p) == cudaSuccess);
 }
 
-TEST_CASE("what a device would hang on, or do anything with, ends the program") {
+TEST_CASE("what would hang or be undefined on a device aborts the program") {
   if (!kForks) return;
   const auto ends = [](Threads threads, unsigned block, auto kernel, auto... arguments) {
     return dies([=] {
@@ -296,7 +295,7 @@ TEST_CASE("what a device would hang on, or do anything with, ends the program") 
   REQUIRE(!ends(Threads::apart, 64, add, x.data, 1.0F, 64));
 }
 
-TEST_CASE("a launch of an impossible extent is refused") {
+TEST_CASE("a launch of an impossible extent is rejected") {
   Stream stream;
   Array<float> x(1);
   for (const auto& [grid, block] : {std::pair(dim3(1), dim3(1025)), std::pair(dim3(0), dim3(1)),
@@ -306,7 +305,7 @@ TEST_CASE("a launch of an impossible extent is refused") {
   }
 }
 
-TEST_CASE("fresh memory holds no zeros, and there is only so much of it") {
+TEST_CASE("new memory is not zeroed, and its size is limited") {
   const std::size_t before = starling_emulator_live_bytes();
   {
     Array<float> x(1000);
@@ -334,7 +333,7 @@ TEST_CASE("fresh memory holds no zeros, and there is only so much of it") {
   REQUIRE(starling_emulator_live_bytes() == before);
 }
 
-TEST_CASE("copies that leave an allocation, or go the other way than they say, are refused") {
+TEST_CASE("copies beyond an allocation, or with a wrong direction, are rejected") {
   Stream stream;
   Array<float> x(4);
   Floats host(8);
@@ -345,7 +344,7 @@ TEST_CASE("copies that leave an allocation, or go the other way than they say, a
   REQUIRE(cudaMemsetAsync(x.data, 0, 20, stream.handle) == cudaErrorInvalidValue);
 }
 
-TEST_CASE("the host cannot touch a device's memory, nor a kernel what lies behind an allocation") {
+TEST_CASE("the host cannot access device memory, and a kernel cannot write past an allocation") {
   if (!kForks) return;
   Array<float> x(Floats(4, 1));
   if (starling_emulator_protects()) {
@@ -361,7 +360,7 @@ TEST_CASE("the host cannot touch a device's memory, nor a kernel what lies behin
   }));
 }
 
-TEST_CASE("a lost device fails every call, does nothing more and lets everything be released") {
+TEST_CASE("a lost device fails every call, stops working, and still allows releasing resources") {
   const std::size_t before = starling_emulator_live_bytes();
   {
     Stream stream;
@@ -370,7 +369,7 @@ TEST_CASE("a lost device fails every call, does nothing more and lets everything
     SECTION("now") {
       starling_emulator_lose_device();
     }
-    SECTION("amid a later call") {
+    SECTION("during a later call") {
       starling_emulator_lose_device_after(2);
       REQUIRE(start_add(stream, x, 1) == cudaSuccess);
       REQUIRE(cudaEventRecord(event.handle, stream.handle) == cudaSuccess);
@@ -388,7 +387,7 @@ TEST_CASE("a lost device fails every call, does nothing more and lets everything
   REQUIRE(Array<float>(Floats(4, 1)).read() == Floats(4, 1));
 }
 
-TEST_CASE("a stream that waits when the device is lost is let go") {
+TEST_CASE("a stream that waits when the device is lost is released") {
   Stream stream, other;
   Event event;
   Gate gate;
@@ -403,7 +402,7 @@ TEST_CASE("a stream that waits when the device is lost is let go") {
 
 namespace {
 
-// A matrix by columns, `leading` rows apart.
+// A column-major matrix with leading dimension `leading`.
 struct Matrix {
   Floats values;
   int leading;
@@ -457,7 +456,7 @@ void check_gemm(bool a_transposed, bool b_transposed) {
 
 }  // namespace
 
-TEST_CASE("cublasGemmEx multiplies as plain loops do, whatever is transposed") {
+TEST_CASE("cublasGemmEx matches plain loops for all transpositions") {
   for (const bool a_transposed : {false, true}) {
     for (const bool b_transposed : {false, true}) {
       check_gemm<float>(a_transposed, b_transposed);
@@ -491,13 +490,13 @@ struct Geometry {
   int out_width() const { return (width + 2 * padding - kernel) / stride + 1; }
 };
 
-// Where a value of [n, c, h, w] lies.
+// The offset of a value of [n, c, h, w].
 std::size_t at(bool nhwc, int channels, int height, int width, int n, int c, int i, int j) {
   return static_cast<std::size_t>(nhwc ? ((n * height + i) * width + j) * channels + c
                                        : ((n * channels + c) * height + i) * width + j);
 }
 
-// f(where in x, where in w, where in y) for every product of a convolution.
+// Calls f(offset in x, offset in w, offset in y) for every product of a convolution.
 template <class F>
 void each_product(const Geometry& g, bool nhwc, const F& f) {
   const int in_group = g.in / g.groups, out_group = g.out / g.groups;
@@ -516,7 +515,7 @@ void each_product(const Geometry& g, bool nhwc, const F& f) {
               }
 }
 
-// What plain loops compute is exact, so that only the rounding to T is left.
+// The plain loops are exact, so only the rounding to T remains.
 template <class T>
 void require_equal(const Array<T>& got, const Floats& sums, const Floats& before) {
   const Floats values = got.read();
@@ -596,7 +595,7 @@ void check_convolution(const Geometry& g, bool nhwc) {
   each_product(g, nhwc, [&](auto i, auto j, auto k) { sums[j] += y_values[k] * x_values[i]; });
   require_equal(dw, sums, w_values);
 
-  // What does not fit is said.
+  // Inconsistent arguments are reported.
   ok(cudnnSetTensor4dDescriptor(y, format, type, g.batch, g.out, g.out_height() + 1, g.out_width()));
   REQUIRE(forward(bytes) == CUDNN_STATUS_BAD_PARAM);
   char sentence[128];
@@ -613,7 +612,7 @@ void check_convolution(const Geometry& g, bool nhwc) {
 
 }  // namespace
 
-TEST_CASE("cuDNN's convolutions are what plain loops compute: formats, groups, strides, padding") {
+TEST_CASE("cuDNN's convolutions match plain loops: formats, groups, strides, padding") {
   for (const Geometry& g : {Geometry{2, 3, 4, 7, 6, 3, 1, 1, 1}, Geometry{3, 4, 6, 9, 8, 3, 2, 1, 2},
                             Geometry{2, 4, 4, 5, 5, 3, 1, 1, 4}, Geometry{2, 5, 7, 6, 6, 1, 2, 0, 1},
                             Geometry{1, 2, 3, 8, 8, 5, 1, 2, 1}}) {

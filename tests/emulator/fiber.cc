@@ -32,8 +32,8 @@ constexpr std::size_t kStack = 16 * kPage;
 
 #ifdef __x86_64__
 
-// What a function must leave as it found it goes onto the stack, the stacks change places, and it comes back
-// from the other one: no system call, as swapcontext() makes one for the signals' mask.
+// Pushes the callee-saved registers, swaps the stacks, and pops them on the other stack: no system call,
+// unlike swapcontext(), which saves the signal mask.
 extern "C" void starling_emulator_switch(void** from, void* to);
 asm(R"(
 .text
@@ -75,9 +75,10 @@ void change(void** from, void* to) {
   starling_emulator_switch(from, to);
 }
 
-// As if starling_emulator_switch() had been left with `self` and `run` in the registers that _first() reads.
+// Sets up the stack as if starling_emulator_switch() had saved `self` and `run` in the registers that
+// _first() reads.
 void* first_stack(char* top, void (*run)(Fiber*), Fiber* self) {
-  auto** sp = reinterpret_cast<void**>(top) - 9;  // leaves _first() with a stack that is aligned to 16 bytes
+  auto** sp = reinterpret_cast<void**>(top) - 9;  // gives _first() a stack aligned to 16 bytes
   sp[0] = nullptr;                                // r15
   sp[1] = nullptr;                                // r14
   sp[2] = reinterpret_cast<void*>(run);           // r13
@@ -104,7 +105,7 @@ void change(void** from, void* to) {
   swapcontext(static_cast<ucontext_t*>(*from), static_cast<ucontext_t*>(to));
 }
 
-// makecontext() passes on nothing but ints.
+// makecontext() passes only ints.
 void split_run(unsigned run_high, unsigned run_low, unsigned self_high, unsigned self_low) {
   const auto join = [](unsigned high, unsigned low) {
     return static_cast<std::uintptr_t>((static_cast<std::uint64_t>(high) << 32) | low);
@@ -193,7 +194,7 @@ void Fiber::yield() {
 #endif
 }
 
-// Never returns: it waits for the next entry where the last one ended.
+// Never returns: waits for the next entry after the last one has ended.
 void Fiber::run(Fiber* self) {
 #ifdef __SANITIZE_ADDRESS__
   __sanitizer_finish_switch_fiber(nullptr, &self->resumer_bottom_, &self->resumer_size_);

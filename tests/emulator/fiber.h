@@ -1,5 +1,5 @@
-// A stack of its own, on which a thread of the processor does something else for a while: so one thread can
-// be all threads of a block. A fiber stays with the thread that made it.
+// A separate stack on which a CPU thread can run something else for a while, so that one thread can act as
+// all threads of a block. A fiber stays with the thread that created it.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // The next resume() begins with `entry(argument)`. REQUIRES: ended().
+  // The next resume() starts `entry(argument)`. REQUIRES: ended().
   void begin(void (*entry)(void*), void* argument);
   bool ended() const { return ended_; }
 
-  // Goes on with it until it yields or its entry returns. REQUIRES: !ended().
+  // Continues it until it yields or its entry returns. REQUIRES: !ended().
   void resume();
   // Back to resume(). REQUIRES: called on this fiber.
   void yield();
@@ -29,9 +29,9 @@ class Fiber {
   void (*entry_)(void*) = nullptr;
   void* argument_ = nullptr;
 
-  void* mapping_;          // a page that nobody may touch, then the stack
-  void *here_, *resumer_;  // where each side goes on: a stack pointer, or a ucontext_t
-  // What the sanitizers keep of each side.
+  void* mapping_;          // a guard page, then the stack
+  void *here_, *resumer_;  // where each side continues: a stack pointer or a ucontext_t
+  // The sanitizers' state of each side.
   void* fake_here_ = nullptr;
   void* fake_resumer_ = nullptr;
   const void* resumer_bottom_ = nullptr;

@@ -1,6 +1,6 @@
-// The words of CUDA's language that kernels/cuda/launch.h allows, for a compiler that knows only C++, and the
-// launches: a kernel becomes work of a stream of the emulated device (stream.h), with its arguments as they
-// were by then. The compiler reads this before each of the device's sources.
+// The CUDA language features that kernels/cuda/launch.h allows, for a plain C++ compiler, and kernel
+// launches: a kernel becomes work of a stream of the emulated device (stream.h), with a copy of its
+// arguments. The compiler includes this before each device source.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +19,7 @@
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 #define STARLING_SHARED \
-  static thread_local  // a block's threads are fibers of one thread, and blocks take turns
+  static thread_local  // a block's threads are fibers of one thread, and blocks run one at a time
 
 constinit inline thread_local uint3 threadIdx{0, 0, 0};
 constinit inline thread_local uint3 blockIdx{0, 0, 0};
@@ -36,7 +36,7 @@ T __ldg(const T* p) {
 inline float rsqrtf(float x) {
   return 1 / std::sqrt(x);
 }
-// Streams are threads of the processor, and run at once.
+// Streams are CPU threads and run concurrently.
 template <class T>
 T atomicAdd(T* p, T more) {
   return std::atomic_ref<T>(*p).fetch_add(more, std::memory_order_relaxed);
@@ -52,7 +52,7 @@ T atomicMax(T* p, T other) {
 
 namespace starling::emulator {
 
-// As stream.h has it.
+// Declared in stream.h.
 cudaError_t enqueue_kernel(cudaStream_t stream, dim3 grid, dim3 block, std::function<void()> work);
 
 // Calls `thread` once for every thread of every block.
@@ -82,7 +82,7 @@ enum class Threads { apart, together };
 template <class... Parameters, class... Arguments>
 cudaError_t start(Threads threads, cudaStream_t stream, dim3 grid, dim3 block, void (*kernel)(Parameters...),
                   Arguments... arguments) {
-  static_assert((std::is_trivially_copyable_v<Parameters> && ...), "as a device's kernels want them");
+  static_assert((std::is_trivially_copyable_v<Parameters> && ...), "as required for device kernels");
   const auto thread = [kernel, values = std::tuple<Parameters...>(static_cast<Parameters>(arguments)...)] {
     std::apply(kernel, values);
   };

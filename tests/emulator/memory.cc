@@ -23,11 +23,12 @@ namespace starling::emulator {
 namespace {
 
 constexpr std::size_t kAlignment = 512;
-constexpr std::size_t kRedZone = 512;     // behind each allocation, the rest of its last 512 bytes aside
-constexpr std::uint16_t kFresh = 0x7fa1;  // a signaling NaN as a bfloat16, and twice as a float32
-constexpr std::size_t kLarge = std::size_t{1} << 20;  // pages beyond go back to the system when released
+constexpr std::size_t kRedZone = 512;  // after each allocation, in addition to the rest of its last 512 bytes
+constexpr std::uint16_t kFresh = 0x7fa1;  // a signaling NaN as bfloat16 and, twice, as float32
+constexpr std::size_t kLarge = std::size_t{1}
+                               << 20;  // from this size on, released pages go back to the system
 
-// As large as the system has addresses to spare, so that the limit alone decides what fits, not the gaps.
+// A large address range, so that only the limit decides what fits, not fragmentation.
 constexpr std::size_t kAddresses = std::size_t{64} << 30;
 
 std::size_t rounded(std::size_t bytes) {
@@ -38,7 +39,7 @@ void fill(char* p, std::size_t bytes) {
   std::fill_n(reinterpret_cast<std::uint16_t*>(p), bytes / sizeof kFresh, kFresh);
 }
 
-// Whether it is still as fill() left it, from some byte on.
+// Whether the bytes are still as fill() left them.
 bool is_whole(const char* p, std::size_t from, std::size_t bytes) {
   char fresh[sizeof kFresh];
   std::memcpy(fresh, &kFresh, sizeof kFresh);
@@ -74,7 +75,7 @@ DeviceMemory::DeviceMemory(std::size_t limit) : limit_(limit), key_(pkey_alloc(0
   gaps_.emplace(0, extent_);
 }
 
-// The first gap that is large enough.
+// First fit.
 std::size_t DeviceMemory::place_for(std::size_t size) {
   const auto gap = std::find_if(gaps_.begin(), gaps_.end(), [&](const auto& g) { return g.second >= size; });
   if (gap == gaps_.end()) return extent_;
@@ -119,8 +120,7 @@ bool DeviceMemory::release(void* p) {
     const Access access(key_);
     ASAN_UNPOISON_MEMORY_REGION(begin, size);
     if (!is_whole(begin, bytes, size)) {
-      std::fprintf(stderr, "emulated device: something was written behind an allocation of %zu bytes\n",
-                   bytes);
+      std::fprintf(stderr, "emulated device: write past the end of an allocation of %zu bytes\n", bytes);
       std::abort();
     }
     if (size < kLarge) fill(begin, size);

@@ -1,6 +1,6 @@
-// The memory of an emulated device. Threads of the host cannot touch it: it has a protection key of its own,
-// which only the threads of the device's streams hold. What is allocated holds signaling NaNs, what lies
-// between allocations must stay as it is, and the address sanitizer knows what is allocated.
+// The memory of an emulated device. Host threads cannot access it: it has its own protection key, which only
+// the threads of the device's streams hold. New allocations contain signaling NaNs, the bytes between
+// allocations are checked for changes, and the address sanitizer knows the allocations.
 #pragma once
 
 #include <cstddef>
@@ -15,20 +15,20 @@ class DeviceMemory {
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
-  // Null where there is not so much left.
+  // Null if not enough memory is left.
   void* allocate(std::size_t bytes);
-  // False: nothing begins there. Ends the program where something was written beside it.
+  // False if no allocation starts there. Aborts if something was written next to it.
   bool release(void* p);
 
-  // Whether all of it lies in one allocation.
+  // Whether the whole range lies in one allocation.
   bool holds(const void* p, std::size_t bytes) const;
-  // Whether it is one of this memory's addresses at all.
+  // Whether the address belongs to this memory.
   bool covers(const void* p) const;
 
   void set_limit(std::size_t bytes);
   std::size_t limit() const;
   std::size_t used() const;  // rounded up as the device does
-  std::size_t live() const;  // as it was asked for
+  std::size_t live() const;  // as requested
 
   // The key that keeps the host out, or -1.
   int key() const { return key_; }
@@ -41,11 +41,11 @@ class DeviceMemory {
   char* base_ = nullptr;
   std::size_t extent_ = 0;
   int key_;
-  std::map<std::size_t, std::size_t> allocations_;  // bytes asked for, by place
-  std::map<std::size_t, std::size_t> gaps_;         // bytes, by place
+  std::map<std::size_t, std::size_t> allocations_;  // requested bytes by offset
+  std::map<std::size_t, std::size_t> gaps_;         // bytes by offset
 };
 
-// While one lives, the calling thread may touch a device's memory, or may not.
+// Grants or denies the calling thread access to device memory while it exists.
 class Access {
  public:
   explicit Access(int key, bool allowed = true);

@@ -8,7 +8,7 @@ namespace starling::emulator {
 
 namespace {
 
-// Four rows at a time, so that each value of b that is read is used four times.
+// Four rows at a time, so that each value read from b is used four times.
 [[gnu::always_inline]] inline void loops(int m, int n, int k, const float* a, const float* b, float* c) {
   const auto row = [](auto* p, int i, int length) { return p + static_cast<std::size_t>(i) * length; };
   int i = 0;

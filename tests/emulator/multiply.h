@@ -1,4 +1,4 @@
-// Products of matrices of floats, row by row: what the emulated libraries come down to.
+// Row-major float matrix products, the core of the emulated libraries.
 #pragma once
 
 namespace starling::emulator {
@@ -6,7 +6,7 @@ namespace starling::emulator {
 // c += a b, where a is m x k, b is k x n and c is m x n, all dense.
 void multiply(int m, int n, int k, const float* a, const float* b, float* c);
 
-// Rounded to the 10 bits of mantissa that tensor cores read of a float.
+// Rounds to the 10 mantissa bits that tensor cores use.
 float to_tf32(float value);
 
 }  // namespace starling::emulator

@@ -1,5 +1,5 @@
-// NCCL between emulated devices: in place of kernels/cuda/nccl_library.cc, and with the names that nccl.h
-// there has for the library's functions. As between real ones, nobody's stream goes on before all have met.
+// NCCL between emulated devices, replacing kernels/cuda/nccl_library.cc, with the names that its nccl.h uses
+// for the library's functions. As with real devices, no stream continues before all have met.
 #include "kernels/cuda/nccl.h"
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace emulator = starling::emulator;
 
 struct ncclComm {
   int device;
-  int count;  // of the communicators that were made together
+  int count;  // number of communicators created together
 };
 
 namespace {
@@ -33,7 +33,7 @@ struct Part {
   cudaStream_t stream;
 };
 
-// Where the streams of a group meet; the last one does the work for all.
+// The meeting point of a group's streams; the last one does the work for all.
 struct Meeting {
   std::vector<Part> parts;
   std::mutex mutex;
@@ -47,7 +47,7 @@ struct Meeting {
       done.notify_all();
       return;
     }
-    // Those of a lost device never come.
+    // Streams of a lost device never arrive.
     while (here < parts.size() && !emulator::lost()) done.wait_for(lock, std::chrono::milliseconds(10));
   }
 
@@ -83,7 +83,7 @@ int destroy(Communicator communicator) {
   return kSuccess;
 }
 
-// What waits for a lost device goes on by itself (Meeting::arrive).
+// Streams that wait for a lost device continue by themselves (Meeting::arrive).
 int abort_all(Communicator communicator) {
   return destroy(communicator);
 }
@@ -105,7 +105,7 @@ int all_reduce(const void* from, void* to, std::size_t count, int type, int oper
   return kSuccess;
 }
 
-// A group that is not whole would wait for ever.
+// An incomplete group would wait forever.
 int end_group() {
   const auto meeting = std::make_shared<Meeting>();
   meeting->parts.swap(t_group);

@@ -1,4 +1,4 @@
-// Numbers as they lie in a device's memory: float32 or bfloat16, computed with in float32.
+// Numbers in device memory: float32 or bfloat16, with arithmetic in float32.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -26,7 +26,7 @@ inline void store(Number number, void* array, std::size_t i, float value) {
   }
 }
 
-// alpha value + beta (what lies there), which is not read where beta is 0.
+// Stores alpha * value + beta * old value; the old value is not read if beta is 0.
 inline void blend(Number number, void* array, std::size_t i, float alpha, float value, float beta) {
   store(number, array, i, alpha * value + (beta == 0 ? 0 : beta * load(number, array, i)));
 }

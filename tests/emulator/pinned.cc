@@ -28,7 +28,7 @@ Pinned& pinned() {
 void* allocate_pinned(std::size_t bytes) {
   void* p = std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment);
   if (p == nullptr) return nullptr;
-  std::memset(p, 0xff, bytes);  // NaNs: nobody promised zeros
+  std::memset(p, 0xff, bytes);  // NaNs: new memory is not guaranteed to be zero
   const std::lock_guard lock(pinned().mutex);
   pinned().allocations.emplace(static_cast<const char*>(p), bytes);
   pinned().bytes += bytes;

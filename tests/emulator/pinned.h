@@ -1,14 +1,14 @@
-// Memory of the host that the device copies from and to by itself. It is ordinary memory whose places are
-// known.
+// Pinned host memory, which the device copies from and to directly. It is ordinary memory with registered
+// addresses.
 #pragma once
 
 #include <cstddef>
 
 namespace starling::emulator {
 
-// Null where there is no more.
+// Null if out of memory.
 void* allocate_pinned(std::size_t bytes);
-// False: nothing begins there.
+// False if no allocation starts there.
 bool release_pinned(void* p);
 bool is_pinned(const void* p, std::size_t bytes);
 std::size_t pinned_bytes();

@@ -1,4 +1,4 @@
-// CUDA's functions that tell of devices, versions and errors.
+// CUDA's functions for devices, versions and errors.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace emulator = starling::emulator;
 
 namespace {
 
-constexpr int kMajor = 9, kMinor = 0;  // has tensor cores for bfloat16
+constexpr int kMajor = 9, kMinor = 0;  // supports bfloat16 tensor cores
 constexpr int kMultiprocessors = 4;
 
 cudaDeviceProp properties(int number) {
@@ -99,7 +99,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
         *value = 0;
         break;
       default:
-        return cudaErrorInvalidValue;  // ask for more, and it is answered here
+        return cudaErrorInvalidValue;  // add further attributes here when needed
     }
     return cudaSuccess;
   });

@@ -13,7 +13,7 @@ namespace starling::emulator {
 
 namespace {
 
-// Whether it is no place on a device, or all of it is allocated there.
+// Whether the range is in host memory or in one device allocation.
 bool is_sound(const void* p, std::size_t bytes) {
   return device_of(p) == nullptr || on_device(p, bytes);
 }
@@ -35,8 +35,7 @@ bool fits(cudaMemcpyKind kind, const void* to, const void* from) {
   return false;
 }
 
-// Reads and writes when its turn has come, never before: also where a device's driver would make a copy of
-// pageable memory at once.
+// Reads and writes only in stream order, even where a real driver would copy pageable memory immediately.
 cudaError_t enqueue_copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                          cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
@@ -47,7 +46,7 @@ cudaError_t enqueue_copy(void* to, const void* from, std::size_t bytes, cudaMemc
     return d == nullptr ? -1 : d->memory.key();
   };
   return enqueue(stream, [=, to_key = key(to), from_key = key(from)] {
-    const Access reads(from_key), writes(to_key);  // of another device than the stream's, perhaps
+    const Access reads(from_key), writes(to_key);  // possibly of another device than the stream's
     std::memcpy(to, from, bytes);
   });
 }
@@ -58,13 +57,13 @@ cudaError_t enqueue_fill(void* to, int value, std::size_t bytes, cudaStream_t st
   return enqueue(stream, [=] { std::memset(to, value, bytes); });
 }
 
-// A replay has no caller whose pageable memory the driver could pin.
+// Pageable memory cannot be used in a replay.
 cudaError_t check_pageable(CUstream_st* stream, const void* p, std::size_t bytes) {
   if (stream == nullptr || device_of(p) != nullptr || is_pinned(p, bytes)) return cudaSuccess;
   return check_not_captured(*stream);
 }
 
-// Also when the device is lost, or no test could count what leaks.
+// Works on a lost device too, so that tests can count leaks.
 cudaError_t release(void* p, bool (*give_back)(void*)) {
   const cudaError_t status = call(check_no_capture);
   if (p == nullptr || (status != cudaSuccess && status != cudaErrorDevicesUnavailable)) return status;
@@ -130,7 +129,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   });
 }
 
-// Between places of devices it is not waited for.
+// Copies between device addresses are asynchronous.
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   return emulator::call([&] {
     if (const cudaError_t status = emulator::check_no_capture(); status != cudaSuccess) return status;
@@ -145,7 +144,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stre
   return emulator::call([&] { return emulator::enqueue_fill(to, value, bytes, stream); });
 }
 
-// Not waited for: it is the default stream's work.
+// Asynchronous: work of the default stream.
 cudaError_t cudaMemset(void* to, int value, size_t bytes) {
   return emulator::call([&] {
     if (const cudaError_t status = emulator::check_no_capture(); status != cudaSuccess) return status;

@@ -17,15 +17,15 @@ struct CUevent_st {
   unsigned flags;
   int device;
   std::mutex mutex;
-  std::shared_ptr<emulator::Instant> instant;  // recorded last, or null
-  std::shared_ptr<emulator::Capture> capture;  // in which it was recorded instead, or null
+  std::shared_ptr<emulator::Instant> instant;  // last recording, or null
+  std::shared_ptr<emulator::Capture> capture;  // the capture of the last recording, or null
 };
 
 struct CUgraph_st {
   std::shared_ptr<const std::vector<emulator::Work>> work;
 };
 
-// It runs once at a time, whatever the streams.
+// Only one replay of it runs at a time, on any stream.
 struct CUgraphExec_st {
   std::shared_ptr<const std::vector<emulator::Work>> work;
   std::shared_ptr<std::mutex> running = std::make_shared<std::mutex>();
@@ -37,7 +37,7 @@ using emulator::call;
 using emulator::find_stream;
 using emulator::Instant;
 
-// What is done for an existing stream; after it, whether the device is still there.
+// Runs an operation on an existing stream, then checks whether the device is lost.
 template <class F>
 cudaError_t with_stream(cudaStream_t handle, const F& body) {
   return call([&] {
@@ -55,7 +55,7 @@ cudaError_t make_stream(cudaStream_t* stream) {
   });
 }
 
-// May this event be waited for by the host? Then what was recorded last, or null where nothing was.
+// Checks that the host may wait for this event; gives the last recording, or null.
 cudaError_t recorded(cudaEvent_t event, std::shared_ptr<Instant>& instant) {
   const std::lock_guard lock(event->mutex);
   if (event->capture != nullptr) return cudaErrorCapturedEvent;
@@ -81,7 +81,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   });
 }
 
-// Also when the device is lost. When it returns, the work is done.
+// Works on a lost device too. The stream's work is done on return.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const cudaError_t status = call([] { return cudaSuccess; });
   if (status == cudaErrorNotPermitted) return status;
@@ -114,7 +114,7 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   return call([&] {
     return emulator::enqueue(stream, [function, data, key = emulator::device().memory.key()] {
-      const emulator::Access none(key, false);  // it is the host's, though a stream's thread calls it
+      const emulator::Access none(key, false);  // host code, although a stream's thread calls it
       function(data);
     });
   });
@@ -140,14 +140,14 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   });
 }
 
-// Also when the device is lost.
+// Works on a lost device too.
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   const cudaError_t status = call([] { return cudaSuccess; });
   delete event;
   return status;
 }
 
-// In a captured stream it says no more than which work of the capture comes before which.
+// In a captured stream it only orders the captured work.
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   return with_stream(handle, [&](CUstream_st& stream) {
     if (event->device != stream.device) return cudaErrorInvalidResourceHandle;

@@ -18,7 +18,7 @@ namespace {
 
 thread_local bool t_in_stream = false;
 
-// All there are, and a default one for each device. They outlive main().
+// All streams, including a default one per device. They outlive main().
 struct Streams {
   std::mutex mutex;
   std::set<CUstream_st*> all;
@@ -27,7 +27,7 @@ struct Streams {
 
 Streams*& current_streams() {
   static Streams* current = [] {
-    // A forked process has none of the threads, and tests fork to see one die.
+    // A forked process has no stream threads, and death tests fork.
     pthread_atfork(nullptr, nullptr, [] { current_streams() = new Streams; });
     return new Streams;
   }();
@@ -101,7 +101,7 @@ cudaError_t enqueue_kernel(cudaStream_t handle, dim3 grid, dim3 block, Work work
 }
 
 void drain_all() {
-  if (t_in_stream) return;  // it would wait for itself
+  if (t_in_stream) return;  // would deadlock
   std::vector<CUstream_st*> all;
   {
     const std::lock_guard lock(streams().mutex);

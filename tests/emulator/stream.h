@@ -1,6 +1,6 @@
-// A stream is a thread with a queue of work, so that it is as asynchronous as a device's: the caller never
-// waits, and what is asked is done in order. No stream waits for another by itself, the default stream
-// included: as if all were made with cudaStreamNonBlocking.
+// A stream is a thread with a work queue, so it is as asynchronous as on a device: the caller never waits,
+// and work runs in order. Streams do not wait for each other implicitly, including the default stream: all
+// behave as if created with cudaStreamNonBlocking.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,7 +22,7 @@ using Work = std::function<void()>;
 
 struct Capture;  // captures.h
 
-// Something that will have happened once.
+// A one-time event.
 class Instant {
  public:
   void come();
@@ -37,17 +37,17 @@ class Instant {
 };
 
 CUstream_st* create_stream();
-// The handle's stream, be it the current device's default one, or null: there is none.
+// The handle's stream, which may be the current device's default stream; null if there is none.
 CUstream_st* find_stream(cudaStream_t handle);
-// When its work is done. False: there is no such stream.
+// Destroys the stream once its work is done. False if there is no such stream.
 bool destroy_stream(cudaStream_t handle);
 
-// Work to be done by the stream in its turn, or to be captured. Not done any more once the device is lost.
+// Queues work on the stream, or captures it. Dropped if the device is lost.
 cudaError_t enqueue(cudaStream_t handle, Work work);
 
-// Until all work is done that any stream has now.
+// Waits until the current work of all streams is done.
 void drain_all();
-// Whether the caller is a stream's thread.
+// Whether the calling thread is a stream's thread.
 bool in_stream();
 
 }  // namespace starling::emulator
@@ -58,9 +58,9 @@ struct CUstream_st {
   CUstream_st(const CUstream_st&) = delete;
   CUstream_st& operator=(const CUstream_st&) = delete;
 
-  // Done whatever happens to the device, and never captured.
+  // Runs even if the device is lost, and is never captured.
   void push(starling::emulator::Work work);
-  // Until all work is done that it has now.
+  // Waits until its current work is done.
   void drain();
   bool idle() const;
 

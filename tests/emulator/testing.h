@@ -1,4 +1,4 @@
-// What a test can ask of the emulated device beyond CUDA: what is still allocated, and accidents.
+// Test controls of the emulated device: allocated memory and simulated failures.
 #pragma once
 
 #include <cstddef>
@@ -6,19 +6,19 @@
 #define STARLING_EMULATOR_EXPORT __attribute__((visibility("default")))
 
 extern "C" {
-// Bytes of all devices and of pinned memory that were asked for and not given back.
+// Bytes of device and pinned memory currently allocated.
 STARLING_EMULATOR_EXPORT std::size_t starling_emulator_live_bytes();
-// What each device has from now on: less than is in use is allowed, and means that nothing is left.
-// STARLING_EMULATOR_MEMORY in the environment says what it begins with, else it is 1 GiB.
+// Sets each device's memory size. It may be less than what is in use; then nothing is left. The initial size
+// is STARLING_EMULATOR_MEMORY or 1 GiB.
 STARLING_EMULATOR_EXPORT void starling_emulator_set_memory(std::size_t bytes);
-// The devices fall off the bus, now or in the midst of the call after `calls` more (of the first ones, as many as
-// STARLING_EMULATOR_CALLS in the environment says): no work is done any more, and calls fail with
-// cudaErrorDevicesUnavailable. What is released is released nevertheless.
+// Makes the devices fail, immediately or during the call after `calls` more (initially
+// STARLING_EMULATOR_CALLS): no more work is done, and calls fail with cudaErrorDevicesUnavailable. Resources
+// can still be released.
 STARLING_EMULATOR_EXPORT void starling_emulator_lose_device();
 STARLING_EMULATOR_EXPORT void starling_emulator_lose_device_after(long calls);
-// A new beginning for the next test, which a real device does not grant within a process.
+// Resets the devices for the next test, which a real device does not allow within a process.
 STARLING_EMULATOR_EXPORT void starling_emulator_restore_device();
-// Whether threads of the host die (SIGSEGV) when they touch a device's memory: the processor must know
-// protection keys.
+// Whether host threads that access device memory are killed (SIGSEGV): needs a processor with protection
+// keys.
 STARLING_EMULATOR_EXPORT bool starling_emulator_protects();
 }

@@ -1,4 +1,4 @@
-// Every back end against the reference: the same random problems, the same answers.
+// Every back end against the reference: the same random problems must give the same results.
 #include <cmath>
 
 #include "kernels/backends.h"
@@ -13,9 +13,9 @@
 namespace starling::kernels {
 namespace {
 
-// Float sums in another order differ by a few units in the last place of the largest partial sum, which is
-// about the largest value, and at least `least`: a normalization's gradient may be 0 as the difference of
-// larger ones.
+// Float sums in a different order differ by a few units in the last place of the largest partial sum, which
+// is about the largest value, but at least `least`: a normalization's gradient may be 0 as the difference of
+// larger values.
 void check_close(const std::vector<float>& actual, const std::vector<float>& expected, double least = 1e-3) {
   REQUIRE(actual.size() == expected.size());
   double scale = 0;
@@ -26,7 +26,7 @@ void check_close(const std::vector<float>& actual, const std::vector<float>& exp
   }
 }
 
-// The ways in which the cpu back end may be asked to compute.
+// The modes of the cpu back end.
 std::vector<std::unique_ptr<Backend>> host_candidates() {
   std::vector<std::unique_ptr<Backend>> list;
   for (const auto choice : {cpu::Choice::automatic, cpu::Choice::onednn, cpu::Choice::lanes}) {
@@ -35,7 +35,7 @@ std::vector<std::unique_ptr<Backend>> host_candidates() {
   return list;
 }
 
-// And a GPU, where there is one.
+// Adds a GPU if there is one.
 std::vector<std::unique_ptr<Backend>> candidates() {
   auto list = host_candidates();
   if (auto gpu = gpu_backend()) list.push_back(std::move(gpu));
@@ -55,7 +55,7 @@ void check_agreement(const Problem& problem, bool input_gradient, bool twice = t
   }
 }
 
-// Built without a backward pass.
+// The same network built without a backward pass.
 void check_evaluations_agree(const Problem& problem) {
   const std::vector<float> expected = evaluate(*backend("reference"), problem);
   int candidate = 0;
@@ -67,7 +67,7 @@ void check_evaluations_agree(const Problem& problem) {
 
 }  // namespace
 
-TEST_CASE("An unknown back end is refused with the names that are accepted") {
+TEST_CASE("An unknown back end is rejected with the list of known ones") {
   const auto result = make_backend("abacus");
   REQUIRE(!result.ok());
   CHECK(result.error().message == "there is no back end \"abacus\"; accepted are cpu or reference");
@@ -125,8 +125,7 @@ TEST_CASE("Pools and ReLUs of every shape agree with the reference") {
   }
 }
 
-TEST_CASE(
-    "Chains of operations agree with the reference, whatever is fused and whatever formats lie between") {
+TEST_CASE("Chains of operations agree with the reference for any fusion and any formats") {
   Random random(24);
   for (int round = 0; round < 60; ++round) {
     Problem problem = images_problem(random, between(random, 1, 4), between(random, 8, 12),
@@ -163,7 +162,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("LeNet's own layers agree with the reference") {
+TEST_CASE("LeNet's layers agree with the reference") {
   Random random(25);
   Problem problem;
   problem.stored = {64, 1, 28, 28};
@@ -194,7 +193,7 @@ TEST_CASE("Grouped and biasless convolutions agree with the reference") {
     const int kernel = between(random, 1, 3), stride = between(random, 1, 2),
               padding = between(random, 0, kernel - 1);
     const int groups = between(random, 1, 4);
-    // Every channel a group of its own, now and then.
+    // Sometimes every channel is its own group.
     const int in_each = between(random, 0, 2) == 0 ? 1 : between(random, 1, 9);
     const int out_each = between(random, 0, 2) == 0 ? 1 : between(random, 1, 9);
     Problem problem = images_problem(random, groups * in_each, between(random, kernel, 9),
@@ -213,7 +212,7 @@ TEST_CASE("Grouped and biasless convolutions agree with the reference") {
   }
 }
 
-TEST_CASE("Strided convolutions over extents that they do not use up agree with the reference") {
+TEST_CASE("Strided convolutions that leave a remainder agree with the reference") {
   Random random(28);
   for (int round = 0; round < 40; ++round) {
     const int kernel = between(random, 1, 3), stride = between(random, 2, 3),
@@ -226,7 +225,7 @@ TEST_CASE("Strided convolutions over extents that they do not use up agree with 
     auto& it = std::get<Convolution>(spec);
     const auto extent = [&](int size) {
       return (size + 2 * padding - kernel) / stride + 1;
-    };  // as usual, rounded down
+    };  // rounded down as usual
     it.height = extent(in.height);
     it.width = extent(in.width);
     problem.specs.push_back(spec);
@@ -247,7 +246,7 @@ TEST_CASE("Normalizations, GELU and dropout agree with the reference in every fo
               width = before == 2 ? 1 : between(random, 1, 9);
     Problem problem = images_problem(random, before == 1 ? between(random, 1, 20) : channels, height, width,
                                      before == 0 && random.chance(0.5));
-    problem.stored.batch += 3;  // of two values or one nothing is left but rounding errors
+    problem.stored.batch += 3;  // with one or two values only rounding errors remain
     problem.x = random_values(random, problem.stored.size(), -1, 1.5);
     const Shape in{problem.stored.batch, problem.stored.channels, height, width};
     std::string text;
@@ -262,7 +261,7 @@ TEST_CASE("Normalizations, GELU and dropout agree with the reference in every fo
       problem.specs.push_back(Relu{});
       text += "relu ";
     }
-    // What reads whole blocks would see what should be 0 where they are filled up.
+    // Operations that read whole blocks would see nonzero padding.
     if (random.chance(0.5)) {
       problem.specs.push_back(
           convolution(random, problem, {in.batch, channels, height, width}, between(random, 1, 20), 1, 1, 0));
@@ -294,7 +293,7 @@ TEST_CASE("Global average pools agree with the reference in every format and sha
   }
 }
 
-TEST_CASE("Networks of today's layers agree with the reference, whatever formats lie between") {
+TEST_CASE("Networks of modern layers agree with the reference for any formats") {
   Random random(31);
   for (int round = 0; round < 60; ++round) {
     RandomNetwork network(random, 3, 20);
@@ -327,7 +326,7 @@ TEST_CASE("Networks of today's layers agree with the reference, whatever formats
 
 namespace {
 
-// y = tail(a(x) + b(x)), or with a ReLU between; the gradient at x is the sum of both branches'.
+// y = tail(a(x) + b(x)), optionally with a ReLU; the gradient at x is the sum over both branches.
 Outcome run_branches(const Backend& on, const Problem& problem, std::span<const OperationSpec> a,
                      std::span<const OperationSpec> b, bool relu, std::span<const OperationSpec> tail) {
   const Activation input = on.input(problem.stored, problem.height, problem.width);
@@ -348,7 +347,7 @@ Outcome run_branches(const Backend& on, const Problem& problem, std::span<const 
     rest.forward(parameters);
     pack(on, queue, rest.output(), problem.dy, rest.dy());
     rest.backward(parameters, gradient.data());
-    // In one round da takes dy's place, where it may.
+    // In one round da shares dy's memory, if allowed.
     const bool in_place = round == 1 && sum->output().format == left.output().format;
     if (in_place) {
       sum->backward(rest.x().data(), rest.dx().data(), rest.dx().data(), right.dy().data());
@@ -372,7 +371,7 @@ Outcome run_branches(const Backend& on, const Problem& problem, std::span<const 
 
 }  // namespace
 
-TEST_CASE("Sums of two branches agree with the reference, whatever the branches' formats") {
+TEST_CASE("Sums of two branches agree with the reference for any formats of the branches") {
   Random random(32);
   for (int round = 0; round < 120; ++round) {
     const int channels = between(random, 0, 2) == 0 ? 16 : between(random, 1, 20);
@@ -427,7 +426,7 @@ TEST_CASE("Sums of two branches agree with the reference, whatever the branches'
   }
 }
 
-TEST_CASE("Once they are built, the operations that are not the library's do not allocate") {
+TEST_CASE("Our own operations do not allocate after construction") {
   Random random(34);
   for (const int channels : {16, 5}) {
     for (const int extent : {8, 1}) {
@@ -465,14 +464,14 @@ TEST_CASE("Once they are built, the operations that are not the library's do not
   }
 }
 
-TEST_CASE("Batch normalization keeps its digits where values lie far from 0") {
+TEST_CASE("Batch normalization keeps its precision for values far from 0") {
   Random random(33);
   for (const int channels : {16, 5}) {
     Problem problem;
     problem.stored = {8, channels, 24, 24};
     problem.height = problem.width = 24;
-    // Multiples of 1/256, so that the floats are exact: mean 3000, deviation about 1/2; and one far off,
-    // first of all.
+    // Multiples of 1/256, so that the floats are exact: mean 3000, deviation about 1/2; and one outlier at
+    // the start.
     for (std::size_t i = 0; i < problem.stored.size(); ++i) {
       problem.x.push_back(3000 + std::round(static_cast<float>(random.uniform(-1, 1)) * 256) / 256);
     }
@@ -483,12 +482,12 @@ TEST_CASE("Batch normalization keeps its digits where values lie far from 0") {
   }
 }
 
-TEST_CASE("The loss of every back end counts only the first samples of a batch when it evaluates") {
+TEST_CASE("The loss of every back end counts only the first samples of a batch during evaluation") {
   Random random(26);
   auto backends = candidates();
   backends.push_back(backend("reference"));
   for (const auto& on : backends) {
-    // The logits are whatever format a ReLU leaves them in.
+    // The logits have the format of a ReLU's output.
     const auto owned = on->make_queue();
     Queue& queue = *owned;
     const OperationSpec relu[] = {Relu{}};
@@ -496,7 +495,8 @@ TEST_CASE("The loss of every back end counts only the first samples of a batch w
     const auto loss = on->softmax_cross_entropy(queue, logits);
     const std::vector<float> plain = random_values(random, 20);
     const std::vector<std::int32_t> labels{0, 1, 2, 3, 0};
-    Buffer values = output_buffer(*on, queue, logits.floats), gradient = output_buffer(*on, queue, logits.floats);
+    Buffer values = output_buffer(*on, queue, logits.floats),
+           gradient = output_buffer(*on, queue, logits.floats);
     pack(*on, queue, logits, plain, values);
     Buffer placed(labels.size(), on->memory());
     queue.upload(labels.data(), placed.data(), placed.bytes());
@@ -522,7 +522,8 @@ TEST_CASE("The loss of every back end counts only the first samples of a batch w
     CHECK(sum.correct == all.correct);
     CHECK(evaluated(0).sum == 0.0);
     std::vector<float> expected(20);
-    const LossValue defined = reference::softmax_cross_entropy(plain.data(), labels.data(), 4, 5, expected.data());
+    const LossValue defined =
+        reference::softmax_cross_entropy(plain.data(), labels.data(), 4, 5, expected.data());
     CHECK(near(all.sum, defined.sum, 1e-6));
     CHECK(all.correct == defined.correct);
     const std::vector<float> actual = unpack(*on, queue, logits, gradient);

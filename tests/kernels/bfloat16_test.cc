@@ -1,4 +1,4 @@
-// bfloat16: the number, and the back end that multiplies it.
+// bfloat16: the type, and back ends that compute in it.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -15,12 +15,12 @@
 namespace starling::kernels {
 namespace {
 
-// The ways in which the cpu back end may compute, where the processor can, and a GPU, where there is one.
+// The modes of the cpu back end that the processor supports, and a GPU if there is one.
 std::vector<std::unique_ptr<Backend>> bf16_candidates() {
   std::vector<std::unique_ptr<Backend>> list;
   if (auto gpu = gpu_backend(Precision::bf16)) list.push_back(std::move(gpu));
   if (!cpu::has_bf16()) {
-    WARN("skipped on the processor: it has no arithmetic for bfloat16");
+    WARN("skipped on the CPU: no bfloat16 arithmetic");
     return list;
   }
   for (const auto choice : {cpu::Choice::automatic, cpu::Choice::onednn}) {
@@ -33,15 +33,15 @@ void round_all(std::vector<float>& values) {
   for (float& value : values) value = Bfloat16::round(value).value();
 }
 
-// Of values that bfloat16 holds exactly, so are products and (but for the order of adding) sums: only what is
-// stored in bfloat16 is rounded, by at most 2^-9 of itself.
+// For values that bfloat16 represents exactly, products and (up to the order) sums are exact: only stored
+// bfloat16 values are rounded, with a relative error of at most 2^-9.
 void round_all(Problem& problem) {
   round_all(problem.x);
   round_all(problem.dy);
   round_all(problem.parameters);
 }
 
-// Within `rounding` of each value and a few last places of the largest float sum.
+// Within `rounding` of each value plus a few units in the last place of the largest sum.
 void check_rounded(const std::vector<float>& actual, const std::vector<float>& expected, double rounding) {
   REQUIRE(actual.size() == expected.size());
   double scale = 1e-3;
@@ -53,7 +53,7 @@ void check_rounded(const std::vector<float>& actual, const std::vector<float>& e
   }
 }
 
-// How far apart two vectors are, relative to the second's length.
+// The distance of two vectors relative to the length of the second.
 double distance(const std::vector<float>& actual, const std::vector<float>& expected) {
   double off = 0, length = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -64,9 +64,9 @@ double distance(const std::vector<float>& actual, const std::vector<float>& expe
   return std::sqrt(off / std::max(length, 1e-12));
 }
 
-// The host rounds what it stores, once. A GPU's libraries store before a bias is added, and round a
-// convolution's gradient: it is held to a part of the whole. A ReLU that decides otherwise about a value which
-// is nearly 0 passes its gradient or holds it back.
+// The host rounds stored values once. A GPU's libraries store before adding a bias and round a convolution's
+// gradient, so its tolerance is relative to the whole vector. A ReLU that decides differently for a value
+// near 0 passes or blocks its gradient.
 void check_rounded(const Backend& on, const std::vector<float>& actual, const std::vector<float>& expected,
                    double rounding, bool behind_relu = false) {
   if (on.memory().on_host()) return check_rounded(actual, expected, rounding);
@@ -76,13 +76,13 @@ void check_rounded(const Backend& on, const std::vector<float>& actual, const st
 
 }  // namespace
 
-TEST_CASE("bfloat16 is the nearest of its numbers, ties to even") {
+TEST_CASE("bfloat16 rounds to nearest, ties to even") {
   Random random(61);
   for (int round = 0; round < 20'000; ++round) {
     const auto bits = static_cast<std::uint32_t>(random.bits());
     const float value = std::bit_cast<float>(bits);
     if (!std::isfinite(value) || std::abs(value) > 3.3e38F) continue;
-    // Its neighbors below and above in magnitude, and which of them is nearer.
+    // The neighbors below and above in magnitude; the nearer one is expected.
     const float down = std::bit_cast<float>(bits & 0xffff0000U),
                 up = std::bit_cast<float>((bits & 0xffff0000U) + 0x10000U);
     const double to_down = std::abs(static_cast<double>(value) - static_cast<double>(down));
@@ -92,8 +92,8 @@ TEST_CASE("bfloat16 is the nearest of its numbers, ties to even") {
     if (Bfloat16::round(value).value() != expected)
       FAIL(value << " became " << Bfloat16::round(value).value());
   }
-  CHECK(Bfloat16::round(1.0F + 0x1p-8F).value() == 1.0F);             // halfway, to the even one
-  CHECK(Bfloat16::round(1.0F + 3 * 0x1p-8F).value() == 1 + 0x1p-6F);  // and here up
+  CHECK(Bfloat16::round(1.0F + 0x1p-8F).value() == 1.0F);             // halfway: to even
+  CHECK(Bfloat16::round(1.0F + 3 * 0x1p-8F).value() == 1 + 0x1p-6F);  // here upward
   CHECK(Bfloat16::round(std::numeric_limits<float>::max()).value() == std::numeric_limits<float>::infinity());
   CHECK(Bfloat16::round(-std::numeric_limits<float>::infinity()).value() ==
         -std::numeric_limits<float>::infinity());
@@ -101,7 +101,7 @@ TEST_CASE("bfloat16 is the nearest of its numbers, ties to even") {
     CHECK(std::isnan(Bfloat16::round(std::bit_cast<float>(nan)).value()));
 }
 
-TEST_CASE("A back end is refused where it has no bfloat16, with what would be right") {
+TEST_CASE("A back end without bfloat16 is rejected with an explanation") {
   const auto reference = make_backend("reference", Precision::bf16);
   REQUIRE(!reference.ok());
   CHECK(reference.error().message == "the reference back end computes in f32 precision alone");
@@ -110,13 +110,13 @@ TEST_CASE("A back end is refused where it has no bfloat16, with what would be ri
   if (!cpu.ok()) CHECK(cpu.error().message.find("AVX512-BF16 or AMX") != std::string::npos);
 }
 
-TEST_CASE("Convolutions of bfloat16 round nothing but what they store") {
+TEST_CASE("bfloat16 convolutions round only stored values") {
   Random random(62);
   const auto candidates = bf16_candidates();
   for (int round = 0; round < 150; ++round) {
     const int kernel = between(random, 1, 5), stride = between(random, 1, 3),
               padding = between(random, 0, kernel - 1);
-    // Whole tiles, even numbers (tiles too), and others.
+    // Whole tiles, even numbers (also tiles), and others.
     const int kind = round % 3;
     const int channels = kind == 0   ? 16 * between(random, 1, 5)
                          : kind == 1 ? 2 * between(random, 4, 40)
@@ -153,7 +153,7 @@ TEST_CASE("Convolutions of bfloat16 round nothing but what they store") {
   }
 }
 
-TEST_CASE("Linear layers of bfloat16 round nothing but what they store, and logits not at all") {
+TEST_CASE("bfloat16 linear layers round only stored values, and do not round logits") {
   Random random(63);
   const auto candidates = bf16_candidates();
   for (int round = 0; round < 60; ++round) {
@@ -177,14 +177,12 @@ TEST_CASE("Linear layers of bfloat16 round nothing but what they store, and logi
   }
 }
 
-TEST_CASE(
-    "Pools of bfloat16 and the way from lanes into stacks do as the reference, on values that all of them "
-    "hold") {
+TEST_CASE("bfloat16 pools and conversions from lanes to stacks agree with the reference on exact values") {
   Random random(65);
   const auto candidates = bf16_candidates();
   for (int round = 0; round < 40; ++round) {
-    // A first layer of few channels without padding goes in lanes; behind it a convolution that copies
-    // channels: its inputs, and what the pools behind it see, are exact.
+    // A first layer with few channels and no padding uses lanes; the following convolution copies channels.
+    // Its inputs, and those of the following pools, are exact.
     const int size = between(random, 1, 3), channels = 2 * between(random, 4, 20);
     const int extent = size * between(random, 1, 4) + between(random, 0, size - 1);
     Problem problem = images_problem(random, between(random, 1, 3), extent, extent, random.chance(0.3));
@@ -216,14 +214,14 @@ TEST_CASE(
     for (const auto& on : candidates) {
       const Outcome actual = run(*on, problem, true);
       check_rounded(*on, actual.y, expected.y, 0x1p-8);
-      // What a pool hands back is rounded before it is added up.
+      // A pool's gradient is rounded before it is accumulated.
       CHECK(distance(actual.dx, expected.dx) < 0x1p-7);
       CHECK(distance(actual.gradient, expected.gradient) < 0x1p-7);
     }
   }
 }
 
-TEST_CASE("Networks of bfloat16 stay near float32's, whatever formats lie between") {
+TEST_CASE("bfloat16 networks stay close to float32 for any formats") {
   Random random(64);
   const auto candidates = bf16_candidates();
   for (int round = 0; round < 80; ++round) {
@@ -245,7 +243,7 @@ TEST_CASE("Networks of bfloat16 stay near float32's, whatever formats lie betwee
         if (kind == 8) network.add(MaxPool{2}, "max pool ");
       }
     }
-    // Of normalized values a mean would leave nothing but rounding errors.
+    // The mean of normalized values would be only rounding errors.
     const bool normalized =
         !problem.specs.empty() && (std::holds_alternative<GroupNorm>(problem.specs.back()) ||
                                    std::holds_alternative<BatchNorm>(problem.specs.back()));
@@ -260,7 +258,7 @@ TEST_CASE("Networks of bfloat16 stay near float32's, whatever formats lie betwee
       const Outcome actual = run(*on, problem, true);
       REQUIRE(actual.shape == expected.shape);
       CHECK(distance(actual.y, expected.y) < 0.03);
-      // A ReLU or a pool that decides otherwise about one value passes its whole gradient elsewhere.
+      // A ReLU or a pool that decides differently for one value moves its whole gradient.
       CHECK(distance(actual.gradient, expected.gradient) < 0.15);
       CHECK(distance(actual.dx, expected.dx) < 0.35);
     }

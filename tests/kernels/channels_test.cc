@@ -1,4 +1,4 @@
-// The loops over channels, of every instruction set that this processor has, and the formats that they read.
+// The loops over channels for every instruction set of this processor, and their formats.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -30,7 +30,7 @@ RunCase draw_run(Random& random) {
   return {run, static_cast<std::size_t>(run.samples * run.sample_step)};
 }
 
-// f(offset, place) for every float of the run.
+// Calls f(offset, position) for every float of the run.
 template <class F>
 void for_floats(const Run& run, const F& f) {
   for (int n = 0; n < run.samples; ++n) {
@@ -53,7 +53,7 @@ void check_equal(const Values& actual, const Values& expected, double tolerance 
   }
 }
 
-// Every format that activations come in.
+// Every format of activations.
 std::vector<memory::desc> formats(const Shape& shape) {
   using tag = memory::format_tag;
   std::vector<memory::desc> list;
@@ -62,7 +62,7 @@ std::vector<memory::desc> formats(const Shape& shape) {
       list.emplace_back(image_dims(shape), type, it);
     const memory::dim image = shape.channels, column = shape.batch * image, row = shape.width * column;
     list.emplace_back(image_dims(shape), type,
-                      memory::dims{image, 1, row, column});  // images of a pixel together
+                      memory::dims{image, 1, row, column});  // interleaved images per pixel
   }
   return list;
 }
@@ -71,7 +71,7 @@ std::vector<memory::desc> formats(const Shape& shape) {
 
 namespace {
 
-// Values as T holds them, and back.
+// Converts values to T and back.
 template <class T>
 std::vector<T> stored_as(const Values& values) {
   std::vector<T> out(values.size());
@@ -146,15 +146,15 @@ void check_row_loops(double tolerance) {
 
 }  // namespace
 
-TEST_CASE("The loops of every instruction set do as they say, and touch nothing else") {
+TEST_CASE("The loops of every instruction set are correct and write nothing else") {
   check_row_loops<float>(1e-5);
 }
 
-TEST_CASE("The loops over bfloat16 do the same, rounded") {
+TEST_CASE("The bfloat16 loops give the same results, rounded") {
   check_row_loops<Bfloat16>(0x1p-8);
 }
 
-TEST_CASE("The loops round to bfloat16 as Bfloat16 does, infinities and NaNs included") {
+TEST_CASE("The loops round like Bfloat16, including infinities and NaNs") {
   Random random(54);
   const float zeros[kRow] = {}, ones[kRow] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   for (const Loops* const* all = all_loops(); *all != nullptr; ++all) {
@@ -170,7 +170,7 @@ TEST_CASE("The loops round to bfloat16 as Bfloat16 does, infinities and NaNs inc
       for (std::size_t i = 0; i < kRow; ++i) {
         if (out[i].bits != Bfloat16::round(row[i]).bits) FAIL(row[i] << " became " << out[i].value());
       }
-      // And what they read is what it says.
+      // They also read the same values.
       float sums[2 * kRow] = {};
       (*all)->bf16.gradient_sums(run, out, out, {zeros, ones, zeros, false}, sums);
       for (std::size_t i = 0; i < kRow; ++i) {
@@ -181,7 +181,7 @@ TEST_CASE("The loops round to bfloat16 as Bfloat16 does, infinities and NaNs inc
   }
 }
 
-TEST_CASE("The loops over vectors do as they say on every instruction set") {
+TEST_CASE("The vector loops are correct on every instruction set") {
   Random random(52);
   for (int n = 1; n < 100; n += 1 + n / 20) {
     const auto size = static_cast<std::size_t>(n);
@@ -217,14 +217,14 @@ TEST_CASE("The loops over vectors do as they say on every instruction set") {
 
 namespace {
 
-// Values that bfloat16 holds too.
+// Values that bfloat16 represents exactly.
 Values representable(const Values& values) {
   return floats_of(stored_as<Bfloat16>(values));
 }
 
 }  // namespace
 
-TEST_CASE("Whatever format an operation's input has, its values and gradients are those of plain images") {
+TEST_CASE("An operation's values and gradients do not depend on the input's format") {
   Random random(53);
   const auto on = cpu::make_backend(Precision::f32, cpu::Choice::onednn);
   for (int round = 0; round < 60; ++round) {
@@ -248,7 +248,7 @@ TEST_CASE("Whatever format an operation's input has, its values and gradients ar
         chain.forward(parameters.data());
         by.pack(host_queue(), chain.output(), dy.data(), chain.dy().data());
         chain.backward(parameters.data(), result.gradient.data());
-        // Where blocks are filled up there must be zeros.
+        // Block padding must be zero.
         result.y = unpack(by, host_queue(), chain.output(), chain.y());
         Values again(chain.output().floats);
         by.pack(host_queue(), chain.output(), result.y.data(), again.data());

@@ -1,4 +1,4 @@
-// What the program says where there is no CUDA back end, or one that it cannot use.
+// The messages for a missing or unusable CUDA back end.
 
 #include "kernels/cuda_module.h"
 
@@ -11,7 +11,7 @@ namespace starling::kernels {
 
 namespace {
 
-// A file that is gone with the test.
+// A file that is removed with the object.
 struct File {
   explicit File(const std::string& name)
       : path(std::filesystem::temp_directory_path() / ("starling-" + name)) {
@@ -32,22 +32,22 @@ bool says(const std::vector<std::string>& places, const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("a CUDA back end that is nowhere is said to be, with all places that were looked at") {
+TEST_CASE("a missing CUDA back end is reported with all searched paths") {
   REQUIRE(says({"/nowhere/a.so", "/nowhere/b.so"},
                "not installed: there is no /nowhere/a.so nor /nowhere/b.so "));
 }
 
-TEST_CASE("a CUDA back end that cannot be loaded is said to be, in the loader's words") {
+TEST_CASE("a CUDA back end that cannot be loaded is reported with the loader's message") {
   const File file("cuda-module-test.so");
   REQUIRE(says({"/nowhere/a.so", file.path},
                "the CUDA back end in " + file.path.string() + " cannot be loaded: "));
 }
 
-TEST_CASE("a CUDA back end of another build is refused") {
+TEST_CASE("a CUDA back end of another build is rejected") {
   REQUIRE(says({STARLING_MODULE_OF_ANOTHER_BUILD}, "belongs to another build of Starling"));
 }
 
-TEST_CASE("a CUDA back end is looked for beside the program and in its lib folder") {
+TEST_CASE("a CUDA back end is searched next to the program and in its lib folder") {
   const auto places = cuda_module_places();
   if (std::getenv("STARLING_CUDA_MODULE") != nullptr) {
     REQUIRE(places == std::vector<std::string>{std::getenv("STARLING_CUDA_MODULE")});

@@ -13,7 +13,7 @@ inline int between(Random& random, int low, int high) {
   return low + static_cast<int>(random.below(static_cast<std::uint64_t>(high - low + 1)));
 }
 
-// `window`: the input is part of larger images, as a network's input can be.
+// `window`: the input is a window of larger images, as a network's input can be.
 inline Problem images_problem(Random& random, int channels, int height, int width, bool window) {
   Problem problem;
   problem.height = height;
@@ -24,7 +24,7 @@ inline Problem images_problem(Random& random, int channels, int height, int widt
   return problem;
 }
 
-// Random dy for whatever the specs yield.
+// Random dy for the output of the specs.
 inline void finish(Random& random, Problem& problem) {
   Shape shape{problem.stored.batch, problem.stored.channels, problem.height, problem.width};
   for (const OperationSpec& spec : problem.specs) shape = output_shape(spec, shape);
@@ -35,10 +35,10 @@ inline OperationSpec convolution(Random& random, Problem& problem, const Shape& 
                                  int stride, int padding, int groups = 1, bool biased = true) {
   const Place place = add_parameters(random, problem.parameters, static_cast<std::size_t>(out),
                                      static_cast<std::size_t>(in.channels / groups * kernel * kernel));
-  const auto extent = [&](int size) {  // the least number of outputs that reads all of it
+  const auto extent = [&](int size) {  // the least number of outputs that read the whole input
     return std::max(1, (size + padding - kernel + stride - 1) / stride + 1);
   };
-  // Padding at the end is one full padding now and then.
+  // Sometimes the end has a full padding more.
   const int more = stride == 1 && random.chance(0.5) ? padding : 0;
   return Convolution{out,
                      kernel,
@@ -67,7 +67,7 @@ inline OperationSpec batch_norm(Random& random, Problem& problem, int channels) 
                    static_cast<float>(random.uniform(0.05, 0.5))};
 }
 
-// A number of groups that divides the channels.
+// A random number of groups that divides the channels.
 inline OperationSpec group_norm(Random& random, Problem& problem, int channels) {
   const NormPlace place = add_norm_parameters(random, problem.parameters, static_cast<std::size_t>(channels));
   int groups = between(random, 1, channels);
@@ -75,7 +75,7 @@ inline OperationSpec group_norm(Random& random, Problem& problem, int channels) 
   return GroupNorm{groups, place.scale, place.shift, random.chance(0.5) ? 1e-5F : 1e-2F};
 }
 
-// One of the operations that keep the shape, and its name for a failing test.
+// A random shape-preserving operation, and its name for failure messages.
 inline std::pair<OperationSpec, const char*> shape_keeper(Random& random, Problem& problem, int kind,
                                                           int channels) {
   switch (kind) {
@@ -92,12 +92,12 @@ inline std::pair<OperationSpec, const char*> shape_keeper(Random& random, Proble
   }
 }
 
-// A network of random layers that grows: of small images, `least_extent` high and wide at least, in batches
-// of 4 to `most_images`.
+// A growing network of random layers for small images, at least `least_extent` high and wide, in batches of 4
+// to `most_images`.
 struct RandomNetwork {
   Problem problem;
-  Shape shape;       // of what it yields so far
-  std::string text;  // its layers' names, for a failing test
+  Shape shape;       // of the current output
+  std::string text;  // its layers' names, for failure messages
 
   RandomNetwork(Random& random, int least_extent, int most_images) {
     const int extent = between(random, least_extent, 9);
@@ -114,8 +114,8 @@ struct RandomNetwork {
     text += name;
   }
 
-  // Of `kind` 0 to 4, see shape_keeper(). The variance of a few values, all but equal behind other
-  // normalizations, magnifies rounding errors; for them there are the others.
+  // `kind` is 0 to 4, see shape_keeper(). The variance of a few values, all but equal after other
+  // normalizations, magnifies rounding errors; other kinds are used for them.
   void add_shape_keeper(Random& random, int kind) {
     const bool few = shape.height * shape.width < 4;
     const auto [spec, name] =

@@ -1,5 +1,5 @@
-// The definitions against calculus: every backward loop is the derivative of its forward loop, in double, to
-// seven digits.
+// Checks the reference definitions against calculus: every backward loop is the derivative of its forward
+// loop, in double, to seven digits.
 #include <cmath>
 #include <functional>
 
@@ -33,7 +33,7 @@ double dot(const Values& a, const Values& b) {
   return sum;
 }
 
-// `derivative` against central differences of `f` at each element of `at`.
+// Compares `derivative` with central differences of `f` at each element of `at`.
 void check_derivative(Values& at, const Values& derivative, const std::function<double()>& f) {
   REQUIRE(at.size() == derivative.size());
   for (std::size_t i = 0; i < at.size(); ++i) {
@@ -64,7 +64,7 @@ TEST_CASE("The reference convolution's backward passes are the derivative of its
     const int groups = 1 + static_cast<int>(random.below(2));
     const Shape in{2, groups * (1 + static_cast<int>(random.below(3))), 3 + static_cast<int>(random.below(3)),
                    4};
-    // Now and then the last rows and columns are not read, but fewer than the stride.
+    // Sometimes the last rows and columns, fewer than the stride, are not read.
     const int more = static_cast<int>(random.below(2));
     const auto extent = [&](int size) {
       const int slack = size + 2 * padding - kernel;
@@ -88,7 +88,7 @@ TEST_CASE("The reference convolution's backward passes are the derivative of its
                                 biased ? dbias.data() : nullptr);
     check_derivative(x, dx, f);
     check_derivative(weight, dweight, f);
-    check_derivative(bias, dbias, f);  // 0 where there is none
+    check_derivative(bias, dbias, f);  // 0 if there is none
   }
 }
 
@@ -177,8 +177,7 @@ TEST_CASE("The reference normalizations' backward passes are the derivatives of 
     Values mean = draw(random, 6), variance = draw(random, 6), mean_step(6), variance_step(6);
     std::function<double()> f;
     if (round % 2 == 0) {
-      // A wide epsilon, so that differences of two neighboring points are seven digits exact where a part has
-      // few values.
+      // A large epsilon, so that central differences are exact to seven digits even for few values.
       BatchNorm it{0, 0, 0, 0};
       it.epsilon = 0.01F;
       f = [=, &x, &y, &dy, &scale, &shift] {
@@ -203,7 +202,7 @@ TEST_CASE("The reference normalizations' backward passes are the derivatives of 
   }
 }
 
-TEST_CASE("Batch normalization worked out by hand comes out as on paper, running moments included") {
+TEST_CASE("Batch normalization matches a manual calculation, including running moments") {
   // Channel 0: 1, 3, 5, 7, whose mean is 4, variance 5, unbiased 20/3. Channel 1: always 2.
   const Shape shape{2, 2, 1, 2};
   const Values x{1, 3, 2, 2, 5, 7, 2, 2}, scale{std::sqrt(5.0), 10}, shift{100, 1};
@@ -226,7 +225,7 @@ TEST_CASE("Batch normalization worked out by hand comes out as on paper, running
   CHECK(mean_step[1] == 0);
   CHECK(variance_step[1] == -0.25);
 
-  // With the running moments; a negative variance counts as 0.
+  // Uses the running moments; a negative variance counts as 0.
   it.epsilon = 0.25F;
   batch_norm_apply(it, scale.data(), shift.data(), mean.data(), variance.data(), read(x, shape),
                    write(y, shape));
@@ -234,7 +233,7 @@ TEST_CASE("Batch normalization worked out by hand comes out as on paper, running
   CHECK(near(y[2], 1, 1e-12));
 }
 
-TEST_CASE("Of a single value the batch's unbiased variance counts as 0") {
+TEST_CASE("The unbiased variance of a single value is 0") {
   const Shape shape{1, 1, 1, 1};
   const Values x{3}, scale{2}, dy{1}, mean{1}, variance{4};
   Values dx(1), dscale(1), dshift(1), mean_step(1), variance_step(1);
@@ -246,7 +245,7 @@ TEST_CASE("Of a single value the batch's unbiased variance counts as 0") {
   CHECK(dx == Values{0});
 }
 
-TEST_CASE("Layer normalization worked out by hand comes out as on paper") {
+TEST_CASE("Layer normalization matches a manual calculation") {
   const Shape shape{1, 4, 1, 1};
   const Values x{1, 3, 5, 7}, scale{1, 1, 1, 2}, shift{0, 0, 0, 1};
   Values y(4);
@@ -256,7 +255,7 @@ TEST_CASE("Layer normalization worked out by hand comes out as on paper") {
   for (std::size_t i = 0; i < y.size(); ++i) CHECK(near(y[i], expected[i], 1e-12));
 }
 
-TEST_CASE("The GELU is x at +infinity, 0 at -infinity, and known in between") {
+TEST_CASE("The GELU approaches x at +infinity and 0 at -infinity, and matches known values") {
   const Shape shape{1, 4, 1, 1};
   const Values x{0, 1, -1, 40};
   Values y(4);
@@ -268,7 +267,7 @@ TEST_CASE("The GELU is x at +infinity, 0 at -infinity, and known in between") {
 }
 
 TEST_CASE(
-    "Dropout drops its share anew at each draw, keeps the mean, and its backward pass has the same mask") {
+    "Dropout draws a new mask each time, preserves the mean, and uses the same mask in the backward pass") {
   const Shape shape{10, 10, 10, 10};
   Random random(17);
   for (const float rate : {0.0F, 0.1F, 0.5F, 0.9F}) {
@@ -324,7 +323,7 @@ TEST_CASE("Huge logits neither overflow the loss nor its gradient") {
   for (const float gradient : dlogits) CHECK(near(gradient, 0, 1e-12));
 }
 
-TEST_CASE("A convolution worked out by hand comes out as on paper") {
+TEST_CASE("A convolution matches a manual calculation") {
   // 3x3 image 1..9, a 2x2 kernel (1 2; 3 4), bias 10: y[0,0] = 10 + 1*1 + 2*2 + 3*4 + 4*5 = 47.
   const Convolution it{1, 2, 1, 0, 2, 2, 0, 0};
   const Values x{1, 2, 3, 4, 5, 6, 7, 8, 9}, weight{1, 2, 3, 4}, bias{10};
@@ -334,8 +333,8 @@ TEST_CASE("A convolution worked out by hand comes out as on paper") {
   CHECK(y == Values{47, 57, 77, 87});
 }
 
-TEST_CASE("A grouped, strided convolution without bias worked out by hand comes out as on paper") {
-  // Two channels of their own, 1x1 at stride 2 over 4x4: rows and columns 0 and 2, the last ones unread.
+TEST_CASE("A grouped, strided convolution without bias matches a manual calculation") {
+  // Two separate channels, 1x1 kernel with stride 2 over 4x4: rows and columns 0 and 2, the last ones unread.
   const Convolution it{2, 1, 2, 0, 2, 2, 0, kNone, 2};
   const Shape in{1, 2, 4, 4}, out{1, 2, 2, 2};
   REQUIRE(output_shape(it, in) == out);

@@ -1,5 +1,4 @@
-// Runs a chain of specs on a back end, plain values in and plain values out, so that back ends can be
-// compared.
+// Runs a chain of specs on a back end with plain input and output values, to compare back ends.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +17,7 @@ inline std::unique_ptr<Backend> backend(std::string_view name) {
 }
 
 struct Problem {
-  Shape stored;  // the input in memory, of which height x width are read
+  Shape stored;  // the stored input, of which height x width are read
   int height, width;
   std::vector<OperationSpec> specs;
   std::vector<float> parameters, x, dy;  // dy of the last output
@@ -35,7 +34,7 @@ inline std::vector<float> random_values(Random& random, std::size_t n, double lo
   return values;
 }
 
-// Floats in a back end's memory, from the host's and back.
+// Copies floats from host memory to a back end's and back.
 inline Buffer put(const Backend& on, Queue& queue, const std::vector<float>& values) {
   Buffer buffer(values.size(), on.memory());
   queue.upload(values.data(), buffer.data(), buffer.bytes());
@@ -49,18 +48,17 @@ inline std::vector<float> take(Queue& queue, const Buffer& buffer) {
   return values;
 }
 
-// Memory for what an operation writes. A device's holds NaN at first; the host's formats want zeros in the
-// places that fill up their blocks.
+// Memory for an operation's output. On a device it is filled with NaN; on the host, block formats need zero
+// padding.
 inline Buffer output_buffer(const Backend& on, Queue& queue, std::size_t floats) {
   if (on.memory().on_host()) return Buffer(floats);
   return put(on, queue, std::vector<float>(floats, std::numeric_limits<float>::quiet_NaN()));
 }
 
-// Operations one after the other, with memory for what passes between them. All pointers are into the back end's
-// memory.
+// A sequence of operations and the memory between them. All pointers are into the back end's memory.
 class Chain {
  public:
-  // `gradients_from`: the first operation that is asked for an input gradient, 0 or 1.
+  // `gradients_from`: the first operation that computes an input gradient, 0 or 1.
   Chain(const Backend& on, Queue& queue, std::span<const OperationSpec> rest, const Activation& input,
         bool training = true, std::size_t gradients_from = 0)
       : formats_{input} {
@@ -116,15 +114,15 @@ inline std::vector<float> unpack(const Backend& on, Queue& queue, const Activati
   on.unpack(queue, activation, stored.data(), plain.data());
   return take(queue, plain);
 }
-inline void pack(const Backend& on, Queue& queue, const Activation& activation, const std::vector<float>& plain,
-                 Buffer& stored) {
+inline void pack(const Backend& on, Queue& queue, const Activation& activation,
+                 const std::vector<float>& plain, Buffer& stored) {
   const Buffer values = put(on, queue, plain);
   on.pack(queue, activation, values.data(), stored.data());
   queue.wait();
 }
 
-// `twice` runs everything two times over the same memory, which must change nothing. dx holds the whole
-// stored input, 0 where it is not read. What the operations should not touch of `gradient` stays 7.
+// `twice` runs everything two times over the same memory, which must change nothing. dx covers the whole
+// stored input, 0 where it is not read. Parts of `gradient` that the operations should not write stay 7.
 inline Outcome run(const Backend& on, const Problem& problem, bool input_gradient = true, bool twice = true) {
   const auto queue = on.make_queue();
   Chain chain(on, *queue, problem.specs, on.input(problem.stored, problem.height, problem.width), true,
@@ -155,7 +153,8 @@ inline std::vector<float> evaluate(const Backend& on, const Problem& problem) {
   return unpack(on, *queue, chain.output(), chain.y());
 }
 
-// Appends parameters for a layer of `out` x `in` weights and says where they lie; the gaps are on purpose.
+// Appends parameters for a layer of `out` x `in` weights and returns their positions; the gaps are
+// intentional.
 struct Place {
   std::size_t weight, bias;
 };
@@ -172,7 +171,7 @@ inline Place add_parameters(Random& random, std::vector<float>& parameters, std:
   return {weight, append(out)};
 }
 
-// The same of a normalization: scale and running variance about 1, shift and running mean about 0.
+// The same for a normalization: scale and running variance about 1, shift and running mean about 0.
 struct NormPlace {
   std::size_t scale, shift, mean, variance;
 };

@@ -1,4 +1,4 @@
-// The contract of transport.h and link.h, held against every transport.
+// The contract of transport.h and link.h, checked for every transport.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -22,7 +22,7 @@ asio::awaitable<LinkStatus> write_all(LinkPtr link, std::vector<std::byte> bytes
   co_return co_await link->write(bytes);
 }
 
-// Sends `count` chunks of `floats` floats each, whose values tell which they are.
+// Sends `count` chunks of `floats` floats each, with values that identify them.
 asio::awaitable<LinkStatus> send_chunks(LinkPtr link, std::uint32_t floats, std::uint64_t count, float sign) {
   std::vector<float> values(floats);
   for (std::uint64_t k = 0; k < count; ++k) {
@@ -34,7 +34,7 @@ asio::awaitable<LinkStatus> send_chunks(LinkPtr link, std::uint32_t floats, std:
   co_return Done{};
 }
 
-// Counts those that arrive exactly as they were sent, until one does not or all have.
+// Counts the chunks that arrive intact, until one does not or all have arrived.
 asio::awaitable<std::uint64_t> receive_chunks(LinkPtr link, std::uint32_t floats, std::uint64_t count,
                                               float sign) {
   std::vector<float> values(floats);
@@ -59,7 +59,7 @@ LinkErrorKind kind_read(World& world, const LinkPtr& link) {
 
 }  // namespace
 
-TEST_CASE("messages and chunks arrive in order and as they were sent") {
+TEST_CASE("messages and chunks arrive in order and intact") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const wire::Message ping = wire::Ping{42, PeerId{7}, {}};
@@ -106,7 +106,7 @@ TEST_CASE("chunks of 1 MiB pass intact in both directions at once") {
   CHECK((*back)->ok());
 }
 
-TEST_CASE("frames of every size pass, however they are cut up on the way") {
+TEST_CASE("frames of every size pass, however TCP splits them") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   Random r(21);
@@ -130,7 +130,7 @@ TEST_CASE("frames of every size pass, however they are cut up on the way") {
   }
 }
 
-TEST_CASE("closing ends what is pending here and is heard there between two frames") {
+TEST_CASE("closing ends pending calls here and is seen by the remote between two frames") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const auto pending = world.begin(ends.near->read());
@@ -147,7 +147,7 @@ TEST_CASE("closing ends what is pending here and is heard there between two fram
   CHECK(world.run(ends.near->write(bytes_of("x"))).error().kind == LinkErrorKind::closed);
 }
 
-TEST_CASE("a write that the remote never reads ends when the link is closed") {
+TEST_CASE("closing a link ends a write that the remote never reads") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const auto pending = world.begin(write_all(ends.near, std::vector<std::byte>(std::size_t{64} << 20)));
@@ -159,7 +159,7 @@ TEST_CASE("a write that the remote never reads ends when the link is closed") {
   CHECK((*pending)->error().kind == LinkErrorKind::timed_out);
 }
 
-TEST_CASE("a link that ends in the middle of a frame is broken") {
+TEST_CASE("an end of stream inside a frame is reported as a broken link") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   const auto frame = chunk_frame(100);
   for (const std::size_t cut :
@@ -172,7 +172,7 @@ TEST_CASE("a link that ends in the middle of a frame is broken") {
   }
 }
 
-TEST_CASE("an end that has finished writing is still written to") {
+TEST_CASE("an end that has finished writing can still receive") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   REQUIRE(world.run(ends.near->write(message_frame(wire::Ack{1, {}}))).ok());
@@ -181,7 +181,7 @@ TEST_CASE("an end that has finished writing is still written to") {
   CHECK(kind_read(world, ends.far) == LinkErrorKind::closed_by_peer);
 }
 
-TEST_CASE("that the remote has hung up is known without reading, however it did, and not before") {
+TEST_CASE("a hang-up by the remote is detected without reading, and not too early") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   const bool in_order = GENERATE(true, false);
   Ends ends(world);
@@ -198,11 +198,11 @@ TEST_CASE("that the remote has hung up is known without reading, however it did,
     look_again();
     return false;
   }));
-  CHECK(world.run(ends.far->read()).ok());  // what was said before
+  CHECK(world.run(ends.far->read()).ok());  // sent before
   CHECK(kind_read(world, ends.far) == LinkErrorKind::closed_by_peer);
 }
 
-TEST_CASE("after one end has finished, the other's words still arrive") {
+TEST_CASE("after one end has finished, frames from the other still arrive") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   ends.near->finish();
@@ -212,7 +212,7 @@ TEST_CASE("after one end has finished, the other's words still arrive") {
   CHECK(kind_read(world, ends.near) == LinkErrorKind::closed_by_peer);
 }
 
-TEST_CASE("what is no frame is refused for its reason, and the link is closed") {
+TEST_CASE("invalid frames are rejected by kind, and the link is closed") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   const auto message = message_frame(wire::Ping{1, PeerId{2}, {}});
   const auto chunk = chunk_frame(10);
@@ -242,7 +242,7 @@ TEST_CASE("what is no frame is refused for its reason, and the link is closed") 
   }
 }
 
-TEST_CASE("a chunk with a right checksum and an impossible head is malformed") {
+TEST_CASE("a chunk with a valid checksum and an invalid head is malformed") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const float value = 1;
@@ -253,7 +253,7 @@ TEST_CASE("a chunk with a right checksum and an impossible head is malformed") {
   CHECK(kind_read(world, ends.far) == LinkErrorKind::malformed);
 }
 
-TEST_CASE("random bytes never get past a link") {
+TEST_CASE("random bytes are never accepted as a frame") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Random r(22);
   for (int i = 0; i < 50; ++i) {
@@ -267,7 +267,7 @@ TEST_CASE("random bytes never get past a link") {
   }
 }
 
-TEST_CASE("a limit set on a link refuses a larger frame before it is read") {
+TEST_CASE("a limit set on a link rejects a larger frame before reading its body") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   ends.far->limit_body(1000);
@@ -277,19 +277,19 @@ TEST_CASE("a limit set on a link refuses a larger frame before it is read") {
   CHECK(kind_read(world, ends.far) == LinkErrorKind::oversize);
 }
 
-TEST_CASE("a silent remote is given up at the deadline, and not after it was called off") {
+TEST_CASE("a read from a silent remote ends at the deadline, unless it was cancelled") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   ends.far->expires_after(std::chrono::milliseconds(5));
   ends.far->expires_never();
   ends.near->expires_after(std::chrono::seconds(100));
-  ends.near->expires_after(std::chrono::milliseconds(20));  // an earlier one counts too
+  ends.near->expires_after(std::chrono::milliseconds(20));  // an earlier deadline applies too
   CHECK(kind_read(world, ends.near) == LinkErrorKind::timed_out);
   CHECK(ends.far->is_open());
   CHECK(kind_read(world, ends.far) == LinkErrorKind::closed_by_peer);
 }
 
-TEST_CASE("a dial to nobody says so with the address") {
+TEST_CASE("a dial to a closed port fails with the address") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Address nobody;
   {
@@ -303,7 +303,7 @@ TEST_CASE("a dial to nobody says so with the address") {
   CHECK(dialled.error().message == "cannot reach " + to_string(nobody) + ": Connection refused");
 }
 
-TEST_CASE("listening where somebody listens already is one clear sentence") {
+TEST_CASE("listening on a used port fails with a clear error") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const Address taken = ends.listener->address();
@@ -314,13 +314,13 @@ TEST_CASE("listening where somebody listens already is one clear sentence") {
             ": the port is in use by another program; choose another, or 0 for any");
 }
 
-TEST_CASE("a port can be listened at again right after its links and listener are gone") {
+TEST_CASE("a port can be reused right after its links and listener are closed") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Address address;
   {
     Ends ends(world);
     address = ends.listener->address();
-    ends.far->close();  // the listening side closes first: the kernel remembers that
+    ends.far->close();  // the listening side closes first, which leaves the port in TIME_WAIT
     CHECK(kind_read(world, ends.near) == LinkErrorKind::closed_by_peer);
   }
   const auto transport = world.make_transport();
@@ -346,7 +346,7 @@ TEST_CASE("a host name is resolved, and one that does not exist is unreachable")
   CHECK(nowhere.error().message.find("no-such-host.invalid:7100") != std::string::npos);
 }
 
-TEST_CASE("a TCP dial that nobody answers ends at its limit") {
+TEST_CASE("an unanswered TCP dial ends at its time limit") {
   // A listener whose queue is full lets further connections hang.
   const int full = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -372,7 +372,7 @@ TEST_CASE("a TCP dial that nobody answers ends at its limit") {
   ::close(full);
 }
 
-TEST_CASE("a memory link can be cut at will, also by itself after so many bytes") {
+TEST_CASE("a memory link can be cut at any time or after a given number of bytes") {
   World world(Kind::memory);
   {
     Ends ends(world);

@@ -35,7 +35,7 @@ bool holds(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("two peers of one swarm learn who the other is and what the connection is for") {
+TEST_CASE("two peers of one swarm learn each other's identity and the purpose of the connection") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   wire::Hello mine = hello(1);
@@ -50,7 +50,7 @@ TEST_CASE("two peers of one swarm learn who the other is and what the connection
   CHECK(ends.far->is_open());
 }
 
-TEST_CASE("a peer of another swarm is refused, and told so") {
+TEST_CASE("a peer of another swarm is rejected with a reason") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const Both both = shake(world, ends, hello(1, "a"), hello(2, "b"));
@@ -63,7 +63,7 @@ TEST_CASE("a peer of another swarm is refused, and told so") {
   CHECK_FALSE(ends.far->is_open());
 }
 
-TEST_CASE("a peer that dials itself is refused") {
+TEST_CASE("a peer that dials itself is rejected") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const Both both = shake(world, ends, hello(1), hello(1));
@@ -71,7 +71,7 @@ TEST_CASE("a peer that dials itself is refused") {
   CHECK(both.dialler.error().kind == LinkErrorKind::refused);
 }
 
-TEST_CASE("a dialler of another version is told which one is spoken here") {
+TEST_CASE("a dialer with another protocol version is told the version used here") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const auto far = world.begin(admit(*ends.far, hello(2), kLong));
@@ -88,7 +88,7 @@ TEST_CASE("a dialler of another version is told which one is spoken here") {
   CHECK((*far)->error().kind == LinkErrorKind::bad_version);
 }
 
-TEST_CASE("whoever answers a Hello with other words is no Starling peer") {
+TEST_CASE("a remote that answers a Hello with other data is not a Starling peer") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const auto near = world.begin(introduce(*ends.near, hello(1), kLong));
@@ -98,7 +98,7 @@ TEST_CASE("whoever answers a Hello with other words is no Starling peer") {
   CHECK(holds((*near)->error().message, to_string(ends.near->remote()) + " is not a Starling peer: "));
 }
 
-TEST_CASE("a remote that says nothing is given up") {
+TEST_CASE("a handshake with a silent remote times out") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const auto accepted = world.run(admit(*ends.far, hello(2), std::chrono::milliseconds(10)));
@@ -106,7 +106,7 @@ TEST_CASE("a remote that says nothing is given up") {
   CHECK(accepted.error().kind == LinkErrorKind::timed_out);
 }
 
-TEST_CASE("an introduction is short: a large first frame is refused unread") {
+TEST_CASE("a large first frame is rejected unread") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const auto far = world.begin(admit(*ends.far, hello(2), kLong));
@@ -115,7 +115,7 @@ TEST_CASE("an introduction is short: a large first frame is refused unread") {
   CHECK((*far)->error().kind == LinkErrorKind::oversize);
 }
 
-TEST_CASE("whoever begins with another message than a Hello is refused") {
+TEST_CASE("a first message other than a Hello is rejected") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const auto far = world.begin(admit(*ends.far, hello(2), kLong));

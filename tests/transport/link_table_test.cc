@@ -28,7 +28,7 @@ bool holds(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// A table that listens, and what it has heard.
+// A table that listens, and the messages it received.
 struct Peer {
   Peer(World& world, std::uint64_t id, LinkTableOptions options = {}, const std::string& swarm = "flock",
        Address at = anywhere())
@@ -86,7 +86,7 @@ std::vector<std::uint64_t> numbers(std::uint64_t from, std::uint64_t to) {
   return all;
 }
 
-// A peer goes on serving: a fresh one gets an answer from it.
+// Checks that the peer still serves: a new peer gets an answer from it.
 void check_still_serves(World& world, Peer& peer) {
   peer.answers = true;
   Peer probe(world, 1000);
@@ -103,7 +103,7 @@ LinkPtr raw_dial(World& world, Transport& transport, const Address& to) {
 
 }  // namespace
 
-TEST_CASE("a message reaches whoever listens there, and the answer comes back over the same link") {
+TEST_CASE("a message reaches the listener, and the answer returns over the same link") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1), b(world, 2);
   b.answers = true;
@@ -126,8 +126,7 @@ TEST_CASE("a message reaches whoever listens there, and the answer comes back ov
 }
 
 TEST_CASE(
-    "two peers that dial each other at once end with one link and lose no message, whoever has the lower "
-    "id") {
+    "two peers that dial each other at once keep one link and lose no message, for either order of ids") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   const bool a_lower = GENERATE(true, false);
   Peer a(world, a_lower ? 1 : 5), b(world, 3);
@@ -138,7 +137,7 @@ TEST_CASE(
   REQUIRE(world.until([&] { return a.pings.size() >= 20 && b.pings.size() >= 20; }));
   CHECK(a.table->counters().links_dialled == 1);
   CHECK(b.table->counters().links_dialled == 1);
-  // The second link may still be on its way out.
+  // The second link may still be closing.
   for (std::uint64_t i = 20; i < 40; ++i) {
     a.table->send(b.address, ping(i));
     b.table->send(a.address, ping(i));
@@ -154,7 +153,7 @@ TEST_CASE(
   CHECK(a.table->counters().links_dialled + b.table->counters().links_dialled == 2);
 }
 
-TEST_CASE("many peers that all talk at once lose nothing and keep one link per pair") {
+TEST_CASE("many peers that all send at once lose no message and keep one link per pair") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   constexpr std::uint64_t kPeers = 8, kMessages = 10;
   std::vector<std::unique_ptr<Peer>> peers;
@@ -177,7 +176,7 @@ TEST_CASE("many peers that all talk at once lose nothing and keep one link per p
   }
 }
 
-TEST_CASE("a dial to nobody is reported once, with the address, and drops what waited for it") {
+TEST_CASE("a failed dial is reported once with the address and drops its queued messages") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1);
   Address nobody;
@@ -196,7 +195,7 @@ TEST_CASE("a dial to nobody is reported once, with the address, and drops what w
   CHECK(a.table->counters()[LinkErrorKind::unreachable] == 1);
 }
 
-TEST_CASE("a remote that restarted at the same port is reached again") {
+TEST_CASE("a remote that restarted on the same port is reached again") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1);
   auto b = std::make_unique<Peer>(world, 2);
@@ -212,8 +211,7 @@ TEST_CASE("a remote that restarted at the same port is reached again") {
   CHECK(a.failures.empty());
 }
 
-TEST_CASE(
-    "a link that breaks in the middle of a frame is reported once, and what waited goes over a new one") {
+TEST_CASE("a link that breaks inside a frame is reported once, and queued messages go over a new one") {
   World world(Kind::memory);
   Peer a(world, 1), b(world, 2);
   world.network.cut_next_after(b.address, 1000);
@@ -223,8 +221,8 @@ TEST_CASE(
   CHECK(a.failures[0].at == b.address);
   CHECK(a.failures[0].kind == LinkErrorKind::broken);
   CHECK(a.table->counters().links_dialled == 2);
-  // What was read before the break, then the interrupted message and the rest; bytes in flight at the break
-  // are gone.
+  // Messages read before the break arrive, then the interrupted message and the rest; bytes in flight are
+  // lost.
   CHECK(b.pings.size() >= 30);
   CHECK(std::is_sorted(b.pings.begin(), b.pings.end()));
   CHECK(a.table->counters().messages_dropped == 0);
@@ -251,7 +249,7 @@ TEST_CASE("a queue keeps the newest messages and counts those it drops") {
   CHECK(b.pings.back() == 199);
 }
 
-TEST_CASE("what is not Starling is refused and counted by reason, and the peer goes on") {
+TEST_CASE("foreign traffic is rejected and counted by reason, and the peer keeps serving") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer peer(world, 1);
   const auto stranger = world.make_transport();
@@ -291,7 +289,7 @@ TEST_CASE("what is not Starling is refused and counted by reason, and the peer g
   check_still_serves(world, peer);
 }
 
-TEST_CASE("nonsense on an established link ends that link, is counted, and the others go on") {
+TEST_CASE("invalid data on an established link ends and counts that link only") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer peer(world, 1), friendly(world, 2);
   friendly.table->send(peer.address, ping(1));
@@ -300,7 +298,7 @@ TEST_CASE("nonsense on an established link ends that link, is counted, and the o
   const auto stranger = world.make_transport();
   const auto whole_body = wire::encode(ping(5));
   std::vector<std::byte> garbled(wire::kFrameHeaderBytes + 64,
-                                 std::byte{0x5a});  // right checksum, no FlatBuffer
+                                 std::byte{0x5a});  // valid checksum, invalid FlatBuffer
   wire::write_control_header(Bytes(garbled).subspan(wire::kFrameHeaderBytes),
                              std::span(garbled).first<wire::kFrameHeaderBytes>());
   const auto good = message_frame(ping(2));
@@ -334,7 +332,7 @@ TEST_CASE("nonsense on an established link ends that link, is counted, and the o
   CHECK(friendly.failures.empty());
 }
 
-TEST_CASE("another swarm and oneself are refused with a sentence that says so") {
+TEST_CASE("another swarm and the peer itself are rejected with a clear error") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1, {}, "a"), b(world, 2, {}, "b");
   a.table->send(b.address, ping(1));
@@ -350,7 +348,7 @@ TEST_CASE("another swarm and oneself are refused with a sentence that says so") 
   CHECK(a.table->links() == 0);
 }
 
-TEST_CASE("an address where something else answers is reported as no Starling peer") {
+TEST_CASE("an address with a foreign server is reported as not a Starling peer") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1);
   const auto server = world.make_transport();
@@ -370,7 +368,7 @@ TEST_CASE("an address where something else answers is reported as no Starling pe
   CHECK(holds(a.failures[0].sentence, to_string(at) + " is not a Starling peer"));
 }
 
-TEST_CASE("connections that never introduce themselves are bounded and given up") {
+TEST_CASE("connections without a handshake are limited in number and time out") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   LinkTableOptions options;
   options.handshakes_max = 3;
@@ -389,7 +387,7 @@ TEST_CASE("connections that never introduce themselves are bounded and given up"
   check_still_serves(world, peer);
 }
 
-TEST_CASE("bulk connections are handed over after the handshake and belong to their new owners") {
+TEST_CASE("bulk connections are handed to their owners after the handshake") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1), b(world, 2);
   const auto dialled = world.run(a.table->dial_bulk(b.address));
@@ -422,7 +420,7 @@ TEST_CASE("bulk connections are handed over after the handshake and belong to th
   CHECK(a.table->counters().traffic.sent == b.table->counters().traffic.received);
 }
 
-TEST_CASE("a bulk dial that fails tells its caller and nobody else") {
+TEST_CASE("a failed bulk dial is reported only to its caller") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1), other(world, 2, {}, "other");
   const auto refused = world.run(a.table->dial_bulk(other.address));
@@ -435,7 +433,7 @@ TEST_CASE("a bulk dial that fails tells its caller and nobody else") {
   CHECK(a.failures.empty());
 }
 
-TEST_CASE("idle links are closed without a word, and opened again when there is something to say") {
+TEST_CASE("idle links are closed silently and reopened when needed") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   LinkTableOptions options;
   options.idle_limit = std::chrono::milliseconds(20);
@@ -449,7 +447,7 @@ TEST_CASE("idle links are closed without a word, and opened again when there is 
   CHECK(b.failures.empty());
 }
 
-TEST_CASE("no more links than allowed are kept, and the least recently used goes first") {
+TEST_CASE("the number of links is limited, and the least recently used is closed first") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   LinkTableOptions options;
   options.links_max = 2;
@@ -471,7 +469,7 @@ TEST_CASE("no more links than allowed are kept, and the least recently used goes
   CHECK(hub.failures.empty());
 }
 
-TEST_CASE("a hub that talks with hundreds keeps few links, loses no message and calls nobody unreachable") {
+TEST_CASE("a hub with hundreds of peers keeps few links, loses no message and reports no peer unreachable") {
   const bool memory = GENERATE(true, false);
   World world(memory ? Kind::memory : Kind::tcp);
   LinkTableOptions options;
@@ -494,17 +492,17 @@ TEST_CASE("a hub that talks with hundreds keeps few links, loses no message and 
   };
   for (std::uint64_t round = 1; round <= 3; ++round) {
     const std::size_t n = round;
-    // They all come at once: every link that has said its word goes for the next one.
+    // All dial at once: each link that is done makes room for the next one.
     for (auto& o : others) o->table->send(hub.address, ping(round));
     CHECK(all([&](const Peer& o) { return o.acks.size() == n; }) <= 2 * options.links_max);
-    // The hub goes to them, a dozen at a time.
+    // The hub dials them, a dozen at a time.
     for (std::size_t i = 0; i < others.size(); ++i) {
       hub.table->send(others[i]->address, ping(round));
       if (i % 12 == 11) REQUIRE(world.until([&] { return others[i]->pings.size() == n; }));
       REQUIRE(hub.table->links() <= options.links_max);
     }
     all([&](const Peer& o) { return o.pings.size() == n; });
-    // And both at once, to all.
+    // Both directions at once.
     if (round == 3) {
       for (auto& o : others) o->table->send(hub.address, ping(9));
       for (auto& o : others) hub.table->send(o->address, ping(9));
@@ -521,7 +519,7 @@ TEST_CASE("a hub that talks with hundreds keeps few links, loses no message and 
   }
 }
 
-TEST_CASE("a link that still has something to write is not the one that goes") {
+TEST_CASE("a link with pending writes is not closed to make room") {
   World world(Kind::memory);
   LinkTableOptions options;
   options.links_max = 1;
@@ -531,7 +529,7 @@ TEST_CASE("a link that still has something to write is not the one that goes") {
   const Address claimed{"127.0.0.1", 1};
   REQUIRE(world.run(introduce(*slow, hello(5, claimed), kLong)).ok());
   REQUIRE(world.until([&] { return hub.table->links() == 1; }));
-  wire::Ack large;  // a few fill the connection
+  wire::Ack large;  // a few of these fill the connection
   large.members.assign(2000, {PeerId{1}, "name", {"127.0.0.1", 1}, 0, {}, {}, 0, 0, {}});
   constexpr std::size_t kMessages = 10;
   for (std::size_t i = 0; i < kMessages; ++i) hub.table->send(claimed, large);
@@ -548,7 +546,7 @@ TEST_CASE("a link that still has something to write is not the one that goes") {
   CHECK(hub.failures.empty());
 }
 
-TEST_CASE("a link whose remote has vanished without a word is not used for ever") {
+TEST_CASE("a link whose remote vanished silently is eventually abandoned") {
   World world(Kind::memory);
   LinkTableOptions options;
   options.idle_limit = std::chrono::milliseconds(20);
@@ -558,8 +556,8 @@ TEST_CASE("a link whose remote has vanished without a word is not used for ever"
   a.table->send(b.address, ping(1));
   REQUIRE(world.until([&] { return a.acks.size() == 1; }));
   world.network.swallow(b.address);
-  // Words that are never answered go on being written.
-  SECTION("the remote is there again: it is reached over a new link") {
+  // Messages are still sent although none is answered.
+  SECTION("the remote is back: it is reached over a new link") {
     REQUIRE(world.until([&] {
       a.table->send(b.address, ping(2));
       return a.acks.size() > 1;
@@ -568,7 +566,7 @@ TEST_CASE("a link whose remote has vanished without a word is not used for ever"
     CHECK(a.table->counters().links_dialled == 2);
     CHECK(b.failures.empty());
   }
-  SECTION("the remote is gone: it is called unreachable") {
+  SECTION("the remote is gone: it is reported unreachable") {
     b.table->close();
     REQUIRE(world.until([&] {
       a.table->send(b.address, ping(2));
@@ -579,7 +577,7 @@ TEST_CASE("a link whose remote has vanished without a word is not used for ever"
   }
 }
 
-TEST_CASE("dials that hang hold nobody up, and are bounded") {
+TEST_CASE("hanging dials do not delay others and are limited in number") {
   World world(Kind::memory);
   LinkTableOptions options;
   options.dial_limit = std::chrono::milliseconds(100);
@@ -591,7 +589,7 @@ TEST_CASE("dials that hang hold nobody up, and are bounded") {
       peer.table->send(nobody, ping(i));
     }
   };
-  SECTION("a hundred at once") {
+  SECTION("a hundred in parallel") {
     options.dial_limit = std::chrono::seconds(30);
     Peer a(world, 1, options);
     hang(a, 100);
@@ -599,7 +597,7 @@ TEST_CASE("dials that hang hold nobody up, and are bounded") {
     REQUIRE(world.until([&] { return b.pings.size() == 1; }));
     CHECK(a.failures.empty());
   }
-  SECTION("more than may be under way: the others wait for their turn") {
+  SECTION("more than the limit: the others wait") {
     options.dials_max = 4;
     Peer a(world, 1, options);
     hang(a, 10);
@@ -627,7 +625,7 @@ TEST_CASE("one peer reached under two addresses keeps one link, and answers arri
   CHECK(a.failures.empty());
 }
 
-TEST_CASE("a peer that listens on every interface is answered where it came from") {
+TEST_CASE("a peer that listens on every interface is answered at the address it sent from") {
   World world(Kind::tcp);
   Peer a(world, 1, {}, "flock", {"0.0.0.0", 0}), b(world, 2);
   b.answers = true;
@@ -636,7 +634,7 @@ TEST_CASE("a peer that listens on every interface is answered where it came from
   CHECK(b.last_address == Address{"127.0.0.1", a.address.port});
 }
 
-TEST_CASE("a restarted peer takes its address over from the instance that was there before") {
+TEST_CASE("a restarted peer replaces the previous instance at its address") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer hub(world, 1);
   const auto stranger = world.make_transport();
@@ -655,7 +653,7 @@ TEST_CASE("a restarted peer takes its address over from the instance that was th
   CHECK(*heard == ping(8));
 }
 
-TEST_CASE("shutting down delivers what was queued first") {
+TEST_CASE("shutting down delivers queued messages first") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer a(world, 1), b(world, 2);
   for (std::uint64_t i = 0; i < 30; ++i) a.table->send(b.address, ping(i));
@@ -664,12 +662,12 @@ TEST_CASE("shutting down delivers what was queued first") {
   CHECK(a.table->links() == 0);
   CHECK(a.table->counters().messages_dropped == 0);
   CHECK(b.failures.empty());
-  a.table->send(b.address, ping(99));  // nothing is sent any more
+  a.table->send(b.address, ping(99));  // no longer sent
   check_still_serves(world, b);
   CHECK(std::find(b.pings.begin(), b.pings.end(), 99) == b.pings.end());
 }
 
-TEST_CASE("a table may go away in the middle of everything") {
+TEST_CASE("a table can be destroyed while operations are pending") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Peer b(world, 2);
   for (int round = 0; round < 20; ++round) {
@@ -688,7 +686,7 @@ TEST_CASE("a table may go away in the middle of everything") {
   check_still_serves(world, b);
 }
 
-TEST_CASE("a remote that does not read is given up after the limit for one message") {
+TEST_CASE("a remote that does not read is abandoned after the time limit for one message") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   LinkTableOptions options;
   options.write_limit = std::chrono::milliseconds(50);

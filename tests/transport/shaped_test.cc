@@ -1,4 +1,4 @@
-// Links made slower than they are: the arithmetic by hand, and both transports in ratios that hold on any machine.
+// Shaped links: exact arithmetic, and both transports by ratios that hold on any machine.
 #include "transport/shaped.h"
 
 #include <algorithm>
@@ -20,18 +20,19 @@ constexpr Duration ms(int n) {
   return std::chrono::milliseconds(n);
 }
 
-// Sends so many chunks of 8,000 bytes and reads them at the other end; the seconds that this took.
+// Sends `chunks` chunks of 8,000 bytes and reads them at the other end; returns the elapsed seconds.
 double carry(World& world, const LinkShape& shape, int chunks) {
   Ends ends(world);
   ends.transport->shape_links(shape);
   const auto frame = chunk_frame(2000);
   const auto begun = Clock::now();
-  const auto sent = world.begin([](LinkPtr link, std::vector<std::byte> bytes, int count) -> asio::awaitable<bool> {
-    for (int i = 0; i < count; ++i) {
-      if (!(co_await link->write(bytes)).ok()) co_return false;
-    }
-    co_return true;
-  }(ends.near, frame, chunks));
+  const auto sent =
+      world.begin([](LinkPtr link, std::vector<std::byte> bytes, int count) -> asio::awaitable<bool> {
+        for (int i = 0; i < count; ++i) {
+          if (!(co_await link->write(bytes)).ok()) co_return false;
+        }
+        co_return true;
+      }(ends.near, frame, chunks));
   for (int i = 0; i < chunks; ++i) {
     const auto read = world.run(ends.far->read());
     REQUIRE(read.ok());
@@ -43,33 +44,33 @@ double carry(World& world, const LinkShape& shape, int chunks) {
 
 }  // namespace
 
-TEST_CASE("bytes leave one after the other at the bandwidth, and arrive a latency later") {
+TEST_CASE("bytes leave at the link's bandwidth and arrive one latency later") {
   const LinkShape shape{ms(5), 8e6};  // a byte a microsecond
   LinkPacer pacer;
   REQUIRE(pacer.arrival(shape, ms(100), 1000) == ms(106));
   REQUIRE(pacer.arrival(shape, ms(100), 2000) == ms(108));
   REQUIRE(pacer.free() == ms(103));
-  REQUIRE(pacer.arrival(shape, ms(200), 1000) == ms(206));  // it has rested: nothing is saved up
+  REQUIRE(pacer.arrival(shape, ms(200), 1000) == ms(206));  // idle time is not credited
   REQUIRE(pacer.arrival(shape, ms(200), 0) == ms(206));
 }
 
-TEST_CASE("without a bandwidth only the latency counts, and a shorter latency lets nothing overtake") {
+TEST_CASE("without a bandwidth only the latency applies, and a shorter latency causes no reordering") {
   LinkPacer pacer;
   REQUIRE(pacer.arrival({ms(30), 0}, ms(10), 1 << 20) == ms(40));
   REQUIRE(pacer.arrival({ms(5), 0}, ms(11), 10) == ms(40));
   REQUIRE(pacer.arrival({ms(5), 0}, ms(50), 10) == ms(55));
 }
 
-TEST_CASE("what was lost at first is late, and so is all that follows it") {
+TEST_CASE("retransmitted data is late, and so is everything after it") {
   const LinkShape shape{ms(5), 8e6};
   LinkPacer pacer;
   REQUIRE(pacer.arrival(shape, ms(100), 1000, ms(200)) == ms(306));
-  REQUIRE(pacer.free() == ms(101));  // it has left all the same
+  REQUIRE(pacer.free() == ms(101));  // the bandwidth was used all the same
   REQUIRE(pacer.arrival(shape, ms(102), 1000) == ms(306));
   REQUIRE(pacer.arrival(shape, ms(400), 1000) == ms(406));
 }
 
-TEST_CASE("links to one remote have their own shape, before and after it is said, and others keep theirs") {
+TEST_CASE("a shape for one remote applies to its links, existing and future, and to no others") {
   const Address a{"a", 1}, b{"b", 2};
   const LinkShape usual{ms(1), 1e6}, slow{ms(9), 1e3}, slower{ms(10), 1e3};
   LinkShapes shapes;
@@ -84,7 +85,7 @@ TEST_CASE("links to one remote have their own shape, before and after it is said
   shapes.set_to(b, slow);
   shapes.set_to(a, slower);
   REQUIRE((anyone->plain() && *to_a == slower && *to_b == slow));
-  shapes.set_to({"c", 3}, slow);  // of whom there is no link yet
+  shapes.set_to({"c", 3}, slow);  // no link to it yet
   REQUIRE(*shapes.to({"c", 3}) == slow);
   REQUIRE(shapes.to({"d", 4})->plain());
   REQUIRE(*shapes.to({"c", 3}) == slow);
@@ -96,16 +97,16 @@ TEST_CASE("a link of 10 Mbit/s carries 10 Mbit/s, over TCP and in memory") {
     constexpr int kChunks = 50;
     const double bits = kChunks * 8.0 * (8000 + wire::kChunkPrefixBytes);
     const double seconds = carry(world, {Duration{0}, 1e7}, kChunks);
-    REQUIRE(seconds >= 0.99 * bits / 1e7);  // never faster
-    REQUIRE(seconds < 10 * bits / 1e7);     // and slower only where this machine is
-    // Ten times the bandwidth takes at most half the time, unless the machine itself is busy: the least of five.
+    REQUIRE(seconds >= 0.99 * bits / 1e7);  // never faster than the shape
+    REQUIRE(seconds < 10 * bits / 1e7);     // slower only if the machine is
+    // Ten times the bandwidth takes at most half the time; best of five, as the machine may be busy.
     double fast = seconds;
     for (int i = 0; i < 5; ++i) fast = std::min(fast, carry(world, {Duration{0}, 1e8}, kChunks));
     REQUIRE(fast < seconds / 2);
   }
 }
 
-TEST_CASE("a latency delays each frame, and all that is on its way at once by as much") {
+TEST_CASE("latency delays each frame, and frames in flight by the same amount") {
   for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
     REQUIRE(carry(world, {ms(40), 0}, 1) >= 0.04);
@@ -115,7 +116,7 @@ TEST_CASE("a latency delays each frame, and all that is on its way at once by as
   }
 }
 
-TEST_CASE("a shaped link delivers in order all that was written before it was finished, and tells an end as such") {
+TEST_CASE("a shaped link delivers in order all that was written before finish(), then a clean end") {
   for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
     Ends ends(world);
@@ -131,7 +132,7 @@ TEST_CASE("a shaped link delivers in order all that was written before it was fi
   }
 }
 
-TEST_CASE("bytes stay in order while a link's shape changes, from none to slow to lossy and back") {
+TEST_CASE("bytes stay in order while a link's shape changes, from unshaped to slow to lossy and back") {
   for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
     Ends ends(world);
@@ -194,7 +195,7 @@ TEST_CASE("a link table shapes the links to one remote at either end, and no oth
     const auto [slow_out, near_in] = connect(slow, near);
     const auto [far_out, slow_in] = connect(far, slow);
     const auto [far_out2, near_in2] = connect(far, near);
-    // The links stand already; what the three are told reaches the ways from and to the slow one.
+    // The links exist already; the setting applies to both directions of the slow one.
     for (Bird* bird : {&near, &far}) {
       slow.transport->shape_links_to(bird->address, {ms(40), 0, 0});
       bird->transport->shape_links_to(slow.address, {ms(40), 0, 0});
@@ -207,18 +208,18 @@ TEST_CASE("a link table shapes the links to one remote at either end, and no oth
     for (int i = 0; i < 20; ++i)
       least = std::min({least, seconds(*far_out2, *near_in2), seconds(*near_in2, *far_out2)});
     REQUIRE(least < 0.04);
-    // And a link that is made meanwhile.
+    // And to a link made afterwards.
     const auto [near_out, slow_in2] = connect(near, slow);
     REQUIRE(seconds(*near_out, *slow_in2) >= 0.04);
     REQUIRE(seconds(*slow_in2, *near_out) >= 0.04);
   }
 }
 
-TEST_CASE("closing a shaped link lets a writer go that waits for it") {
+TEST_CASE("closing a shaped link releases a waiting writer") {
   for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
     Ends ends(world);
-    ends.transport->shape_links({ms(1), 1e4});  // a kilobyte a second
+    ends.transport->shape_links({ms(1), 1e4});  // about 1 kB/s
     const auto frame = chunk_frame(5000);
     const auto writing = world.begin(ends.near->write(frame));
     for (int i = 0; i < 10; ++i) world.io.poll_one();
@@ -229,7 +230,7 @@ TEST_CASE("closing a shaped link lets a writer go that waits for it") {
   }
 }
 
-TEST_CASE("a link that nobody holds any more ends, whatever is still on its way") {
+TEST_CASE("a link ends when its last owner drops it, even with data in flight") {
   World world(Kind::tcp);
   Ends ends(world);
   ends.transport->shape_links({ms(1), 1e4});

@@ -41,7 +41,7 @@ bool holds(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a key that was drawn and written is read again, by its owner alone, and is like no other") {
+TEST_CASE("a generated key is written for its owner only, reads back equal, and is unique") {
   const Folder folder;
   const auto key = SwarmKey::draw(), other = SwarmKey::draw();
   REQUIRE((key.ok() && other.ok()));
@@ -59,7 +59,7 @@ TEST_CASE("a key that was drawn and written is read again, by its owner alone, a
   CHECK(SwarmKey::read(folder.file())->bytes == key->bytes);
 }
 
-TEST_CASE("a key of other programs is read too: 32 bytes in base64") {
+TEST_CASE("a key from other programs is accepted: 32 bytes in base64") {
   const Folder folder;
   folder.write("  AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\r\n");
   const auto key = SwarmKey::read(folder.file());
@@ -67,7 +67,7 @@ TEST_CASE("a key of other programs is read too: 32 bytes in base64") {
   for (std::size_t i = 0; i < SwarmKey::kBytes; ++i) CHECK(key->bytes[i] == static_cast<std::byte>(i));
 }
 
-TEST_CASE("a file that is no key, or that others may open, is refused in a sentence that says why") {
+TEST_CASE("an invalid key file, or one that others may open, is rejected with the reason") {
   const Folder folder;
   CHECK(holds(refusal(folder.file()), "cannot be read: No such file"));
   CHECK(holds(refusal(folder.path), "is no regular file"));

@@ -1,4 +1,5 @@
-// The swarm's key: who gets in, who is kept out and why, and what those leave behind who are.
+// The swarm's key: which peers are accepted, which are rejected and why, and that rejected handshakes leave
+// nothing behind.
 #include "transport/tls.h"
 
 #include <dirent.h>
@@ -26,7 +27,7 @@ wire::Hello hello(std::uint64_t id, const Address& address, const std::string& s
   return {swarm, PeerId{id}, "p" + std::to_string(id), address, wire::Purpose::control};
 }
 
-// A table that listens over TCP, with a key or without.
+// A table that listens over TCP, with or without a key.
 struct Peer {
   Peer(World& world, std::uint64_t id, std::shared_ptr<const TlsContext> tls, LinkTableOptions options = {})
       : transport(world.executor(), with(std::move(tls))),
@@ -72,7 +73,7 @@ struct Peer {
   std::unique_ptr<LinkTable> table;
 };
 
-// What both say when `dialler` tries to talk to `accepter`.
+// The errors on both sides when `dialler` connects to `accepter`.
 void check_kept_out(World& world, Peer& dialler, Peer& accepter, LinkErrorKind there, LinkErrorKind here,
                     const std::string& sentence) {
   dialler.ping(accepter);
@@ -93,7 +94,7 @@ LinkErrorKind kind_of(const LinkResult<Frame>& frame) {
   return frame.error().kind;
 }
 
-// Whoever has the key is answered still, if not in the first moment, should this machine be busy.
+// A peer with the key still gets an answer, perhaps late on a busy machine.
 void check_serves(World& world, const Peer& peer) {
   Peer friend_of_it(world, 2, context());
   friend_of_it.ping(peer);
@@ -116,12 +117,12 @@ std::size_t open_files() {
   return n;
 }
 
-// Two engines, and a way between them that a test may spoil.
+// Two engines, connected by a channel that a test can corrupt.
 struct Pair {
   explicit Pair(std::shared_ptr<const TlsContext> a, std::shared_ptr<const TlsContext> b)
       : dialler(std::move(a), TlsRole::dialler), accepter(std::move(b), TlsRole::accepter) {}
 
-  // The one's bytes, handed to the other.
+  // Passes the bytes of one engine to the other.
   static std::vector<std::byte> take(TlsEngine& engine) { return std::exchange(engine.outgoing(), {}); }
 
   void shake() {
@@ -142,10 +143,10 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("two peers with the same key talk, and what they say cannot be read on the way") {
+TEST_CASE("two peers with the same key communicate, and their traffic is encrypted") {
   Pair pair(context(), context());
   pair.shake();
-  CHECK(pair.accepter.outgoing().empty());  // no ticket for later
+  CHECK(pair.accepter.outgoing().empty());  // no session ticket
   const Bytes secret = bytes_of("the parameters of the replica, in plain words");
   REQUIRE(pair.dialler.seal(secret).ok());
   const auto sent = Pair::take(pair.dialler);
@@ -165,7 +166,7 @@ TEST_CASE("two peers with the same key talk, and what they say cannot be read on
   CHECK(pair.accepter.ended());
 }
 
-TEST_CASE("a bit that is changed on its way is noticed, wherever it lies") {
+TEST_CASE("any bit changed in transit is detected") {
   for (const std::size_t at : {std::size_t{5}, std::size_t{40}, std::size_t{120}}) {
     Pair pair(context(), context());
     pair.shake();
@@ -182,11 +183,11 @@ TEST_CASE("a bit that is changed on its way is noticed, wherever it lies") {
   }
 }
 
-TEST_CASE("what was recorded of one connection is of no use on another") {
+TEST_CASE("a recorded connection cannot be replayed") {
   Pair first(context(), context());
   REQUIRE(first.dialler.shake().ok());
   const auto greeting = Pair::take(first.dialler);
-  // The greeting alone is taken; who repeats it cannot go on.
+  // Only the ClientHello is accepted; a replay cannot continue after it.
   TlsEngine other(context(), TlsRole::accepter);
   other.feed(greeting);
   REQUIRE(*other.shake() == false);
@@ -200,7 +201,7 @@ TEST_CASE("what was recorded of one connection is of no use on another") {
   CHECK_FALSE(other.shake().ok());
 }
 
-TEST_CASE("the same key in a swarm of another name is another key") {
+TEST_CASE("the same key gives different secrets in a swarm of another name") {
   TlsEngine dialler(context(7, "flock"), TlsRole::dialler), accepter(context(7, "herd"), TlsRole::accepter);
   REQUIRE(dialler.shake().ok());
   const auto greeting = Pair::take(dialler);
@@ -214,7 +215,7 @@ TEST_CASE("the same key in a swarm of another name is another key") {
   CHECK(dialler.shake().error().kind == LinkErrorKind::wrong_key);
 }
 
-TEST_CASE("a key is renewed on the way, and nobody notices") {
+TEST_CASE("traffic keys are renewed transparently") {
   Pair pair(context(7, "flock", 3), context());
   pair.shake();
   for (unsigned i = 0; i < 20; ++i) {
@@ -227,16 +228,16 @@ TEST_CASE("a key is renewed on the way, and nobody notices") {
     REQUIRE(opened.ok());
     got.resize(*opened);
     REQUIRE(got == piece);
-    // Two records travelled where the key was renewed first.
+    // The first key renewal took two records.
     CHECK(sent.size() == piece.size() + 22 + (i > 0 && i % 3 == 0 ? 27 : 0));
     std::vector<std::byte> nothing(10);
     REQUIRE(*pair.accepter.open(nothing) == 0);
   }
 }
 
-TEST_CASE("a handshake is short: more than a little of it is refused unread") {
+TEST_CASE("an oversized handshake is rejected unread") {
   TlsEngine accepter(context(), TlsRole::accepter);
-  // The head of a large greeting, in records of 4,000 bytes.
+  // The start of a large ClientHello, in records of 4,000 bytes.
   LinkResult<bool> over = false;
   for (int i = 0; i < 4 && over.ok(); ++i) {
     std::vector<std::byte> record(4005);
@@ -249,13 +250,13 @@ TEST_CASE("a handshake is short: more than a little of it is refused unread") {
   CHECK(over.error().kind == LinkErrorKind::oversize);
 }
 
-// Somewhere, but not in the version of the first record's head, which nobody looks at.
+// Any position but the version in the first record's header, which is ignored by design.
 void spoil(std::vector<std::byte>& bytes, Random& r) {
   const std::size_t at = 3 + r.below(bytes.size() - 3);
   bytes[at] ^= static_cast<std::byte>(1 + r.below(255));
 }
 
-TEST_CASE("whatever is done to a handshake, both ends either have the key or an error") {
+TEST_CASE("a corrupted handshake ends with the key or an error at both ends") {
   Random r(31);
   for (int round = 0; round < 400; ++round) {
     Pair pair(context(), context());
@@ -266,7 +267,7 @@ TEST_CASE("whatever is done to a handshake, both ends either have the key or an 
     pair.accepter.feed(greeting);
     const auto answered = pair.accepter.shake();
     auto answer = Pair::take(pair.accepter);
-    if (answer.empty()) continue;  // it waits for more
+    if (answer.empty()) continue;  // it needs more data
     if (!spoils_greeting) spoil(answer, r);
     pair.dialler.feed(answer);
     const auto over = pair.dialler.shake();
@@ -275,7 +276,7 @@ TEST_CASE("whatever is done to a handshake, both ends either have the key or an 
   }
 }
 
-TEST_CASE("the right key opens, for messages and for bulk") {
+TEST_CASE("the right key is accepted, for messages and for bulk") {
   World world;
   Peer a(world, 1, context()), b(world, 2, context());
   a.ping(b);
@@ -285,7 +286,7 @@ TEST_CASE("the right key opens, for messages and for bulk") {
   CHECK(world.run(a.table->dial_bulk(b.address)).ok());
 }
 
-TEST_CASE("another key is refused on both sides, and counted as such") {
+TEST_CASE("another key is rejected on both sides and counted") {
   World world;
   Peer a(world, 1, context(8)), b(world, 2, context(7));
   check_kept_out(world, a, b, LinkErrorKind::wrong_key, LinkErrorKind::wrong_key,
@@ -293,7 +294,7 @@ TEST_CASE("another key is refused on both sides, and counted as such") {
   CHECK(holds(b.refusal, "has another key than this peer"));
 }
 
-TEST_CASE("a peer without a key is told what it lacks by one that has one") {
+TEST_CASE("a peer without a key is told to use --key") {
   World world;
   Peer a(world, 1, nullptr), b(world, 2, context());
   check_kept_out(world, a, b, LinkErrorKind::wrong_key, LinkErrorKind::no_key,
@@ -301,7 +302,7 @@ TEST_CASE("a peer without a key is told what it lacks by one that has one") {
   CHECK(holds(b.refusal, "has no key, and this peer has one"));
 }
 
-TEST_CASE("a peer with a key notices that the other one has none") {
+TEST_CASE("a peer with a key detects that the other has none") {
   World world;
   Peer a(world, 1, context()), b(world, 2, nullptr);
   check_kept_out(world, a, b, LinkErrorKind::no_key, LinkErrorKind::wrong_key,
@@ -309,7 +310,7 @@ TEST_CASE("a peer with a key notices that the other one has none") {
   CHECK(holds(b.refusal, "has a key (it speaks TLS), and this peer has none"));
 }
 
-TEST_CASE("strangers at a peer with a key are refused for what they are, and it goes on serving") {
+TEST_CASE("foreign connections to a peer with a key are rejected by kind, and it keeps serving") {
   World world;
   LinkTableOptions options;
   options.handshake_limit = std::chrono::milliseconds(400);
@@ -320,12 +321,13 @@ TEST_CASE("strangers at a peer with a key are refused for what they are, and it 
   };
   const std::vector<Stranger> strangers = {
       {"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", LinkErrorKind::bad_magic},
-      {"S", LinkErrorKind::timed_out},  // it may become a frame
+      {"S", LinkErrorKind::timed_out},  // may still become a frame
       {"STRX", LinkErrorKind::bad_magic},
-      {std::string("\x16\x03\x01\x00\x05\x01\x00", 7), LinkErrorKind::timed_out},  // half a greeting
+      {std::string("\x16\x03\x01\x00\x05\x01\x00", 7), LinkErrorKind::timed_out},  // half a ClientHello
       {std::string("\x16\x03\x01\x00\x05hello", 10), LinkErrorKind::malformed},
       {std::string("\x16\x03\x01\xff\xff", 5) + std::string(200, 'x'), LinkErrorKind::malformed},
-      {std::string("\x15\x03\x03\x00\x02\x02\x28", 7), LinkErrorKind::bad_magic},  // an alert begins nothing
+      {std::string("\x15\x03\x03\x00\x02\x02\x28", 7),
+       LinkErrorKind::bad_magic},  // an alert cannot start a connection
       {"", LinkErrorKind::timed_out},
   };
   TcpTransport plain(world.executor());
@@ -344,7 +346,7 @@ TEST_CASE("strangers at a peer with a key are refused for what they are, and it 
   check_serves(world, peer);
 }
 
-TEST_CASE("whoever stalls in the middle of the handshake is given up, also by the dialler") {
+TEST_CASE("a stalled handshake times out, also at the dialer") {
   World world;
   LinkTableOptions options;
   options.handshake_limit = std::chrono::milliseconds(30);
@@ -358,7 +360,7 @@ TEST_CASE("whoever stalls in the middle of the handshake is given up, also by th
   CHECK(dialled.error().kind == LinkErrorKind::timed_out);
 }
 
-TEST_CASE("a dialler with a key believes no other server that speaks TLS") {
+TEST_CASE("a dialer with a key rejects other TLS servers") {
   World world;
   Peer peer(world, 1, context());
   TcpTransport plain(world.executor());
@@ -367,14 +369,14 @@ TEST_CASE("a dialler with a key believes no other server that speaks TLS") {
   REQUIRE(server.ok());
   const auto dialling = world.begin(peer.table->dial_bulk((*server)->address()));
   REQUIRE(world.until([&] { return taken != nullptr; }));
-  // What a web server says to a greeting it cannot use.
+  // A web server's answer to a ClientHello that it does not support.
   const std::string alert("\x15\x03\x03\x00\x02\x02\x28", 7);
   REQUIRE(world.run(taken->write(bytes_of(alert))).ok());
   REQUIRE(world.until([&] { return dialling->has_value(); }));
   CHECK((*dialling)->error().kind == LinkErrorKind::wrong_key);
 }
 
-TEST_CASE("a thousand broken handshakes leave nothing behind") {
+TEST_CASE("a thousand broken handshakes leak nothing") {
   World world;
   LinkTableOptions options;
   options.handshake_limit = std::chrono::milliseconds(400);
@@ -388,7 +390,7 @@ TEST_CASE("a thousand broken handshakes leave nothing behind") {
     Transport& transport = i % 4 == 3 ? static_cast<Transport&>(other) : plain;
     auto link = world.run(transport.dial(peer.address, kLong));
     REQUIRE(link.ok());
-    if (i % 4 == 1) {  // noise that begins like TLS
+    if (i % 4 == 1) {  // noise that starts like TLS
       std::vector<std::byte> noise(1 + r.below(300));
       for (std::byte& b : noise) b = static_cast<std::byte>(r.below(256));
       noise[0] = std::byte{22};
@@ -408,9 +410,9 @@ TEST_CASE("a thousand broken handshakes leave nothing behind") {
   check_serves(world, peer);
 }
 
-TEST_CASE("a link that is dropped in the middle of its handshake ends it") {
+TEST_CASE("dropping a link ends its pending handshake") {
   World world(Kind::tls);
-  { const Ends first(world); }  // what the event loop opens for itself
+  { const Ends first(world); }  // the event loop's own descriptors
   const std::size_t files = open_files();
   {
     Ends ends(world);

@@ -1,5 +1,5 @@
-// What the transport tests stand on: an event loop that runs until something is true (or fails the test after
-// a generous while: nothing here sleeps), both transports by name, and raw bytes to throw at them.
+// Helpers of the transport tests: an event loop that runs until a condition holds (or fails the test after a
+// generous timeout; nothing here sleeps), both transports by name, and raw bytes for invalid input.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ namespace starling::transport::testing {
 
 enum class Kind { tcp, tls, memory };
 
-// What the peers of a swarm have in common whose key is all of one byte.
+// The TLS context of a swarm whose key consists of one repeated byte.
 inline std::shared_ptr<const TlsContext> context(unsigned char byte = 7, const std::string& swarm = "flock",
                                                  std::uint64_t records_per_key = TlsContext::kRecordsPerKey) {
   SwarmKey key;
@@ -45,7 +45,7 @@ struct World {
 
   asio::any_io_executor executor() { return io.get_executor(); }
 
-  // Handles events until `done`; false after a long while.
+  // Handles events until `done`; false on timeout.
   template <class Condition>
   bool until(Condition done) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -69,7 +69,7 @@ struct World {
     spawn(executor(), mark(std::move(work), done));
     REQUIRE(until([&] { return *done; }));
   }
-  // Starts it; the result will lie there.
+  // Starts the task; the returned optional receives its result.
   template <class T>
   std::shared_ptr<std::optional<T>> begin(asio::awaitable<T> work) {
     auto result = std::make_shared<std::optional<T>>();
@@ -94,7 +94,7 @@ struct World {
   }
 
   Kind kind;
-  TcpOptions tcp;  // of the transports that are made from now on
+  TcpOptions tcp;  // for transports created from now on
   MemoryNetwork network;
   asio::io_context io{1};
 };

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Opens the live page in a real browser: of recordings, which a server in here plays as a peer would tell them (docs/API.md),
-and of real peers, of which one is slow and one is killed. live_test.py PROGRAM [--pictures DIR]; the page is the one that
-was built beside the program, and the last line is "N passed, N failed"."""
+"""Opens the live page in a real browser: with recordings, which a server in this file plays back like a peer (docs/API.md),
+and with real peers, one slow and one killed. live_test.py PROGRAM [--pictures DIR]; uses the page built with the program. The
+last line is "N passed, N failed"."""
 
 import base64
 import contextlib
@@ -30,7 +30,7 @@ RIGHT, ENTER, ESCAPE = "\ue014", "\ue007", "\ue00c"
 CURVES = ("return [...document.querySelectorAll('#curves figure')].map(f => ({id: f.id,"
           " curves: [...f.querySelectorAll('path.series')].map(p => ({name: p.dataset.name, d: p.getAttribute('d'), long: p.getTotalLength()})),"
           " bad: /NaN|Infinity|undefined/.test(f.innerHTML), label: f.querySelector('svg').getAttribute('aria-label') || ''}))")
-# How many colors the graph's canvas has, and which part of it is painted.
+# The number of colors on the graph's canvas, and the painted fraction.
 PAINTED = ("const c = document.querySelector('#net canvas'), d = new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer);"
            " return [new Set(d).size, d.filter(x => x).length / d.length]")
 ROWS = ("return [...document.querySelectorAll('#table tbody tr')].map(r => ({name: r.dataset.name, state: r.dataset.state,"
@@ -78,7 +78,7 @@ class LivePages(suite.Suite):
         require(sorted(self.large.silent) == ["p12", "p150", "p77"], f"gone are {self.large.silent}")
 
     def until(self, script, what, patience=PATIENCE, *arguments):
-        """The script's value, once that is true."""
+        """Polls the script until its value is true, and returns it."""
         end = time.monotonic() + patience
         while not (value := self.browser.run(script, *arguments)):
             require(time.monotonic() < end, what)
@@ -102,7 +102,7 @@ class LivePages(suite.Suite):
         self.until("return performance.getEntriesByName('starling-first-state').length", "no state was drawn")
 
     def see(self, recording, position):
-        """Waits for this frame to be drawn."""
+        """Waits until this frame is drawn."""
         step = f"step {recording.frames[position]['status']['steps']:,}"
         events = len(recording.frames[position]["happened"])
         self.until("return document.getElementById('facts').textContent.includes(arguments[0]) &&"
@@ -130,7 +130,7 @@ class LivePages(suite.Suite):
         for plot in plots.values():
             require(plot["curves"] and plot["curves"][0]["long"] > 100, f"no curve in {plot}")
             require(not plot["bad"] and len(plot["label"]) > 20, f"{plot['id']}: {plot['label']}")
-        require([c["name"] for c in plots["plot-distance"]["curves"]] == ["measured", "predicted"], "nothing is predicted")
+        require([c["name"] for c in plots["plot-distance"]["curves"]] == ["measured", "predicted"], "no prediction")
         colors, painted = browser.run(PAINTED)
         require(colors > 50 and 0.005 < painted < 0.9, f"the graph has {colors} colors on {painted} of its canvas")
         require(len(self.rows()) == len(recording.names), "a member has no row")
@@ -139,10 +139,10 @@ class LivePages(suite.Suite):
         shade = browser.run("return getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)")
         require((sum(shade) < 200) == dark, f"the page's color is {shade}")
         asked = browser.run("return performance.getEntriesByType('resource').map(e => e.name).filter(n => !n.endsWith('/api/v1/live'))")
-        require(not asked, f"it asks for {asked}")
-        require(not (nameless := browser.run(NAMELESS)), f"without a name: {nameless}")
+        require(not asked, f"unexpected requests: {asked}")
+        require(not (nameless := browser.run(NAMELESS)), f"elements without an accessible name: {nameless}")
         shifted = browser.run(SHIFTED)
-        require(shifted < 0.02, f"what is shown moves by {shifted}")
+        require(shifted < 0.02, f"the layout shifts by {shifted}")
         if self.pictures:
             what = f"live-{name}-{'phone' if size == PHONE else 'laptop'}-{'dark' if dark else 'light'}.png"
             with open(os.path.join(self.pictures, what), "wb") as file:
@@ -151,14 +151,14 @@ class LivePages(suite.Suite):
 
     def first_picture_is_quick(self):
         took = []
-        for _ in range(3):  # the machine may have something else to do
+        for _ in range(3):  # the machine may be busy
             self.visit(self.large, 60)
             took.append(self.browser.run("return performance.getEntriesByName('starling-first-state')[0].startTime"))
         print(f"   300 members: first picture after {', '.join(f'{ms:.0f}' for ms in took)} ms")
         require(min(took) < 1000, f"the first picture took {took} ms")
 
     def updates_are_cheap(self):
-        """Seconds of the browser's main thread for an update, by its own count."""
+        """Measures the browser's main-thread seconds per update."""
         cdp = lambda cmd: self.browser.post("goog/cdp/execute", {"cmd": cmd, "params": {}})
         busy = lambda: {m["name"]: m["value"] for m in cdp("Performance.getMetrics")["metrics"]}["TaskDuration"]
         self.visit(self.large, 50)
@@ -264,7 +264,7 @@ class LivePages(suite.Suite):
         self.quiet()
 
     def strangers_words_are_words(self):
-        """Names and addresses are what other peers say."""
+        """Names and addresses come from other peers and are untrusted."""
         evil = copy.copy(self.recordings["small"])
         evil.frames = copy.deepcopy(evil.frames)
         for frame in evil.frames:
@@ -273,7 +273,7 @@ class LivePages(suite.Suite):
             for event in frame["happened"]:
                 event.update(text="<script>window.hurt=1</script>", what="<b>")
         self.visit(evil, 60)
-        require(self.browser.run("return !window.hurt && !document.querySelector('td img, th img, #events script')"), "markup came through")
+        require(self.browser.run("return !window.hurt && !document.querySelector('td img, th img, #events script')"), "markup was interpreted")
         rows = self.browser.run(ROWS)
         require(not any(row["link"] for row in rows if row["name"][0] == "<" or row["name"] == "p2"), "a link leads elsewhere")
         require("<script>" in self.browser.run("return document.querySelector('#events span').textContent"), "the text is not shown")
@@ -282,16 +282,16 @@ class LivePages(suite.Suite):
     def a_lost_connection_is_told(self):
         self.visit(self.large, 30)
         self.player.cut()
-        self.until(PILL + " === 'lost'", "a lost connection is not told")
-        require(len(self.rows()) == 300, "what was known is gone")
+        self.until(PILL + " === 'lost'", "a lost connection is not shown")
+        require(len(self.rows()) == 300, "the known data is gone")
         require(self.browser.run("return document.getElementById('pause').disabled && document.getElementById('leave').disabled"),
-                "a peer out of reach can be paused")
+                "an unreachable peer can be paused")
         self.player.advance(10)
         self.player.mend()
         self.until(PILL + " === 'live'", "it does not come back")
         self.see(self.large, 40)
         require(len(self.curves()["plot-loss"]["curves"][0]["d"].split("L")) > 30, "the history is gone")
-        self.browser.said()  # the browser itself tells of connections that fail
+        self.browser.said()  # the browser logs failed connections
 
     def loading_is_told(self):
         browser, player, pill = self.browser, self.player, "const p = document.getElementById('connection'); return [p.dataset.is, p.textContent.trim()]"
@@ -303,30 +303,30 @@ class LivePages(suite.Suite):
         try:
             browser.look(*LAPTOP, False)
             browser.post("url", {"url": f"http://{player.address}/"})
-            self.until(told, "that it loads is not told")
+            self.until(told, "loading is not shown")
             require(browser.run(phase) == "loading" and browser.run(disabled), f"its phase is {browser.run(phase)}")
             seen = player.refused
-            self.until_true(lambda: player.refused >= seen + 4, "it does not go on asking")
+            self.until_true(lambda: player.refused >= seen + 4, "it does not keep retrying")
             require(browser.run(told), f"the page says {browser.run(pill)} meanwhile")
         finally:
             player.loading = False
-        self.until(PILL + " === 'live'", "it does not go on by itself")
+        self.until(PILL + " === 'live'", "it does not continue by itself")
         self.see(self.recordings["small"], 30)
-        require(browser.run(phase) == "training" and not browser.run(disabled), "it goes on loading")
-        # One that was known, went, and comes back: what was known of it stays, and is marked as old.
+        require(browser.run(phase) == "training" and not browser.run(disabled), "it still shows loading")
+        # A known peer that disappears and returns: its data stays visible and is marked as stale.
         player.cut()
-        self.until(PILL + " === 'lost'", "a lost connection is not told")
+        self.until(PILL + " === 'lost'", "a lost connection is not shown")
         player.loading = True
         try:
             player.mend()
-            self.until(told, "that it loads again is not told")
-            require(browser.run("return document.body.classList.contains('stale')") and len(self.rows()) == 8, "what was known is gone, or looks new")
+            self.until(told, "loading again is not shown")
+            require(browser.run("return document.body.classList.contains('stale')") and len(self.rows()) == 8, "the known data is gone, or looks new")
             require(browser.run(phase) == "loading" and browser.run(disabled), f"its phase is {browser.run(phase)}")
         finally:
             player.loading = False
         self.until(PILL + " === 'live'", "it does not come back")
-        require(not browser.run("return document.body.classList.contains('stale')"), "it still looks old")
-        browser.said()  # the browser itself tells of requests that fail
+        require(not browser.run("return document.body.classList.contains('stale')"), "it is still marked as stale")
+        browser.said()  # the browser logs failed requests
 
     def buttons_ask(self):
         browser, asked = self.browser, self.player.asked
@@ -338,13 +338,13 @@ class LivePages(suite.Suite):
             time.sleep(0.02)
         require([(path, kind) for path, kind, _ in asked] == [("/api/v1/pause", "application/json")], f"asked: {asked}")
         browser.click("#leave")
-        require(browser.run("return document.getElementById('sure').open"), "it leaves without a question")
+        require(browser.run("return document.getElementById('sure').open"), "it leaves without confirmation")
         browser.click("#sure button[value=stay]")
         require(len(asked) == 1, f"asked: {asked}")
         self.player.refuses = "a command needs this machine or the peer's token"
         browser.click("#leave")
         browser.click("#sure button[value=leave]")
-        said = self.until("return document.getElementById('problem').hidden ? '' : document.getElementById('problem').textContent", "no refusal is told")
+        said = self.until("return document.getElementById('problem').hidden ? '' : document.getElementById('problem').textContent", "no rejection is shown")
         require(self.player.refuses in said and asked[-1][0] == "/api/v1/leave", f"told: {said}; asked: {asked}")
         self.player.refuses = None
         browser.said()  # the refusal
@@ -361,12 +361,12 @@ class LivePages(suite.Suite):
         focused = browser.run("const e = document.activeElement; return [e.id, e.closest('label').textContent.trim(), e.closest('dialog').matches(':modal')]")
         require(focused == ["wiring-words", "Topology", True], f"the keys go to {focused}")
         browser.click("#wiring-cancel")
-        require(not is_open() and not player.asked, "it asks where it was cancelled")
+        require(not is_open() and not player.asked, "it sends the command although cancelled")
         player.refuses = "there is no topology 'rign'; it would be ring"
         browser.click("#rewire")
         browser.run("document.getElementById('wiring-words').value = ''")
         browser.type("#wiring-words", "rign" + ENTER)
-        said = self.until("return document.getElementById('wiring-wrong').textContent", "no refusal is told")
+        said = self.until("return document.getElementById('wiring-wrong').textContent", "no rejection is shown")
         require(player.refuses in said and is_open(), f"told: {said}")
         browser.said()  # the refusal
         player.refuses = None
@@ -377,7 +377,7 @@ class LivePages(suite.Suite):
                 [("/api/v1/topology", {"topology": "rign"}), ("/api/v1/topology", {"topology": "ring"})], f"asked: {player.asked}")
         player.asked.clear()
         browser.click("#rewire")
-        require(browser.run("return document.getElementById('wiring-wrong').textContent") == "", "an old refusal is told")
+        require(browser.run("return document.getElementById('wiring-wrong').textContent") == "", "an old rejection is shown")
         browser.click("#wiring-cancel")
 
     def a_token_is_asked_for(self):
@@ -395,31 +395,31 @@ class LivePages(suite.Suite):
         try:
             browser.click("#pause")
             self.until("return document.getElementById('token').open", "no token is asked for")
-            require(asked(1) is None, "a token is sent that nobody gave")
+            require(asked(1) is None, "a token is sent without input")
             focused = browser.run("const e = document.activeElement; return [e.id, e.type, e.closest('label').textContent.trim(), e.closest('dialog').matches(':modal')]")
             require(focused == ["token-words", "password", "Token", True], f"the keys go to {focused}")
             browser.type("#token-words", "two words" + ENTER)
-            require("no token" in self.until(said, "what is no token is sent") and len(player.tokens) == 1, "what is no token is sent")
+            require("Not a valid token" in self.until(said, "an invalid token is sent") and len(player.tokens) == 1, "an invalid token is sent")
             browser.run("document.getElementById('token-words').value = ''")
             browser.type("#token-words", "wrong-token-0123456789" + ENTER)
             require(asked(2) == "Bearer wrong-token-0123456789", f"sent: {player.tokens}")
-            told = self.until(said, "a wrong token is not told")
-            require(told == "The peer does not take this token.", told)
+            told = self.until(said, "a wrong token is not reported")
+            require(told == "The peer rejected this token.", told)
             require(stored() == "{}", f"a wrong token is kept: {stored()}")
             require(browser.run("return document.getElementById('token-words').value") == "", "the wrong words stay")
             browser.type("#token-words", ESCAPE)
             self.until("return document.getElementById('problem').textContent.includes('token')", "escape leads to nothing")
             require(not opened() and len(player.tokens) == 2, f"sent after all: {player.tokens}")
-            require(browser.run("return document.activeElement.id") == "pause", "the keys have lost their place")
+            require(browser.run("return document.activeElement.id") == "pause", "the keyboard focus is lost")
             browser.type("#pause", ENTER)
             self.until("return document.getElementById('token').open", "no token is asked for again")
             browser.type("#token-words", f" {token} " + ENTER)
             require(asked(4) == f"Bearer {token}", f"sent: {player.tokens}")
-            self.until("return !document.getElementById('token').open && document.getElementById('problem').hidden", "the right one is refused")
-            self.until("return sessionStorage.length === 1", "the right one is not kept")
+            self.until("return !document.getElementById('token').open && document.getElementById('problem').hidden", "the right token is rejected")
+            self.until("return sessionStorage.length === 1", "the right token is not stored")
             require(json.loads(stored()) == {"starling-token": token}, stored())
-            require(browser.run("return localStorage.length") == 0 and not browser.run("return document.cookie"), "it is kept for longer")
-            # The next order, and the next page of this peer, need no question.
+            require(browser.run("return localStorage.length") == 0 and not browser.run("return document.cookie"), "it is stored beyond the session")
+            # The next command, also after a reload, needs no new input.
             browser.click("#pause")
             require(asked(5) == f"Bearer {token}" and not opened(), "it is asked for again")
             self.go(f"http://{player.address}/")
@@ -427,11 +427,11 @@ class LivePages(suite.Suite):
             browser.click("#sure button[value=leave]")
             require(asked(6) == f"Bearer {token}" and player.asked[-1][0] == "/api/v1/leave", f"sent: {player.tokens}")
             require(all(path in ("/api/v1/pause", "/api/v1/leave") for path, _, _ in player.asked), f"addresses: {player.asked}")
-            require(token not in browser.run("return location.href + performance.getEntries().map(e => e.name).join()"), "it is in an address")
-            # Where there is no token (403) it is no use to ask for one.
+            require(token not in browser.run("return location.href + performance.getEntries().map(e => e.name).join()"), "it is in a URL")
+            # If the peer has no token (403), asking for one is useless.
             player.token, player.refuses = None, "this peer takes orders from its own machine alone"
             browser.click("#pause")
-            told = self.until("return document.getElementById('problem').hidden ? '' : document.getElementById('problem').textContent", "no refusal is told")
+            told = self.until("return document.getElementById('problem').hidden ? '' : document.getElementById('problem').textContent", "no rejection is shown")
             require(player.refuses in told and not opened(), told)
         finally:
             player.token = player.refuses = None
@@ -439,7 +439,7 @@ class LivePages(suite.Suite):
         browser.said()  # the refusals
 
     def predictions_go_by_the_rule(self):
-        """What the peer says of its rule is drawn and said, and nothing where there is no prediction."""
+        """The prediction for the peer's rule is drawn and described, or omitted if there is none."""
         caption = "return document.querySelector('#plot-distance figcaption').textContent"
         large, small = self.large, self.recordings["small"]
         self.visit(large, 60)
@@ -450,7 +450,7 @@ class LivePages(suite.Suite):
         push = self.visited(small, {"by": "push", "words": "A push leaves much."})
         require({c["name"]: c["d"] for c in push["curves"]} == exchange, "an exchange's factor, said to be a push's, gives another curve")
         require("A push leaves much." in self.browser.run(caption), self.browser.run(caption))
-        # Eight members, steps of 64 samples, an exchange each 8 steps: a round that leaves as much as eight times as many exchanges.
+        # Eight members, steps of 64 samples, an exchange every 8 steps: a round with the same effect as the corresponding exchanges.
         factor = small.topologies[60]["prediction"]["factor"]
         begun = small.frames[60]["status"]["exchanges"]["completed"] / small.frames[60]["status"]["steps"]
         members = len(small.topologies[60]["members"])
@@ -465,7 +465,7 @@ class LivePages(suite.Suite):
         self.quiet()
 
     def visited(self, recording, prediction):
-        """The plot of distances where the peer predicts so."""
+        """The plot of distances with this prediction."""
         other = copy.copy(recording)
         other.topologies = [{**t, "prediction": {**t["prediction"], **prediction}} for t in recording.topologies]
         self.visit(other, 60)
@@ -474,14 +474,14 @@ class LivePages(suite.Suite):
     def motion_can_be_reduced(self):
         self.visit(self.recordings["small"], 60)
         moving = "return getComputedStyle(document.querySelector('#connection i')).animationName"
-        require(self.browser.run(moving) != "none", "nothing shows that it lives")
+        require(self.browser.run(moving) != "none", "no activity indicator")
         self.browser.post("goog/cdp/execute", {"cmd": "Emulation.setEmulatedMedia", "params": {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}})
-        require(self.browser.run(moving) == "none", "it moves although it should not")
+        require(self.browser.run(moving) == "none", "the animation does not stop")
 
     # ---- real peers ----
     @contextlib.contextmanager
     def swarm(self, peers, slow):
-        """Real processes; p0 begins, `slow` is five times slower. Gives their processes and p0's HTTP address."""
+        """Starts real peers; p0 starts the run, `slow` is five times slower. Yields the processes and p0's HTTP address."""
         processes, gossip, web = [], [free_port() for _ in range(peers)], [free_port() for _ in range(peers)]
         try:
             for k in range(peers):
@@ -507,7 +507,7 @@ class LivePages(suite.Suite):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                 return
             time.sleep(0.05)
-        raise AssertionError(f"nobody listens at {port}: " + open(os.path.join(self.folder, "peer0.log")).read())
+        raise AssertionError(f"no process listens at {port}: " + open(os.path.join(self.folder, "peer0.log")).read())
 
     def answer(self, address, path="/"):
         connection = http.client.HTTPConnection(address, timeout=10)
@@ -522,14 +522,14 @@ class LivePages(suite.Suite):
         browser = self.browser
         browser.look(*LAPTOP, False)
         self.go(f"http://{address}/")
-        browser.said()  # while p0 loads its data it has no stream
+        browser.said()  # p0 has no stream while it loads its data
         everybody = "return document.querySelectorAll('#table tbody tr[data-state=alive]').length === 8"
         self.until(everybody, "eight peers do not find each other", 60)
         marked = "return [...document.querySelectorAll('#table th .slow')].map(e => e.closest('tr').dataset.name).join()"
         self.until(marked + " === 'p3'", "the straggler is not marked, or others are", 60)
         self.until("return ['loss', 'distance', 'speed'].every(n => document.querySelector(`#plot-${n} path.series`))", "a plot stays empty", 60)
         if json.loads(self.answer(address, "/api/v1/status")[2])["accuracy"] is None:
-            print("   skipped: the plot of accuracy, as p0 has not judged its replica yet")
+            print("   skipped: the plot of accuracy, as p0 has not evaluated its replica yet")
         else:
             self.until("return document.querySelector('#plot-accuracy path.series')", "the plot of accuracy stays empty", 60)
         before = {name: plot["curves"][0]["d"] for name, plot in self.curves().items() if plot["curves"]}
@@ -539,9 +539,9 @@ class LivePages(suite.Suite):
         require(all(links[f"p{k}"]["link"] for k in range(1, 8)), f"without a link: {links}")
         processes[6].kill()
         begun = time.monotonic()
-        self.until("return document.querySelector('#table tr[data-name=p6][data-state=failed]')", "the death is not seen", DEATH_PATIENCE)
+        self.until("return document.querySelector('#table tr[data-name=p6][data-state=failed]')", "the death is not shown", DEATH_PATIENCE)
         print(f"   real peers: the death was shown after {time.monotonic() - begun:.1f} s")
-        self.until("return document.getElementById('events').textContent.includes('p6')", "the death is no happening")
+        self.until("return document.getElementById('events').textContent.includes('p6')", "the death is not an event")
         if self.pictures:
             with open(os.path.join(self.pictures, "live-real-laptop-light.png"), "wb") as file:
                 file.write(base64.b64decode(browser.picture()))
@@ -550,9 +550,9 @@ class LivePages(suite.Suite):
         require(browser.run("return document.getElementById('name').textContent") == "p1", "p1's link leads elsewhere")
         button = "return document.getElementById('pause').textContent === arguments[0] && document.getElementById('facts').textContent.includes(arguments[1])"
         browser.click("#pause")
-        self.until(button, "it does not rest", PATIENCE, "Resume", "paused")
+        self.until(button, "it does not pause", PATIENCE, "Resume", "paused")
         browser.click("#pause")
-        self.until(button, "it does not go on", PATIENCE, "Pause", "training")
+        self.until(button, "it does not resume", PATIENCE, "Pause", "training")
         label = "return document.getElementById('net').getAttribute('aria-label').startsWith(arguments[0])"
         require(not browser.run(label, "ring:"), "the swarm is a ring already")
         browser.click("#rewire")
@@ -562,7 +562,7 @@ class LivePages(suite.Suite):
         self.quiet()
         browser.click("#leave")
         browser.click("#sure button[value=leave]")
-        require(processes[1].wait(timeout=60) == 0, "p1 did not leave in peace")
+        require(processes[1].wait(timeout=60) == 0, "p1 did not leave cleanly")
 
     def try_real_peers(self):
         with self.swarm(8, 3) as (processes, address):
@@ -570,8 +570,8 @@ class LivePages(suite.Suite):
             if status != 200 or not kind.startswith("text/html"):
                 print(f"   skipped: real peers, as GET / answers {status} and no page")
                 return
-            self.case("what a peer answers to GET / is the page that was built", lambda: require(body == self.player.page, "it is another one"))
-            self.case("of real peers the page shows a straggler, a death and plots that move, and has them rest, go on, follow another topology and leave", lambda: self.real_peers(processes, address))
+            self.case("GET / returns the page of this build", lambda: require(body == self.player.page, "it is a different page"))
+            self.case("with real peers the page shows a straggler, a death and moving plots, and can pause, resume, rewire and remove peers", lambda: self.real_peers(processes, address))
 
     def run(self):
         self.case("simulated swarms become recordings", self.make_recordings)
@@ -582,22 +582,22 @@ class LivePages(suite.Suite):
             for name in self.recordings:
                 for size, what in ((LAPTOP, "a laptop"), (PHONE, "a phone")):
                     for dark in (False, True):
-                        self.case(f"{name} is whole on {what}, {'dark' if dark else 'light'}", lambda: self.looks_whole(name, size, dark))
-            self.case("the first picture of 300 members is there within a second", self.first_picture_is_quick)
+                        self.case(f"{name} is complete on {what}, {'dark' if dark else 'light'}", lambda: self.looks_whole(name, size, dark))
+            self.case("the first picture of 300 members appears within a second", self.first_picture_is_quick)
             self.case("an update of 300 members is cheap", self.updates_are_cheap)
-            self.case("a burst of states is drawn once a second", self.a_burst_is_one_drawing)
-            self.case("plots move as events come, and tell values meanwhile", self.plots_move)
-            self.case("a straggler is marked by shape and word", self.straggler_is_marked)
-            self.case("a death is seen as it happens", self.a_death_is_seen)
-            self.case("the table is sorted and filtered by keys, and the graph walked through", self.table_by_keyboard)
-            self.case("members' names lead to their own pages", self.links_lead_to_other_pages)
-            self.case("what strangers say is text", self.strangers_words_are_words)
-            self.case("a lost connection is told, and found again", self.a_lost_connection_is_told)
-            self.case("a page that is open before its peer has loaded its data says so, and goes on by itself", self.loading_is_told)
-            self.case("buttons ask the peer, and a refusal is told", self.buttons_ask)
-            self.case("a topology is set, and a refusal is told where it was typed", self.a_topology_is_set)
-            self.case("a token is asked for where it is needed, and kept in this tab alone", self.a_token_is_asked_for)
-            self.case("a prediction goes by what the rule does, and is a sentence where there is none", self.predictions_go_by_the_rule)
+            self.case("a burst of states is drawn at most once per second", self.a_burst_is_one_drawing)
+            self.case("plots follow events and show values on request", self.plots_move)
+            self.case("a straggler is marked by shape and text", self.straggler_is_marked)
+            self.case("a death is shown as it happens", self.a_death_is_seen)
+            self.case("the table can be sorted and filtered, and the graph navigated, by keyboard", self.table_by_keyboard)
+            self.case("members' names link to their pages", self.links_lead_to_other_pages)
+            self.case("untrusted texts are not interpreted", self.strangers_words_are_words)
+            self.case("a lost connection is shown and restored", self.a_lost_connection_is_told)
+            self.case("a page opened while its peer loads data shows this and continues by itself", self.loading_is_told)
+            self.case("buttons send commands, and a rejection is shown", self.buttons_ask)
+            self.case("the topology can be set, and a rejection is shown in the dialog", self.a_topology_is_set)
+            self.case("a token is requested when needed, and stored in this tab only", self.a_token_is_asked_for)
+            self.case("the prediction follows the rule, and is replaced by a sentence if there is none", self.predictions_go_by_the_rule)
             self.case("motion can be reduced", self.motion_can_be_reduced)
             self.try_real_peers()
         finally:

@@ -30,7 +30,7 @@ std::string refusal_of(const Message& message) {
 
 }  // namespace
 
-TEST_CASE("every message comes back as it was said") {
+TEST_CASE("every message survives encoding and decoding") {
   Random r(11);
   for (std::size_t kind = 0; kind < std::variant_size_v<Message>; ++kind) {
     for (int i = 0; i < 300; ++i) {
@@ -41,7 +41,7 @@ TEST_CASE("every message comes back as it was said") {
   }
 }
 
-TEST_CASE("a message is read the same wherever its bytes lie in memory") {
+TEST_CASE("decoding does not depend on alignment") {
   Random r(12);
   for (std::size_t shift = 0; shift < 8; ++shift) {
     const Message message = testing::random_message(r, 6);
@@ -54,8 +54,7 @@ TEST_CASE("a message is read the same wherever its bytes lie in memory") {
   }
 }
 
-TEST_CASE(
-    "damaged, cut and random bodies never crash the decoder, and what they yield is within the limits") {
+TEST_CASE("damaged, cut and random bodies never crash the decoder, and decoded messages respect the limits") {
   Random r(13);
   std::size_t yielded = 0;
   const auto judge = [&](Bytes body) {
@@ -85,10 +84,10 @@ TEST_CASE(
     for (std::byte& b : noise) b = static_cast<std::byte>(r.below(r.chance(0.5) ? 8 : 256));
     judge(noise);
   }
-  CHECK(yielded > 0);  // a changed number is still a message: that is what checksums are for
+  CHECK(yielded > 0);  // a changed number is still a valid message; checksums detect that
 }
 
-TEST_CASE("every single byte of a message may be anything without harm") {
+TEST_CASE("changing any single byte of a message is harmless") {
   Random r(14);
   for (std::size_t kind = 0; kind < std::variant_size_v<Message>; ++kind) {
     auto body = encode(testing::random_message(r, kind));
@@ -104,13 +103,13 @@ TEST_CASE("every single byte of a message may be anything without harm") {
   }
 }
 
-TEST_CASE("values that no enumeration has are refused") {
+TEST_CASE("unknown enumeration values are rejected") {
   Member m = good_member();
   m.liveness = static_cast<Liveness>(4);
-  CHECK(refusal_of(Join{m}) == "a Join whose liveness is unknown (4)");
+  CHECK(refusal_of(Join{m}) == "Join message: liveness is unknown (4)");
   m = good_member();
   m.phase = static_cast<Phase>(200);
-  CHECK(refusal_of(Gossip{{good_member(), m}, true}) == "a Gossip whose phase is unknown (200)");
+  CHECK(refusal_of(Gossip{{good_member(), m}, true}) == "Gossip message: phase is unknown (200)");
   CHECK_FALSE(comes_back(Refusal{static_cast<RefusalReason>(9), "no"}));
   CHECK_FALSE(comes_back(ExchangeRefusal{1, static_cast<RefusalReason>(9)}));
   CHECK_FALSE(comes_back(Digest{std::vector<std::uint64_t>(kDigestBuckets - 1)}));
@@ -118,7 +117,7 @@ TEST_CASE("values that no enumeration has are refused") {
   CHECK_FALSE(comes_back(Hello{"s", PeerId{1}, "n", {"h", 1}, static_cast<Purpose>(2)}));
 }
 
-TEST_CASE("a peer that is nobody or listens nowhere is refused") {
+TEST_CASE("a member without id or address is rejected") {
   const auto with = [](auto change) {
     Member m = good_member();
     change(m);
@@ -138,7 +137,7 @@ TEST_CASE("a peer that is nobody or listens nowhere is refused") {
   CHECK_FALSE(comes_back(Hello{"swarm", PeerId{5}, "n", {"", 1}, Purpose::control}));
 }
 
-TEST_CASE("texts and lists have bounds") {
+TEST_CASE("texts and lists have length limits") {
   CHECK(comes_back(Refusal{RefusalReason::busy, std::string(kTextBytesMax, 'x')}));
   CHECK_FALSE(comes_back(Refusal{RefusalReason::busy, std::string(kTextBytesMax + 1, 'x')}));
   CHECK_FALSE(
@@ -160,7 +159,7 @@ TEST_CASE("texts and lists have bounds") {
   CHECK_FALSE(comes_back(welcome));
 }
 
-TEST_CASE("numbers out of their range are refused") {
+TEST_CASE("numbers out of their range are rejected") {
   CHECK_FALSE(comes_back(Welcome{{}, Duration{-1}, {}}));
   CHECK_FALSE(comes_back(Welcome{{}, Duration::max(), {}}));
   CHECK_FALSE(comes_back(ExchangeOffer{1, 2, 3, 0}));
@@ -170,18 +169,18 @@ TEST_CASE("numbers out of their range are refused") {
   CHECK_FALSE(comes_back(StateHead{kArenaFloatsMax + 1, 1}));
 }
 
-TEST_CASE("a message larger than a frame may be is not encoded, and not decoded") {
+TEST_CASE("a message above the frame limit is neither encoded nor decoded") {
   Member m = good_member();
   m.address.host.assign(kHostBytesMax, 'h');
   m.name.assign(kNameBytesMax, 'n');
   const Message large = Ack{1, std::vector<Member>(kMembersMax, m)};
   const auto frame = encode_frame(large);
   REQUIRE_FALSE(frame.ok());
-  CHECK(frame.error().message.find("too large") != std::string::npos);
+  CHECK(frame.error().message.find("exceeds the limit") != std::string::npos);
   CHECK_FALSE(decode(encode(large)).ok());
 }
 
-TEST_CASE("offsets and lengths that say anything are followed within the limits only") {
+TEST_CASE("arbitrary offsets and lengths are followed only within the limits") {
   Random r(15);
   auto body = encode(Ack{1, std::vector<Member>(64, testing::random_member(r))});
   for (int i = 0; i < 20'000; ++i) {

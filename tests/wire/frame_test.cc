@@ -28,8 +28,7 @@ FrameFault fault_of(const HeaderBytes& header) {
   return parsed.error().fault;
 }
 
-// What a receiver does with bytes it believes to be one whole frame: everything that must hold before it is
-// believed.
+// A receiver's validation of bytes that should be one whole frame.
 bool accepted(Bytes frame) {
   if (frame.size() < kFrameHeaderBytes) return false;
   const auto header = FrameHeader::parse(frame.first<kFrameHeaderBytes>());
@@ -60,7 +59,7 @@ ChunkHead some_head(std::uint32_t floats) {
 
 constexpr Payload kPayloads[] = {Payload::f32, Payload::bf16, Payload::int8, Payload::top_k, Payload::none};
 
-// What docs/PROTOCOL.md says of a chunk's length, again.
+// The chunk length as documented in docs/PROTOCOL.md.
 std::size_t bytes_of(Payload payload, std::size_t floats, std::size_t entries, bool places) {
   switch (payload) {
     case Payload::f32:
@@ -82,7 +81,7 @@ std::size_t bytes_of(Payload payload, std::size_t floats, std::size_t entries, b
 
 }  // namespace
 
-TEST_CASE("a control frame's header says what was written") {
+TEST_CASE("a control frame's header survives writing and parsing") {
   const std::array<std::byte, 3> body = {std::byte{1}, std::byte{2}, std::byte{3}};
   const HeaderBytes bytes = control_header(body);
   const auto header = FrameHeader::parse(bytes);
@@ -101,7 +100,7 @@ TEST_CASE("a frame begins with the letters STRL and its version") {
   CHECK(bytes[4] == std::byte{kProtocolVersion});
 }
 
-TEST_CASE("every chunk head that may be sent comes back as it was") {
+TEST_CASE("every valid chunk head survives writing and parsing") {
   Random r(1);
   for (int i = 0; i < 2000; ++i) {
     ChunkHead head;
@@ -126,9 +125,7 @@ TEST_CASE("every chunk head that may be sent comes back as it was") {
   }
 }
 
-TEST_CASE(
-    "a header of other bytes, another version, another kind or with reserved bytes set is refused for that "
-    "reason") {
+TEST_CASE("a header with wrong magic, version, kind or reserved bytes is rejected with that reason") {
   const HeaderBytes good = control_header({});
   HeaderBytes bad = good;
   bad[0] = std::byte{'G'};
@@ -137,7 +134,7 @@ TEST_CASE(
   bad[4] = std::byte{kProtocolVersion + 1};
   CHECK(fault_of(bad) == FrameFault::bad_version);
   CHECK(FrameHeader::parse(bad).error().message ==
-        "the remote speaks version 2 of the protocol, this program version 1");
+        "the remote peer uses protocol version 2, this program version 1");
   bad = good;
   bad[5] = std::byte{2};
   CHECK(fault_of(bad) == FrameFault::malformed);
@@ -148,7 +145,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a length beyond the limit of its kind is refused from the header alone") {
+TEST_CASE("a length beyond the limit of its kind is rejected from the header alone") {
   for (const auto kind : {FrameKind::control, FrameKind::chunk}) {
     const std::size_t most = kind == FrameKind::control ? kControlBodyBytesMax : kChunkBodyBytesMax;
     HeaderBytes header = control_header({});
@@ -162,14 +159,14 @@ TEST_CASE("a length beyond the limit of its kind is refused from the header alon
   }
 }
 
-TEST_CASE("a chunk shorter than its own head is refused") {
+TEST_CASE("a chunk shorter than its head is rejected") {
   HeaderBytes header = control_header({});
   header[5] = static_cast<std::byte>(FrameKind::chunk);
   store(header.data() + 8, static_cast<std::uint32_t>(kChunkHeadBytes - 1));
   CHECK(fault_of(header) == FrameFault::malformed);
 }
 
-TEST_CASE("a chunk head that no peer says is refused") {
+TEST_CASE("an invalid chunk head is rejected") {
   std::array<std::byte, kChunkPrefixBytes> prefix;
   const std::vector<float> floats(8, 2.0F);
   const std::uint32_t body_bytes = kChunkHeadBytes + 32;
@@ -177,7 +174,7 @@ TEST_CASE("a chunk head that no peer says is refused") {
   write_chunk_prefix(some_head(8), std::as_bytes(std::span(floats)), prefix);
   const auto good = prefix;
   REQUIRE(parse_chunk_head(chunk_head, body_bytes).ok());
-  // Sets one field, found by its place as docs/PROTOCOL.md draws it.
+  // Sets one field at its offset in docs/PROTOCOL.md.
   const auto refused = [&](std::size_t place, auto value) {
     prefix = good;
     store(prefix.data() + kFrameHeaderBytes + place, value);
@@ -187,18 +184,19 @@ TEST_CASE("a chunk head that no peer says is refused") {
   for (const float weight : {-0.25F, -std::numeric_limits<float>::infinity(),
                              std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
     CHECK(refused(24, weight));
-  CHECK_FALSE(refused(24, 3.0F));  // for the rule to judge
+  CHECK_FALSE(refused(24, 3.0F));  // validated by the rule, not here
   CHECK(refused(20, std::uint8_t{3}));
   CHECK(refused(20, std::uint8_t{2}));  // a state chunk with a weight and a sequence
   CHECK(refused(21, std::uint8_t{5}));
-  for (std::uint8_t payload = 1; payload < 5; ++payload) CHECK(refused(21, payload));  // of other lengths
+  for (std::uint8_t payload = 1; payload < 5; ++payload)
+    CHECK(refused(21, payload));  // other payloads have other lengths
   CHECK(refused(22, std::uint16_t{1}));
   CHECK(refused(22, std::uint16_t{0x100}));
-  CHECK(refused(28, std::uint32_t{1}));  // entries of what is no top_k
+  CHECK(refused(28, std::uint32_t{1}));  // entries without top_k
   CHECK(refused(8, std::numeric_limits<std::uint64_t>::max() - 7));
   CHECK_FALSE(refused(8, std::numeric_limits<std::uint64_t>::max() - 8));
   CHECK(refused(16, std::uint32_t{0}));
-  // A count of floats whose bytes overflow 32 bits to the right number.
+  // A number of floats whose byte count overflows 32 bits to a plausible value.
   CHECK(refused(16, std::uint32_t{0x40000008}));
   prefix = good;
   CHECK_FALSE(parse_chunk_head(chunk_head, body_bytes - 4).ok());
@@ -207,7 +205,7 @@ TEST_CASE("a chunk head that no peer says is refused") {
   CHECK_FALSE(parse_chunk_head(chunk_head, 0).ok());
 }
 
-TEST_CASE("a payload has the length that its floats and entries give it, and no other") {
+TEST_CASE("a payload's length must match its floats and entries") {
   ChunkHead head = some_head(0);
   for (const std::uint32_t floats : {1U, 255U, 256U, 257U, 8192U, kChunkFloatsMax}) {
     for (const Payload payload : kPayloads) {
@@ -229,7 +227,7 @@ TEST_CASE("a payload has the length that its floats and entries give it, and no 
   }
 }
 
-TEST_CASE("a frame with any one byte changed is refused") {
+TEST_CASE("a frame with any single byte changed is rejected") {
   Random r(2);
   std::vector<std::vector<std::byte>> frames;
   for (std::size_t i = 0; i < std::variant_size_v<Message>; ++i) {
@@ -252,7 +250,7 @@ TEST_CASE("a frame with any one byte changed is refused") {
   CHECK(cases > 10'000);
 }
 
-TEST_CASE("a frame cut short anywhere is refused") {
+TEST_CASE("a truncated frame is rejected") {
   Random r(3);
   for (int i = 0; i < 3000; ++i) {
     const auto frame = encode_frame(testing::random_message(r)).value();
@@ -260,7 +258,7 @@ TEST_CASE("a frame cut short anywhere is refused") {
   }
 }
 
-TEST_CASE("random bytes are no frame") {
+TEST_CASE("random bytes are rejected as a frame") {
   Random r(4);
   for (int i = 0; i < 20'000; ++i) {
     std::vector<std::byte> bytes(r.below(200));

@@ -1,4 +1,4 @@
-// Random messages within the protocol's limits, a function of the generator alone.
+// Random messages within the protocol's limits, determined by the generator.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ inline std::string random_text(Random& r, std::size_t most) {
   return text;
 }
 
-// Mostly short, now and then as long as a setting's value may be.
+// Mostly short, sometimes as long as a setting's value may be.
 inline std::string random_value(Random& r) {
   return random_text(r, r.chance(0.02) ? kSettingValueBytesMax - 1 : 200);
 }
@@ -74,7 +74,7 @@ inline std::uint32_t random_chunk_floats(Random& r) {
   return static_cast<std::uint32_t>(1 + r.below(kChunkFloatsMax));
 }
 
-// An instance of the alternative `index` of Message.
+// A random message of type `index` of the variant.
 inline Message random_message(Random& r, std::size_t index) {
   switch (index) {
     case 0:
@@ -97,7 +97,9 @@ inline Message random_message(Random& r, std::size_t index) {
         const auto number = [&] {
           return r.chance(0.2) ? std::nullopt : std::optional(static_cast<float>(r.uniform(0, 1e6)));
         };
-        v = {random_id(r), static_cast<std::uint32_t>(r.bits()), number(), number(), number(), number(),
+        v = {random_id(r),     static_cast<std::uint32_t>(r.bits()),
+             number(),         number(),
+             number(),         number(),
              PeerId{r.bits()}, r.chance(0.5)};
       }
       return gossip;
@@ -118,7 +120,8 @@ inline Message random_message(Random& r, std::size_t index) {
     case 10:
       return Leave{random_member(r)};
     case 11:
-      return ExchangeOffer{r.bits(), r.bits(), r.below(kArenaFloatsMax + 1), random_chunk_floats(r), r.bits()};
+      return ExchangeOffer{r.bits(), r.bits(), r.below(kArenaFloatsMax + 1), random_chunk_floats(r),
+                           r.bits()};
     case 12:
       return ExchangeRefusal{r.bits(), static_cast<RefusalReason>(r.below(9)), r.bits()};
     case 13:

@@ -1,4 +1,4 @@
-// What a CUDA module of another build looks like to the program's loader.
+// A CUDA module of another build, as seen by the program's loader.
 #include "kernels/cuda_module.h"
 
 extern "C" __attribute__((visibility("default"))) const starling::kernels::CudaModule*
