@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Ten losses of PyTorch's training for the networks of tests/models/pytorch_test.cc, which holds them as recorded numbers and
-holds Starling to them: the same parameters, batches and optimizer (SGD, rate 0.05, momentum 0.9), float32.
+"""Ten training losses of PyTorch for the networks of tests/models/pytorch_test.cc, which compares Starling with these recorded
+numbers: the same parameters, batches and optimizer (SGD, rate 0.05, momentum 0.9), float32.
 
 usage: scripts/pytorch_losses.py        (prints the numbers; needs PyTorch, Debian: python3-torch)
 
-All numbers come from one stream (splitmix64, 24 bits of each draw): first the parameters in the order of the network's
-tensors, a weight and its bias uniform in +-1/sqrt(fan-in), a normalization's weight 1 and bias 0 without a draw; then batch
-after batch, the inputs uniform in +-1, and the labels.
+All numbers come from one stream (splitmix64, 24 bits per draw): first the parameters in the order of the network's
+tensors (weights and biases uniform in +-1/sqrt(fan-in); normalizations have weight 1 and bias 0 without a draw), then the
+batches, each with inputs uniform in +-1, then labels.
 """
 import math
 
@@ -28,7 +28,7 @@ class Stream:
         return z ^ (z >> 31)
 
     def unit(self):
-        """In [0, 1), a multiple of 2^-24."""
+        """Uniform in [0, 1), a multiple of 2^-24."""
         return (self.bits() >> 40) / (1 << 24)
 
     def uniform(self, shape, bound):
@@ -44,7 +44,7 @@ def lenet():
 
 
 class Block(nn.Module):
-    """The layers first, then the shortcut's, as Starling counts them."""
+    """The layers first, then those of the shortcut, in Starling's order."""
 
     def __init__(self, channels_in, channels, stride):
         super().__init__()

@@ -1,16 +1,16 @@
-"""Which fault happens when, and to whom: Poisson processes by a seed, bounded so that half of them stay healthy."""
+"""Schedules faults: seeded Poisson processes, limited so that at least half of the peers stay healthy."""
 import heapq
 import time
 
 MOST_IN_ISLAND = 3
-RETRY_S = 1  # where nobody could be spared
+RETRY_S = 1  # retry delay if no peer can be spared
 
 
 class Faults:
-    """Times given and kept are seconds since faults may happen; lives are marked with the clock's own."""
+    """Times are in seconds since the start of the fault phase; lives are marked with the monotonic clock."""
 
     def __init__(self, peers, place, statements, rng, mean_s):
-        """mean_s: {kind: mean seconds between two}; kinds that are not named do not happen."""
+        """mean_s: {kind: mean seconds between two faults}; other kinds do not happen."""
         self.peers, self.place, self.statements, self.rng = peers, place, statements, rng
         self.mean_s = mean_s
         self.counts = {kind: 0 for kind in mean_s}
@@ -34,23 +34,23 @@ class Faults:
         self.schedule(now + self.rng.expovariate(1 / self.mean_s[kind]), happen)
 
     def work(self, now):
-        """Does what is due."""
+        """Executes the faults that are due."""
         while self.queue and self.queue[0][0] <= now:
             heapq.heappop(self.queue)[2](now)
 
     def victims(self, most=1):
-        """Some healthy peers that train, so that half of all are left."""
+        """Random healthy, training peers; at least half of all peers stay untouched."""
         healthy = [p for p in self.peers if p.life.healthy and p.life.phase == "training"]
         most = min(most, len(healthy) - max(2, len(self.peers) // 2))
         return self.rng.sample(healthy, self.rng.randint(1, most)) if most > 0 else []
 
-    # ---- the faults; each says whether it happened ----
+    # ---- the faults; each returns whether it happened ----
 
     def kill(self, now):
         for peer in self.victims():
             peer.life.kill(time.monotonic())
             self.statements.died(peer.life)
-            # Mostly back at once, sometimes only when all must have noticed.
+            # Usually back soon, sometimes only after every peer must have detected the death.
             away = self.statements.bound * 1.1 if self.rng.random() < 0.1 else self.rng.uniform(0.5, 4)
             self.schedule(now + away, lambda at: self.restart(peer))
             return True
@@ -80,7 +80,7 @@ class Faults:
         self.schedule(now + self.rng.uniform(1, 20), lambda at: [self.heal(life) for life in lives])
         return bool(lives)
 
-    # ---- and their ends ----
+    # ---- recovery ----
 
     def heal(self, life):
         self.place.heal(life.peer.number)
@@ -96,7 +96,7 @@ class Faults:
         peer.start(self.rng.choice(others) if by_join else None)
 
     def end(self):
-        """Mends whatever is broken; nothing happens any more. False while somebody is still leaving."""
+        """Ends all faults and schedules no more. False while a peer is still leaving."""
         self.queue.clear()
         for life in [peer.life for peer in self.peers]:
             if life.stopped:

@@ -1,4 +1,4 @@
-"""Peers as seen from outside: processes, and what they answer over HTTP."""
+"""Peers seen from outside: processes and their HTTP answers."""
 import http.client
 import json
 import os
@@ -10,7 +10,7 @@ from . import places
 
 
 class Life:
-    """One process of a peer, from its start to its end."""
+    """One process of a peer."""
 
     def __init__(self, peer, command, log):
         self.peer = peer
@@ -31,7 +31,7 @@ class Life:
         self.resident = []  # (when, bytes)
         self.files_max = self.links_max = 0
         self.seen = {}      # member -> (state, incarnation)
-        self.gone = set()   # members that were shown as left
+        self.gone = set()   # members reported as left
 
     @property
     def running(self):
@@ -93,13 +93,13 @@ class Life:
         return self.request("POST", path, 3)
 
     def ask(self):
-        """What it says of itself and the others; safe on another thread. Nothing where it does not answer."""
+        """Its status and members; thread-safe. None if it does not answer."""
         status = self.request("GET", "/api/v1/status", 2)
         members = self.request("GET", "/api/v1/members", 2) if status else None
         return (status, members["members"]) if members else None
 
     def measure(self, now):
-        """What the system says of the process."""
+        """Records the memory and open files of the process."""
         try:
             with open(f"/proc/{self.process.pid}/statm") as file:
                 resident = int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
@@ -112,7 +112,7 @@ class Life:
     def last_words(self):
         with open(self.log, errors="replace") as file:
             lines = [line.strip() for line in file if line.strip()]
-        return lines[-1] if lines else "no word"
+        return lines[-1] if lines else "no output"
 
 
 class Peer:
@@ -133,7 +133,7 @@ class Peer:
         return os.path.join(self.settings.out, f"{self.name}.safetensors")
 
     def start(self, join=None):
-        """Joins through the peer named; without one begins the run, or finds it again by its state folder."""
+        """Joins through the given peer; without one, starts the run or rejoins it by the state folder."""
         s = self.settings
         command = self.place.prefix(self.number) + [
             s.starling, "peer", "--name", self.name, "--listen", self.address, "--http", self.http,

@@ -1,8 +1,8 @@
 """Where peers run, and how they are cut off.
 
-Namespaces: the script restarts itself inside a network namespace of its own, with two bridges in it, and every peer
-has another namespace with two cables: one to the others, which can be cut, and one for questions, which stays. All
-of it vanishes with the processes that hold it, so there is nothing to clean up on the machine. Loopback: no cuts.
+Namespaces: the script restarts itself in its own network namespace with three bridges. Every peer has another namespace
+with two cables: one to the other peers, which can be cut, and one for queries, which stays. The namespaces disappear
+with their processes, so no cleanup is needed. Loopback: no cuts.
 """
 import ctypes
 import os
@@ -18,7 +18,7 @@ WAYS_IN = (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net
 
 
 def die_with_parent():
-    """Between fork and exec: whatever becomes of the script, its processes go with it."""
+    """Called between fork and exec: kills the process when the script ends."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
@@ -31,7 +31,7 @@ class Loopback:
     name = "loopback, without cuts"
 
     def __init__(self, count):
-        # Below the ports that the kernel gives to connections, so a peer finds its own again after a restart.
+        # Below the ephemeral port range, so that a restarted peer can reuse its port.
         rng = random.Random(os.getpid())
         self.ports = []
         while len(self.ports) < 2 * count:
@@ -79,7 +79,7 @@ class Namespaces:
         deadline = time.monotonic() + 10
         while os.readlink(f"/proc/{holder.pid}/ns/net") == own:
             if time.monotonic() > deadline or holder.poll() is not None:
-                raise OSError("no network namespace can be made for a peer")
+                raise OSError("cannot create a network namespace for a peer")
             time.sleep(0.01)
         inside = ["nsenter", f"--net=/proc/{holder.pid}/ns/net"]
         run(*inside, "ip", "link", "set", "lo", "up")
@@ -104,8 +104,8 @@ class Namespaces:
         return ["nsenter", f"--net=/proc/{self.holders[i].pid}/ns/net"]
 
     def cut(self, i, how):
-        """how: `silent` (what is sent vanishes), `cable` (the peer's own system notices), or `island` (others who
-        are cut so are still reached)."""
+        """how: `silent` (packets are lost), `cable` (the link is down), or `island` (peers that are cut off in this
+        way still reach each other)."""
         if how == "silent":
             run("ip", "link", "set", f"d{i}", "nomaster")
         elif how == "cable":
@@ -123,7 +123,7 @@ class Namespaces:
 
 
 def enter_namespace():
-    """Restarts the script inside a network namespace; returns where none can be had."""
+    """Restarts the script in a network namespace; returns if none is available."""
     for way in WAYS_IN:
         can = ["sh", "-c", "ip link add probe type bridge && ip link del probe && unshare --net true"]
         try:

@@ -1,13 +1,13 @@
-"""What must be true of a swarm however it is treated, judged by what its peers show from outside.
+"""The invariants of a swarm under faults, checked from the outside.
 
-A peer is *healthy* while it runs and is neither stopped nor cut off nor told to leave. The `bound` is how long the
-swarm may take to notice a death or the end of a fault.
+A peer is *healthy* while it runs and is neither stopped nor cut off nor told to leave. The `bound` is the longest time
+that the swarm may take to detect a death or the end of a fault.
 """
 import math
 
 
 def bound_s(peers):
-    """Round-robin probing, the longest suspicion, the news; then the pause between two tries of the failed."""
+    """Round-robin probing, longest suspicion, dissemination, and the pause between retries of failed members."""
     suspicion = 4 * max(1, math.log10(peers))
     news = 4 * math.ceil(math.log2(peers + 1)) * 0.5
     return (2 * peers - 1) + suspicion + news + 30
@@ -34,7 +34,7 @@ class Statements:
         return [life for peer in self.peers for life in peer.lives]
 
     def look(self, now, pool):
-        """Asks all who can answer, and judges."""
+        """Queries all reachable peers and checks the invariants."""
         current = [peer.life for peer in self.peers if peer.lives]
         self.look_for_ends(now, current)
         askable = [life for life in current if life.running and not life.stopped and life.told_to_end is None]
@@ -61,13 +61,13 @@ class Statements:
                 late = life.told_to_end is not None and now - life.told_to_end > self.LEAVING_S
                 if late:
                     self.fault("leaves in time", (life.peer.name, life.started),
-                               f"{life.peer.name} was told to leave and still runs after {self.LEAVING_S} s")
+                               f"{life.peer.name} was told to leave but still runs after {self.LEAVING_S} s")
                     life.kill(now)
                 continue
             code = life.process.returncode
             if life.told_to_end is None or code != 0:
-                self.fault("exits in order", (life.peer.name, life.started),
-                           f"{life.peer.name} ended with {code}: {life.last_words()}")
+                self.fault("exits cleanly", (life.peer.name, life.started),
+                           f"{life.peer.name} exited with {code}: {life.last_words()}")
             else:
                 self.exits.append(now - life.told_to_end)
 
@@ -82,7 +82,7 @@ class Statements:
             life.training_since = life.steps_changed = now
 
     def judge_alone(self, now, life):
-        """What a peer does by itself, cut off or not."""
+        """Checks of a single peer, whether cut off or not."""
         name, about = life.peer.name, (life.peer.name, life.started)
         since = max(life.healthy_since, life.started)
         if now - max(life.answered, since) > self.patience + (self.patience if life.status is None else 0):
@@ -93,14 +93,14 @@ class Statements:
                            f"{name} has made no step for {now - max(life.steps_changed, since):.0f} s, "
                            f"phase {life.phase}")
         elif not life.cut and now - since > self.JOINING_S:
-            self.fault("joins", about, f"{name} does not train {now - since:.0f} s after its start: "
+            self.fault("joins", about, f"{name} is not training {now - since:.0f} s after its start: "
                                        f"{life.last_words()}")
         if life.links_max > self.LINKS:
             self.fault("links are few", about, f"{name} has {life.links_max} control links")
 
     def judge_view(self, now, life, member, other):
         about = (life.peer.name, life.started, member["id"])
-        text = f"{life.peer.name} shows {member['name']} ({member['id']})"
+        text = f"{life.peer.name} lists {member['name']} ({member['id']})"
         state, incarnation = member["state"], member["incarnation"]
         before = life.seen.get(member["id"])
         life.seen[member["id"]] = (state, incarnation)
@@ -110,14 +110,14 @@ class Statements:
         if state == "left":
             life.gone.add(member["id"])
         elif alive and member["id"] in life.gone:
-            self.fault("who left stays away", about, f"{text} as {state} after it left")
+            self.fault("peers that left stay away", about, f"{text} as {state} after it left")
         if other is None or other is life:
             return
         if alive and not other.running and now - max(other.ended, life.healthy_since) > self.bound:
-            self.fault("the dead are noticed", about, f"{text} as {state} {now - other.ended:.0f} s after its end")
+            self.fault("deaths are detected", about, f"{text} as {state} {now - other.ended:.0f} s after its death")
         since = max(other.healthy_since, life.healthy_since)
         if state in ("failed", "left") and other.healthy and now - since > self.bound:
-            self.fault("the healthy come back", about, f"{text} as {state}, {now - since:.0f} s after the last fault")
+            self.fault("healthy peers return", about, f"{text} as {state}, {now - since:.0f} s after the last fault")
 
     def look_for_detections(self, now, watchers):
         shown = {member["id"] for life in watchers for member in life.members
@@ -130,7 +130,7 @@ class Statements:
             self.undetected[life.id] = life.ended
 
     def differences(self):
-        """What keeps the views from being equal and right: a sentence, or nothing."""
+        """Why the views are not yet equal and correct; None if they are."""
         running = [peer.life for peer in self.peers]
         right = {life.id for life in running}
         for life in running:
@@ -140,11 +140,11 @@ class Statements:
             if shown != right:
                 names = {l.id: l.peer.name for l in self.lives()}
                 wrong = [names.get(i, str(i)) for i in shown ^ right]
-                return f"{life.peer.name} is wrong about {', '.join(sorted(wrong))}"
+                return f"{life.peer.name} has a wrong view of {', '.join(sorted(wrong))}"
         return None
 
     def growth(self, life):
-        """Resident bytes after the warm-up and at the end; nothing of a life too short."""
+        """Resident bytes after the warm-up and at the end; None if the process did not run long enough."""
         if life.training_since is None:
             return None
         warm = [r for t, r in life.resident if t >= life.training_since + self.warm_up]
@@ -153,7 +153,7 @@ class Statements:
         return warm[0], warm[-1]
 
     def judge_lives(self):
-        """At the end: what only a whole life shows."""
+        """Final checks over whole process lives."""
         files_bound = 64 + 8 * len(self.peers)
         for life in self.lives():
             about = (life.peer.name, life.started)

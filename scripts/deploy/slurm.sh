@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A swarm on the nodes of a Slurm job, a peer on each: sbatch scripts/deploy/slurm.sh --model lenet --data mnist --epochs 50
-# What stands behind the script's name goes to the peer that begins the run. STARLING_DATA must name a folder that every node
-# sees; results and states go to $SLURM_SUBMIT_DIR/starling-$SLURM_JOB_ID.
+# A swarm on the nodes of a Slurm job, one peer per node: sbatch scripts/deploy/slurm.sh --model lenet --data mnist --epochs 50
+# The arguments go to the peer that starts the run. STARLING_DATA must be a folder that every node can read; results and state
+# go to $SLURM_SUBMIT_DIR/starling-$SLURM_JOB_ID.
 #SBATCH --job-name=starling
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=1
@@ -17,8 +17,8 @@ mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 first=${nodes[0]}
 
 export port folder first
-# Each task is one peer. Slurm's SIGTERM, a minute before the time is over, makes them leave in order.
-# shellcheck disable=SC2016  # the tasks' shells are to read these variables
+# Each task is one peer. Slurm's SIGTERM, a minute before the time limit, makes them leave cleanly.
+# shellcheck disable=SC2016  # expanded by the tasks' shells
 srun --kill-on-bad-exit=0 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" bash -c '
   set -euo pipefail
   node=$(hostname --short)

@@ -1,40 +1,40 @@
 # shellcheck shell=bash disable=SC2154
-# Of scripts/gpu-check: configures and builds what the checks need, with libraries of a prefix and with those parts of CUDA that
-# came as Python packages, where the machine has them no other way.
+# Part of scripts/gpu-check: configures and builds the programs, if needed with libraries of a prefix and with parts of CUDA from
+# Python packages.
 
 readonly build_limit=540
 
-# What is built: the test programs that know a GPU, the program, the benchmarks and the back end.
+# The build targets: test programs with GPU tests, the program, the benchmarks and the back end.
 readonly targets=(starling tests-kernels tests-models tests-training tests-node tests-cli train_bench cuda_bench)
 
-# Where the compiler and CMake find what scripts/prefix unpacked. The programs find its libraries by themselves afterwards.
+# Makes the compiler and CMake find the packages of scripts/prefix. The programs find the libraries by their RPATH.
 use_prefix() {
   local usr arch
   usr=$(cd "$prefix" && pwd)/usr
   arch=$(c++ -dumpmachine)
   if [[ ! -d $usr/include ]]; then
-    echo "scripts/gpu-check: there is no $usr/include; scripts/prefix makes such a folder" >&2
+    echo "scripts/gpu-check: $usr/include does not exist; create it with scripts/prefix" >&2
     exit 2
   fi
   if [[ -e $usr/include/stdio.h || -e $usr/lib/$arch/libc.so.6 ]]; then
-    echo "scripts/gpu-check: $usr holds a C library, which must be this machine's own" >&2
+    echo "scripts/gpu-check: $usr contains a C library; use this machine's own" >&2
     exit 2
   fi
   places+=("$usr")
-  # Else pkg-config leaves out what it takes for the system's folders.
+  # Otherwise pkg-config omits paths that it takes for system folders.
   export PKG_CONFIG_SYSROOT_DIR=${usr%/usr} PKG_CONFIG_LIBDIR=$usr/lib/$arch/pkgconfig:$usr/share/pkgconfig
   export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
   export CPLUS_INCLUDE_PATH=$usr/include:$usr/include/$arch${CPLUS_INCLUDE_PATH:+:$CPLUS_INCLUDE_PATH}
   export LIBRARY_PATH=$usr/lib/$arch${LIBRARY_PATH:+:$LIBRARY_PATH}
   command -v pkg-config >/dev/null || export PATH=$PATH:$usr/bin
-  # flatc and the linker look here. Programs are told by a tag that holds for the libraries of their libraries too.
+  # For flatc and the linker. DT_RPATH, unlike DT_RUNPATH, also applies to indirect libraries.
   library_path=$usr/lib/$arch
   options+=("-DCMAKE_BUILD_RPATH=$library_path" "-DCMAKE_LIBRARY_PATH=$library_path")
   options+=("-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags" "-DCMAKE_MODULE_LINKER_FLAGS=-Wl,--disable-new-dtags")
 }
 
-# One folder that looks like a toolkit's for those of cuDNN and cuBLAS that the toolkit lacks, from PyTorch's packages. They
-# hold no names for a linker.
+# A toolkit-like folder with the cuDNN and cuBLAS libraries that the toolkit lacks, from PyTorch's packages, which have no
+# names for the linker.
 use_python_packages() {
   local nvcc toolkit roots library header folder file name
   nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
@@ -54,7 +54,7 @@ use_python_packages() {
       ln -sf "$file" "$folder/lib/$name"
       ln -sf "$file" "$folder/lib/${name%%.so*}.so"
     done < <(find -L $roots -name "lib$library*.so*")
-    echo "$library is taken from $python's packages"
+    echo "using $library from $python's packages"
   done
   if [[ -d $folder ]]; then places+=("$(cd "$folder" && pwd)"); fi
 }
@@ -72,8 +72,8 @@ build_all() {
     list+=(starling_cuda)
     options+=(-DSTARLING_CUDA=ON)
   fi
-  # A newer CMake no longer reads what some libraries' files ask of old ones; a newer compiler has new warnings. A build that
-  # is there already knows what it was made with, and would be made anew.
+  # Newer CMake versions reject the old minimum versions of some libraries, and newer compilers have new warnings. An existing
+  # build folder already has its settings; changing them would rebuild everything.
   if [[ ! -e $build/CMakeCache.txt ]]; then options+=(-DCMAKE_POLICY_VERSION_MINIMUM=3.5 -DSTARLING_WARNINGS=OFF); fi
   echo "building in $build"
   {
@@ -83,12 +83,12 @@ build_all() {
   } >>"$out/log.txt" 2>&1 || status=$?
   if ((status == 124 || status == 137)); then
     tail -n 1 "$out/log.txt" >&2
-    echo "scripts/gpu-check: the build took more than $build_limit s; the next one goes on where it was" >&2
+    echo "scripts/gpu-check: the build took more than $build_limit s; run it again to continue" >&2
     exit 1
   elif ((status != 0)); then
     grep -m 20 -E '(error|Error|FAILED)' "$out/log.txt" >&2 || true
     tail -n 40 "$out/log.txt" >&2
-    echo "scripts/gpu-check: the build failed; $out/log.txt has all of it" >&2
+    echo "scripts/gpu-check: the build failed; see $out/log.txt" >&2
     exit 1
   fi
   echo "built, $((SECONDS - begun)) s"

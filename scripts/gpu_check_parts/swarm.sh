@@ -1,8 +1,7 @@
 # shellcheck shell=bash disable=SC2154
-# Of scripts/gpu-check: swarms of a peer on the GPU and two on processors: whether all learn, and whether the first is slowed.
+# Part of scripts/gpu-check: swarms of a GPU peer and two CPU peers: whether all learn, and whether the GPU peer is slowed down.
 
-# Numbers for taskset: of the peer on the GPU, and of each of the others, on other cores also where two processors are one core's.
-# Empty where there are too few.
+# CPU lists for taskset: for the GPU peer and for each of the others, on different physical cores. Empty if there are too few.
 choose_processors() {
   gpu_processors='' other_processors=('' '')
   command -v taskset >/dev/null || return 0
@@ -14,7 +13,7 @@ print(*([",".join(map(str, l[:4])), l[len(l) // 2 - 1], l[-1]] if len(l) >= 12 e
   gpu_processors=${lists[0]} other_processors=("${lists[@]:1}")
 }
 
-# start_peer LOG PROCESSORS FLAGS...: a peer in the background; $! is its process, which ends by itself after a while.
+# start_peer LOG PROCESSORS FLAGS...: starts a peer in the background; $! is its process, which has a time limit.
 start_peer() {
   local log=$1 pinned=()
   [[ -z $2 ]] || pinned=(taskset -c "$2")
@@ -22,7 +21,7 @@ start_peer() {
   "${pinned[@]}" "$build/starling" peer --listen 127.0.0.1:0 --data "$swarm_data" --out "$logs" "$@" >"$log" 2>&1 </dev/null &
 }
 
-# Until the file has a line with these words, or some seconds have passed.
+# Waits until the file contains the text, for at most some seconds.
 wait_for() {
   local i
   for ((i = 0; i < 300; ++i)); do
@@ -32,7 +31,7 @@ wait_for() {
   return 1
 }
 
-# The word behind some others in a peer's log.
+# The address after a text in a peer's log.
 word_behind() {
   sed -n "s/.*$2\([0-9.:]*\).*/\1/p" "$1" | head -n 1
 }
@@ -57,7 +56,7 @@ check_swarm() {
   check_swarm_slows_nobody
 }
 
-# All must have one good replica after some seconds.
+# After some seconds all peers must have a good replica.
 check_swarm_learns() {
   local address='' name exchanges accuracy lowest=1 seconds=15 least=0.97 batch=64 pids=() i=0
   [[ $quick == no ]] || seconds=8
@@ -72,7 +71,7 @@ check_swarm_learns() {
       pids+=($!)
     done
   fi
-  # They end with the run, and judge.
+  # They end with the run and evaluate their replicas.
   for ((i = 0; i < 600; ++i)); do
     [[ -n $(jobs -pr) ]] || break
     sleep 0.1
@@ -84,12 +83,12 @@ check_swarm_learns() {
   done
   log_peers "$logs"/swarm-{gpu,processor-1,processor-2}
   exchanges=$(sed -n 's/.* \([0-9]*\) exchanges begun and \([0-9]*\) answered.*/\1 \2/p' "$logs/swarm-gpu" | tail -n 1 | awk '{ print $1 + $2 }')
-  row "a GPU and two processors, least accurate" "$lowest" "$least or more" \
+  row "a GPU and two CPU peers, least accurate" "$lowest" "$least or more" \
     "$(awk -v a="$lowest" -v b="$least" 'BEGIN { print (a + 0 >= b + 0) ? "ok" : "failed" }')"
-  row "  exchanges of the GPU's peer" "${exchanges:-0}" "1 or more" "$( ((${exchanges:-0} > 0)) && echo ok || echo failed)"
+  row "  exchanges of the GPU peer" "${exchanges:-0}" "1 or more" "$( ((${exchanges:-0} > 0)) && echo ok || echo failed)"
 }
 
-# Sets `rate` and `exchanges` to what a peer on the GPU does, alone or beside two on processors; empty where that fails.
+# Sets `rate` and `exchanges` of a GPU peer, alone or with two CPU peers; empty on failure.
 # measure_peer NAME alone|beside
 measure_peer() {
   local log=$logs/$1-$2 address http pids=() name moment i=0 flags=(--name gpu --device "$device" --model lenet --http 127.0.0.1:0)
@@ -125,7 +124,7 @@ median() {
   printf '%s\n' "$@" | sort -g | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'
 }
 
-# What the GPU's peer does of its rate alone, in runs by turns: it must not wait for those on processors.
+# The GPU peer's rate with CPU peers relative to its rate alone, in alternating runs: it must not wait for them.
 check_swarm_slows_nobody() {
   local round rounds=3 seconds=4 batch=64 alone=() beside=() rate exchanges least_exchanges='' a b
   [[ $quick == no ]] || seconds=2
@@ -139,10 +138,10 @@ check_swarm_slows_nobody() {
     if [[ -z $least_exchanges ]] || ((${exchanges:-0} < least_exchanges)); then least_exchanges=${exchanges:-0}; fi
   done
   if ((${#alone[@]} == 0 || ${#beside[@]} == 0 || ${least_exchanges:-0} == 0)); then
-    row "the GPU's peer beside two on processors, % of alone" "no rate, or no exchanges" "97 or more" failed
+    row "the GPU peer with two CPU peers, % of alone" "no rate, or no exchanges" "97 or more" failed
     return
   fi
   a=$(median "${alone[@]}") b=$(median "${beside[@]}")
-  at_least "the GPU's peer beside two on processors ($b samples a second, $least_exchanges exchanges in $seconds s), % of alone" \
+  at_least "the GPU peer with two CPU peers ($b samples/s, $least_exchanges exchanges in $seconds s), % of alone" \
     "$(awk -v a="$a" -v b="$b" 'BEGIN { printf "%.1f", 100 * b / (a + 1e-9) }')" 97
 }

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
-# Of scripts/gpu-check: steps with a time limit whose output goes to the log, and the table at the end.
+# Part of scripts/gpu-check: steps with a time limit whose output goes to the log, and the table at the end.
 
-# All checks together, in seconds: what begins later is not run, and counts as failed.
+# Time limit of all checks in seconds: later checks are not run and count as failed.
 readonly patience=510
 
 begin_table() {
@@ -11,26 +11,26 @@ begin_table() {
   begun=$SECONDS
 }
 
-# row CHECK FIGURE WANTED VERDICT: ok, failed, below, skipped
+# row CHECK FIGURE WANTED VERDICT: adds a row; VERDICT is ok, failed, below or skipped
 row() {
   printf '%s\t%s\t%s\t%s\n' "$@" >>"$rows"
   printf '%4d s  %-52s %-24s %s\n' $((SECONDS - begun)) "$1" "$2" "$4"
 }
 
-# at_least CHECK FIGURE LEAST [UNIT]: a row whose figure is a speed.
+# at_least CHECK FIGURE LEAST [UNIT]: adds a row for a speed.
 at_least() {
   local verdict
   verdict=$(awk -v a="$2" -v b="$3" 'BEGIN { print (a + 0 >= b + 0) ? "ok" : "below" }')
-  [[ $emulated == no ]] || verdict=ok # nobody wants anything of it
+  [[ $emulated == no ]] || verdict=ok # speeds do not matter
   row "$1" "$2${4:+ $4}" "$([[ $emulated == no ]] && echo "$3${4:+ $4} or more" || echo -)" "$verdict"
 }
 
-# step LIMIT NAME COMMAND...: runs it; its output is in $logs/NAME. Returns its exit code, 124 where it took too long.
+# step LIMIT NAME COMMAND...: runs it with output to $logs/NAME. Returns its exit code, 124 on timeout.
 step() {
   local limit=$1 name=$2 left=$((patience - (SECONDS - begun))) status=0
   shift 2
   if ((left < 5)); then
-    echo "no time was left for it" >"$logs/$name"
+    echo "no time left" >"$logs/$name"
     return 124
   fi
   timeout --kill-after=5 "$((limit < left ? limit : left))" "$@" >"$logs/$name" 2>&1 </dev/null || status=$?
@@ -39,11 +39,11 @@ step() {
     cat "$logs/$name"
     printf '==== exit code %d\n' "$status"
   } >"$logs/$name.told"
-  flock "$logs" cat "$logs/$name.told" >>"$out/log.txt" # steps that run at once tell one after the other
+  flock "$logs" cat "$logs/$name.told" >>"$out/log.txt" # serializes the output of parallel steps
   return "$status"
 }
 
-# The reason of a failed step in a few words.
+# A short reason for a failed step.
 why() {
   if (($1 == 124 || $1 == 137)); then
     echo "took too long"
@@ -66,8 +66,8 @@ show_table() {
         for (r = 1; r <= NR; ++r) line(cell[r, 1], cell[r, 2], cell[r, 3], cell[r, 4])
       }' "$rows"
     echo
-    awk -F '\t' '{ ++n[$4] } END { printf "%d ok, %d failed, %d below what is wanted, %d skipped\n", n["ok"], n["failed"], n["below"], n["skipped"] }' "$rows"
+    awk -F '\t' '{ ++n[$4] } END { printf "%d ok, %d failed, %d below target, %d skipped\n", n["ok"], n["failed"], n["below"], n["skipped"] }' "$rows"
   } | tee "$out/table.txt"
-  echo "all output: $out/log.txt"
+  echo "full output: $out/log.txt"
   ((failed == 0))
 }

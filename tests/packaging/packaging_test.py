@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a build leaves for others: an installed tree, a .deb, and what starts peers on machines of other people.
+"""Tests the deliverables of a build: an installed tree, a .deb, and the deployment examples.
 packaging_test.py BUILD-FOLDER; the last line is "N passed, N failed"."""
 
 import contextlib
@@ -30,7 +30,7 @@ def is_there(program):
     return shutil.which(program) is not None
 
 
-# An interactive zsh that has a folder of completions.
+# An interactive zsh with a folder of completions.
 class Zsh:
     def __init__(self, folder):
         self.process, self.terminal = pty.fork()
@@ -38,7 +38,7 @@ class Zsh:
             os.execvpe("zsh", ["zsh", "-f", "-i"], {"PATH": os.environ["PATH"], "HOME": folder, "TERM": "dumb"})
         self.heard = ""
         self.say(f"PS1= PS2= RPS1=; unsetopt prompt_sp prompt_cr; bindkey -e; stty columns 1000; fpath=({folder} $fpath)\n")
-        # The tabulator says what became of the line, and clears it.
+        # The tab key prints the completed line and clears it.
         self.say("tell() { zle complete-word; print -r -- $((40 + 2))\"<$BUFFER>\"; BUFFER= }; zle -N tell; bindkey '^I' tell\n")
         self.say("autoload -Uz compinit; compinit -u -D; print -r -- READY$((1 + 1))\n")
         self.until(r"READY2")
@@ -57,13 +57,13 @@ class Zsh:
     def until(self, pattern):
         end = time.monotonic() + 30
         while not (found := re.search(pattern, self.heard)):
-            require(time.monotonic() < end, f"zsh said no {pattern}, but: {self.heard!r}")
+            require(time.monotonic() < end, f"zsh printed no {pattern}, but: {self.heard!r}")
             if select.select([self.terminal], [], [], 1)[0]:
                 self.heard += os.read(self.terminal, 65536).decode(errors="replace")
         self.heard = self.heard[found.end():]
         return found
 
-    # The command line that the words become with a tabulator, but for the blank or = at its end.
+    # The command line after completing the words, without the trailing blank or =.
     def completed(self, words):
         self.say(f"{words}\t")
         return self.until(r"42<(.*?)(?: *|=)>").group(1)
@@ -77,7 +77,7 @@ class Packages(suite.Suite):
     def files(self, root):
         return {os.path.relpath(path, root) for path in glob.glob(f"{root}/**", recursive=True) if os.path.isfile(path)}
 
-    # Every file that an installation must have, under its prefix.
+    # Every file that an installation must contain, relative to its prefix.
     def expected(self):
         names = {"bin/starling", "share/man/man1/starling.1", "share/bash-completion/completions/starling",
                  "share/fish/vendor_completions.d/starling.fish", "share/zsh/site-functions/_starling",
@@ -98,15 +98,15 @@ class Packages(suite.Suite):
             require("lib/starling/libstarling_cuda.so" in there, "the CUDA module is not installed")
         program = f"{prefix}/bin/starling"
         require(re.fullmatch(r"starling \d+\.\d+\.\d+\n", call(program, "--version")), "it does not run")
-        # The program finds its module there, or says that it was looked for there.
+        # The program finds its module there, or reports that it searched there.
         places = call(program, "doctor")
         require(f"{prefix}/lib/starling/libstarling_cuda.so" in places or "lib/starling" in there, places)
         page = open(f"{prefix}/share/man/man1/starling.1").read()
-        require(page == call(program, "man"), "the manual page is another program's")
+        require(page == call(program, "man"), "the manual page belongs to another build")
         require("RPATH" not in call("readelf", "-d", program) and "RUNPATH" not in call("readelf", "-d", program),
-                "the installed program looks for libraries in the build's folders")
+                "the installed program searches for libraries in the build folder")
 
-    # What fish offers behind the words, without what it is.
+    # The completions that fish offers, without descriptions.
     def fish_offers(self, words):
         home = f"{self.folder}/fish"
         os.makedirs(home, exist_ok=True)
@@ -124,12 +124,12 @@ class Packages(suite.Suite):
         require(self.fish_offers("starling topology show hyper") == ["hypercube"], self.fish_offers("starling topology show hyper"))
         require(self.fish_offers("starling peer --rule push") == ["push-sum"], self.fish_offers("starling peer --rule push"))
         require(self.fish_offers("starling log-level w") == ["warning"], self.fish_offers("starling log-level w"))
-        require(self.fish_offers("starling peer --control") == [], "it offers what is hidden")
+        require(self.fish_offers("starling peer --control") == [], "it offers hidden flags")
         mine = f"{self.folder}/my-"
         require(self.fish_offers(f"starling swarm {mine}") == [f"{mine}net.toml"], self.fish_offers(f"starling swarm {mine}"))
-        require(self.fish_offers(f"starling peer {mine}") == [], "it offers files where none is taken")
+        require(self.fish_offers(f"starling peer {mine}") == [], "it offers files where none is expected")
 
-    # What stands on zsh's command line after the words and a tabulator, each on a terminal of its own.
+    # zsh's command line after the words and a tab, each on its own terminal.
     def zsh_completes(self):
         open(f"{self.folder}/my-net.toml", "w").close()
         with Zsh(f"{self.folder}/prefix/share/zsh/site-functions") as zsh:
@@ -148,7 +148,7 @@ class Packages(suite.Suite):
                                  ("starling peer --control", "starling peer --control"),
                                  ("starling swarm --peers ", "starling swarm --peers")):
                 line = zsh.completed(words)
-                require(line == whole, f"zsh makes '{line}' of '{words}'")
+                require(line == whole, f"zsh completes '{words}' to '{line}'")
 
     def makes_package(self):
         where = f"{self.folder}/deb"
@@ -162,25 +162,25 @@ class Packages(suite.Suite):
                 f"its maintainer is {maintainer}")
         require(fields["Architecture"] == call("dpkg", "--print-architecture").strip(), f"it is for {fields['Architecture']}")
         depends = fields["Depends"]
-        # Every library of the distribution that the program is linked with has its package there.
+        # Every distribution library that the program links has its package in Depends.
         for library, name in (("libc.so", "libc6"), ("libstdc++", "libstdc++6"), ("libdnnl", "libdnnl"), ("libfmt", "libfmt"),
                               ("libspdlog", "libspdlog"), ("libz.so", "zlib1g"), ("libxxhash", "libxxhash0")):
             if library in call("readelf", "-d", f"{self.build}/starling"):
                 require(re.search(rf"\b{re.escape(name)}", depends), f"{name} is not in Depends: {depends}")
-        require("cudnn" not in depends and "cublas" not in depends, "the program itself needs no CUDA")
+        require("cudnn" not in depends and "cublas" not in depends, "the program depends on CUDA")
         root = f"{self.folder}/unpacked"
         call("dpkg-deb", "--extract", package, root)
         there = {name[len("usr/"):] for name in self.files(root) if name.startswith("usr/")}
         require(self.expected() <= there, f"not packed: {self.expected() - there}")
         require(call(f"{root}/usr/bin/starling", "--version").startswith("starling "), "it does not run")
 
-    # Every call of the program that a file has, as words: "starling peer --listen ...", until its line or its quotes end.
+    # All invocations of the program in a file, as words: "starling peer --listen ...", up to the end of the line or quote.
     def calls(self, text):
         text = text.replace("\\\n", " ")
         for match in re.finditer(r"\bstarling ((?:peer|status|members|doctor|data fetch)\b)([^\n`]*)", text):
             yield match.group(1), match.group(2).split("'")[0]
 
-    # The flags among words that the command of that name has not.
+    # The flags in the words that the command does not have.
     def strange(self, command, words):
         [table] = [c for c in self.tables["commands"] if c["path"] == command]
         known = {f["name"] for f in table["flags"] if not f["hidden"]} | {f["name"] for f in self.tables["shared"]} | {"--help"}
@@ -196,8 +196,8 @@ class Packages(suite.Suite):
                 seen += 1
                 strange = self.strange(command, words)
                 require(not strange, f"{name}: starling {command} has no {strange}")
-        require(seen >= 8, f"only {seen} calls were seen")
-        # Flags that stand by themselves: of the configuration, of the pods' shell, of the batch script's peers.
+        require(seen >= 8, f"only {seen} invocations found")
+        # Flags without the command: in the configuration, the pods' shell and the batch script.
         for name, pattern in (("peer.conf", r"PEER_FLAGS=(.*)"), ("kubernetes.yaml", r"set -- (.*)"), ("slurm.sh", r"own=\(([^)]*)\)")):
             found = re.findall(pattern, open(f"{SOURCE}/scripts/deploy/{name}").read())
             require(found, f"{name} sets no flags")
@@ -210,10 +210,10 @@ class Packages(suite.Suite):
             require(f"\n{line}\n" in text, f"the unit has no {line}")
         units = f"{self.folder}/prefix/lib/systemd/system"
         require(f"ExecStart={self.folder}/prefix/bin/starling peer " in open(f"{units}/starling@.service").read(),
-                "the installed unit starts another program")
+                "the installed unit does not start the installed program")
         if not is_there("systemd-analyze"):
-            return print("there is no systemd-analyze here, so it has not looked at the unit")
-        # The instance: what it says of other units of this machine is not ours.
+            return print("skipped: systemd-analyze is not installed, so the unit was not verified")
+        # Only the messages about this instance; those about other units do not matter.
         shutil.copy(f"{units}/starling@.service", f"{self.folder}/starling@north.service")
         said = subprocess.run(["systemd-analyze", "verify", "--man=no", f"{self.folder}/starling@north.service"],
                               capture_output=True, text=True, timeout=60)
@@ -225,7 +225,7 @@ class Packages(suite.Suite):
         steps = [line.split(None, 1) for line in dockerfile.split("\n") if line and not line.startswith("#")]
         known = {"FROM", "COPY", "WORKDIR", "RUN", "ENV", "USER", "VOLUME", "EXPOSE", "HEALTHCHECK", "STOPSIGNAL", "ENTRYPOINT", "CMD"}
         require({step for step, _ in steps} <= known, f"unknown steps: {steps}")
-        require(sum(step == "FROM" for step, _ in steps) == 2, "it has not two stages")
+        require(sum(step == "FROM" for step, _ in steps) == 2, "it does not have two stages")
         users = [value for step, value in steps if step == "USER"]
         require(users == ["10001:10001"], f"it runs as {users}")
         for value in (value for step, value in steps if step in ("ENTRYPOINT", "VOLUME") or (step == "CMD")):
@@ -239,10 +239,10 @@ class Packages(suite.Suite):
         try:
             import yaml
         except ImportError:
-            return print("there is no PyYAML here, so the Kubernetes objects were not looked at")
+            return print("skipped: PyYAML is not installed, so the Kubernetes objects were not checked")
         service, swarm = yaml.safe_load_all(open(f"{SOURCE}/scripts/deploy/kubernetes.yaml"))
         require(service["kind"] == "Service" and service["spec"]["clusterIP"] == "None", "the service is not headless")
-        require(service["spec"]["publishNotReadyAddresses"] is True, "joiners could not dial who is not ready yet")
+        require(service["spec"]["publishNotReadyAddresses"] is True, "joining peers could not dial peers that are not ready")
         require(swarm["kind"] == "StatefulSet" and swarm["spec"]["serviceName"] == service["metadata"]["name"], "not its service")
         pod = swarm["spec"]["template"]
         labels = pod["metadata"]["labels"]
@@ -260,7 +260,7 @@ class Packages(suite.Suite):
             require(flag in peer["args"][0], f"{flag} is not given")
         subprocess.run(["sh", "-n", "-c", peer["args"][0]], check=True, timeout=20)
 
-    # Programs of these names for a batch script to find before all others; what its environment is then.
+    # Creates stand-in programs for a batch script; returns the environment in which it finds them first.
     def slurm(self, where, processors, **programs):
         os.makedirs(f"{where}/tools")
         programs["scontrol"] = "printf 'node1\\nnode2\\n'"
@@ -271,7 +271,7 @@ class Packages(suite.Suite):
         return {"PATH": f"{where}/tools:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]",
                 "SLURM_SUBMIT_DIR": where, "SLURM_CPUS_PER_TASK": str(processors)}
 
-    # The batch script with Slurm's two programs played by small ones: the first task begins, the others join it.
+    # Runs the batch script with stand-ins for Slurm's programs: the first task starts the run, the others join it.
     def batch_script_starts_peers(self):
         script = f"{SOURCE}/scripts/deploy/slurm.sh"
         environment = self.slurm(self.folder, 8, starling='printf "%s " "$@"; echo', hostname="echo node$((SLURM_PROCID + 1))",
@@ -282,7 +282,7 @@ class Packages(suite.Suite):
         require(joined.strip() == own.format("node2", self.folder) + " --join node1:7100", joined)
         require(os.path.isdir(f"{self.folder}/starling-7"), "there is no folder for the results")
 
-    # How a machine that is two hosts can be had here: namespaces of one's own, as root or as whoever may pretend to be.
+    # How to simulate two hosts on this machine: namespaces, as root or with a user namespace.
     def way_to_two_hosts(self):
         for way in (["unshare"], ["unshare", "--user", "--map-root-user"]):
             way = way + ["--net", "--mount", "--uts"]
@@ -292,7 +292,7 @@ class Packages(suite.Suite):
                     return way
         return None
 
-    # The batch script on two hosts with a cable between them and a key: the second joins the first by its name, and they train together.
+    # The batch script on two connected hosts with a key: the second joins the first by name, and they train together.
     def two_hosts_train(self, way):
         where = f"{self.folder}/two-hosts"
         os.makedirs(where)
@@ -327,27 +327,27 @@ class Packages(suite.Suite):
             require(f"member {other} at {other}:7100" in log, f"{node} has not met {other}: {log}")
             its = json.loads(call(f"{self.build}/starling", "evaluate", "--checkpoint", f"{where}/starling-7/{node}.safetensors",
                                   "--data", "glyphs", "--json"))
-            require(its["accuracy"] > 0.9, f"{node} has learned {its}")
+            require(its["accuracy"] > 0.9, f"{node} reached only {its}")
 
     def run(self):
-        self.case("an installation has every file in its place, and runs from there", self.installs)
+        self.case("an installation contains every file and runs from its prefix", self.installs)
         for shell, work in (("zsh", self.zsh_completes), ("fish", self.fish_completes)):
             if is_there(shell):
-                self.case(f"{shell} completes commands, flags and the values that are known", work)
+                self.case(f"{shell} completes commands, flags and known values", work)
             else:
-                print(f"there is no {shell} here, so it has not completed anything")
+                print(f"skipped: {shell} is not installed")
         if is_there("dpkg-deb") and is_there("dpkg-shlibdeps"):
             self.case("the .deb depends on the packages of its libraries and unpacks to a program", self.makes_package)
         else:
-            print("there is no dpkg-dev here, so no .deb is made")
-        self.case("every flag in scripts/deploy is one that the command has", self.flags_exist)
-        self.case("the unit of systemd is sound", self.unit_is_sound)
-        self.case("Dockerfile and Kubernetes objects fit one another and the program", self.containers_are_sound)
-        self.case("the batch script starts one peer on each node", self.batch_script_starts_peers)
+            print("skipped: dpkg-dev is not installed, so no .deb was built")
+        self.case("every flag in scripts/deploy exists", self.flags_exist)
+        self.case("the systemd unit is valid", self.unit_is_sound)
+        self.case("Dockerfile and Kubernetes objects match each other and the program", self.containers_are_sound)
+        self.case("the batch script starts one peer per node", self.batch_script_starts_peers)
         if way := self.way_to_two_hosts():
             self.case("on two hosts with a key the batch script's peers train together", lambda: self.two_hosts_train(way))
         else:
-            print("no network namespace can be made here, so nobody was two hosts")
+            print("skipped: network namespaces are not available, so two hosts were not simulated")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A real Prometheus scrapes a real swarm: what peers tell at /metrics is sound to promtool and true to their status, and what
-stands in scripts/deploy/prometheus works. prometheus_test.py PROGRAM; the last line is "N passed, N failed"."""
+"""A real Prometheus scrapes a real swarm: checks that /metrics is valid for promtool and agrees with the peers' status, and that
+scripts/deploy/prometheus works. prometheus_test.py PROGRAM; the last line is "N passed, N failed"."""
 
 import contextlib
 import http.client
@@ -20,14 +20,14 @@ import suite  # noqa: E402
 from suite import SOURCE, require  # noqa: E402
 
 DEPLOY = f"{SOURCE}/scripts/deploy/prometheus"
-PATIENCE = 40  # seconds, for what takes a few
-PACE, BATCH = 0.020, 64  # of every peer: a step takes at least so long
+PATIENCE = 40  # seconds
+PACE, BATCH = 0.020, 64  # of every peer: PACE is the minimum time of a step
 TOKEN = "only-for-this-test-0123456789"
 
-# What Prometheus would have as seconds, bytes and ratios.
+# Prometheus' conventions use seconds, bytes and ratios instead of these.
 FOREIGN_UNITS = {"ms", "milliseconds", "millis", "us", "microseconds", "ns", "nanoseconds", "minutes", "hours", "days", "percent",
                  "bits", "kb", "kilobytes", "mb", "megabytes", "mib", "gb", "gigabytes"}
-# Labels, and what they may be; of starling_info, which is one series, whatever the peer says of itself.
+# The allowed label values; the labels of starling_info, a single series, can have any value.
 BOUNDED = {"phase": {"joining", "training", "settling", "finished"},
            "outcome": {"completed", "aborted", "rejected", "answered"},
            "direction": {"sent", "received"},
@@ -40,7 +40,7 @@ INFO = {"name", "swarm", "version", "model", "data", "topology", "rule", "device
 
 
 def until(look, what, patience=PATIENCE):
-    """What `look` gives, once that is true."""
+    """Polls `look` until it returns a true value, and returns it."""
     end = time.monotonic() + patience
     while not (value := look()):
         require(time.monotonic() < end, what() if callable(what) else what)
@@ -59,7 +59,7 @@ def get(address, path):
 
 
 def series_of(text):
-    """(name, labels as a tuple of pairs) -> value, of the text format, with what HELP and TYPE say."""
+    """Parses the text format: (name, labels as a tuple of pairs) -> value, and the HELP and TYPE texts."""
     series, helps, types = {}, {}, {}
     for line in text.splitlines():
         if found := re.fullmatch(r"# HELP (\S+) (.+)", line):
@@ -68,15 +68,15 @@ def series_of(text):
             types[found[1]] = found[2]
         else:
             found = re.fullmatch(r"([a-z_]+)(?:\{(.*)\})? (\S+)", line)
-            require(found, f"not a line of the format: {line}")
+            require(found, f"invalid line: {line}")
             labels = tuple(re.findall(r'([a-z_]+)="((?:[^"\\]|\\.)*)"', found[2] or ""))
-            require((found[1], labels) not in series, f"twice: {line}")
+            require((found[1], labels) not in series, f"duplicate series: {line}")
             series[found[1], labels] = float(found[3])
     return series, helps, types
 
 
 class Peer:
-    """A process; its ports are those that it took."""
+    """A peer process and the ports that it chose."""
 
     def __init__(self, program, folder, name, *flags):
         self.name, self.path = name, f"{folder}/{name}.log"
@@ -114,7 +114,7 @@ class Peer:
 
 
 class Prometheus:
-    """A process that scrapes every second what scripts/deploy/prometheus would scrape, these targets instead of those there."""
+    """Prometheus with the configuration of scripts/deploy/prometheus, other targets, and a scrape interval of a second."""
 
     def __init__(self, folder, targets):
         self.path = f"{folder}/prometheus.log"
@@ -124,10 +124,10 @@ class Prometheus:
         for pattern, words in ((r"^( *- targets:).*$", rf"\1 {json.dumps(targets)}"), (r"^( *scrape_interval:).*$", r"\1 1s"),
                                (r"^( *evaluation_interval:).*$", r"\1 1s")):
             config, changed = re.subn(pattern, words, config, flags=re.MULTILINE)
-            require(changed == 1, f"{pattern} is there {changed} times")
+            require(changed == 1, f"{pattern} occurs {changed} times")
         with open(f"{place}/prometheus.yml", "w") as file:
             file.write(config)
-        for _ in range(3):  # somebody else may have taken the port
+        for _ in range(3):  # the port may be taken meanwhile
             with socket.socket() as it:
                 it.bind(("127.0.0.1", 0))
                 self.address = f"127.0.0.1:{it.getsockname()[1]}"
@@ -155,7 +155,7 @@ class Prometheus:
         return answer["data"]
 
     def ask(self, query):
-        """PromQL: instance -> value, of an answer with one sample for each; without an instance under ''."""
+        """The result of a PromQL query with one sample per instance: instance -> value ('' without an instance)."""
         result = self.api("query", query=query)["result"]
         values = {sample["metric"].get("instance", ""): float(sample["value"][1]) for sample in result}
         require(len(values) == len(result), f"{query}: {result}")
@@ -175,7 +175,7 @@ class Scraped(suite.Suite):
         super().__init__(folder)
         self.program = program
 
-    # ---- a peer alone ----
+    # ---- without Prometheus ----
     def is_sound(self, peer):
         text = peer.metrics()
         done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=60)
@@ -191,13 +191,13 @@ class Scraped(suite.Suite):
             require(name in documented, f"{name} is not in docs/API.md")
             for label, value in labels:
                 require(label in INFO if name == "starling_info" else value in BOUNDED.get(label, ()), f"{name} has {label}={value}")
-        require(TOKEN not in text, "the token is told")
+        require(TOKEN not in text, "the token is exposed")
         return series
 
     def joiner_is_sound(self):
-        """Nobody answers where it is told to join."""
+        """A peer whose --join address does not answer."""
         with socket.socket() as nobody:
-            nobody.bind(("127.0.0.1", 0))  # taken, and deaf
+            nobody.bind(("127.0.0.1", 0))  # bound, but not listening
             peer = Peer(self.program, self.folder, "early", "--data", "glyphs", "--join", f"127.0.0.1:{nobody.getsockname()[1]}")
             try:
                 series = self.is_sound(peer)
@@ -227,13 +227,13 @@ class Scraped(suite.Suite):
             self.seen = [(t["scrapeUrl"], t["health"], t["lastError"]) for t in targets]
             return len(targets) == 3 and all(t["health"] == "up" for t in targets)
         until(look, lambda: f"targets: {self.seen}")
-        require(self.prometheus.ask('up{job="starling"}') == {peer.http: 1 for peer in self.peers}, "not everybody is up")
+        require(self.prometheus.ask('up{job="starling"}') == {peer.http: 1 for peer in self.peers}, "not all targets are up")
         [group] = self.prometheus.api("rules")["groups"]
         until(lambda: all(rule["health"] == "ok" for rule in self.prometheus.api("rules")["groups"][0]["rules"]), "a rule cannot be evaluated")
         require(len(group["rules"]) >= 4, f"rules: {group['rules']}")
 
     def rates_are_true(self):
-        """No peer makes more than a batch in each of its paces; Prometheus stretches what it saw to the whole range."""
+        """A peer makes at most one batch per PACE; Prometheus extrapolates to the whole range."""
         def rates():
             self.rates = self.prometheus.ask("rate(starling_samples_total[5s])")
             return len(self.rates) == 3 and all(rate > 0 for rate in self.rates.values())
@@ -241,13 +241,13 @@ class Scraped(suite.Suite):
         most = BATCH / PACE
         require(all(rate < 1.5 * most for rate in self.rates.values()), f"rates: {self.rates}, and {most} is the most")
         until(lambda: self.prometheus.ask("sum(rate(starling_network_bytes_total[5s]))").get("", 0) > 0, "nothing travels")
-        require(self.prometheus.ask('starling_members{state="alive"}') == {peer.http: 3 for peer in self.peers}, "not everybody knows three")
+        require(self.prometheus.ask('starling_members{state="alive"}') == {peer.http: 3 for peer in self.peers}, "a peer does not know three members")
         trains = self.prometheus.api("query", query="count by (model, data, rule) (starling_info)")["result"]
         require([(t["metric"], t["value"][1]) for t in trains] == [({"model": "softmax", "data": "glyphs", "rule": "pairwise"}, "3")],
                 f"three peers train one model on one set: {trains}")
 
     def sums_are_true(self):
-        """What was scraped between two looks at the status lies between them, peer by peer and in the sum."""
+        """Values scraped between two status queries lie between them, per peer and in the sum."""
         p = self.prometheus
         before, at = [peer.status() for peer in self.peers], time.time()
         fresh = lambda: list(p.ask(f"count(timestamp(starling_samples_total) > {at})").values()) == [3.0]
@@ -264,11 +264,11 @@ class Scraped(suite.Suite):
             for peer, first, last in zip(self.peers, before, after):
                 require(of(first) <= values[peer.http] <= of(last), f"{query} of {peer.name}: {of(first)}, {values[peer.http]}, {of(last)}")
             require(sum(map(of, before)) <= total <= sum(map(of, after)), f"the sum of {query}: {total}")
-        # All peers tell of the same swarm.
+        # All peers report the same swarm.
         own = told["starling_samples_total"][1]
         for peer in self.peers:
             require(0 < told["starling_swarm_samples_total"][0][peer.http] <= sum(s["samples"] for s in after), "more than all have made")
-        require(own > 0, "nobody made a step")
+        require(own > 0, "no steps")
         ratio = p.ask("starling_accuracy_ratio")
         require(all(0 <= value <= 1 for value in ratio.values()), f"accuracies: {ratio}")
 
@@ -277,7 +277,7 @@ class Scraped(suite.Suite):
         dead.end()
         up = lambda: self.prometheus.ask('up{job="starling"}')
         until(lambda: up().get(dead.http) == 0, lambda: f"the dead one is up: {up()}")
-        require(all(up()[peer.http] == 1 for peer in living), f"the living are down: {up()}")
+        require(all(up()[peer.http] == 1 for peer in living), f"live peers are down: {up()}")
         firing = lambda: [(a["labels"]["alertname"], a["labels"]["instance"]) for a in self.prometheus.api("alerts")["alerts"]]
         until(lambda: ("StarlingPeerDown", dead.http) in firing(), lambda: f"alerts: {firing()}")
         gone = lambda: {instance: n for instance, n in self.prometheus.ask('starling_members{state="failed"}').items() if instance != dead.http}
@@ -290,19 +290,19 @@ class Scraped(suite.Suite):
             done = subprocess.run(["promtool", *words], capture_output=True, text=True, timeout=60)
             require(done.returncode == 0 and "SUCCESS" in done.stdout and "WARN" not in (done.stdout + done.stderr).upper(),
                     f"promtool {' '.join(words)}: {done.stdout}{done.stderr}")
-        # Every alert is tried, and asks for what there is.
+        # Every alert is tested and uses existing metrics.
         rules, tried = open(f"{DEPLOY}/alerts.yml").read(), open(f"{SOURCE}/tests/prometheus/alerts_test.yml").read()
         for name in re.findall(r"- alert: (\w+)", rules):
-            require(f"alertname: {name}\n" in tried, f"alerts_test.yml does not try {name}")
+            require(f"alertname: {name}\n" in tried, f"alerts_test.yml does not test {name}")
         documented = open(f"{SOURCE}/docs/API.md").read()
         for metric in set(re.findall(r"starling_[a-z_]+", rules)):
-            require(f"`{metric}`" in documented, f"alerts.yml asks for {metric}, which docs/API.md does not have")
+            require(f"`{metric}`" in documented, f"alerts.yml uses {metric}, which is not in docs/API.md")
 
     def run(self):
-        self.case("the configuration and the alerts in scripts/deploy/prometheus are sound, and each alert comes when it should", self.deployment_is_sound)
+        self.case("the configuration and the alerts in scripts/deploy/prometheus are valid, and each alert fires when it should", self.deployment_is_sound)
         self.peers, self.early, self.prometheus = [], set(), None
         try:
-            self.case("of a peer that has not begun to train promtool has nothing to say", self.joiner_is_sound)
+            self.case("promtool accepts the metrics of a peer that has not started training", self.joiner_is_sound)
             token = f"{self.folder}/token"
             with open(os.open(token, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
                 file.write(TOKEN + "\n")
@@ -311,12 +311,12 @@ class Scraped(suite.Suite):
             self.peers.append(first)
             self.peers.append(Peer(self.program, self.folder, "p1", *pace, "--join", first.gossip))
             self.peers.append(Peer(self.program, self.folder, "p2", *pace, "--join", first.gossip, "--token-file", token))
-            self.case("of three that train, one with a token, promtool has nothing to say, and series stay the same few", self.trainers_are_sound)
+            self.case("promtool accepts the metrics of three training peers, one with a token, and the set of series stays small", self.trainers_are_sound)
             self.prometheus = Prometheus(self.folder, [peer.http for peer in self.peers])
-            self.case("a real Prometheus finds all of them up", self.targets_are_up)
+            self.case("a real Prometheus reports all of them up", self.targets_are_up)
             self.case("rates are positive and no higher than the pace", self.rates_are_true)
-            self.case("what was scraped agrees with what the peers say of themselves", self.sums_are_true)
-            self.case("a killed peer is down, an alert says so, and the others tell of it", self.a_death_is_seen)
+            self.case("scraped values agree with the peers' status", self.sums_are_true)
+            self.case("a killed peer is down, an alert fires, and the others report it", self.a_death_is_seen)
         finally:
             for one in [*self.peers, self.prometheus]:
                 if one:
