@@ -184,10 +184,6 @@ asio::awaitable<bool> Responder::take_chunk(ServerPtr server, const Frame& frame
                         head.exchange == server->serving->exchange() && head.kind == wire::ChunkKind::offer;
   if (!expected) co_return true;  // left over from an exchange that was refused or has ended
   const training::Parcel chunk = parcel_of(frame);
-  if (!server->serving->expects(chunk)) {
-    ++plane_.counters.chunks_refused;
-    co_return false;
-  }
   Room room = plane_.rooms.take(training::Mixer::answer_room(chunk));
   const auto reply = server->serving->take(chunk, room.bytes());
   if (!reply) {

@@ -224,7 +224,7 @@ const ResponderRejects kResponderRejects[] = {
     {"a chunk beyond the arena", 8, 13},
 };
 
-TEST_CASE("a responder expects the next chunk only") {
+TEST_CASE("a responder mixes the next chunk only, and none after an error") {
   for (const ResponderRejects& rejected : kResponderRejects) {
     INFO(rejected.what);
     Conversation talk;
@@ -234,8 +234,14 @@ TEST_CASE("a responder expects the next chunk only") {
     Parcel chunk;
     chunk.offset = rejected.first * kCellFloats;
     chunk.floats = rejected.count * kCellFloats;
-    REQUIRE_FALSE(talk.serving.expects(chunk));
-    REQUIRE(talk.serving.expects(talk.sent[2]));
+    const Room values(sizeof(float) * chunk.floats);
+    chunk.values = values.bytes();
+    const std::vector<float> before = contents(talk.responder.arena);
+    const auto reply = talk.answer(chunk);
+    REQUIRE_FALSE(reply.ok());
+    REQUIRE(reply.error().fault == MixFault::sequence);
+    REQUIRE_FALSE(talk.answer(talk.sent[2]).ok());
+    REQUIRE(contents(talk.responder.arena) == before);
     REQUIRE_FALSE(talk.serving.completed());
     REQUIRE_FALSE(talk.serving.poisoned());
   }
@@ -254,7 +260,7 @@ TEST_CASE("a responder rejects a chunk that is not whole cells") {
   REQUIRE_FALSE(talk.serving.poisoned());
   const auto after = talk.answer(talk.sent.front());
   REQUIRE_FALSE(after.ok());
-  REQUIRE(after.error().fault == MixFault::late);
+  REQUIRE(after.error().fault == MixFault::sequence);
 }
 
 TEST_CASE("a poisoned chunk ends an answer as poisoned, and the responder's own loss does not") {

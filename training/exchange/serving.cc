@@ -1,5 +1,7 @@
 #include "training/exchange/serving.h"
 
+#include <string>
+
 #include "base/check.h"
 
 namespace starling::training {
@@ -11,18 +13,19 @@ void Serving::accept(Mixer& mixer, const Session& session) {
   cells_ = mixer.grid().part(session.part, session.parts);
 }
 
-bool Serving::expects(const Parcel& chunk) const {
-  const CellGrid& grid = mixer_->grid();
-  const Cells rest{cells_.first + answered_, cells_.count - answered_};
-  return chunk.offset == grid.offset(rest.first) && chunk.floats <= grid.floats(rest);
-}
-
 MixResult<Parcel> Serving::take(const Parcel& chunk, MutableBytes room) {
   STARLING_CHECK(accepted());
-  if (broken_) return MixError{{"a chunk came after the exchange was broken off"}, MixFault::late};
+  const CellGrid& grid = mixer_->grid();
+  const Cells rest{cells_.first + answered_, cells_.count - answered_};
+  if (broken_ || chunk.offset != grid.offset(rest.first) || chunk.floats > grid.floats(rest)) {
+    broken_ = true;
+    return MixError{{"the chunk at " + std::to_string(chunk.offset) + " of " + std::to_string(chunk.floats) +
+                     " floats does not continue the exchange at " + std::to_string(grid.offset(rest.first))},
+                    MixFault::sequence};
+  }
   auto reply = mixer_->answer(session_, chunk, room);
   if (reply) {
-    answered_ += mixer_->grid().cells_in(chunk.floats);
+    answered_ += grid.cells_in(chunk.floats);
   } else {
     broken_ = true;
     poisoned_ = reply.error().poisoned();

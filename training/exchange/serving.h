@@ -27,11 +27,9 @@ class Serving {
   // REQUIRES: !accepted(); session.exchange == exchange().
   void accept(Mixer& mixer, const Session& session);
 
-  // Whether this chunk comes next: not a duplicate, behind no gap, within the exchanged cells. A connection
-  // keeps the order, so any other chunk is the initiator's mistake. REQUIRES: accepted().
-  bool expects(const Parcel& chunk) const;
-  // Mixes a chunk and encodes the reply into `room`. After an error no chunk is taken any more.
-  // REQUIRES: accepted(); room.size() >= Mixer::answer_room(chunk), aligned to 64 bytes.
+  // Mixes the next chunk and encodes the reply into `room`. MixFault::sequence if it is not the next one: a
+  // duplicate, a gap, an overlap, or a chunk beyond the exchanged cells. After an error no chunk is taken any
+  // more. REQUIRES: accepted(); room.size() >= Mixer::answer_room(chunk), aligned to 64 bytes.
   MixResult<Parcel> take(const Parcel& chunk, MutableBytes room);
 
   // The driver breaks the exchange off: it is not completed, and no chunk is taken any more.

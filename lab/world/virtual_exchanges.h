@@ -1,0 +1,100 @@
+// The exchanges of one virtual peer: what node::Initiator and node::Responder are to the daemon. The books
+// are kept by the same training::Offering and training::Serving; here chunks are packets and time is the
+// world's.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <list>
+
+#include "gossip/actions.h"
+#include "lab/world/virtual_machine.h"
+#include "lab/world/virtual_replica.h"
+#include "training/exchange/offering.h"
+#include "training/exchange/serving.h"
+
+namespace starling::lab {
+
+class VirtualExchanges {
+ public:
+  // A chunk that was sent and is not answered yet.
+  struct Flight {
+    training::Parcel sent;
+    Block room;  // holds its values
+    Instant lent_at;
+    bool lied = false;  // the partner got other values than these
+    // The reply, once the responder has sent it; for World::energy().
+    training::Parcel reply{};
+    Block reply_room{};
+  };
+
+  VirtualExchanges(VirtualMachine& machine, VirtualReplica& replica, Surroundings& world)
+      : machine_(machine), replica_(replica), world_(world) {}
+
+  // The actions of this peer's core.
+  void begin(const gossip::BeginExchange& begin);
+  void abort(const gossip::AbortExchange& abort);
+  void answer(const gossip::AnswerOffer& decision);
+
+  // What arrives from other machines.
+  void take_offer(VirtualExchanges& initiator, Connection& connection, const Packet& packet);
+  void take_chunk(Packet& packet);
+  void take_close(const Packet& packet) { end_answer(packet.sender, packet.exchange); }
+  void take_reply(const Packet& packet);
+  void take_refusal(const Packet& packet);
+  // The connection broke. False if no exchange of this peer used it.
+  bool connection_broke(const Connection& connection, std::uint32_t epoch);
+
+  std::uint64_t half_applied() const { return half_applied_; }  // chunks, of all instances
+  // The chunk that is lent at this offset, by any exchange; null if none is.
+  const Flight* covering(std::size_t offset) const;
+  // The instance is gone: what it had lent stays lent on a machine that is no more.
+  void instance_ended() { world_.exchanges_under_way -= owns_.size(); }
+  void clear() {
+    owns_.clear();
+    answers_.clear();
+  }
+
+ private:
+  // An exchange that this peer began.
+  struct Own {
+    std::uint32_t partner;
+    Connection* connection;
+    std::uint32_t epoch;  // of the connection
+    training::Offering offering;
+    std::deque<Flight> flights{};  // beside each chunk that the offering has in flight
+
+    std::uint64_t exchange() const { return offering.session().exchange; }
+  };
+  // An exchange that another peer began with this one.
+  struct Answer {
+    PeerId from;
+    VirtualExchanges* initiator;
+    Connection* connection;
+    std::uint32_t epoch;  // of the connection
+    training::Serving serving;
+    std::deque<Packet> waiting{};  // chunks that arrived before the offer was accepted
+  };
+
+  Own* own(std::uint64_t exchange);
+  void send_chunks(Own& own);
+  void give_up(std::uint64_t exchange);
+  void end_own(Own& own, std::uint64_t round = 0);
+  void close_own(Own& own);
+
+  Answer* answer_of(PeerId from, std::uint64_t exchange);
+  Flight* flight_of(const Answer& answer, const Packet& packet);
+  void answer_waiting(PeerId from, std::uint64_t exchange);
+  void answer_chunk(Answer& answer, const Packet& packet);
+  void end_answer(PeerId from, std::uint64_t exchange);
+  void end_answers(const Connection& connection, std::uint32_t epoch);
+
+  VirtualMachine& machine_;
+  VirtualReplica& replica_;
+  Surroundings& world_;
+  std::list<Own> owns_;  // more than one only if the rule is in lock-step or has servers
+  std::list<Answer> answers_;
+  std::uint64_t half_applied_ = 0;
+};
+
+}  // namespace starling::lab

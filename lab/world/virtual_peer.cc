@@ -1,0 +1,348 @@
+#include "lab/world/virtual_peer.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "lab/world/message_size.h"
+
+namespace starling::lab {
+namespace {
+
+constexpr std::size_t kJoinAddresses = 8;
+constexpr Duration kStillUpCheck = std::chrono::milliseconds(100);
+
+}  // namespace
+
+VirtualPeer::VirtualPeer(Surroundings& world, std::uint32_t index)
+    : VirtualMachine(world, index),
+      replica_(world.options.arena_floats, world.options.mix),
+      training_(*this, replica_, world),
+      exchanges_(*this, replica_, world),
+      copies_(*this, replica_, world) {}
+
+// ---- life ----
+
+void VirtualPeer::start() {
+  set_state(MachineState::running, false);
+  replica_.learner = world_.make_learner(index());
+  gossip::PeerOptions peer = world_.options.peer;
+  peer.id = id();
+  peer.name = options().name;
+  peer.address = address();
+  peer.seed = random().split(life()).bits();
+  if (index() == world_.beginner && life() == 0) {
+    peer.manifest = world_.options.manifest;
+  } else {
+    introduce(peer);
+  }
+  core_.emplace(std::move(peer));
+  training_.clear(*core_);
+  if (world_.options.cache_interval.count() > 0)
+    later(now() + world_.options.cache_interval, [this] { write_cache(); });
+  world_.watcher.started(index());
+  later(now(), [this] { step(gossip::Start{}); });
+}
+
+// Whom a starting peer asks to let it in.
+void VirtualPeer::introduce(gossip::PeerOptions& peer) const {
+  if (!cache_.empty()) {
+    peer.join = cache_;
+    peer.manifest = world_.options.manifest;
+    peer.begin_after = world_.options.begin_after;
+    return;
+  }
+  // As a person would who starts a peer by hand: the addresses of running peers, or the beginner's if there
+  // is none.
+  for (const VirtualMachine* other : world_.machines) {
+    if (peer.join.size() == kJoinAddresses) break;
+    if (other->up() && other != this) peer.join.push_back(other->address());
+  }
+  if (!peer.join.empty()) return;
+  const std::uint32_t beginner = world_.beginner;
+  const std::size_t other = index() == beginner ? (index() + 1) % world_.machines.size() : beginner;
+  peer.join.push_back(world_.machines[other]->address());
+}
+
+void VirtualPeer::restart(Instant at, Cache cache, IfStillUp if_still_up) {
+  world_.queue.schedule(std::max(at, now()), [this, cache, if_still_up] {
+    if (up() && if_still_up == IfStillUp::wait) return restart(now() + kStillUpCheck, cache, if_still_up);
+    if (up() || state() == MachineState::waiting || state() == MachineState::finished) return;
+    ++world_.open;
+    enter_life();
+    world_.network.up_again(index());
+    if (cache == Cache::lost) cache_.clear();
+    keep_counts();
+    replica_.renew(world_.options.arena_floats, world_.options.mix);
+    copies_.clear();
+    exchanges_.clear();
+    started_ = false;
+    before_settling_.clear();
+    tick_at_ = kNever;
+    start();
+  });
+}
+
+// Of the instance that has ended.
+void VirtualPeer::keep_counts() {
+  const gossip::ExchangeCounts& counts = core_->view().exchanges;
+  earlier_exchanges_.completed += counts.completed;
+  earlier_exchanges_.aborted += counts.aborted;
+  earlier_exchanges_.rejected += counts.rejected;
+  earlier_exchanges_.answered += counts.answered;
+  const auto& refused = replica_.mixer->counters().refused;
+  for (std::size_t k = 0; k < refused.size(); ++k) earlier_mixed_.refused[k] += refused[k];
+}
+
+void VirtualPeer::write_cache() {
+  std::vector<Address> addresses;
+  for (const gossip::Record& record : core_->view().membership.others()) {
+    if (record.is_live() && addresses.size() < kJoinAddresses) addresses.push_back(record.member.address);
+  }
+  const Duration access = disk_access();
+  later(now() + access, [this, written = std::move(addresses)]() mutable {
+    if (!written.empty()) cache_ = std::move(written);
+  });
+  later(now() + access + world_.options.cache_interval, [this] { write_cache(); });
+}
+
+void VirtualPeer::crash(bool silent) {
+  if (up()) take_down(MachineState::crashed, silent);
+}
+
+void VirtualPeer::leave() {
+  if (!up()) return;
+  later(now(), [this] { step(gossip::LeaveRequested{}); });
+}
+
+void VirtualPeer::rewire(const std::string& topology) {
+  if (!up()) return;
+  later(now(), [this, topology] { step(gossip::RewireRequested{topology}); });
+}
+
+void VirtualPeer::end_run() {
+  if (!up()) return;
+  later(now(), [this] { step(gossip::EndRequested{}); });
+}
+
+void VirtualPeer::lose_replica(bool device) {
+  if (!up() || !replica_.present || !started_) return;
+  later(now(), [this, device] {
+    if (!replica_.present) return;
+    if (device) return step(gossip::ReplicaGone{"its device is lost"});
+    const std::array<float, 1> nan{std::numeric_limits<float>::quiet_NaN()};
+    replica_.will_change();
+    Random& random = world_.spoiling;
+    for (std::size_t k = 1 + random.below(3); k > 0; --k)
+      replica_.arena->write(random.below(replica_.arena->size()), nan);
+    world_.watcher.lost_parameters(index());
+  });
+}
+
+void VirtualPeer::take_down(MachineState state, bool silent) {
+  set_state(state, silent);
+  training_.stop();
+  --world_.open;
+  exchanges_.instance_ended();
+  trace(400, static_cast<std::uint64_t>(state));
+  world_.watcher.ended(index(), state);
+  world_.network.down(index(), state != MachineState::crashed ? VirtualNetwork::Ending::orderly
+                               : silent                       ? VirtualNetwork::Ending::power_loss
+                                                              : VirtualNetwork::Ending::crash);
+}
+
+// ---- the driver's loop ----
+
+void VirtualPeer::step(gossip::Event event) {
+  if (!up()) return;
+  trace(event.index(), 0);
+  if (world_.sabotage != nullptr) world_.sabotage->before(index(), id(), event);
+  world_.watcher.event(index(), event);
+  const Instant local = local_now();
+  std::vector<gossip::Action> actions = std::exchange(world_.actions, {});
+  core_->step(local, event, actions);
+  for (gossip::Action& action : actions) {
+    trace(100 + action.index(), 0);
+    world_.watcher.action(index(), action);
+    std::visit([this](auto& it) { act(it); }, action);
+  }
+  actions.clear();
+  world_.actions = std::move(actions);
+  if (!up()) return;
+  Instant deadline = core_->next_deadline();
+  if (world_.sabotage != nullptr) deadline = world_.sabotage->deadline(local, deadline);
+  if (deadline <= local) {
+    world_.watcher.stood_still(index());
+    deadline = local + std::chrono::milliseconds(1);
+  }
+  // A tick that is scheduled for earlier schedules the next one in wake().
+  if (const Instant at = mishaps().true_time(deadline); at < tick_at_) {
+    tick_at_ = at;
+    later(at, [this] { wake(); });
+  }
+}
+
+void VirtualPeer::wake() {
+  if (tick_at_ > now()) return;  // this tick was replaced by a later one
+  tick_at_ = kNever;
+  const Instant deadline = mishaps().true_time(core_->next_deadline());
+  if (deadline <= now() || world_.sabotage != nullptr) return step(gossip::Tick{});
+  if (deadline == kNever) return;
+  tick_at_ = deadline;
+  later(deadline, [this] { wake(); });
+}
+
+void VirtualPeer::act(gossip::Send& send) {
+  const auto to = world_.by_host.find(send.to.host);
+  if (to == world_.by_host.end() || to->second == index()) {
+    later(now() + world_.network.latency(), [this, address = std::make_unique<Address>(send.to)] {
+      step(gossip::Unreachable{*address, false, "nobody listens at " + to_string(*address)});
+    });
+    return;
+  }
+  PacketPtr message = packet(Packet::Kind::message, 0, frame_bytes(send.message));
+  message->message = std::move(send.message);
+  VirtualMachine::send(world_.network.control(index(), to->second), std::move(message));
+}
+
+void VirtualPeer::arrived(VirtualPeer& from, Connection& connection, Packet& packet) {
+  switch (packet.kind) {
+    case Packet::Kind::message:
+      return step(gossip::Received{packet.sender, from.address(), std::move(packet.message)});
+    case Packet::Kind::offer:
+      return exchanges_.take_offer(from.exchanges_, connection, packet);
+    case Packet::Kind::refusal:
+      return exchanges_.take_refusal(packet);
+    case Packet::Kind::offer_chunk:
+      return exchanges_.take_chunk(packet);
+    case Packet::Kind::reply_chunk:
+      return exchanges_.take_reply(packet);
+    case Packet::Kind::close:
+      return exchanges_.take_close(packet);
+    case Packet::Kind::state_request:
+      return copies_.give(connection, packet);
+    case Packet::Kind::state_refusal:
+      return copies_.take_refusal(packet);
+    case Packet::Kind::state_chunk:
+      return copies_.take_chunk(from.copies_, connection, packet);
+  }
+}
+
+void VirtualPeer::connection_broke(Connection& connection, std::uint32_t epoch) {
+  if (!up()) return;
+  later(now(), [this, &connection, epoch] {
+    if (connection.purpose == wire::Purpose::control) {
+      const Address& remote = world_.machines[connection.other(index())]->address();
+      return step(gossip::Unreachable{remote, false, to_string(remote) + " does not answer"});
+    }
+    if (!exchanges_.connection_broke(connection, epoch)) copies_.connection_broke(connection, epoch);
+  });
+}
+
+// ---- preparing, training, ending ----
+
+void VirtualPeer::begin_with(std::span<const float> values) {
+  put_replica(values);
+  replica_.present = true;
+}
+
+void VirtualPeer::set_parameters(std::span<const float> values) {
+  replica_.will_change();
+  put_replica(values);
+  replica_.mixer->adopt();
+}
+
+void VirtualPeer::act(const gossip::Prepare&) {
+  later(now() + disk_access(), [this] { step(gossip::Prepared{*world_.options.rules}); });
+}
+
+void VirtualPeer::act(const gossip::StartTraining& start) {
+  if (!replica_.present) begin_with(world_.first_parameters);  // it begins the run anew
+  replica_.mixer->adopt();
+  if (!mishaps().poisons.empty()) {
+    first_values().resize(replica_.arena->size());
+    replica_.arena->read(0, first_values());
+  }
+  if (!training_.since()) world_.watcher.has_parameters(index());
+  started_ = true;
+  if (start.steps) training_.start();
+}
+
+void VirtualPeer::act(const gossip::PauseTraining& pause) {
+  training_.pause(pause.discard);
+  if (!pause.discard) return;
+  replica_.present = false;
+  world_.watcher.lost_parameters(index());
+}
+
+void VirtualPeer::act(const gossip::ResumeTraining& resume) {
+  if (resume.renewed) {
+    replica_.learner->renew();
+    replica_.mixer->adopt();
+    world_.watcher.has_parameters(index());
+  }
+  training_.resume();
+}
+
+void VirtualPeer::act(const gossip::BeginRound& round) {
+  replica_.will_change();
+  replica_.mixer->begin_round(round.round);
+  world_.watcher.round_began(index());
+}
+
+void VirtualPeer::act(const gossip::TrainingEnded&) {
+  replica_.learner->over();  // frees memory for what follows
+  before_settling_.resize(replica_.arena->size());
+  replica_.arena->read(0, before_settling_);
+}
+
+void VirtualPeer::act(const gossip::Finish& finish) {
+  switch (finish.how) {
+    case gossip::Finish::How::finished:
+      return take_down(MachineState::finished);
+    case gossip::Finish::How::left:
+      return take_down(MachineState::left);
+    case gossip::Finish::How::failed:
+      return take_down(MachineState::failed);
+  }
+}
+
+// ---- what is read from outside ----
+
+void VirtualPeer::values(std::vector<MutableBytes>& out) {
+  replica_.mixer->values(out);
+  for (auto* floats : {&first_values(), &before_settling_})
+    out.push_back(std::as_writable_bytes(std::span(*floats)));
+}
+
+MachineView VirtualPeer::view() const {
+  static const gossip::ExchangeCounts kNone;
+  const Learner* const learner = replica_.learner.get();
+  return {options().name,
+          state(),
+          *replica_.arena,
+          training_.steps(),
+          training_.samples(),
+          core_ ? core_->view().exchanges : kNone,
+          replica_.mixer->counters(),
+          exchanges_.half_applied(),
+          bytes_sent(),
+          learner != nullptr ? learner->loss() : 0,
+          learner != nullptr ? learner->learning_rate() : std::nullopt,
+          mishaps().slowness(now()),
+          before_settling_,
+          replica_.present,
+          core_ ? core_->view().membership.self().phase : wire::Phase::joining,
+          id(),
+          core_ ? &core_->view().membership : nullptr,
+          training_.since(),
+          core_ ? core_->view().topology : nullptr,
+          core_ ? &core_->view().patience : nullptr,
+          core_ ? core_->view().round : 0,
+          earlier_exchanges_,
+          earlier_mixed_};
+}
+
+}  // namespace starling::lab
