@@ -40,6 +40,15 @@ function(starling_optimize target level)
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O${level}>)
 endfunction()
 
+# starling_cold(FOLDERS...): a Release build compiles the sources under these folders with -O1, because they run rarely and
+# the optimizer would take most of their build time.
+function(starling_cold)
+  foreach(folder ${ARGN})
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cc)
+    set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+  endforeach()
+endfunction()
+
 # starling_test(ROOM [libs...]): the test program tests-ROOM of all tests/ROOM/*_test.cc.
 function(starling_test room)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${room}/*.cc)

@@ -1,6 +1,6 @@
 // Asynchronous push-sum gossip, as topologies/analysis.h describes it: who sends to whom how often, and how
 // fast that makes all agree.
-#include <Eigen/Eigenvalues>
+#include <Eigen/Core>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "topologies/analysis.h"
+#include "topologies/eigenvalues.h"
 
 namespace starling::topologies {
 namespace {
@@ -57,6 +58,13 @@ class PushMoments {
   Eigen::MatrixXd rows_;  // scratch
 };
 
+std::optional<double> greatest_real_part(const Eigen::MatrixXd& m) {
+  const auto values = eigenvalues({m.data(), static_cast<std::size_t>(m.size())}, static_cast<std::size_t>(m.rows()));
+  if (!values) return std::nullopt;
+  const auto by_real_part = [](const auto& a, const auto& b) { return a.real() < b.real(); };
+  return std::max_element(values->begin(), values->end(), by_real_part)->real();
+}
+
 // 1 - the greatest real part among the eigenvalues of the operator that `moments` is, by Arnoldi's iteration
 // without restarts (Saad, "Numerical methods for large eigenvalue problems", 2011, chapter 6): like Lanczos'
 // in lanczos.h it stays among the few dimensions that a graph's symmetries leave to its start.
@@ -79,9 +87,9 @@ std::optional<double> least_rate(PushMoments& moments, Vector start) {
     const double rest = next.norm();
     const bool exhausted = rest <= 1e-13;
     if (exhausted || k + 1 >= look) {
-      const Eigen::EigenSolver<Eigen::MatrixXd> small(h.topLeftCorner(k + 1, k + 1), false);
-      if (small.info() != Eigen::Success) return std::nullopt;
-      const double found = 1 - small.eigenvalues().real().maxCoeff();
+      const auto greatest = greatest_real_part(h.topLeftCorner(k + 1, k + 1));
+      if (!greatest) return std::nullopt;
+      const double found = 1 - *greatest;
       if (exhausted || (last && std::abs(found - *last) <= kSettled * std::abs(found))) return found;
       last = found;
       look += look / 2;

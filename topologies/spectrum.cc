@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "topologies/eigenvalues.h"
 
 namespace starling::topologies {
 namespace {
@@ -217,10 +218,6 @@ class Period {
   mutable Vector scratch_;
 };
 
-double greatest_modulus(const Eigen::VectorXcd& values) {
-  return values.cwiseAbs().maxCoeff();
-}
-
 }  // namespace
 
 std::optional<Distances> symmetric_distances(const MixingMatrix& w) {
@@ -261,7 +258,12 @@ std::optional<double> period_modulus(std::span<const MixingMatrix> rounds) {
       const Vector unit = Vector::Unit(n, i);
       period.perform_op(unit.data(), product.col(i).data());
     }
-    return greatest_modulus(Eigen::EigenSolver<Eigen::MatrixXd>(product, false).eigenvalues());
+    const auto values =
+        eigenvalues({product.data(), static_cast<std::size_t>(product.size())}, static_cast<std::size_t>(n));
+    if (!values) return std::nullopt;
+    double greatest = 0;
+    for (const auto& value : *values) greatest = std::max(greatest, std::abs(value));
+    return greatest;
   }
   return unless_thrown([&]() -> std::optional<double> {
     Spectra::GenEigsSolver<Period> solver(period, 2, steps);
@@ -269,7 +271,7 @@ std::optional<double> period_modulus(std::span<const MixingMatrix> rounds) {
     const double work = period.work() + 2.0 * static_cast<double>(steps * n);
     if (solver.compute(Spectra::SortRule::LargestMagn, restarts(work, steps), kTolerance) < 1)
       return std::nullopt;
-    return greatest_modulus(solver.eigenvalues());
+    return solver.eigenvalues().cwiseAbs().maxCoeff();
   });
 }
 

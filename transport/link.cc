@@ -29,7 +29,8 @@ LinkErrorKind kind_of(wire::FrameFault fault) {
 }
 
 constexpr const char* kHasKey =
-    "has a key (it speaks TLS), and this peer has none: start it with --key and a copy of the same key's file";
+    "has a key (it speaks TLS), and this peer has none: start it with --key and a copy of the same key's "
+    "file";
 
 // The head of a TLS record that begins a handshake.
 bool is_tls(Bytes first) {
@@ -37,14 +38,6 @@ bool is_tls(Bytes first) {
 }
 
 }  // namespace
-
-std::string_view name(LinkErrorKind kind) {
-  constexpr std::array<std::string_view, kLinkErrorKinds> names = {
-      "closed",       "closed by peer", "broken",    "unreachable", "timed out", "bad magic", "bad version",
-      "bad checksum", "oversize",       "malformed", "wrong swarm", "same peer", "refused",
-      "wrong key",    "no key"};
-  return names[static_cast<std::size_t>(kind)];
-}
 
 Link::Link(asio::any_io_executor executor, Address remote, std::shared_ptr<Traffic> total,
            std::shared_ptr<const LinkShape> shape)

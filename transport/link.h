@@ -1,10 +1,9 @@
 // A Link is an ordered, reliable stream of frames with one remote: the seam between the daemon and its
 // connections. Both transports (tcp.h, plain or with TLS, and memory.h) only move bytes; framing, limits and
-// checksums are judged here, once, for both. Everything about a Link happens on one single-threaded executor: no locks. At most
-// one read and one write may be under way at a time, side by side. A coroutine that uses a Link holds a
-// LinkPtr while it does. After any error the link is closed; every later operation returns that first error
-// again. Steady reading and writing allocates no buffers: the receive buffer belongs to the link and grows at
-// most to one frame (1 MiB and 64 bytes).
+// checksums are checked here. A Link lives on one single-threaded executor, so there are no locks. At most
+// one read and one write may be pending at a time. A coroutine that uses a Link holds a LinkPtr. After an
+// error the link is closed and every later operation returns that error. Steady reading and writing allocates
+// nothing: the receive buffer belongs to the link and grows to at most one frame (1 MiB and 64 bytes).
 #pragma once
 
 #include <array>
@@ -26,41 +25,14 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "transport/link_error.h"
 #include "transport/shaped.h"
 #include "wire/frame.h"
 
 namespace starling::transport {
 
-enum class LinkErrorKind : std::uint8_t {
-  closed,          // by this end
-  closed_by_peer,  // between two frames: the remote was done, or died
-  broken,          // reset, or cut in the middle of a frame
-  unreachable,     // nobody listens there, no such host, no way to it, no answer to the dial
-  timed_out,       // connected, but silent for too long
-  bad_magic,  // not Starling
-  bad_version,
-  bad_checksum,
-  oversize,
-  malformed,
-  wrong_swarm,
-  same_peer,  // this peer dialled itself
-  refused,    // the remote said Refusal in the handshake
-  wrong_key,  // the remote has another key than this peer, or one where this peer has none
-  no_key,     // a Starling peer without a key, where this one has one
-};
-inline constexpr std::size_t kLinkErrorKinds = 15;
-// "bad checksum", for people and labels.
-std::string_view name(LinkErrorKind kind);
-
-struct LinkError : Error {
-  LinkErrorKind kind = LinkErrorKind::broken;
-};
-template <class T>
-using LinkResult = Result<T, LinkError>;
-using LinkStatus = LinkResult<Done>;
-
-// What a read yields; its bytes lie in the link's buffer and are valid (and the reader's to scribble on)
-// until the next read. A control body is aligned to 8 bytes, a chunk's floats to 64.
+// The result of a read. Its bytes are in the link's buffer; the reader may change them until the next read. A
+// control body is aligned to 8 bytes, a chunk's floats to 64.
 struct Frame {
   wire::FrameKind kind = wire::FrameKind::control;
   wire::ChunkHead chunk;  // of a chunk
@@ -78,35 +50,35 @@ class Link : public std::enable_shared_from_this<Link> {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // The next frame: header judged, checksum right, a chunk's head parsed.
+  // The next frame, with a valid header and checksum, and the head of a chunk parsed.
   asio::awaitable<LinkResult<Frame>> read();
 
-  // Writes `head`, then `body`, gathered and without a copy: one or several complete frames, such as
-  // wire::encode_frame's or a chunk's 64-byte prefix and its floats. Both must stay as they are until it
+  // Writes `head`, then `body`, without copying them: one or several complete frames, such as
+  // wire::encode_frame's or a chunk's 64-byte prefix and its floats. Both must stay unchanged until it
   // returns.
   asio::awaitable<LinkStatus> write(Bytes head, Bytes body = {});
 
-  // Ends this end's direction: the remote reads closed_by_peer behind all that was written, and may itself
-  // still write. REQUIRES: no write under way.
+  // Closes this direction: the remote reads closed_by_peer after all that was written, and may still write.
+  // REQUIRES: no pending write.
   void finish();
 
-  // Whether the remote is known to have ended its direction, or the connection to be broken, though what came
-  // before may not have been read yet. Asks without waiting.
+  // Whether the remote has closed its direction or the connection is broken, even if there are bytes left to
+  // read. Does not wait.
   bool hung_up() const { return failure_ || read_failure_ || remote_ended(); }
 
-  // Reads and drops what still comes, until the remote ends its direction, at most so many bytes: closing a
-  // connection with unread bytes would take back what was just written.
+  // Reads and drops up to `at_most` bytes until the remote closes its direction: closing a connection with
+  // unread bytes would discard what was just written.
   asio::awaitable<void> drain(std::size_t at_most);
 
-  // Ends both directions at once; pending operations return `closed`. Harmless when repeated.
+  // Closes both directions at once; pending operations return `closed`. Harmless when repeated.
   void close();
 
-  // Closes the link with `timed_out` once `wait` has passed, unless called again or called off before. Cheap:
-  // call it at every sign of progress.
+  // Closes the link with `timed_out` after `wait`, unless it is called again or canceled before. Cheap enough
+  // to call at every sign of progress.
   void expires_after(Duration wait);
   void expires_never();
 
-  // Refuses as `oversize` larger bodies than this from now on (the protocol's own limits stay).
+  // Rejects larger bodies as `oversize` from now on, in addition to the protocol's limits.
   void limit_body(std::size_t bytes) { body_bytes_max_ = bytes; }
 
   // What is written from now on travels so, in order behind what was written before.

@@ -1,5 +1,5 @@
-// The secret that the peers of a swarm share where strangers are kept out, and the file in which a user hands
-// it around: 32 random bytes in base64, readable by its owner alone.
+// The secret that the peers of a closed swarm share, and the file that holds it: 32 random bytes in base64,
+// readable only by its owner.
 #pragma once
 
 #include <array>

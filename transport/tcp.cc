@@ -206,8 +206,8 @@ Result<std::unique_ptr<Listener>> TcpTransport::listen(const Address& at, Accept
   const tcp::endpoint local = acceptor.local_endpoint(error);
   if (error) return refuse(error);
   const Address true_address{at.host, local.port()};
-  return std::unique_ptr<Listener>(std::make_unique<TcpListener>(std::move(acceptor), true_address,
-                                                                 std::move(accept), options_, traffic_, shape_));
+  return std::unique_ptr<Listener>(std::make_unique<TcpListener>(
+      std::move(acceptor), true_address, std::move(accept), options_, traffic_, shape_));
 }
 
 asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_most) {

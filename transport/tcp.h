@@ -1,6 +1,6 @@
-// The transport over TCP. Frames leave at once (TCP_NODELAY); bulk moves in large system calls; a remote that
-// stops acknowledging breaks the link after `silence_limit` rather than after the kernel's quarter of an
-// hour, also where nothing is on its way (the kernel asks now and then).
+// The transport over TCP. Frames are sent without delay (TCP_NODELAY), bulk data in large system calls. A
+// remote that stops acknowledging breaks the link after `silence_limit` instead of the kernel's 15 minutes,
+// also on an idle link (keep-alive probes).
 #pragma once
 
 #include <memory>

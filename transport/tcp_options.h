@@ -11,13 +11,14 @@ namespace starling::transport {
 class TlsContext;  // tls.h
 
 struct TcpOptions {
-  // Most bytes moved per system call. Asio's own choice is 64 KiB, which costs twice the time on one core for
-  // sender and receiver each; where both ends share a core, small may win.
+  // Maximum bytes per system call. With Asio's default, 64 KiB, sender and receiver each need twice the time
+  // on one core. Smaller values can be faster if both ends share a core.
   std::size_t bytes_per_call = std::size_t{1} << 20;
-  int socket_buffer_bytes = 0;                        // 0: the kernel tunes it
-  Duration silence_limit = std::chrono::seconds(10);  // the remote's kernel is silent for so long: broken
-  // The swarm's key: every connection is encrypted and begins with both ends proving that they have it.
-  // Without it, TCP as it is.
+  int socket_buffer_bytes = 0;  // 0: the kernel tunes it
+  // After this much silence of the remote's kernel the link breaks.
+  Duration silence_limit = std::chrono::seconds(10);
+  // With the swarm's key every connection is encrypted, and both ends prove that they have the key; null:
+  // plain TCP.
   std::shared_ptr<const TlsContext> tls{};
 };
 

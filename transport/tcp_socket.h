@@ -1,4 +1,4 @@
-// What plain links and those with TLS have in common: how a TCP socket is set up and asked.
+// Shared by plain links and links with TLS: setting up, checking and closing a TCP socket.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,22 @@
 
 namespace starling::transport {
 
-// An IPv4 remote of a dual-stack listener shows as what it is.
+// The IPv4 address of an IPv4 remote, also if the listener is dual-stack.
 Address to_address(const asio::ip::tcp::endpoint& endpoint);
 
-// Frames leave at once; buffers as asked for; unacknowledged bytes break the connection after the limit, and
-// so do keep-alive probes on one that rests. A link works without any of these.
+// Sets TCP_NODELAY, buffer sizes, and the limits after which unacknowledged bytes or keep-alive probes break
+// the connection. Failures are ignored, because a link works without these options.
 void set_up(asio::ip::tcp::socket& socket, const TcpOptions& options);
 
-// Whether the kernel knows that the remote has ended its direction, or that the connection is broken.
+// Whether the remote has closed its direction or the connection is broken, as far as the kernel knows.
 bool remote_ended(const asio::ip::tcp::socket& socket);
 
-// Ends both directions at once.
+// Closes both directions at once.
 void shut(asio::ip::tcp::socket& socket);
 
 LinkError broken(const asio::error_code& error);
 
-// Asio's completion condition: how many bytes the next system call may move at most; 0 ends the operation.
+// Asio's completion condition: the maximum bytes of the next system call; 0 ends the operation.
 struct AtLeast {
   std::size_t wanted;
   std::size_t per_call;

@@ -1,8 +1,7 @@
-// TLS 1.3 as a machine without a socket: ciphertext in and out, plaintext in and out. Both ends prove in the
-// handshake that they have the swarm's key (a pre-shared key; there are no certificates), and the keys of
-// each connection come from a fresh Diffie-Hellman exchange besides, so that whoever learns the swarm's key
-// later cannot read what was recorded before. OpenSSL's headers stand behind tls.cc. docs/PROTOCOL.md says
-// what travels and what it is worth.
+// TLS 1.3 as a state machine without a socket: ciphertext and plaintext in and out. In the handshake both
+// ends prove that they have the swarm's key (a pre-shared key; there are no certificates). A fresh
+// Diffie-Hellman exchange per connection gives forward secrecy. Only tls.cc includes OpenSSL.
+// docs/PROTOCOL.md describes the messages and the security properties.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +12,23 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "transport/link.h"
+#include "transport/link_error.h"
 #include "transport/swarm_key.h"
 
 namespace starling::transport {
 
-// What the connections of one peer have in common.
+// Shared by all connections of one peer.
 class TlsContext {
  public:
-  // The key of TLS is derived from the swarm's key and its name. `records_per_key`: so many are sealed before
-  // the sender's key is renewed; fewer only in tests. Error: what OpenSSL says.
+  // The TLS key is derived from the swarm's key and name. The sender renews its traffic key after
+  // `records_per_key` records; only tests use fewer. Error: OpenSSL's message.
   static Result<std::shared_ptr<const TlsContext>> make(const SwarmKey& key, const std::string& swarm,
                                                         std::uint64_t records_per_key = kRecordsPerKey);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
 
-  // AES-GCM bears 2^24.5 full records under one key (RFC 8446, 5.5).
+  // AES-GCM allows 2^24.5 full records under one key (RFC 8446, 5.5).
   static constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 22;
 
  private:
@@ -41,7 +40,7 @@ class TlsContext {
 
 enum class TlsRole : std::uint8_t { dialler, accepter };
 
-// One connection's end. After the first error every call returns it again.
+// One end of a connection. After the first error every call returns it again.
 class TlsEngine {
  public:
   TlsEngine(std::shared_ptr<const TlsContext> context, TlsRole role);
@@ -49,25 +48,25 @@ class TlsEngine {
   TlsEngine(const TlsEngine&) = delete;
   TlsEngine& operator=(const TlsEngine&) = delete;
 
-  // Ciphertext that arrived; it stays where it is until shake() said false or open() returned 0, which then
-  // have used it up. REQUIRES: what was fed before is used up.
+  // Ciphertext that arrived. The bytes must stay valid until shake() returns false or open() returns 0; then
+  // they are consumed. REQUIRES: the bytes fed before are consumed.
   void feed(Bytes arrived);
-  // What the remote is to be sent; to be taken out by whoever sends it.
+  // Bytes to send to the remote; the caller removes them.
   std::vector<std::byte>& outgoing();
 
-  // Goes on with the handshake; true: it is over, and both have proved that they have the key. Errors:
-  // wrong_key, malformed (no TLS 1.3), oversize (more than kHandshakeBytesMax); an alert that tells the
-  // remote is outgoing then.
+  // Continues the handshake. Returns true once it is complete and both ends have proved that they have the
+  // key. Errors: wrong_key, malformed (not TLS 1.3), oversize (more than kHandshakeBytesMax); outgoing() then
+  // holds an alert for the remote.
   LinkResult<bool> shake();
 
-  // Plaintext, as much as has arrived, at most a record's; 0: feed more, or ended(). Errors: bad_checksum
-  // where somebody changed bytes on their way, else malformed.
+  // Plaintext that has arrived, at most one record; 0: feed more, or ended(). Errors: bad_checksum if bytes
+  // were changed in transit, else malformed.
   LinkResult<std::size_t> open(MutableBytes into);
-  bool ended() const;  // the remote said that nothing more follows
+  bool ended() const;  // the remote closed its direction
 
   // REQUIRES: 0 < plain.size() <= kRecordBytes.
   LinkStatus seal(Bytes plain);
-  void finish();  // says that nothing more follows
+  void finish();  // closes this direction
 
   static constexpr std::size_t kRecordBytes = std::size_t{16} << 10;
   static constexpr std::size_t kHandshakeBytesMax = std::size_t{8} << 10;

@@ -165,8 +165,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
 
   // Tells a peer that speaks plainly what it lacks, and leaves it to read that.
   asio::awaitable<void> turn_plain_away() {
-    const wire::Message refusal = wire::Refusal{
-        wire::RefusalReason::wrong_swarm, std::string(kKeyIsMissing)};
+    const wire::Message refusal = wire::Refusal{wire::RefusalReason::wrong_swarm, std::string(kKeyIsMissing)};
     const auto frame = wire::encode_frame(refusal);
     STARLING_CHECK(frame.ok());
     asio::error_code error;

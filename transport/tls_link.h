@@ -1,8 +1,7 @@
-// A link over TLS on a TCP connection. Its handshake begins by itself, before anybody reads or writes, and
-// whatever is read or written waits for it; what is wrong with it is the first error that those return:
-// wrong_key, no_key (a Starling peer without one, which is told in plain words what it lacks), bad_magic
-// (neither), malformed, oversize. How long it may take is the user's affair, as with every read:
-// expires_after().
+// A link over TLS on a TCP connection. The handshake starts at construction; reads and writes wait for it and
+// return its error: wrong_key, no_key (a Starling peer without a key, which receives an explanation in plain
+// text), bad_magic (neither TLS nor Starling), malformed, oversize. The caller limits its duration with
+// expires_after(), as for every read.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
-// How links come about: listening and dialling. Two twins keep this contract, and one test suite holds both
-// to it: TcpTransport (tcp.h) for the daemon, MemoryTransport (memory.h) for tests. Like its links, a
-// transport lives on one single-threaded executor.
+// Listening and dialing: where links come from. TcpTransport (tcp.h) serves the daemon and MemoryTransport
+// (memory.h) the tests; one test suite checks both. Like its links, a transport lives on one single-threaded
+// executor.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace starling::transport {
 
-// Accepts as long as it lives.
+// Accepts connections until it is destroyed.
 class Listener {
  public:
   virtual ~Listener() = default;
@@ -23,7 +23,7 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  // Where it listens in truth: port 0 has become a real one.
+  // The address it listens at, with the real port in place of 0.
   virtual const Address& address() const = 0;
   virtual void close() = 0;  // at once; harmless when repeated
 };
@@ -36,24 +36,23 @@ class Transport {
   Transport& operator=(const Transport&) = delete;
 
   using Accept = std::function<void(LinkPtr)>;
-  // Calls `accept`, from the executor, with every connection that comes in, before any handshake. A host name
-  // is resolved here and now (listening begins once, at the start). Error: one sentence with the address,
-  // such as a port in use.
+  // Calls `accept` from the executor for every incoming connection, before any handshake. Resolves a host
+  // name synchronously, because listening starts once. Error: one sentence with the address, such as a port
+  // in use.
   virtual Result<std::unique_ptr<Listener>> listen(const Address& at, Accept accept) = 0;
 
-  // A connected link, before any handshake; or unreachable. Host names are resolved without
-  // blocking.
+  // A connected link before any handshake, or unreachable. Resolves host names without blocking.
   virtual asio::awaitable<LinkResult<LinkPtr>> dial(Address to, Duration at_most) = 0;
 
-  // Bytes of all links it ever made.
+  // Bytes of all links that it has made.
   virtual const Traffic& traffic() const = 0;
 
-  // From now on what all its links send, the old ones' and the new ones', travels like this; each frame like
-  // its link was when its writing began.
+  // Shapes the frames that existing and new links send from now on. A frame keeps the shape that its link had
+  // when its write began.
   void shape_links(const LinkShape& shape) { shapes_.set_all(shape); }
-  // The same of those alone that travel_as() what stands here, whatever is said of all links later.
+  // The same for the links that travel_as() shape_to(remote); takes precedence over shape_links().
   void shape_links_to(const Address& remote, const LinkShape& shape) { shapes_.set_to(remote, shape); }
-  // For Link::travel_as(), once it is known at which address the link's remote listens.
+  // For Link::travel_as(), once the address at which the remote listens is known.
   std::shared_ptr<const LinkShape> shape_to(const Address& remote) { return shapes_.to(remote); }
 
  private:

@@ -12,7 +12,7 @@ std::string log_line_json(const std::string& time, const std::string& level, con
   json line = {{"time", time}, {"level", level}};
   if (!peer.empty()) line["peer"] = peer;
   line["message"] = message;
-  return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return to_line(line);
 }
 
 std::string tables_json(const std::vector<Command>& commands, const std::vector<Flag>& shared) {

@@ -77,7 +77,7 @@ class CudnnConvolution final : public Operation {
     check(cudnnConvolutionForward(stream_.dnn(), &kOne, x_.get(), x, filters_.get(), weight,
                                   convolution_.get(), forward_, scratch_memory_, scratch_bytes(), &kZero,
                                   y_.get(), y),
-          "a convolution");
+          "cudnnConvolutionForward");
     if (relu_ || has_bias())
       add_bias(stream_, output(), has_bias() ? parameters + spec_.bias : nullptr, relu_, y);
   }
@@ -119,7 +119,7 @@ class CudnnConvolution final : public Operation {
     std::array<cudnnConvolutionFwdAlgoPerf_t, kMost> forward;
     check(cudnnGetConvolutionForwardAlgorithm_v7(stream_.dnn(), x_.get(), filters_.get(), convolution_.get(),
                                                  y_.get(), kMost, &count, forward.data()),
-          "choosing a convolution");
+          "cudnnGetConvolutionForwardAlgorithm_v7");
     const auto chosen = choose(std::span<const cudnnConvolutionFwdAlgoPerf_t>(forward.data(), index(count)));
     forward_ = chosen.algo;
     use(chosen.memory);
@@ -127,7 +127,7 @@ class CudnnConvolution final : public Operation {
     std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kMost> filter;
     check(cudnnGetConvolutionBackwardFilterAlgorithm_v7(stream_.dnn(), x_.get(), y_.get(), convolution_.get(),
                                                         filters_.get(), kMost, &count, filter.data()),
-          "choosing a convolution");
+          "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
     const auto filters = choose(std::span<const cudnnConvolutionBwdFilterAlgoPerf_t>(filter.data(), index(count)));
     backward_filter_ = filters.algo;
     use(filters.memory);
@@ -135,7 +135,7 @@ class CudnnConvolution final : public Operation {
     std::array<cudnnConvolutionBwdDataAlgoPerf_t, kMost> data;
     check(cudnnGetConvolutionBackwardDataAlgorithm_v7(stream_.dnn(), filters_.get(), y_.get(),
                                                       convolution_.get(), x_.get(), kMost, &count, data.data()),
-          "choosing a convolution");
+          "cudnnGetConvolutionBackwardDataAlgorithm_v7");
     const auto images = choose(std::span<const cudnnConvolutionBwdDataAlgoPerf_t>(data.data(), index(count)));
     backward_data_ = images.algo;
     use(images.memory);
@@ -147,7 +147,7 @@ class CudnnConvolution final : public Operation {
     check(cudnnConvolutionBackwardFilter(stream_.dnn(), &kOne, x_.get(), padded_ ? padded_x_.data() : x,
                                          y_.get(), dy, convolution_.get(), backward_filter_, scratch_memory_,
                                          scratch_bytes(), &kZero, filters_.get(), to),
-          "a convolution's weights");
+          "cudnnConvolutionBackwardFilter");
     if (bf16_)
       filters_from_bf16(stream_, values<Bfloat16>(to), gradient, spec_.channels, in_, places());
   }
@@ -158,7 +158,7 @@ class CudnnConvolution final : public Operation {
               stream_.dnn(), &kOne, filters_.get(), bf16_ ? weight_.data() : parameters + spec_.weight,
               y_.get(), dy, convolution_.get(), backward_data_, scratch_memory_, scratch_bytes(), &kZero,
               x_.get(), padded_ ? padded_dx_.data() : dx),
-          "a convolution's input");
+          "cudnnConvolutionBackwardData");
     if (padded_) cut_out(stream_, *padded_, padded_dx_.data(), input_, spec_.padding, spec_.padding, dx);
   }
 

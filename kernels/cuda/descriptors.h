@@ -11,13 +11,13 @@ namespace starling::kernels::cuda {
 class TensorDescriptor {
  public:
   explicit TensorDescriptor(const Activation& activation) {
-    check(cudnnCreateTensorDescriptor(&it_), "describing images");
+    check(cudnnCreateTensorDescriptor(&it_), "cudnnCreateTensorDescriptor");
     const Shape& shape = activation.shape;
     const bool bf16 = is_bf16(activation);
     check(cudnnSetTensor4dDescriptor(it_, bf16 ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW,
                                      bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT, shape.batch,
                                      shape.channels, shape.height, shape.width),
-          "describing images");
+          "cudnnSetTensor4dDescriptor");
   }
   ~TensorDescriptor() { cudnnDestroyTensorDescriptor(it_); }
   TensorDescriptor(const TensorDescriptor&) = delete;
@@ -32,10 +32,10 @@ class TensorDescriptor {
 class FilterDescriptor {
  public:
   FilterDescriptor(bool bf16, int out, int in, int size) {
-    check(cudnnCreateFilterDescriptor(&it_), "describing filters");
+    check(cudnnCreateFilterDescriptor(&it_), "cudnnCreateFilterDescriptor");
     check(cudnnSetFilter4dDescriptor(it_, bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT,
                                      bf16 ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW, out, in, size, size),
-          "describing filters");
+          "cudnnSetFilter4dDescriptor");
   }
   ~FilterDescriptor() { cudnnDestroyFilterDescriptor(it_); }
   FilterDescriptor(const FilterDescriptor&) = delete;
@@ -50,13 +50,13 @@ class FilterDescriptor {
 class ConvolutionDescriptor {
  public:
   ConvolutionDescriptor(int padding, int stride, int groups, bool tensor_cores) {
-    check(cudnnCreateConvolutionDescriptor(&it_), "describing a convolution");
+    check(cudnnCreateConvolutionDescriptor(&it_), "cudnnCreateConvolutionDescriptor");
     check(cudnnSetConvolution2dDescriptor(it_, padding, padding, stride, stride, 1, 1,
                                           CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
-          "describing a convolution");
-    check(cudnnSetConvolutionGroupCount(it_, groups), "describing a convolution");
+          "cudnnSetConvolution2dDescriptor");
+    check(cudnnSetConvolutionGroupCount(it_, groups), "cudnnSetConvolutionGroupCount");
     check(cudnnSetConvolutionMathType(it_, tensor_cores ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH),
-          "describing a convolution");
+          "cudnnSetConvolutionMathType");
   }
   ~ConvolutionDescriptor() { cudnnDestroyConvolutionDescriptor(it_); }
   ConvolutionDescriptor(const ConvolutionDescriptor&) = delete;

@@ -80,7 +80,7 @@ class DeviceDropout final : public Operation {
   void forward_again(const float*, const float* x, float* y) override {
     if (training_) return mask(x, y);
     const std::size_t bytes = n_ * (is_bf16(output()) ? sizeof(Bfloat16) : sizeof(float));
-    check(cudaMemcpyAsync(y, x, bytes, cudaMemcpyDeviceToDevice, stream_.get()), "copying activations");
+    check(cudaMemcpyAsync(y, x, bytes, cudaMemcpyDeviceToDevice, stream_.get()), "cudaMemcpyAsync");
   }
 
   void backward(const float*, const float*, const float*, float* dy, float* dx, float*) override {

@@ -26,7 +26,7 @@ void launch(Stream& stream, dim3 grid, dim3 block, void (*kernel)(Parameters...)
   const auto begin = [&](Parameters... values) {
     void* places[] = {const_cast<void*>(static_cast<const void*>(&values))..., nullptr};
     check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, places, 0, stream.get()),
-          "starting a kernel");
+          "cudaLaunchKernel");
   };
   begin(static_cast<Parameters>(arguments)...);
 }

@@ -83,7 +83,7 @@ class BlasLinear final : public Operation {
     constexpr float kOne = 1, kZero = 0;
     check(cublasGemmEx(stream_.blas(), op_a, op_b, m, n, k, &kOne, a, type(bf16_), a_step, b, type(bf16_),
                        b_step, &kZero, c, type(c_bf16), m, compute_, CUBLAS_GEMM_DEFAULT),
-          "a linear layer");
+          "cublasGemmEx");
   }
 
   const float* bias_of(const float* parameters) const {

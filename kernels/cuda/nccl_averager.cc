@@ -15,7 +15,7 @@ class NcclAverager final : public Averager {
   NcclAverager(const Nccl& nccl, const std::vector<int>& devices)
       : nccl_(nccl), communicators_(devices.size()) {
     check(nccl_.make(communicators_.data(), static_cast<int>(devices.size()), devices.data()),
-          "finding the way to other GPUs");
+          "ncclCommInitAll");
   }
   ~NcclAverager() override {
     for (const auto communicator : communicators_) nccl_.destroy(communicator);
@@ -31,23 +31,21 @@ class NcclAverager final : public Averager {
 
   void average(std::span<const Part> parts, std::size_t floats) override {
     STARLING_CHECK(parts.size() == communicators_.size());
-    check(nccl_.begin_group(), kDoing);
+    check(nccl_.begin_group(), "ncclGroupStart");
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const int status = nccl_.all_reduce(parts[i].vector, parts[i].mean, floats, Nccl::kFloat32, Nccl::kMean,
                                           communicators_[i], stream_of(*parts[i].queue).get());
       if (status == Nccl::kSuccess) continue;
       nccl_.end_group();
-      check(status, kDoing);
+      check(status, "ncclAllReduce");
     }
-    check(nccl_.end_group(), kDoing);
+    check(nccl_.end_group(), "ncclGroupEnd");
   }
 
  private:
-  static constexpr const char* kDoing = "averaging with other GPUs";
-
-  void check(int status, const char* doing) const {
+  void check(int status, const char* call) const {
     if (status == Nccl::kSuccess) return;
-    throw DeviceError(std::string("the GPU failed at ") + doing + ": " + nccl_.word(status));
+    throw DeviceError(std::string(call) + " failed: " + nccl_.word(status));
   }
 
   const Nccl& nccl_;

@@ -136,7 +136,7 @@ void DeviceParameters::write(std::size_t offset, std::span<const float> values) 
       [&](const float* piece, std::size_t begin, std::size_t count) {
         check(cudaMemcpyAsync(at(offset + begin), piece, count * sizeof(float), cudaMemcpyDeviceToDevice,
                               stream_.get()),
-              "copying within it");
+              "cudaMemcpyAsync");
       });
   wait();
 }
@@ -219,7 +219,7 @@ void DeviceParameters::mix(Queue& queue, std::span<const float> theirs, std::spa
 void DeviceParameters::copy(Queue& queue, std::size_t offset, std::span<float> to) {
   check(cudaMemcpyAsync(to.data(), at(offset), to.size() * sizeof(float), cudaMemcpyDeviceToDevice,
                         stream_of(queue).get()),
-        "copying within it");
+        "cudaMemcpyAsync");
 }
 
 }  // namespace starling::kernels::cuda

@@ -11,11 +11,11 @@ namespace {
 // Room for cuBLAS's own sums; 32 MiB is what its manual asks for on Hopper.
 constexpr std::size_t kBlasWorkspace = std::size_t{32} << 20;
 
-[[noreturn]] void fail(const char* doing, const std::string& word, bool of_memory) {
-  const std::string sentence = std::string("the GPU failed at ") + doing + ": " + word;
-  cudaGetLastError();  // want of memory is not a failure of what comes next
-  if (of_memory) throw OutOfDeviceMemory(sentence);
-  throw DeviceError(sentence);
+[[noreturn]] void fail(const std::string& call, const char* reason, bool out_of_memory) {
+  cudaGetLastError();  // CUDA repeats an error that is not fetched at the next call
+  const std::string message = call + " failed: " + reason;
+  if (out_of_memory) throw OutOfDeviceMemory(message);
+  throw DeviceError(message);
 }
 
 std::string megabytes(std::size_t bytes) {
@@ -24,9 +24,9 @@ std::string megabytes(std::size_t bytes) {
   return text;
 }
 
-// A device's memory, or the host's for it, has no room for so much.
-[[noreturn]] void fail_for_want_of_room(int device, std::size_t bytes) {
-  cudaGetLastError();  // it is not a failure of what comes next
+// The device's memory, or pinned memory of the host, is too small.
+[[noreturn]] void fail_out_of_memory(int device, std::size_t bytes) {
+  cudaGetLastError();  // CUDA repeats an error that is not fetched at the next call
   const Room room = *DeviceMemory(device).room();
   throw OutOfDeviceMemory("cuda:" + std::to_string(device) + " has no room for " + megabytes(bytes) +
                           " more: " + megabytes(room.free) + " of its " + megabytes(room.total) +
@@ -35,22 +35,24 @@ std::string megabytes(std::size_t bytes) {
 
 }  // namespace
 
-void check(cudaError_t status, const char* doing) {
-  if (status != cudaSuccess) fail(doing, cudaGetErrorString(status), status == cudaErrorMemoryAllocation);
+void check(cudaError_t status, const char* call) {
+  if (status != cudaSuccess) fail(call, cudaGetErrorString(status), status == cudaErrorMemoryAllocation);
 }
 
-void check(cublasStatus_t status, const char* doing) {
+void check(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS)
-    fail(doing, cublasGetStatusString(status), status == CUBLAS_STATUS_ALLOC_FAILED);
+    fail(call, cublasGetStatusString(status), status == CUBLAS_STATUS_ALLOC_FAILED);
 }
 
-void check(cudnnStatus_t status, const char* doing) {
+void check(cudnnStatus_t status, const char* call) {
   if (status != CUDNN_STATUS_SUCCESS)
-    fail(doing, cudnnGetErrorString(status), status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED);
+    fail(call, cudnnGetErrorString(status), status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED);
 }
 
 void use_device(int device) {
-  check(cudaSetDevice(device), "being chosen");
+  const cudaError_t status = cudaSetDevice(device);
+  if (status != cudaSuccess)
+    fail("cudaSetDevice(" + std::to_string(device) + ")", cudaGetErrorString(status), false);
 }
 
 // Memory
@@ -58,7 +60,7 @@ void use_device(int device) {
 std::optional<Room> DeviceMemory::room() const {
   use_device(device_);
   Room room;
-  check(cudaMemGetInfo(&room.free, &room.total), "asking for its free memory");
+  check(cudaMemGetInfo(&room.free, &room.total), "cudaMemGetInfo");
   return room;
 }
 
@@ -67,11 +69,11 @@ void* DeviceMemory::allocate(std::size_t bytes) {
   use_device(device_);
   void* p = nullptr;
   const cudaError_t status = cudaMalloc(&p, bytes);
-  if (status == cudaErrorMemoryAllocation) fail_for_want_of_room(device_, bytes);
-  check(status, "giving memory");
-  check(cudaMemset(p, 0, bytes), "clearing memory");
+  if (status == cudaErrorMemoryAllocation) fail_out_of_memory(device_, bytes);
+  check(status, "cudaMalloc");
+  check(cudaMemset(p, 0, bytes), "cudaMemset");
   // The null stream cleared it; other streams do not wait for that one.
-  check(cudaStreamSynchronize(nullptr), "clearing memory");
+  check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
   return p;
 }
 
@@ -86,7 +88,7 @@ void* PinnedMemory::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   use_device(device_);
   void* p = nullptr;
-  check(cudaMallocHost(&p, bytes), "pinning memory of the host");
+  check(cudaMallocHost(&p, bytes), "cudaMallocHost");
   std::fill_n(static_cast<unsigned char*>(p), bytes, static_cast<unsigned char>(0));
   return p;
 }
@@ -101,7 +103,7 @@ void PinnedMemory::release(void* p) noexcept {
 
 Event::Event(int device) : device_(device) {
   use_device(device);
-  check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+  check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
 }
 
 Event::~Event() {
@@ -110,20 +112,20 @@ Event::~Event() {
 }
 
 void Event::record(const Stream& stream) {
-  check(cudaEventRecord(event_, stream.get()), "marking an instant");
+  check(cudaEventRecord(event_, stream.get()), "cudaEventRecord");
 }
 
 void Event::wait() {
-  check(cudaEventSynchronize(event_), "its work");
+  check(cudaEventSynchronize(event_), "cudaEventSynchronize");
 }
 
 bool Event::is_past() {
   const cudaError_t status = cudaEventQuery(event_);
   if (status == cudaErrorNotReady) {
-    cudaGetLastError();  // it is not a failure of what comes next
+    cudaGetLastError();  // CUDA repeats an error that is not fetched at the next call
     return false;
   }
-  check(status, "its work");
+  check(status, "cudaEventQuery");
   return true;
 }
 
@@ -140,7 +142,7 @@ class Graph final : public Queue::Recording {
   }
 
   void record(cudaStream_t stream, const std::function<void()>& work) {
-    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording a step");
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
     cudaGraph_t graph = nullptr;
     try {
       work();
@@ -149,13 +151,13 @@ class Graph final : public Queue::Recording {
       if (graph != nullptr) cudaGraphDestroy(graph);
       throw;
     }
-    check(cudaStreamEndCapture(stream, &graph), "recording a step");
+    check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
     const cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
     cudaGraphDestroy(graph);
-    check(status, "recording a step");
+    check(status, "cudaGraphInstantiate");
   }
 
-  void launch(cudaStream_t stream) const { check(cudaGraphLaunch(executable_, stream), "a step"); }
+  void launch(cudaStream_t stream) const { check(cudaGraphLaunch(executable_, stream), "cudaGraphLaunch"); }
 
  private:
   int device_;
@@ -166,7 +168,7 @@ class Graph final : public Queue::Recording {
 
 Stream::Stream(int device) : device_(device) {
   use_device(device);
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
 }
 
 Stream::~Stream() {
@@ -181,34 +183,34 @@ Stream::~Stream() {
 cublasHandle_t Stream::blas() {
   if (blas_ != nullptr) return blas_;
   use_device(device_);
-  check(cublasCreate(&blas_), "starting cuBLAS");
-  check(cublasSetStream(blas_, stream_), "starting cuBLAS");
+  check(cublasCreate(&blas_), "cublasCreate");
+  check(cublasSetStream(blas_, stream_), "cublasSetStream");
   blas_workspace_ = DeviceMemory(device_).allocate(kBlasWorkspace);
-  check(cublasSetWorkspace(blas_, blas_workspace_, kBlasWorkspace), "starting cuBLAS");
+  check(cublasSetWorkspace(blas_, blas_workspace_, kBlasWorkspace), "cublasSetWorkspace");
   return blas_;
 }
 
 cudnnHandle_t Stream::dnn() {
   if (dnn_ != nullptr) return dnn_;
   use_device(device_);
-  check(cudnnCreate(&dnn_), "starting cuDNN");
-  check(cudnnSetStream(dnn_, stream_), "starting cuDNN");
+  check(cudnnCreate(&dnn_), "cudnnCreate");
+  check(cudnnSetStream(dnn_, stream_), "cudnnSetStream");
   return dnn_;
 }
 
 void Stream::upload(const void* host, void* device, std::size_t bytes) {
   use_device(device_);  // whichever thread this is; so in all that comes from outside
-  check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_), "copying to it");
+  check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
 }
 
 void Stream::download(const void* device, void* host, std::size_t bytes) {
   use_device(device_);
-  check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_), "copying from it");
+  check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
 }
 
 void Stream::clear(void* device, std::size_t bytes) {
   use_device(device_);
-  if (bytes > 0) check(cudaMemsetAsync(device, 0, bytes, stream_), "clearing memory");
+  if (bytes > 0) check(cudaMemsetAsync(device, 0, bytes, stream_), "cudaMemsetAsync");
 }
 
 std::size_t Stream::workspace_bytes() const {
@@ -216,7 +218,7 @@ std::size_t Stream::workspace_bytes() const {
 }
 
 void Stream::wait() {
-  check(cudaStreamSynchronize(stream_), "its work");
+  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
 std::unique_ptr<Queue::Mark> Stream::make_mark() {

@@ -16,11 +16,11 @@
 
 namespace starling::kernels::cuda {
 
-// Throw DeviceError with a sentence that says what was being done, and CUDA's word for what went wrong;
-// OutOfDeviceMemory where that was want of memory.
-void check(cudaError_t status, const char* doing);
-void check(cublasStatus_t status, const char* doing);
-void check(cudnnStatus_t status, const char* doing);
+// Throw DeviceError unless the call succeeded: "cudaMemcpyAsync failed: unspecified launch failure".
+// OutOfDeviceMemory if memory ran out.
+void check(cudaError_t status, const char* call);
+void check(cublasStatus_t status, const char* call);
+void check(cudnnStatus_t status, const char* call);
 
 // Whatever the calling thread asks of the runtime from now on concerns this device.
 void use_device(int device);
@@ -69,7 +69,8 @@ class Stream final : public Queue {
 
   int device() const { return device_; }
   cudaStream_t get() const { return stream_; }
-  // The libraries, started when they are first asked for: while an operation is made, not while it is recorded.
+  // The libraries, started when they are first asked for: while an operation is made, not while it is
+  // recorded.
   cublasHandle_t blas();
   cudnnHandle_t dnn();
 

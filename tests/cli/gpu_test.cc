@@ -215,7 +215,7 @@ TEST_CASE("a peer whose GPU is lost says so and ends; the others hear its goodby
   const Outcome outcome = loses.finish();
   INFO(outcome.err);
   CHECK(outcome.exit_code == 1);
-  CHECK(outcome.err.find("the GPU failed at ") != std::string::npos);
+  CHECK(outcome.err.find(" failed: ") != std::string::npos);
   CHECK(stays.wait_for_error_text("has left"));
   stays.signal(SIGTERM);
   CHECK(stays.finish().exit_code == 0);
@@ -229,7 +229,7 @@ TEST_CASE("a peer that loses its GPUs while they average says so and ends", "[gp
   INFO(outcome.err);
   CHECK(outcome.exit_code == 1);
   CHECK(outcome.err.find("training begins") != std::string::npos);
-  CHECK(outcome.err.find("the GPU failed at ") != std::string::npos);
+  CHECK(outcome.err.find(" failed: ") != std::string::npos);
 }
 
 TEST_CASE("a GPU that is not there is refused with those that are", "[gpu]") {

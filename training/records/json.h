@@ -1,21 +1,22 @@
-// JSON as Starling writes it. Heavy: for .cc files alone.
+// JSON as Starling writes it. Only .cc files include this header, because the library is large. Its writer is
+// compiled once, in json.cc.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace starling::training {
 
-using Json = nlohmann::ordered_json;  // fields stay in the order in which they were written
+using Json = nlohmann::ordered_json;  // keeps the order in which fields were written
 
-// Without spaces and line breaks. Bytes that are no UTF-8 are replaced, never an error.
-inline std::string to_text(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-inline std::string to_line(const Json& json) {
-  return to_text(json) + "\n";
-}
+// Without spaces and line breaks. Replaces invalid UTF-8.
+std::string to_text(const Json& json);
+std::string to_line(const Json& json);  // with a newline behind it
+
+// A value for which is_discarded() holds if the text is not JSON.
+Json parse_json(std::string_view text);
 
 template <class T>
 Json or_null(const std::optional<T>& value) {

@@ -1,0 +1,41 @@
+// Why a link failed. Kept apart from link.h, so that code which only reports errors, such as the TLS state
+// machine, needs neither links nor Asio.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace starling::transport {
+
+enum class LinkErrorKind : std::uint8_t {
+  closed,          // by this end
+  closed_by_peer,  // between two frames: the remote finished or died
+  broken,          // reset, or cut in the middle of a frame
+  unreachable,     // no listener, host, route or answer
+  timed_out,       // connected, but silent for too long
+  bad_magic,       // not Starling
+  bad_version,
+  bad_checksum,
+  oversize,
+  malformed,
+  wrong_swarm,
+  same_peer,  // this peer dialed itself
+  refused,    // the remote sent a Refusal in the handshake
+  wrong_key,  // the remote's key differs, or this peer has none
+  no_key,     // the remote has no key, and this peer has one
+};
+inline constexpr std::size_t kLinkErrorKinds = 15;
+// "bad checksum", for people and labels.
+std::string_view name(LinkErrorKind kind);
+
+struct LinkError : Error {
+  LinkErrorKind kind = LinkErrorKind::broken;
+};
+template <class T>
+using LinkResult = Result<T, LinkError>;
+using LinkStatus = LinkResult<Done>;
+
+}  // namespace starling::transport
