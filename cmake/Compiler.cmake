@@ -1,12 +1,12 @@
 # Warnings, sanitizers and ccache, in one interface target that every target of ours links.
 add_library(starling_compiler INTERFACE)
 target_include_directories(starling_compiler INTERFACE ${CMAKE_SOURCE_DIR})
-# Off where somebody wants the program and not its warnings, from a compiler that nobody here has seen.
-option(STARLING_WARNINGS "Warn, and let no warning pass" ON)
+# OFF helps to build with a compiler that the project is not tested with.
+option(STARLING_WARNINGS "Enable warnings and treat them as errors" ON)
 if(STARLING_WARNINGS)
   target_compile_options(starling_compiler INTERFACE
     "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Wold-style-cast;-Werror>"
-    # What nvcc makes of a file for the processor's compiler is not pedantic.
+    # nvcc's output for the host compiler does not pass -Wpedantic.
     "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-Werror>")
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -16,12 +16,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 
 if(STARLING_SANITIZE)
-  # Not the files that nvcc compiles: the emulated device runs them under the sanitizers (tests/emulator).
+  # Not for nvcc: the emulated device runs its files under the sanitizers (tests/emulator).
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${STARLING_SANITIZE};-fno-omit-frame-pointer>"
     "$<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all;-O1;-g1>")
   add_link_options(-fsanitize=${STARLING_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    # A false alarm on what is instrumented at a low level of optimization.
+    # A false alarm on instrumented code at a low level of optimization.
     target_compile_options(starling_compiler INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
   endif()
   if(STARLING_SANITIZE MATCHES "thread")

@@ -1,9 +1,9 @@
-# CUDA, where there is any: the toolkit's compiler and libraries, and cuDNN. A module beside the program (libstarling_cuda.so)
-# uses them, so that the program itself runs on machines that have neither. CUDA's headers alone suffice for the tests, whose
-# emulated device runs on the processor.
+# Finds CUDA: the toolkit's compiler and libraries, and cuDNN. Only a module beside the program (libstarling_cuda.so) uses
+# them, so the program also runs on machines without them. The tests need only CUDA's headers, because their emulated device
+# runs on the processor.
 #
-# Sets STARLING_CUDA_INCLUDE_DIRS (empty: no headers) and STARLING_HAS_CUDA (whether the module can be built; then there are
-# the language CUDA and the target starling_cuda_libraries).
+# Sets STARLING_CUDA_INCLUDE_DIRS (empty: no headers) and STARLING_HAS_CUDA (whether the module can be built; it implies the
+# language CUDA and the target starling_cuda_libraries).
 set(STARLING_CUDA AUTO CACHE STRING "Build the CUDA back end: ON, OFF, or AUTO, where the toolkit and cuDNN are found")
 set_property(CACHE STARLING_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(STARLING_HAS_CUDA OFF)
@@ -13,7 +13,7 @@ if(STARLING_CUDA STREQUAL "OFF" OR STARLING_FUZZ)
   return()
 endif()
 
-# A toolkit is often installed and not on the PATH.
+# The toolkit is often installed outside of the PATH.
 find_program(STARLING_NVCC nvcc HINTS ${CUDAToolkit_ROOT}/bin $ENV{CUDAToolkit_ROOT}/bin $ENV{CUDA_PATH}/bin
   PATHS /usr/local/cuda/bin)
 if(STARLING_NVCC)
@@ -49,19 +49,18 @@ if(STARLING_CUDA_INCLUDE_DIR AND STARLING_CUBLAS_INCLUDE_DIR AND STARLING_CUDNN_
 endif()
 if(cuda_missing)
   if(STARLING_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "STARLING_CUDA is ON, and these are not found: ${cuda_missing}. CUDAToolkit_ROOT says where the "
-      "toolkit is, CUDNN_ROOT where cuDNN is.")
+    message(FATAL_ERROR "STARLING_CUDA is ON, but these are missing: ${cuda_missing}. Set CUDAToolkit_ROOT to the toolkit "
+      "and CUDNN_ROOT to cuDNN.")
   endif()
-  message(STATUS "CUDA back end: not built, for want of ${cuda_missing}")
+  message(STATUS "CUDA back end: not built; missing: ${cuda_missing}")
   return()
 endif()
 
-# The language is looked for where its compiler was found, and its versions are those of the graphics processors since 2020
-# whose tensor cores know bfloat16.
+# The architectures are those of the GPUs since 2020, whose tensor cores support bfloat16.
 set(CMAKE_CUDA_COMPILER ${STARLING_NVCC} CACHE FILEPATH "nvcc")
 set(CMAKE_CUDA_ARCHITECTURES 80 90 CACHE STRING "The compute capabilities that the CUDA back end is built for")
 enable_language(CUDA)
-# CMake before 3.28 does not know that newer compilers have C++20.
+# CMake before 3.28 does not set the C++20 flag of newer compilers.
 foreach(kind STANDARD EXTENSION)
   if(NOT CMAKE_CUDA20_${kind}_COMPILE_OPTION)
     set(CMAKE_CUDA20_${kind}_COMPILE_OPTION -std=c++20)

@@ -1,5 +1,5 @@
-# kernels/cuda_module_version.h: a number that changes with every header through which the program and its CUDA module see
-# each other, so that a module of another build is refused instead of misunderstood.
+# Generates kernels/cuda_module_version.h: a number that changes with every header that the program and its CUDA module share,
+# so that the program rejects a module of another build.
 file(GLOB seam_headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.h)
 list(APPEND seam_headers ${CMAKE_SOURCE_DIR}/base/result.h)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${seam_headers})

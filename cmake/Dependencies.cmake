@@ -21,10 +21,10 @@ endif()
 if(TARGET pugixml AND NOT TARGET pugixml::pugixml)
   add_library(pugixml::pugixml ALIAS pugixml)
 endif()
-# Of use, and left out where it is not: the collectives of --rule all-reduce between processes.
+# Optional: the collectives of --rule all-reduce between processes.
 find_package(Gloo QUIET)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
-# Whether the library chooses its vectors at run time, as Debian's does on x86-64.
+# Whether the library selects its instruction set at run time, as Debian's does on x86-64.
 include(CheckLibraryExists)
 check_library_exists(xxhash XXH3_64bits_withSeed_dispatch "${xxhash_LIBRARY_DIRS}" STARLING_XXHASH_DISPATCHES)
 pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)

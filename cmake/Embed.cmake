@@ -1,7 +1,7 @@
-# starling_embed(ROOM FOLDER FUNCTION=FILES...): compiles files of web/ into a room, so that the program needs none at run
-# time. Defines each function that ROOM/FOLDER/web_files.h declares; it returns the text of its files, joined by +. In a
-# file, @NAME@ is replaced by the text of web/NAME. The returned text is also written to generated/ROOM/FUNCTION for tests.
-# With -P this file generates the source.
+# starling_embed(ROOM FOLDER FUNCTION=FILES...): compiles files of web/ into a room, so that the program does not need them at
+# run time. Defines each function that ROOM/FOLDER/web_files.h declares; it returns the concatenated text of its files, which
+# are separated by +. In a file, @NAME@ is replaced by the text of web/NAME. The text is also written to
+# generated/ROOM/FUNCTION for tests. With -P this file generates the source.
 set(embed_this ${CMAKE_CURRENT_LIST_FILE})
 if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
   set(source "// Made of web/ by cmake/Embed.cmake.\n#include \"${ROOM}/${FOLDER}/web_files.h\"\n\nnamespace starling::${ROOM} {\n\n")

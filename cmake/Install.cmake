@@ -1,9 +1,9 @@
-# What `cmake --install` puts where, and the .deb (`cpack -G DEB`): the program and its documents, and in a package of its own
-# the CUDA module, whose libraries are no Debian package's.
+# Rules for `cmake --install` and for the .deb packages (`cpack -G DEB`): the program with its documents, and a separate
+# package for the CUDA module, because Debian does not package its libraries.
 include(GNUInstallDirs)
 set(extras ${CMAKE_BINARY_DIR}/share)
 
-# The manual page and the completions are the program's own words.
+# The program writes its manual page and completions itself.
 add_custom_command(OUTPUT ${extras}/starling.1 ${extras}/starling.bash ${extras}/starling.zsh ${extras}/starling.fish
   COMMAND ${CMAKE_COMMAND} -E make_directory ${extras}
   COMMAND starling man > ${extras}/starling.1
@@ -19,7 +19,7 @@ install(FILES ${extras}/starling.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMP
 install(FILES ${extras}/starling.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME starling
   COMPONENT program)
 install(FILES ${extras}/starling.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT program)
-# Where zsh looks as it comes from its makers, and where Debian's does.
+# The folders that upstream zsh and Debian's zsh read.
 foreach(folder site-functions vendor-completions)
   install(FILES ${extras}/starling.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${folder} RENAME _starling COMPONENT program)
 endforeach()
@@ -28,7 +28,7 @@ install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE
 # Where Debian looks for a package's license.
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright COMPONENT program)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
-# The unit names the program's own place.
+# The unit refers to the program's installed path.
 install(CODE "set(unit \"${CMAKE_SOURCE_DIR}/scripts/deploy/starling@.service\")\nset(extras \"${extras}\")" COMPONENT program)
 install(CODE [[
   file(READ "${unit}" text)
@@ -37,7 +37,7 @@ install(CODE [[
   file(INSTALL "${extras}/starling@.service" DESTINATION "${CMAKE_INSTALL_PREFIX}/lib/systemd/system")]] COMPONENT program)
 install(DIRECTORY scripts/deploy DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 if(TARGET starling_cuda)
-  # Where the program looks for it (kernels/cuda_module.cc).
+  # The program searches this folder (kernels/cuda_module.cc).
   install(TARGETS starling_cuda LIBRARY DESTINATION lib/starling COMPONENT cuda OPTIONAL)
 endif()
 

@@ -56,7 +56,7 @@ function(starling_test room)
     return()
   endif()
   if(STARLING_SANITIZE MATCHES "thread" AND room MATCHES "^(models|training)$")
-    # Of these, scripts/test runs with the thread sanitizer what has threads alone: [arena], and [gpu] with its streams.
+    # scripts/test runs only the cases with threads of these rooms under the thread sanitizer: [arena], and [gpu] with streams.
     foreach(source ${sources})
       file(STRINGS ${source} tag REGEX "\\[(arena|gpu)\\]" LIMIT_COUNT 1)
       if(source MATCHES "_test\\.cc$" AND NOT tag)
@@ -67,7 +67,7 @@ function(starling_test room)
   add_executable(tests-${room} ${sources})
   starling_precompile(tests-${room} ${CMAKE_SOURCE_DIR}/tests/catch.h)
   target_link_libraries(tests-${room} PRIVATE starling_test_main starling_compiler ${ARGN})
-  # Thousands of assertions, whose optimization costs more than it saves: what is slow in a test runs in the rooms.
+  # Optimizing thousands of assertions costs more than it saves: the slow code of a test is in the rooms.
   if(STARLING_SANITIZE)
     target_compile_options(tests-${room} PRIVATE -Og)
   elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kernels/staged.h"
 #include "models/lowering.h"
 #include "models/slots.h"
 
@@ -63,7 +64,7 @@ struct Network::Impl {
   std::unique_ptr<kernels::Loss> loss;
   Slots activations, gradients;
   kernels::Buffer scratch;  // of all operations
-  kernels::Buffer value_of_loss;
+  kernels::Staged<kernels::LossValue> loss_value;  // what train() and evaluate() find, once they have waited
 
   Impl(const Plan& plan, const kernels::Backend& on, int batch_size, Purpose purpose, NetworkOptions options)
       : batch(batch_size),
@@ -71,7 +72,7 @@ struct Network::Impl {
         recompute(train && options.recompute),
         backend(on),
         queue(on.make_queue()),
-        value_of_loss(sizeof(kernels::LossValue) / sizeof(float), on.staging()) {
+        loss_value(on.staging()) {
     STARLING_CHECK(batch > 0);
     build(plan, lower(plan, options.seed));
     loss = backend.softmax_cross_entropy(*queue, values.back().activation);
@@ -374,9 +375,6 @@ struct Network::Impl {
     if (more >= 0)
       backend.accumulate(*queue, value(number).activation, gradients.data(where), gradients.data(more));
   }
-
-  // What a call of train() or evaluate() finds, once it has waited.
-  kernels::LossValue* loss_value() { return reinterpret_cast<kernels::LossValue*>(value_of_loss.data()); }
 };
 
 Network::Network(const Plan& plan, const kernels::Backend& backend, int batch, Purpose purpose,
@@ -403,18 +401,18 @@ void Network::start_training(const float* parameters, const float* inputs, const
 
 double Network::train(const float* parameters, const float* inputs, const std::int32_t* labels,
                       float* gradient) {
-  start_training(parameters, inputs, labels, gradient, impl_->loss_value());
+  start_training(parameters, inputs, labels, gradient, impl_->loss_value.get());
   impl_->queue->wait();
-  return impl_->loss_value()->sum / impl_->batch;
+  return impl_->loss_value->sum / impl_->batch;
 }
 
 Network::Evaluation Network::evaluate(const float* parameters, const float* inputs,
                                       const std::int32_t* labels, int count) {
   STARLING_CHECK(!impl_->train && count >= 0 && count <= impl_->batch);
   const float* logits = impl_->forward(parameters, inputs);
-  impl_->loss->evaluate(logits, labels, count, impl_->loss_value());
+  impl_->loss->evaluate(logits, labels, count, impl_->loss_value.get());
   impl_->queue->wait();
-  return {impl_->loss_value()->sum, impl_->loss_value()->correct, count};
+  return {impl_->loss_value->sum, impl_->loss_value->correct, count};
 }
 
 void Network::score(const float* parameters, const float* inputs, int count, std::span<float> logits) {

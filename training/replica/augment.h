@@ -1,4 +1,4 @@
-// Random crops and horizontal flips of training images, a batch at a time, so that a network seldom sees the
+// Random crops and horizontal flips of training images, a batch at a time, so that a network rarely gets the
 // same image twice. Test images are never changed.
 #pragma once
 
@@ -18,8 +18,8 @@ struct Augmentation {
   bool any() const { return crop > 0 || flip; }
 };
 
-// What the experiment asks for, of images of this shape. An Error where they are vectors (1x1 images of many
-// channels), or the padding is more than half of an image.
+// The experiment's augmentation for images of this shape. Error if they are vectors (1x1 images of many
+// channels), or if the padding is more than half of an image.
 Result<Augmentation> make_augmentation(const Experiment& experiment, const datasets::ImageShape& shape);
 
 // Every image is padded with black, `crop` pixels on each of its four sides, and a part of its own size is
@@ -28,23 +28,23 @@ Result<Augmentation> make_augmentation(const Experiment& experiment, const datas
 // RandomHorizontalFlip do it). All channels of an image alike.
 class Augmenter {
  public:
-  // `data` tells the images' shape, and what black is once it is normalized: (0 - mean) / deviation of its
-  // channel. REQUIRES: 2 crop <= height and width.
+  // `data` has the images' shape, and the normalized value of black, (0 - mean) / deviation of its channel.
+  // REQUIRES: 2 crop <= height and width.
   Augmenter(const datasets::Dataset& data, Augmentation augmentation, Random random);
 
-  // What becomes of the next image: the row and the column at which the part that is cut out begins, which may
-  // lie in the padding (negative ones do), and whether it is mirrored then.
+  // The change of the next image: the row and column where the crop begins, negative in the padding, and
+  // whether it is mirrored afterwards.
   struct Change {
     int down = 0, right = 0;
     bool mirrored = false;
   };
   Change draw();
 
-  // Where its chance stands.
+  // The state of the random numbers.
   const Random& random() const { return random_; }
   void set_random(const Random& random) { random_ = random; }
 
-  // Changes `count` images as Dataset::gather() writes them, in place, each as draw() says in their order.
+  // Changes `count` images of Dataset::gather() in place, each by the next draw().
   void change(float* images, std::size_t count);
 
  private:

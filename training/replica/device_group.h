@@ -1,16 +1,14 @@
-// The replicas of one peer that trains on several devices, and how they stay one replica to everybody else.
+// The replicas of one peer that trains on several devices and appears as one replica to other peers.
 //
-// Each device has a replica of its own, which its workers train by themselves. The peer's arena is another
-// one: partners exchange with it alone, and know of no devices. Now and then the devices average
-// (hierarchical local SGD: Lin et al., "Don't use large mini-batches, use local SGD", ICLR 2020, section 5),
-// and nobody stops for it: with the snapshots s_i of the replicas x_i, the peer's arena E, and the mean m of
-// the last time,
+// Each device has its own replica, trained by its workers. The peer's arena is another one; partners exchange
+// only with it. From time to time the devices average without stopping training (hierarchical local SGD: Lin
+// et al., "Don't use large mini-batches, use local SGD", ICLR 2020, section 5). With the snapshots s_i of the
+// replicas x_i, the peer's arena E, and the last mean m:
 //
-//   m' = mean(s_i) + (E - m)       what partners did to the peer since then belongs to it,
-//   x_i += m' - s_i,  E += m' - E  differences, so that steps and exchanges meanwhile are lost to nobody.
+//   m' = mean(s_i) + (E - m)       includes what exchanges changed since then,
+//   x_i += m' - s_i,  E += m' - E  as differences, so that concurrent steps and exchanges are not lost.
 //
-// To the outside the devices together are as one that computes batches as many times larger: they should be
-// alike.
+// Together the devices act as one that computes batches as many times larger, so they should be equally fast.
 #pragma once
 
 #include <memory>
@@ -25,29 +23,29 @@ namespace starling::training {
 
 class DeviceGroup {
  public:
-  // `peer`, which lies in the memory of the first back end, and the back ends outlive the group. REQUIRES: at
-  // least one. Throws DeviceError, here and below.
+  // `peer`, in the memory of the first back end, and the back ends outlive the group. REQUIRES: at least one
+  // back end. All functions throw DeviceError.
   DeviceGroup(models::Arena& peer, const std::vector<const kernels::Backend*>& backends);
   ~DeviceGroup();
 
-  // So many vectors of the arena's size it keeps on a device beside the replica.
+  // The number of vectors of the arena's size that a device holds besides the replica.
   static constexpr std::size_t vectors(bool first) { return first ? 5 : 2; }
 
   std::size_t size() const { return members_.size(); }
   models::Arena& replica(std::size_t device) { return members_[device]->replica; }
-  std::string_view way() const { return averager_->name(); }  // by which they average
+  std::string_view way() const { return averager_->name(); }  // how they average
 
-  // All replicas become what the peer's arena is. REQUIRES: nobody changes any of them meanwhile.
+  // Copies the peer's arena to all replicas. REQUIRES: none of them changes meanwhile.
   void adopt();
 
-  // What one average has seen: how far the replicas were from their mean (the root of the mean of the squared
-  // distances), and whether all is finite.
+  // Measured by an average: the distance of the replicas from their mean (root mean square), and whether all
+  // values are finite.
   struct Spread {
     double distance = 0;
     bool finite = true;
   };
-  // One thread at a time, whatever workers and exchanges do meanwhile. Returns when it is done. After an
-  // Error of a device the group is good for nothing any more.
+  // One thread at a time, during steps and exchanges. Returns when it is done. After a DeviceError the group
+  // must not be used any more.
   Spread average();
 
  private:

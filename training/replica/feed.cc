@@ -55,8 +55,8 @@ void Feed::choose(std::size_t lane, std::span<const std::uint32_t> indices, Augm
     for (std::size_t i = 0; i < indices.size(); ++i) {
       STARLING_CHECK(indices[i] < data_.size());
       const auto change = augmenter != nullptr ? augmenter->draw() : Augmenter::Change{};
-      choices[i] = {indices[i], static_cast<std::int16_t>(change.down), static_cast<std::int16_t>(change.right),
-                    change.mirrored ? 1 : 0};
+      choices[i] = {indices[i], static_cast<std::int16_t>(change.down),
+                    static_cast<std::int16_t>(change.right), change.mirrored ? 1 : 0};
     }
     return;
   }

@@ -1,7 +1,7 @@
-// Brings batches of a data set to where a network reads them. On the host they are put together in place. A
-// device that keeps the samples is told which come next; to one that does not, what the host put together is
-// copied. While a device works at one batch, the next may be chosen: there are several lanes for that, each
-// with memory of its own, used in turn.
+// Brings batches of a data set to the memory that a network reads. The host assembles them in place. A device
+// that keeps the samples receives their numbers, other devices a copy of the host's batch. While a device
+// works on one batch the next one can be chosen: there are several lanes, each with its own memory, used in
+// turn.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace starling::training {
 
-// The samples as a back end may keep them; null where it does not. `backend` outlives them.
+// The samples in the back end's memory; null if it does not keep them. `backend` outlives them.
 std::shared_ptr<const kernels::Samples> keep(const datasets::Dataset& data, const kernels::Backend& backend);
 
 class Feed {
@@ -27,18 +27,18 @@ class Feed {
 
   std::size_t lanes() const { return lanes_.size(); }
 
-  // On the host: chooses these samples for the lane, changed by `augmenter` unless it is null. REQUIRES: as
-  // many as a batch has, or fewer: then the rest of the batch is anything.
+  // On the host: chooses these samples for the lane, changed by `augmenter` unless it is null. REQUIRES: at
+  // most a batch; the rest of a smaller one is undefined.
   void choose(std::size_t lane, std::span<const std::uint32_t> indices, Augmenter* augmenter = nullptr);
-  // On the device: brings what was chosen to inputs() and labels(). REQUIRES: the lane is left alone until that
-  // is done.
+  // On the device: brings the chosen samples to inputs() and labels(). REQUIRES: the lane is not used until
+  // that is done.
   void bring(std::size_t lane, kernels::Queue& queue);
 
   const float* inputs() const { return inputs_.data(); }  // [batch, channels, height, width]
   const std::int32_t* labels() const { return reinterpret_cast<const std::int32_t*>(labels_.data()); }
 
  private:
-  // Of a device, in memory from which it copies: choices where it keeps the samples, else a batch.
+  // Staging memory for a device: choices if it keeps the samples, else a batch.
   struct Lane {
     kernels::Buffer choices, inputs, labels;
   };

@@ -17,7 +17,7 @@
 
 namespace starling::training {
 
-// Of one parameter. Weights are one for all workers, the others each has for itself.
+// Per parameter. All workers share the weights; each worker has the rest.
 struct ParameterBytes {
   std::size_t weight = 0, gradient = 0, optimizer = 0;
 };
@@ -30,7 +30,7 @@ struct LayerBytes {
   int counted_at = 0;  // the layer that the activations are counted at: models::LayerMemory
 };
 
-// Of all workers together.
+// All workers together.
 struct TrainingMemory {
   ParameterBytes parameter;
   std::uint32_t batch_size = 0, workers = 0;

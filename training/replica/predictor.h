@@ -1,4 +1,4 @@
-// What a model says of samples, one by one.
+// The predictions of a model for samples.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace starling::training {
 
 struct Prediction {
   std::uint32_t sample = 0;  // in its set
-  std::uint32_t label = 0;   // what the set says
+  std::uint32_t label = 0;   // the data set's
   std::uint32_t guess = 0;   // the likeliest class
   double probability = 0;    // of that, by softmax
 };

@@ -1,7 +1,6 @@
 #include "training/replica/worker.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "base/check.h"
@@ -52,19 +51,15 @@ Status BatchSampler::set(Cursor cursor) {
   return Done{};
 }
 
-std::size_t state_vectors(const Optimizer& optimizer) {
-  return std::holds_alternative<models::Arena::AdamWStep>(optimizer) ? 2 : 1;
-}
-
 Engines::Engines(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
                  std::uint32_t batch_size, models::NetworkOptions options,
                  std::shared_ptr<const kernels::Samples> kept)
     : make_([&plan, &backend, &data, batch_size, options, kept = std::move(kept)] {
-        return std::unique_ptr<Engine>(
-            new Engine{models::Network(plan, backend, static_cast<int>(batch_size), models::Purpose::train, options),
-                       Feed(backend, data, kept, batch_size)});
+        return std::unique_ptr<Engine>(new Engine{
+            models::Network(plan, backend, static_cast<int>(batch_size), models::Purpose::train, options),
+            Feed(backend, data, kept, batch_size)});
       }) {
-  idle_.push_back(make_());  // what it cannot have it is to hear at once
+  idle_.push_back(make_());  // so that an impossible configuration fails here
 }
 
 Engines::Lease Engines::take() {
@@ -90,23 +85,22 @@ Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const 
                const std::shared_ptr<Engines>& engines)
     : memory_(backend.memory()),
       staging_(backend.staging()),
-      engines_(engines ? engines
-                       : std::make_shared<Engines>(plan, backend, data, batch_size, options, std::move(kept))),
+      engines_(engines
+                   ? engines
+                   : std::make_shared<Engines>(plan, backend, data, batch_size, options, std::move(kept))),
       data_(data),
       sampler_(std::move(sampler)),
-      optimizer_(optimizer),
+      optimizer_(optimizer, plan.layout.trained_size(), memory_),
       indices_(batch_size),
       lanes_(engines_->take()->feed.lanes()),
       arena_floats_(plan.layout.arena_size()),
       gradient_(engines ? 0 : arena_floats_, memory_),
-      velocity_(plan.layout.trained_size(), memory_),
-      square_(state_vectors(optimizer) > 1 ? plan.layout.trained_size() : 0, memory_),
       applied_(engines_->take()->network.queue().make_mark()) {
   STARLING_CHECK(plan.spec.input.size() == data.shape.size() && plan.classes >= data.classes);
   const auto engine = engines_->take();
   for (Step& step : lanes_) {
     step.done = engine->network.queue().make_mark();
-    step.loss = kernels::Buffer(sizeof(kernels::LossValue) / sizeof(float), backend.staging());
+    step.loss = kernels::Staged<kernels::LossValue>(backend.staging());
   }
 }
 
@@ -114,7 +108,8 @@ void Worker::need_gradient() {
   if (gradient_.size() == 0) gradient_ = kernels::Buffer(arena_floats_, memory_);
 }
 
-// Between its tensors a gradient is zero, and nobody writes there; parameters may be anything.
+// The gaps between the tensors of a gradient must be zero, and nothing writes there; those of parameters may
+// not be.
 void Worker::clear(kernels::Buffer& vector) {
   std::fill_n(vector.data(), vector.size(), 0.0F);
 }
@@ -156,8 +151,8 @@ double Worker::compute(Engine& engine, const float* parameters, float* gradient)
   Feed& feed = engine.feed;
   kernels::Queue& queue = engine.network.queue();
   Step& step = lanes_[lane_];
-  step.done->wait();  // then its lane of the feed is free, and its loss known
-  const double loss_before = step.value()->sum;
+  step.done->wait();  // then its lane of the feed is free and its loss is valid
+  const double loss_before = step.loss->sum;
   if (parameters != parameters_) {
     for (Step& recorded : lanes_) recorded.recording.reset();
     parameters_ = parameters;
@@ -170,14 +165,14 @@ double Worker::compute(Engine& engine, const float* parameters, float* gradient)
   queue.run(step.recording, [this, &engine, gradient] {
     engine.feed.bring(lane_, engine.network.queue());
     engine.network.start_training(parameters_, engine.feed.inputs(), engine.feed.labels(), gradient,
-                                  lanes_[lane_].value());
+                                  lanes_[lane_].loss.get());
   });
   queue.mark(*step.done);
   lane_ = (lane_ + 1) % lanes_.size();
   const bool late = lanes_.size() > 1 && step.made;
   if (!late) step.done->wait();
   step.made = true;
-  return (late ? loss_before : step.value()->sum) / static_cast<double>(indices_.size());
+  return (late ? loss_before : step.loss->sum) / static_cast<double>(indices_.size());
 }
 
 std::span<const float> Worker::gradient() {
@@ -197,81 +192,25 @@ void Worker::replace_gradient(std::span<const float> mean) {
   }
   const auto engine = engines_->take();
   engine->network.queue().upload(mean.data(), gradient_.data(), gradient_.bytes());
-  engine->network.queue().wait();  // then the host's values may go
+  engine->network.queue().wait();  // then the caller may free the values
 }
 
 void Worker::apply(models::Arena& arena, double rate_factor) {
   const auto engine = engines_->take();
   kernels::Queue& queue = engine->network.queue();
   under_way_ = false;
-  const std::size_t trained = velocity_.size(), statistics = gradient_.size() - trained;
+  const std::size_t trained = optimizer_.trained(), statistics = gradient_.size() - trained;
   if (statistics > 0) arena.add(trained, {gradient_.data() + trained, statistics}, queue);
-  const auto scaled = [rate_factor](auto step) {
-    step.learning_rate = static_cast<float>(static_cast<double>(step.learning_rate) * rate_factor);
-    return step;
-  };
-  if (const auto* adamw = std::get_if<models::Arena::AdamWStep>(&optimizer_)) {
-    arena.adamw(trained_gradient(), all(velocity_), all(square_), scaled(*adamw), ++steps_, queue);
-  } else {
-    const auto sgd = scaled(std::get<models::Arena::SgdStep>(optimizer_));
-    if (workers_ == 0) {
-      arena.sgd(trained_gradient(), all(velocity_), sgd, queue);
-    } else {
-      follow(arena, queue);
-      arena.sgd_along(trained_gradient(), all(velocity_), sgd, queue);
-      ++steps_since_;
-      rates_since_ += static_cast<double>(sgd.learning_rate);
-    }
-  }
+  optimizer_.apply(arena, trained_gradient(), rate_factor, queue);
   queue.mark(*applied_);
 }
 
 void Worker::follow_swarm(std::uint32_t workers) {
-  STARLING_CHECK(workers > 0 && std::holds_alternative<models::Arena::SgdStep>(optimizer_));
-  workers_ = workers;
-  renew();
-}
-
-void Worker::follow(const models::Arena& arena, kernels::Queue& queue) {
-  const std::uint64_t mixes = arena.mixes();
-  if (!followed_) {  // it begins here
-    if (last_.size() == 0) last_ = kernels::Buffer(velocity_.size(), memory_);
-    arena.copy(0, all(last_), queue);
-    followed_ = true;
-  } else if (mixes != mixes_seen_ && rates_since_ > 0) {
-    const double gain = 1 - std::pow(1 - kFollow, static_cast<double>(steps_since_));
-    arena.follow(all(velocity_), all(last_), static_cast<float>(1 - gain),
-                 static_cast<float>(gain / (static_cast<double>(workers_) * rates_since_)), queue);
-  } else {
-    return;
-  }
-  mixes_seen_ = mixes;
-  steps_since_ = 0;
-  rates_since_ = 0;
+  optimizer_.follow_swarm(workers, engines_->take()->network.queue());
 }
 
 void Worker::renew() {
-  const auto engine = engines_->take();
-  engine->network.queue().clear(velocity_.data(), velocity_.bytes());
-  engine->network.queue().clear(square_.data(), square_.bytes());
-  steps_ = 0;
-  followed_ = false;
-}
-
-std::vector<float> Worker::copy_of(const kernels::Buffer& buffer) {
-  std::vector<float> values(buffer.size());
-  if (values.empty()) return values;
-  const auto engine = engines_->take();
-  engine->network.queue().download(buffer.data(), values.data(), buffer.bytes());
-  engine->network.queue().wait();
-  return values;
-}
-
-void Worker::fill(kernels::Buffer& buffer, const std::vector<float>& values) {
-  if (values.empty()) return;
-  const auto engine = engines_->take();
-  engine->network.queue().upload(values.data(), buffer.data(), buffer.bytes());
-  engine->network.queue().wait();  // then the host's values may go
+  optimizer_.renew(engines_->take()->network.queue());
 }
 
 WorkerState Worker::save(const models::Arena& arena) {
@@ -283,19 +222,13 @@ WorkerState Worker::save_midway(const models::Arena& arena) {
   return save(arena, false);
 }
 
-// `step_begun`: it does not count.
+// A step that has begun does not count.
 WorkerState Worker::save(const models::Arena& arena, bool step_begun) {
   WorkerState state;
   state.cursor = step_begun ? sampler_.cursor_before() : sampler_.cursor();
   if (augmenter_) state.images = step_begun ? *images_before_ : state_of(augmenter_->random());
   state.draws = draws_ - (step_begun ? 1 : 0);
-  state.velocity = copy_of(velocity_);
-  state.square = copy_of(square_);
-  state.steps = steps_;
-  if (followed_) {
-    state.following =
-        WorkerState::Following{arena.mixes() != mixes_seen_, steps_since_, rates_since_, copy_of(last_)};
-  }
+  optimizer_.save(state, arena, engines_->take()->network.queue());
   return state;
 }
 
@@ -310,23 +243,7 @@ Status Worker::restore_cursor(const WorkerState& state) {
 }
 
 Status Worker::restore_optimizer(const WorkerState& state, const models::Arena& arena) {
-  const bool follows = workers_ > 0;
-  if (state.velocity.size() != velocity_.size() || state.square.size() != square_.size() ||
-      (state.following && (!follows || state.following->last.size() != velocity_.size()))) {
-    return Error{"it is of another optimizer"};
-  }
-  fill(velocity_, state.velocity);
-  fill(square_, state.square);
-  steps_ = state.steps;
-  followed_ = state.following.has_value();
-  if (followed_) {
-    if (last_.size() == 0) last_ = kernels::Buffer(velocity_.size(), memory_);
-    fill(last_, state.following->last);
-    mixes_seen_ = arena.mixes() - (state.following->mixed ? 1 : 0);
-    steps_since_ = state.following->steps;
-    rates_since_ = state.following->rates;
-  }
-  return Done{};
+  return optimizer_.restore(state, arena, engines_->take()->network.queue());
 }
 
 Evaluator::Evaluator(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,

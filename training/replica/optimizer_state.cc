@@ -1,0 +1,119 @@
+#include "training/replica/optimizer_state.h"
+
+#include <cmath>
+
+#include "base/check.h"
+
+namespace starling::training {
+namespace {
+
+std::vector<float> copy_of(const kernels::Buffer& buffer, kernels::Queue& queue) {
+  std::vector<float> values(buffer.size());
+  if (values.empty()) return values;
+  queue.download(buffer.data(), values.data(), buffer.bytes());
+  queue.wait();
+  return values;
+}
+
+void fill(kernels::Buffer& buffer, const std::vector<float>& values, kernels::Queue& queue) {
+  if (values.empty()) return;
+  queue.upload(values.data(), buffer.data(), buffer.bytes());
+  queue.wait();  // then the caller may free the values
+}
+
+}  // namespace
+
+std::size_t state_vectors(const Optimizer& optimizer) {
+  return std::holds_alternative<models::Arena::AdamWStep>(optimizer) ? 2 : 1;
+}
+
+OptimizerState::OptimizerState(const Optimizer& optimizer, std::size_t trained, kernels::Memory& memory)
+    : optimizer_(optimizer),
+      memory_(memory),
+      velocity_(trained, memory),
+      square_(state_vectors(optimizer) > 1 ? trained : 0, memory) {}
+
+void OptimizerState::follow_swarm(std::uint32_t workers, kernels::Queue& queue) {
+  STARLING_CHECK(workers > 0 && std::holds_alternative<models::Arena::SgdStep>(optimizer_));
+  following_.workers = workers;
+  renew(queue);
+}
+
+void OptimizerState::apply(models::Arena& arena, std::span<const float> gradient, double rate_factor,
+                           kernels::Queue& queue) {
+  const auto scaled = [rate_factor](auto step) {
+    step.learning_rate = static_cast<float>(static_cast<double>(step.learning_rate) * rate_factor);
+    return step;
+  };
+  if (const auto* adamw = std::get_if<models::Arena::AdamWStep>(&optimizer_)) {
+    arena.adamw(gradient, all(velocity_), all(square_), scaled(*adamw), ++steps_, queue);
+    return;
+  }
+  const auto sgd = scaled(std::get<models::Arena::SgdStep>(optimizer_));
+  if (following_.workers == 0) {
+    arena.sgd(gradient, all(velocity_), sgd, queue);
+    return;
+  }
+  follow(arena, queue);
+  arena.sgd_along(gradient, all(velocity_), sgd, queue);
+  ++following_.steps_since;
+  following_.rates_since += static_cast<double>(sgd.learning_rate);
+}
+
+void OptimizerState::follow(const models::Arena& arena, kernels::Queue& queue) {
+  Following& f = following_;
+  const std::uint64_t mixes = arena.mixes();
+  if (!f.begun) {
+    if (f.last.size() == 0) f.last = kernels::Buffer(velocity_.size(), memory_);
+    arena.copy(0, all(f.last), queue);
+    f.begun = true;
+  } else if (mixes != f.mixes_seen && f.rates_since > 0) {
+    const double gain = 1 - std::pow(1 - kFollow, static_cast<double>(f.steps_since));
+    arena.follow(all(velocity_), all(f.last), static_cast<float>(1 - gain),
+                 static_cast<float>(gain / (static_cast<double>(f.workers) * f.rates_since)), queue);
+  } else {
+    return;
+  }
+  f.mixes_seen = mixes;
+  f.steps_since = 0;
+  f.rates_since = 0;
+}
+
+void OptimizerState::renew(kernels::Queue& queue) {
+  queue.clear(velocity_.data(), velocity_.bytes());
+  queue.clear(square_.data(), square_.bytes());
+  steps_ = 0;
+  following_.begun = false;
+}
+
+void OptimizerState::save(WorkerState& state, const models::Arena& arena, kernels::Queue& queue) const {
+  state.velocity = copy_of(velocity_, queue);
+  state.square = copy_of(square_, queue);
+  state.steps = steps_;
+  if (following_.begun) {
+    state.following = WorkerState::Following{arena.mixes() != following_.mixes_seen, following_.steps_since,
+                                             following_.rates_since, copy_of(following_.last, queue)};
+  }
+}
+
+Status OptimizerState::restore(const WorkerState& state, const models::Arena& arena, kernels::Queue& queue) {
+  const bool follows = following_.workers > 0;
+  if (state.velocity.size() != velocity_.size() || state.square.size() != square_.size() ||
+      (state.following && (!follows || state.following->last.size() != velocity_.size()))) {
+    return Error{"it is of another optimizer"};
+  }
+  fill(velocity_, state.velocity, queue);
+  fill(square_, state.square, queue);
+  steps_ = state.steps;
+  following_.begun = state.following.has_value();
+  if (following_.begun) {
+    if (following_.last.size() == 0) following_.last = kernels::Buffer(velocity_.size(), memory_);
+    fill(following_.last, state.following->last, queue);
+    following_.mixes_seen = arena.mixes() - (state.following->mixed ? 1 : 0);
+    following_.steps_since = state.following->steps;
+    following_.rates_since = state.following->rates;
+  }
+  return Done{};
+}
+
+}  // namespace starling::training

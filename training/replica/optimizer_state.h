@@ -1,0 +1,73 @@
+// What an optimizer remembers between the steps of one worker: its velocity, or its means of gradients and of
+// their squares, and for quasi-global momentum where the replica was. All vectors are in the memory of the
+// back end; the caller passes the queue in whose order the work is done.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/buffer.h"
+#include "kernels/queue.h"
+#include "models/arena.h"
+#include "training/records/worker_state.h"
+
+namespace starling::training {
+
+using Optimizer = std::variant<models::Arena::SgdStep, models::Arena::AdamWStep>;
+// The number of vectors of the arena's size that the optimizer keeps.
+std::size_t state_vectors(const Optimizer& optimizer);
+
+class OptimizerState {
+ public:
+  // For `trained` parameters. `memory` outlives the state.
+  OptimizerState(const Optimizer& optimizer, std::size_t trained, kernels::Memory& memory);
+
+  std::size_t trained() const { return velocity_.size(); }
+
+  // From now on the momentum is the swarm's: quasi-global momentum (Lin et al., ICML 2021), for unlike data.
+  // The velocity m is fixed between mixes, and each step goes along beta m + g. When the arena's mixes() have
+  // grown, after k steps, m follows the way of the replica since the last time, mixing included:
+  //   mu_k = 1 - (1 - mu)^k,  m <- (1 - mu_k) m + mu_k (x_last - x) / (eta_1 + ... + eta_k).
+  // `workers` share the replica, so it moves that many times further. There is no Nesterov variant. REQUIRES:
+  // the optimizer is SGD.
+  void follow_swarm(std::uint32_t workers, kernels::Queue& queue);
+  static constexpr double kFollow = 0.1;  // mu
+
+  // Adds the update for this gradient to the arena, at the optimizer's learning rate times `rate_factor`.
+  void apply(models::Arena& arena, std::span<const float> gradient, double rate_factor,
+             kernels::Queue& queue);
+  // The replica's parameters were replaced: forgets everything.
+  void renew(kernels::Queue& queue);
+  // The replica's parameters were replaced by others of the same run: keeps the momentum, but quasi-global
+  // momentum does not count the way from one replica to the other.
+  void moved() { following_.begun = false; }
+
+  // Fills the optimizer's part of `state`. Waits for the queue.
+  void save(WorkerState& state, const models::Arena& arena, kernels::Queue& queue) const;
+  // Error, and no change, if the state is of another optimizer. Waits for the queue.
+  Status restore(const WorkerState& state, const models::Arena& arena, kernels::Queue& queue);
+
+ private:
+  struct Following {
+    std::uint32_t workers = 0;  // that share the replica; 0: the momentum is this worker's own
+    std::uint64_t mixes_seen = 0, steps_since = 0;
+    double rates_since = 0;  // the sum of the learning rates of those steps
+    kernels::Buffer last;    // the replica when mixes were last seen to grow
+    bool begun = false;      // `last` is valid
+  };
+
+  void follow(const models::Arena& arena, kernels::Queue& queue);
+  static std::span<float> all(kernels::Buffer& buffer) { return {buffer.data(), buffer.size()}; }
+
+  Optimizer optimizer_;
+  kernels::Memory& memory_;
+  kernels::Buffer velocity_;  // AdamW: means of gradients
+  kernels::Buffer square_;    // AdamW: means of squared gradients
+  std::uint64_t steps_ = 0;   // AdamW: since both were zero
+  Following following_;
+};
+
+}  // namespace starling::training
