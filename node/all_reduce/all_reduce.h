@@ -18,11 +18,11 @@ struct AllReduceOptions {
   training::Experiment experiment;  // .peers of them
   std::uint32_t number = 0;         // of this one: its rank, and its shard of the data
   std::string name;
-  std::string data_root;   // $STARLING_DATA
-  std::string out;         // folder for NAME.safetensors; empty: none is written
-  int control_fd = -1;     // a socket to the launcher; its end of file means: end
+  std::string data_root;        // $STARLING_DATA
+  std::string out;              // folder for NAME.safetensors; empty: none is written
+  int control_fd = -1;          // a socket to the launcher; its end of file means: end
   std::uint32_t snapshots = 0;  // leave so many in an epoch
-  std::string rendezvous;  // a folder of this run alone, where the peers find one another
+  std::string rendezvous;       // a folder of this run alone, where the peers find one another
   Duration patience = std::chrono::minutes(10);  // with a peer that is silent: longer than any step lasts
 };
 

@@ -43,16 +43,13 @@ void Board::show(const PeerStatus& its, double speed, const std::optional<SelfJu
     draw("test/loss", seen->loss);
   }
   const double time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  const auto problem = std::make_shared<std::string>();
-  disk.run(
-      [file = file_, time, step = static_cast<std::int64_t>(its.steps), scalars = std::move(scalars), problem] {
-        if (const Status written = file->add(time, step, scalars); !written) *problem = written.error().message;
-      },
-      [this, problem, failed = std::move(failed)] {
-        if (problem->empty() || !is_open()) return;
-        file_.reset();
-        failed(*problem);
-      });
+  disk.run([file = file_, time, step = static_cast<std::int64_t>(its.steps),
+            scalars = std::move(scalars)] { return file->add(time, step, scalars); },
+           [this, failed = std::move(failed)](const Status& written) {
+             if (written || !is_open()) return;
+             file_.reset();
+             failed(written.error().message);
+           });
 }
 
 }  // namespace starling::node

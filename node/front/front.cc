@@ -102,19 +102,22 @@ void Front::look_at_graph() {
   graph_told_ = false;
   if (analyzing_) return;
   analyzing_ = true;
-  const auto work = std::make_shared<LinkGraph>(graph_);
   std::vector<std::string> names;
   for (const wire::Member* member : vertices) names.push_back(member->name);
-  analyst_.run([work, names = std::move(names), model = host_.consensus_model()] { analyze(*work, names, model); },
-               [this, work] {
-                 analyzing_ = false;
-                 if (work->topology != graph_.topology || work->members != graph_.members) {
-                   graph_version_.reset();  // it has changed meanwhile; once more
-                   return;
-                 }
-                 graph_ = *work;
-                 graph_told_ = false;
-               });
+  analyst_.run(
+      [graph = graph_, names = std::move(names), model = host_.consensus_model()]() mutable {
+        analyze(graph, names, model);
+        return std::move(graph);
+      },
+      [this](LinkGraph analyzed) {
+        analyzing_ = false;
+        if (analyzed.topology != graph_.topology || analyzed.members != graph_.members) {
+          graph_version_.reset();  // the graph has changed meanwhile: analyze it again
+          return;
+        }
+        graph_ = std::move(analyzed);
+        graph_told_ = false;
+      });
 }
 
 std::string Front::take_events() {

@@ -1,41 +1,58 @@
-// A thread for work that may take long (a disk, a data set, an evaluation), so that the daemon's own never
-// waits.
+// One thread for work that may block (a disk, a data set, an evaluation), so that the daemon's thread never
+// waits. Tasks run in the order in which they were given; each hands its result to the owner's executor.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
-#include <functional>
-#include <mutex>
-#include <thread>
+#include <atomic>
+#include <type_traits>
+#include <utility>
 
 #include <asio/any_io_executor.hpp>
+#include <asio/post.hpp>
+#include <asio/thread_pool.hpp>
 
 namespace starling::node {
 
 class Background {
  public:
-  explicit Background(asio::any_io_executor executor);
-  // Drops what has not begun, waits for what has, and calls no `done` that has not been called.
-  ~Background();
+  explicit Background(asio::any_io_executor executor) : executor_(std::move(executor)) {}
+  // Drops the tasks that have not begun, waits for the one that runs, and calls no `done` of either.
+  ~Background() {
+    over_ = true;
+    thread_.stop();
+    thread_.join();
+  }
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  // Runs `work` on the thread, one after the other in order, and then `done` on the executor.
-  void run(
-      std::function<void()> work, std::function<void()> done = [] {});
+  // Runs work() on the thread.
+  template <class Work>
+  void run(Work work) {
+    asio::post(thread_, std::move(work));
+  }
+
+  // Runs work() on the thread, then done(its result) on the executor; done() if work returns void. From any
+  // thread.
+  template <class Work, class Done>
+  void run(Work work, Done done) {
+    asio::post(thread_, [this, work = std::move(work), done = std::move(done)]() mutable {
+      if constexpr (std::is_void_v<std::invoke_result_t<Work&>>) {
+        work();
+        hand_over(std::move(done));
+      } else {
+        hand_over([result = work(), done = std::move(done)]() mutable { done(std::move(result)); });
+      }
+    });
+  }
 
  private:
-  struct Task {
-    std::function<void()> work, done;
-  };
-  void loop();
+  template <class Handler>
+  void hand_over(Handler handler) {
+    if (!over_) asio::post(executor_, std::move(handler));
+  }
 
   asio::any_io_executor executor_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Task> tasks_;
-  bool over_ = false;
-  std::thread thread_;  // started by the first task
+  std::atomic<bool> over_{false};
+  asio::thread_pool thread_{1};
 };
 
 }  // namespace starling::node

@@ -47,9 +47,9 @@ struct Place {
 // the caller runs last of its round, which is the protocol's.
 std::vector<int> by_preference(const std::vector<Place>& places, int here);
 
-// Threads that the calling thread starts while this lives never interrupt another that is at work (SCHED_BATCH): for
-// a library's threads that spin, where the one they spin for shares their processor. Where the kernel refuses that,
-// they are as others are.
+// Threads that the calling thread starts while this lives never interrupt another that is at work
+// (SCHED_BATCH): for a library's threads that spin, where the one they spin for shares their processor. Where
+// the kernel refuses that, they are as others are.
 class StartsBatchThreads {
  public:
   StartsBatchThreads();

@@ -14,8 +14,8 @@
 #include "kernels/backend.h"
 #include "models/arena.h"
 #include "models/spec.h"
-#include "training/replica/device_group.h"
 #include "training/experiment/experiment.h"
+#include "training/replica/device_group.h"
 #include "training/replica/worker.h"
 
 namespace starling::node {
@@ -50,8 +50,8 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experi
                                               std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                               std::uint64_t own_order);
 
-// Writes these parameters of a replica (its arena's, at some moment), with its model, data and seed beside them;
-// the folder is made where it is missing.
+// Writes these parameters of a replica (its arena's, at some moment), with its model, data and seed beside
+// them; the folder is made where it is missing.
 Status write_replica(const std::string& path, const Replica& replica, const training::Experiment& experiment,
                      std::span<const float> parameters);
 

@@ -10,31 +10,28 @@ void SelfJudge::look_if_due(Replica& replica, std::uint64_t steps) {
   looking_ = true;
   parameters_.resize(replica.arena.size());
   replica.arena.read(0, parameters_);
-  struct Look {
-    std::optional<training::Evaluator::Score> score;
-    Clock::duration took{};
-  };
-  const auto look = std::make_shared<Look>();
-  thread_.run(
-      [this, &replica, look] {
-        const auto begin = Clock::now();
-        if (!evaluator_) {
-          if (const Status lowered = lower_priority(); !lowered) return;  // rather no look than one that is in the way
-          auto backend = kernels::make_backend("cpu");
-          if (!backend) return;
-          backend_ = std::move(*backend);
-          evaluator_ = std::make_unique<training::Evaluator>(replica.plan, *backend_, replica.data.test);
-        }
-        look->score = evaluator_->evaluate(parameters_.data(), kSamples);
-        look->took = Clock::now() - begin;
-      },
-      [this, look, steps] {
-        looking_ = false;
-        due_ = Clock::now() + std::max<Clock::duration>(kLeastInterval, look->took * kShare);
-        if (!look->score) return;
-        const std::uint64_t number = latest_ ? latest_->number + 1 : 1;
-        latest_ = Seen{number, steps, look->score->accuracy, look->score->loss};
-      });
+  thread_.run([this, &replica] { return judge(replica); },
+              [this, steps](const Look& look) {
+                looking_ = false;
+                due_ = Clock::now() + std::max<Clock::duration>(kLeastInterval, look.took * kShare);
+                if (!look.score) return;
+                const std::uint64_t number = latest_ ? latest_->number + 1 : 1;
+                latest_ = Seen{number, steps, look.score->accuracy, look.score->loss};
+              });
+}
+
+SelfJudge::Look SelfJudge::judge(const Replica& replica) {
+  const auto begin = Clock::now();
+  if (!evaluator_) {
+    // At the workers' priority an evaluation would slow them down: better none.
+    if (const Status lowered = lower_priority(); !lowered) return {};
+    auto backend = kernels::make_backend("cpu");
+    if (!backend) return {};
+    backend_ = std::move(*backend);
+    evaluator_ = std::make_unique<training::Evaluator>(replica.plan, *backend_, replica.data.test);
+  }
+  const auto score = evaluator_->evaluate(parameters_.data(), kSamples);
+  return {score, Clock::now() - begin};
 }
 
 }  // namespace starling::node

@@ -1,5 +1,5 @@
-// Looks now and then at how well a peer's own replica does, while it trains: on the first test samples, on a thread of its
-// own, so seldom that training loses next to nothing. Of one thread.
+// Looks now and then at how well a peer's own replica does, while it trains: on the first test samples, on a
+// thread of its own, so seldom that training loses next to nothing. Of one thread.
 #pragma once
 
 #include <chrono>
@@ -38,7 +38,13 @@ class SelfJudge {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::unique_ptr<kernels::Backend> backend_;  // a processor's, whatever trains
+  struct Look {
+    std::optional<training::Evaluator::Score> score;  // nothing: no evaluation was possible
+    Clock::duration took{};
+  };
+  Look judge(const Replica& replica);  // on the thread
+
+  std::unique_ptr<kernels::Backend> backend_;  // the CPU's, whatever device trains
   std::unique_ptr<training::Evaluator> evaluator_;
   std::vector<float> parameters_;
   std::optional<Seen> latest_;

@@ -15,10 +15,10 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-// Whatever the factors multiply to, an instant so much later can still be told.
+// Factors may multiply to any size: an instant that much later still fits the clock.
 constexpr std::chrono::duration<double, std::nano> kLongestStep{1e18};
 
-// One more while it lives.
+// Counts one more while it lives.
 class Counted {
  public:
   explicit Counted(std::atomic<std::uint32_t>& count) : count_(count) { ++count_; }
@@ -42,6 +42,9 @@ Trainer::Trainer(std::vector<std::unique_ptr<training::Worker>> workers, models:
       options_(std::move(options)),
       stepped_(std::move(stepped)),
       group_(group),
+      gate_(workers_.size()),
+      budget_(gate_, options_.last_step),
+      captures_(gate_, workers_.size()),
       seats_(workers_.size()) {
   STARLING_CHECK(group_ == nullptr || workers_.size() % group_->size() == 0);
 }
@@ -78,64 +81,30 @@ void Trainer::moved() {
   for (auto& worker : workers_) worker->moved();
 }
 
-bool Trainer::capture(Captured done) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (captured_ || stopped_ || threads_.empty()) return false;
-    captured_ = std::make_shared<training::PeerState>(earlier_);
-    captured_->workers.resize(workers_.size());
-    capture_done_ = std::move(done);
-    captures_missing_ = workers_.size();
-    ++captures_;
-  }
-  wake_.notify_all();
-  return true;
+bool Trainer::capture(Captures::Done done) {
+  return !gate_.is_stopped() && !threads_.empty() && captures_.begin(earlier_, std::move(done));
 }
 
-// Of a worker between two steps.
 void Trainer::answer_capture(std::size_t worker) {
-  Seat& seat = seats_[worker];
-  const std::uint64_t asked = captures_;
-  if (seat.answered == asked) return;
-  seat.answered = asked;
-  training::WorkerState own = workers_[worker]->save(arena_of(worker));
-  bool complete = false;
-  {
-    const std::lock_guard lock(mutex_);
-    captured_->workers[worker] = std::move(own);
-    captured_->steps += seat.steps;
-    captured_->samples += seat.samples;
-    const bool last = --captures_missing_ == 0;
-    capture_awaits_average_ = last && group_ != nullptr;
-    if (capture_awaits_average_) average_due_ = 0;
-    complete = last && group_ == nullptr;
-  }
-  if (complete) complete_capture();
-  if (group_ != nullptr) wake_.notify_all();
+  if (!captures_.awaits(worker)) return;
+  const Seat& seat = seats_[worker];
+  const bool last = captures_.add(worker, workers_[worker]->save(arena_of(worker)), seat.steps, seat.samples);
+  if (last && group_ == nullptr) complete_capture();  // of a group, the next average does
 }
 
 void Trainer::complete_capture() {
-  std::shared_ptr<training::PeerState> state;
-  {
-    const std::lock_guard lock(mutex_);
-    state = captured_;
-  }
-  state->parameters.resize(arena_.size());
+  captures_.finish([this](training::PeerState& state) { read_parameters(state); });
+}
+
+void Trainer::read_parameters(training::PeerState& state) {
+  state.parameters.resize(arena_.size());
   arena_.wait();
-  arena_.read(0, state->parameters);
-  if (steps() > 0) state->loss = loss_.load(std::memory_order_relaxed);
-  Captured done;
-  {
-    const std::lock_guard lock(mutex_);
-    captured_.reset();
-    capture_awaits_average_ = false;
-    done = std::move(capture_done_);
-  }
-  done(std::move(state));
+  arena_.read(0, state.parameters);
+  if (steps() > 0) state.loss = loss_.load(std::memory_order_relaxed);
 }
 
 training::PeerState Trainer::remains() {
-  STARLING_CHECK(stopped_ || threads_.empty());
+  STARLING_CHECK(gate_.is_stopped() || threads_.empty());
   join();
   training::PeerState state = earlier_;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
@@ -143,10 +112,7 @@ training::PeerState Trainer::remains() {
     state.steps += seats_[i].steps;
     state.samples += seats_[i].samples;
   }
-  state.parameters.resize(arena_.size());
-  arena_.wait();
-  arena_.read(0, state.parameters);
-  if (steps() > 0) state.loss = loss_.load(std::memory_order_relaxed);
+  read_parameters(state);
   return state;
 }
 
@@ -156,7 +122,7 @@ void Trainer::join() {
 }
 
 void Trainer::start() {
-  steps_taken_ = steps();
+  budget_.begin_at(steps());
   if (group_ != nullptr) {
     group_->adopt();
     average_due_ = steps_ + std::uint64_t{options_.average_every} * group_->size();
@@ -168,10 +134,10 @@ void Trainer::start() {
       work(i);
     });
   }
-  if (group_ != nullptr) begin([this] { average_now_and_then(); });
+  if (group_ != nullptr) begin([this] { average_repeatedly(); });
 }
 
-// A thread of a device that may fail.
+// Starts a thread that ends where its device fails.
 void Trainer::begin(std::function<void()> body) {
   threads_.emplace_back([this, body = std::move(body)] {
     try {
@@ -187,7 +153,7 @@ models::Arena& Trainer::arena_of(std::size_t worker) {
   return group_->replica(worker / (workers_.size() / group_->size()));
 }
 
-// A worker's thread takes its place. One that may not trains all the same.
+// A worker that cannot be pinned or lowered in priority trains all the same.
 void Trainer::settle(std::size_t worker) const {
   if (const Status lowered = lower_priority(); !lowered) spdlog::debug("{}", lowered.error().message);
   if (processors_.empty()) return;
@@ -196,12 +162,7 @@ void Trainer::settle(std::size_t worker) const {
 }
 
 void Trainer::stop() {
-  bool first;
-  {
-    const std::lock_guard lock(mutex_);
-    first = !stopped_.exchange(true);
-  }
-  wake_.notify_all();
+  const bool first = gate_.stop();
   wait_for_updates();
   if (!first || group_ == nullptr || threads_.empty()) return;
   try {
@@ -211,27 +172,27 @@ void Trainer::stop() {
   }
 }
 
-// Those that workers are about to add, and those that a device is still to add.
+// Waits for the updates that threads are adding, and for those that a device has queued.
 void Trainer::wait_for_updates() const {
   for (auto busy = applying_.load(); busy > 0; busy = applying_.load()) applying_.wait(busy);
   try {
     for (const auto& worker : workers_) worker->wait();
   } catch (const kernels::DeviceError& error) {
-    spdlog::debug("{}", error.what());  // then it adds nothing any more; its worker says so
+    spdlog::debug("{}", error.what());  // it adds nothing any more; its worker reports the failure
   }
 }
 
-// Of a thread at its end.
+// Called by a thread that ends.
 void Trainer::fail(const std::string& why) {
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(failure_mutex_);
     if (!failure_) failure_ = why;
   }
   stepped_();
 }
 
 std::optional<std::string> Trainer::failure() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(failure_mutex_);
   return failure_;
 }
 
@@ -241,35 +202,19 @@ void Trainer::give_back() {
   workers_.clear();
 }
 
-void Trainer::pause(bool discard) {
-  {
-    const std::lock_guard lock(mutex_);
-    paused_ = true;
-    if (discard) ++era_;
-  }
-  if (discard) wait_for_updates();
+void Trainer::discard_steps() {
+  gate_.begin_era();
+  wait_for_updates();
 }
 
-void Trainer::resume(bool renewed) {
-  if (renewed && group_ != nullptr) group_->adopt();
-  {
-    const std::lock_guard lock(mutex_);
-    if (renewed) {
-      ++renewals_;
-      non_finite_ = false;
-    }
-    paused_ = false;
-  }
-  wake_.notify_all();
+void Trainer::renew() {
+  if (group_ != nullptr) group_->adopt();
+  ++renewals_;
+  non_finite_ = false;
 }
 
 void Trainer::heard(std::uint64_t steps) {
-  if (!options_.in_turn) return;
-  {
-    const std::lock_guard lock(mutex_);
-    heard_ = steps;
-  }
-  wake_.notify_all();
+  if (options_.in_turn) gate_.change([&] { heard_ = steps; });
 }
 
 std::optional<double> Trainer::spread() const {
@@ -283,88 +228,62 @@ std::optional<double> Trainer::loss() const {
   return loss_.load(std::memory_order_relaxed);
 }
 
-// Adds the step's update and counts it; neither once the trainer is stopped, or the replica that the step was
-// computed on is given up. False if it is stopped.
+// Adds the step's update and counts it, unless the trainer has stopped or the step's era is over. False if
+// the trainer has stopped.
 bool Trainer::apply(std::size_t number, double loss, std::uint64_t era) {
   training::Worker& worker = *workers_[number];
-  const Counted applying(
-      applying_);  // before the look at stopped_ and era_: who changes those then waits for this
-  const bool goes_on = !stopped_;
-  if (goes_on && era == era_) {
+  // Before the checks: stop() and discard_steps() change what is checked, and then wait for this.
+  const Counted applying(applying_);
+  const bool runs = !gate_.is_stopped();
+  if (runs && era == gate_.era()) {
     worker.apply(arena_of(number), rate_factor());
     const double before = loss_.load(std::memory_order_relaxed);
-    loss_.store(steps() == earlier_.steps && !earlier_.loss ? loss : 0.95 * before + 0.05 * loss, std::memory_order_relaxed);
+    const bool first = steps() == earlier_.steps && !earlier_.loss;
+    loss_.store(first ? loss : 0.95 * before + 0.05 * loss, std::memory_order_relaxed);
     if (!std::isfinite(loss)) non_finite_ = true;
     samples_.fetch_add(worker.batch_size(), std::memory_order_relaxed);
     steps_.fetch_add(1, std::memory_order_relaxed);
     ++seats_[number].steps;
     seats_[number].samples += worker.batch_size();
   } else {
-    give_step_back();
+    budget_.give_back();
   }
-  return goes_on;
+  return runs;
 }
 
-// One of those that last_step leaves; false where all are made or under way.
-bool Trainer::take_step() {
-  if (options_.last_step == UINT64_MAX) return true;
-  std::uint64_t taken = steps_taken_;
-  while (taken < options_.last_step)
-    if (steps_taken_.compare_exchange_weak(taken, taken + 1)) return true;
-  return false;
-}
-
-// A step that was thrown away leaves another one to be made.
-void Trainer::give_step_back() {
-  if (options_.last_step == UINT64_MAX) return;
-  {
-    const std::lock_guard lock(mutex_);
-    --steps_taken_;
-  }
-  wake_.notify_all();
-}
-
-// Waits out a pause, and, of a worker, for a step to be left that it may make; it answers meanwhile whoever wants a copy
-// of it. The era that a step belongs to which begins now; nullopt once the trainer is stopped.
-std::optional<std::uint64_t> Trainer::await_turn(std::optional<std::size_t> worker) {
-  const bool works = worker.has_value();
+// Waits for the end of a pause and for a step that is left to make, and answers captures meanwhile. Returns
+// the era that the step belongs to; nullopt once the trainer has stopped.
+std::optional<std::uint64_t> Trainer::await_step(std::size_t worker) {
   for (;;) {
-    if (works && !stopped_) answer_capture(*worker);
-    const std::uint64_t era = era_;  // before the look at paused_: pause() changes them in the other order
-    if (stopped_) return std::nullopt;
-    if (!paused_ && (!works || take_step())) return era;
-    std::unique_lock lock(mutex_);
-    if (works && ++standing_ == workers_.size()) standing_since_ = Clock::now();
-    wake_.wait(lock, [&] {
-      const bool may_go_on = !paused_ && (!works || steps_taken_ < options_.last_step);
-      return stopped_ || may_go_on || (works && seats_[*worker].answered != captures_);
-    });
-    if (works && standing_-- == workers_.size()) stood_ += Clock::now() - standing_since_;
+    if (!gate_.is_stopped()) answer_capture(worker);
+    const std::uint64_t era = gate_.era();
+    if (gate_.is_stopped()) return std::nullopt;
+    if (gate_.is_open() && budget_.take()) return era;
+    gate_.wait_idle([&] { return (gate_.is_open() && budget_.is_left()) || captures_.awaits(worker); });
   }
 }
 
-Duration Trainer::idle() const {
-  const std::lock_guard lock(mutex_);
-  const bool all_stand = !workers_.empty() && standing_ == workers_.size();
-  return stood_ + (all_stand ? Clock::now() - standing_since_ : Duration{0});
+void Trainer::await_heard(std::size_t worker, std::uint64_t steps) {
+  while (heard_ < steps && !gate_.is_stopped()) {
+    answer_capture(worker);
+    gate_.wait([&] { return heard_ >= steps || captures_.awaits(worker); });
+  }
 }
 
-// While the workers go on; not while they are thrown off an arena that is about to be replaced.
-void Trainer::average_now_and_then() {
-  while (const auto era = await_turn(std::nullopt)) {
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return stopped_ || paused_ || average_is_due(); });
-    }
-    if (!average_is_due()) continue;
+bool Trainer::average_is_due() const {
+  return group_ != nullptr && (steps_ >= average_due_ || captures_.is_complete());
+}
+
+// Not while the training is paused: the arena may be about to be replaced.
+void Trainer::average_repeatedly() {
+  while (!gate_.is_stopped()) {
+    const std::uint64_t era = gate_.era();
+    gate_.wait([&] { return gate_.is_open() && average_is_due(); });
     const Counted applying(applying_);  // as in apply()
-    if (stopped_ || *era != era_) continue;
-    const bool wanted = [&] {  // before the average, which then has all that was captured
-      const std::lock_guard lock(mutex_);
-      return capture_awaits_average_;
-    }();
+    if (gate_.is_stopped() || !gate_.is_open() || era != gate_.era()) continue;
+    const bool captured = captures_.is_complete();  // before the average, which then holds all of its steps
     average();
-    if (wanted) complete_capture();
+    if (captured) complete_capture();
   }
 }
 
@@ -375,23 +294,16 @@ void Trainer::average() {
   if (!spread.finite) non_finite_ = true;
 }
 
-// Until then, or until the trainer is stopped.
-void Trainer::await_time(Clock::time_point until) {
-  if (until <= Clock::now()) return;
-  std::unique_lock lock(mutex_);
-  wake_.wait_until(lock, until, [&] { return stopped_.load(); });
-}
-
-// A step of a slow or paced machine lands at its end, on parameters that others have changed since it began, as it
-// would there.
+// A step of a slow or paced machine lands at its end, on parameters that others have changed since it began,
+// as it would on such a machine.
 void Trainer::work(std::size_t number) {
   training::Worker& worker = *workers_[number];
   const models::Arena& arena = arena_of(number);
   using Nanoseconds = std::chrono::duration<double, std::nano>;
   const auto start = Clock::now();
   std::uint64_t renewals = 0;
-  Nanoseconds landing{0};  // what the last one took to land
-  while (const auto era = await_turn(number)) {
+  Nanoseconds landing{0};  // the time that the last step took to land
+  while (const auto era = await_step(number)) {
     if (renewals_ != renewals) {
       renewals = renewals_;
       worker.renew();
@@ -400,24 +312,17 @@ void Trainer::work(std::size_t number) {
     const std::uint64_t begun = steps_begun_.fetch_add(1, std::memory_order_relaxed);
     const double loss = worker.compute(arena.data());
     const Nanoseconds took = std::max<Nanoseconds>(Clock::now() - step_start + landing, options_.pace);
-    const Nanoseconds due =
-        std::min<Nanoseconds>(took * slowness_of_step(options_.slowdowns, step_start - start, begun), kLongestStep);
-    await_time(step_start + std::chrono::duration_cast<Clock::duration>(due - landing));
+    const double slowness = slowness_of_step(options_.slowdowns, step_start - start, begun);
+    const Nanoseconds due = std::min<Nanoseconds>(took * slowness, kLongestStep);
+    gate_.wait_until(step_start + std::chrono::duration_cast<Clock::duration>(due - landing));
 
     const auto landing_start = Clock::now();
     if (!apply(number, loss, *era)) return;
     landing = Clock::now() - landing_start;
-    if (average_is_due())
-      wake_.notify_all();  // should it come too early to be heard, the next step's will not
+    if (average_is_due()) gate_.nudge();  // if the averaging thread misses it, the next step's nudge follows
     const std::uint64_t steps = steps_;
     stepped_();
-    if (!options_.in_turn) continue;
-    for (bool heard = false; !heard && !stopped_;) {
-      answer_capture(number);
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return stopped_ || heard_ >= steps || seats_[number].answered != captures_; });
-      heard = heard_ >= steps;
-    }
+    if (options_.in_turn) await_heard(number, steps);
   }
 }
 

@@ -1,12 +1,11 @@
 // The Hogwild workers of a peer: a thread each, on one arena, without a lock between them or against the
-// exchange. Where the peer has several devices, each has workers of its own on a replica of its own, and one
-// more thread averages those (training/device_group.h). They count what they did in atomics that the daemon's
-// thread reads. Where they run and at what priority: node/processors.h.
+// exchange. If the peer has several devices, each device has its own workers and its own replica, and one
+// more thread averages the replicas (training/replica/device_group.h). The daemon's thread reads the counts,
+// which are atomics. node/work/processors.h decides where the workers run and at what priority.
 #pragma once
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,140 +17,138 @@
 
 #include "base/time.h"
 #include "models/arena.h"
+#include "node/work/captures.h"
+#include "node/work/gate.h"
 #include "node/work/processors.h"
 #include "node/work/slowdown.h"
-#include "training/replica/device_group.h"
+#include "node/work/step_budget.h"
 #include "training/records/peer_state.h"
+#include "training/replica/device_group.h"
 #include "training/replica/worker.h"
 
 namespace starling::node {
 
 struct TrainerOptions {
-  Duration pace{0};  // least time of a step
+  Duration pace{0};  // the shortest duration of a step
   std::vector<Slowdown> slowdowns;
-  std::string machine = "starling";  // under this name it takes processors for its workers
-  std::uint32_t average_every = 8;   // steps of a device between two averages of a group's
-  // So many steps are made and not one more, those that were restored included: a worker that would begin another waits to
-  // be stopped. Who is told of steps hears of them late, and a quick network makes a thousand meanwhile.
+  std::string machine = "starling";  // the name under which it takes processors for its workers
+  std::uint32_t average_every = 8;   // steps of a device between two averages of a group
+  // The last step, counted from the peer's first life. A worker that would begin another one waits for
+  // stop(). The core learns of steps late, and a fast network would make a thousand more in that time.
   std::uint64_t last_step = UINT64_MAX;
-  bool in_turn = false;  // after a step a worker waits until it was heard(), and so for a pause that it leads to
+  bool in_turn =
+      false;  // after each step a worker waits for heard(), and so for a pause that the step leads to
 };
 
 class Trainer {
  public:
-  // `stepped` is called on a worker's thread after every step; it must be quick. With a `group`, whose peer's
-  // arena is `arena`, its devices have equally many workers each, the first device the first of them.
+  // A worker's thread calls `stepped` after every step; it must be quick. With a `group`, whose peer's arena
+  // is `arena`, every device has the same number of workers; those of the first device come first.
   Trainer(std::vector<std::unique_ptr<training::Worker>> workers, models::Arena& arena,
           TrainerOptions options, std::function<void()> stepped, training::DeviceGroup* group = nullptr);
   ~Trainer();  // stops and waits for the threads
 
-  // Before start(): goes on from there. What a worker cannot take up, as it is of another shard, another optimizer or
-  // of another number of workers, begins anew, and a sentence of the list says so.
+  // Continues from this state. A worker whose part does not fit (another shard, optimizer or number of
+  // workers) begins anew; the list has a sentence for each. REQUIRES: before start().
   std::vector<std::string> restore(const training::PeerState& state);
-  // Before start(): the arena holds somebody else's parameters than those that were restored.
+  // The arena holds other parameters than the restored ones. REQUIRES: before start().
   void moved();
 
   void start();
-  // No step begins after this, and the steps under way are thrown away: when it returns, the workers have
-  // changed the arena and the counts for the last time, and a group has averaged for the last time. Waits
-  // only for updates that are just being added (a pass over the arena).
+  // Begins no further step and throws away those under way. When it returns, the workers have changed the
+  // arena and the counts for the last time, and a group has averaged for the last time. It waits only for
+  // updates that are being added at that moment (a pass over the arena).
   void stop();
-  // Stops, waits for the steps under way, and frees what the workers held. The counts stay.
+  // Stops, waits for the steps under way, and frees the workers' memory. The counts stay.
   void give_back();
 
-  // Until resume() no further step begins. A step under way lands, or is thrown away: then, when this
-  // returns, the arena is left alone.
-  void pause(bool discard);
-  // `renewed`: the arena holds somebody else's parameters; optimizers begin anew. REQUIRES: then, paused with
-  // `discard`.
-  void resume(bool renewed);
+  // Begins no further step until nobody pauses the training any more. Steps under way land.
+  void pause(PausedBy who) { gate_.pause(who); }
+  void resume(PausedBy who) { gate_.resume(who); }
+  bool is_paused(PausedBy who) const { return gate_.is_paused(who); }
+  // Throws away the steps under way: when it returns, no worker changes the arena. REQUIRES: paused.
+  void discard_steps();
+  // The arena holds another replica: optimizers begin anew. REQUIRES: paused, steps discarded.
+  void renew();
 
-  // Asks for a copy of all that training remembers. Every worker copies what is its own between two steps, on its own
-  // thread, and goes on; the last one to do so reads the arena, and calls `done` there. So nothing is torn: a worker's
-  // samples, optimizer and count are those of one moment, and the parameters hold every step that is counted, with
-  // several workers perhaps a few more. Of several devices the parameters are those of their next average. One at a
-  // time: false, and nothing is asked, while another goes on. Once the trainer is stopped nothing comes any more.
-  using Captured = std::function<void(std::shared_ptr<training::PeerState>)>;
-  bool capture(Captured done);
-  // The same of a trainer that has stopped, or was never started: waits for its threads.
+  // Asks for a copy of all that training remembers. Every worker copies its own part between two steps, on
+  // its own thread; the last one reads the arena and calls `done` there. So a worker's samples, optimizer and
+  // count are of one moment, and the parameters hold every counted step; with several workers they may hold a
+  // few more. With several devices the parameters are those of the next average. False while another capture
+  // is under way, or if the trainer is not running. After stop() `done` is not called.
+  bool capture(Captures::Done done);
+  // The same of a trainer that has stopped or was never started: waits for its threads.
   training::PeerState remains();
 
-  // Whatever follows from so many steps has been done. Workers that go in turn wait for this.
+  // All consequences of that many steps are done: workers that go in turn wait for this.
   void heard(std::uint64_t steps);
 
-  // By what the learning rate of steps is multiplied that are added from now on (training/schedule.h); 1 at
+  // The factor on the learning rate of steps that land from now on (training/experiment/schedule.h); 1 at
   // first.
   void set_rate_factor(double factor) { rate_factor_.store(factor, std::memory_order_relaxed); }
   double rate_factor() const { return rate_factor_.load(std::memory_order_relaxed); }
 
-  // With those of earlier lives, where it was restored.
+  // Counts include earlier lives, if any were restored.
   std::uint64_t steps() const { return steps_.load(std::memory_order_relaxed); }
   std::uint64_t steps_begun() const { return steps_begun_.load(std::memory_order_relaxed); }
   std::uint64_t samples() const { return samples_.load(std::memory_order_relaxed); }
-  // For how long all workers together have waited, for a pause to end or to be stopped after the last step, until now.
-  Duration idle() const;
-  std::optional<double> loss() const;  // smoothed over late steps; nullopt before the first
-  bool non_finite() const {
-    return non_finite_.load(std::memory_order_relaxed);
-  }  // a loss, or a mean of the devices' replicas, was NaN or infinite
-  // How far the devices' replicas were from their mean when they last averaged (DeviceGroup::Spread); nothing
-  // without a group, and before.
+  // How long all workers together have waited so far, for a pause to end or after the last step.
+  Duration idle() const { return gate_.idle(); }
+  std::optional<double> loss() const;  // smoothed over recent steps; nullopt before the first
+  // A loss, or a mean of the devices' replicas, was NaN or infinite.
+  bool non_finite() const { return non_finite_.load(std::memory_order_relaxed); }
+  // The distance of the devices' replicas from their mean at the last average (DeviceGroup::Spread); nullopt
+  // without a group and before the first average.
   std::optional<double> spread() const;
-  // Why a worker has ended by itself: its device failed. Nothing while all work.
+  // Why a worker's device failed; nullopt while all work.
   std::optional<std::string> failure() const;
 
  private:
-  // Of a worker: what it has done since start(), of its own thread while that runs.
+  // What one worker has done since start(). Its own thread writes it.
   struct Seat {
     std::uint64_t steps = 0, samples = 0;
-    std::uint64_t answered = 0;  // captures
   };
+
+  void work(std::size_t worker);
+  std::optional<std::uint64_t> await_step(std::size_t worker);
+  void await_heard(std::size_t worker, std::uint64_t steps);
+  bool apply(std::size_t worker, double loss, std::uint64_t era);
+  void wait_for_updates() const;
+  models::Arena& arena_of(std::size_t worker);
+
   void answer_capture(std::size_t worker);
   void complete_capture();
-  void join();
-  void settle(std::size_t worker) const;
-  void begin(std::function<void()> body);
-  void work(std::size_t number);
-  models::Arena& arena_of(std::size_t worker);
-  void average_now_and_then();
+  void read_parameters(training::PeerState& state);
+
+  void average_repeatedly();
   void average();
-  bool average_is_due() const { return group_ != nullptr && steps_ >= average_due_; }
-  void wait_for_updates() const;
+  bool average_is_due() const;
+
+  void begin(std::function<void()> body);
+  void settle(std::size_t worker) const;
   void fail(const std::string& why);
-  bool apply(std::size_t number, double loss, std::uint64_t era);
-  std::optional<std::uint64_t> await_turn(std::optional<std::size_t> worker);
-  bool take_step();
-  void give_step_back();
-  void await_time(std::chrono::steady_clock::time_point until);
+  void join();
 
   std::vector<std::unique_ptr<training::Worker>> workers_;
   models::Arena& arena_;
   TrainerOptions options_;
   std::function<void()> stepped_;
   training::DeviceGroup* group_;
-  std::atomic<std::uint64_t> average_due_{0};  // when so many steps are made
+  Gate gate_;
+  StepBudget budget_;
+  Captures captures_;
+  std::atomic<std::uint64_t> average_due_{0};  // the step after which the next average is due
   std::atomic<double> spread_{-1};             // negative: never averaged
   std::atomic<std::uint64_t> steps_begun_{0}, steps_{0}, samples_{0}, heard_{0};
-  std::atomic<std::uint64_t> steps_taken_{0};  // made or under way, where last_step bounds them
   std::atomic<double> loss_{0}, rate_factor_{1};
-  std::atomic<bool> stopped_{false}, paused_{false}, non_finite_{false};
-  std::atomic<std::uint64_t> era_{0};       // counts the discards: a step of an earlier era is thrown away
-  std::atomic<std::uint64_t> renewals_{0};  // a worker that has seen fewer forgets its optimizer's state
-  std::atomic<std::uint32_t> applying_{0};  // workers that are adding an update
-  mutable std::mutex mutex_;  // of `failure_`, and for waiting: paced, slowed and paused steps sleep on it
+  std::atomic<bool> non_finite_{false};
+  std::atomic<std::uint64_t> renewals_{0};  // a worker that has seen fewer renews its optimizer
+  std::atomic<std::uint32_t> applying_{0};  // threads that are changing an arena
+  mutable std::mutex failure_mutex_;
   std::optional<std::string> failure_;
-  std::condition_variable wake_;
-  std::size_t standing_ = 0;    // workers that wait for a pause to end, and since when it is all of them
-  std::chrono::steady_clock::time_point standing_since_;
-  Duration stood_{0};  // until then
-  std::vector<Seat> seats_;                 // of the workers by number
-  training::PeerState earlier_;             // that was restored, without parameters and workers
-  std::atomic<std::uint64_t> captures_{0};  // asked for: a worker that has answered fewer copies itself
-  std::shared_ptr<training::PeerState> captured_;  // under way; under the lock, as the next ones
-  Captured capture_done_;
-  std::size_t captures_missing_ = 0;  // workers that have not answered yet
-  bool capture_awaits_average_ = false;
-  std::vector<Processor> processors_;  // of the workers by number; empty: the kernel chooses
+  std::vector<Seat> seats_;            // by worker
+  training::PeerState earlier_;        // what was restored, without parameters and workers
+  std::vector<Processor> processors_;  // by worker; empty: the kernel chooses
   std::vector<std::thread> threads_;
 };
 

@@ -76,7 +76,8 @@ struct Bench {
   // Until so many steps have begun, whether they land or not.
   bool await_begun(std::uint64_t steps) const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (trainer->steps_begun() < steps && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    while (trainer->steps_begun() < steps && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::yield();
     return trainer->steps_begun() >= steps;
   }
   std::vector<float> parameters() const { return contents(*arena); }
@@ -211,12 +212,14 @@ TEST_CASE("a GPU's workers count their steps, pause, forget and stop like others
   const auto before = bench.parameters();
   bench.start({});
   REQUIRE(bench.await(20));
-  bench.trainer->pause(true);
+  bench.trainer->pause(PausedBy::core);
+  bench.trainer->discard_steps();
   const auto paused = bench.parameters();
   CHECK(paused != before);
   // A step that was thrown away may still read, which harms nobody, but is seen.
   if (!kRacesAreSeen) bench.arena->write(0, before);
-  bench.trainer->resume(true);
+  bench.trainer->renew();
+  bench.trainer->resume(PausedBy::core);
   REQUIRE(bench.await(bench.trainer->steps() + 10));
   bench.trainer->stop();
   const auto stopped = bench.parameters();
@@ -262,11 +265,13 @@ TEST_CASE("a peer of several devices that takes somebody else's parameters bring
   options.average_every = 1;
   bench.start(options, 2);
   REQUIRE(bench.await(10));
-  bench.trainer->pause(true);
+  bench.trainer->pause(PausedBy::core);
+  bench.trainer->discard_steps();
   const std::vector<float> others(bench.arena->size(), 0.125F);
   bench.arena->write(0, others);
   bench.trainer->set_rate_factor(0);  // whatever is computed from now on changes nothing
-  bench.trainer->resume(true);
+  bench.trainer->renew();
+  bench.trainer->resume(PausedBy::core);
   REQUIRE(bench.await(bench.trainer->steps() + 20));
   bench.trainer->stop();
   CHECK(bench.parameters() == others);
@@ -289,7 +294,7 @@ TEST_CASE("a device that is not finite any more makes its peer's trainer say so"
 }
 
 // Copies of all that a trainer remembers, as they come.
-class Captures {
+class CaptureTaker {
  public:
   std::shared_ptr<training::PeerState> take(Trainer& trainer) {
     REQUIRE(trainer.capture([this](std::shared_ptr<training::PeerState> state) {
@@ -313,7 +318,7 @@ TEST_CASE("a copy that is taken of a running trainer is of one moment: gone on w
   TrainerOptions in_turn;
   in_turn.in_turn = true;
   whole.start(in_turn);
-  Captures captures;
+  CaptureTaker captures;
   copied.start({});
   REQUIRE(copied.await(7));
   const auto state = captures.take(*copied.trainer);
@@ -334,7 +339,7 @@ TEST_CASE("a copy that is taken of a running trainer is of one moment: gone on w
 TEST_CASE("several workers are copied one by one while the others go on, and count what is theirs") {
   for (const std::uint32_t devices : {1, 2}) {
     Bench bench(3);
-    Captures captures;
+    CaptureTaker captures;
     TrainerOptions options;
     options.average_every = 4;
     bench.start(options, devices);
@@ -351,21 +356,23 @@ TEST_CASE("several workers are copied one by one while the others go on, and cou
       std::uint64_t drawn = 0;
       for (const auto& worker : state->workers) drawn += worker.draws;
       CHECK(drawn == state->steps);
-      for (const auto& worker : state->workers) CHECK(worker.cursor.position == (worker.draws * 16 + 299) % 300 + 1);
+      for (const auto& worker : state->workers)
+        CHECK(worker.cursor.position == (worker.draws * 16 + 299) % 300 + 1);
       before = state->steps;
     }
   }
 }
 
-TEST_CASE("a trainer that is paused, or waits to be heard, is copied all the same; one that has stopped is not") {
+TEST_CASE(
+    "a trainer that is paused, or waits to be heard, is copied all the same; one that has stopped is not") {
   Bench bench(2);
-  Captures captures;
+  CaptureTaker captures;
   bench.start({});
   REQUIRE(bench.await(4));
-  bench.trainer->pause(false);
+  bench.trainer->pause(PausedBy::core);
   const auto paused = captures.take(*bench.trainer);
   CHECK(paused->workers.size() == 2);
-  bench.trainer->resume(false);
+  bench.trainer->resume(PausedBy::core);
   bench.trainer->stop();
   CHECK_FALSE(bench.trainer->capture([](const std::shared_ptr<training::PeerState>&) {}));
   const auto remains = bench.trainer->remains();
@@ -468,7 +475,8 @@ TEST_CASE("once stop returns neither the parameters nor the counts change any mo
   }
 }
 
-TEST_CASE("a paced step lands at its end: with a pace of an hour none does, and stopping does not wait for it") {
+TEST_CASE(
+    "a paced step lands at its end: with a pace of an hour none does, and stopping does not wait for it") {
   Bench bench(2);
   bench.start({kHour, {}});
   const auto parameters = bench.parameters();
@@ -486,12 +494,13 @@ TEST_CASE("a worker that goes in turn begins no step before the last one was hea
   bench.start(options);
   for (std::uint64_t step = 1; step <= 20; ++step) {
     REQUIRE(bench.await(step));
-    if (step == 10) bench.trainer->pause(false);  // what the step led to: then the next does not begin
+    if (step == 10)
+      bench.trainer->pause(PausedBy::core);  // what the step led to: then the next does not begin
     REQUIRE(bench.trainer->steps_begun() == step);
     bench.trainer->heard(step);
     if (step == 10) {
       REQUIRE(bench.trainer->steps_begun() == step);
-      bench.trainer->resume(false);
+      bench.trainer->resume(PausedBy::core);
     }
   }
   bench.trainer->stop();
@@ -506,12 +515,12 @@ TEST_CASE("workers make exactly as many steps as there are to be made, however m
       options.last_step = steps;
       bench.start(options);
       REQUIRE(bench.await(steps));
-      Captures captures;  // whoever waits behind the last step is copied all the same
+      CaptureTaker captures;  // whoever waits behind the last step is copied all the same
       const auto state = captures.take(*bench.trainer);
       CHECK(state->steps == steps);
       CHECK(state->samples == 16 * steps);
-      bench.trainer->pause(false);
-      bench.trainer->resume(false);
+      bench.trainer->pause(PausedBy::core);
+      bench.trainer->resume(PausedBy::core);
       bench.trainer->stop();
       bench.trainer->give_back();
       CHECK(bench.reported == steps);
@@ -534,9 +543,11 @@ TEST_CASE("of the steps that are to be made those of earlier lives are some") {
   later.start(fifteen);
   REQUIRE(later.await(5));
   // The sixth never comes: whoever is paused in between and goes on finds nothing to do.
-  later.trainer->pause(true);
-  later.trainer->resume(true);
-  Captures captures;
+  later.trainer->pause(PausedBy::core);
+  later.trainer->discard_steps();
+  later.trainer->renew();
+  later.trainer->resume(PausedBy::core);
+  CaptureTaker captures;
   CHECK(captures.take(*later.trainer)->steps == 15);
   later.trainer->stop();
   CHECK(later.trainer->steps() == 15);
@@ -550,12 +561,13 @@ TEST_CASE("workers whose steps are thrown away make as many in their place") {
   bench.start(options);
   for (std::uint64_t seen = 20; seen <= 300; seen += 20) {
     REQUIRE(bench.await(seen));
-    bench.trainer->pause(true);
-    bench.trainer->resume(false);
+    bench.trainer->pause(PausedBy::core);
+    bench.trainer->discard_steps();
+    bench.trainer->resume(PausedBy::core);
   }
   // Those that were thrown away are reported too.
   for (std::uint64_t seen = 301; bench.trainer->steps() < 400; ++seen) REQUIRE(bench.await(seen));
-  Captures captures;
+  CaptureTaker captures;
   CHECK(captures.take(*bench.trainer)->steps == 400);
   bench.trainer->stop();
   CHECK(bench.trainer->steps() == 400);

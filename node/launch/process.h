@@ -1,0 +1,90 @@
+// What every peer's process does beside its training, with or without a core: it leaves on a signal, obeys
+// its launcher, ticks four times a second, and saves replicas on the disk's thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <asio/io_context.hpp>
+#include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "base/time.h"
+#include "node/launch/launcher_link.h"
+#include "node/work/background.h"
+#include "node/work/replica.h"
+#include "training/experiment/control.h"
+
+namespace starling::node {
+
+struct ProcessOptions {
+  std::string out;              // the folder for replicas; empty: none are saved
+  std::uint32_t snapshots = 0;  // to leave in an epoch of the swarm's progress, at equal distances
+  int control_fd = -1;  // the launcher's socket (training/experiment/control.h); -1: there is no launcher
+};
+
+struct ProcessEvents {
+  std::function<void()> leave;  // a signal, the launcher's command, or the launcher is gone
+  std::function<void(const std::string& command)> command;  // of the launcher, except for "leave"
+  std::function<void()> tick;
+};
+
+class Process {
+ public:
+  static constexpr Duration kTickInterval = std::chrono::milliseconds(250);
+  static constexpr Duration kLogInterval = std::chrono::seconds(5);
+  static constexpr Duration kLastReportLimit = std::chrono::milliseconds(300);
+  static constexpr std::size_t kSavesMax = 4;  // copies of the parameters that wait for the disk
+
+  // `disk` outlives no call of this object's functions but may be constructed later.
+  Process(asio::io_context& io, const ProcessOptions& options, Background& disk);
+
+  // Catches SIGINT and SIGTERM from now on. A second signal ends the process at once with exit code 130.
+  void catch_signals();
+  // Reports signals, and ticks: the first time at once.
+  void start(ProcessEvents events);
+  void connect_launcher(const training::PeerReport& first);
+  void stop();  // takes no signals and commands any more, and ticks no more
+
+  bool is_launched() const { return launcher_ != nullptr; }
+  void report(const training::PeerReport& report);
+  // Blocks for at most kLastReportLimit.
+  void report_last(const training::PeerReport& report);
+  Duration lag() const { return lag_; }  // the delay of the last tick
+  bool is_time_to_log();                 // true once in kLogInterval
+
+  // The snapshot that this progress makes due, counted from 1; each is due once, and none while the disk is
+  // behind.
+  std::optional<std::uint64_t> due_snapshot(std::uint64_t swarm_samples, std::uint64_t epoch_samples);
+  std::string file(const std::string& name) const { return options_.out + "/" + name + ".safetensors"; }
+  bool saves() const { return !options_.out.empty(); }
+  // Copies the parameters now and writes them on the disk's thread. done(path) runs on the io_context; the
+  // path is empty if the file could not be written. From any thread.
+  void save(const std::string& path, Replica& replica, const training::Experiment& experiment,
+            std::function<void(std::string path)> done);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void watch_signals();
+  void tick();
+
+  const ProcessOptions options_;
+  ProcessEvents events_;
+  asio::io_context& io_;
+  Background& disk_;
+  asio::signal_set signals_;
+  asio::steady_timer timer_;
+  std::unique_ptr<LauncherLink> launcher_;
+  bool signalled_ = false, launcher_gone_ = false;
+  Duration lag_{0};
+  Clock::time_point last_log_ = Clock::now();
+  std::uint64_t snapshots_ = 0;
+  std::atomic<std::size_t> saves_{0};  // under way
+};
+
+}  // namespace starling::node

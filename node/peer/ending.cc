@@ -1,0 +1,117 @@
+#include "node/peer/ending.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "training/replica/worker.h"
+#include "transport/spawn.h"
+
+namespace starling::node {
+namespace {
+
+// From a signal to the end of the process: the core's leave_limit, then the longer of these two (both run at
+// the same time), then Process::kLastReportLimit and kThreadLimit.
+constexpr Duration kFlushLimit = std::chrono::milliseconds(700);
+constexpr Duration kWriteLimit = std::chrono::milliseconds(700);  // of a peer that was asked to leave
+constexpr Duration kThreadLimit = std::chrono::milliseconds(250);
+
+}  // namespace
+
+void Ending::save_before_settling() {
+  if (!process_.is_launched() || !process_.saves()) return;
+  process_.save(process_.file(parts_.self.name + ".before-settling"), *parts_.replica, parts_.experiment,
+                [this](std::string path) { path_before_settling_ = std::move(path); });
+}
+
+void Ending::hurry() {
+  deadline_ = std::min(deadline_, Clock::now() + kWriteLimit);
+  changed_.raise();
+}
+
+void Ending::begin(gossip::Finish::How how, const std::string& why) {
+  if (parts_.life == Life::leaving) hurry();
+  parts_.advance(Life::ending);
+  parts_.finish = how;
+  if (how == gossip::Finish::How::failed) outcome_ = {failure_code_, why};
+  teller_.manager().stopping();
+  if (parts_.trainer) parts_.trainer->stop();
+  transport::spawn(io_.get_executor(), run());
+}
+
+// Everything on the disk's thread, in this order.
+void Ending::save_all() {
+  const PeerOptions& options = parts_.options;
+  const bool trained = teller_.has_trained() && parts_.finish != gossip::Finish::How::failed;
+  if (trained && process_.saves()) {
+    process_.save(process_.file(parts_.self.name), *parts_.replica, parts_.experiment,
+                  [this](std::string path) { final_path_ = std::move(path); });
+  }
+  if (trained && !options.export_to.empty()) {
+    process_.save(options.export_to, *parts_.replica, parts_.experiment,
+                  [this](std::string path) { exported_path_ = std::move(path); });
+  }
+  keeper_.write_cache();
+  if (trained) keeper_.write_last_checkpoint();
+  if (trained && parts_.finish == gossip::Finish::How::finished && !process_.is_launched())
+    disk_.run([this] { judge_final_replica(); });
+  disk_.run([] {},
+            [this] {  // all is written: nothing to wait for any more
+              deadline_ = Clock::time_point::min();
+              changed_.raise();
+            });
+}
+
+asio::awaitable<void> Ending::run() {
+  teller_.log_faults();
+  parts_.exchanger->close();
+  save_all();
+  co_await parts_.links->shut_down(kFlushLimit);
+  while (Clock::now() < deadline_) co_await changed_.wait_until(deadline_);
+  report();
+  process_.stop();
+  io_.stop();
+}
+
+void Ending::report() {
+  const PeerOptions& options = parts_.options;
+  const bool trained = teller_.has_trained() && parts_.finish != gossip::Finish::How::failed;
+  const auto cannot_write = [](const std::string& where) {
+    return PeerOutcome{1, "the final parameters could not be written to " + where};
+  };
+  if (trained && process_.saves() && final_path_.empty()) outcome_ = cannot_write(options.out);
+  if (trained && !options.export_to.empty() && exported_path_.empty())
+    outcome_ = cannot_write(options.export_to);
+  auto last = teller_.report(training::PeerReport::Kind::finished);
+  last.path = final_path_;
+  last.path_before_settling = path_before_settling_;
+  process_.report_last(last);
+  for (const std::string& path : {final_path_, exported_path_})
+    if (!path.empty()) spdlog::info("parameters written to {}", path);
+  if (trained) spdlog::info("memory: at most {:.1f} MB", 1e-6 * static_cast<double>(most_resident_bytes()));
+}
+
+// On the disk's thread. The exchanger is closed and the workers have stopped, so nothing changes the replica;
+// the judge takes the workers' memory.
+void Ending::judge_final_replica() const {
+  parts_.trainer->give_back();
+  Replica& replica = *parts_.replica;
+  replica.arena.wait();
+  const auto score =
+      training::Evaluator(replica.plan, replica.backend(), replica.data.test).evaluate(replica.arena.data());
+  spdlog::info("accuracy {:.4f}, loss {:.4f} on {} test samples of {}", score.accuracy, score.loss,
+               replica.data.test.size(), replica.data.name);
+}
+
+void Ending::end_process_soon() const {
+  std::thread([outcome = outcome_] {
+    std::this_thread::sleep_for(kThreadLimit);
+    if (!outcome.error.empty()) spdlog::error("{}", outcome.error);
+    std::_Exit(outcome.exit_code);
+  }).detach();
+}
+
+}  // namespace starling::node

@@ -1,0 +1,70 @@
+// What a peer keeps on disk while it runs: the peer cache, checkpoints, and snapshots of the replica; and
+// what it finds there when it starts. Of the daemon's thread; the disk's thread writes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include "node/keep/checkpoint_news.h"
+#include "node/keep/checkpointer.h"
+#include "node/keep/peer_cache.h"
+#include "node/launch/outcome.h"
+#include "node/launch/process.h"
+#include "node/peer/parts.h"
+#include "node/peer/teller.h"
+#include "node/work/background.h"
+
+namespace starling::node {
+
+class Keeper {
+ public:
+  Keeper(PeerParts& parts, Process& process, const Teller& teller, Background& disk, asio::io_context& io)
+      : parts_(parts), process_(process), teller_(teller), disk_(disk), io_(io), cache_timer_(io) {}
+
+  // Reads the cache, and finds the checkpoint to resume from. An outcome says what cannot be used.
+  std::optional<PeerOutcome> open();
+  // Takes the folder for new checkpoints. REQUIRES: the peer has its name and address.
+  std::optional<PeerOutcome> open_checkpoints();
+
+  // The swarm that the cache or the checkpoint remembers.
+  bool remembers_swarm() const { return !remembered_.empty(); }
+  const wire::Manifest& remembered_manifest() const { return remembered_manifest_; }
+  const std::vector<CachedPeer>& remembered() const { return remembered_; }
+
+  // Writes the cache from now on, where it has changed.
+  void keep_cache();
+  void write_cache();
+
+  void leave_snapshot_if_due();
+  void checkpoint_if_due();
+  void write_last_checkpoint();  // REQUIRES: the trainer has stopped
+
+ private:
+  std::optional<PeerOutcome> open_cache();
+  std::optional<PeerOutcome> find_checkpoint();
+  CheckpointFacts checkpoint_facts() const;
+  void write_checkpoint(std::function<training::PeerState()> state);
+  void report_checkpoint(const Result<std::string>& written);
+
+  PeerParts& parts_;
+  Process& process_;
+  const Teller& teller_;
+  Background& disk_;
+  asio::io_context& io_;
+  std::unique_ptr<PeerCache> cache_;
+  asio::steady_timer cache_timer_;
+  std::size_t cache_writes_ = 0;  // under way
+  bool cache_failing_ = false;    // the last write of the cache failed, and has been logged
+  wire::Manifest remembered_manifest_;
+  std::vector<CachedPeer> remembered_;  // without this peer itself, once it has its address
+  std::unique_ptr<Checkpointer> checkpointer_;
+  CheckpointNews checkpoint_news_;
+};
+
+}  // namespace starling::node

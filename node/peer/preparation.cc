@@ -1,0 +1,162 @@
+#include "node/peer/preparation.h"
+
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "training/exchange/make.h"
+#include "training/replica/recipe.h"
+
+namespace starling::node {
+namespace {
+
+wire::Manifest make_manifest(const training::Experiment& experiment, const Replica& replica) {
+  wire::Manifest manifest;
+  manifest.model = experiment.model;
+  manifest.data = replica.data.name;
+  manifest.fingerprint = replica.plan.layout.fingerprint();
+  manifest.arena_floats = replica.plan.layout.arena_size();
+  manifest.seed = experiment.seed;
+  for (const auto& [key, value] : training::shared_settings(experiment))
+    manifest.settings.push_back({key, value});
+  return manifest;
+}
+
+}  // namespace
+
+void Preparation::load_own_data() {
+  const PeerOptions& options = parts_.options;
+  if (!options.data) return;
+  builder_.run([this, &options] { own_data_.emplace(datasets::load(*options.data, options.data_root)); });
+}
+
+void Preparation::begin(std::function<void(Result<wire::Manifest>)> done) {
+  builder_.run([this] { return build_own(); },
+               [this, done = std::move(done)](Built built) {
+                 if (!built) return done(built.error());
+                 parts_.replica = std::move(*built);
+                 done(make_manifest(parts_.experiment, *parts_.replica));
+               });
+}
+
+void Preparation::join(const wire::Manifest& manifest, std::function<void(Status)> done) {
+  builder_.run([this, manifest] { return build_of(manifest); },
+               [this, done = std::move(done)](Built built) {
+                 if (!built) return done(built.error());
+                 parts_.replica = std::move(*built);
+                 done(Done{});
+               });
+}
+
+// On the builder's thread.
+Preparation::Built Preparation::build_own() {
+  return with_state(
+      make_replica(parts_.experiment, parts_.options.data_root, parts_.options.slot, parts_.own_order()));
+}
+
+// On the builder's thread. The shared settings are the swarm's, the others the peer's own.
+Preparation::Built Preparation::build_of(const wire::Manifest& manifest) {
+  const PeerOptions& options = parts_.options;
+  training::Experiment& experiment = parts_.experiment;
+  if (options.expected_model && *options.expected_model != manifest.model) {
+    return Error{"the swarm trains the model '" + manifest.model + "', not '" + *options.expected_model +
+                 "' as --model says; leave --model out to train what the swarm trains"};
+  }
+  std::vector<std::pair<std::string, std::string>> shared;
+  for (const auto& [key, value] : manifest.settings) shared.emplace_back(key, value);
+  if (const auto applied = training::apply_shared(experiment, shared); !applied) return applied.error();
+  experiment.model = manifest.model;
+  if (options.expected_model && options.experiment.layers != experiment.layers) {
+    return Error{"the swarm's model '" + manifest.model +
+                 "' has other layers than the one that --model names; leave "
+                 "--model out to train what the swarm trains"};
+  }
+  experiment.seed = manifest.seed;
+  experiment.data = options.data.value_or(manifest.data);
+  auto data = own_data_ ? std::move(*own_data_) : datasets::load(experiment.data, options.data_root);
+  if (!data) return data.error();
+  auto replica = make_replica(experiment, std::move(*data), options.slot, parts_.own_order());
+  if (!replica) return replica;
+  if ((*replica)->plan.layout.fingerprint() != manifest.fingerprint) {
+    return Error{"the model '" + manifest.model + "' for the data '" + (*replica)->data.name +
+                 "' has another layout here than in the swarm (which trains on '" + manifest.data +
+                 "'); --data must name a copy of the same data"};
+  }
+  return with_state(std::move(replica));
+}
+
+// On the builder's thread. Reads the checkpoint, or the file with the first parameters.
+Preparation::Built Preparation::with_state(Built replica) {
+  if (!replica) return replica;
+  if (parts_.resumed) {
+    if (const Status read = read_state(*parts_.resumed, (*replica)->plan.layout); !read)
+      return Error{"--resume: " + read.error().message};
+  } else if (parts_.experiment.init && parts_.options.join.empty()) {
+    auto first = training::starting_parameters(parts_.experiment, (*replica)->plan);
+    if (!first) return first.error();
+    first_parameters_ = std::move(*first);
+  }
+  return replica;
+}
+
+Result<gossip::RunRules> Preparation::attach(const wire::Manifest& manifest, std::function<void()> stepped) {
+  const training::Experiment& experiment = parts_.experiment;
+  Replica& replica = *parts_.replica;
+  auto rules = gossip::rules_from(manifest, replica.data.train.size());
+  if (!rules) return rules.error();
+  const auto mix = training::mix_options(experiment);
+  if (!mix) return mix.error();
+  const auto schedule = training::make_schedule(experiment);
+  if (!schedule) return schedule.error();
+  schedule_ = *schedule;
+  const PeerOptions& options = parts_.options;
+  const std::uint32_t number = options.slot ? options.slot->first : 0;
+  TrainerOptions training{.pace = experiment.pace,
+                          .slowdowns = slowdowns_of(options.experiment, number, experiment.seed),
+                          .average_every = experiment.average_every,
+                          .last_step = rules->end.steps.value_or(UINT64_MAX),
+                          .in_turn = gossip::traits(rules->rule).lets_wait()};
+  parts_.trainer = std::make_unique<Trainer>(std::move(replica.workers), replica.arena, std::move(training),
+                                             std::move(stepped), replica.group.get());
+  if (parts_.resumed) {
+    for (const std::string& lost : parts_.trainer->restore(parts_.resumed->state))
+      parts_.events.say(spdlog::level::warn, "checkpoint", parts_.resumed->path + ": " + lost);
+  }
+  parts_.mixer = training::make_mixer(replica.arena, *mix);
+  parts_.exchanger->attach(replica.arena, manifest.fingerprint, *parts_.mixer);
+  return std::move(*rules);
+}
+
+void Preparation::take_copied_parameters() {
+  copied_ = true;
+  parts_.mixer->adopt();
+}
+
+void Preparation::initialize() {
+  Replica& replica = *parts_.replica;
+  if (copied_) {
+    if (!parts_.resumed) return;
+    parts_.trainer->moved();
+    parts_.resumed->state = {};
+    return;
+  }
+  if (parts_.resumed) {
+    replica.arena.write(0, parts_.resumed->state.parameters);
+    parts_.resumed->state = {};
+  } else if (!first_parameters_.empty()) {
+    replica.arena.write(0, first_parameters_);
+    first_parameters_ = {};
+  } else {
+    training::write_first_parameters(replica.plan, parts_.experiment.seed, replica.arena);
+  }
+  parts_.mixer->adopt();
+}
+
+void Preparation::follow_schedule() {
+  if (!parts_.trainer) return;
+  parts_.trainer->set_rate_factor(training::step_rate_factor(schedule_, parts_.core->view().swarm_samples,
+                                                             parts_.experiment.batch_size,
+                                                             parts_.replica->data.train.size()));
+}
+
+}  // namespace starling::node

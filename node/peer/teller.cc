@@ -1,0 +1,281 @@
+#include "node/peer/teller.h"
+
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "training/exchange/mixer.h"
+#include "training/replica/recipe.h"
+
+namespace starling::node {
+namespace {
+
+constexpr Duration kVitalsInterval = std::chrono::seconds(2);
+
+std::map<std::string, std::uint64_t> by_reason(const transport::LinkCounters& links) {
+  std::map<std::string, std::uint64_t> counts;
+  for (std::size_t i = 0; i < transport::kLinkErrorKinds; ++i) {
+    if (links.faults[i] > 0)
+      counts[std::string(name(static_cast<transport::LinkErrorKind>(i)))] = links.faults[i];
+  }
+  return counts;
+}
+
+std::optional<float> as_float(const std::optional<double>& value) {
+  return value ? std::optional(static_cast<float>(*value)) : std::nullopt;
+}
+
+}  // namespace
+
+Status Teller::open_board() {
+  if (parts_.options.tensorboard.empty()) return Done{};
+  auto board = Board::open(parts_.options.tensorboard);
+  if (!board) return board.error();
+  board_ = std::move(*board);
+  return Done{};
+}
+
+std::string Teller::http_address() const {
+  if (front_ == nullptr) return "";
+  Address at = front_->address();
+  if (at.host == "0.0.0.0" || at.host == "::") at.host = parts_.self.address.host;
+  return to_string(at);
+}
+
+// ---- what happens ----
+
+void Teller::account_time() {
+  activity_.account(parts_.now(), parts_.trainer ? parts_.trainer->idle() : Duration{0});
+}
+
+void Teller::begin_training() {
+  measured_samples_ = parts_.trainer->samples();  // the samples of earlier lives are no part of its speed
+  training_start_ = Clock::now();
+  account_time();
+  activity_.train(true);
+}
+
+void Teller::stop_training() {
+  account_time();
+  activity_.train(false);
+}
+
+void Teller::begin_exchange(std::uint64_t exchange, PeerId partner) {
+  account_time();
+  latest_partner_ = partner;
+  exchanging_[exchange] = partner;
+  activity_.began(exchange, parts_.trainer && parts_.trainer->is_paused(PausedBy::core));
+}
+
+void Teller::advance_exchange(std::uint64_t exchange) {
+  account_time();
+  activity_.advanced(exchange);
+}
+
+void Teller::end_exchange(std::uint64_t exchange) {
+  account_time();
+  activity_.ended(exchange);
+  exchanging_.erase(exchange);
+}
+
+void Teller::begin_answer(PeerId from, std::uint64_t exchange) {
+  account_time();
+  activity_.answers(from, exchange);
+}
+
+void Teller::end_answer(PeerId from, std::uint64_t exchange) {
+  account_time();
+  activity_.answered(from, exchange);
+}
+
+// ---- figures ----
+
+std::string Teller::state() const {
+  if (parts_.finish) {
+    switch (*parts_.finish) {
+      case gossip::Finish::How::finished:
+        return "finished";
+      case gossip::Finish::How::left:
+        return "left";
+      case gossip::Finish::How::failed:
+        return "failed";
+    }
+  }
+  return parts_.core ? phase_name(parts_.phase()) : "joining";
+}
+
+training::PeerReport Teller::report(training::PeerReport::Kind kind) const {
+  training::PeerReport report;
+  report.kind = kind;
+  report.state = state();
+  if (parts_.replica) report.device = parts_.replica->devices();
+  if (const auto& trainer = parts_.trainer) {
+    report.steps = trainer->steps();
+    report.samples = trainer->samples();
+    report.loss = trainer->loss();
+    report.learning_rate = training::resolved_learning_rate(parts_.experiment) * trainer->rate_factor();
+  }
+  report.bytes_sent = parts_.links->counters().traffic.sent;
+  if (training_start_) {
+    report.seconds =
+        std::chrono::duration<double>(training_end_.value_or(Clock::now()) - *training_start_).count();
+    if (report.seconds > 0)
+      report.samples_per_second = static_cast<double>(parts_.of_this_life(report.samples)) / report.seconds;
+  }
+  report.computing_seconds = to_seconds(activity_.sums().computing);
+  report.exchanging_seconds = to_seconds(activity_.sums().exchanging);
+  report.waiting_seconds = to_seconds(activity_.sums().waiting);
+  const ExchangerCounters& exchanges = parts_.exchanger->counters();
+  report.staleness = exchanges.staleness;
+  report.distance = exchanges.distance;
+  if (!parts_.core) return report;
+  const auto view = parts_.core->view();
+  // Its own part is the trainer's count: the core learns of a step a little later.
+  report.swarm_samples = parts_.others_samples() + parts_.of_this_life(report.samples);
+  report.members = static_cast<std::uint32_t>(1 + view.membership.live_others());
+  report.answered = view.exchanges.answered;
+  report.exchanges = {view.exchanges.completed, view.exchanges.aborted, view.exchanges.rejected,
+                      exchanges.half_applied_chunks};
+  if (parts_.mixer) report.exchanges.refused_chunks = training::refused_by_reason(parts_.mixer->counters());
+  return report;
+}
+
+PeerStatus Teller::status() const {
+  const auto its = report(training::PeerReport::Kind::status);
+  const auto view = parts_.core->view();
+  const auto links = parts_.links->counters();
+  PeerStatus status;
+  status.name = parts_.self.name;
+  status.id = to_string(parts_.self.id);
+  status.swarm = parts_.self.swarm;
+  status.address = to_string(parts_.self.address);
+  status.version = STARLING_VERSION;
+  if (parts_.manifest) {
+    status.model = parts_.manifest->model;
+    status.data = parts_.manifest->data;
+    status.rule = parts_.experiment.rule;
+    status.payload = parts_.experiment.payload;
+  }
+  if (parts_.replica) {
+    status.device = parts_.replica->devices();
+    status.epoch_samples = parts_.replica->data.train.size();
+  }
+  if (parts_.trainer) {
+    status.device_spread = parts_.trainer->spread();
+    status.paused = parts_.trainer->is_paused(PausedBy::owner);
+  }
+  if (view.topology != nullptr) status.topology = view.topology->name();
+  if (const auto& judged = self_judge_.latest()) {
+    status.accuracy = judged->accuracy;
+    status.accuracy_steps = judged->steps;
+  }
+  status.distance = its.distance;
+  status.staleness = its.staleness.mean();
+  status.connections_refused = by_reason(links);
+  status.phase = phase_name(parts_.phase());
+  status.steps = its.steps;
+  status.samples = its.samples;
+  status.swarm_samples = its.swarm_samples;
+  status.samples_per_second = its.samples_per_second;
+  status.loss = its.loss;
+  status.learning_rate = its.learning_rate;
+  status.uptime_seconds = to_seconds(parts_.now().since_start);
+  status.incarnation = view.membership.self().incarnation;
+  status.members_live = its.members;
+  status.members_known = 1 + view.membership.others().size();
+  status.exchanges.begun = view.exchanges.begun;
+  status.exchanges.completed = view.exchanges.completed;
+  status.exchanges.aborted = view.exchanges.aborted;
+  status.exchanges.rejected = view.exchanges.rejected;
+  status.exchanges.answered = view.exchanges.answered;
+  status.exchanges.half_applied_chunks = parts_.exchanger->counters().half_applied_chunks;
+  if (parts_.mixer) status.exchanges.count(parts_.mixer->counters());
+  status.bytes_sent = links.traffic.sent;
+  status.bytes_received = links.traffic.received;
+  status.links_open = parts_.links->links();
+  status.bulk_links_open = parts_.exchanger->idle() + parts_.exchanger->servers();
+  status.memory_bytes = resident_bytes();
+  status.loop_lag_seconds = to_seconds(process_.lag());
+  return status;
+}
+
+std::vector<MemberStatus> Teller::members() const {
+  std::vector<PeerId> partners;
+  for (const auto& [exchange, partner] : exchanging_) partners.push_back(partner);
+  auto members = list_members(parts_.core->view().membership, parts_.now(), partners);
+  for (MemberStatus& member : members) {
+    if (member.this_peer) member.http = http_address();
+  }
+  return members;
+}
+
+wire::Vitals Teller::measure_vitals() {
+  const auto its = report(training::PeerReport::Kind::status);
+  const auto at = Clock::now();
+  const double seconds = std::chrono::duration<double>(at - measured_at_).count();
+  if (seconds > 0)
+    recent_samples_per_second_ = static_cast<double>(its.samples - measured_samples_) / seconds;
+  measured_at_ = at;
+  measured_samples_ = its.samples;
+  wire::Vitals vitals;
+  vitals.samples_per_second = static_cast<float>(recent_samples_per_second_);
+  vitals.loss = as_float(its.loss);
+  vitals.distance = as_float(its.distance);
+  vitals.staleness = as_float(its.staleness.mean());
+  vitals.partner = latest_partner_;
+  vitals.paused = parts_.trainer && parts_.trainer->is_paused(PausedBy::owner);
+  return vitals;
+}
+
+// ---- telling ----
+
+void Teller::tick(const std::function<void(const wire::Vitals&)>& send_vitals) {
+  account_time();
+  const auto its = report(training::PeerReport::Kind::status);
+  process_.report(its);
+  if (parts_.is_running() && Clock::now() - measured_at_ >= kVitalsInterval) send_vitals(measure_vitals());
+  judge_own_replica();
+  if (front_ != nullptr) front_->tick();
+  draw_board();
+  manager_.alive(its.state);
+  if (has_begun() && process_.is_time_to_log()) {
+    const auto& exchanges = parts_.core->view().exchanges;
+    spdlog::info(
+        "{}: {} steps, {:.0f} samples/s, loss {:.4f}, {} members, {} exchanges begun and {} answered",
+        its.state, its.steps, its.samples_per_second, its.loss.value_or(0), its.members, exchanges.completed,
+        exchanges.answered);
+  }
+}
+
+// Evaluates the replica now and then, if there is a page or a board to show the result.
+void Teller::judge_own_replica() {
+  const bool shown = front_ != nullptr || (board_ && board_->is_open());
+  if (!shown || parts_.life != Life::training || !parts_.is_running()) return;
+  if (parts_.phase() == wire::Phase::training && !parts_.core->view().diverged)
+    self_judge_.look_if_due(*parts_.replica, parts_.trainer->steps());
+}
+
+void Teller::draw_board() {
+  if (!board_ || !has_begun() || !board_->is_due()) return;
+  board_->show(status(), recent_samples_per_second_, self_judge_.latest(), disk_,
+               [this](const std::string& problem) {
+                 parts_.events.say(spdlog::level::warn, "refused", problem + "; TensorBoard hears no more");
+               });
+}
+
+void Teller::log_faults() const {
+  std::string connections;
+  for (const auto& [reason, count] : by_reason(parts_.links->counters())) {
+    if (!connections.empty()) connections += ", ";
+    connections += reason + " " + std::to_string(count);
+  }
+  if (!connections.empty()) spdlog::info("connections refused or broken: {}", connections);
+
+  PeerStatus::Exchanges exchanges;
+  if (parts_.mixer) exchanges.count(parts_.mixer->counters());
+  exchanges.half_applied_chunks = parts_.exchanger->counters().half_applied_chunks;
+  if (const std::string lost = exchanges.losses(); !lost.empty())
+    spdlog::info("chunks refused or lost: {}", lost);
+}
+
+}  // namespace starling::node

@@ -1,0 +1,69 @@
+// What a peer's user decides: `starling peer`'s flags and settings as values.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "node/keep/checkpoint_options.h"
+#include "training/experiment/experiment.h"
+
+namespace starling::transport {
+class TlsContext;  // transport/tls.h
+}
+
+namespace starling::node {
+
+struct PeerOptions {
+  Address listen{"127.0.0.1", 0};
+  std::optional<Address> advertise;  // what others dial; default: the listen address
+  std::vector<Address> join;         // empty: begin a run, or rejoin the one in `state`
+  std::string name;                  // default: the host's name and the port
+  std::string swarm = "starling";    // peers of another swarm are rejected
+  // From the swarm's key: peers without it are rejected too. Null: no key, and no encryption.
+  std::shared_ptr<const transport::TlsContext> tls;
+
+  // A peer that begins a run decides all of it. A joiner takes the shared settings from the swarm and only
+  // its own (workers, pace, device, ...) from here.
+  training::Experiment experiment;
+  std::vector<std::string> given;  // keys of the settings that the user gave, for warnings about ignored ones
+  std::optional<std::string> expected_model;  // a joiner's --model: another one ends it with exit code 2
+  std::optional<std::string> data;            // a joiner's --data: where its copy is
+  std::string data_root;                      // $STARLING_DATA
+
+  // The shard of the data: slot mod slots. Without it the whole set, in the peer's own order.
+  std::optional<std::pair<std::uint32_t, std::uint32_t>> slot;
+
+  // Where the peer serves HTTP (node/front/http.h); port 0 takes any.
+  std::optional<Address> http;
+
+  // The folder of the peer cache (node/keep/peer_cache.h); empty: no cache. A peer without `join` whose cache
+  // names other addresses joins through them. If no member has welcomed it after `begin_after`, or up to half
+  // as long again, it begins the cached run anew; if a member rejected its key, it ends with exit code 1
+  // instead. The run is always the cached one, even if `experiment` differs: peers that come back from a
+  // blackout at different times must agree on it.
+  std::string state;
+  Duration cache_interval = std::chrono::seconds(3);  // between two writes of a cache that has changed
+  Duration begin_after = std::chrono::seconds(10);
+
+  std::string token;  // for commands over HTTP from other machines; empty: only this machine may send them
+  std::string tensorboard;  // folder for event files; empty: none are written
+  CheckpointOptions checkpoints;
+  // A checkpoint to resume from, or a folder of them. With `join`, or if `state` has a swarm, the parameters
+  // come from the swarm and the rest from the checkpoint. If the folder is empty and is the one of
+  // `checkpoints`, the peer begins anew.
+  std::string resume;
+
+  std::string out;        // folder for NAME.safetensors (the final replica); empty: none is written
+  std::string export_to;  // another file for the final replica; empty: none
+  int control_fd =
+      -1;  // a socket to the launcher (training/experiment/control.h); its end of file means: leave
+  std::uint32_t snapshots = 0;  // replicas to leave in an epoch of the swarm's progress, at equal distances
+};
+
+}  // namespace starling::node
