@@ -12,7 +12,7 @@
 #include "cli/commands/token.h"
 #include "cli/commands/topology_name.h"
 #include "node/front/http.h"
-#include "node/front/status.h"
+#include "node/front/answers.h"
 #include "topologies/topology.h"
 
 namespace starling::cli {
@@ -99,7 +99,7 @@ Result<std::string> status_text(const std::string& json) {
   if (!status->topology.empty()) fmt::format_to(out, ", topology {}", status->topology);
   fmt::format_to(out, ", up {:.1f} s\n", status->uptime_seconds);
   fmt::format_to(out, "training   {} steps, {} samples, {:.0f} samples/s, loss {}, learning rate {}\n",
-                 status->steps, status->samples, status->samples_per_second,
+                 status->steps, status->samples, status->samples_per_second.value_or(0),
                  status->loss ? fmt::format("{:.4f}", *status->loss) : "-",
                  status->learning_rate ? fmt::format("{:.4g}", *status->learning_rate) : "-");
   if (status->device_spread)

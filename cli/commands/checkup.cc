@@ -28,7 +28,7 @@
 #include "datasets/npy.h"
 #include "datasets/published.h"
 #include "node/greeting.h"
-#include "node/front/status.h"
+#include "node/front/answers.h"
 
 namespace starling::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include "cli/shell/output.h"
 #include "lab/interrupts.h"
 #include "node/front/http.h"
-#include "node/front/status.h"
+#include "node/front/answers.h"
 
 namespace starling::cli {
 namespace {

@@ -264,7 +264,7 @@ void Swarm::estimate_time_left(LiveTotal& total) const {
   for (const Member& member : run_.members) {
     const PeerReport& report = member.life.report;
     if (!member.running() || member.life.state != PeerState::training) continue;
-    rate += report.samples_per_second;
+    rate += report.samples_per_second.value_or(0);
     if (!experiment.steps || report.steps == 0 || report.seconds <= 0) continue;
     const auto to_go = static_cast<double>(*experiment.steps) - static_cast<double>(report.steps);
     slowest = std::max(slowest, to_go * report.seconds / static_cast<double>(report.steps));
@@ -284,7 +284,7 @@ void Swarm::draw(bool last) {
     if (!member.started()) continue;
     const PeerReport& report = member.life.report;
     rows.push_back({member.name, member.life.paused ? PeerState::paused : member.life.state, member.steps(),
-                    report.samples_per_second, report.loss, member.exchanges(), report.distance});
+                    report.samples_per_second.value_or(0), report.loss, member.exchanges(), report.distance});
   }
   run_.table.draw(rows, total());
 }

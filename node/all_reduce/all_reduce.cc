@@ -173,7 +173,7 @@ void AllReducePeer::tick() {
   process_.report(report);
   if (report.steps > 0 && process_.is_time_to_log()) {
     spdlog::info("{}: {} steps, {:.0f} samples/s, loss {:.4f}", report.state, report.steps,
-                 report.samples_per_second, report.loss.value_or(0));
+                 report.samples_per_second.value_or(0), report.loss.value_or(0));
   }
   if (leaving_since_ && Clock::now() - *leaving_since_ > kLeaveLimit)
     quit(failed("left in the middle of a step, as another peer is not done with it"));

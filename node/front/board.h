@@ -1,4 +1,5 @@
-// A peer's figures for TensorBoard: what its status says as curves, a point of each at most once a second. Of one thread.
+// A peer's figures for TensorBoard: what its status says as curves, a point of each at most once a second. Of
+// one thread.
 #pragma once
 
 #include <chrono>
@@ -9,9 +10,9 @@
 #include <string>
 
 #include "base/result.h"
+#include "node/front/status.h"
 #include "node/work/background.h"
 #include "node/work/self_judge.h"
-#include "node/front/status.h"
 #include "training/records/tensorboard.h"
 
 namespace starling::node {
@@ -24,8 +25,9 @@ class Board {
   // False for good once it could not be written.
   bool is_open() const { return file_ != nullptr; }
   bool is_due() const;
-  // A point of each curve, written on the disk's thread, which ends before the board does. `speed`: samples per second of late;
-  // `seen`: its own looks at the test set, of which each is shown once. `failed` gets a sentence where it cannot be written.
+  // A point of each curve, written on the disk's thread, which ends before the board does. `speed`: samples
+  // per second of late; `seen`: its own looks at the test set, of which each is shown once. `failed` gets a
+  // sentence where it cannot be written.
   void show(const PeerStatus& its, double speed, const std::optional<SelfJudge::Seen>& seen, Background& disk,
             std::function<void(const std::string&)> failed);
 

@@ -1,5 +1,5 @@
-// What happens to this peer and its swarm, a sentence each: told to the log, and the latest kept for whoever asks.
-// Of one thread.
+// What happens to this peer and its swarm, a sentence each: told to the log, and the latest kept for whoever
+// asks. Of one thread.
 #pragma once
 
 #include <chrono>

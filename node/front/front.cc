@@ -5,22 +5,23 @@
 #include <utility>
 
 #include "gossip/partner.h"
+#include "node/front/answers.h"
 #include "node/front/metrics.h"
 #include "node/front/web_files.h"
 
 namespace starling::node {
 namespace {
 
-constexpr double kPointInterval = 1.0;   // seconds
-constexpr double kEarly = 0.1;           // that a timer may be early
+constexpr double kPointInterval = 1.0;  // seconds
+constexpr double kEarly = 0.1;          // that a timer may be early
 constexpr const char* kTextType = "text/plain; charset=utf-8";
 constexpr const char* kPageType = "text/html; charset=utf-8";
 constexpr const char* kStreamType = "text/event-stream";
 
 }  // namespace
 
-Result<std::unique_ptr<Front>> Front::open(const Address& at, const std::string& token, FrontHost& host, Post post,
-                                           Background& analyst) {
+Result<std::unique_ptr<Front>> Front::open(const Address& at, const std::string& token, FrontHost& host,
+                                           Post post, Background& analyst) {
   std::unique_ptr<Front> front(new Front(host, analyst));
   HttpOptions options;
   options.token = token;
@@ -34,12 +35,17 @@ std::vector<HttpRoute> Front::routes(const Post& post) {
   using Answer = std::function<HttpAnswer(const std::string&)>;
   const auto when_begun = [this](Answer answer) -> Answer {
     return [this, answer = std::move(answer)](const std::string& body) {
-      return host_.membership() != nullptr ? answer(body) : http_refusal(503, "the peer is still loading its data");
+      return host_.membership() != nullptr ? answer(body)
+                                           : http_refusal(503, "the peer is still loading its data");
     };
   };
   std::vector<HttpRoute> routes;
-  const auto get = [&](const char* path, Answer answer) { routes.push_back({"GET", path, std::move(answer)}); };
-  const auto order = [&](const char* path, Answer answer) { routes.push_back({"POST", path, std::move(answer)}); };
+  const auto get = [&](const char* path, Answer answer) {
+    routes.push_back({"GET", path, std::move(answer)});
+  };
+  const auto order = [&](const char* path, Answer answer) {
+    routes.push_back({"POST", path, std::move(answer)});
+  };
 
   get("/", [](const std::string&) { return HttpAnswer{200, std::string(live_page()), kPageType}; });
   get("/livez", [](const std::string&) { return HttpAnswer{200, "ok\n", kTextType}; });
@@ -50,9 +56,15 @@ std::vector<HttpRoute> Front::routes(const Post& post) {
   get("/metrics", when_begun([this](const std::string&) {
         return HttpAnswer{200, metrics_text(host_.status(), host_.members()), kMetricsType};
       }));
-  get("/api/v1/status", when_begun([this](const std::string&) { return HttpAnswer{200, to_json(host_.status())}; }));
-  get("/api/v1/members", when_begun([this](const std::string&) { return HttpAnswer{200, to_json(host_.members())}; }));
-  get("/api/v1/events", [this](const std::string&) { return HttpAnswer{200, events_json(host_.events().since(0))}; });
+  get("/api/v1/status", when_begun([this](const std::string&) {
+        return HttpAnswer{200, to_json(host_.status())};
+      }));
+  get("/api/v1/members", when_begun([this](const std::string&) {
+        return HttpAnswer{200, to_json(host_.members())};
+      }));
+  get("/api/v1/events", [this](const std::string&) {
+    return HttpAnswer{200, events_json(host_.events().since(0))};
+  });
   get("/api/v1/topology", when_begun([this](const std::string&) {
         look_at_graph();
         return HttpAnswer{200, graph_json(graph_)};
@@ -133,7 +145,8 @@ HttpAnswer Front::begin_stream() {
   const PeerStatus status = host_.status();
   const auto members = host_.members();
   return {200,
-          server_sent("history", history_json(history_.points())) + server_sent("topology", graph_json(graph_)) +
+          server_sent("history", history_json(history_.points())) +
+              server_sent("topology", graph_json(graph_)) +
               server_sent("events", events_json(host_.events().since(0))) +
               server_sent("state", state_json(status, members, point_of(status, members))),
           kStreamType};

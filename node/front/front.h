@@ -1,5 +1,5 @@
-// What a running peer shows and takes over HTTP (docs/API.md): the routes, and what the live page follows. All but the
-// server itself is on the peer's own thread.
+// What a running peer shows and takes over HTTP (docs/API.md): the routes, and what the live page follows.
+// All but the server itself is on the peer's own thread.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "gossip/membership.h"
-#include "node/work/background.h"
 #include "node/front/event_log.h"
 #include "node/front/history.h"
 #include "node/front/http.h"
 #include "node/front/live.h"
 #include "node/front/status.h"
+#include "node/work/background.h"
 
 namespace starling::node {
 

@@ -5,8 +5,9 @@
 namespace starling::node {
 
 void History::add(const HistoryPoint& point) {
-  const auto old = std::find_if(points_.begin(), points_.end(),
-                                [&](const HistoryPoint& p) { return p.seconds >= point.seconds - kKeptSeconds; });
+  const auto old = std::find_if(points_.begin(), points_.end(), [&](const HistoryPoint& p) {
+    return p.seconds >= point.seconds - kKeptSeconds;
+  });
   if (old != points_.begin() && static_cast<std::size_t>(old - points_.begin()) >= kPointsMax / 16)
     points_.erase(points_.begin(), old);
   if (!points_.empty() && point.seconds - points_.back().seconds < apart_) return;

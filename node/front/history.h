@@ -1,17 +1,17 @@
-// How a peer and its swarm fared over the last hour, as the live page draws it: a point a second, and where these
-// become many, fewer.
+// The figures of a peer and its swarm over the last hour, as the live page draws them: one point a second,
+// and fewer when there is no more room.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
+
+#include "training/records/peer_figures.h"
 
 namespace starling::node {
 
-struct HistoryPoint {
-  double seconds = 0;  // since the peer's start
-  std::uint64_t steps = 0, swarm_samples = 0, exchanges = 0;
-  std::optional<double> loss{}, accuracy{}, distance{}, samples_per_second{};
+struct HistoryPoint : training::PeerFigures {  // distance and speed are the swarm's
+  double seconds = 0;                          // since the peer's start
+  std::uint64_t exchanges = 0;
 };
 
 class History {

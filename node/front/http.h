@@ -1,11 +1,11 @@
-// HTTP for people, scripts and dashboards: a small server for a running peer and the call that asks one. The .cc file
-// is the only code that knows the HTTP library.
+// HTTP for people, scripts and dashboards: a small server for a running peer and the call that asks one. The
+// .cc file is the only code that knows the HTTP library.
 //
-// The server has a few threads, bounded connections, requests, streams and waits. Whoever reaches it may read; a POST is
-// heard from its own machine, or with the peer's token. A web page of somebody else's in a browser on that machine can
-// neither read it nor make it do anything: requests under a foreign host name are refused (a page whose name was rebound
-// to this address), and a POST must be application/json, which browsers send nowhere else without permission that is
-// never given.
+// The server has a few threads, bounded connections, requests, streams and waits. Whoever reaches it may
+// read; a POST is heard from its own machine, or with the peer's token. A web page of somebody else's in a
+// browser on that machine can neither read it nor make it do anything: requests under a foreign host name are
+// refused (a page whose name was rebound to this address), and a POST must be application/json, which
+// browsers send nowhere else without permission that is never given.
 #pragma once
 
 #include <functional>
@@ -53,8 +53,8 @@ inline constexpr std::size_t kHttpBodyBytesMax = 64 * 1024;
 class HttpServer {
  public:
   // Listens; port 0 takes any.
-  static Result<std::unique_ptr<HttpServer>> start(const Address& at, std::vector<HttpRoute> routes, Post post,
-                                                   HttpOptions options = {});
+  static Result<std::unique_ptr<HttpServer>> start(const Address& at, std::vector<HttpRoute> routes,
+                                                   Post post, HttpOptions options = {});
   // Calls no Post and no route any more once it begins. Ends what is being answered, then waits for its
   // threads: for one that a client keeps busy without end, as long as the client does.
   ~HttpServer();
@@ -80,8 +80,8 @@ class HttpServer {
 // literal, localhost or the bound host, with or without a port.
 bool is_own_host(std::string_view host, const std::string& bound);
 
-// Asks the server at `at`, with `token` where there is one, and returns what it says, whatever its status. An Error says, as one sentence,
-// why there was no answer.
+// Asks the server at `at`, with `token` where there is one, and returns what it says, whatever its status. An
+// Error says, as one sentence, why there was no answer.
 Result<HttpAnswer> http_request(const Address& at, const std::string& method, const std::string& path,
                                 const std::string& body = "", const std::string& token = "");
 

@@ -10,6 +10,7 @@
 #include "node/front/status_json.h"
 #include "topologies/analysis.h"
 #include "topologies/topology.h"
+#include "training/records/json_fields.h"
 
 namespace starling::node {
 namespace {
@@ -20,21 +21,21 @@ using training::or_null;
 constexpr std::size_t kFactorMembersMax = 64;  // of more, a bound is much cheaper than the factor itself
 
 Json json_of(const HistoryPoint& point) {
-  return {{"seconds", point.seconds},
-          {"steps", point.steps},
-          {"swarm_samples", point.swarm_samples},
-          {"exchanges", point.exchanges},
-          {"loss", or_null(point.loss)},
-          {"accuracy", or_null(point.accuracy)},
-          {"distance", or_null(point.distance)},
-          {"samples_per_second", or_null(point.samples_per_second)}};
+  namespace figure = training::figure;
+  training::FieldWriter write;
+  write("seconds", point.seconds);
+  training::visit_figures(write, point, figure::steps, figure::swarm_samples);
+  write("exchanges", point.exchanges);
+  training::visit_figures(write, point, figure::loss, figure::accuracy, figure::distance,
+                          figure::samples_per_second);
+  return write.take();
 }
 
 // RFC 3339, in UTC, to the millisecond.
 std::string timestamp(std::chrono::system_clock::time_point time) {
   const auto milliseconds = std::chrono::floor<std::chrono::milliseconds>(time).time_since_epoch().count();
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(milliseconds / 1000)),
-                     milliseconds % 1000);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
+                     fmt::gmtime(static_cast<std::time_t>(milliseconds / 1000)), milliseconds % 1000);
 }
 
 std::string name_of(training::ConsensusModel::By by) {

@@ -54,8 +54,8 @@ class Page {
 
 using Counts = std::map<std::string, std::uint64_t>;
 
-// A series that first appears with its first event looks to Prometheus as if nothing had happened: all are there
-// from the beginning, at 0.
+// A series that first appears with its first event looks to Prometheus as if nothing had happened: all are
+// there from the beginning, at 0.
 Counts with_all_refusals(Counts chunks) {
   training::MixCounters all;
   all.refused.fill(1);
@@ -89,14 +89,14 @@ std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatu
 
   page.counter("starling_steps_total", "Steps of its own.", status.steps);
   page.counter("starling_samples_total", "Samples that it consumed.", status.samples);
-  page.counter("starling_swarm_samples_total", "Samples that all who ever took part consumed, as far as known here.",
-               status.swarm_samples);
+  page.counter("starling_swarm_samples_total",
+               "Samples that all who ever took part consumed, as far as known here.", status.swarm_samples);
   page.gauge("starling_epoch_samples", "Samples of an epoch.", static_cast<double>(status.epoch_samples));
   page.gauge("starling_loss", "Of late training batches, smoothed.", status.loss);
   page.gauge("starling_accuracy_ratio", "Of its own replica on the first test samples.", status.accuracy);
   page.gauge("starling_learning_rate", "In effect.", status.learning_rate);
-  page.gauge("starling_distance_ratio", "Distance to the partner of a late exchange, over the replica's norm.",
-             status.distance);
+  page.gauge("starling_distance_ratio",
+             "Distance to the partner of a late exchange, over the replica's norm.", status.distance);
   page.gauge("starling_staleness_steps", "Own steps between lending a chunk and mixing the reply, the mean.",
              status.staleness);
 
@@ -106,19 +106,22 @@ std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatu
   page.counter("starling_exchanges_total", help, exchanges.aborted, {{"outcome", "aborted"}});
   page.counter("starling_exchanges_total", help, exchanges.rejected, {{"outcome", "rejected"}});
   page.counter("starling_exchanges_total", help, exchanges.answered, {{"outcome", "answered"}});
-  for (const auto& [reason, count] : with_all_refusals(exchanges.chunks_refused))
-    page.counter("starling_chunks_refused_total", "Chunks of others that were not mixed.", count, {{"reason", reason}});
+  for (const auto& [reason, count] : with_all_refusals(exchanges.refused_chunks))
+    page.counter("starling_chunks_refused_total", "Chunks of others that were not mixed.", count,
+                 {{"reason", reason}});
   page.counter("starling_chunks_half_applied_total", "Chunks that one side alone mixed.",
                exchanges.half_applied_chunks);
-  page.counter("starling_chunks_overlapped_total", "Chunks mixed while another exchange mixed the same floats.",
-               exchanges.chunks_overlapped);
-  page.counter("starling_chunks_clipped_total", "Chunks of which a part was taken.", exchanges.chunks_clipped);
+  page.counter("starling_chunks_overlapped_total",
+               "Chunks mixed while another exchange mixed the same floats.", exchanges.chunks_overlapped);
+  page.counter("starling_chunks_clipped_total", "Chunks of which a part was taken.",
+               exchanges.chunks_clipped);
   for (const auto& [reason, count] : with_all_faults(status.connections_refused))
     page.counter("starling_connections_refused_total", "Connections that were refused or broke.", count,
                  {{"reason", reason}});
   const char* const bytes_help = "On connections to other peers.";
   page.counter("starling_network_bytes_total", bytes_help, status.bytes_sent, {{"direction", "sent"}});
-  page.counter("starling_network_bytes_total", bytes_help, status.bytes_received, {{"direction", "received"}});
+  page.counter("starling_network_bytes_total", bytes_help, status.bytes_received,
+               {{"direction", "received"}});
   page.gauge("starling_connections", "Open ones to other peers.", static_cast<double>(status.links_open),
              {{"purpose", "control"}});
   page.gauge("starling_connections", "Open ones to other peers.", static_cast<double>(status.bulk_links_open),
@@ -127,8 +130,8 @@ std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatu
   std::map<std::string, std::size_t> states;
   for (const MemberStatus& member : members) ++states[member.state];
   for (const char* state : {"alive", "suspect", "failed", "left", "quarantined"})
-    page.gauge("starling_members", "Members known here, this peer included.", static_cast<double>(states[state]),
-               {{"state", state}});
+    page.gauge("starling_members", "Members known here, this peer included.",
+               static_cast<double>(states[state]), {{"state", state}});
   page.gauge("process_resident_memory_bytes", "Resident memory.", static_cast<double>(status.memory_bytes));
   page.gauge("starling_loop_lag_seconds", "How late the peer's thread came to its latest timer.",
              status.loop_lag_seconds);

@@ -1,5 +1,6 @@
 #include "node/peer/host.h"
 
+#include "node/front/answers.h"
 #include "topologies/topology.h"
 
 namespace starling::node {

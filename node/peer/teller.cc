@@ -145,6 +145,7 @@ PeerStatus Teller::status() const {
   const auto view = parts_.core->view();
   const auto links = parts_.links->counters();
   PeerStatus status;
+  static_cast<training::PeerFigures&>(status) = its;
   status.name = parts_.self.name;
   status.id = to_string(parts_.self.id);
   status.swarm = parts_.self.swarm;
@@ -156,10 +157,8 @@ PeerStatus Teller::status() const {
     status.rule = parts_.experiment.rule;
     status.payload = parts_.experiment.payload;
   }
-  if (parts_.replica) {
-    status.device = parts_.replica->devices();
-    status.epoch_samples = parts_.replica->data.train.size();
-  }
+  if (parts_.replica) status.epoch_samples = parts_.replica->data.train.size();
+  if (!parts_.replica) status.device.clear();  // a report names the CPU until the device is known
   if (parts_.trainer) {
     status.device_spread = parts_.trainer->spread();
     status.paused = parts_.trainer->is_paused(PausedBy::owner);
@@ -169,16 +168,9 @@ PeerStatus Teller::status() const {
     status.accuracy = judged->accuracy;
     status.accuracy_steps = judged->steps;
   }
-  status.distance = its.distance;
   status.staleness = its.staleness.mean();
   status.connections_refused = by_reason(links);
   status.phase = phase_name(parts_.phase());
-  status.steps = its.steps;
-  status.samples = its.samples;
-  status.swarm_samples = its.swarm_samples;
-  status.samples_per_second = its.samples_per_second;
-  status.loss = its.loss;
-  status.learning_rate = its.learning_rate;
   status.uptime_seconds = to_seconds(parts_.now().since_start);
   status.incarnation = view.membership.self().incarnation;
   status.members_live = its.members;
@@ -190,7 +182,6 @@ PeerStatus Teller::status() const {
   status.exchanges.answered = view.exchanges.answered;
   status.exchanges.half_applied_chunks = parts_.exchanger->counters().half_applied_chunks;
   if (parts_.mixer) status.exchanges.count(parts_.mixer->counters());
-  status.bytes_sent = links.traffic.sent;
   status.bytes_received = links.traffic.received;
   status.links_open = parts_.links->links();
   status.bulk_links_open = parts_.exchanger->idle() + parts_.exchanger->servers();
@@ -242,8 +233,8 @@ void Teller::tick(const std::function<void(const wire::Vitals&)>& send_vitals) {
     const auto& exchanges = parts_.core->view().exchanges;
     spdlog::info(
         "{}: {} steps, {:.0f} samples/s, loss {:.4f}, {} members, {} exchanges begun and {} answered",
-        its.state, its.steps, its.samples_per_second, its.loss.value_or(0), its.members, exchanges.completed,
-        exchanges.answered);
+        its.state, its.steps, its.samples_per_second.value_or(0), its.loss.value_or(0), its.members,
+        exchanges.completed, exchanges.answered);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "gossip/partner.h"
+#include "node/front/answers.h"
 #include "node/front/event_log.h"
 #include "node/front/history.h"
 #include "node/front/live.h"
@@ -217,7 +218,7 @@ TEST_CASE("metrics have help and a type, counters end in _total, and labels are 
   status.swarm_samples = 1'000'000'007;
   status.loss = 0.25;
   status.exchanges.completed = 3;
-  status.exchanges.chunks_refused = {{"not_finite", 2}, {"far_off", 1}};
+  status.exchanges.refused_chunks = {{"not_finite", 2}, {"far_off", 1}};
   status.connections_refused = {{"wrong swarm", 4}};
   const auto owned = swarm_of(4);
   gossip::Membership& membership = *owned;

@@ -1,5 +1,7 @@
 #include "node/front/status.h"
 
+#include "node/front/answers.h"
+
 #include "tests/catch.h"
 
 namespace starling::node {
@@ -13,7 +15,7 @@ TEST_CASE("a peer's status reads back from its JSON, which is one line") {
   status.loss = 0.25;
   status.learning_rate = 0.0125;
   status.exchanges.half_applied_chunks = 7;
-  status.exchanges.chunks_refused = {{"far_off", 2}, {"not_finite", 3}};
+  status.exchanges.refused_chunks = {{"far_off", 2}, {"not_finite", 3}};
   status.exchanges.lost_weight = 0.5;
   const std::string text = to_json(status);
   CHECK(text.find('\n') == text.size() - 1);
@@ -23,7 +25,7 @@ TEST_CASE("a peer's status reads back from its JSON, which is one line") {
   CHECK(read->samples == status.samples);
   CHECK(read->loss == 0.25);
   CHECK(read->exchanges.half_applied_chunks == 7);
-  CHECK(read->exchanges.chunks_refused == status.exchanges.chunks_refused);
+  CHECK(read->exchanges.refused_chunks == status.exchanges.refused_chunks);
   CHECK(read->exchanges.lost_weight == 0.5);
   CHECK(to_json(*read) == text);
 
@@ -44,9 +46,38 @@ TEST_CASE("what was refused or lost is counted by reason, and told in one line")
   CHECK(exchanges.losses().empty());
   exchanges.count(mixed);
   exchanges.half_applied_chunks = 2;
-  CHECK(exchanges.chunks_refused == std::map<std::string, std::uint64_t>{{"far_off", 1}, {"not_finite", 3}});
+  CHECK(exchanges.refused_chunks == std::map<std::string, std::uint64_t>{{"far_off", 1}, {"not_finite", 3}});
   CHECK(exchanges.chunks_overlapped == 5);
   CHECK(exchanges.losses() == "far off 1, half applied 2, not finite 3");
+}
+
+TEST_CASE(
+    "an older peer's status has fields that are missing, a newer peer's has unknown ones, and both are "
+    "read") {
+  const auto older =
+      parse_status(R"({"name":"p0","id":"00000000000000ff","steps":7,"exchanges":{"begun":3}})");
+  REQUIRE(older.ok());
+  CHECK(older->name == "p0");
+  CHECK(older->steps == 7);
+  CHECK(older->exchanges.begun == 3);
+  CHECK(older->exchanges.completed == 0);
+  CHECK(older->members_live == 1);
+  CHECK(older->samples_per_second == 0);
+  CHECK_FALSE(older->loss.has_value());
+  const auto newer = parse_status(
+      R"({"name":"p0","id":"00000000000000ff","mood":{"good":[1]},"phase":"training","exchanges":{"begun":3,"odd":1}})");
+  REQUIRE(newer.ok());
+  CHECK(newer->phase == "training");
+  CHECK(newer->exchanges.begun == 3);
+  const auto members = parse_members(R"({"members":[{"name":"p1","id":"01","steps":4,"mood":1}],"count":1})");
+  REQUIRE(members.ok());
+  REQUIRE(members->size() == 1);
+  CHECK(members->front().steps == 4);
+  CHECK_FALSE(members->front().samples_per_second.has_value());
+  const auto other_type = parse_status(R"({"name":"p0","id":"00000000000000ff","steps":"many"})");
+  REQUIRE_FALSE(other_type.ok());
+  CHECK(other_type.error().message ==
+        "this is not a peer's status: a status's \"steps\" is not a whole number");
 }
 
 TEST_CASE("members read back from their JSON, with null for what is not known") {

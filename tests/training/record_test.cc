@@ -78,8 +78,9 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
   REQUIRE(json["accuracy"] == 0.984);
   REQUIRE(json["loss"].is_null());
   REQUIRE(json["seconds_to_target"].is_null());
-  REQUIRE(json["exchanges"].dump() ==
-          R"({"completed":412,"aborted":1,"rejected":2,"half_applied_chunks":3,"refused_chunks":{"not_finite":4}})");
+  REQUIRE(
+      json["exchanges"].dump() ==
+      R"({"completed":412,"aborted":1,"rejected":2,"half_applied_chunks":3,"refused_chunks":{"not_finite":4}})");
   REQUIRE(json["staleness"].dump() == R"({"0":2,"1":0,"2":0,"3-4":2,"5-8":1})");
   REQUIRE(json["per_peer"][1]["accuracy"].is_null());
 
@@ -98,8 +99,13 @@ TEST_CASE("counts of exchanges add up, refused chunks by their reasons") {
 }
 
 TEST_CASE("a metrics line is one JSON object with nulls for what was not measured") {
-  const std::string text =
-      to_json(MetricsLine{.seconds = 1.5, .peer = "p3", .steps = 4, .samples = 256, .loss = 0.25});
+  MetricsLine line;
+  line.seconds = 1.5;
+  line.peer = "p3";
+  line.steps = 4;
+  line.samples = 256;
+  line.loss = 0.25;
+  const std::string text = to_json(line);
   REQUIRE(text ==
           R"({"seconds":1.5,"peer":"p3","steps":4,"samples":256,"exchanges":0,"bytes_sent":0,"loss":0.25,)"
           R"("accuracy":null,"consensus_distance":null,"learning_rate":null})");

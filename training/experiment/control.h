@@ -11,27 +11,27 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "training/records/peer_figures.h"
 #include "training/records/record.h"
 
 namespace starling::training {
 
-struct PeerReport {
+struct PeerReport : PeerFigures {
   enum class Kind : std::uint8_t { listening, status, snapshot, finished };
+  PeerReport() {
+    device = "cpu";
+    samples_per_second = 0;  // since its first step
+  }
+
   Kind kind = Kind::status;
-  std::string address;  // of listening
-  std::string state;    // of status, finished: joining, training, settling, finished, left
-  std::string device = "cpu";
-  std::uint64_t steps = 0, samples = 0, swarm_samples = 0, bytes_sent = 0;
-  std::uint32_t members = 0;         // live ones it knows, itself included
-  double seconds = 0;                // since its first step
-  double samples_per_second = 0;     // since its first step
-  std::optional<double> loss;        // of late batches, smoothed
-  std::optional<double> learning_rate;  // in effect
-  std::optional<double> distance;    // |x - partner| / |x| at the last exchange
-  ExchangeCounts exchanges;          // completed: those it began, so that a sum over peers counts each once
-  std::uint64_t answered = 0;        // completed ones that others began
-  std::uint64_t snapshot = 0;        // of snapshot: which twentieth of an epoch, from 1
-  // What it did with its time since its training began, as training/timeline.h has it.
+  std::string address;         // of listening
+  std::string state;           // of status, finished: joining, training, settling, finished, left
+  std::uint32_t members = 0;   // live members that it knows, itself included
+  double seconds = 0;          // since its first step
+  ExchangeCounts exchanges;    // completed: those it began, so that a sum over peers counts each once
+  std::uint64_t answered = 0;  // completed ones that others began
+  std::uint64_t snapshot = 0;  // of snapshot: which twentieth of an epoch, from 1
+  // What it did with its time since its training began (training/records/timeline.h).
   double computing_seconds = 0, exchanging_seconds = 0, waiting_seconds = 0;
   Staleness staleness{};             // of the exchanges that it began and completed
   std::string path;                  // of snapshot, finished: the file; empty: none was written

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "training/records/files.h"
-#include "training/records/json.h"
+#include "training/records/json_fields.h"
 
 namespace starling::training {
 namespace {
@@ -23,14 +23,13 @@ Json number(const std::optional<double>& value) {
 }
 
 Json to_object(const PeerRecord& peer) {
-  return {{"name", peer.name},
-          {"device", peer.device},
-          {"steps", peer.steps},
-          {"samples", peer.samples},
-          {"accuracy", number(peer.accuracy)},
-          {"exchanges", peer.exchanges},
-          {"slow", number(peer.slow)},
-          {"state", peer.state}};
+  FieldWriter write;
+  write("name", peer.name);
+  visit_figures(write, peer, figure::device, figure::steps, figure::samples, figure::accuracy);
+  write("exchanges", peer.exchanges);
+  write("slow", peer.slow);
+  write("state", peer.state);
+  return write.take();
 }
 
 }  // namespace
@@ -68,11 +67,10 @@ std::string to_json(const Summary& summary) {
                {"consensus_distance", number(summary.consensus_distance)},
                {"consensus_distance_before_settling", number(summary.consensus_distance_before_settling)},
                {"seconds_to_target", number(summary.seconds_to_target)}};
-  json["exchanges"] = {{"completed", summary.exchanges.completed},
-                       {"aborted", summary.exchanges.aborted},
-                       {"rejected", summary.exchanges.rejected},
-                       {"half_applied_chunks", summary.exchanges.half_applied_chunks},
-                       {"refused_chunks", Json(summary.exchanges.refused_chunks)}};
+  FieldWriter exchanges;
+  visit_counts(exchanges, summary.exchanges);
+  exchanges("refused_chunks", summary.exchanges.refused_chunks);
+  json["exchanges"] = exchanges.take();
   json["bytes_sent"] = summary.bytes_sent;
   json["staleness"] = Json::object();
   for (std::size_t i = 0; i < summary.staleness.used(); ++i)
@@ -83,17 +81,16 @@ std::string to_json(const Summary& summary) {
   return to_text(json);
 }
 
-std::string to_json(const MetricsLine& metrics) {
-  return to_text({{"seconds", number(metrics.seconds)},
-               {"peer", metrics.peer},
-               {"steps", metrics.steps},
-               {"samples", metrics.samples},
-               {"exchanges", metrics.exchanges},
-               {"bytes_sent", metrics.bytes_sent},
-               {"loss", number(metrics.loss)},
-               {"accuracy", number(metrics.accuracy)},
-               {"consensus_distance", number(metrics.consensus_distance)},
-               {"learning_rate", number(metrics.learning_rate)}});
+std::string to_json(const MetricsLine& line) {
+  FieldWriter write;
+  write("seconds", line.seconds);
+  write("peer", line.peer);
+  visit_figures(write, line, figure::steps, figure::samples);
+  write("exchanges", line.exchanges);
+  visit_figures(write, line, figure::bytes_sent, figure::loss, figure::accuracy);
+  write("consensus_distance", line.consensus_distance);
+  visit_figures(write, line, figure::learning_rate);
+  return to_text(write.take());
 }
 
 Replicas views_of(const std::vector<std::vector<float>>& replicas) {

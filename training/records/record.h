@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "training/records/peer_figures.h"
 #include "training/records/staleness.h"
 
 namespace starling::training {
@@ -20,15 +21,24 @@ struct ExchangeCounts {
   ExchangeCounts& operator+=(const ExchangeCounts& other);
 };
 
-struct PeerRecord {
+// The counts that reports, statuses and summaries have, in this order.
+template <class Visitor, class Counts>
+void visit_counts(Visitor& visit, Counts& counts) {
+  visit("completed", counts.completed);
+  visit("aborted", counts.aborted);
+  visit("rejected", counts.rejected);
+  visit("half_applied_chunks", counts.half_applied_chunks);
+}
+
+// Of a run's end. Without `accuracy` the peer left no parameters.
+struct PeerRecord : PeerFigures {
+  PeerRecord() { device = "cpu"; }
+
   std::string name;
-  std::string device = "cpu";
-  std::uint64_t steps = 0, samples = 0;
-  std::optional<double> accuracy{};  // of its own replica; none where it left no parameters
-  std::uint64_t exchanges = 0;       // completed ones it began or answered
+  std::uint64_t exchanges = 0;  // completed ones that it began or answered
   double slow = 1;
   std::string state{};  // finished, left, crashed, running
-  bool serves = false;  // a parameter server: it makes no steps, and is not judged
+  bool serves = false;  // a parameter server: it makes no steps, and is not evaluated
 };
 
 struct Summary {
@@ -42,7 +52,8 @@ struct Summary {
   std::optional<double> spectral_gap;
   std::string rule, payload;
   double seconds = 0, wall_seconds = 0;
-  std::optional<double> wall_training_seconds{};  // of simulate only: from the first step's end to the last one's
+  std::optional<double>
+      wall_training_seconds{};  // of simulate only: from the first step's end to the last one's
   std::uint64_t samples = 0;
   double samples_per_second = 0;
   std::optional<double> accuracy, loss, accuracy_min, accuracy_max, consensus_distance;
@@ -87,13 +98,11 @@ class RunFolder {
 };
 
 // metrics.jsonl: one line per sample of one peer (or of the mean model, peer "mean").
-struct MetricsLine {
+struct MetricsLine : PeerFigures {  // bytes_sent of the mean model: by all peers
   double seconds = 0;
   std::string peer{};
-  std::uint64_t steps = 0, samples = 0, exchanges = 0;  // exchanges: completed ones it began or answered
-  std::uint64_t bytes_sent = 0;                         // of the mean model: by all peers
-  std::optional<double> loss{}, accuracy{}, consensus_distance{};
-  std::optional<double> learning_rate{};  // in effect, of a peer
+  std::uint64_t exchanges = 0;  // completed ones that it began or answered
+  std::optional<double> consensus_distance{};
 };
 std::string to_json(const MetricsLine& line);
 

@@ -1,0 +1,45 @@
+// The texts of the HTTP interface (docs/API.md), both ways: a peer writes answers and reads requests, the
+// command line writes requests and reads answers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "node/front/status.h"
+
+namespace starling::node {
+
+// One line each, its newline included: an object, and {"members": [...]}.
+std::string to_json(const PeerStatus& status);
+std::string to_json(const std::vector<MemberStatus>& members);
+
+// Texts of older and newer peers can be read too (node/front/status_json.h). An Error if the text is
+// something else.
+Result<PeerStatus> parse_status(const std::string& text);
+Result<std::vector<MemberStatus>> parse_members(const std::string& text);
+
+// {"leaving": true}: the answer of a peer that was asked to leave.
+std::string leaving_json();
+bool is_leaving(const std::string& text);
+
+// The sentence of {"error": ...}; empty if there is none.
+std::string parse_error(const std::string& text);
+
+// {"address": "HOST:PORT"}: a peer to meet.
+std::string introduction_json(const Address& address);
+Result<Address> parse_introduction(const std::string& text);
+
+// {"topology": NAME}: the topology that the swarm is to use.
+std::string topology_request_json(const std::string& name);
+Result<std::string> parse_topology_request(const std::string& text);
+
+// {"paused": true}: the answer of a peer that was asked to pause or to resume.
+std::string paused_json(bool paused);
+
+// {"level": "debug"}: the log's new level: trace, debug, info, warning or error.
+std::string log_level_json(const std::string& level);
+Result<std::string> parse_log_level(const std::string& text);
+
+}  // namespace starling::node

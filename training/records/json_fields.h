@@ -1,0 +1,171 @@
+// Writes and reads a value as a JSON object from one list of its fields, so that each name stands once:
+//   template <class Visitor, class T> void fields(Visitor& visit, T& value) { visit("steps", value.steps);
+//   ... }
+// FieldWriter writes the fields in the list's order. FieldReader lets a field that is missing or null keep
+// its default, and ignores unknown fields. Heavy: for .cc files only.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "training/records/json.h"
+#include "training/records/staleness.h"
+
+namespace starling::training {
+
+// How an optional value without a value is written.
+enum class Absent { as_null, left_out };
+
+class FieldWriter {
+ public:
+  explicit FieldWriter(Absent absent = Absent::as_null) : absent_(absent) {}
+
+  // A number that is not finite becomes null.
+  template <class T>
+  void operator()(const char* name, const T& value) {
+    object_[name] = value;
+  }
+  template <class T>
+  void operator()(const char* name, const std::optional<T>& value) {
+    if (value) {
+      object_[name] = *value;
+    } else {
+      leave(name);
+    }
+  }
+  void operator()(const char* name, const Staleness& value) {
+    Json& list = object_[name] = Json::array();
+    for (std::size_t i = 0; i < value.used(); ++i) list.push_back(value.counts()[i]);
+  }
+  template <class T>
+  void required(const char* name, const T& value) {
+    (*this)(name, value);
+  }
+  // A text or a count that some values do not have: the empty text, the count 0.
+  void if_any(const char* name, const std::string& value) {
+    if (value.empty()) return leave(name);
+    object_[name] = value;
+  }
+  void if_any(const char* name, std::uint64_t value) {
+    if (value == 0) return leave(name);
+    object_[name] = value;
+  }
+  template <class Fields>
+  void object(const char* name, Fields fields) {
+    FieldWriter inner(absent_);
+    fields(inner);
+    object_[name] = inner.take();
+  }
+
+  Json take() { return std::move(object_); }
+
+ private:
+  void leave(const char* name) {
+    if (absent_ == Absent::as_null) object_[name] = nullptr;
+  }
+
+  Absent absent_;
+  Json object_ = Json::object();
+};
+
+class FieldReader {
+ public:
+  // `whose` begins the error: "a report's".
+  FieldReader(const Json& object, std::string whose) : object_(object), whose_(std::move(whose)) {}
+
+  void operator()(const char* name, std::string& out) {
+    const Json* field = find(name);
+    if (field == nullptr) return;
+    if (!field->is_string()) return refuse(name, "a string");
+    out = field->get<std::string>();
+  }
+  void operator()(const char* name, bool& out) {
+    const Json* field = find(name);
+    if (field == nullptr) return;
+    if (!field->is_boolean()) return refuse(name, "true or false");
+    out = field->get<bool>();
+  }
+  template <class Unsigned>
+  requires std::is_unsigned_v<Unsigned>
+  void operator()(const char* name, Unsigned& out) {
+    const Json* field = find(name);
+    if (field == nullptr) return;
+    if (!field->is_number_unsigned() || field->get<std::uint64_t>() > std::numeric_limits<Unsigned>::max())
+      return refuse(name, "a whole number");
+    out = field->get<Unsigned>();
+  }
+  void operator()(const char* name, double& out) {
+    const Json* field = find(name);
+    if (field == nullptr) return;
+    if (!field->is_number()) return refuse(name, "a number");
+    out = field->get<double>();
+  }
+  template <class T>
+  void operator()(const char* name, std::optional<T>& out) {
+    T value{};
+    if (find(name) == nullptr) return;
+    (*this)(name, value);
+    out = std::move(value);
+  }
+  void operator()(const char* name, std::map<std::string, std::uint64_t>& out) {
+    const Json* field = find(name);
+    if (field == nullptr) return;
+    if (!field->is_object()) return refuse(name, "an object");
+    for (const auto& [key, count] : field->items()) {
+      if (!count.is_number_unsigned()) return refuse(name, "an object of whole numbers");
+      out[key] = count.get<std::uint64_t>();
+    }
+  }
+  void operator()(const char* name, Staleness& out) {
+    const Json* field = find(name);
+    if (field == nullptr) return;
+    if (!field->is_array() || field->size() > Staleness::kBuckets)
+      return refuse(name, "a list of at most 16 counts");
+    for (std::size_t i = 0; i < field->size(); ++i) {
+      const Json& count = (*field)[i];
+      if (!count.is_number_unsigned()) return refuse(name, "a list of whole numbers");
+      out.counts()[i] = count.get<std::uint64_t>();
+    }
+  }
+  template <class T>
+  void required(const char* name, T& out) {
+    if (find(name) == nullptr && error_.empty()) error_ = whose_ + " \"" + name + "\" is missing";
+    (*this)(name, out);
+  }
+  template <class T>
+  void if_any(const char* name, T& out) {
+    (*this)(name, out);
+  }
+  template <class Fields>
+  void object(const char* name, Fields fields) {
+    const Json* field = find(name);
+    if (field == nullptr) return;
+    if (!field->is_object()) return refuse(name, "an object");
+    FieldReader inner(*field, whose_);
+    fields(inner);
+    if (error_.empty()) error_ = inner.error_;
+  }
+
+  // Of the first field that has another type, or is required and missing; empty: there is none.
+  const std::string& error() const { return error_; }
+
+ private:
+  const Json* find(const char* name) const {
+    const auto at = object_.find(name);
+    return at == object_.end() || at->is_null() ? nullptr : &*at;
+  }
+  void refuse(const char* name, const char* expected) {
+    if (error_.empty()) error_ = whose_ + " \"" + name + "\" is not " + expected;
+  }
+
+  const Json& object_;
+  std::string whose_;
+  std::string error_;
+};
+
+}  // namespace starling::training

@@ -1,0 +1,51 @@
+// The figures that a peer reports about itself. Control reports, the status, the members' table, the live
+// page's history and the records of a run hold them, each with the fields that it has. Their JSON names are
+// here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace starling::training {
+
+struct PeerFigures {
+  std::string device{};                  // "cpu", "cuda:0", several with commas; empty: not known yet
+  bool paused = false;                   // by its owner
+  std::uint64_t steps = 0, samples = 0;  // its own
+  std::uint64_t swarm_samples = 0;       // of all that ever took part
+  std::optional<double> samples_per_second{};
+  std::optional<double> loss{};           // smoothed over recent batches
+  std::optional<double> learning_rate{};  // in effect
+  std::optional<double> accuracy{};       // of its own replica
+  std::optional<double> distance{};       // |x - partner| / |x| in a recent exchange
+  std::uint64_t bytes_sent = 0;
+};
+
+template <class T>
+struct Figure {
+  const char* name;
+  T PeerFigures::*member;
+};
+
+namespace figure {
+inline constexpr Figure device{"device", &PeerFigures::device};
+inline constexpr Figure paused{"paused", &PeerFigures::paused};
+inline constexpr Figure steps{"steps", &PeerFigures::steps};
+inline constexpr Figure samples{"samples", &PeerFigures::samples};
+inline constexpr Figure swarm_samples{"swarm_samples", &PeerFigures::swarm_samples};
+inline constexpr Figure samples_per_second{"samples_per_second", &PeerFigures::samples_per_second};
+inline constexpr Figure loss{"loss", &PeerFigures::loss};
+inline constexpr Figure learning_rate{"learning_rate", &PeerFigures::learning_rate};
+inline constexpr Figure accuracy{"accuracy", &PeerFigures::accuracy};
+inline constexpr Figure distance{"distance", &PeerFigures::distance};
+inline constexpr Figure bytes_sent{"bytes_sent", &PeerFigures::bytes_sent};
+}  // namespace figure
+
+// Visits these figures of a value that holds them, in this order.
+template <class Visitor, class Holder, class... T>
+void visit_figures(Visitor& visit, Holder& holder, const Figure<T>&... figures) {
+  (visit(figures.name, holder.*figures.member), ...);
+}
+
+}  // namespace starling::training
