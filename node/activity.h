@@ -1,6 +1,5 @@
-// What a real peer does with its time, for the launcher's time lines: seconds of computing, of exchanging and
-// of waiting since training began (training/timeline.h says what these mean). Of the daemon's thread alone,
-// which tells it of every change.
+// A peer's time for the launcher's time lines: seconds of computing, exchanging and waiting since training
+// began (training/records/timeline.h defines them). The daemon's thread reports every change.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +17,12 @@ class ActivityClock {
     Duration computing{0}, exchanging{0}, waiting{0};
   };
 
-  // `now` never runs backwards; `idle` is how long all workers together have stood still so far.
+  // `now` never decreases; `idle` is the total time in which all workers stood still (Trainer::idle).
   void account(Instant now, Duration idle);
 
-  // Each of these after account().
+  // Each of the following is called after account().
   void train(bool on) { training_ = on; }
-  // `waits`: training rests until the partner's first word, which advanced() tells of.
+  // `waits`: training is paused until the partner's first message, which advanced() reports.
   void began(std::uint64_t exchange, bool waits) {
     if (!waits) owns_.insert(exchange);
   }

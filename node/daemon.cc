@@ -187,7 +187,7 @@ std::optional<PeerOutcome> Daemon::listen() {
   }
   if (!options_.tls && !is_loopback(options_.listen.host)) {
     spdlog::warn(
-        "--listen {} without --key: whoever reaches it can join, and read and change what is trained; "
+        "--listen {} without --key: anyone who can reach it can join, and read and change the parameters; "
         "`starling key new FILE` makes a key",
         to_string(options_.listen));
   }
@@ -213,10 +213,10 @@ std::optional<PeerOutcome> Daemon::serve_http() {
   teller_.serve(*front_);
   spdlog::info("HTTP at {}", to_string(front_->address()));
   if (!is_loopback(options_.http->host)) {
-    spdlog::warn("--http {}: whoever reaches it can read this peer; {}", to_string(*options_.http),
+    spdlog::warn("--http {}: anyone who can reach it can read this peer; {}", to_string(*options_.http),
                  options_.token.empty()
-                     ? "orders are taken from this machine alone, as there is no --token-file"
-                     : "orders take its token");
+                     ? "commands are accepted only from this machine, as there is no --token-file"
+                     : "commands from other machines need the token");
   }
   return std::nullopt;
 }
@@ -304,7 +304,7 @@ void Daemon::start_core(std::optional<wire::Manifest> begun) {
         unheard_settings(options_.given, options_.experiment, keeper_.remembered_manifest());
     if (!unheard.empty())
       spdlog::warn(
-          "the run that {} remembers goes on as it was begun; not heard: {}; another run needs another "
+          "the run that {} remembers continues with its own settings; ignored: {}; another run needs another "
           "folder",
           options_.state, unheard);
   }
@@ -438,7 +438,7 @@ void Daemon::act(const gossip::StartTraining& start) {
   preparation_.follow_schedule();
   const Replica& replica = *parts_.replica;
   if (!start.steps) {
-    spdlog::info("serving begins: {} parameters, which others train", replica.plan.layout.parameter_count());
+    spdlog::info("serving begins: {} parameters, trained by others", replica.plan.layout.parameter_count());
     parts_.advance(Life::serving);
     return teller_.begin_serving();
   }

@@ -1,4 +1,4 @@
-// Chance that is not repeatable: ids of instances must never be.
+// Random bits that cannot be repeated, for the ids of instances.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace starling::node {
 
-// Not 0.
+// Never 0.
 inline std::uint64_t entropy() {
   std::random_device device;
   std::uint64_t bits = 0;

@@ -12,7 +12,7 @@
 namespace starling::node {
 namespace {
 
-constexpr Duration kLimit = std::chrono::seconds(3);  // of each: the dial, the words
+constexpr Duration kLimit = std::chrono::seconds(3);  // for each: the dial, the handshake
 
 asio::awaitable<void> say_hello(transport::TcpTransport& transport, const Address& peer, wire::Hello mine,
                                 std::optional<transport::LinkError>& problem) {
@@ -39,7 +39,7 @@ std::optional<transport::LinkError> greet(const Address& peer, const std::string
   mine.swarm = swarm;
   mine.id = PeerId{entropy()};
   mine.name = "doctor";
-  mine.address = {"127.0.0.1", 1};  // of a bulk connection nobody dials back
+  mine.address = {"127.0.0.1", 1};  // no peer dials back to a bulk connection
   mine.purpose = wire::Purpose::bulk;
   std::optional<transport::LinkError> problem;
   transport::spawn(io.get_executor(), say_hello(transport, peer, std::move(mine), problem));

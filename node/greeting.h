@@ -1,4 +1,5 @@
-// Says Hello to a peer as one of its swarm would, with this machine's key or without one, and goes.
+// Says Hello to a peer as a member of its swarm would, with this machine's key or without one, and
+// disconnects.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,7 @@
 
 namespace starling::node {
 
-// Nothing where it was let in. `tls`: of the key; null: there is none. Takes a few seconds at most.
+// nullopt: the peer accepted it. `tls`: from the key; null: no key. Takes a few seconds at most.
 std::optional<transport::LinkError> greet(const Address& peer, const std::string& swarm,
                                           std::shared_ptr<const transport::TlsContext> tls);
 

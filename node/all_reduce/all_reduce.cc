@@ -19,6 +19,7 @@
 
 #include "node/all_reduce/collective.h"
 #include "node/all_reduce/contribution.h"
+#include "node/all_reduce/phase_clock.h"
 #include "node/launch/process.h"
 #include "node/work/background.h"
 #include "node/work/processors.h"
@@ -50,7 +51,7 @@ class AllReducePeer {
   PeerOutcome run();
 
  private:
-  enum class Phase : std::uint8_t { none, computing, summing };
+  using Phase = PhaseClock::Phase;
 
   // ---- the main thread ----
   void tick();
@@ -68,7 +69,6 @@ class AllReducePeer {
   void wait_out(Clock::time_point step_start, std::uint64_t step);
   void count(double loss);
   void enter(Phase phase);
-  void account_sum(Clock::time_point began, Clock::time_point all_ready);
   bool wants_end() const;
   bool is_over() const;
   void leave_snapshot_if_due();
@@ -99,9 +99,7 @@ class AllReducePeer {
   std::uint64_t steps_ = 0;
   std::optional<double> loss_, learning_rate_;
   std::optional<Clock::time_point> training_start_, training_end_;
-  Phase phase_ = Phase::none;
-  Clock::time_point phase_since_;
-  Clock::duration computing_{0}, exchanging_{0}, waiting_{0};  // of phases that are over, for the time lines
+  PhaseClock phases_;
   std::string final_path_;
 
   Background disk_;  // last: its thread uses the members above
@@ -154,11 +152,10 @@ training::PeerReport AllReducePeer::make_report(training::PeerReport::Kind kind)
   // Each all-reduce counts once in the run: at the first peer.
   (options_.number == 0 ? report.exchanges.completed : report.answered) = steps_;
   if (options_.number == 0) report.staleness.counts()[0] = steps_;  // no peer makes a step during the sum
-  const Clock::duration current = phase_ == Phase::none ? Clock::duration{0} : Clock::now() - phase_since_;
-  const bool computes = phase_ == Phase::computing;
-  report.computing_seconds = to_seconds(computing_ + (computes ? current : Clock::duration{0}));
-  report.exchanging_seconds = to_seconds(exchanging_);
-  report.waiting_seconds = to_seconds(waiting_ + (computes ? Clock::duration{0} : current));
+  const PhaseClock::Sums sums = phases_.sums();
+  report.computing_seconds = to_seconds(sums.computing);
+  report.exchanging_seconds = to_seconds(sums.exchanging);
+  report.waiting_seconds = to_seconds(sums.waiting);
   if (replica_ && training_start_) {
     // In a ring each peer sends 2 (n - 1) parts of 1/n.
     const std::uint64_t bytes =
@@ -277,20 +274,7 @@ void AllReducePeer::count(double loss) {
 
 void AllReducePeer::enter(Phase phase) {
   const std::lock_guard lock(mutex_);
-  const auto now = Clock::now();
-  if (phase_ == Phase::computing) computing_ += now - phase_since_;
-  phase_ = phase;
-  phase_since_ = now;
-}
-
-// Until the last peer was ready the sum was a wait.
-void AllReducePeer::account_sum(Clock::time_point began, Clock::time_point all_ready) {
-  const std::lock_guard lock(mutex_);
-  const auto now = Clock::now();
-  const auto met = std::clamp(all_ready, began, now);
-  waiting_ += met - began;
-  exchanging_ += now - met;
-  phase_ = Phase::none;
+  phases_.enter(phase);
 }
 
 bool AllReducePeer::wants_end() const {
@@ -325,7 +309,10 @@ std::optional<PeerOutcome> AllReducePeer::step(Collective& collective, Contribut
     return failed("the all-reduce after " + std::to_string(steps_) +
                   " steps failed, as another peer is gone or silent: " + summed.error().message);
   }
-  account_sum(ready, contribution.all_ready());
+  {
+    const std::lock_guard lock(mutex_);
+    phases_.end_sum(ready, contribution.all_ready());
+  }
   enter(Phase::computing);
   if (contribution.is_set(Contribution::lost)) {
     return failed("the loss is not finite after " + std::to_string(steps_) +

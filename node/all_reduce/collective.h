@@ -1,5 +1,5 @@
-// What the processes of a run by all-reduce do together: sums, through Gloo. Whether the program was built
-// with it is CMake's to know: node/gloo and node/no_gloo each define all of this.
+// The collective operation of an all-reduce run: sums over its processes, through Gloo. CMake decides whether
+// the program has it: node/all_reduce/gloo and node/all_reduce/no_gloo each define everything here.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,27 @@ namespace starling::node {
 
 struct CollectivePlace {
   std::uint32_t rank = 0, size = 1;
-  std::string folder;    // where all leave their addresses: of this run alone, empty at first
-  Duration patience{0};  // with whoever is silent
+  std::string folder;    // where all leave their addresses: empty at first, and only for this run
+  Duration patience{0};  // with a silent rank
 };
 
 class Collective {
  public:
   virtual ~Collective() = default;
 
-  // values = their sum over all ranks, the same bits everywhere. All ranks call it, with equally many. An
-  // Error, in words that go behind a colon, where one of them is gone or has been silent for too long; then
-  // this object is of no use any more.
+  // values = their sum over all ranks, the same bits everywhere. All ranks call it with the same number of
+  // values. An Error, worded to follow a colon, if a rank is gone or silent for too long; then this object is
+  // unusable.
   virtual Status sum(std::span<float> values) = 0;
-  // Until all ranks have called it. An Error as above.
+  // Returns when all ranks have called it. An Error as above.
   virtual Status wait_for_all() = 0;
 };
 
-// Whether there are collectives; else a sentence that says what to install.
+// Whether the program has collectives; the Error says what to install.
 Status check_collectives();
 
-// Waits until all ranks have come, over TCP on 127.0.0.1. An Error as above. REQUIRES: check_collectives() is
-// content; rank < size.
+// Waits until all ranks have joined, over TCP on 127.0.0.1. An Error as above. REQUIRES: check_collectives()
+// succeeds; rank < size.
 Result<std::unique_ptr<Collective>> join_collective(const CollectivePlace& place);
 
 }  // namespace starling::node

@@ -102,7 +102,7 @@ Result<std::string> parse_log_level(const std::string& text) {
   if (!level) return Error{"the body must be {\"level\": \"NAME\"}"};
   const std::vector<std::string> levels = {"trace", "debug", "info", "warning", "error"};
   if (std::find(levels.begin(), levels.end(), *level) == levels.end())
-    return Error{"the level '" + *level + "' is unknown; it would be " + one_of(levels)};
+    return Error{"the level '" + *level + "' is unknown; it must be " + one_of(levels)};
   return *level;
 }
 

@@ -20,8 +20,8 @@ bool Board::is_due() const {
   return is_open() && Clock::now() - shown_ >= kInterval;
 }
 
-void Board::show(const PeerStatus& its, double speed, const std::optional<SelfJudge::Seen>& seen, Background& disk,
-                 std::function<void(const std::string&)> failed) {
+void Board::show(const PeerStatus& its, double speed, const std::optional<SelfJudge::Seen>& seen,
+                 Background& disk, std::function<void(const std::string&)> failed) {
   shown_ = Clock::now();
   if (!is_open() || its.steps == 0) return;
   std::vector<std::pair<std::string, double>> scalars;
@@ -42,7 +42,8 @@ void Board::show(const PeerStatus& its, double speed, const std::optional<SelfJu
     draw("test/accuracy", seen->accuracy);
     draw("test/loss", seen->loss);
   }
-  const double time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double time =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   disk.run([file = file_, time, step = static_cast<std::int64_t>(its.steps),
             scalars = std::move(scalars)] { return file->add(time, step, scalars); },
            [this, failed = std::move(failed)](const Status& written) {

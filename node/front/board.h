@@ -1,5 +1,5 @@
-// A peer's figures for TensorBoard: what its status says as curves, a point of each at most once a second. Of
-// one thread.
+// A peer's figures for TensorBoard: the curves of its status, at most one point of each per second. Of one
+// thread.
 #pragma once
 
 #include <chrono>
@@ -19,15 +19,15 @@ namespace starling::node {
 
 class Board {
  public:
-  // With an event file of its own in `folder`.
+  // Creates a new event file in `folder`.
   static Result<std::unique_ptr<Board>> open(const std::string& folder);
 
-  // False for good once it could not be written.
+  // False from the first failed write on.
   bool is_open() const { return file_ != nullptr; }
   bool is_due() const;
-  // A point of each curve, written on the disk's thread, which ends before the board does. `speed`: samples
-  // per second of late; `seen`: its own looks at the test set, of which each is shown once. `failed` gets a
-  // sentence where it cannot be written.
+  // Adds a point to each curve, on the disk's thread, which ends before the board does. `speed`: recent
+  // samples per second; `seen`: the latest evaluation of the replica, shown once. `failed` gets a sentence if
+  // the write fails.
   void show(const PeerStatus& its, double speed, const std::optional<SelfJudge::Seen>& seen, Background& disk,
             std::function<void(const std::string&)> failed);
 
@@ -35,9 +35,9 @@ class Board {
   using Clock = std::chrono::steady_clock;
   explicit Board(std::unique_ptr<training::TensorBoard> file) : file_(std::move(file)) {}
 
-  std::shared_ptr<training::TensorBoard> file_;  // the disk's thread writes
+  std::shared_ptr<training::TensorBoard> file_;  // written on the disk's thread
   Clock::time_point shown_{};
-  std::uint64_t looks_ = 0;  // the latest that it has
+  std::uint64_t looks_ = 0;  // the latest evaluation that it shows
 };
 
 }  // namespace starling::node

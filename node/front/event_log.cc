@@ -17,7 +17,8 @@ constexpr std::size_t kWaitingTextsMax = 64;
 void EventLog::say(spdlog::level::level_enum level, std::string what, std::string text, PeerId peer) {
   spdlog::log(level, "{}", text);
   const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
-  kept_.push_back({next_++, seconds, std::chrono::system_clock::now(), level, std::move(what), peer, std::move(text)});
+  kept_.push_back(
+      {next_++, seconds, std::chrono::system_clock::now(), level, std::move(what), peer, std::move(text)});
   if (kept_.size() > kKept) kept_.pop_front();
 }
 
@@ -48,13 +49,14 @@ void EventLog::tell(const gossip::Notice& notice) {
       return say(warn, "quarantined", member + " sends unusable parameters; no exchange with it for a while",
                  notice.peer);
     case What::refuted:
-      return say(warn, "refuted", notice.text + " said that this peer is down; it has been told otherwise");
+      return say(warn, "refuted",
+                 notice.text + " reported that this peer is down; this peer has refuted that");
     case What::unwired:
       return say(warn, "unwired",
-                 "the swarm has another topology from now on, which this program cannot follow: " + notice.text);
+                 "the swarm changed to a topology that this version does not support: " + notice.text);
     case What::diverged:
       return say(warn, "diverged",
-                 "this peer's own parameters are not finite any more; it copies those of another member");
+                 "this peer's own parameters are no longer finite; it copies those of another member");
     case What::waiting: {
       if (waiting_.size() > kWaitingTextsMax) waiting_.clear();
       Clock::time_point& said = waiting_[notice.text];

@@ -1,5 +1,5 @@
-// What happens to this peer and its swarm, a sentence each: told to the log, and the latest kept for whoever
-// asks. Of one thread.
+// The events of this peer and its swarm, a sentence each: they go to the log, and the latest ones are kept
+// for the HTTP interface. Of one thread.
 #pragma once
 
 #include <chrono>
@@ -17,12 +17,12 @@
 namespace starling::node {
 
 struct Happening {
-  std::uint64_t number = 0;  // from 1 on, without gaps
-  double seconds = 0;        // since the log began
+  std::uint64_t number = 0;  // from 1, without gaps
+  double seconds = 0;        // since this object was made
   std::chrono::system_clock::time_point time;
   spdlog::level::level_enum level = spdlog::level::info;
-  std::string what;  // a word: joined, failed, training
-  PeerId peer;       // 0: it concerns none
+  std::string what;  // one word: joined, failed, training
+  PeerId peer;       // 0: none
   std::string text;
 };
 
@@ -30,19 +30,19 @@ class EventLog {
  public:
   static constexpr std::size_t kKept = 256;
 
-  // What the core notices about the swarm.
+  // The core's notices about the swarm.
   void tell(const gossip::Notice& notice);
   void say(spdlog::level::level_enum level, std::string what, std::string text, PeerId peer = {});
 
   std::uint64_t latest() const { return next_ - 1; }
-  // Those with higher numbers, as far as they are kept, the oldest first.
+  // The kept events with higher numbers, oldest first.
   std::vector<Happening> since(std::uint64_t number) const;
 
  private:
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::uint64_t next_ = 1;
   std::deque<Happening> kept_;
-  // What is waited for, and when it was last said: now and then, not in a storm.
+  // What the peer waits for, and when that was last logged: limits how often it is logged again.
   std::map<std::string, std::chrono::steady_clock::time_point> waiting_;
 };
 

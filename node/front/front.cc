@@ -13,7 +13,7 @@ namespace starling::node {
 namespace {
 
 constexpr double kPointInterval = 1.0;  // seconds
-constexpr double kEarly = 0.1;          // that a timer may be early
+constexpr double kEarly = 0.1;          // seconds by which a timer may be early
 constexpr const char* kTextType = "text/plain; charset=utf-8";
 constexpr const char* kPageType = "text/html; charset=utf-8";
 constexpr const char* kStreamType = "text/event-stream";
@@ -25,28 +25,26 @@ Result<std::unique_ptr<Front>> Front::open(const Address& at, const std::string&
   std::unique_ptr<Front> front(new Front(host, analyst));
   HttpOptions options;
   options.token = token;
-  auto server = HttpServer::start(at, front->routes(post), post, std::move(options));
+  auto routes = front->queries();
+  for (HttpRoute& command : front->commands(post)) routes.push_back(std::move(command));
+  auto server = HttpServer::start(at, std::move(routes), post, std::move(options));
   if (!server) return server.error();
   front->server_ = std::move(*server);
   return front;
 }
 
-std::vector<HttpRoute> Front::routes(const Post& post) {
-  using Answer = std::function<HttpAnswer(const std::string&)>;
-  const auto when_begun = [this](Answer answer) -> Answer {
-    return [this, answer = std::move(answer)](const std::string& body) {
-      return host_.membership() != nullptr ? answer(body)
-                                           : http_refusal(503, "the peer is still loading its data");
-    };
+Front::Answer Front::when_begun(Answer answer) const {
+  return [this, answer = std::move(answer)](const std::string& body) {
+    return host_.membership() != nullptr ? answer(body)
+                                         : http_refusal(503, "the peer is still loading its data");
   };
+}
+
+std::vector<HttpRoute> Front::queries() {
   std::vector<HttpRoute> routes;
   const auto get = [&](const char* path, Answer answer) {
     routes.push_back({"GET", path, std::move(answer)});
   };
-  const auto order = [&](const char* path, Answer answer) {
-    routes.push_back({"POST", path, std::move(answer)});
-  };
-
   get("/", [](const std::string&) { return HttpAnswer{200, std::string(live_page()), kPageType}; });
   get("/livez", [](const std::string&) { return HttpAnswer{200, "ok\n", kTextType}; });
   get("/readyz", [this](const std::string&) {
@@ -66,14 +64,21 @@ std::vector<HttpRoute> Front::routes(const Post& post) {
     return HttpAnswer{200, events_json(host_.events().since(0))};
   });
   get("/api/v1/topology", when_begun([this](const std::string&) {
-        look_at_graph();
+        update_graph();
         return HttpAnswer{200, graph_json(graph_)};
       }));
   get("/api/v1/live", when_begun([this](const std::string&) { return begin_stream(); }));
   routes.back().streams = true;
+  return routes;
+}
 
+std::vector<HttpRoute> Front::commands(const Post& post) {
+  std::vector<HttpRoute> routes;
+  const auto order = [&](const char* path, Answer answer) {
+    routes.push_back({"POST", path, std::move(answer)});
+  };
   order("/api/v1/leave", [this, post](const std::string&) {
-    post([this] { host_.leave(); });  // once it is answered
+    post([this] { host_.leave(); });  // after the answer
     return HttpAnswer{200, leaving_json()};
   });
   for (const bool paused : {true, false}) {
@@ -94,14 +99,14 @@ std::vector<HttpRoute> Front::routes(const Post& post) {
     const auto level = parse_log_level(body);
     if (!level) return http_refusal(400, level.error().message);
     spdlog::set_level(spdlog::level::from_str(*level));
-    spdlog::log(spdlog::get_level(), "the log tells from {} on", *level);
+    spdlog::log(spdlog::get_level(), "the log level is {}", *level);
     return HttpAnswer{200, log_level_json(*level)};
   });
   return routes;
 }
 
-// The graph follows the membership; its analysis comes a moment later.
-void Front::look_at_graph() {
+// Keeps the graph up to date with the membership; its analysis follows a moment later.
+void Front::update_graph() {
   const gossip::Membership* const membership = host_.membership();
   const std::string topology = host_.status().topology;
   if (membership == nullptr || topology.empty()) return;
@@ -139,9 +144,9 @@ std::string Front::take_events() {
   return server_sent("events", events_json(fresh));
 }
 
-// All that a page needs for its first picture.
+// Everything that a page needs to draw itself once.
 HttpAnswer Front::begin_stream() {
-  look_at_graph();
+  update_graph();
   const PeerStatus status = host_.status();
   const auto members = host_.members();
   return {200,
@@ -155,7 +160,7 @@ HttpAnswer Front::begin_stream() {
 void Front::tick() {
   if (host_.membership() == nullptr) return;
   const bool watched = server_->streams() > 0;
-  if (watched) look_at_graph();
+  if (watched) update_graph();
   const PeerStatus status = host_.status();
   if (recorded_ && status.uptime_seconds < *recorded_ + kPointInterval - kEarly) return;
   recorded_ = status.uptime_seconds;

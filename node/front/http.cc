@@ -21,21 +21,23 @@ namespace {
 
 constexpr std::size_t kThreads = 4;
 constexpr std::size_t kWaitingMax = 16;            // accepted connections that no thread has taken yet
-constexpr std::time_t kSilenceSeconds = 2;         // of a client in the middle of a request or an answer
-constexpr std::time_t kAnswerSeconds = 5;          // that http_request waits for
-constexpr std::size_t kAnswerBytesMax = 64 << 20;  // that http_request takes
-constexpr std::size_t kPublishedMax = 64;  // pieces that wait for one client
-constexpr auto kHeartbeat = std::chrono::seconds(10);  // of a stream on which nothing happens: is its client there?
+constexpr std::time_t kSilenceSeconds = 2;         // allowed to a client within a request or an answer
+constexpr std::time_t kAnswerSeconds = 5;          // for which http_request waits
+constexpr std::size_t kAnswerBytesMax = 64 << 20;  // that http_request accepts
+constexpr std::size_t kPublishedMax = 64;          // pieces queued for one client
+// A stream without news sends this often, to detect a client that is gone.
+constexpr auto kHeartbeat = std::chrono::seconds(10);
 
-// Threads for connections, and one more for each stream: where all are busy and enough connections wait, accepting
-// waits too. (The library's own queue has no bound.)
+// Threads for connections, and one more for each stream. When all are busy and enough connections wait,
+// accepting waits too. (The library's own queue has no bound.)
 class BoundedQueue : public httplib::TaskQueue {
  public:
   BoundedQueue() {
-    for (std::size_t i = 0; i < kThreads + HttpServer::kStreamsMax; ++i) threads_.emplace_back([this] { work(); });
+    for (std::size_t i = 0; i < kThreads + HttpServer::kStreamsMax; ++i)
+      threads_.emplace_back([this] { work(); });
   }
 
-  // What it returns differs between the library's versions.
+  // The return type differs between the library's versions.
   using Enqueued = decltype(std::declval<httplib::TaskQueue&>().enqueue(nullptr));
   Enqueued enqueue(std::function<void()> task) override {
     {
@@ -84,13 +86,13 @@ void put(httplib::Response& response, const HttpAnswer& answer) {
   response.set_header("Cache-Control", "no-store");
 }
 
-// Not the library's: that would let several processes share a port.
+// The library's own options would let several processes share a port.
 void allow_fast_restart(socket_t socket) {
   const int yes = 1;
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
 }
 
-// As the library gives the address of whoever asks; an IPv4 one may come in IPv6's clothes.
+// The client's address as the library gives it; IPv4 may come as IPv6.
 bool is_loopback(const std::string& address) {
   return address == "::1" || address.starts_with("127.") || address.starts_with("::ffff:127.");
 }
@@ -100,7 +102,7 @@ bool is_ip_literal(const std::string& text) {
   return ::inet_pton(AF_INET, text.c_str(), &bytes) == 1 || ::inet_pton(AF_INET6, text.c_str(), &bytes) == 1;
 }
 
-// "application/json", perhaps with parameters behind it.
+// "application/json", with or without parameters.
 bool is_json(const std::string& content_type) {
   std::string type = content_type.substr(0, content_type.find(';'));
   while (type.ends_with(' ')) type.pop_back();
@@ -109,7 +111,7 @@ bool is_json(const std::string& content_type) {
   return type == kJsonType;
 }
 
-// As long for any wrong token of the right length.
+// Takes the same time for every wrong token of the right length.
 bool bears(const httplib::Request& request, const std::string& token) {
   const std::string said = request.get_header_value("Authorization"), wanted = "Bearer " + token;
   if (token.empty() || said.size() != wanted.size()) return false;
@@ -118,8 +120,8 @@ bool bears(const httplib::Request& request, const std::string& token) {
   return differs == 0;
 }
 
-// Why a request is refused before a byte of its body is read; nullopt: it is not. The library bounds a body
-// only where its length is announced.
+// Why a request is rejected before its body is read; nullopt: it is accepted. The library bounds a body only
+// if its length is announced.
 std::optional<HttpAnswer> refusal_of(const httplib::Request& request, const std::vector<HttpRoute>& routes,
                                      const std::string& bound_host, const std::string& token) {
   if (!is_own_host(request.get_header_value("Host"), bound_host)) {
@@ -135,15 +137,17 @@ std::optional<HttpAnswer> refusal_of(const httplib::Request& request, const std:
   if (methods.empty()) {
     std::vector<std::string> paths;
     for (const HttpRoute& route : routes) paths.push_back(route.path);
-    return http_refusal(404, "there is no such path; it would be " + one_of(paths));
+    return http_refusal(404, "there is no such path; the paths are " + one_of(paths));
   }
-  if (!takes_method) return http_refusal(405, "this path takes " + methods + " alone");
+  if (!takes_method) return http_refusal(405, "this path takes only " + methods);
   if (request.method != "POST") return std::nullopt;
   if (!is_loopback(request.remote_addr) && !bears(request, token)) {
     return http_refusal(
         token.empty() ? 403 : 401,
-        token.empty() ? "this peer takes orders from its own machine alone; it is started with --token-file to take them from others"
-                      : "orders from another machine need the peer's token, as Authorization: Bearer TOKEN");
+        token.empty()
+            ? "this peer accepts commands only from its own machine; start it with --token-file to accept "
+              "them from others"
+            : "commands from another machine need the peer's token, as Authorization: Bearer TOKEN");
   }
   if (!is_json(request.get_header_value("Content-Type"))) {
     return http_refusal(415, std::string("a POST needs the header Content-Type: ") + kJsonType);
@@ -178,10 +182,11 @@ bool is_own_host(std::string_view host, const std::string& bound) {
 
 namespace {
 
-// Where the server's threads meet the peer's: a thread of the server asks and waits, the peer's answers.
+// Between the server's threads and the peer's: a thread of the server asks and waits, the peer's thread
+// answers.
 class Meeting {
  public:
-  // 503 where no answer has come after `patience`, or once close() was called.
+  // 503 if no answer comes within `patience`, or after close().
   static HttpAnswer ask(const std::shared_ptr<Meeting>& meeting, const Post& post, const HttpRoute& route,
                         std::string body, Duration patience) {
     auto answer = std::make_shared<std::optional<HttpAnswer>>();
@@ -228,7 +233,7 @@ class Meeting {
 
 namespace {
 
-// What is published, on its way to those who follow a stream.
+// Published pieces on their way to the clients of streams.
 class Streams {
  public:
   struct Follower {
@@ -237,7 +242,7 @@ class Streams {
     bool over = false;
   };
 
-  // Null where there are enough.
+  // Null if there are enough streams.
   std::shared_ptr<Follower> follow() {
     const std::lock_guard lock(mutex_);
     if (closed_ || followers_.size() >= HttpServer::kStreamsMax) return nullptr;
@@ -263,7 +268,7 @@ class Streams {
     }
     changed_.notify_all();
   }
-  // The next piece for it; empty where nothing came for a while; nothing once it is over.
+  // The next piece for the client; empty after a while without one; nullopt once the stream is over.
   std::optional<std::string> next(Follower& follower) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kHeartbeat, [&] { return closed_ || follower.over || !follower.pieces.empty(); });
@@ -289,13 +294,14 @@ class Streams {
   bool closed_ = false;
 };
 
-// Writes the beginning, and then whatever was published since it followed, until one of the two ends goes.
+// Writes the beginning, then everything published since, until the client or the server ends.
 void stream(const std::shared_ptr<Streams>& streams, const std::shared_ptr<Streams::Follower>& follower,
             const HttpAnswer& beginning, httplib::Response& response) {
   response.set_header("Cache-Control", "no-store");
   response.set_chunked_content_provider(
       beginning.type.c_str(),
-      [streams, follower, begun = false, first = beginning.body](std::size_t, httplib::DataSink& sink) mutable {
+      [streams, follower, begun = false, first = beginning.body](std::size_t,
+                                                                 httplib::DataSink& sink) mutable {
         std::optional<std::string> piece = first;
         if (std::exchange(begun, true)) {
           first.clear();
@@ -332,7 +338,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const Address& at, std::ve
   httplib::Server& server = state->server;
   server.new_task_queue = [] { return new BoundedQueue; };
   server.set_socket_options(allow_fast_restart);
-  server.set_keep_alive_max_count(1);  // so no idle connection holds a thread
+  server.set_keep_alive_max_count(1);  // an idle connection must not hold a thread
   server.set_keep_alive_timeout(kSilenceSeconds);
   server.set_read_timeout(kSilenceSeconds);
   server.set_write_timeout(kSilenceSeconds);
@@ -351,7 +357,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const Address& at, std::ve
   });
   for (const HttpRoute& route : state->routes) {
     const auto handle = [&route, post, patience = state->options.patience, meeting = state->meeting,
-                         streams = state->streams](const httplib::Request& request, httplib::Response& response) {
+                         streams = state->streams](const httplib::Request& request,
+                                                   httplib::Response& response) {
       const auto follower = route.streams ? streams->follow() : nullptr;
       if (route.streams && !follower)
         return put(response, http_refusal(503, "enough pages follow this peer already"));
@@ -379,7 +386,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const Address& at, std::ve
 HttpServer::~HttpServer() {
   state_->meeting->close();
   state_->streams->close();
-  // A server that has not begun to accept yet hears no stop, and it must hear it once.
+  // stop() has no effect before the server accepts, so wait until it does.
   bool told = false;
   while (state_->listening.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
     if (told || !state_->server.is_running()) continue;

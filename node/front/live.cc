@@ -18,7 +18,7 @@ namespace {
 using training::Json;
 using training::or_null;
 
-constexpr std::size_t kFactorMembersMax = 64;  // of more, a bound is much cheaper than the factor itself
+constexpr std::size_t kFactorMembersMax = 64;  // with more, a bound is much cheaper than the factor
 
 Json json_of(const HistoryPoint& point) {
   namespace figure = training::figure;

@@ -1,4 +1,4 @@
-// What the live page is fed with, as text: docs/API.md has the fields. Pure functions of what they are given.
+// The texts that feed the live page; docs/API.md has the fields. Pure functions.
 #pragma once
 
 #include <optional>
@@ -13,40 +13,40 @@
 
 namespace starling::node {
 
-// By what the distance between partners is predicted, under the run's rule.
+// How the distance between partners shrinks under the run's rule, predicted from the graph.
 struct Prediction {
-  std::string by;                // exchange, push, round, nobody; empty: there is none
-  std::optional<double> factor;  // what one of these leaves of the squared disagreement
-  bool is_bound = false;         // it leaves at most so much
-  double steps = 1;              // of a peer, from round to round
-  std::string words;             // whole sentences
+  std::string by;                // exchange, push, round, nobody; empty: no prediction
+  std::optional<double> factor;  // of the squared disagreement that one of these leaves
+  bool is_bound = false;         // the factor is an upper bound
+  double steps = 1;              // of a peer in a round
+  std::string words;             // in sentences, for the page
   friend bool operator==(const Prediction&, const Prediction&) = default;
 };
 
-// The graph among the members that train.
+// The graph of the members that train.
 struct LinkGraph {
   std::string topology;
   std::vector<PeerId> members;
   std::vector<std::pair<std::uint32_t, std::uint32_t>>
-      edges;  // positions in `members`, each pair once, the lower first
+      edges;  // positions in `members`, each pair once, the lower one first
   std::optional<double> spectral_gap{};
-  std::optional<double> contraction{};  // of the squared disagreement, by an exchange
-  bool contraction_is_bound = false;    // it leaves at most so much
+  std::optional<double> contraction{};  // of the squared disagreement by one exchange
+  bool contraction_is_bound = false;    // the factor is an upper bound
   Prediction prediction;
   friend bool operator==(const LinkGraph&, const LinkGraph&) = default;
 };
 
-// The graph of the topology among these members (gossip::vertices), without the analysis. Too large a
-// schedule has no edges. An Error where the name is unknown.
+// The graph of the topology for these members (gossip::vertices), without the analysis. A schedule that is
+// too large has no edges. An Error if the name is unknown.
 Result<LinkGraph> link_graph(const std::string& topology, const std::vector<const wire::Member*>& vertices);
-// Adds the analysis, and what it predicts under a rule of this kind: milliseconds, of hundreds of members
-// seconds; on any thread.
+// Adds the analysis and its prediction for a rule of this kind. Takes milliseconds, with hundreds of members
+// seconds. On any thread.
 void analyze(LinkGraph& graph, const std::vector<std::string>& names, const training::ConsensusModel& model);
 
 // The figures of the whole swarm at this moment.
 HistoryPoint point_of(const PeerStatus& status, const std::vector<MemberStatus>& members);
 
-// One line each, its newline included.
+// One line each, with its newline.
 std::string graph_json(const LinkGraph& graph);
 std::string events_json(const std::vector<Happening>& events);
 std::string history_json(const std::vector<HistoryPoint>& points);

@@ -54,7 +54,7 @@ class Page {
 
 using Counts = std::map<std::string, std::uint64_t>;
 
-// A series that first appears with its first event looks to Prometheus as if nothing had happened: all are
+// Prometheus cannot see the increase of a series that first appears with its first event: all series are
 // there from the beginning, at 0.
 Counts with_all_refusals(Counts chunks) {
   training::MixCounters all;
@@ -68,10 +68,7 @@ Counts with_all_faults(Counts connections) {
   return connections;
 }
 
-}  // namespace
-
-std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatus>& members) {
-  Page page;
+void add_peer(Page& page, const PeerStatus& status) {
   page.gauge("starling_info", "What this peer is and trains; always 1.", 1,
              {{"name", status.name},
               {"swarm", status.swarm},
@@ -86,7 +83,9 @@ std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatu
                {{"phase", phase}});
   page.gauge("starling_paused", "1 while its owner has it rest.", status.paused ? 1 : 0);
   page.gauge("starling_uptime_seconds", "Since the peer's start.", status.uptime_seconds);
+}
 
+void add_training(Page& page, const PeerStatus& status) {
   page.counter("starling_steps_total", "Steps of its own.", status.steps);
   page.counter("starling_samples_total", "Samples that it consumed.", status.samples);
   page.counter("starling_swarm_samples_total",
@@ -99,7 +98,9 @@ std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatu
              "Distance to the partner of a late exchange, over the replica's norm.", status.distance);
   page.gauge("starling_staleness_steps", "Own steps between lending a chunk and mixing the reply, the mean.",
              status.staleness);
+}
 
+void add_exchanges(Page& page, const PeerStatus& status) {
   const auto& exchanges = status.exchanges;
   const char* const help = "Exchanges, by how they ended; answered are those that others began.";
   page.counter("starling_exchanges_total", help, exchanges.completed, {{"outcome", "completed"}});
@@ -115,6 +116,9 @@ std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatu
                "Chunks mixed while another exchange mixed the same floats.", exchanges.chunks_overlapped);
   page.counter("starling_chunks_clipped_total", "Chunks of which a part was taken.",
                exchanges.chunks_clipped);
+}
+
+void add_network(Page& page, const PeerStatus& status) {
   for (const auto& [reason, count] : with_all_faults(status.connections_refused))
     page.counter("starling_connections_refused_total", "Connections that were refused or broke.", count,
                  {{"reason", reason}});
@@ -126,7 +130,16 @@ std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatu
              {{"purpose", "control"}});
   page.gauge("starling_connections", "Open ones to other peers.", static_cast<double>(status.bulk_links_open),
              {{"purpose", "bulk"}});
+}
 
+}  // namespace
+
+std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatus>& members) {
+  Page page;
+  add_peer(page, status);
+  add_training(page, status);
+  add_exchanges(page, status);
+  add_network(page, status);
   std::map<std::string, std::size_t> states;
   for (const MemberStatus& member : members) ++states[member.state];
   for (const char* state : {"alive", "suspect", "failed", "left", "quarantined"})

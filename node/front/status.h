@@ -46,7 +46,6 @@ struct PeerStatus : training::PeerFigures {
     std::string losses() const;
   } exchanges;
   std::map<std::string, std::uint64_t> connections_refused;  // by reason; those that occurred
-  std::uint64_t bytes_received = 0;
   std::uint64_t links_open = 0, bulk_links_open = 0;
   std::uint64_t memory_bytes = 0;  // resident
   double loop_lag_seconds = 0;     // the delay of its thread's last timer

@@ -53,8 +53,7 @@ void fields(Visitor& visit, Status& status) {
     inner("lost_weight", exchanges.lost_weight);
   });
   visit("connections_refused", status.connections_refused);
-  visit_figures(visit, status, figure::bytes_sent);
-  visit("bytes_received", status.bytes_received);
+  visit_figures(visit, status, figure::bytes_sent, figure::bytes_received);
   visit("links_open", status.links_open);
   visit("bulk_links_open", status.bulk_links_open);
   visit("memory_bytes", status.memory_bytes);

@@ -10,11 +10,11 @@ std::optional<std::string> CheckpointNews::written(const std::string& path, Inst
 }
 
 std::optional<std::string> CheckpointNews::failed(const std::string& why, Instant now) {
-  return tell(failed_, !std::exchange(failing_, true), "no checkpoint, and training goes on: " + why, now);
+  return tell(failed_, !std::exchange(failing_, true), "no checkpoint, but training continues: " + why, now);
 }
 
-// A change is told a minute after the last of its kind already: a disk that comes and goes must not fill the
-// list either.
+// A change between success and failure is an event already a minute after the last one of its kind: a disk
+// that comes and goes must not fill the list either.
 std::optional<std::string> CheckpointNews::tell(Kind& kind, bool changed, std::string sentence, Instant now) {
   const auto gap = changed ? kShortestGap : kind.gap;
   if (kind.told && now - *kind.told < gap) {
@@ -24,7 +24,7 @@ std::optional<std::string> CheckpointNews::tell(Kind& kind, bool changed, std::s
   if (kind.told && !changed) kind.gap = std::min(2 * kind.gap, kLongestGap);
   kind.told = now;
   if (const auto untold = std::exchange(kind.untold, 0); untold > 0)
-    sentence += "; " + std::to_string(untold) + " more since this was last said";
+    sentence += "; " + std::to_string(untold) + " more since the last such event";
   return sentence;
 }
 

@@ -1,7 +1,6 @@
-// Which checkpoints deserve a place among a peer's happenings (node/event_log.h keeps 256). The first does,
-// the first failure and the first success behind one do; what only goes on is told ever more seldom, with how
-// many went untold. A value, of one thread; instants are whatever the caller's clock gives, and do not go
-// back.
+// Which checkpoints are worth an event (node/front/event_log.h keeps 256): the first one, the first failure,
+// and the first success after a failure. Repetitions become events at growing intervals, with the number of
+// those left out. A value, of one thread; instants come from the caller's clock and never decrease.
 #pragma once
 
 #include <chrono>
@@ -15,11 +14,11 @@ class CheckpointNews {
  public:
   using Instant = std::chrono::steady_clock::time_point;
 
-  // The sentence to tell of a checkpoint that was written, or was not and why; nothing where that is no news.
+  // The event's text for a checkpoint that was written, or failed and why; nullopt if it is not worth one.
   std::optional<std::string> written(const std::string& path, Instant now);
   std::optional<std::string> failed(const std::string& why, Instant now);
 
-  static constexpr std::chrono::minutes kShortestGap{1}, kLongestGap{60};  // between two of a kind
+  static constexpr std::chrono::minutes kShortestGap{1}, kLongestGap{60};  // between two events of a kind
 
  private:
   struct Kind {

@@ -1,4 +1,4 @@
-// Whether, when and where a peer writes checkpoints of itself (node/checkpointer.h).
+// Whether, when and where a peer writes checkpoints (node/keep/checkpointer.h).
 #pragma once
 
 #include <chrono>

@@ -47,7 +47,7 @@ struct Found {
   FileName name;
 };
 
-// The most steps first.
+// Sorted by steps, the most first.
 Result<std::vector<Found>> checkpoints_in(const std::string& folder) {
   std::vector<Found> found;
   std::error_code problem;
@@ -63,7 +63,7 @@ Result<std::vector<Found>> checkpoints_in(const std::string& folder) {
   return found;
 }
 
-// A process that was killed while it wrote leaves its temporary file.
+// A process that was killed during a write leaves its temporary file.
 void remove_leftovers(const std::string& folder, const std::string& name) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
@@ -75,7 +75,7 @@ void remove_leftovers(const std::string& folder, const std::string& name) {
   }
 }
 
-// Names become file names.
+// Names become parts of file names.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name.size() <= 64 && name.front() != '.' &&
          std::all_of(name.begin(), name.end(), [](unsigned char c) {
@@ -102,11 +102,11 @@ Result<Resumption> look_into(const std::string& path) {
   Resumption resumption;
   resumption.path = path;
   auto run = parse_cached_swarm(text("run"));
-  if (!run) return Error{path + ": what it says of the run cannot be used: " + run.error().message};
+  if (!run) return Error{path + ": its entry 'run' cannot be used: " + run.error().message};
   resumption.run = std::move(*run);
   resumption.source = text("source").empty() ? resumption.run.manifest.data : text("source");
   resumption.name = text("name");
-  if (!is_plain_name(resumption.name)) return Error{path + ": 'name' is missing, or no peer's name"};
+  if (!is_plain_name(resumption.name)) return Error{path + ": 'name' is missing or not a peer's name"};
   std::uint64_t elapsed = 0;
   for (const auto& [key, number] :
        {std::pair("steps", &resumption.earlier.steps), std::pair("samples", &resumption.earlier.samples),
@@ -124,7 +124,7 @@ Result<Resumption> look_into(const std::string& path) {
   const char* const end = order.data() + order.size();
   if (order.size() != 16 || std::from_chars(order.data(), end, resumption.order, 16).ptr != end)
     return Error{path + ": 'order' is missing, or not 16 hexadecimal digits"};
-  // Older files do not say how much of it was this life's.
+  // Older files do not have this life's share of the samples.
   if (facts->contains("life_samples")) {
     const auto own = training::number_in(*facts, "life_samples", path);
     if (!own) return own.error();
@@ -172,8 +172,8 @@ Result<std::optional<Resumption>> find_resumption(const std::string& file_or_fol
   std::set<std::string> names;
   for (const Found& file : *files) names.insert(file.name.name);
   if (names.size() > 1) {
-    return Error{"the folder " + file_or_folder + " has checkpoints of several peers, of " + one_of(names) +
-                 " among them; --name says whose"};
+    return Error{"the folder " + file_or_folder + " has checkpoints of several peers (" + one_of(names) +
+                 "); select one with --name"};
   }
   std::vector<std::string> passed_over, warnings;
   for (const Found& file : *files) {
@@ -215,7 +215,7 @@ Result<training::Experiment> resumed_experiment(const Resumption& resumption,
   run.data = data.value_or(resumption.source);
   if (is_given("model.name") && (mine.model != run.model || mine.layers != run.layers)) {
     return Error{resumption.path + " holds the model '" + run.model + "', not '" + mine.model +
-                 "' as --model says; leave --model out to go on with what it holds"};
+                 "' as --model says; leave --model out to resume with it"};
   }
   const std::set<std::string> ends = {"training.epochs", "training.steps", "training.seconds"};
   const bool another_end = std::any_of(ends.begin(), ends.end(), is_given);
@@ -276,16 +276,16 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::open(const CheckpointOptions
     const bool useless =
         resumed != nullptr && std::any_of(resumed->passed_over.begin(), resumed->passed_over.end(), is_this);
     if (!useless) {
-      return Error{options.folder + " holds checkpoints of " + name + " up to " +
-                   with_steps(file.name.steps) +
-                   (resumed == nullptr
-                        ? "; --resume " + options.folder + " goes on from them, another folder begins anew"
-                        : ", beyond " + resumed->path + "; to go on from there take another folder")};
+      return Error{
+          options.folder + " holds checkpoints of " + name + " up to " + with_steps(file.name.steps) +
+          (resumed == nullptr
+               ? "; resume from them with --resume " + options.folder + ", or begin anew in another folder"
+               : ", beyond " + resumed->path + "; to go on from there take another folder")};
     }
     fs::rename(file.path, file.path + ".damaged", problem);
   }
   std::signal(SIGXFSZ,
-              SIG_IGN);  // a file that may not grow as large is an error of that file, not the peer's end
+              SIG_IGN);  // a file above the size limit is a failed write, not the end of the peer
   checkpointer->last_steps_ = from;
   return checkpointer;
 }

@@ -1,10 +1,10 @@
-// Checkpoints of a running peer: files NAME.STEPS.safetensors in a folder (training/peer_state.h,
-// docs/CHECKPOINTS.md), written whole or not at all, of which the latest few are kept; and how a peer finds
-// the one that it goes on from.
+// Checkpoints of a running peer: files NAME.STEPS.safetensors in a folder (training/records/peer_state.h,
+// docs/CHECKPOINTS.md), written atomically; the latest few are kept. And how a peer finds the one that it
+// resumes from.
 //
-// Several peers may share a folder, each under a name of its own, which is locked (NAME.lock). A peer writes
-// only where nothing of its name is ahead of it, so the file with the most steps is always the one to go on
-// from.
+// Several peers may share a folder, each under its own name, which is locked (NAME.lock). A peer writes only
+// if the folder has no checkpoint of its name with more steps, so the file with the most steps is always the
+// one to resume from.
 #pragma once
 
 #include <chrono>
@@ -26,22 +26,22 @@
 
 namespace starling::node {
 
-// What a checkpoint says of the run and the peer's place in it, beside what its training remembers.
+// What a checkpoint holds about the run and the peer's place in it, besides the training's state.
 struct CheckpointFacts {
-  CachedSwarm run;  // its name, its manifest, and where the members listened
+  CachedSwarm run;  // its name, its manifest, and the members' addresses
   models::ModelText model;
-  std::string source;  // where the data lay
+  std::string source;  // of the data
   std::string name;    // the peer's
-  PeerId id;         // of the life that wrote it
+  PeerId id;           // of the life that wrote the file
   std::uint32_t incarnation = 0;
   std::uint64_t order =
-      0;  // of a peer without a slot: what its order of the data was drawn from, in its first life
-  std::uint64_t earlier_samples = 0, others_samples = 0;  // before this life; of everybody else, by then
+      0;  // what the order of the data is drawn from, for a peer without a slot; fixed in its first life
+  std::uint64_t earlier_samples = 0, others_samples = 0;  // before this life; of all others so far
   Duration elapsed{0};                                    // since the run began
 };
 training::Facts to_facts(const CheckpointFacts& facts, const training::PeerState& state);
 
-// A checkpoint to go on from.
+// A checkpoint to resume from.
 struct Resumption {
   std::string path;
   CachedSwarm run;
@@ -49,19 +49,19 @@ struct Resumption {
   std::string name;
   std::uint64_t order = 0;
   gossip::EarlierLives earlier;
-  training::PeerState state;             // once it was read
+  training::PeerState state;             // set by read_state()
   std::vector<std::string> passed_over;  // files with more steps that cannot be used
-  std::vector<std::string> warnings;     // a sentence each
+  std::vector<std::string> warnings;     // one sentence each
 };
-// The file, or of a folder the one with the most steps that is whole; where the folder has checkpoints of
-// several peers `name` says of which. nullopt: a folder without any. Reads all of it and keeps what it says,
-// not the tensors.
+// The file, or the complete one with the most steps in a folder; `name` selects the peer if the folder has
+// checkpoints of several. nullopt: the folder has none. Verifies the whole file, and keeps everything except
+// for the tensors.
 Result<std::optional<Resumption>> find_resumption(const std::string& file_or_folder, const std::string& name);
-// Reads the rest. The Error says what does not fit.
+// Reads the tensors. The Error says what does not fit.
 Status read_state(Resumption& resumption, const models::Layout& layout);
 
-// The run of a checkpoint with what this peer's user wants otherwise: `given`, keys of settings of `mine`,
-// and all that is a peer's own. Any end that is given takes the place of the run's.
+// The run of a checkpoint, with this peer's own settings from `mine` and the shared ones that its user has
+// `given` (keys). Any end that is given replaces the run's.
 Result<training::Experiment> resumed_experiment(const Resumption& resumption,
                                                 const training::Experiment& mine,
                                                 const std::vector<std::string>& given,
@@ -69,27 +69,28 @@ Result<training::Experiment> resumed_experiment(const Resumption& resumption,
 
 class Checkpointer {
  public:
-  // Makes the folder and takes the name. An Error where another peer has it, or the folder holds checkpoints
-  // of this name that are ahead of `resumed`, or of a beginner (null). Those that were passed over are put
-  // aside (.damaged).
+  // Creates the folder and locks the name. An Error if another peer has it, or if the folder has checkpoints
+  // of this name with more steps than `resumed` (null: the peer begins anew). Unusable files that were passed
+  // over are renamed
+  // (.damaged).
   static Result<std::unique_ptr<Checkpointer>> open(const CheckpointOptions& options, const std::string& name,
                                                     const Resumption* resumed);
-  ~Checkpointer();  // gives the name back
+  ~Checkpointer();  // unlocks the name
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
-  // Whether it is time to begin another one: none is under way, and steps or time since the last one have
-  // passed.
+  // Whether the next checkpoint is due: none is under way, and enough steps or time have passed since the
+  // last.
   bool is_due(std::uint64_t steps) const;
   void begins(std::uint64_t steps);
   void ends() { under_way_ = false; }
 
-  // Writes the file and then removes the older ones, on any thread, one call at a time. Returns its path. An
-  // Error leaves every older file as it was; so does a state with values that are not finite.
+  // Writes the file, then removes the older ones; on any thread, one call at a time. Returns the path. A
+  // failure leaves every older file as it was; values that are not finite are a failure.
   Result<std::string> write(const models::Layout& layout, const training::PeerState& state,
                             const CheckpointFacts& facts);
 
-  // Whether a warning of this sentence is news: not one that was given less than a minute ago.
+  // Whether this warning is to be logged: not if it was logged less than a minute ago.
   bool is_news(const std::string& warning);
 
  private:
@@ -102,7 +103,7 @@ class Checkpointer {
   bool under_way_ = false;
   std::uint64_t last_steps_ = 0;
   Clock::time_point last_;
-  std::vector<std::uint64_t> kept_;  // steps of the files that are there, in order
+  std::vector<std::uint64_t> kept_;  // steps of the existing files, ascending
   std::string warned_;
   Clock::time_point warned_at_;
 };

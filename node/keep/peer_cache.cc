@@ -26,7 +26,7 @@ using json = nlohmann::ordered_json;
 constexpr int kFormat = 1;
 constexpr std::size_t kFileBytesMax = std::size_t{4} << 20;
 
-// A process that was killed while it wrote leaves its temporary file.
+// A process that was killed during a write leaves its temporary file.
 void remove_leftovers(const std::string& folder) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
@@ -36,7 +36,7 @@ void remove_leftovers(const std::string& folder) {
   }
 }
 
-// The limits are the protocol's: what is read here is told to others.
+// The protocol's limits apply: other members get what is read here.
 Status check(const CachedSwarm& cached) {
   wire::Welcome welcome;
   welcome.manifest = cached.manifest;
@@ -97,7 +97,7 @@ Result<CachedSwarm> parse_cached_swarm(std::string_view text) {
   CachedSwarm cached;
   try {
     const json object = json::parse(text);
-    if (object.at("format").get<int>() != kFormat) return Error{"it has a format of another version"};
+    if (object.at("format").get<int>() != kFormat) return Error{"its format is of another version"};
     object.at("swarm").get_to(cached.swarm);
     const json& manifest = object.at("manifest");
     manifest.at("model").get_to(cached.manifest.model);
@@ -115,7 +115,7 @@ Result<CachedSwarm> parse_cached_swarm(std::string_view text) {
       cached.members.push_back({member.at("name").get<std::string>(), std::move(*address)});
     }
   } catch (const json::exception&) {
-    return Error{"it is not what a peer writes"};
+    return Error{"its text is not a peer's"};
   }
   if (cached.members.size() > CachedSwarm::kMembersMax) {
     return Error{"it names more than " + std::to_string(CachedSwarm::kMembersMax) + " members"};
@@ -129,11 +129,11 @@ std::string unheard_settings(const std::vector<std::string>& given, const traini
   training::Experiment run = mine;
   std::vector<std::pair<std::string, std::string>> shared;
   for (const auto& [key, value] : remembered.settings) shared.emplace_back(key, value);
-  if (!training::apply_shared(run, shared)) return {};  // whoever joins will hear why
+  if (!training::apply_shared(run, shared)) return {};  // joining will fail with the reason
   run.seed = remembered.seed;
   std::string list;
   for (const training::Setting& setting : training::settings()) {
-    // Another model is refused; where the data lies is each peer's own.
+    // Another model is an error elsewhere; the place of the data is each peer's own setting.
     if (!setting.shared || setting.key == "model.name" || setting.key == "data.source") continue;
     if (std::find(given.begin(), given.end(), setting.key) == given.end()) continue;
     const auto wanted = setting.get(mine), there = setting.get(run);
@@ -177,7 +177,7 @@ PeerCache::Loaded PeerCache::load(const std::string& swarm) {
   }
   std::error_code problem;
   std::filesystem::rename(path(), path() + ".damaged", problem);
-  return {std::nullopt, path() + " cannot be used, and the peer goes on without it: " + why +
+  return {std::nullopt, path() + " cannot be used, so the peer continues without it: " + why +
                             (problem ? "" : "; it is kept as " + path() + ".damaged")};
 }
 

@@ -1,9 +1,9 @@
-// What a peer remembers of its swarm in its state folder, DIR/peers.json, so that it finds the others again
-// after a crash or a blackout: the run's manifest and where its members listened.
+// The peer cache DIR/peers.json: the run's manifest and the members' addresses, so that a peer finds its
+// swarm again after a crash or a blackout.
 //
 // The file is replaced as a whole, so a peer that is killed at any moment leaves the old or the new one. A
-// folder belongs to one running peer at a time (DIR/lock). What cannot be used is kept as
-// DIR/peers.json.damaged, and the peer goes on without.
+// folder belongs to one running peer at a time (DIR/lock). A file that cannot be used is kept as
+// DIR/peers.json.damaged, and the peer continues without it.
 #pragma once
 
 #include <memory>
@@ -31,42 +31,42 @@ struct CachedSwarm {
 
   std::string swarm;
   wire::Manifest manifest;
-  std::vector<CachedPeer> members;  // of others; the likeliest to be there first
+  std::vector<CachedPeer> members;  // without this peer; those most likely to be alive first
   friend bool operator==(const CachedSwarm&, const CachedSwarm&) = default;
 };
 
-// Whom to remember: by their chance to be met again those that live, those that failed, and those remembered
-// `before` that nobody has heard of since; none that left, nobody twice, not the peer itself.
+// The members to remember, by their chance to be alive later: live ones, failed ones, and those of `before`
+// that are not in the table. Without members that left, duplicates and the peer itself.
 std::vector<CachedPeer> peers_to_cache(const gossip::Membership& membership,
                                        const std::vector<CachedPeer>& before);
 
 // The file's text. REQUIRES: at most kMembersMax members.
 std::string to_json(const CachedSwarm& cached);
-// Refuses whatever a peer would not have written, with a sentence.
+// An Error for any text that a peer would not have written.
 Result<CachedSwarm> parse_cached_swarm(std::string_view text);
 
-// Which of the `given` settings of the run `mine` has otherwise than the remembered one, that goes on all the
-// same: "gossip.rule = choco (it is pairwise), ..."; empty: none.
+// The `given` settings that the remembered run overrides: "gossip.rule = choco (it is pairwise), ..."; empty:
+// none.
 std::string unheard_settings(const std::vector<std::string>& given, const training::Experiment& mine,
                              const wire::Manifest& remembered);
 
 class PeerCache {
  public:
-  // Makes the folder where there is none and locks it for this process; an Error where another peer has it.
+  // Creates the folder if it is missing and locks it for this process; an Error if another peer has it.
   static Result<std::unique_ptr<PeerCache>> open(const std::string& folder);
   ~PeerCache();  // unlocks
   PeerCache(const PeerCache&) = delete;
   PeerCache& operator=(const PeerCache&) = delete;
 
   struct Loaded {
-    std::optional<CachedSwarm> swarm;  // nothing where there is no file, or none that can be used
-    std::string warning;               // of a file that cannot be used: one sentence
+    std::optional<CachedSwarm> swarm;  // nullopt: no file, or an unusable one
+    std::string warning;               // one sentence about an unusable file
   };
-  // REQUIRES: no write() goes on.
+  // REQUIRES: no write() is in progress.
   Loaded load(const std::string& swarm);
 
-  // Writes the file and waits for the disk, unless it holds this text already. Safe on another thread, one
-  // call at a time.
+  // Writes the file and waits for the disk, unless the file has this text already. On any thread, one call at
+  // a time.
   Status write(const std::string& text);
 
  private:

@@ -32,7 +32,7 @@ struct LauncherLink::State : std::enable_shared_from_this<State> {
     socket.non_blocking(true, ignored);
   }
 
-  // Hands as much as it takes to the kernel; the rest waits for the next report.
+  // Writes as much as the kernel takes; the rest waits for the next report.
   void flush() {
     while (!queued.empty()) {
       const auto written =

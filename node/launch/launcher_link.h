@@ -1,6 +1,6 @@
-// The line to the launcher that started this peer: reports go out, commands come in, and its end of
-// file means that the launcher is gone. Nothing here ever blocks the daemon: if the launcher does not read,
-// reports are dropped.
+// The connection to the launcher that started this peer: reports go out, commands come in, and its end of
+// file means that the launcher is gone. It never blocks the daemon: if the launcher does not read, reports
+// are dropped.
 #pragma once
 
 #include <functional>
@@ -16,13 +16,13 @@ namespace starling::node {
 
 class LauncherLink {
  public:
-  // `fd` is one end of a socket pair and belongs to this object from now on.
+  // Takes ownership of `fd`, one end of a socket pair.
   LauncherLink(const asio::any_io_executor& executor, int fd,
                std::function<void(std::string command)> on_command, std::function<void()> on_gone);
   ~LauncherLink();
 
   void report(const training::PeerReport& report);
-  // Writes what is still queued and the last report, blocking for at most `at_most`.
+  // Writes the queue and the last report; blocks for at most `at_most`.
   void report_last(const training::PeerReport& report, Duration at_most);
 
  private:

@@ -12,7 +12,8 @@
 namespace starling::node {
 namespace {
 
-// The watchdog wants to hear in half of its time at least; the timer behind alive() is a quarter of a second.
+// systemd recommends a sign of life in half of the watchdog's time; alive() is called every quarter of a
+// second.
 std::optional<std::chrono::steady_clock::duration> watchdog_interval() {
   const char* limit = std::getenv("WATCHDOG_USEC");
   const char* pid = std::getenv("WATCHDOG_PID");
@@ -32,7 +33,7 @@ ServiceNotifier::ServiceNotifier() {
   const std::size_t length = std::strlen(path);
   if (length >= sizeof address.sun_path) return;
   std::memcpy(address.sun_path, path, length);
-  if (path[0] == '@') address.sun_path[0] = '\0';  // a name without a file
+  if (path[0] == '@') address.sun_path[0] = '\0';  // an abstract name
   socket_ = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
   if (socket_ >= 0 && ::connect(socket_, reinterpret_cast<const sockaddr*>(&address), size) != 0) {

@@ -1,6 +1,5 @@
-// Tells the service manager that started this process how it is (systemd's notification protocol,
-// sd_notify(3)): one datagram each to the socket that $NOTIFY_SOCKET names. Where nobody listens, nothing is
-// said, and nothing is wrong.
+// Reports to the service manager that started this process (systemd's protocol, sd_notify(3)): one datagram
+// each to the socket that $NOTIFY_SOCKET names. Without a service manager nothing is sent, which is no error.
 #pragma once
 
 #include <chrono>
@@ -17,9 +16,8 @@ class ServiceNotifier {
   ServiceNotifier(const ServiceNotifier&) = delete;
   ServiceNotifier& operator=(const ServiceNotifier&) = delete;
 
-  void ready(const std::string& status);  // the peer can be reached: once
-  // To be called often: says what the peer does where that has changed, and that it lives, if somebody
-  // watches.
+  void ready(const std::string& status);  // the peer listens; once
+  // To be called often: sends the status if it has changed, and a sign of life if there is a watchdog.
   void alive(const std::string& status);
   void stopping();  // once
 
@@ -28,7 +26,7 @@ class ServiceNotifier {
 
   using Clock = std::chrono::steady_clock;
   int socket_ = -1;
-  std::optional<Clock::duration> watchdog_;  // how often somebody wants to hear that it lives
+  std::optional<Clock::duration> watchdog_;  // between two signs of life; nullopt: no watchdog
   std::optional<Clock::time_point> said_alive_;
   std::string said_status_;
   bool said_stopping_ = false;

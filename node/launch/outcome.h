@@ -7,7 +7,7 @@ namespace starling::node {
 
 struct PeerOutcome {
   int exit_code = 0;  // 0 finished or left, 1 the run failed, 2 bad input
-  std::string error;  // one sentence where exit_code is not 0
+  std::string error;  // one sentence if exit_code is not 0
 };
 
 }  // namespace starling::node

@@ -179,7 +179,7 @@ void Keeper::report_checkpoint(const Result<std::string>& written) {
   } else if (written) {
     spdlog::info("checkpoint written: {}", what);
   } else if (logged) {
-    spdlog::warn("no checkpoint, and training goes on: {}", what);
+    spdlog::warn("no checkpoint, but training continues: {}", what);
   }
 }
 

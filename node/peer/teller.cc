@@ -243,14 +243,15 @@ void Teller::judge_own_replica() {
   const bool shown = front_ != nullptr || (board_ && board_->is_open());
   if (!shown || parts_.life != Life::training || !parts_.is_running()) return;
   if (parts_.phase() == wire::Phase::training && !parts_.core->view().diverged)
-    self_judge_.look_if_due(*parts_.replica, parts_.trainer->steps());
+    self_judge_.judge_if_due(*parts_.replica, parts_.trainer->steps());
 }
 
 void Teller::draw_board() {
   if (!board_ || !has_begun() || !board_->is_due()) return;
   board_->show(status(), recent_samples_per_second_, self_judge_.latest(), disk_,
                [this](const std::string& problem) {
-                 parts_.events.say(spdlog::level::warn, "refused", problem + "; TensorBoard hears no more");
+                 parts_.events.say(spdlog::level::warn, "refused",
+                                   problem + "; no more figures are written for TensorBoard");
                });
 }
 

@@ -18,8 +18,8 @@
 namespace starling::node {
 namespace {
 
-// The lowest number among the hardware threads of its core, which stands first in the kernel's list ("0,4",
-// "0-1"); its own where the kernel says nothing.
+// The lowest number among the hardware threads of its core, the first in the kernel's list ("0,4", "0-1");
+// its own number if the kernel has no list.
 int core_of(int processor) {
   std::ifstream list("/sys/devices/system/cpu/cpu" + std::to_string(processor) +
                      "/topology/thread_siblings_list");
@@ -39,13 +39,13 @@ std::vector<Place> usable() {
   return places;
 }
 
-// The descriptor that holds the processor's name; -1 where another has it.
+// The descriptor that holds the processor's name; -1 if another process has it.
 int take(int processor, const std::string& name) {
   const std::string text = name + "-processor-" + std::to_string(processor);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (text.size() + 1 > sizeof address.sun_path) return -1;
-  std::memcpy(address.sun_path + 1, text.data(), text.size());  // behind a zero: no file
+  std::memcpy(address.sun_path + 1, text.data(), text.size());  // the leading zero makes it an abstract name
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0 || ::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0) return fd;
@@ -73,8 +73,8 @@ std::vector<Processor> take_processors(std::size_t count, const std::string& nam
 }
 
 std::vector<int> by_preference(const std::vector<Place>& places, int here) {
-  std::map<int, int> seen;                           // of each core, so far
-  std::vector<std::tuple<int, bool, int>> standing;  // which of its core it is; not behind `here`; number
+  std::map<int, int> seen;                           // hardware threads of each core so far
+  std::vector<std::tuple<int, bool, int>> standing;  // the round; not after `here`; the number
   for (const Place& place : places) {
     standing.emplace_back(seen[place.core]++, place.processor <= here, place.processor);
   }
@@ -104,7 +104,7 @@ Status pin_to(int processor) {
 }
 
 Status lower_priority() {
-  // In Linux this is each thread's own; beyond the lowest priority the kernel takes the lowest.
+  // On Linux this sets one thread's value; the kernel clamps it.
   const auto thread = static_cast<id_t>(::gettid());
   if (::setpriority(PRIO_PROCESS, thread, ::getpriority(PRIO_PROCESS, thread) + kWorkerNiceness) == 0)
     return Done{};

@@ -16,7 +16,7 @@
 namespace starling::node {
 namespace {
 
-// Throws DeviceError, among others where the device has not the room.
+// Throws DeviceError, for example if the device has too little memory.
 Result<std::unique_ptr<Replica>> build(const training::Experiment& experiment, datasets::DataPair data,
                                        models::Plan plan,
                                        std::vector<std::unique_ptr<kernels::Backend>> backends,
@@ -41,8 +41,8 @@ std::string size_text(std::size_t bytes) {
   return number < 1e9 ? fmt::format("{:.1f} MB", number / 1e6) : fmt::format("{:.1f} GB", number / 1e9);
 }
 
-// The sentence for the first device that has not the room for all of a replica, once it has been given back
-// what there was of it; nothing where that cannot be told.
+// The error for the first device with too little memory for all of a replica; nullopt if there is none.
+// REQUIRES: what was built of the replica is destroyed.
 std::optional<std::string> whole_need(const training::Experiment& experiment, const models::Plan& plan,
                                       std::uint32_t place) {
   try {
@@ -106,7 +106,7 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experi
 
 Status write_replica(const std::string& path, const Replica& replica, const training::Experiment& experiment,
                      std::span<const float> parameters) {
-  std::error_code ignored;  // what cannot be made cannot be written to either
+  std::error_code ignored;  // the write below fails if this does
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   std::map<std::string, std::string> metadata =
       training::model_metadata({experiment.model, experiment.layers});

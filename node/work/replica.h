@@ -1,4 +1,4 @@
-// What a peer holds of the run once it is prepared: data, model, arena and the workers that will train it.
+// What a prepared peer holds of its run: the data, the model, the arena and the workers that train it.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ namespace starling::node {
 struct Replica {
   datasets::DataPair data;
   models::Plan plan;
-  std::vector<std::unique_ptr<kernels::Backend>> backends;  // a device each
-  models::Arena arena;                                      // what partners exchange with, on the first
-  std::unique_ptr<training::DeviceGroup> group;             // of several devices; of one, null
-  std::vector<std::unique_ptr<training::Worker>> workers;   // those of one device behind the other's
+  std::vector<std::unique_ptr<kernels::Backend>> backends;  // one per device
+  models::Arena arena;                                      // on the first device; exchanges use it
+  std::unique_ptr<training::DeviceGroup> group;             // null with one device
+  std::vector<std::unique_ptr<training::Worker>> workers;   // ordered by device
 
-  // REQUIRES: a back end at least.
+  // REQUIRES: at least one back end.
   Replica(datasets::DataPair d, models::Plan p, std::vector<std::unique_ptr<kernels::Backend>> b)
       : data(std::move(d)),
         plan(std::move(p)),
@@ -39,19 +39,19 @@ struct Replica {
   std::string devices() const;  // "cuda:0,cuda:1"
 };
 
-// Loads the data and builds the model and the workers: seconds of work, on whatever thread. The arena is
-// zero. `slot`: the shard (slot, slots); without one the whole set, in an order of `own_order`.
+// Loads the data and builds the model and the workers: seconds of work, on any thread. The arena is zero.
+// `slot`: the shard (slot, slots); without one the whole set, in an order drawn from `own_order`.
 Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment,
                                               const std::string& data_root,
                                               std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                               std::uint64_t own_order);
-// The same, of data that is there already.
+// The same with data that is already loaded.
 Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment, datasets::DataPair data,
                                               std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                               std::uint64_t own_order);
 
-// Writes these parameters of a replica (its arena's, at some moment), with its model, data and seed beside
-// them; the folder is made where it is missing.
+// Writes these parameters of the replica with its model, data and seed as metadata. Creates the folder if it
+// is missing.
 Status write_replica(const std::string& path, const Replica& replica, const training::Experiment& experiment,
                      std::span<const float> parameters);
 

@@ -5,22 +5,22 @@
 
 namespace starling::node {
 
-void SelfJudge::look_if_due(Replica& replica, std::uint64_t steps) {
-  if (looking_ || steps == 0 || Clock::now() < due_ || replica.data.test.size() == 0) return;
-  looking_ = true;
+void SelfJudge::judge_if_due(Replica& replica, std::uint64_t steps) {
+  if (judging_ || steps == 0 || Clock::now() < due_ || replica.data.test.size() == 0) return;
+  judging_ = true;
   parameters_.resize(replica.arena.size());
   replica.arena.read(0, parameters_);
   thread_.run([this, &replica] { return judge(replica); },
-              [this, steps](const Look& look) {
-                looking_ = false;
-                due_ = Clock::now() + std::max<Clock::duration>(kLeastInterval, look.took * kShare);
-                if (!look.score) return;
+              [this, steps](const Evaluation& done) {
+                judging_ = false;
+                due_ = Clock::now() + std::max<Clock::duration>(kLeastInterval, done.took * kShare);
+                if (!done.score) return;
                 const std::uint64_t number = latest_ ? latest_->number + 1 : 1;
-                latest_ = Seen{number, steps, look.score->accuracy, look.score->loss};
+                latest_ = Seen{number, steps, done.score->accuracy, done.score->loss};
               });
 }
 
-SelfJudge::Look SelfJudge::judge(const Replica& replica) {
+SelfJudge::Evaluation SelfJudge::judge(const Replica& replica) {
   const auto begin = Clock::now();
   if (!evaluator_) {
     // At the workers' priority an evaluation would slow them down: better none.

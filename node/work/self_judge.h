@@ -1,5 +1,5 @@
-// Looks now and then at how well a peer's own replica does, while it trains: on the first test samples, on a
-// thread of its own, so seldom that training loses next to nothing. Of one thread.
+// Evaluates a peer's own replica now and then while it trains: on the first test samples, on its own thread,
+// and so rarely that training loses almost nothing. Of one thread.
 #pragma once
 
 #include <chrono>
@@ -20,36 +20,36 @@ namespace starling::node {
 class SelfJudge {
  public:
   static constexpr std::size_t kSamples = 1000;
-  // Between two looks: so long at least, and so many times what a look takes.
+  // Between two evaluations: at least kLeastInterval, and kShare times the duration of one.
   static constexpr std::chrono::seconds kLeastInterval{5};
   static constexpr int kShare = 300;
 
   explicit SelfJudge(asio::any_io_executor executor) : thread_(std::move(executor)) {}
 
-  // Begins a look where one is due and none is under way. The replica outlives the judge.
-  void look_if_due(Replica& replica, std::uint64_t steps);
+  // Begins an evaluation if one is due and none is under way. The replica outlives the judge.
+  void judge_if_due(Replica& replica, std::uint64_t steps);
 
   struct Seen {
-    std::uint64_t number = 0;  // of the look
-    std::uint64_t steps = 0;   // that the replica had made
+    std::uint64_t number = 0;  // of the evaluation, from 1
+    std::uint64_t steps = 0;   // of the replica
     double accuracy = 0, loss = 0;
   };
   const std::optional<Seen>& latest() const { return latest_; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Look {
-    std::optional<training::Evaluator::Score> score;  // nothing: no evaluation was possible
+  struct Evaluation {
+    std::optional<training::Evaluator::Score> score;  // nullopt: no evaluation was possible
     Clock::duration took{};
   };
-  Look judge(const Replica& replica);  // on the thread
+  Evaluation judge(const Replica& replica);  // on the thread
 
   std::unique_ptr<kernels::Backend> backend_;  // the CPU's, whatever device trains
   std::unique_ptr<training::Evaluator> evaluator_;
   std::vector<float> parameters_;
   std::optional<Seen> latest_;
   Clock::time_point due_{};
-  bool looking_ = false;
+  bool judging_ = false;
   Background thread_;  // last: it ends first
 };
 

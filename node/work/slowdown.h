@@ -1,4 +1,4 @@
-// What slows a real peer down for studies: the faults `slow` of its experiment.
+// Slows a real peer down for studies: the `slow` faults of its experiment.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace starling::node {
 
-// A step, its pace included, takes `factor` times as long; from and to count from the first step.
+// A step, its pace included, takes `factor` times as long. `from` and `to` are times since the first step.
 struct Slowdown {
   training::Slowness factor;
   Duration from{0};
   std::optional<Duration> to;
-  Random chance{0};  // where the factor is left to it
+  Random chance{0};  // for a factor that is drawn
 };
 
-// Those of the peer with this number, with the run's chance.
+// The slowdowns of the peer with this number.
 std::vector<Slowdown> slowdowns_of(const training::Experiment& experiment, std::uint32_t number,
                                    std::uint64_t run_seed);
 
-// By how much the step with this number takes longer.
+// The factor on the duration of the step with this number.
 double slowness_of_step(const std::vector<Slowdown>& slowdowns, Duration since_start, std::uint64_t step);
 
 }  // namespace starling::node

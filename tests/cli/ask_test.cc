@@ -149,7 +149,7 @@ TEST_CASE("a running peer rests and goes on when it is told to, and others see t
   CHECK(top.out.find("\nsecond ") != std::string::npos);
 
   CHECK(run({"log-level", "debug", "--at", first.http}).out == "the peer's log tells from debug on\n");
-  CHECK(first.program.wait_for_error_text("the log tells from debug on"));
+  CHECK(first.program.wait_for_error_text("the log level is debug"));
   check_fails({"log-level", "loud", "--at", first.http}, 2, {"'loud'", "trace, debug, info, warning or error"});
   check_fails({"top"}, 2, {"--at is missing"});
   check_fails({"pause", "--at", first.http, "--token-file", "/nowhere"}, 2, {"--token-file", "/nowhere"});
@@ -294,7 +294,7 @@ TEST_CASE("an --http address that is taken, or is none of this machine's, is ref
 
 TEST_CASE("an --http address that others can reach is warned of") {
   Program program({"peer", "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0", "--model", "softmax"});
-  CHECK(program.wait_for_error_text("whoever reaches it can read this peer"));
+  CHECK(program.wait_for_error_text("anyone who can reach it can read this peer"));
 }
 
 }  // namespace

@@ -294,7 +294,7 @@ TEST_CASE("checkpoints are among a peer's happenings: that it resumes, that one 
                                     std::to_string(samples) + " samples");
   CHECK(before[1].at("text").get<std::string>().starts_with("checkpoint written: " + there + "/p."));
   fs::rename(there, folder.file("gone"));
-  REQUIRE(second.wait_for_error_text("no checkpoint, and training goes on: cannot write "));
+  REQUIRE(second.wait_for_error_text("no checkpoint, but training continues: cannot write "));
   const auto after = told();
   REQUIRE(after.size() == 3);
   CHECK(after[2].at("level") == "warning");
@@ -363,7 +363,7 @@ TEST_CASE("a folder that takes no checkpoint is a warning, and training goes on"
   Program program(tireless(table_in(folder), there, {"--pace", "5ms"}));
   REQUIRE(program.wait_for_error_text("checkpoint written: "));
   fs::rename(there, folder.file("gone"));
-  REQUIRE(program.wait_for_error_text("no checkpoint, and training goes on: cannot write " + there + "/p."));
+  REQUIRE(program.wait_for_error_text("no checkpoint, but training continues: cannot write " + there + "/p."));
   fs::create_directory(there);
   program.signal(SIGTERM);
   const Outcome ended = program.finish();

@@ -220,7 +220,7 @@ TEST_CASE(
   REQUIRE(warned.wait_for_error_text("training begins"));
   const std::string said = warned.error_text();
   CHECK(said.find(
-            "not heard: training.learning_rate = 0.25 (it is 0.05), gossip.rule = choco (it is pairwise);") !=
+            "ignored: training.learning_rate = 0.25 (it is 0.05), gossip.rule = choco (it is pairwise);") !=
         std::string::npos);
   CHECK(said.find(folder.file("other")) != std::string::npos);
 }

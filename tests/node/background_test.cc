@@ -1,6 +1,7 @@
 #include "node/work/background.h"
 
 #include <future>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -11,7 +12,7 @@
 
 namespace starling::node {
 
-TEST_CASE("works run one after the other on another thread, and each one's end is told on the executor") {
+TEST_CASE("tasks run in order on another thread, and each result is handed over on the executor") {
   asio::io_context io;
   const auto guard = asio::make_work_guard(io);
   Background background(io.get_executor());
@@ -35,7 +36,22 @@ TEST_CASE("works run one after the other on another thread, and each one's end i
   CHECK(told_here);
 }
 
-TEST_CASE("what goes on when a background ends is waited for") {
+TEST_CASE("what a task returns is moved to its done function") {
+  asio::io_context io;
+  const auto guard = asio::make_work_guard(io);
+  Background background(io.get_executor());
+  std::unique_ptr<int> result;
+  background.run([] { return std::make_unique<int>(7); },
+                 [&](std::unique_ptr<int> made) {
+                   result = std::move(made);
+                   io.stop();
+                 });
+  io.run();
+  REQUIRE(result != nullptr);
+  CHECK(*result == 7);
+}
+
+TEST_CASE("the end of a background waits for the task that runs") {
   asio::io_context io;
   std::promise<void> begun, go_on;
   bool done = false;

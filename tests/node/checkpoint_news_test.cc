@@ -11,7 +11,7 @@ CheckpointNews::Instant at(seconds since_start) {
   return CheckpointNews::Instant{} + since_start;
 }
 
-TEST_CASE("of a checkpoint every second a week tells few, and says how many there were") {
+TEST_CASE("a checkpoint every second makes few events in a week, with the number of those left out") {
   CheckpointNews news;
   CHECK(news.written("a/p.1.safetensors", at(seconds(0))) == "checkpoint written: a/p.1.safetensors");
   std::size_t told = 1;
@@ -24,26 +24,26 @@ TEST_CASE("of a checkpoint every second a week tells few, and says how many ther
     last = *sentence;
     counted += 1 + std::stoull(sentence->substr(sentence->find("; ") + 2));
   }
-  CHECK(last == "checkpoint written: p; 3599 more since this was last said");
+  CHECK(last == "checkpoint written: p; 3599 more since the last such event");
   CHECK(told < 180);  // of the 256 that are kept
   CHECK(told > 160);  // and one an hour
   CHECK(counted > 7 * 24 * 3600 - 3600);
 }
 
-TEST_CASE("checkpoints hours apart are all told") {
+TEST_CASE("checkpoints that are hours apart are all events") {
   CheckpointNews news;
   for (int hour = 0; hour < 100; hour += 2)
     CHECK(news.written("p", at(minutes(60 * hour))) == "checkpoint written: p");
 }
 
-TEST_CASE("a failure is told at once, and so is the end of failures") {
+TEST_CASE("the first failure is an event at once, and so is the success after it") {
   CheckpointNews news;
   CHECK(news.written("p", at(seconds(0))).has_value());
   for (int second = 1; second < 300; ++second) news.written("p", at(seconds(second)));
-  CHECK(news.failed("no space", at(seconds(300))) == "no checkpoint, and training goes on: no space");
+  CHECK(news.failed("no space", at(seconds(300))) == "no checkpoint, but training continues: no space");
   CHECK_FALSE(news.failed("no space", at(seconds(301))).has_value());
   CHECK(news.failed("no space", at(seconds(400))) ==
-        "no checkpoint, and training goes on: no space; 1 more since this was last said");
+        "no checkpoint, but training continues: no space; 1 more since the last such event");
   CHECK(news.written("q", at(seconds(401))).value().starts_with("checkpoint written: q"));
   CHECK_FALSE(news.written("r", at(seconds(402))).has_value());
 }

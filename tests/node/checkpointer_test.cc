@@ -110,7 +110,7 @@ bool says(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint says everything of the run that its peer goes on with") {
+TEST_CASE("a checkpoint holds everything that its peer needs to resume the run") {
   const TemporaryFolder folder;
   write(*open(folder), 30);
   Resumption resumption = found(folder.file("p.30.safetensors"));
@@ -128,7 +128,7 @@ TEST_CASE("a checkpoint says everything of the run that its peer goes on with") 
   CHECK(says(other.error().message, "'fc.weight'"));
 }
 
-TEST_CASE("a checkpoint whose peer's name would lead elsewhere is refused") {
+TEST_CASE("a checkpoint whose peer's name would be a path elsewhere is rejected") {
   const TemporaryFolder folder;
   const auto p = open(folder);
   for (const char* name : {"", "../p", ".p", "a/b", "p q"}) {
@@ -136,11 +136,11 @@ TEST_CASE("a checkpoint whose peer's name would lead elsewhere is refused") {
     write(*p, 3, name);
     const auto found = find_resumption(folder.file("p.3.safetensors"), "");
     REQUIRE_FALSE(found.ok());
-    CHECK(says(found.error().message, "'name' is missing, or no peer's name"));
+    CHECK(says(found.error().message, "'name' is missing or not a peer's name"));
   }
 }
 
-TEST_CASE("the latest few checkpoints stay, of each peer that shares the folder") {
+TEST_CASE("the latest few checkpoints of each peer stay in a shared folder") {
   const TemporaryFolder folder;
   const auto p = open(folder, "p", nullptr, 2), q = open(folder, "q.7", nullptr, 1);
   for (const std::uint64_t steps : {5, 10, 15, 100}) {
@@ -154,7 +154,7 @@ TEST_CASE("the latest few checkpoints stay, of each peer that shares the folder"
   CHECK(found(folder.path(), "q.7").earlier.steps == 101);
   const auto both = find_resumption(folder.path(), "");
   REQUIRE_FALSE(both.ok());
-  CHECK(says(both.error().message, "of p or q.7 among them; --name says whose"));
+  CHECK(says(both.error().message, "(p or q.7); select one with --name"));
 }
 
 TEST_CASE(
@@ -189,7 +189,7 @@ TEST_CASE(
   CHECK(found(folder.path()).warnings.empty());
 }
 
-TEST_CASE("a folder without any whole checkpoint is an error, one without any is not") {
+TEST_CASE("a folder with only damaged checkpoints is an error, an empty one is not") {
   const TemporaryFolder folder;
   const auto none = find_resumption(folder.path(), "");
   REQUIRE(none.ok());
@@ -203,14 +203,15 @@ TEST_CASE("a folder without any whole checkpoint is an error, one without any is
   CHECK_FALSE(find_resumption(folder.file("absent"), "").ok());
 }
 
-TEST_CASE("nobody writes where checkpoints of its name are ahead of it") {
+TEST_CASE("a peer does not write where checkpoints of its name have more steps") {
   const TemporaryFolder folder;
   {
     const auto p = open(folder);
     for (const std::uint64_t steps : {1, 20}) write(*p, steps);
   }
-  CHECK(refusal(folder) == folder.path() + " holds checkpoints of p up to 20 steps; --resume " +
-                               folder.path() + " goes on from them, another folder begins anew");
+  CHECK(refusal(folder) == folder.path() +
+                               " holds checkpoints of p up to 20 steps; resume from them with --resume " +
+                               folder.path() + ", or begin anew in another folder");
   const Resumption early = found(folder.file("p.1.safetensors"));
   CHECK(refusal(folder, "p", &early) == folder.path() + " holds checkpoints of p up to 20 steps, beyond " +
                                             folder.file("p.1.safetensors") +
@@ -222,7 +223,7 @@ TEST_CASE("nobody writes where checkpoints of its name are ahead of it") {
   const auto q = open(folder, "q");  // has a name of its own
 }
 
-TEST_CASE("a checkpoint is due after so many steps, or so much time, and never while one is under way") {
+TEST_CASE("a checkpoint is due after a number of steps or a time, and never while one is under way") {
   const TemporaryFolder folder;
   CheckpointOptions by_steps = options(folder.path());
   by_steps.every = Every{Every::Kind::steps, 10, {}};
@@ -305,7 +306,7 @@ TEST_CASE("a disk that is full costs the new checkpoint, never an older one, and
   }
 }
 
-TEST_CASE("files may not grow beyond a limit: an error of the checkpoint, not the process's end") {
+TEST_CASE("a file size limit fails the checkpoint and does not end the process") {
   const TemporaryFolder folder;
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
@@ -324,7 +325,7 @@ TEST_CASE("files may not grow beyond a limit: an error of the checkpoint, not th
   CHECK(files_in(folder).empty());
 }
 
-TEST_CASE("a folder that becomes read-only costs the new checkpoint and says where and why") {
+TEST_CASE("in a folder that becomes read-only a checkpoint fails with the place and the reason") {
   const TemporaryFolder folder;
   write(*open(folder), 1);
   const std::string before = contents(folder.file("p.1.safetensors"));
@@ -349,7 +350,7 @@ TEST_CASE("a folder that becomes read-only costs the new checkpoint and says whe
   CHECK(found(folder.path()).earlier.steps == 1);
 }
 
-TEST_CASE("what a user gives anew when a run is resumed is heard, and the rest is the run's") {
+TEST_CASE("settings that a user gives when resuming a run apply, and the others are the run's") {
   const TemporaryFolder folder;
   write(*open(folder), 30);
   const Resumption resumption = found(folder.path());

@@ -75,7 +75,8 @@ TEST_CASE("all ranks get the same sum, to the last bit") {
   }
 }
 
-TEST_CASE("a rank that goes away is an error to those that wait for it, in words without places in sources") {
+TEST_CASE(
+    "a rank that goes away is an error for those that wait for it, without source locations in the message") {
   if (!check_collectives()) return;
   std::vector<std::string> problems(2);
   with_ranks(3, 1min, [&](std::uint32_t rank, Result<std::unique_ptr<Collective>> collective) {
@@ -95,7 +96,7 @@ TEST_CASE("a rank that goes away is an error to those that wait for it, in words
   }
 }
 
-TEST_CASE("patience with a rank that never comes has an end") {
+TEST_CASE("waiting for a rank that never joins times out") {
   if (!check_collectives()) return;
   const Folder folder;
   const auto alone = join_collective({0, 2, folder.path, 300ms});
@@ -103,7 +104,7 @@ TEST_CASE("patience with a rank that never comes has an end") {
   CHECK_FALSE(alone.error().message.empty());
 }
 
-TEST_CASE("without Gloo a sentence says what to install") {
+TEST_CASE("without Gloo the error says what to install") {
   const Status there = check_collectives();
   if (there) return;
   CHECK(there.error().message.find("libgloo-dev") != std::string::npos);

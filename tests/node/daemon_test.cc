@@ -108,7 +108,7 @@ TEST_CASE("the launcher's commands come in line by line, in pieces or several at
   REQUIRE(launcher.gone == 0);
 }
 
-TEST_CASE("the end of the launcher is noticed, and reports to nobody are harmless") {
+TEST_CASE("the end of the launcher is detected, and later reports are harmless") {
   World world;
   Launcher launcher(world);
   launcher.say("end\n");
@@ -120,7 +120,7 @@ TEST_CASE("the end of the launcher is noticed, and reports to nobody are harmles
   REQUIRE(launcher.gone == 1);
 }
 
-TEST_CASE("a launcher that talks without end is as good as gone, and fills no memory") {
+TEST_CASE("a launcher that sends an endless line counts as gone and fills no memory") {
   World world;
   Launcher launcher(world);
   launcher.say(std::string(5000, 'x'));
@@ -128,7 +128,7 @@ TEST_CASE("a launcher that talks without end is as good as gone, and fills no me
   REQUIRE(launcher.commands.empty());
 }
 
-TEST_CASE("a launcher that does not read never blocks the peer, and later hears whole lines in order") {
+TEST_CASE("a launcher that does not read never blocks the peer, and later gets complete lines in order") {
   World world;
   Launcher launcher(world);
   const std::string line = training::to_json(numbered(1'000'000)) + "\n";
@@ -154,7 +154,7 @@ TEST_CASE("a launcher that does not read never blocks the peer, and later hears 
   REQUIRE(reports.back().kind == PeerReport::Kind::finished);
 }
 
-TEST_CASE("a line to the launcher may be destroyed while the loop goes on") {
+TEST_CASE("the connection to the launcher may be destroyed while the loop runs") {
   World world;
   Launcher launcher(world);
   launcher.say("end\n");
@@ -169,7 +169,7 @@ TEST_CASE("a line to the launcher may be destroyed while the loop goes on") {
   REQUIRE(launcher.gone == 0);
 }
 
-TEST_CASE("a replica that cannot be made is an error that names what is wrong") {
+TEST_CASE("a replica that cannot be built is an error that names the reason") {
   training::Experiment experiment;
   const auto why = [&](std::optional<std::pair<std::uint32_t, std::uint32_t>> slot = std::nullopt) {
     const auto replica = make_replica(experiment, "", slot, 1);

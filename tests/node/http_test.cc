@@ -1,9 +1,9 @@
 #include "node/front/http.h"
 
-#include <netinet/in.h>
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -83,7 +83,8 @@ Address other_address_of_this_machine() {
   Address found;
   if (::getifaddrs(&all) != 0) return found;
   for (const ifaddrs* it = all; it != nullptr && found.host.empty(); it = it->ifa_next) {
-    if (it->ifa_addr == nullptr || it->ifa_addr->sa_family != AF_INET || (it->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    if (it->ifa_addr == nullptr || it->ifa_addr->sa_family != AF_INET || (it->ifa_flags & IFF_LOOPBACK) != 0)
+      continue;
     char text[INET_ADDRSTRLEN];
     const auto* address = reinterpret_cast<const sockaddr_in*>(it->ifa_addr);
     if (::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text) != nullptr) found.host = text;
@@ -106,7 +107,8 @@ struct Fixture {
                         return HttpAnswer{200, body};
                       }});
     routes.push_back({"GET", "/follow", [](const std::string&) { return HttpAnswer{200, "begin;"}; }, true});
-    auto started = HttpServer::start({"127.0.0.1", 0}, std::move(routes), owner.post(), {.token = {}, .patience = patience});
+    auto started = HttpServer::start({"127.0.0.1", 0}, std::move(routes), owner.post(),
+                                     {.token = {}, .patience = patience});
     REQUIRE(started.ok());
     server = std::move(*started);
     at = server->address();
@@ -206,7 +208,7 @@ TEST_CASE("a host is one's own if it is an IP literal, localhost or the one that
   }
 }
 
-TEST_CASE("a web page can neither read a peer nor make it do anything") {
+TEST_CASE("a foreign web page can neither read a peer nor send it commands") {
   Fixture http;
   const std::string json = "Content-Type: application/json\r\n";
   // Its name was rebound to this address, or is not told.
@@ -241,7 +243,7 @@ TEST_CASE("a web page can neither read a peer nor make it do anything") {
   CHECK(http.writes == 1);
 }
 
-TEST_CASE("what no route takes is refused with the status that says why, before its body is read") {
+TEST_CASE("a request without a route is rejected with the fitting status before its body is read") {
   Fixture http;
   const std::string start = " HTTP/1.1\r\nHost: localhost\r\n";
   CHECK(has_status(say(http.at, "GET /other" + start + "\r\n"), 404));
@@ -251,7 +253,8 @@ TEST_CASE("what no route takes is refused with the status that says why, before 
   const std::string post = "POST /write" + start + "Content-Type: application/json\r\n";
   CHECK(has_status(say(http.at, post + "\r\n"), 411));
   CHECK(has_status(say(http.at, post + "Content-Length: -1\r\n\r\n"), 411));
-  CHECK(has_status(say(http.at, post + "Content-Length: " + std::to_string(kHttpBodyBytesMax + 1) + "\r\n\r\n"), 413));
+  CHECK(has_status(
+      say(http.at, post + "Content-Length: " + std::to_string(kHttpBodyBytesMax + 1) + "\r\n\r\n"), 413));
   CHECK(has_status(say(http.at, post + "Content-Length: 99999999999999999999\r\n\r\n"), 411));
   CHECK(has_status(say(http.at, post + "Transfer-Encoding: chunked\r\n\r\n"), 415));
   CHECK(has_status(say(http.at, post + "Content-Encoding: br\r\nContent-Length: 2\r\n\r\n{}"), 415));
@@ -260,7 +263,7 @@ TEST_CASE("what no route takes is refused with the status that says why, before 
   CHECK(has_status(say(http.at, post + "Content-Length: 4096\r\n\r\n" + std::string(4096, ' ')), 200));
 }
 
-TEST_CASE("noise, long lines and broken requests leave the server as it was") {
+TEST_CASE("noise, long lines and broken requests do not harm the server") {
   Fixture http;
   const std::string start = "GET /read HTTP/1.1\r\nHost: localhost\r\n";
   say(http.at, "\r\n\r\n");
@@ -290,7 +293,7 @@ TEST_CASE("a peer that is busy is reported so, in bounded time, and answers the 
   }
 }
 
-TEST_CASE("a server that ends says so to whoever still waits, and calls nothing afterwards") {
+TEST_CASE("a server that ends answers the waiting clients, and calls nothing afterwards") {
   Fixture http(std::chrono::hours(1));
   http.owner.hold(true);
   Result<HttpAnswer> answer = HttpAnswer{};
@@ -310,7 +313,7 @@ TEST_CASE("a server that ends says so to whoever still waits, and calls nothing 
   CHECK(http.reads == 0);
 }
 
-TEST_CASE("callers without end take a bounded number of descriptors, and silent ones are given up") {
+TEST_CASE("endless connections take a bounded number of descriptors, and silent ones time out") {
   Fixture http;
   std::deque<Caller> silent;
   for (int i = 0; i < 8; ++i) CHECK(silent.emplace_back(http.at).connected());
@@ -320,7 +323,8 @@ TEST_CASE("callers without end take a bounded number of descriptors, and silent 
   for (const Caller& caller : silent) CHECK(caller.hear().empty());
 }
 
-TEST_CASE("a stream goes on with what is published, ends with the server, and takes no other request's thread") {
+TEST_CASE(
+    "a stream continues with what is published, ends with the server, and takes no other request's thread") {
   Fixture http;
   CHECK(http.server->streams() == 0);
   std::deque<Caller> pages;
@@ -347,7 +351,7 @@ TEST_CASE("a stream goes on with what is published, ends with the server, and ta
   for (const Caller& page : pages) page.hear();
 }
 
-TEST_CASE("orders from another machine are heard with the token alone") {
+TEST_CASE("commands from another machine need the token") {
   const Address other = other_address_of_this_machine();
   if (other.host.empty()) return;  // it has none but loopback's
   Owner owner;
@@ -355,7 +359,8 @@ TEST_CASE("orders from another machine are heard with the token alone") {
     std::vector<HttpRoute> routes;
     routes.push_back({"POST", "/write", [](const std::string& body) { return HttpAnswer{200, body}; }});
     routes.push_back({"GET", "/read", [](const std::string&) { return HttpAnswer{200, "{}"}; }});
-    auto server = HttpServer::start(other, std::move(routes), owner.post(), {.token = token, .patience = std::chrono::seconds(20)});
+    auto server = HttpServer::start(other, std::move(routes), owner.post(),
+                                    {.token = token, .patience = std::chrono::seconds(20)});
     REQUIRE(server.ok());
     return std::move(*server);
   };

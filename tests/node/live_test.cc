@@ -48,7 +48,8 @@ struct Sample {
   std::string name, labels;
   double value = 0;
 };
-std::vector<Sample> samples_of(const std::string& text, std::set<std::string>& helped, std::map<std::string, std::string>& types) {
+std::vector<Sample> samples_of(const std::string& text, std::set<std::string>& helped,
+                               std::map<std::string, std::string>& types) {
   std::vector<Sample> samples;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -69,7 +70,7 @@ std::vector<Sample> samples_of(const std::string& text, std::set<std::string>& h
   return samples;
 }
 
-TEST_CASE("members tell how they fare, and the slow stand out against the median") {
+TEST_CASE("members report their figures, and slow ones stand out against the median") {
   const auto owned = swarm_of(5);
   gossip::Membership& membership = *owned;
   membership.set_vitals(vitals(1, 100));
@@ -97,7 +98,7 @@ TEST_CASE("members tell how they fare, and the slow stand out against the median
   CHECK(to_json(*back) == to_json(members));
 }
 
-TEST_CASE("what a stranger says is its page is shown where it is an address alone") {
+TEST_CASE("a member's page is shown only if it is an address") {
   gossip::Membership membership(member(1, "p1"), {}, Random(1));
   std::vector<gossip::Action> out;
   wire::Member good = member(2, "p2"), bad = member(3, "p3");
@@ -110,7 +111,7 @@ TEST_CASE("what a stranger says is its page is shown where it is an address alon
   CHECK(json::parse(to_json(members)).at("members").at(2).at("http").is_null());
 }
 
-TEST_CASE("the graph that is told is the topology's among those that train") {
+TEST_CASE("the graph is the topology's among the members that train") {
   gossip::Membership membership(member(1, "p1"), {}, Random(1));
   std::vector<wire::Member> told;
   for (std::uint64_t k = 2; k <= 6; ++k) told.push_back(member(k, "p" + std::to_string(k)));
@@ -141,7 +142,8 @@ TEST_CASE("the graph that is told is the topology's among those that train") {
   CHECK(said.at("contraction_is_bound") == false);
   CHECK(said.at("prediction").at("by") == "exchange");
   CHECK(said.at("prediction").at("factor") == said.at("contraction"));
-  // Under other rules: a round leaves (1 - gap)^2, a push less than nothing and more than an exchange; of momentum no analysis is.
+  // Under other rules: a round leaves (1 - gap)^2, a push less than nothing and more than an exchange; of
+  // momentum no analysis is.
   const auto under = [&](const char* rule) {
     run.rule = rule;
     auto other = *link_graph("ring", gossip::vertices(membership));
@@ -159,7 +161,7 @@ TEST_CASE("the graph that is told is the topology's among those that train") {
   CHECK_FALSE(link_graph("moebius", gossip::vertices(membership)).ok());
 }
 
-TEST_CASE("of more than 64 members the contraction is a bound, and said to be one") {
+TEST_CASE("with more than 64 members the contraction is a bound, and is marked as one") {
   LinkGraph graph;
   graph.topology = "exponential";
   std::vector<std::string> names;
@@ -186,7 +188,7 @@ TEST_CASE("an hour of history is a bounded number of points, in order, the lates
   CHECK(points.front().seconds >= 20'000 - History::kKeptSeconds - 600);
 }
 
-TEST_CASE("the latest happenings are kept and numbered, whoever asks since when") {
+TEST_CASE("the latest events are kept and numbered, and can be read from any number on") {
   EventLog log;
   for (int i = 0; i < 300; ++i) log.say(spdlog::level::debug, "training", "number " + std::to_string(i));
   log.tell({gossip::Notice::What::failed, PeerId{7}, "p7 at 127.0.0.1:4007"});
@@ -240,7 +242,8 @@ TEST_CASE("metrics have help and a type, counters end in _total, and labels are 
   CHECK(values.at("starling_loss") == 0.25);
   CHECK(values.at("starling_exchanges_total{outcome=\"completed\"}") == 3);
   CHECK(values.at("starling_chunks_refused_total{reason=\"not_finite\"}") == 2);
-  CHECK(values.at("starling_chunks_refused_total{reason=\"own_replica\"}") == 0);  // what has not happened yet is 0
+  CHECK(values.at("starling_chunks_refused_total{reason=\"own_replica\"}") ==
+        0);  // what has not happened yet is 0
   CHECK(values.at("starling_connections_refused_total{reason=\"wrong swarm\"}") == 4);
   CHECK(values.at("starling_connections_refused_total{reason=\"unreachable\"}") == 0);
   CHECK(values.at("starling_members{state=\"alive\"}") == 4);
@@ -250,13 +253,14 @@ TEST_CASE("metrics have help and a type, counters end in _total, and labels are 
   const auto owned_crowd = swarm_of(300);
   const gossip::Membership& crowd = *owned_crowd;
   std::set<std::string> helped_again;
-  CHECK(samples_of(metrics_text(status, list_members(crowd, Instant{})), helped_again, types).size() == samples.size());
+  CHECK(samples_of(metrics_text(status, list_members(crowd, Instant{})), helped_again, types).size() ==
+        samples.size());
 }
 
-TEST_CASE("a status of before has no fields that came since, and is read all the same") {
+TEST_CASE("a status of an older peer lacks newer fields, and is read all the same") {
   json old = json::parse(to_json(PeerStatus{}));
-  for (const char* field : {"rule", "payload", "paused", "epoch_samples", "accuracy", "accuracy_steps", "distance",
-                            "staleness", "connections_refused"})
+  for (const char* field : {"rule", "payload", "paused", "epoch_samples", "accuracy", "accuracy_steps",
+                            "distance", "staleness", "connections_refused"})
     REQUIRE(old.erase(field) == 1);
   const auto read = parse_status(old.dump());
   REQUIRE(read.ok());

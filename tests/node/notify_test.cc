@@ -23,7 +23,7 @@ class Variable {
   const char* name_;
 };
 
-TEST_CASE("a service manager hears when the peer is ready, what it does, and when it stops") {
+TEST_CASE("a service manager is notified when the peer is ready, of its status, and when it stops") {
   const std::string file =
       (std::filesystem::temp_directory_path() / ("starling-notify-" + std::to_string(getpid()))).string();
   for (const std::string& path : {file, "@" + file}) {
@@ -45,7 +45,7 @@ TEST_CASE("a service manager hears when the peer is ready, what it does, and whe
   }
 }
 
-TEST_CASE("a watchdog hears that the peer lives, a third of its time apart, if it is this peer's") {
+TEST_CASE("a watchdog of this process gets a sign of life every third of its time") {
   const std::string path = "@starling-watchdog-" + std::to_string(getpid());
   const Manager manager(path);
   const Variable where("NOTIFY_SOCKET", path);
@@ -71,7 +71,7 @@ TEST_CASE("a watchdog hears that the peer lives, a third of its time apart, if i
   }
 }
 
-TEST_CASE("without a service manager, or one that is gone, nothing is said and nothing fails") {
+TEST_CASE("without a service manager, or with one that is gone, nothing is sent and nothing fails") {
   for (const std::string& path :
        std::vector<std::string>{"", "nonsense", "/nowhere/at/all", std::string(300, '/')}) {
     const Variable where("NOTIFY_SOCKET", path);

@@ -75,7 +75,7 @@ TEST_CASE(
   CHECK(ports == std::vector<std::uint16_t>{7103, 7105, 7102, 7109});
 }
 
-TEST_CASE("no more members are remembered than there is room for") {
+TEST_CASE("the number of remembered members is bounded") {
   gossip::Membership membership(member(1, 7100, wire::Liveness::alive), {}, Random(1));
   std::vector<CachedPeer> before;
   for (std::uint16_t i = 0; i < 2000; ++i)
@@ -83,7 +83,7 @@ TEST_CASE("no more members are remembered than there is room for") {
   CHECK(peers_to_cache(membership, before).size() == CachedSwarm::kMembersMax);
 }
 
-TEST_CASE("a cache that was written is read again, in the same and in a later life") {
+TEST_CASE("a written cache can be read in the same and in a later life") {
   const TemporaryFolder folder;
   auto cache = open(folder);
   CHECK_FALSE(cache->load("starling").swarm.has_value());
@@ -94,7 +94,7 @@ TEST_CASE("a cache that was written is read again, in the same and in a later li
   CHECK(open(folder)->load("starling").swarm == small_swarm());
 }
 
-TEST_CASE("the largest swarm that is remembered reads back") {
+TEST_CASE("the largest swarm that can be remembered reads back") {
   const TemporaryFolder folder;
   const auto cache = open(folder);
   const auto swarm = small_swarm(CachedSwarm::kMembersMax);
@@ -162,7 +162,7 @@ TEST_CASE("a cache that cannot be used is kept aside, with one sentence") {
   }
 }
 
-TEST_CASE("a disk that takes nothing is an error, and the cache is as it was") {
+TEST_CASE("a full disk is an error, and the cache stays as it was") {
   const TemporaryFolder folder;
   const auto cache = open(folder);
   std::filesystem::create_directory(folder.file("peers.json"));
@@ -173,7 +173,7 @@ TEST_CASE("a disk that takes nothing is an error, and the cache is as it was") {
   CHECK(cache->write(to_json(small_swarm())).ok());  // it is tried again, though the text is the same
 }
 
-TEST_CASE("a writer that is killed at any moment leaves a cache that can be read, and no rubbish for long") {
+TEST_CASE("a writer that is killed at any moment leaves a readable cache, and no temporary files for long") {
   const TemporaryFolder folder;
   { REQUIRE(open(folder)->write(to_json(small_swarm(1))).ok()); }
   for (int life = 0; life < 40; ++life) {

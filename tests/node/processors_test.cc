@@ -41,7 +41,7 @@ TEST_CASE("each worker gets a core before any core is shared, and the caller's p
   CHECK(by_preference({{1, 0}, {2, 2}, {3, 2}}, 7) == Order{1, 2, 3});
 }
 
-TEST_CASE("a processor belongs to one peer at a time, and is free again when that one goes") {
+TEST_CASE("a processor belongs to one peer at a time, and is free again when that peer ends") {
   const std::size_t all = allowed().size();
   {
     const auto mine = take_processors(all, own_name());
@@ -71,7 +71,7 @@ TEST_CASE("a thread that may use one processor gets that one, and no second") {
   CHECK_FALSE(pin_to(CPU_SETSIZE - 1).ok());
 }
 
-TEST_CASE("threads that are to be batch ones are, and nobody else") {
+TEST_CASE("threads started under StartsBatchThreads are batch threads, and no others") {
   const auto policy_of_a_new_thread = [] {
     int policy = -1;
     std::thread([&] { policy = ::sched_getscheduler(0); }).join();

@@ -37,7 +37,7 @@ TEST_CASE("a peer's status reads back from its JSON, which is one line") {
   CHECK_FALSE(parse_status(to_json(status))->loss.has_value());
 }
 
-TEST_CASE("what was refused or lost is counted by reason, and told in one line") {
+TEST_CASE("rejected and lost chunks are counted by reason, and listed in one line") {
   training::MixCounters mixed;
   mixed.refused[static_cast<std::size_t>(training::MixFault::not_finite)] = 3;
   mixed.refused[static_cast<std::size_t>(training::MixFault::far_off)] = 1;
@@ -100,7 +100,7 @@ TEST_CASE("members read back from their JSON, with null for what is not known") 
   CHECK(to_json(*read) == text);
 }
 
-TEST_CASE("members are listed by name with what this peer knows of them, and a quarantine shows") {
+TEST_CASE("members are listed by name with their last known state, and a quarantine shows") {
   const auto member = [](std::uint64_t id, const char* name) {
     wire::Member made;
     made.id = PeerId{id};
@@ -129,7 +129,7 @@ TEST_CASE("members are listed by name with what this peer knows of them, and a q
   CHECK(members[2].state == "alive");
 }
 
-TEST_CASE("what is no answer of a peer is an error and no exception") {
+TEST_CASE("text that is not a peer's answer is an error and not an exception") {
   for (const char* text : {"", "{", "[]", "{}", "null", "{\"members\":7}", "{\"members\":[7]}",
                            "{\"name\":1}", "{\"members\":[{\"name\":\"x\"}]}"}) {
     INFO(text);

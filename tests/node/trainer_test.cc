@@ -146,7 +146,9 @@ std::string own_machine() {
 
 }  // namespace
 
-TEST_CASE("several workers get a processor each, and all run behind the thread that started them") {
+TEST_CASE(
+    "several workers get a processor each, and all run at a lower priority than the thread that started "
+    "them") {
   const auto before = seats();
   const Seat mine = before.at(::gettid());
   Bench bench(2);
@@ -166,7 +168,7 @@ TEST_CASE("several workers get a processor each, and all run behind the thread t
   CHECK(workers[0].processors != workers[1].processors);
 }
 
-TEST_CASE("a lone worker, more workers than processors, and a second peer are left to the kernel") {
+TEST_CASE("a single worker, more workers than processors, and a second peer are not pinned") {
   const auto before = seats();
   const Seat mine = before.at(::gettid());
   const auto all = static_cast<std::uint32_t>(mine.processors.size());
@@ -259,7 +261,7 @@ TEST_CASE("devices of one peer train replicas of their own, and the peer's is th
   }
 }
 
-TEST_CASE("a peer of several devices that takes somebody else's parameters brings them to all") {
+TEST_CASE("a peer with several devices copies another member's parameters to all of them") {
   Bench bench;
   TrainerOptions options;
   options.average_every = 1;
@@ -279,7 +281,7 @@ TEST_CASE("a peer of several devices that takes somebody else's parameters bring
     CHECK(Bench::contents(bench.group->replica(device)) == others);
 }
 
-TEST_CASE("a device that is not finite any more makes its peer's trainer say so") {
+TEST_CASE("a device with values that are not finite makes the trainer report it") {
   Bench bench;
   TrainerOptions options;
   options.average_every = 1;
@@ -313,7 +315,7 @@ class CaptureTaker {
   std::shared_ptr<training::PeerState> state_;
 };
 
-TEST_CASE("a copy that is taken of a running trainer is of one moment: gone on with, it is the run itself") {
+TEST_CASE("a capture of a running trainer is of one moment: resumed, it repeats the run exactly") {
   Bench whole, copied;
   TrainerOptions in_turn;
   in_turn.in_turn = true;
@@ -336,7 +338,7 @@ TEST_CASE("a copy that is taken of a running trainer is of one moment: gone on w
   CHECK(whole.trainer->remains().workers == state->workers);
 }
 
-TEST_CASE("several workers are copied one by one while the others go on, and count what is theirs") {
+TEST_CASE("several workers are captured one by one while the others train, each with its own counts") {
   for (const std::uint32_t devices : {1, 2}) {
     Bench bench(3);
     CaptureTaker captures;
@@ -388,7 +390,7 @@ TEST_CASE(
   CHECK(state->steps == 1);
 }
 
-TEST_CASE("a trainer that goes on from a copy counts on, and says what it cannot take up") {
+TEST_CASE("a trainer that resumes from a capture continues its counts, and reports what does not fit") {
   Bench first(2), second(2), fewer(1);
   TrainerOptions slow;
   slow.pace = kHour;
@@ -412,7 +414,7 @@ TEST_CASE("a trainer that goes on from a copy counts on, and says what it cannot
   CHECK(fewer.lost[0] == "it is of 2 workers, and this peer has 1: what the others remembered is given up");
 }
 
-TEST_CASE("steps go at the learning rate times the factor of the moment") {
+TEST_CASE("a step uses the learning rate times the current factor") {
   Bench bench;
   bench.start({});
   const auto await_new_steps = [&] { REQUIRE(bench.await(bench.trainer->steps() + 3)); };
@@ -427,7 +429,7 @@ TEST_CASE("steps go at the learning rate times the factor of the moment") {
   REQUIRE(bench.trainer->rate_factor() == 0.5);
 }
 
-TEST_CASE("a step that chance makes longer takes as long as was drawn") {
+TEST_CASE("a step with a drawn slowdown takes as long as was drawn") {
   const auto slowness = *training::Slowness::parse("pareto:alpha=1");
   const Random chance = training::chance_of_slowness(7, 0, 0);
   constexpr std::uint64_t kSteps = 10;
@@ -487,7 +489,7 @@ TEST_CASE(
   REQUIRE(bench.parameters() == parameters);
 }
 
-TEST_CASE("a worker that goes in turn begins no step before the last one was heard") {
+TEST_CASE("with in_turn a worker begins no step before heard() of the last one") {
   Bench bench;
   TrainerOptions options;
   options.in_turn = true;
@@ -506,7 +508,7 @@ TEST_CASE("a worker that goes in turn begins no step before the last one was hea
   bench.trainer->stop();
 }
 
-TEST_CASE("workers make exactly as many steps as there are to be made, however many they are") {
+TEST_CASE("any number of workers makes exactly the steps up to the last one") {
   for (const std::uint32_t workers : {1, 2, 3}) {
     for (const std::uint64_t steps : {1, 2, 100}) {
       CAPTURE(workers, steps);
@@ -530,7 +532,7 @@ TEST_CASE("workers make exactly as many steps as there are to be made, however m
   }
 }
 
-TEST_CASE("of the steps that are to be made those of earlier lives are some") {
+TEST_CASE("steps of earlier lives count towards the last step") {
   Bench earlier, later;
   TrainerOptions ten, fifteen;
   ten.last_step = 10;
@@ -554,7 +556,7 @@ TEST_CASE("of the steps that are to be made those of earlier lives are some") {
   CHECK(later.reported == 5);
 }
 
-TEST_CASE("workers whose steps are thrown away make as many in their place") {
+TEST_CASE("workers whose steps are thrown away make the same number again") {
   Bench bench(3);
   TrainerOptions options;
   options.last_step = 400;
@@ -582,7 +584,7 @@ TEST_CASE("a slowdown stretches the pace and not only the arithmetic") {
   REQUIRE(bench.reported == 0);
 }
 
-TEST_CASE("a slowdown counts within its window alone, and factors of several multiply without overflow") {
+TEST_CASE("a slowdown applies only within its window, and several factors multiply without overflow") {
   Bench bench;
   SECTION("not yet") {
     bench.start({Duration{0}, {{1e6, kHour, {}}}});
@@ -601,7 +603,7 @@ TEST_CASE("a slowdown counts within its window alone, and factors of several mul
   }
 }
 
-TEST_CASE("a loss that is not finite is noticed") {
+TEST_CASE("a loss that is not finite is reported") {
   Bench bench;
   bench.arena->write(0, std::vector<float>(bench.arena->size(), std::numeric_limits<float>::quiet_NaN()));
   bench.start({});

@@ -429,7 +429,7 @@ class LivePages(suite.Suite):
             require(all(path in ("/api/v1/pause", "/api/v1/leave") for path, _, _ in player.asked), f"addresses: {player.asked}")
             require(token not in browser.run("return location.href + performance.getEntries().map(e => e.name).join()"), "it is in a URL")
             # If the peer has no token (403), asking for one is useless.
-            player.token, player.refuses = None, "this peer takes orders from its own machine alone"
+            player.token, player.refuses = None, "this peer accepts commands only from its own machine"
             browser.click("#pause")
             told = self.until("return document.getElementById('problem').hidden ? '' : document.getElementById('problem').textContent", "no rejection is shown")
             require(player.refuses in told and not opened(), told)

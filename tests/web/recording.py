@@ -214,7 +214,7 @@ class Player:
                 player.asked.append((self.path, self.headers["Content-Type"], body))
                 player.tokens.append(self.headers["Authorization"])
                 if player.token and self.headers["Authorization"] != f"Bearer {player.token}":
-                    self.answer(401, "application/json", b'{"error": "orders from another machine need the peer\'s token"}')
+                    self.answer(401, "application/json", b'{"error": "commands from another machine need the peer\'s token"}')
                 elif player.refuses:
                     self.answer(403, "application/json", json.dumps({"error": player.refuses}).encode())
                 else:

@@ -19,7 +19,7 @@ struct PeerFigures {
   std::optional<double> learning_rate{};  // in effect
   std::optional<double> accuracy{};       // of its own replica
   std::optional<double> distance{};       // |x - partner| / |x| in a recent exchange
-  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
 };
 
 template <class T>
@@ -40,6 +40,7 @@ inline constexpr Figure learning_rate{"learning_rate", &PeerFigures::learning_ra
 inline constexpr Figure accuracy{"accuracy", &PeerFigures::accuracy};
 inline constexpr Figure distance{"distance", &PeerFigures::distance};
 inline constexpr Figure bytes_sent{"bytes_sent", &PeerFigures::bytes_sent};
+inline constexpr Figure bytes_received{"bytes_received", &PeerFigures::bytes_received};
 }  // namespace figure
 
 // Visits these figures of a value that holds them, in this order.
