@@ -1,7 +1,5 @@
 #include "node/daemon.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -14,52 +12,35 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "node/entropy.h"
+#include "node/peer/connections.h"
 #include "node/peer/ending.h"
+#include "node/peer/entropy.h"
 #include "node/peer/host.h"
-#include "node/peer/join_addresses.h"
 #include "node/peer/keeper.h"
 #include "node/peer/parts.h"
 #include "node/peer/preparation.h"
 #include "node/peer/teller.h"
 #include "training/replica/recipe.h"
-#include "transport/tcp.h"
 
 namespace starling::node {
 namespace {
 
-constexpr Duration kHandshakeLimit = std::chrono::seconds(3);
 constexpr std::size_t kEarlyEventsMax = 256;  // kept until the core begins
-
-std::string host_name() {
-  char name[256] = {};
-  if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "peer";
-  return name;
-}
-
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
-transport::TcpOptions with_key(const PeerOptions& options) {
-  transport::TcpOptions tcp;
-  tcp.tls = options.tls;
-  return tcp;
-}
 
 class Daemon {
  public:
   explicit Daemon(const PeerOptions& options)
       : options_(options),
         parts_(options),
-        transport_(io_.get_executor(), with_key(options)),
         timer_(io_),
-        join_addresses_(options.join),
         process_(io_, {options.out, options.snapshots, options.control_fd}, disk_),
         teller_(parts_, process_, disk_, io_.get_executor()),
         keeper_(parts_, process_, teller_, disk_, io_),
         preparation_(parts_, builder_),
         ending_(parts_, process_, teller_, keeper_, disk_, io_),
+        connections_(parts_, teller_, preparation_, io_,
+                     {.drive = [this](gossip::Event event) { drive(std::move(event)); },
+                      .locked_out = [this] { be_locked_out(); }}),
         host_(
             parts_, teller_, [this](gossip::Event event) { drive(std::move(event)); }, [this] { leave(); }),
         builder_(io_.get_executor()),
@@ -70,10 +51,7 @@ class Daemon {
  private:
   // ---- setting up ----
   std::optional<PeerOutcome> set_up();
-  void make_links();
-  std::optional<PeerOutcome> listen();
   std::optional<PeerOutcome> serve_http();
-  void make_exchanger();
   void connect_launcher();
   void obey(const std::string& command);
   void begin_run();
@@ -88,6 +66,7 @@ class Daemon {
   void tick();
   void report_steps();
   void lose_device(const std::string& why);
+  void be_locked_out();
   void leave();
 
   void act(const gossip::Send& send) { parts_.links->send(send.to, send.message); }
@@ -112,14 +91,13 @@ class Daemon {
   const PeerOptions& options_;
   asio::io_context io_{1};
   PeerParts parts_;
-  transport::TcpTransport transport_;
   asio::steady_timer timer_;
-  JoinAddresses join_addresses_;
   Process process_;
   Teller teller_;
   Keeper keeper_;
   Preparation preparation_;
   Ending ending_;
+  Connections connections_;
   Host host_;
   std::deque<gossip::Event> events_;
   bool driving_ = false;  // take_events() is on the stack
@@ -138,68 +116,11 @@ std::optional<PeerOutcome> Daemon::set_up() {
   if (const Status opened = teller_.open_board(); !opened)
     return PeerOutcome{2, "--tensorboard: " + opened.error().message};
   if (auto bad = keeper_.open()) return bad;
-  make_links();
-  if (auto bad = listen()) return bad;
+  if (auto bad = connections_.listen()) return bad;
   if (auto bad = keeper_.open_checkpoints()) return bad;
   if (auto bad = serve_http()) return bad;
   connect_launcher();
-  make_exchanger();
-  return std::nullopt;
-}
-
-void Daemon::make_links() {
-  transport_.shape_links(
-      {options_.experiment.latency.value_or(Duration{0}), options_.experiment.bandwidth.value_or(0), 0});
-  parts_.self.swarm = options_.swarm;
-  parts_.self.id = PeerId{entropy()};
-
-  transport::LinkTableEvents events;
-  events.on_message = [this](PeerId from, const Address& at, wire::Message message) {
-    drive(gossip::Received{from, at, std::move(message)});
-  };
-  events.on_unreachable = [this](const Address& address, transport::LinkErrorKind kind, std::string why) {
-    const bool hopeless = join_addresses_.is_hopeless(address, kind);
-    if (hopeless && join_addresses_.is_silent(address)) why += "; it does not seem to be a Starling peer";
-    const bool locked_out =
-        kind == transport::LinkErrorKind::wrong_key || kind == transport::LinkErrorKind::no_key;
-    // A peer that rejoins a remembered swarm cannot tell which side has the wrong key; a restart reads its
-    // own again.
-    if (locked_out && options_.join.empty()) ending_.expect_restart();
-    drive(gossip::Unreachable{address, hopeless, std::move(why), locked_out});
-  };
-  events.on_bulk = [this](transport::LinkPtr link, wire::Hello remote) {
-    parts_.exchanger->serve(std::move(link), std::move(remote));
-  };
-  events.on_refused = [](transport::LinkErrorKind, const std::string& why) {
-    spdlog::warn("refused a connection: {}", why);
-  };
-  transport::LinkTableOptions limits;
-  limits.handshake_limit = kHandshakeLimit;
-  parts_.links = std::make_unique<transport::LinkTable>(io_.get_executor(), transport_, parts_.self,
-                                                        std::move(events), limits);
-}
-
-std::optional<PeerOutcome> Daemon::listen() {
-  const bool anywhere = options_.listen.host == "0.0.0.0" || options_.listen.host == "::";
-  if (anywhere && !options_.advertise) {
-    return PeerOutcome{2, "--listen " + to_string(options_.listen) +
-                              " names no address that others could dial; add --advertise HOST:PORT"};
-  }
-  if (!options_.tls && !is_loopback(options_.listen.host)) {
-    spdlog::warn(
-        "--listen {} without --key: anyone who can reach it can join, and read and change the parameters; "
-        "`starling key new FILE` makes a key",
-        to_string(options_.listen));
-  }
-  const auto listening = parts_.links->listen(options_.listen);
-  if (!listening) return PeerOutcome{2, listening.error().message};
-  wire::Hello& self = parts_.self;
-  self.address = options_.advertise.value_or(*listening);
-  if (self.address.port == 0) self.address.port = listening->port;
-  const std::string name = options_.name.empty() && parts_.resumed ? parts_.resumed->name : options_.name;
-  self.name = name.empty() ? host_name() + "-" + std::to_string(self.address.port) : name;
-  parts_.links->set_hello(self);
-  spdlog::set_default_logger(spdlog::default_logger()->clone(self.name));  // the peer's name in JSON logs
+  connections_.make_exchanger();
   return std::nullopt;
 }
 
@@ -233,43 +154,7 @@ void Daemon::obey(const std::string& command) {
   if (!training::is_link_order(command)) return;
   const auto order = training::parse_link_order(command);
   if (!order) return spdlog::warn("{}", order.error().message);
-  transport_.shape_links_to(order->to, {order->latency, order->bandwidth, order->drop});
-}
-
-void Daemon::make_exchanger() {
-  ExchangerEvents events;
-  events.on_ended = [this](std::uint64_t exchange, gossip::Outcome how, std::uint64_t round) {
-    teller_.end_exchange(exchange);
-    drive(gossip::ExchangeEnded{exchange, how, round});
-  };
-  events.on_advanced = [this](std::uint64_t exchange, std::uint64_t cells) {
-    teller_.advance_exchange(exchange);
-    drive(gossip::ExchangeAdvanced{exchange, cells});
-  };
-  events.on_offered = [this](PeerId from, std::uint64_t exchange, std::uint64_t round) {
-    drive(gossip::ExchangeOffered{from, exchange, round});
-  };
-  events.on_answer_ended = [this](PeerId from, std::uint64_t exchange, bool completed, bool poisoned) {
-    teller_.end_answer(from, exchange);
-    drive(gossip::AnswerEnded{from, exchange, completed, poisoned});
-  };
-  events.on_state_advanced = [this](std::uint64_t chunks, std::uint64_t total) {
-    drive(gossip::StateAdvanced{chunks, total});
-  };
-  events.on_state_arrived = [this] {
-    preparation_.take_copied_parameters();
-    drive(gossip::StateArrived{});
-  };
-  events.on_state_lost = [this](std::string why, bool poisoned) {
-    drive(gossip::StateLost{std::move(why), poisoned});
-  };
-  events.on_diverged = [this] { drive(gossip::ReplicaDiverged{}); };
-  events.steps = [this] { return parts_.trainer ? parts_.trainer->steps() : 0; };
-  ExchangerOptions limits;
-  if (const auto cells = training::chunk_cells(options_.experiment)) limits.chunk_cells = *cells;
-  if (options_.experiment.window > 0) limits.window = options_.experiment.window;
-  parts_.exchanger =
-      std::make_unique<Exchanger>(io_.get_executor(), *parts_.links, std::move(events), limits);
+  connections_.shape(*order);
 }
 
 // The core needs the manifest, and the manifest needs the data and the model.
@@ -370,6 +255,12 @@ void Daemon::run_io() {
 void Daemon::lose_device(const std::string& why) {
   ending_.expect_restart();
   if (parts_.is_running()) drive(gossip::ReplicaGone{why});
+}
+
+// A peer that rejoins a remembered swarm cannot tell which side has the wrong key; a restart reads its own
+// again.
+void Daemon::be_locked_out() {
+  if (options_.join.empty()) ending_.expect_restart();
 }
 
 void Daemon::drive(gossip::Event event) {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "node/launch/outcome.h"
-#include "node/peer_options.h"
+#include "node/peer/options.h"
 
 namespace starling::node {
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "node/entropy.h"
+#include "node/peer/entropy.h"
 #include "transport/handshake.h"
 #include "transport/spawn.h"
 #include "transport/tcp.h"

@@ -14,7 +14,7 @@
 #include "node/exchange/exchanger.h"
 #include "node/front/event_log.h"
 #include "node/keep/checkpointer.h"
-#include "node/peer_options.h"
+#include "node/peer/options.h"
 #include "node/work/replica.h"
 #include "node/work/trainer.h"
 #include "training/exchange/mixer.h"

@@ -154,11 +154,14 @@ PeerStatus Teller::status() const {
   if (parts_.manifest) {
     status.model = parts_.manifest->model;
     status.data = parts_.manifest->data;
+  }
+  if (parts_.replica) {  // before that the builder may be writing the experiment
     status.rule = parts_.experiment.rule;
     status.payload = parts_.experiment.payload;
+    status.epoch_samples = parts_.replica->data.train.size();
+  } else {
+    status.device.clear();  // a report names the CPU until the device is known
   }
-  if (parts_.replica) status.epoch_samples = parts_.replica->data.train.size();
-  if (!parts_.replica) status.device.clear();  // a report names the CPU until the device is known
   if (parts_.trainer) {
     status.device_spread = parts_.trainer->spread();
     status.paused = parts_.trainer->is_paused(PausedBy::owner);

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "node/activity.h"
 #include "node/front/board.h"
 #include "node/front/front.h"
 #include "node/front/status.h"
 #include "node/launch/notify.h"
 #include "node/launch/process.h"
+#include "node/peer/activity.h"
 #include "node/peer/parts.h"
 #include "node/work/background.h"
 #include "node/work/self_judge.h"

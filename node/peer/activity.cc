@@ -1,4 +1,4 @@
-#include "node/activity.h"
+#include "node/peer/activity.h"
 
 #include <algorithm>
 
