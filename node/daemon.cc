@@ -13,12 +13,12 @@
 #include <asio/steady_timer.hpp>
 
 #include "node/peer/connections.h"
-#include "node/peer/ending.h"
 #include "node/peer/entropy.h"
 #include "node/peer/host.h"
 #include "node/peer/keeper.h"
 #include "node/peer/parts.h"
 #include "node/peer/preparation.h"
+#include "node/peer/shutdown.h"
 #include "node/peer/teller.h"
 #include "training/replica/recipe.h"
 
@@ -37,7 +37,7 @@ class Daemon {
         teller_(parts_, process_, disk_, io_.get_executor()),
         keeper_(parts_, process_, teller_, disk_, io_),
         preparation_(parts_, builder_),
-        ending_(parts_, process_, teller_, keeper_, disk_, io_),
+        shutdown_(parts_, process_, teller_, keeper_, disk_, io_),
         connections_(parts_, teller_, preparation_, io_,
                      {.drive = [this](gossip::Event event) { drive(std::move(event)); },
                       .locked_out = [this] { be_locked_out(); }}),
@@ -85,7 +85,7 @@ class Daemon {
   void act(const gossip::AbortExchange& abort);
   void act(const gossip::AnswerOffer& answer);
   void act(const gossip::Rewired& rewired);
-  void act(const gossip::Finish& finish) { ending_.begin(finish.how, finish.why); }
+  void act(const gossip::Finish& finish) { shutdown_.begin(finish.how, finish.why); }
   void act(const gossip::Notice& notice) { parts_.events.tell(notice); }
 
   const PeerOptions& options_;
@@ -96,7 +96,7 @@ class Daemon {
   Teller teller_;
   Keeper keeper_;
   Preparation preparation_;
-  Ending ending_;
+  Shutdown shutdown_;
   Connections connections_;
   Host host_;
   std::deque<gossip::Event> events_;
@@ -161,7 +161,7 @@ void Daemon::obey(const std::string& command) {
 void Daemon::begin_run() {
   preparation_.begin([this](Result<wire::Manifest> manifest) {
     if (parts_.life == Life::ending) return;
-    if (!manifest) return ending_.begin(gossip::Finish::How::failed, manifest.error().message);
+    if (!manifest) return shutdown_.begin(gossip::Finish::How::failed, manifest.error().message);
     start_core(std::move(*manifest));
   });
 }
@@ -234,8 +234,8 @@ PeerOutcome Daemon::run() {
     asio::post(io_, [this] { start_core(std::nullopt); });
   }
   run_io();
-  ending_.end_process_soon();
-  return ending_.outcome();
+  shutdown_.end_process_soon();
+  return shutdown_.outcome();
 }
 
 // ---- the core's driver ----
@@ -253,14 +253,14 @@ void Daemon::run_io() {
 }
 
 void Daemon::lose_device(const std::string& why) {
-  ending_.expect_restart();
+  shutdown_.expect_restart();
   if (parts_.is_running()) drive(gossip::ReplicaGone{why});
 }
 
 // A peer that rejoins a remembered swarm cannot tell which side has the wrong key; a restart reads its own
 // again.
 void Daemon::be_locked_out() {
-  if (options_.join.empty()) ending_.expect_restart();
+  if (options_.join.empty()) shutdown_.expect_restart();
 }
 
 void Daemon::drive(gossip::Event event) {
@@ -315,11 +315,11 @@ void Daemon::report_steps() {
 
 void Daemon::leave() {
   if (parts_.life == Life::leaving) return;
-  if (parts_.life == Life::ending) return ending_.hurry();
+  if (parts_.life == Life::ending) return shutdown_.hurry();
   parts_.advance(Life::leaving);
   parts_.events.say(spdlog::level::info, "leaving", "leaving the swarm");
   if (parts_.core) return drive(gossip::LeaveRequested{});
-  ending_.begin(gossip::Finish::How::left);
+  shutdown_.begin(gossip::Finish::How::left);
 }
 
 // ---- actions ----
@@ -370,7 +370,7 @@ void Daemon::act(const gossip::TrainingEnded&) {
   teller_.end_training();
   parts_.events.say(spdlog::level::info, "settling",
                     fmt::format("training ends after {} steps; settling", parts_.trainer->steps()));
-  ending_.save_before_settling();
+  shutdown_.save_before_settling();
 }
 
 void Daemon::act(const gossip::BeginExchange& begin) {

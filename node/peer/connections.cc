@@ -115,7 +115,8 @@ void Connections::make_exchanger() {
   };
   events.on_answer_ended = [this](PeerId from, std::uint64_t exchange, bool completed, bool poisoned) {
     teller_.end_answer(from, exchange);
-    events_.drive(gossip::AnswerEnded{from, exchange, completed, poisoned});
+    const gossip::Outcome unfinished = poisoned ? gossip::Outcome::poisoned : gossip::Outcome::aborted;
+    events_.drive(gossip::AnswerEnded{from, exchange, completed ? gossip::Outcome::completed : unfinished});
   };
   events.on_state_advanced = [this](std::uint64_t chunks, std::uint64_t total) {
     events_.drive(gossip::StateAdvanced{chunks, total});

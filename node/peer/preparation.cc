@@ -5,24 +5,10 @@
 #include <spdlog/spdlog.h>
 
 #include "training/exchange/make.h"
+#include "training/replica/manifest.h"
 #include "training/replica/recipe.h"
 
 namespace starling::node {
-namespace {
-
-wire::Manifest make_manifest(const training::Experiment& experiment, const Replica& replica) {
-  wire::Manifest manifest;
-  manifest.model = experiment.model;
-  manifest.data = replica.data.name;
-  manifest.fingerprint = replica.plan.layout.fingerprint();
-  manifest.arena_floats = replica.plan.layout.arena_size();
-  manifest.seed = experiment.seed;
-  for (const auto& [key, value] : training::shared_settings(experiment))
-    manifest.settings.push_back({key, value});
-  return manifest;
-}
-
-}  // namespace
 
 void Preparation::load_own_data() {
   const PeerOptions& options = parts_.options;
@@ -35,7 +21,9 @@ void Preparation::begin(std::function<void(Result<wire::Manifest>)> done) {
                [this, done = std::move(done)](Built built) {
                  if (!built) return done(built.error());
                  parts_.replica = std::move(*built);
-                 done(make_manifest(parts_.experiment, *parts_.replica));
+                 const Replica& replica = *parts_.replica;
+                 done(training::manifest_of<wire::Manifest>(parts_.experiment, replica.plan.layout,
+                                                            replica.data.name));
                });
 }
 

@@ -1,4 +1,4 @@
-#include "node/peer/ending.h"
+#include "node/peer/shutdown.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -21,18 +21,18 @@ constexpr Duration kThreadLimit = std::chrono::milliseconds(250);
 
 }  // namespace
 
-void Ending::save_before_settling() {
+void Shutdown::save_before_settling() {
   if (!process_.is_launched() || !process_.saves()) return;
   process_.save(process_.file(parts_.self.name + ".before-settling"), *parts_.replica, parts_.experiment,
                 [this](std::string path) { path_before_settling_ = std::move(path); });
 }
 
-void Ending::hurry() {
+void Shutdown::hurry() {
   deadline_ = std::min(deadline_, Clock::now() + kWriteLimit);
   changed_.raise();
 }
 
-void Ending::begin(gossip::Finish::How how, const std::string& why) {
+void Shutdown::begin(gossip::Finish::How how, const std::string& why) {
   if (parts_.life == Life::leaving) hurry();
   parts_.advance(Life::ending);
   parts_.finish = how;
@@ -43,7 +43,7 @@ void Ending::begin(gossip::Finish::How how, const std::string& why) {
 }
 
 // Everything on the disk's thread, in this order.
-void Ending::save_all() {
+void Shutdown::save_all() {
   const PeerOptions& options = parts_.options;
   const bool trained = teller_.has_trained() && parts_.finish != gossip::Finish::How::failed;
   if (trained && process_.saves()) {
@@ -65,7 +65,7 @@ void Ending::save_all() {
             });
 }
 
-asio::awaitable<void> Ending::run() {
+asio::awaitable<void> Shutdown::run() {
   teller_.log_faults();
   parts_.exchanger->close();
   save_all();
@@ -76,7 +76,7 @@ asio::awaitable<void> Ending::run() {
   io_.stop();
 }
 
-void Ending::report() {
+void Shutdown::report() {
   const PeerOptions& options = parts_.options;
   const bool trained = teller_.has_trained() && parts_.finish != gossip::Finish::How::failed;
   const auto cannot_write = [](const std::string& where) {
@@ -96,7 +96,7 @@ void Ending::report() {
 
 // On the disk's thread. The exchanger is closed and the workers have stopped, so nothing changes the replica;
 // the judge takes the workers' memory.
-void Ending::judge_final_replica() const {
+void Shutdown::judge_final_replica() const {
   parts_.trainer->give_back();
   Replica& replica = *parts_.replica;
   replica.arena.wait();
@@ -106,7 +106,7 @@ void Ending::judge_final_replica() const {
                replica.data.test.size(), replica.data.name);
 }
 
-void Ending::end_process_soon() const {
+void Shutdown::end_process_soon() const {
   std::thread([outcome = outcome_] {
     std::this_thread::sleep_for(kThreadLimit);
     if (!outcome.error.empty()) spdlog::error("{}", outcome.error);

@@ -19,10 +19,10 @@
 
 namespace starling::node {
 
-class Ending {
+class Shutdown {
  public:
-  Ending(PeerParts& parts, Process& process, Teller& teller, Keeper& keeper, Background& disk,
-         asio::io_context& io)
+  Shutdown(PeerParts& parts, Process& process, Teller& teller, Keeper& keeper, Background& disk,
+           asio::io_context& io)
       : parts_(parts),
         process_(process),
         teller_(teller),
