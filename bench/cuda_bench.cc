@@ -137,9 +137,9 @@ constexpr std::pair<Work, const char*> kWorks[] = {{Work::read, "read"},
                                                    {Work::both, "read_and_mix"}};
 
 // Packs floats for the wire, on the device or, from `scratch`, on the host.
-void read_encoded(const models::Arena& arena, std::size_t at, training::Payload payload,
-                  std::span<float> scratch, MutableBytes room) {
-  const auto packing = payload == training::Payload::bf16 ? kernels::Packing::bf16 : kernels::Packing::int8;
+void read_encoded(const models::Arena& arena, std::size_t at, Payload payload, std::span<float> scratch,
+                  MutableBytes room) {
+  const auto packing = payload == Payload::bf16 ? kernels::Packing::bf16 : kernels::Packing::int8;
   const MutableBytes bytes = room.first(kernels::packed_bytes(packing, scratch.size()));
   if (arena.read_packed(at, scratch.size(), packing, at, bytes)) return;
   arena.read(at, scratch);
@@ -159,8 +159,8 @@ double goodput(models::Arena& arena, Work work, std::size_t chunk, double second
     for (std::size_t at = 0; at < arena.size(); at += chunk) {
       const std::size_t n = std::min(chunk, arena.size() - at);
       const std::span<float> mine = std::span(own).subspan(at, n);
-      if (work == Work::read_bf16) read_encoded(arena, at, training::Payload::bf16, mine, room.bytes());
-      if (work == Work::read_int8) read_encoded(arena, at, training::Payload::int8, mine, room.bytes());
+      if (work == Work::read_bf16) read_encoded(arena, at, Payload::bf16, mine, room.bytes());
+      if (work == Work::read_int8) read_encoded(arena, at, Payload::int8, mine, room.bytes());
       if (work == Work::read || work == Work::both) arena.read(at, mine);
       if (work == Work::mix || work == Work::both)
         arena.mix(at, std::span(theirs).subspan(at, n), mine, 0.5F);

@@ -280,9 +280,9 @@ Options parse(int argc, char** argv) {
     } else if (flag == "--payload") {
       const std::string name = i + 1 < argc ? argv[++i] : "";
       if (name == "bf16") {
-        options.mix.payload = training::Payload::bf16;
+        options.mix.payload = Payload::bf16;
       } else if (name == "int8") {
-        options.mix.payload = training::Payload::int8;
+        options.mix.payload = Payload::int8;
       } else if (name != "f32") {
         fail("--payload: expected f32, bf16 or int8\n" + std::string(kUsage));
       }

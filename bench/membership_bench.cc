@@ -36,7 +36,7 @@ lab::WorldOptions swarm_of(std::uint32_t n, std::uint64_t seed) {
   options.mix.cell_floats = 1;
   options.network.latency = milliseconds(1);
   options.network.latency_jitter = milliseconds(1);
-  options.rules = gossip::RunRules{*topologies::Topology::parse("ring"), gossip::Rule::none, {}, {}};
+  options.rules = gossip::RunRules{*topologies::Topology::parse("ring"), Rule::none, {}, {}};
   for (std::uint32_t i = 0; i < n; ++i) {
     lab::MachineOptions machine;
     machine.name = "p" + std::to_string(i);

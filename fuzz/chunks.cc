@@ -19,25 +19,25 @@ constexpr std::size_t kCell = 64, kFloats = 4 * kCell + 20;
 constexpr std::size_t kRoom = sizeof(float) * wire::kChunkFloatsMax + training::Mixer::kRoomBesides;
 
 struct Combination {
-  const char* rule;
-  training::Payload payload;
+  Rule rule;
+  Payload payload;
 };
 constexpr Combination kCombinations[] = {
-    {"pairwise", training::Payload::f32},
-    {"pairwise", training::Payload::bf16},
-    {"pairwise", training::Payload::int8},
-    {"pairwise", training::Payload::top_k},
-    {"clipped", training::Payload::f32},
-    {"clipped", training::Payload::int8},
-    {"parameter-server", training::Payload::f32},
-    {"parameter-server", training::Payload::int8},
-    {"push-sum", training::Payload::f32},
-    {"push-sum", training::Payload::bf16},
-    {"d-psgd", training::Payload::f32},
-    {"noloco", training::Payload::f32},
-    {"choco", training::Payload::top_k},
-    {"choco", training::Payload::int8},
-    {"choco", training::Payload::f32},
+    {Rule::pairwise, Payload::f32},
+    {Rule::pairwise, Payload::bf16},
+    {Rule::pairwise, Payload::int8},
+    {Rule::pairwise, Payload::top_k},
+    {Rule::clipped, Payload::f32},
+    {Rule::clipped, Payload::int8},
+    {Rule::parameter_server, Payload::f32},
+    {Rule::parameter_server, Payload::int8},
+    {Rule::push_sum, Payload::f32},
+    {Rule::push_sum, Payload::bf16},
+    {Rule::d_psgd, Payload::f32},
+    {Rule::noloco, Payload::f32},
+    {Rule::choco, Payload::top_k},
+    {Rule::choco, Payload::int8},
+    {Rule::choco, Payload::f32},
 };
 
 struct alignas(64) Line {
@@ -71,7 +71,7 @@ struct Input {
     rest = rest.subspan(wire::kChunkHeadBytes);
     parcel = {head->offset,
               head->floats,
-              static_cast<training::Payload>(head->payload),
+              head->payload,
               head->weight,
               head->entries,
               head->sequence,
@@ -86,14 +86,14 @@ struct Input {
     const auto floats = load<std::uint32_t>(head.data() + 16) % (wire::kChunkFloatsMax + 1);
     const auto payload = load<std::uint8_t>(head.data() + 21);
     const auto entries = load<std::uint32_t>(head.data() + 28) % (wire::kChunkFloatsMax + 1);
-    switch (static_cast<wire::Payload>(payload)) {
-      case wire::Payload::f32:
+    switch (static_cast<Payload>(payload)) {
+      case Payload::f32:
         return 4 * floats;
-      case wire::Payload::bf16:
+      case Payload::bf16:
         return 2 * floats;
-      case wire::Payload::int8:
+      case Payload::int8:
         return floats + 4 * ((floats + wire::kInt8BlockFloats - 1) / wire::kInt8BlockFloats);
-      case wire::Payload::top_k:
+      case Payload::top_k:
         return std::min<std::uint32_t>((head[39] == std::byte{1} ? 4 : 8) * entries, kRoom - 64);
       default:
         return 0;

@@ -25,7 +25,7 @@ Buffer with_first(std::uint8_t byte, const Buffer& rest) {
   return bytes;
 }
 
-Buffer chunk(wire::ChunkKind kind, wire::Payload payload, std::uint32_t floats, float weight) {
+Buffer chunk(wire::ChunkKind kind, Payload payload, std::uint32_t floats, float weight) {
   wire::ChunkHead head;
   head.exchange = 1;
   head.floats = floats;
@@ -33,7 +33,7 @@ Buffer chunk(wire::ChunkKind kind, wire::Payload payload, std::uint32_t floats, 
   head.payload = payload;
   head.weight = weight;
   std::size_t size = 0;
-  if (payload == wire::Payload::top_k) head.entries = 3;
+  if (payload == Payload::top_k) head.entries = 3;
   while (!wire::payload_fits(head, size)) ++size;
   const Buffer values(size, std::byte{0x3c});
   Buffer frame(wire::kChunkPrefixBytes);
@@ -66,8 +66,7 @@ int main(int argc, char** argv) {
     write(folder / "handshakes", side, with_first(side, wire::encode_frame(hello).value()));
 
   int number = 100;
-  for (const auto payload : {wire::Payload::f32, wire::Payload::bf16, wire::Payload::int8,
-                             wire::Payload::top_k, wire::Payload::none}) {
+  for (const auto payload : {Payload::f32, Payload::bf16, Payload::int8, Payload::top_k, Payload::none}) {
     const Buffer offer = chunk(wire::ChunkKind::offer, payload, 128, 0.5F),
                  reply = chunk(wire::ChunkKind::reply, payload, 64, 0.5F);
     write(folder / "frames", ++number, with_first(1, offer));

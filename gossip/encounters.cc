@@ -13,6 +13,7 @@ using wire::RefusalReason;
 std::unique_ptr<Encounters> encounters_for(RunState& run, Ending& ending, Exchanges& exchanges) {
   switch (run.rule().meeting) {
     case Meeting::never:
+    case Meeting::every_step:
       break;
     case Meeting::whenever:
     case Meeting::outer_rounds:

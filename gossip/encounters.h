@@ -1,5 +1,5 @@
 // When, with whom and on what terms a peer exchanges: the part of a Peer that depends on the run's rule.
-// There is one class for each way to meet (gossip/rule.h):
+// There is one class for each way to meet (rules/rule.h):
 //
 //   NoEncounters   the rule never exchanges, or the run's rules are not known yet
 //   Whenever       one partner when an exchange is due, with or without outer rounds

@@ -8,45 +8,20 @@
 
 #include "base/ids.h"
 #include "base/time.h"
-#include "gossip/rule.h"
 #include "gossip/servers.h"
+#include "rules/pace.h"
+#include "rules/policy.h"
+#include "rules/rule.h"
 #include "topologies/topology.h"
 #include "wire/messages.h"
 
 namespace starling::gossip {
-
-// When a peer begins an exchange of its own.
-struct Pace {
-  enum class Kind : std::uint8_t {
-    steps,    // after this number of its own steps
-    time,     // this long after the last
-    poisson,  // at random moments with this mean interval: the clock of asynchronous gossip in the literature
-    always,
-  };
-  Kind kind = Kind::steps;
-  std::uint64_t steps = 8;
-  Duration time{0};
-};
 
 // When a run ends for a peer: at the first limit reached. Without limits it runs until it is told to end.
 struct End {
   std::optional<std::uint64_t> swarm_samples;  // consumed by all peers that ever took part, as far as known
   std::optional<std::uint64_t> steps;          // of its own
   std::optional<Duration> time;                // since the run began
-};
-
-// How a neighbor is chosen for an exchange.
-enum class Partners : std::uint8_t {
-  uniform,  // at random, with equal probabilities or the topology's weights
-  turns,    // one after the other; round after round if the topology varies in time
-  aware,    // preferably fast ones and those that have consumed many samples since the last meeting
-};
-
-// How far a side of an exchange moves, compared with its partner.
-enum class Shares : std::uint8_t {
-  equal,  // as far
-  work,   // less, the fewer samples the partner has consumed
-  age,    // less, the longer the partner's samples have not grown
 };
 
 // What the core needs to know about a run; the driver reads it from the manifest.

@@ -19,9 +19,6 @@ struct Part {
   friend bool operator==(const Part&, const Part&) = default;
 };
 
-inline constexpr std::uint32_t kMostServers = 1024;
-inline constexpr std::uint64_t kMostStale = 1'000'000;
-
 struct Servers {
   std::uint32_t shards = 1;      // servers that each hold a part of the model
   std::uint32_t racks = 0;       // servers between them and the workers

@@ -11,6 +11,7 @@
 
 #include "base/ids.h"
 #include "base/time.h"
+#include "rules/payload.h"
 
 namespace starling::wire {
 
@@ -240,14 +241,7 @@ enum class ChunkKind : std::uint8_t {
   state,  // a piece of a joiner's first copy, as float32
 };
 
-// How a chunk's values travel. n: the floats that the chunk covers.
-enum class Payload : std::uint8_t {
-  f32,    // n floats
-  bf16,   // n of the floats' upper halves
-  int8,   // a float32 scale for every block of kInt8BlockFloats, then n signed bytes
-  top_k,  // some entries: their float32 values, then, unless both sides know them, their places in the chunk (u32)
-  none,   // nothing: the chunk was taken, or nothing of it is to be mixed
-};
+// The scale of an int8 payload (rules/payload.h) covers this many floats.
 inline constexpr std::uint32_t kInt8BlockFloats = 256;
 
 struct ChunkHead {

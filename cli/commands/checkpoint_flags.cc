@@ -44,8 +44,8 @@ Status read_checkpoint_flags(node::PeerOptions& options, const Arguments& argume
       return Error{std::string(flag) + " says nothing without --checkpoints DIR"};
   }
   if (const auto text = arguments.get("--checkpoint-every")) {
-    using Kind = training::Every::Kind;
-    const auto every = training::parse_every(*text);
+    using Kind = Pace::Kind;
+    const auto every = parse_pace(*text);
     const bool fits =
         every && (every->kind == Kind::steps || (every->kind == Kind::time && every->time.count() > 0));
     if (!fits)

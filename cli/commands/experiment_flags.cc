@@ -10,6 +10,9 @@
 #include "datasets/partition.h"
 #include "lab/swarm/peer_command.h"
 #include "topologies/topology.h"
+#include "training/experiment/check.h"
+#include "training/experiment/experiment_file.h"
+#include "training/experiment/settings.h"
 #include "training/replica/augment.h"
 #include "training/replica/recipe.h"
 

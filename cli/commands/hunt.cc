@@ -37,8 +37,8 @@ std::string names_text() {
 
 std::string rules_text() {
   std::string text;
-  for (const gossip::RuleTraits& rule : gossip::kRules)
-    if (rule.meeting != gossip::Meeting::never) text += (text.empty() ? "" : ", ") + std::string(rule.name);
+  for (const RuleTraits& rule : kRules)
+    if (rule.exchanges()) text += (text.empty() ? "" : ", ") + std::string(rule.name);
   return text;
 }
 
@@ -59,8 +59,8 @@ Status read_options(const Arguments& arguments, lab::HuntOptions& options) {
   if (!lab::Faults::named(options.faults))
     return Error{"--faults: '" + options.faults + "' is none of " + names_text()};
   if (const auto text = arguments.get("--rule")) {
-    options.rule = gossip::rule_named(*text);
-    if (!options.rule || *options.rule == gossip::Rule::none)
+    options.rule = rule_named(*text);
+    if (!options.rule || !traits(*options.rule).exchanges())
       return Error{"--rule: '" + *text + "' is none of " + rules_text()};
   }
   if (Status read = read_number(arguments, "--threads", 1U, kMostThreads, options.threads); !read) return read;

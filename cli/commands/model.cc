@@ -15,6 +15,7 @@
 #include "kernels/backend.h"
 #include "models/spec.h"
 #include "training/experiment/experiment.h"
+#include "training/experiment/settings.h"
 #include "training/replica/memory.h"
 #include "training/replica/recipe.h"
 

@@ -17,6 +17,8 @@
 #include "node/all_reduce/all_reduce.h"
 #include "node/all_reduce/collective.h"
 #include "node/daemon.h"
+#include "training/experiment/experiment_file.h"
+#include "training/experiment/settings.h"
 
 namespace starling::cli {
 namespace {
@@ -259,7 +261,7 @@ int run(const Arguments& flags) {
     options.out = *out;
   }
 
-  const bool all_reduce = options.join.empty() && options.experiment.rule == training::kAllReduce;
+  const bool all_reduce = options.join.empty() && traits(options.experiment.rule).all_at_once();
   if (all_reduce) {
     for (const char* flag : {"--checkpoints", "--resume", "--export"})
       if (arguments.has(flag)) return refuse(arguments, std::string(flag) + ": not with gossip.rule all-reduce");

@@ -16,6 +16,8 @@
 #include "cli/shell/log.h"
 #include "cli/shell/output.h"
 #include "lab/swarm/process_faults.h"
+#include "training/experiment/check.h"
+#include "training/experiment/experiment_file.h"
 
 namespace starling::cli {
 namespace {

@@ -14,6 +14,8 @@
 #include "lab/report/report_page.h"
 #include "lab/swarm/process_faults.h"
 #include "node/all_reduce/collective.h"
+#include "training/experiment/check.h"
+#include "training/experiment/experiment_file.h"
 
 namespace starling::cli {
 namespace {
@@ -39,7 +41,7 @@ int run(const Arguments& arguments) {
   }
   // The peers read the key again; an error is reported once, here.
   if (const auto key = read_key(arguments, ""); !key) return refuse(arguments, key.error().message);
-  if (experiment.rule == training::kAllReduce) {
+  if (traits(experiment.rule).all_at_once()) {
     if (!key_file(arguments).empty()) return refuse(arguments, kKeylessRule);
     if (Status there = node::check_collectives(); !there) return refuse(arguments, there.error().message);
   }

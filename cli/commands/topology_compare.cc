@@ -92,7 +92,7 @@ Status read_request(const Arguments& arguments, Request& request) {
   if (const auto text = arguments.get("--partners")) {
     if (*text != "uniform" && *text != "turns")
       return Error{"--partners: '" + *text + "' is not one of uniform and turns"};
-    if (*text == "turns") pairwise.partners = gossip::Partners::turns;
+    if (*text == "turns") pairwise.partners = Partners::turns;
   }
   request.format = arguments.get("--format").value_or(arguments.has("--json") ? "json" : "text");
   if (request.format != "text" && request.format != "json" && request.format != "svg")

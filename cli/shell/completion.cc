@@ -11,9 +11,10 @@
 
 #include "base/text.h"
 #include "datasets/catalogue.h"
-#include "gossip/rule.h"
 #include "models/spec.h"
 #include "topologies/topology.h"
+#include "training/experiment/experiment.h"
+#include "training/experiment/settings.h"
 
 namespace starling::cli {
 namespace {
@@ -25,11 +26,6 @@ constexpr const char* kShells[] = {"bash", "zsh", "fish"};
 // What may stand behind a flag, where that is a list; a name in it may be one of many forms.
 std::map<std::string, Words> known_values() {
   std::map<std::string, Words> values = {
-      {"--payload", {"f32", "bf16", "int8", "top-k"}},
-      {"--precision", {"f32", "bf16", "tf32"}},
-      {"--optimizer", {"sgd", "adamw"}},
-      {"--schedule", {"constant", "cosine", "step"}},
-      {"--partners", {"uniform", "turns", "aware"}},
       {"--partition", {"iid", "dirichlet:alpha=", "by-label", "whole"}},
       {"--device", {"auto", "cpu", "cuda:0"}},
       {"--log-level", {"trace", "debug", "info", "warning", "error"}},
@@ -41,8 +37,8 @@ std::map<std::string, Words> known_values() {
     const std::string name = entry.name;  // "torus:rows=R,columns=C"
     values["--topology"].push_back(name.substr(0, name.find_first_of(":[ ")));
   }
-  for (const auto& rule : gossip::kRules) values["--rule"].emplace_back(rule.name);
-  values["--rule"].emplace_back("all-reduce");
+  for (const training::Setting& setting : training::settings())
+    if (!setting.choices.empty()) values[setting.flag] = setting.choices;
   return values;
 }
 

@@ -48,21 +48,21 @@ bool is_live(wire::Liveness liveness) {
 void Checkers::watch(const World& world) {
   world_ = &world;
   const WorldOptions& options = world.options();
-  const gossip::Rule rule = options.rules->rule;
-  const bool equal = options.rules->shares == gossip::Shares::equal;
-  exact_ = rule == gossip::Rule::pairwise && options.mix.payload == training::Payload::f32 && equal;
-  opposite_ = !exact_ && equal &&
-              (rule == gossip::Rule::pairwise || rule == gossip::Rule::d_psgd || rule == gossip::Rule::choco);
-  // A lie in choco stays: the copies of the liar's public values differ from then on.
+  const Rule rule = options.rules->rule;
+  const bool equal = options.rules->shares == Shares::equal;
+  const Keeps keeps = traits(rule).keeps;
+  exact_ = keeps == Keeps::sum_of_means && options.mix.payload == Payload::f32 && equal;
+  opposite_ = !exact_ && equal && (keeps == Keeps::sum_of_means || keeps == Keeps::sum);
+  // A lie in a rule with copies stays: the copies of the liar's public values differ from then on.
   const bool lies = std::any_of(options.incidents.begin(), options.incidents.end(), [](const Incident& incident) {
     const auto* const poison = std::get_if<Poison>(&incident);
     return poison != nullptr && poison->kind >= PoisonKind::noise;
   });
-  if (rule == gossip::Rule::choco && lies) opposite_ = false;
-  push_sum_ = rule == gossip::Rule::push_sum;
-  lock_step_ = rule == gossip::Rule::d_psgd;
-  lets_wait_ = gossip::traits(rule).lets_wait();
-  served_ = gossip::traits(rule).meeting == gossip::Meeting::served;
+  if (traits(rule).copies && lies) opposite_ = false;
+  push_sum_ = keeps == Keeps::weighted_sum;
+  lock_step_ = traits(rule).meeting == Meeting::lock_step;
+  lets_wait_ = traits(rule).lets_wait();
+  served_ = traits(rule).has_servers();
   shadows_.resize(world.machines());
   current_.resize(world.machines());
   seen_.resize(world.machines());
@@ -201,7 +201,7 @@ void Checkers::lent(std::uint32_t machine, const training::Parcel& parcel) {
   if (!push_sum_) return;
   const std::size_t cell_floats = world_->options().mix.cell_floats;
   for (std::size_t f = parcel.offset; f < parcel.offset + parcel.floats; f += cell_floats)
-    if (parcel.payload != training::Payload::none && shadows_[machine].live)
+    if (parcel.payload != Payload::none && shadows_[machine].live)
       shadows_[machine].weights[f / cell_floats] -= static_cast<double>(parcel.weight);
 }
 
@@ -285,7 +285,7 @@ bool Checkers::check_push(std::uint32_t machine, const training::Parcel& parcel,
   const std::vector<float> before(shadow.values.begin() + static_cast<std::ptrdiff_t>(offset),
                                   shadow.values.begin() + static_cast<std::ptrdiff_t>(offset + floats));
   take_over(machine, offset, floats);
-  if (parcel.payload == training::Payload::none) return true;
+  if (parcel.payload == Payload::none) return true;
   const double weight = static_cast<double>(parcel.weight);
   bool right = true;
   for (std::size_t f = 0; f < floats && !values.empty(); ++f) {
@@ -506,7 +506,7 @@ void Checkers::look_at(std::uint32_t viewer, Instance& instance, const wire::Mem
 Duration Checkers::barrier() const {
   if (!lock_step_) return {};
   const WorldOptions& options = world_->options();
-  const gossip::Pace& pace = options.rules->pace;
+  const Pace& pace = options.rules->pace;
   Duration left{0}, round{0};
   std::uint64_t period = 1;
   for (std::uint32_t i = 0; i < shadows_.size(); ++i) {
@@ -515,7 +515,7 @@ Duration Checkers::barrier() const {
     if (view.state != MachineState::running) continue;
     left = std::max(left, shadow.step_began + shadow.step_takes - world_->now());
     const MachineOptions& machine = options.machines[i];
-    const bool steps = pace.kind == gossip::Pace::Kind::steps;
+    const bool steps = pace.kind == Pace::Kind::steps;
     round = std::max(round, steps ? static_cast<std::int64_t>(pace.steps) * machine.step : pace.time + machine.step);
     if (view.topology != nullptr)
       period = std::max(period, view.topology->among(static_cast<std::uint32_t>(shadows_.size())).period());

@@ -67,8 +67,8 @@ void draw_servers(Random& random, WorldOptions& world) {
   gossip::RunRules& rules = *world.rules;
   rules.servers.shards = static_cast<std::uint32_t>(1 + random.below(2));
   rules.servers.staleness = 1 + random.below(5);
-  if (gossip::traits(rules.rule).bounded) {
-    rules.pace = {gossip::Pace::Kind::steps, 1 + random.below(8), {}};
+  if (traits(rules.rule).bounded) {
+    rules.pace = {Pace::Kind::steps, 1 + random.below(8), {}};
   } else if (world.machines.size() >= 6) {
     rules.servers.racks = static_cast<std::uint32_t>(random.below(3));
   }
@@ -76,58 +76,64 @@ void draw_servers(Random& random, WorldOptions& world) {
     world.machines[k].name = "s" + std::to_string(k);
 }
 
+// The table of rules begins with those that exchange.
+std::size_t exchanging_rules() {
+  return static_cast<std::size_t>(std::find_if(kRules.begin(), kRules.end(),
+                                               [](const RuleTraits& rule) { return !rule.exchanges(); }) -
+                                  kRules.begin());
+}
+
 // Half of the seeds average pairwise in float32, which the most is known of; the others share what else there is.
-void draw_rule(Random& random, std::optional<gossip::Rule> wanted, WorldOptions& world) {
-  using training::Payload;
+void draw_rule(Random& random, std::optional<Rule> wanted, WorldOptions& world) {
   gossip::RunRules& rules = *world.rules;
-  rules.rule = gossip::Rule::pairwise;
+  rules.rule = Rule::pairwise;
   world.mix.payload = Payload::f32;
   if (random.chance(0.5) || wanted) {
-    rules.rule = static_cast<gossip::Rule>(1 + random.below(gossip::kRules.size() - 1));
+    rules.rule = static_cast<Rule>(random.below(exchanging_rules()));
     rules.rule = wanted.value_or(rules.rule);
     constexpr std::array kDense = {Payload::f32, Payload::bf16, Payload::int8};
-    if (rules.rule == gossip::Rule::pairwise || rules.rule == gossip::Rule::choco) {
+    if (traits(rules.rule).takes(Payload::top_k)) {
       world.mix.payload = static_cast<Payload>(random.below(4));
       world.mix.top_k = random.uniform(0.02, 0.5);
-    } else if (rules.rule != gossip::Rule::push_sum) {
+    } else if (traits(rules.rule).keeps != Keeps::weighted_sum) {  // the checker computes it in float32
       world.mix.payload = kDense[random.below(kDense.size())];
     }
   }
-  world.mix.rule = gossip::traits(rules.rule).name;
+  world.mix.rule = rules.rule;
   const auto n = static_cast<std::uint32_t>(world.machines.size());
-  while (gossip::traits(rules.rule).undirected && rules.topology.among(n).directed())
+  while (traits(rules.rule).undirected && rules.topology.among(n).directed())
     rules.topology = *topologies::Topology::parse(random_topology(random));
-  if (gossip::traits(rules.rule).by_time_alone && rules.pace.kind == gossip::Pace::Kind::steps) {
-    rules.pace.kind = gossip::Pace::Kind::time;
+  if (traits(rules.rule).paced == Paced::by_time && rules.pace.kind == Pace::Kind::steps) {
+    rules.pace.kind = Pace::Kind::time;
     rules.pace.time = from_seconds(random.uniform(0.1, 1));
   }
-  if (gossip::traits(rules.rule).meeting == gossip::Meeting::served) draw_servers(random, world);
-  if (gossip::traits(rules.rule).shares && random.chance(0.1))
-    rules.shares = random.chance(0.5) ? gossip::Shares::work : gossip::Shares::age;
+  if (traits(rules.rule).has_servers()) draw_servers(random, world);
+  if (traits(rules.rule).shares && random.chance(0.1))
+    rules.shares = random.chance(0.5) ? Shares::work : Shares::age;
 }
 
 void draw_run(Random& random, WorldOptions& world) {
-  gossip::Pace pace;
+  Pace pace;
   double latency = log_uniform(random, 50e-6, 20e-3);
   switch (random.below(8)) {
     case 0:
-      pace.kind = gossip::Pace::Kind::always;
+      pace.kind = Pace::Kind::always;
       latency = random.uniform(10e-3, 30e-3);  // else thousands of exchanges a second
       break;
     case 1:
     case 2:
-      pace.kind = gossip::Pace::Kind::time;
+      pace.kind = Pace::Kind::time;
       pace.time = from_seconds(random.uniform(0.1, 1));
-      if (random.chance(0.5)) pace.kind = gossip::Pace::Kind::poisson;
+      if (random.chance(0.5)) pace.kind = Pace::Kind::poisson;
       break;
     default:
       pace.steps = 1 + random.below(8);
   }
   world.rules = gossip::RunRules{*topologies::Topology::parse(random_topology(random)),
-                                 gossip::Rule::pairwise,
+                                 Rule::pairwise,
                                  pace,
                                  {},
-                                 static_cast<gossip::Partners>(random.below(3))};
+                                 static_cast<Partners>(random.below(3))};
   world.arena_floats = 16 + random.below(1009);
   const std::size_t chunks = 1 + random.below(8);
   world.chunk_cells = 1 + random.below(4);
@@ -367,7 +373,7 @@ std::string replay_line(const HuntOptions& options, std::uint64_t seed) {
   std::string line = "starling hunt --seeds " + std::to_string(seed) + ".." + std::to_string(seed + 1) +
                      " --faults " + options.faults;
   if (options.peers) line += " --peers " + std::to_string(*options.peers);
-  if (options.rule) line += " --rule " + std::string(gossip::traits(*options.rule).name);
+  if (options.rule) line += " --rule " + std::string(traits(*options.rule).name);
   return line;
 }
 

@@ -38,11 +38,10 @@ const char* notice_name(gossip::Notice::What what) {
 
 void Story::watch(const World& world) {
   world_ = &world;
-  static constexpr std::array<const char*, 4> kPayloads = {"f32", "bf16", "int8", "top-k"};
   const WorldOptions& options = world.options();
   text_ += std::to_string(world.machines()) + " machines exchange by the rule " +
-           std::string(gossip::traits(options.rules->rule).name) + " in " +
-           kPayloads.at(static_cast<std::size_t>(options.mix.payload)) + ", on the topology " +
+           std::string(traits(options.rules->rule).name) + " in " +
+           std::string(traits(options.mix.payload).name) + ", on the topology " +
            options.rules->topology.name() + ".\nWhat will befall them:\n";
   for (const Incident& incident : world.options().incidents)
     text_ += "  " + sentence(incident, names_of(world)) + "\n";

@@ -177,7 +177,7 @@ class Idle : public Learner {
 // A world whose machines exchange and do not train.
 class ExchangingWorld : private Watcher {
  public:
-  ExchangingWorld(const topologies::Topology& topology, std::uint32_t peers, gossip::Partners partners,
+  ExchangingWorld(const topologies::Topology& topology, std::uint32_t peers, Partners partners,
                   std::uint64_t seed)
       : random_(Random(seed).split(0x57a2)),
         world_(
@@ -215,7 +215,7 @@ class ExchangingWorld : private Watcher {
   }
 
  private:
-  WorldOptions options(const topologies::Topology& topology, std::uint32_t peers, gossip::Partners partners,
+  WorldOptions options(const topologies::Topology& topology, std::uint32_t peers, Partners partners,
                        std::uint64_t seed) {
     WorldOptions options;
     options.seed = seed;
@@ -223,10 +223,10 @@ class ExchangingWorld : private Watcher {
     options.mix.wary = false;  // replicas start far from their mean
     options.network.latency = kLatency;
     options.network.bandwidth = 1e12;
-    gossip::Pace pace;
-    pace.kind = gossip::Pace::Kind::poisson;
+    Pace pace;
+    pace.kind = Pace::Kind::poisson;
     pace.time = kInterval;
-    options.rules = gossip::RunRules{topology, gossip::Rule::pairwise, pace, {}, partners};
+    options.rules = gossip::RunRules{topology, Rule::pairwise, pace, {}, partners};
     options.manifest.arena_floats = kArenaFloats;
     for (std::uint32_t i = 0; i < peers; ++i) {
       MachineOptions machine;
@@ -271,7 +271,7 @@ using Curve = std::vector<double>;
 
 // How many exchanges it takes until V is down to `v`, within a hundredth.
 std::uint64_t exchanges_down_to(double v, const topologies::Topology& topology, std::uint32_t peers,
-                                gossip::Partners partners, std::uint64_t seed) {
+                                Partners partners, std::uint64_t seed) {
   ExchangingWorld world(topology, peers, partners, seed);
   world.start();
   while (world.v() > v && world.completed() < kExchangesMax)

@@ -39,7 +39,7 @@ struct PairwiseOptions {
   std::uint64_t seeds = 0;
   unsigned threads = 0;  // 0: all cores; does not change results
   // The predictions assume uniform draws.
-  gossip::Partners partners = gossip::Partners::uniform;
+  Partners partners = Partners::uniform;
   // Called after every seed with the fraction done.
   std::function<void(double done)> progress;
   // Called between seeds: true ends the measurement, which then has no factor.

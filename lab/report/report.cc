@@ -11,6 +11,8 @@
 #include "lab/report/report_table.h"
 #include "lab/report/report_theory.h"
 #include "training/experiment/experiment.h"
+#include "training/experiment/experiment_file.h"
+#include "training/experiment/settings.h"
 #include "training/records/files.h"
 #include "training/records/json.h"
 

@@ -10,6 +10,7 @@
 #include "topologies/topology.h"
 #include "training/experiment/consensus_model.h"
 #include "training/experiment/experiment.h"
+#include "training/experiment/settings.h"
 
 namespace starling::lab {
 namespace {
@@ -64,15 +65,15 @@ void draw(ReportRun& run, const topologies::Schedule& schedule, const topologies
   if (svg.size() <= kLargestDrawing) run.graph = std::move(svg);
 }
 
-// The run's rule with what is set for it.
-training::Experiment rule_of(const ReportRun& run) {
+// The run's rule with its settings.
+training::Experiment rule_of(const ReportRun& run, Rule rule) {
   training::Experiment experiment;
   for (const training::Setting& setting : training::settings()) {
     const auto found = run.settings.find(setting.key);
     if (setting.key.starts_with("gossip.") && found != run.settings.end())
       (void)setting.set(experiment, found->second);
   }
-  experiment.rule = run.rule;
+  experiment.rule = rule;
   return experiment;
 }
 
@@ -89,7 +90,9 @@ void add_theory(ReportRun& run) {
   if (!analysis) return nothing("the graph is too large to be analyzed here");
   draw(run, schedule, *analysis);
 
-  const training::ConsensusModel model = training::consensus_model(rule_of(run));
+  const auto rule = rule_named(run.rule);
+  if (!rule) return nothing("this version has no rule " + run.rule);
+  const training::ConsensusModel model = training::consensus_model(rule_of(run, *rule));
   using By = training::ConsensusModel::By;
   std::optional<double> factor;
   if (model.by == By::exchange)

@@ -15,6 +15,7 @@
 #include "lab/simulate/ring.h"
 #include "lab/simulate/virtual_run.h"
 #include "training/experiment/conditions.h"
+#include "training/experiment/settings.h"
 #include "training/replica/recipe.h"
 
 namespace starling::lab {

@@ -6,6 +6,7 @@
 #include "lab/simulate/virtual_run.h"
 #include "lab/world/world.h"
 #include "training/experiment/conditions.h"
+#include "training/experiment/settings.h"
 #include "training/replica/recipe.h"
 
 namespace starling::lab {

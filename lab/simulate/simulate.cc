@@ -6,6 +6,7 @@
 #include "lab/simulate/all_reduce.h"
 #include "lab/simulate/simulation_file.h"
 #include "lab/simulate/world_run.h"
+#include "training/experiment/experiment_file.h"
 
 namespace starling::lab {
 namespace {
@@ -28,7 +29,7 @@ Result<Summary> simulate(const Experiment& experiment, const SimulateOptions& op
   const auto notify = [&options](const char* sentence) {
     if (options.notice) options.notice(sentence);
   };
-  if (experiment.rule == training::kAllReduce) {
+  if (traits(experiment.rule).all_at_once()) {
     if (options.resume)
       notify("a run by all-reduce has no checkpoints: it starts over, with the same result");
     return simulate_all_reduce(experiment, options, folder);

@@ -16,6 +16,7 @@
 
 #include "lab/simulate/simulate.h"
 #include "lab/thread_pool.h"
+#include "training/experiment/experiment_file.h"
 #include "training/records/files.h"
 #include "training/records/json.h"
 

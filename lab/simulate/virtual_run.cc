@@ -8,6 +8,8 @@
 
 #include "base/hash.h"
 #include "base/ids.h"
+#include "training/experiment/experiment_file.h"
+#include "training/experiment/settings.h"
 #include "training/records/checkpoint.h"
 #include "training/replica/recipe.h"
 
@@ -215,8 +217,8 @@ training::Summary VirtualRun::described(training::Summary summary) const {
   summary.data = data_.name;
   summary.peers = experiment_.peers;
   summary.topology = experiment_.topology;
-  summary.rule = experiment_.rule;
-  summary.payload = experiment_.payload;
+  summary.rule = traits(experiment_.rule).name;
+  summary.payload = traits(experiment_.payload).name;
   summary.samples_per_second =
       summary.seconds > 0 ? static_cast<double>(summary.samples) / summary.seconds : 0;
   summary.seconds_to_target = seconds_to_target_;

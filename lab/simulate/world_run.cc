@@ -8,6 +8,7 @@
 #include "topologies/analysis.h"
 #include "training/exchange/make.h"
 #include "training/experiment/conditions.h"
+#include "training/experiment/experiment_file.h"
 #include "training/replica/recipe.h"
 
 namespace starling::lab {

@@ -4,6 +4,7 @@
 
 #include "gossip/rules.h"
 #include "lab/simulate/incidents.h"
+#include "training/experiment/settings.h"
 #include "training/replica/manifest.h"
 #include "training/replica/recipe.h"
 

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "lab/recurrence.h"
+#include "training/experiment/settings.h"
 
 namespace starling::lab {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "training/experiment/settings.h"
 
 namespace starling::lab {
 namespace {

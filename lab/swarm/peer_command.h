@@ -8,6 +8,7 @@
 
 #include "base/time.h"
 #include "training/experiment/experiment.h"
+#include "training/experiment/settings.h"
 
 namespace starling::lab {
 

@@ -26,7 +26,7 @@ Status check_links_of_all_reduce(const Experiment& experiment) {
 }  // namespace
 
 Status check_for_processes(const Experiment& experiment) {
-  if (experiment.rule == training::kAllReduce) {
+  if (traits(experiment.rule).all_at_once()) {
     if (Status possible = check_links_of_all_reduce(experiment); !possible) return possible;
   }
   for (const Fault& fault : experiment.faults) {

@@ -27,8 +27,8 @@ training::Summary describe(const SwarmRun& run) {
   summary.data = run.data.name;
   summary.peers = experiment.peers;
   summary.topology = experiment.topology;
-  summary.rule = experiment.rule;
-  summary.payload = experiment.payload;
+  summary.rule = traits(experiment.rule).name;
+  summary.payload = traits(experiment.payload).name;
   const auto topology = topologies::Topology::parse(experiment.topology);
   if (topology && !run.by_all_reduce())
     summary.spectral_gap = topologies::spectral_gap(topology->among(experiment.peers));

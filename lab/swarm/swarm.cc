@@ -14,6 +14,7 @@
 #include "lab/swarm/results.h"
 #include "lab/swarm/swarm_run.h"
 #include "lab/swarm/timelines.h"
+#include "training/experiment/experiment_file.h"
 
 namespace starling::lab {
 namespace {

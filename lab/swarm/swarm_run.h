@@ -47,7 +47,7 @@ struct SwarmRun {
   std::optional<double> seconds() const;
 
   bool serves(const Member& member) const { return member.number >= experiment.peers; }
-  bool by_all_reduce() const { return experiment.rule == training::kAllReduce; }
+  bool by_all_reduce() const { return traits(experiment.rule).all_at_once(); }
   // The target is the only end that the experiment gives the run.
   bool ends_at_target_only() const;
   bool anyone_running() const;

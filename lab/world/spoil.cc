@@ -10,7 +10,6 @@
 namespace starling::lab {
 
 using training::Parcel;
-using training::Payload;
 
 namespace {
 

@@ -11,7 +11,7 @@ namespace starling::node {
 
 struct CheckpointOptions {
   std::string folder;                                                              // empty: none are written
-  training::Every every{training::Every::Kind::time, 0, std::chrono::minutes(5)};  // steps or time
+  Pace every{Pace::Kind::time, 0, std::chrono::minutes(5)};  // steps or time
   std::uint32_t keep = 3;
 };
 

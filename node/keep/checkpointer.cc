@@ -16,6 +16,8 @@
 #include <utility>
 
 #include "base/text.h"
+#include "training/experiment/check.h"
+#include "training/experiment/settings.h"
 #include "training/records/checkpoint.h"
 #include "training/records/files.h"
 
@@ -292,7 +294,7 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::open(const CheckpointOptions
 
 bool Checkpointer::is_due(std::uint64_t steps) const {
   if (under_way_) return false;
-  if (options_.every.kind == training::Every::Kind::steps) return steps >= last_steps_ + options_.every.steps;
+  if (options_.every.kind == Pace::Kind::steps) return steps >= last_steps_ + options_.every.steps;
   return Clock::now() - last_ >= options_.every.time;
 }
 

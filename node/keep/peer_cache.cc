@@ -15,6 +15,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "training/experiment/settings.h"
 #include "training/records/files.h"
 #include "wire/codec.h"
 

@@ -23,16 +23,17 @@ using Row = std::pair<std::string, std::string>;  // a room, and what its cell o
 const std::vector<Row>& program_rows() {
   static const std::vector<Row> kRows = {
       {"base", ""},
-      {"wire", "base"},
+      {"rules", "base"},
+      {"wire", "rules, base"},
       {"topologies", "base"},
-      {"gossip", "topologies, wire/messages.h, base"},
+      {"gossip", "topologies, wire/messages.h, rules, base"},
       {"kernels", "kernels/cpu/onednn, base"},
       {"kernels/cpu/onednn", "kernels/buffer.h, kernels/operation.h, base"},
       {"models", "kernels, base"},
       {"datasets", "base"},
       {"training/records", "models, base"},
-      {"training/experiment", "training/records, models, base"},
-      {"training/exchange", "models, kernels, base"},
+      {"training/experiment", "training/records, models, rules, base"},
+      {"training/exchange", "models, kernels, rules, base"},
       {"training/replica", "training/experiment, training/exchange, datasets, and below"},
       {"transport", "wire, base"},
       {"node/exchange", "transport, training/exchange, training/records, gossip, and below"},
@@ -115,7 +116,7 @@ struct Ban {
   Rooms exceptions = {};  // paths
 };
 
-const Rooms kPure = {"base", "wire", "topologies", "gossip"};
+const Rooms kPure = {"base", "rules", "wire", "topologies", "gossip"};
 
 const std::vector<Ban>& bans() {
   static const std::vector<Ban> kBans = {

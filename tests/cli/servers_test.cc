@@ -83,11 +83,11 @@ TEST_CASE("servers that there cannot be are refused in a sentence") {
             {"--model", "softmax", "--servers", "3"},
             "gossip.servers: 3 servers share a model by cells of 8160 floats, and softmax has but 1 of them"},
         {{"--rule", "ssp", "--racks", "2"},
-         "gossip.racks: only the rule parameter-server has racks; ssp has none"},
+         "gossip.racks: the rule ssp has no racks"},
         {{"--rule", "ssp", "--every", "200ms"},
-         "gossip.every: the rule ssp bounds by how many steps a peer is ahead"},
+         "gossip.every: the rule ssp is paced by steps (1 step), not by time: its staleness counts steps"},
         {{"--servers", "0"}, "'0' is not a whole number from 1 to 1024"},
-        {{"--payload", "top-k"}, "gossip.payload: top-k goes with the rules pairwise and choco"}}) {
+        {{"--payload", "top-k"}, "gossip.payload: the rule parameter-server takes f32, bf16 or int8"}}) {
     for (const char* const command : {"simulate", "swarm"}) {
       Words words = {command, "--rule", "parameter-server", "--data", "glyphs", "--out", folder.file("run")};
       if (more.front() == "--rule") words.erase(words.begin() + 1, words.begin() + 3);

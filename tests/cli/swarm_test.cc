@@ -10,6 +10,7 @@
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 #include "training/experiment/experiment.h"
+#include "training/experiment/experiment_file.h"
 
 namespace starling::cli_tests {
 namespace {

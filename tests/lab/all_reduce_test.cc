@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "datasets/dataset.h"
 #include "tests/catch.h"
+#include "training/experiment/check.h"
 #include "training/records/checkpoint.h"
 #include "training/records/json.h"
 #include "training/records/timeline.h"
@@ -61,7 +62,7 @@ std::string write_table(const Scratch& scratch) {
 // 4 peers with 16 rows each; a batch is all 16.
 Experiment small(const Scratch& scratch) {
   Experiment experiment;
-  experiment.rule = training::kAllReduce;
+  experiment.rule = Rule::all_reduce;
   experiment.model = "mlp";
   experiment.data = write_table(scratch);
   experiment.batch_size = kRows / 4;
@@ -291,7 +292,7 @@ TEST_CASE("frames that a link of the ring loses arrive later, and the swarm wait
 
 TEST_CASE("all-reduce gives the same result on any number of threads") {
   Experiment experiment;
-  experiment.rule = training::kAllReduce;
+  experiment.rule = Rule::all_reduce;
   experiment.epochs = 0.03;
   const training::Summary one = run(experiment, 1), two = run(experiment, 2);
   REQUIRE(one.trace_hash.has_value());

@@ -145,9 +145,9 @@ TEST_CASE("partners in turn mix faster than random partners", "[figures]") {
   for (const char* name : {"ring", "exponential", "one-peer-exponential"}) {
     CAPTURE(name);
     const auto topology = *Topology::parse(name);
-    options.partners = gossip::Partners::uniform;
+    options.partners = Partners::uniform;
     const auto uniform = measure_pairwise(topology, 16, options);
-    options.partners = gossip::Partners::turns;
+    options.partners = Partners::turns;
     const auto turns = measure_pairwise(topology, 16, options);
     CHECK(std::log(*turns.factor) < 1.1 * std::log(*uniform.factor));
   }

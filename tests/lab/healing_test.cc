@@ -20,7 +20,7 @@ WorldOptions swarm_of(std::uint32_t n) {
   WorldOptions options;
   options.arena_floats = options.mix.cell_floats = 1;
   options.network.latency = options.network.latency_jitter = 1ms;
-  options.rules = gossip::RunRules{*topologies::Topology::parse("ring"), gossip::Rule::none, {}, {}};
+  options.rules = gossip::RunRules{*topologies::Topology::parse("ring"), Rule::none, {}, {}};
   for (std::uint32_t i = 0; i < n; ++i) {
     MachineOptions machine;
     machine.name = "p" + std::to_string(i);

@@ -31,10 +31,10 @@ TEST_CASE("no kind of fault makes a swarm break its promises") {
 }
 
 TEST_CASE("under no rule does a swarm break its promises") {
-  for (const gossip::RuleTraits& traits : gossip::kRules) {
-    if (traits.meeting == gossip::Meeting::never) continue;
+  for (const RuleTraits& traits : kRules) {
+    if (traits.meeting == Meeting::never) continue;
     HuntOptions options;
-    options.rule = gossip::rule_named(traits.name);
+    options.rule = rule_named(traits.name);
     options.to = kSeeds / 4;
     options.threads = 2;
     const HuntOutcome outcome = hunt(options);
@@ -46,13 +46,13 @@ TEST_CASE("under no rule does a swarm break its promises") {
 TEST_CASE("seeds that once broke a promise keep it") {
   struct Once {
     std::uint64_t seed;
-    std::optional<gossip::Rule> rule{};
+    std::optional<Rule> rule{};
   };
   for (const Once& once : {
            Once{186}, Once{1145}, Once{1258}, Once{1410},  // lock-step: rounds skipped in which somebody
                                                            // waited, links that had changed
-           Once{525, gossip::Rule::d_psgd}, Once{781, gossip::Rule::d_psgd},
-           Once{879, gossip::Rule::d_psgd},  // lock-step: views differed, and neighbors waited in a circle
+           Once{525, Rule::d_psgd}, Once{781, Rule::d_psgd},
+           Once{879, Rule::d_psgd},  // lock-step: views differed, and neighbors waited in a circle
            Once{2152},                       // lock-step: a dead connection held up who answered on it
            Once{1179}, Once{428},            // noloco: a slow peer was refused as far behind, for ever
            Once{1242},  // pairwise: replicas shrunk to nothing took honest ones for far off
@@ -102,7 +102,7 @@ TEST_CASE("the line that replays a seed names what it needs, and no more") {
   options.peers = 5;
   options.faults = "links";
   CHECK(replay_line(options, 17) == "starling hunt --seeds 17..18 --faults links --peers 5");
-  options.rule = gossip::Rule::push_sum;
+  options.rule = Rule::push_sum;
   CHECK(replay_line(options, 17) == "starling hunt --seeds 17..18 --faults links --peers 5 --rule push-sum");
 }
 

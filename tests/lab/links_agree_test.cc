@@ -106,8 +106,8 @@ TEST_CASE(
 }
 
 TEST_CASE("an exchange takes as long in the program as in the simulator: what latency and bandwidth say") {
-  gossip::Pace pace;
-  pace.kind = gossip::Pace::Kind::time;
+  Pace pace;
+  pace.kind = Pace::Kind::time;
   pace.time = 1s;
   Scene scene = scene_of(1, 2, rules_of("complete", pace, {{}, 1000, {}}), 10ms);
   scene.options.arena_floats = kFloats;

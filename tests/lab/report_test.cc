@@ -362,7 +362,7 @@ TEST_CASE("a simulated run's time line and staleness are those of its faults") {
   experiment.peers = 4;
   experiment.pace = std::chrono::milliseconds(20);
   experiment.seconds = std::chrono::seconds(4);
-  experiment.every = training::Every{.steps = 2};
+  experiment.every = Pace{.steps = 2};
   experiment.latency =
       std::chrono::milliseconds(30);  // longer than a step, so replies are mixed some steps later
   experiment.faults = {{.peer = 1, .factor = 5},
@@ -428,7 +428,7 @@ TEST_CASE("in lock-step, the time lines of all peers but the straggler show wait
   training::Experiment experiment;
   experiment.model = "softmax";
   experiment.data = "glyphs";
-  experiment.rule = "all-reduce";
+  experiment.rule = Rule::all_reduce;
   experiment.peers = 3;
   experiment.pace = std::chrono::milliseconds(20);
   experiment.steps = 40;

@@ -52,7 +52,7 @@ Left left_by(const training::Summary& summary, const training::RunFolder& folder
           content(folder.file("timeline.jsonl"))};
 }
 
-training::Experiment experiment_of(const std::string& rule, std::uint32_t workers) {
+training::Experiment experiment_of(Rule rule, std::uint32_t workers) {
   training::Experiment experiment;
   experiment.model = "softmax";
   experiment.data = "glyphs";
@@ -60,7 +60,7 @@ training::Experiment experiment_of(const std::string& rule, std::uint32_t worker
   experiment.workers = workers;
   experiment.epochs = 0.1;
   experiment.rule = rule;
-  if (rule == "d-psgd") experiment.topology = "ring";
+  if (rule == Rule::d_psgd) experiment.topology = "ring";
   return experiment;
 }
 
@@ -98,12 +98,12 @@ Left run_in_pieces(const training::Experiment& experiment, const std::string& pa
 TEST_CASE(
     "a simulation that is stopped and resumed ends as one that never stopped, to the last bit, with every "
     "rule") {
-  const std::string rule = GENERATE("pairwise", "push-sum", "d-psgd", "choco", "noloco", "clipped",
-                                    "parameter-server", "ssp", "none");
-  const std::uint32_t workers = rule == "pairwise" || rule == "choco" ? 2 : 1;
+  const Rule rule = GENERATE(Rule::pairwise, Rule::push_sum, Rule::d_psgd, Rule::choco, Rule::noloco, Rule::clipped,
+                             Rule::parameter_server, Rule::ssp, Rule::none);
+  const std::uint32_t workers = rule == Rule::pairwise || rule == Rule::choco ? 2 : 1;
   const Scratch scratch;
   const auto experiment = experiment_of(rule, workers);
-  INFO(rule);
+  INFO(traits(rule).name);
   const Left whole = run(experiment, scratch.path + "/whole");
   for (const std::uint64_t steps : {37, 50}) {
     int pieces = 0;
@@ -121,16 +121,16 @@ TEST_CASE(
     "so does one with payloads, momentum of the swarm, AdamW, changed images, and machines that come and "
     "go") {
   const Scratch scratch;
-  auto experiment = experiment_of("pairwise", 1);
+  auto experiment = experiment_of(Rule::pairwise, 1);
   SECTION("top-k") {
-    experiment.payload = "top-k";
+    experiment.payload = Payload::top_k;
   }
   SECTION("choco, int8") {
-    experiment.rule = "choco";
-    experiment.payload = "int8";
+    experiment.rule = Rule::choco;
+    experiment.payload = Payload::int8;
   }
   SECTION("bf16, AdamW") {
-    experiment.payload = "bf16";
+    experiment.payload = Payload::bf16;
     experiment.optimizer = "adamw";
   }
   SECTION("momentum of the swarm, changed images") {
@@ -159,7 +159,7 @@ TEST_CASE(
 
 TEST_CASE("resuming without a checkpoint, with another experiment, or with a damaged file is an error") {
   const Scratch scratch;
-  auto experiment = experiment_of("pairwise", 1);
+  auto experiment = experiment_of(Rule::pairwise, 1);
   auto folder = training::RunFolder::create(scratch.path + "/run", false);
   REQUIRE(folder.ok());
   SimulateOptions options;

@@ -9,8 +9,8 @@ namespace starling::lab {
 
 TEST_CASE("all peers follow a topology set at one of them within a second, and no exchange is lost") {
   for (std::uint64_t seed = 0; seed < seeds(20); ++seed) {
-    gossip::Pace pace;
-    pace.kind = gossip::Pace::Kind::always;
+    Pace pace;
+    pace.kind = Pace::Kind::always;
     Scene scene = scene_of(seed, 12, rules_of("complete", pace, {{}, {}, 20s}), 50ms);
     scene.options.network.latency = 5ms;
     scene.options.network.latency_jitter = 2ms;
@@ -37,7 +37,7 @@ TEST_CASE("all peers follow a topology set at one of them within a second, and n
 }
 
 TEST_CASE("a peer that joins after the topology was changed follows the new one") {
-  gossip::Pace pace;
+  Pace pace;
   Scene scene = scene_of(3, 4, rules_of("complete", pace, {{}, {}, 10s}), 50ms);
   scene.options.machines[3].start = Instant{5s};
   scene.options.incidents.push_back(Rewiring{1, Instant{3s}, "ring"});
@@ -56,9 +56,9 @@ struct Outcome {
 };
 
 // Sixteen peers on the complete graph that always exchange; the links of four of them are thin.
-Outcome exchange_beside_thin_links(gossip::Partners partners, std::uint64_t seed) {
-  gossip::Pace pace;
-  pace.kind = gossip::Pace::Kind::always;
+Outcome exchange_beside_thin_links(Partners partners, std::uint64_t seed) {
+  Pace pace;
+  pace.kind = Pace::Kind::always;
   gossip::RunRules rules = rules_of("complete", pace, {{}, {}, 60s});
   rules.partners = partners;
   Scene scene = scene_of(seed, 16, rules, 100ms);
@@ -90,8 +90,8 @@ TEST_CASE("aware partners exchange more if links differ, and peers with thin lin
       sum.by_thin += one.by_thin;
       sum.disagreement += one.disagreement;
     };
-    add(uniform, exchange_beside_thin_links(gossip::Partners::uniform, seed));
-    add(aware, exchange_beside_thin_links(gossip::Partners::aware, seed));
+    add(uniform, exchange_beside_thin_links(Partners::uniform, seed));
+    add(aware, exchange_beside_thin_links(Partners::aware, seed));
   }
   CAPTURE(uniform.by_quick, aware.by_quick, uniform.by_thin, aware.by_thin, uniform.disagreement,
           aware.disagreement);

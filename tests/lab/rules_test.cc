@@ -14,8 +14,8 @@ namespace {
 // n machines with normally distributed parameters that exchange by a rule and do not train.
 class Mixing {
  public:
-  Mixing(gossip::Rule rule, std::uint32_t n, const std::string& topology, std::uint64_t seed,
-         training::Payload payload = training::Payload::f32)
+  Mixing(Rule rule, std::uint32_t n, const std::string& topology, std::uint64_t seed,
+         Payload payload = Payload::f32)
       : world_(
             options(rule, n, topology, seed, payload), [](std::uint32_t) { return std::make_unique<Idle>(); },
             std::vector<float>(kFloats)) {
@@ -82,15 +82,15 @@ class Mixing {
     std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 1; }
   };
 
-  static WorldOptions options(gossip::Rule rule, std::uint32_t n, const std::string& topology,
-                              std::uint64_t seed, training::Payload payload) {
-    gossip::Pace pace{gossip::Pace::Kind::time, 0, 20ms};
-    if (rule == gossip::Rule::d_psgd) pace = {gossip::Pace::Kind::steps, 1, {}};
+  static WorldOptions options(Rule rule, std::uint32_t n, const std::string& topology,
+                              std::uint64_t seed, Payload payload) {
+    Pace pace{Pace::Kind::time, 0, 20ms};
+    if (rule == Rule::d_psgd) pace = {Pace::Kind::steps, 1, {}};
     Scene scene = scene_of(seed, n, {*topologies::Topology::parse(topology), rule, pace, {}}, kStep);
     scene.options.arena_floats = kFloats;
     scene.options.mix.cell_floats = 8;
     scene.options.chunk_cells = 2;
-    scene.options.mix.rule = gossip::traits(rule).name;
+    scene.options.mix.rule = rule;
     scene.options.mix.payload = payload;
     scene.options.mix.wary = false;
     scene.options.mix.seed = seed;
@@ -119,19 +119,18 @@ class Mixing {
 }  // namespace
 
 TEST_CASE("pairwise and choco bring all replicas to the initial mean, with every payload") {
-  using training::Payload;
   struct Case {
-    gossip::Rule rule;
+    Rule rule;
     Payload payload;
     double spread, drift;
   };
-  for (const Case& c : {Case{gossip::Rule::pairwise, Payload::f32, 1e-5, 1e-5},
-                        Case{gossip::Rule::pairwise, Payload::bf16, 0.05, 1e-5},
-                        Case{gossip::Rule::pairwise, Payload::int8, 0.1, 1e-5},
-                        Case{gossip::Rule::choco, Payload::f32, 1e-3, 1e-5},
-                        Case{gossip::Rule::choco, Payload::int8, 1e-3, 1e-5},
-                        Case{gossip::Rule::choco, Payload::top_k, 0.3, 1e-5}}) {
-    CAPTURE(gossip::traits(c.rule).name, int(c.payload));
+  for (const Case& c : {Case{Rule::pairwise, Payload::f32, 1e-5, 1e-5},
+                        Case{Rule::pairwise, Payload::bf16, 0.05, 1e-5},
+                        Case{Rule::pairwise, Payload::int8, 0.1, 1e-5},
+                        Case{Rule::choco, Payload::f32, 1e-3, 1e-5},
+                        Case{Rule::choco, Payload::int8, 1e-3, 1e-5},
+                        Case{Rule::choco, Payload::top_k, 0.3, 1e-5}}) {
+    CAPTURE(traits(c.rule).name, int(c.payload));
     Mixing mixing(c.rule, 6, "complete", 3, c.payload);
     const double before = mixing.spread();
     REQUIRE(before > 0.7);
@@ -145,7 +144,7 @@ TEST_CASE("pairwise and choco bring all replicas to the initial mean, with every
 TEST_CASE("push-sum brings all replicas together, also on a directed graph") {
   for (const std::string topology : {"complete", "directed-exponential", "ring"}) {
     CAPTURE(topology);
-    Mixing mixing(gossip::Rule::push_sum, 6, topology, 4);
+    Mixing mixing(Rule::push_sum, 6, topology, 4);
     const double before = mixing.spread();
     mixing.run_for(5s);
     CHECK(mixing.spread() < 1e-3 * before);
@@ -153,8 +152,8 @@ TEST_CASE("push-sum brings all replicas together, also on a directed graph") {
 }
 
 TEST_CASE("noloco's outer steps shrink the spread, and clipped averaging does too") {
-  for (const gossip::Rule rule : {gossip::Rule::noloco, gossip::Rule::clipped}) {
-    CAPTURE(gossip::traits(rule).name);
+  for (const Rule rule : {Rule::noloco, Rule::clipped}) {
+    CAPTURE(traits(rule).name);
     Mixing mixing(rule, 6, "complete", 5);
     const double before = mixing.spread();
     mixing.run_for(5s);
@@ -169,7 +168,7 @@ TEST_CASE("in lock-step a round contracts the spread by its matrix, in the time 
     const auto expected =
         measure_lock_step(topologies::Topology::parse(name)->among(kPeers), std::nullopt, 1);
     REQUIRE((expected && expected->factor && *expected->factor > 0));
-    Mixing mixing(gossip::Rule::d_psgd, kPeers, name, 9);
+    Mixing mixing(Rule::d_psgd, kPeers, name, 9);
     const double before = mixing.spread();
     // The first rounds may mix replicas from before they were set, and faster modes must decay.
     std::uint64_t first = mixing.make_round();
@@ -188,8 +187,8 @@ TEST_CASE("in lock-step a round contracts the spread by its matrix, in the time 
 }
 
 TEST_CASE("in lock-step, peers of equal speed make rounds together, as many as steps") {
-  const gossip::Pace pace{gossip::Pace::Kind::steps, 1, {}};
-  Scene scene = scene_of(6, 6, {*topologies::Topology::parse("ring"), gossip::Rule::d_psgd, pace, {}}, 10ms);
+  const Pace pace{Pace::Kind::steps, 1, {}};
+  Scene scene = scene_of(6, 6, {*topologies::Topology::parse("ring"), Rule::d_psgd, pace, {}}, 10ms);
   scene.options.mix.rule = "d-psgd";
   Watched watched(scene);
   watched.run(at_instant(4s));
@@ -203,12 +202,12 @@ TEST_CASE("in lock-step, peers of equal speed make rounds together, as many as s
 }
 
 TEST_CASE("a machine whose replica becomes NaN copies a neighbor's and does not harm others") {
-  for (const gossip::Rule rule : {gossip::Rule::pairwise, gossip::Rule::push_sum, gossip::Rule::d_psgd,
-                                  gossip::Rule::choco, gossip::Rule::noloco, gossip::Rule::clipped}) {
-    CAPTURE(gossip::traits(rule).name);
-    gossip::Pace pace{gossip::Pace::Kind::time, 0, 20ms};
+  for (const Rule rule : {Rule::pairwise, Rule::push_sum, Rule::d_psgd,
+                                  Rule::choco, Rule::noloco, Rule::clipped}) {
+    CAPTURE(traits(rule).name);
+    Pace pace{Pace::Kind::time, 0, 20ms};
     Scene scene = scene_of(7, 4, {*topologies::Topology::parse("complete"), rule, pace, {}}, 10ms);
-    scene.options.mix.rule = gossip::traits(rule).name;
+    scene.options.mix.rule = rule;
     scene.options.incidents.push_back(Loss{2, at_instant(2s)});
     Watched watched(scene);
     watched.run(at_instant(6s));
@@ -223,12 +222,12 @@ TEST_CASE("a machine whose replica becomes NaN copies a neighbor's and does not 
 }
 
 TEST_CASE("without barriers a stopped peer does not slow down the others") {
-  for (const gossip::Rule rule : {gossip::Rule::pairwise, gossip::Rule::push_sum, gossip::Rule::choco,
-                                  gossip::Rule::noloco, gossip::Rule::clipped}) {
-    CAPTURE(gossip::traits(rule).name);
-    gossip::Pace pace{gossip::Pace::Kind::time, 0, 20ms};
+  for (const Rule rule : {Rule::pairwise, Rule::push_sum, Rule::choco,
+                                  Rule::noloco, Rule::clipped}) {
+    CAPTURE(traits(rule).name);
+    Pace pace{Pace::Kind::time, 0, 20ms};
     Scene scene = scene_of(8, 4, {*topologies::Topology::parse("complete"), rule, pace, {}}, 10ms);
-    scene.options.mix.rule = gossip::traits(rule).name;
+    scene.options.mix.rule = rule;
     scene.options.incidents.push_back(Pause{3, at_instant(2s), at_instant(8s)});
     Watched watched(scene);
     watched.run(at_instant(8s));

@@ -13,7 +13,6 @@ namespace starling::lab {
 
 namespace {
 
-using gossip::Rule;
 
 // Adds one to every float at each step, so that a replica's values count steps.
 class Counter : public Learner {
@@ -69,11 +68,11 @@ class Hall {
     Scene scene = scene_of(seed, served.workers,
                            {*topologies::Topology::parse("complete"),
                             served.rule,
-                            {gossip::Pace::Kind::steps, 1, {}},
+                            {Pace::Kind::steps, 1, {}},
                             served.end},
                            served.step);
     scene.options.rules->servers = served.servers;
-    scene.options.mix.rule = gossip::traits(served.rule).name;
+    scene.options.mix.rule = served.rule;
     scene.options.mix.wary = false;
     scene.options.network.latency = 200us;
     scene.options.incidents = served.incidents;

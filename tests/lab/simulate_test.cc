@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/catch.h"
+#include "training/experiment/experiment_file.h"
 #include "training/experiment/schedule.h"
 #include "training/experiment/sweep.h"
 #include "training/records/json.h"
@@ -149,9 +150,9 @@ TEST_CASE("a slow peer and a late joiner use the learning rate of the swarm's pr
 
 TEST_CASE("peers that exchange agree far better than peers that train alone") {
   auto experiment = small();
-  experiment.every = *training::parse_every("2 steps");
+  experiment.every = *parse_pace("2 steps");
   const auto together = run(experiment);
-  experiment.rule = "none";
+  experiment.rule = Rule::none;
   const auto alone = run(experiment);
   REQUIRE(alone.exchanges.completed == 0);
   REQUIRE(together.exchanges.completed > 0);
@@ -162,7 +163,7 @@ TEST_CASE("peers that exchange agree far better than peers that train alone") {
 TEST_CASE("poison is rejected and counted by reason, until no peer exchanges with its sender") {
   auto experiment = small();
   experiment.workers = 1;
-  experiment.every = *training::parse_every("2 steps");
+  experiment.every = *parse_pace("2 steps");
   for (const auto& [poison, reason] :
        {std::pair{"nan", "not_finite"}, {"inf", "not_finite"}, {"huge", "too_large"}}) {
     INFO(poison);
@@ -192,7 +193,7 @@ TEST_CASE("the first peer finishes alone if the others cannot copy its parameter
 TEST_CASE("a poisoned peer whose values cannot be rejected harms the others with pairwise averaging") {
   auto experiment = small();
   experiment.workers = 1;
-  experiment.every = *training::parse_every("2 steps");
+  experiment.every = *parse_pace("2 steps");
   const auto honest = run(experiment);
   experiment.faults = {{.peer = 3,
                         .kind = training::Fault::Kind::poison,
@@ -206,7 +207,7 @@ TEST_CASE("a poisoned peer whose values cannot be rejected harms the others with
 TEST_CASE("a peer with poor links exchanges less, and the others finish") {
   auto experiment = small();
   experiment.workers = 1;
-  experiment.every = *training::parse_every("2 steps");
+  experiment.every = *parse_pace("2 steps");
   const auto fine = run(experiment);
   experiment.faults = {{.peer = 3,
                         .kind = training::Fault::Kind::link,
@@ -222,7 +223,7 @@ TEST_CASE("the network card of a star's hub limits it, unless it is unlimited") 
   experiment.workers = 1;
   experiment.peers = 8;
   experiment.topology = "star";
-  experiment.every = *training::parse_every("always");
+  experiment.every = *parse_pace("always");
   experiment.bandwidth = 20e6;
   const auto exchanges = [&](std::optional<double> port) {
     experiment.port = port;

@@ -5,7 +5,9 @@
 #include "lab/swarm/peer_command.h"
 #include "lab/swarm/process_faults.h"
 #include "tests/catch.h"
+#include "training/experiment/check.h"
 #include "training/experiment/conditions.h"
+#include "training/experiment/settings.h"
 
 namespace starling::lab {
 namespace {
@@ -76,7 +78,7 @@ TEST_CASE("a joiner gets addresses of peers, the place of its data, and its own 
 
 TEST_CASE("every peer of a run by all-reduce gets the whole experiment and the rendezvous") {
   Experiment experiment;
-  experiment.rule = training::kAllReduce;
+  experiment.rule = Rule::all_reduce;
   PeerPlace place{.number = 2, .out = "runs/x", .control_fd = 3, .snapshots = 0};
   place.rendezvous = "runs/x/rendezvous";
   place.patience = 90s;

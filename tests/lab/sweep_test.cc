@@ -27,7 +27,7 @@ training::Sweep small(const std::vector<std::string>& seeds, std::uint64_t steps
       point.experiment.model = "softmax";
       point.experiment.peers = 2;
       point.experiment.batch_size = 16;
-      point.experiment.rule = rule;
+      point.experiment.rule = *rule_named(rule);
       point.experiment.seed = std::stoull(seed);
       point.experiment.steps = steps;
       point.experiment.target_accuracy = 0.2;

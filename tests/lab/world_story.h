@@ -56,8 +56,8 @@ struct Scene {
   std::uint64_t adding_steps = 0;  // of each machine
 };
 
-inline gossip::RunRules rules_of(const std::string& topology, gossip::Pace pace, gossip::End end) {
-  return {*topologies::Topology::parse(topology), gossip::Rule::pairwise, pace, end};
+inline gossip::RunRules rules_of(const std::string& topology, Pace pace, gossip::End end) {
+  return {*topologies::Topology::parse(topology), Rule::pairwise, pace, end};
 }
 
 // `n` machines p0, p1, ... that step every `step`, with 29 floats in chunks of 8, 8, 8 and 5.
@@ -82,16 +82,16 @@ inline Scene scene_of(std::uint64_t seed, std::uint32_t n, gossip::RunRules rule
 inline Scene overlapping_scene(std::uint64_t seed, std::uint64_t steps) {
   Random random = Random(seed).split(77);
   static const std::vector<std::string> kTopologies = {"complete", "ring", "exponential", "uniform"};
-  gossip::Pace pace;
+  Pace pace;
   switch (random.below(3)) {
     case 0:
-      pace.kind = gossip::Pace::Kind::always;
+      pace.kind = Pace::Kind::always;
       break;
     case 1:
       pace.steps = 1 + random.below(3);
       break;
     default:
-      pace.kind = gossip::Pace::Kind::time;
+      pace.kind = Pace::Kind::time;
       pace.time = Duration{static_cast<std::int64_t>(500'000 + random.below(2'500'000))};
   }
   const auto n = static_cast<std::uint32_t>(2 + random.below(7));

@@ -12,11 +12,11 @@ using wire::Liveness;
 
 namespace {
 
-constexpr gossip::Pace kEveryTwoSteps{gossip::Pace::Kind::steps, 2, {}};
-constexpr gossip::Pace kAlways{gossip::Pace::Kind::always, 0, {}};
+constexpr Pace kEveryTwoSteps{Pace::Kind::steps, 2, {}};
+constexpr Pace kAlways{Pace::Kind::always, 0, {}};
 
 // Detection within a second, so that a few virtual seconds tell a whole story.
-Scene story(std::uint64_t seed, std::uint32_t n, gossip::Pace pace, Duration length) {
+Scene story(std::uint64_t seed, std::uint32_t n, Pace pace, Duration length) {
   Scene scene = scene_of(seed, n, rules_of("complete", pace, {{}, {}, length}), 10ms);
   scene.options.network.latency = 1ms;
   scene.options.network.latency_jitter = 3ms;
@@ -153,7 +153,7 @@ TEST_CASE("a machine that joins in mid-run copies parameters and takes part") {
 TEST_CASE("when a donor crashes in the middle of a copy, the joiner copies from another") {
   std::uint64_t broken_copies = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
-    Scene scene = story(seed, 3, {gossip::Pace::Kind::steps, 100, {}}, 4s);
+    Scene scene = story(seed, 3, {Pace::Kind::steps, 100, {}}, 4s);
     scene.options.arena_floats = 1024;
     scene.options.mix.cell_floats = 64;
     scene.options.network.bandwidth = 1e6;  // a copy takes 40 ms
@@ -291,7 +291,7 @@ TEST_CASE("a run's last exchanges bring the replicas closer together") {
 }
 
 TEST_CASE("what is scheduled stays bounded, however long a world lasts") {
-  for (const gossip::Pace pace : {kAlways, kEveryTwoSteps, gossip::Pace{gossip::Pace::Kind::time, 0, 2ms}}) {
+  for (const Pace pace : {kAlways, kEveryTwoSteps, Pace{Pace::Kind::time, 0, 2ms}}) {
     Scene scene = story(6, 6, pace, 20s);
     scene.options.network.latency = 200us;
     scene.options.network.latency_jitter = 500us;

@@ -22,7 +22,6 @@ namespace {
 
 using training::contents;
 using training::TemporaryFolder;
-using Every = training::Every;
 
 models::Layout small_layout(std::int64_t rows = 4) {
   models::Layout layout;
@@ -226,7 +225,7 @@ TEST_CASE("a peer does not write where checkpoints of its name have more steps")
 TEST_CASE("a checkpoint is due after a number of steps or a time, and never while one is under way") {
   const TemporaryFolder folder;
   CheckpointOptions by_steps = options(folder.path());
-  by_steps.every = Every{Every::Kind::steps, 10, {}};
+  by_steps.every = Pace{Pace::Kind::steps, 10, {}};
   auto checkpointer = std::move(*Checkpointer::open(by_steps, "p", nullptr));
   CHECK_FALSE(checkpointer->is_due(9));
   CHECK(checkpointer->is_due(10));
@@ -237,7 +236,7 @@ TEST_CASE("a checkpoint is due after a number of steps or a time, and never whil
   CHECK(checkpointer->is_due(22));
   checkpointer.reset();
   CheckpointOptions by_time = options(folder.path());
-  by_time.every = Every{Every::Kind::time, 0, std::chrono::nanoseconds(1)};
+  by_time.every = Pace{Pace::Kind::time, 0, std::chrono::nanoseconds(1)};
   checkpointer = std::move(*Checkpointer::open(by_time, "p", nullptr));
   while (!checkpointer->is_due(0)) {
   }

@@ -23,7 +23,6 @@ namespace {
 
 using namespace testing;
 using gossip::Outcome;
-using training::Payload;
 using transport::LinkErrorKind;
 using End = Cable::End;
 
@@ -34,7 +33,7 @@ constexpr double kRounding = 1e-6;  // of values below 2: some units in the last
 
 struct Case {
   const char* name;
-  const char* rule;
+  Rule rule;
   Payload payload;
   double responder;  // moves so much of the way to the initiator's values
   bool initiator;    // moves as far towards the responder's
@@ -46,13 +45,13 @@ struct Case {
 // differences. A side moves half of the difference of two decoded values, so by less than a step more or
 // less.
 const std::vector<Case> kCases = {
-    {"pairwise, f32", "pairwise", Payload::f32, 0.5, true, kRounding, false},
-    {"pairwise, int8", "pairwise", Payload::int8, 0.5, true, 1.0 / 127, false},
-    {"push-sum, f32", "push-sum", Payload::f32, 1.0 / 3, false, kRounding, false},
-    {"choco, f32, first meeting", "choco", Payload::f32, 0.5, true, kRounding, false},
-    {"choco, f32, with copies", "choco", Payload::f32, 0.5, true, kRounding, true},
-    {"choco, int8, first meeting", "choco", Payload::int8, 0.5, true, 1.0 / 127, false},
-    {"choco, int8, with copies", "choco", Payload::int8, 0.5, true, 2.0 / 127, true},
+    {"pairwise, f32", Rule::pairwise, Payload::f32, 0.5, true, kRounding, false},
+    {"pairwise, int8", Rule::pairwise, Payload::int8, 0.5, true, 1.0 / 127, false},
+    {"push-sum, f32", Rule::push_sum, Payload::f32, 1.0 / 3, false, kRounding, false},
+    {"choco, f32, first meeting", Rule::choco, Payload::f32, 0.5, true, kRounding, false},
+    {"choco, f32, with copies", Rule::choco, Payload::f32, 0.5, true, kRounding, true},
+    {"choco, int8, first meeting", Rule::choco, Payload::int8, 0.5, true, 1.0 / 127, false},
+    {"choco, int8, with copies", Rule::choco, Payload::int8, 0.5, true, 2.0 / 127, true},
 };
 
 // Two peers and a cable from the first to the second.

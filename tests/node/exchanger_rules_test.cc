@@ -12,12 +12,11 @@ namespace {
 using namespace testing;
 using gossip::Outcome;
 using training::MixFault;
-using training::Payload;
 
 constexpr std::size_t kFloats = 2'100, kCell = 256;  // nine cells, the last one shorter
 constexpr std::size_t kCells = 9;
 
-training::MixOptions mix_of(const std::string& rule, Payload payload) {
+training::MixOptions mix_of(Rule rule, Payload payload) {
   training::MixOptions mix;
   mix.rule = rule;
   mix.payload = payload;
@@ -47,15 +46,15 @@ std::uint64_t refused(const Bird& bird, MixFault fault) {
 
 TEST_CASE("every rule in every payload of its own brings two peers together, over TCP and in memory") {
   struct Combination {
-    const char* rule;
+    Rule rule;
     Payload payload;
   };
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const auto& [rule, payload] :
-         {Combination{"pairwise", Payload::f32}, {"pairwise", Payload::bf16}, {"pairwise", Payload::int8},
-          {"pairwise", Payload::top_k}, {"clipped", Payload::f32}, {"push-sum", Payload::f32},
-          {"d-psgd", Payload::f32}, {"noloco", Payload::f32}, {"choco", Payload::f32}, {"choco", Payload::top_k}}) {
-      CAPTURE(rule, static_cast<int>(payload));
+         {Combination{Rule::pairwise, Payload::f32}, {Rule::pairwise, Payload::bf16}, {Rule::pairwise, Payload::int8},
+          {Rule::pairwise, Payload::top_k}, {Rule::clipped, Payload::f32}, {Rule::push_sum, Payload::f32},
+          {Rule::d_psgd, Payload::f32}, {Rule::noloco, Payload::f32}, {Rule::choco, Payload::f32}, {Rule::choco, Payload::top_k}}) {
+      CAPTURE(traits(rule).name, static_cast<int>(payload));
       World world(kind);
       ExchangerOptions options = steady();
       options.chunk_cells = 2;
@@ -85,13 +84,13 @@ TEST_CASE("every rule in every payload of its own brings two peers together, ove
 TEST_CASE("a peer meets all its neighbors at once in a lock-step round, and offers say the round") {
   World world(Kind::tcp);
   Bird center(world, 1);
-  fill(center, mix_of("d-psgd", Payload::f32), 1);
+  fill(center, mix_of(Rule::d_psgd, Payload::f32), 1);
   std::vector<std::unique_ptr<Bird>> others;
   std::vector<double> expected(kFloats);
   constexpr double kWeight = 0.2;
   for (std::uint64_t i = 0; i < 4; ++i) {
     others.push_back(std::make_unique<Bird>(world, 10 + i));
-    fill(*others.back(), mix_of("d-psgd", Payload::f32), 10 + i);
+    fill(*others.back(), mix_of(Rule::d_psgd, Payload::f32), 10 + i);
     others.back()->terms.weight = static_cast<float>(kWeight);
     others.back()->mixer->begin_round(7);
   }
@@ -120,11 +119,11 @@ TEST_CASE("a push goes to the servers of two parts at once, and each mixes its o
     World world(kind);
     Bird worker(world, 1);
     std::vector<std::unique_ptr<Bird>> servers;
-    fill(worker, mix_of("parameter-server", Payload::f32), 1);
+    fill(worker, mix_of(Rule::parameter_server, Payload::f32), 1);
     const auto first = worker.values();
     for (std::uint32_t k = 0; k < 2; ++k) {
       servers.push_back(std::make_unique<Bird>(world, 10 + k));
-      fill(*servers[k], mix_of("parameter-server", Payload::f32), 1);
+      fill(*servers[k], mix_of(Rule::parameter_server, Payload::f32), 1);
       servers[k]->terms.weight = 0.5F;
       servers[k]->terms.part = {k, 2};
     }
@@ -155,8 +154,8 @@ TEST_CASE("of a refused exchange a sender of push-sum gets back what had left: s
     for (const Payload payload : {Payload::f32, Payload::int8}) {
       World world(kind);
       Bird a(world, 1), b(world, 2);
-      fill(a, mix_of("push-sum", payload), 1);
-      fill(b, mix_of("push-sum", payload), 2);
+      fill(a, mix_of(Rule::push_sum, payload), 1);
+      fill(b, mix_of(Rule::push_sum, payload), 2);
       const auto& shares = dynamic_cast<const training::PushSum&>(*a.mixer);
       const auto before = a.values(), theirs = b.values();
       b.decide = [] { return Decision{false, wire::RefusalReason::busy}; };
@@ -176,8 +175,8 @@ TEST_CASE("of a refused exchange a sender of push-sum gets back what had left: s
 TEST_CASE("a refusal tells the refuser's round") {
   World world(Kind::tcp);
   Bird a(world, 1), b(world, 2);
-  fill(a, mix_of("pairwise", Payload::f32), 1);
-  fill(b, mix_of("pairwise", Payload::f32), 2);
+  fill(a, mix_of(Rule::pairwise, Payload::f32), 1);
+  fill(b, mix_of(Rule::pairwise, Payload::f32), 2);
   b.decide = [] { return Decision{false, wire::RefusalReason::busy}; };
   b.terms.round = 42;
   REQUIRE(exchange(world, a, b) == Outcome::rejected);
@@ -203,8 +202,8 @@ TEST_CASE("an exchange tells how far it is, at every sixteenth or oftener") {
 TEST_CASE("an offer may wait for the core, and is answered or withdrawn then") {
   World world(Kind::tcp);
   Bird a(world, 1), b(world, 2);
-  fill(a, mix_of("pairwise", Payload::f32), 1);
-  fill(b, mix_of("pairwise", Payload::f32), 2);
+  fill(a, mix_of(Rule::pairwise, Payload::f32), 1);
+  fill(b, mix_of(Rule::pairwise, Payload::f32), 2);
   const auto y = b.values();
   std::vector<std::uint64_t> waiting;
   b.undecided = [&](PeerId, std::uint64_t exchange) { waiting.push_back(exchange); };
@@ -229,8 +228,8 @@ TEST_CASE("a peer whose own values are not finite gives none of them away, and s
   const float poison = GENERATE(std::numeric_limits<float>::quiet_NaN(), 1e38F);
   World world(Kind::tcp);
   Bird sick(world, 1), healthy(world, 2);
-  fill(sick, mix_of("pairwise", Payload::f32), 1);
-  fill(healthy, mix_of("pairwise", Payload::f32), 2);
+  fill(sick, mix_of(Rule::pairwise, Payload::f32), 1);
+  fill(healthy, mix_of(Rule::pairwise, Payload::f32), 2);
   const auto before = healthy.values();
   sick.arena->write(300, std::vector<float>{poison});
   SECTION("in an exchange of its own") {
@@ -263,7 +262,7 @@ TEST_CASE("a peer whose own values are not finite gives none of them away, and s
 TEST_CASE("what a partner sends is refused by its reason, and the reasons are counted") {
   World world(Kind::tcp);
   Bird b(world, 2);
-  fill(b, mix_of("pairwise", Payload::f32), 2);
+  fill(b, mix_of(Rule::pairwise, Payload::f32), 2);
   const auto before = b.values();
   const auto send = [&](std::uint64_t number, wire::ChunkHead head, const std::vector<float>& values) {
     Stranger evil(world, number);

@@ -144,20 +144,20 @@ TEST_CASE("the graph is the topology's among the members that train") {
   CHECK(said.at("prediction").at("factor") == said.at("contraction"));
   // Under other rules: a round leaves (1 - gap)^2, a push less than nothing and more than an exchange; of
   // momentum no analysis is.
-  const auto under = [&](const char* rule) {
+  const auto under = [&](Rule rule) {
     run.rule = rule;
     auto other = *link_graph("ring", gossip::vertices(membership));
     analyze(other, {"p1", "p2", "p3", "p4", "p5", "p6"}, training::consensus_model(run));
     CHECK(other.contraction == graph->contraction);
     return other.prediction;
   };
-  CHECK(under("d-psgd").by == "round");
-  CHECK(*under("d-psgd").factor == Approx(4.0 / 9));
-  CHECK(under("push-sum").by == "push");
-  CHECK(*under("push-sum").factor > *graph->contraction);
-  CHECK(*under("push-sum").factor < 1);
-  CHECK(under("noloco").by.empty());
-  CHECK(under("noloco").words.starts_with("No prediction: noloco"));
+  CHECK(under(Rule::d_psgd).by == "round");
+  CHECK(*under(Rule::d_psgd).factor == Approx(4.0 / 9));
+  CHECK(under(Rule::push_sum).by == "push");
+  CHECK(*under(Rule::push_sum).factor > *graph->contraction);
+  CHECK(*under(Rule::push_sum).factor < 1);
+  CHECK(under(Rule::noloco).by.empty());
+  CHECK(under(Rule::noloco).words.starts_with("No prediction: noloco"));
   CHECK_FALSE(link_graph("moebius", gossip::vertices(membership)).ok());
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 MixOptions options_of(Payload payload, std::size_t cell_floats, double top_k = 0.1) {
   MixOptions options;
-  options.rule = "choco";
+  options.rule = Rule::choco;
   options.payload = payload;
   options.top_k = top_k;
   options.cell_floats = cell_floats;

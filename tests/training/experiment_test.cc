@@ -1,5 +1,8 @@
 #include "training/experiment/experiment.h"
 
+#include "training/experiment/check.h"
+#include "training/experiment/experiment_file.h"
+#include "training/experiment/settings.h"
 #include "training/experiment/sweep.h"
 
 #include <cmath>
@@ -85,11 +88,11 @@ Experiment random_experiment(Random& random) {
   e.crop = static_cast<std::uint32_t>(random.below(1025));
   e.flip = random.chance(0.5);
   if (!make_schedule(e)) e.epochs = e.warmup + random.uniform(1e-6, 100);
-  e.rule = one_of({"pairwise", "push-sum", "d-psgd", "choco", "noloco", "clipped", "none"});
-  e.payload = one_of({"f32", "bf16", "int8", "top-k"});
-  if (e.payload == "top-k" && !check_rule(e)) e.payload = "int8";
+  e.rule = *rule_named(one_of({"pairwise", "push-sum", "d-psgd", "choco", "noloco", "clipped", "none"}));
+  e.payload = *payload_named(one_of({"f32", "bf16", "int8", "top-k"}));
+  if (e.payload == Payload::top_k && !check_rule(e)) e.payload = Payload::int8;
   e.top_k = random.uniform(1e-6, 1);
-  e.weights = one_of({"equal", "work", "age"});
+  e.weights = *find_named<Shares>(kShares, one_of({"equal", "work", "age"}));
   e.outer_rate = random.uniform(1e-6, 1);
   e.outer_momentum = random.uniform();
   if (random.chance(0.5)) e.consensus_rate = random.uniform(1e-6, 1);
@@ -99,13 +102,13 @@ Experiment random_experiment(Random& random) {
   e.topology = random_text(random);
   switch (random.below(4)) {
     case 0:
-      if (e.rule != "push-sum") e.every = Every{.steps = 1 + random.below(1'000'000'000)};
+      if (e.rule != Rule::push_sum) e.every = Pace{.steps = 1 + random.below(1'000'000'000)};
       break;
     case 1:
-      e.every = Every{.kind = Every::Kind::time, .time = random_time(random)};
+      e.every = Pace{.kind = Pace::Kind::time, .time = random_time(random)};
       break;
     case 2:
-      e.every = Every{.kind = Every::Kind::always};
+      e.every = Pace{.kind = Pace::Kind::always};
       break;
     default:
       break;  // as the rule has it
@@ -224,7 +227,7 @@ from = 5
   REQUIRE(e.pace == std::chrono::milliseconds(20));
   REQUIRE(e.epochs == 3.0);
   REQUIRE(e.seconds == std::chrono::seconds(10));
-  REQUIRE(e.every == Every{.kind = Every::Kind::time, .time = std::chrono::milliseconds(200)});
+  REQUIRE(e.every == Pace{.kind = Pace::Kind::time, .time = std::chrono::milliseconds(200)});
   REQUIRE(e.bandwidth == 1e8);
   REQUIRE(e.faults.size() == 2);
   REQUIRE(e.faults[0] == Fault{.peer = 3, .factor = 10, .to = std::chrono::seconds(60)});
@@ -337,7 +340,7 @@ TEST_CASE("a bad value is refused with the file, the line, the key and what is a
       {"[training]\nflip = 1", "training.flip: '1' is neither true nor false"},
       {"[training]\noptimizer = \"adagrad\"", "'adagrad' is not available; this version has sgd or adamw"},
       {"[training]\nprecision = \"f16\"", "'f16' is not available; this version has f32, bf16 or tf32"},
-      {"[training]\ndevice = \"gpu\"", "'gpu' is no device; expected auto, cpu, or cuda:0, cuda:1, ..."},
+      {"[training]\ndevice = \"gpu\"", "'gpu' is not a device; expected auto, cpu, or cuda:0, cuda:1, ..."},
       {"[training]\nepochs = 0", "training.epochs"},
       {"[training]\nsteps = 0", "training.steps"},
       {"[training]\nseconds = 0", "more than 0 seconds"},
@@ -564,7 +567,7 @@ TEST_CASE("environment variables set what flags set, and name themselves when th
 TEST_CASE("a key set by hand answers for an unknown name and a bad value with its place") {
   Experiment e;
   REQUIRE(set_value(e, "gossip.every", "always", "--set").ok());
-  REQUIRE(e.every->kind == Every::Kind::always);
+  REQUIRE(e.every->kind == Pace::Kind::always);
   REQUIRE(contains(set_value(e, "gossip.evry", "always", "--set").error().message,
                    "--set: unknown key 'gossip.evry'; did you mean gossip.every?"));
   REQUIRE(contains(set_value(e, "seed", "1 ", "--set").error().message,
@@ -584,14 +587,14 @@ TEST_CASE("a topology's name may be as long as one that holds a graph, and no lo
 
 TEST_CASE("how often is read in steps, in time, or as always, and written back") {
   for (const char* text : {"8 steps", "1 steps", "200ms", "always", "1000000000 steps"}) {
-    REQUIRE(format_every(*parse_every(text)) == text);
+    REQUIRE(format_pace(*parse_pace(text)) == text);
   }
-  REQUIRE(parse_every("1 step")->steps == 1);
-  REQUIRE(parse_every("16")->steps == 16);
+  REQUIRE(parse_pace("1 step")->steps == 1);
+  REQUIRE(parse_pace("16")->steps == 16);
   for (const char* text :
        {"", "0", "-1", "8steps", "8 step s", " steps", "0ms", "never", "1000000001 steps", "99999h"}) {
     INFO(text);
-    REQUIRE(!parse_every(text).ok());
+    REQUIRE(!parse_pace(text).ok());
   }
 }
 
@@ -760,7 +763,7 @@ TEST_CASE(
   refused("[[peer]]\nworkers = 2\n", "this [[peer]] has no 'number'");
   refused("[[peer]]\nnumber = 1\n", "this [[peer]] sets nothing");
   refused("[[peer]]\nnumber = 4\nworkers = 2\n", "[[peer]] 1: there is no peer 4; 4 peers");
-  refused("[[peer]]\nnumber = 1\nbatch_size = 2\n", "line 3: peer.batch_size: it is the whole run's");
+  refused("[[peer]]\nnumber = 1\nbatch_size = 2\n", "line 3: peer.batch_size: all peers of a run share it");
   refused("[[peer]]\nnumber = 1\nworker = 2\n", "unknown key 'peer.worker'; did you mean peer.workers?");
   refused("[[peer]]\nnumber = 1\nworkers = 0\n", "line 3: peer.workers: '0'");
   refused("[[peer]]\nnumber = 1\ndevice = 'cpu'\ndevices = 'cuda:0,cuda:1'\n",
@@ -874,7 +877,7 @@ TEST_CASE("AdamW takes its own learning rate by default, and refuses what belong
   e.learning_rate = 0.01;
   CHECK(resolved_learning_rate(e) == 0.01);
   e.nesterov = true;
-  CHECK(contains(check(e).error().message, "training.nesterov: Nesterov's momentum goes with the optimizer sgd"));
+  CHECK(contains(check(e).error().message, "training.nesterov: Nesterov momentum requires the optimizer sgd"));
   e.nesterov = false;
   e.quasi_global_momentum = true;
   CHECK(contains(check(e).error().message, "training.quasi_global_momentum"));
@@ -921,38 +924,37 @@ TEST_CASE("the pace that is not set is the rule's, and the one that is set count
   for (const auto& [rule, pace] : paces) {
     INFO(rule);
     Experiment e;
-    e.rule = rule;
+    e.rule = *rule_named(rule);
     REQUIRE(check(e).ok());
-    REQUIRE(format_every(resolved_every(e)) == pace);
-    e.every = Every{.kind = Every::Kind::always};
-    REQUIRE(resolved_every(e) == Every{.kind = Every::Kind::always});
+    REQUIRE(format_pace(resolved_every(e)) == pace);
+    e.every = Pace{.kind = Pace::Kind::always};
+    REQUIRE(resolved_every(e) == Pace{.kind = Pace::Kind::always});
   }
 }
 
 TEST_CASE("check refuses rules with payloads and paces that they do not have") {
-  for (const char* rule : {"push-sum", "d-psgd", "noloco", "clipped"}) {
+  for (const Rule rule : {Rule::push_sum, Rule::d_psgd, Rule::noloco, Rule::clipped}) {
     Experiment e;
     e.rule = rule;
-    e.payload = "top-k";
-    REQUIRE(
-        contains(check(e).error().message, "gossip.payload: top-k goes with the rules pairwise and choco"));
-    e.payload = "int8";
+    e.payload = Payload::top_k;
+    REQUIRE(contains(check(e).error().message, "takes f32, bf16 or int8, not top-k"));
+    e.payload = Payload::int8;
     REQUIRE(check(e).ok());
   }
   Experiment e;
-  e.rule = "push-sum";
-  e.every = Every{.steps = 8};
+  e.rule = Rule::push_sum;
+  e.every = Pace{.steps = 8};
   REQUIRE(contains(check(e).error().message, "gossip.every: the rule push-sum is paced by time"));
-  e.every = Every{.kind = Every::Kind::poisson, .time = std::chrono::seconds(1)};
+  e.every = Pace{.kind = Pace::Kind::poisson, .time = std::chrono::seconds(1)};
   REQUIRE(check(e).ok());
 }
 
 TEST_CASE("check refuses what all-reduce would do otherwise, and lets pass what has no meaning there") {
   Experiment sound;
-  sound.rule = kAllReduce;
+  sound.rule = Rule::all_reduce;
   sound.topology = "torus";
-  sound.every = Every{.steps = 3};
-  sound.weights = "work";
+  sound.every = Pace{.steps = 3};
+  sound.weights = Shares::work;
   sound.faults = {{.peer = Fault::kAll, .factor = 2}, {.peer = 1, .kind = Fault::Kind::crash}};
   REQUIRE(check(sound).ok());
   const auto refused = [&](const auto& change, const std::string& why) {
@@ -962,7 +964,7 @@ TEST_CASE("check refuses what all-reduce would do otherwise, and lets pass what 
     REQUIRE(!status.ok());
     CHECK(contains(status.error().message, why));
   };
-  refused([](Experiment& e) { e.payload = "bf16"; }, "gossip.payload: all-reduce sums gradients in f32, not in bf16");
+  refused([](Experiment& e) { e.payload = Payload::bf16; }, "gossip.payload: the rule all-reduce takes f32, not bf16");
   refused([](Experiment& e) { e.workers = 2; }, "training.workers: all-reduce has one worker in each peer");
   refused([](Experiment& e) { e.quasi_global_momentum = true; }, "training.quasi_global_momentum: all-reduce");
   refused([](Experiment& e) { e.devices = {"cuda:0", "cuda:1"}; }, "training.devices: with all-reduce");

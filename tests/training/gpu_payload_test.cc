@@ -135,9 +135,9 @@ TEST_CASE("an exchange with a GPU sends the bytes that the host would send, and 
   const std::size_t floats = 5 * 8160 + 1234;
   const std::vector<float> first = random_values(random, floats), second = random_values(random, floats);
   const Session session = session_of(1, 10, 20);
-  for (const std::string rule : {"pairwise", "clipped"}) {
+  for (const Rule rule : {Rule::pairwise, Rule::clipped}) {
     for (const Payload payload : {Payload::f32, Payload::bf16, Payload::int8}) {
-      INFO(rule << ", payload " << static_cast<int>(payload));
+      INFO(traits(rule).name << ", payload " << static_cast<int>(payload));
       MixOptions options;
       options.rule = rule;
       options.payload = payload;

@@ -16,7 +16,7 @@ constexpr Cells kAll{0, 4};
 
 MixOptions options_of(Payload payload) {
   MixOptions options;
-  options.rule = "parameter-server";
+  options.rule = Rule::parameter_server;
   options.payload = payload;
   options.cell_floats = 8;
   return options;

@@ -11,19 +11,17 @@
 namespace starling::training {
 namespace {
 
-constexpr const char* kRules[] = {"pairwise", "clipped", "push-sum", "d-psgd", "choco", "noloco"};
-
 std::vector<MixOptions> all_options(std::size_t cell_floats) {
   std::vector<MixOptions> list;
-  for (const char* rule : kRules) {
+  for (const Rule rule :
+       {Rule::pairwise, Rule::clipped, Rule::push_sum, Rule::d_psgd, Rule::choco, Rule::noloco}) {
     for (const Payload payload : {Payload::f32, Payload::bf16, Payload::int8, Payload::top_k}) {
       MixOptions options;
       options.rule = rule;
       options.payload = payload;
       options.cell_floats = cell_floats;
       options.top_k = 0.2;
-      const bool sparse = options.rule == "pairwise" || options.rule == "choco";
-      if (payload != Payload::top_k || sparse) list.push_back(options);
+      if (traits(rule).takes(payload)) list.push_back(options);
     }
   }
   return list;
@@ -74,7 +72,7 @@ TEST_CASE("every rule refuses every kind of poison in every payload, by its name
   for (const auto& options : all_options(64)) {
     for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                               -std::numeric_limits<float>::infinity(), 1e38f, -1e38f, 0x1p61f}) {
-      INFO(options.rule << ", payload " << static_cast<int>(options.payload) << ", value " << value);
+      INFO(traits(options.rule).name << ", payload " << static_cast<int>(options.payload) << ", value " << value);
       Pair pair(options, random, 300);
       const auto before = contents(pair.a.arena);
       const Session theirs = pair.session(2, 1);
@@ -90,7 +88,7 @@ TEST_CASE("every rule refuses every kind of poison in every payload, by its name
       }
       REQUIRE(same_bits(contents(pair.a.arena), before));
 
-      if (options.rule == "push-sum") continue;  // nothing comes back
+      if (options.rule == Rule::push_sum) continue;  // nothing comes back
       const Session own = pair.session(1, 2);
       Pair fresh(options, random, 300);
       const auto as_it_was = contents(fresh.a.arena);
@@ -108,7 +106,7 @@ TEST_CASE("every rule refuses every kind of poison in every payload, by its name
 
 TEST_CASE("whatever garbage comes, every rule goes on with acceptable values, and reads no byte beside it") {
   for (const auto& options : all_options(32)) {
-    INFO(options.rule << ", payload " << static_cast<int>(options.payload));
+    INFO(traits(options.rule).name << ", payload " << static_cast<int>(options.payload));
     Random random(2);
     Pair pair(options, random, 300);
     std::uint64_t refused = 0, round = 3;

@@ -27,7 +27,7 @@ Parties parties_of(Random& random, std::size_t n, std::size_t floats, const MixO
   return parties;
 }
 
-MixOptions options_of(const char* rule, Payload payload, std::size_t cell_floats) {
+MixOptions options_of(Rule rule, Payload payload, std::size_t cell_floats) {
   MixOptions options;
   options.rule = rule;
   options.payload = payload;
@@ -70,7 +70,7 @@ class Pushes {
   Pushes(std::uint64_t seed, Payload payload)
       : random_(seed),
         floats_(1 + random_.below(50)),
-        options_(options_of("push-sum", payload, 1 + random_.below(floats_))),
+        options_(options_of(Rule::push_sum, payload, 1 + random_.below(floats_))),
         parties_(parties_of(random_, 2 + random_.below(6), floats_, options_, 3)),
         lost_weight_(floats_, 0.0),
         lost_sum_(floats_, 0.0) {}
@@ -230,7 +230,7 @@ TEST_CASE("push-sum conserves the sums of u and of u z over peers, messages and 
 
 TEST_CASE("push-sum without losses brings all peers to the mean of their beginnings") {
   Random random(1);
-  const auto options = options_of("push-sum", Payload::f32, 16);
+  const auto options = options_of(Rule::push_sum, Payload::f32, 16);
   const auto parties = parties_of(random, 8, 40, options, 1);
   const auto mean = mean_of(parties);
   std::uint64_t number = 0;
@@ -249,7 +249,7 @@ TEST_CASE("push-sum without losses brings all peers to the mean of their beginni
 TEST_CASE("push-sum gets back exactly what a refused exchange had taken along, and nothing of it is lost") {
   for (const Payload payload : kDense) {
     Random random(7);
-    const auto options = options_of("push-sum", payload, 16);
+    const auto options = options_of(Rule::push_sum, payload, 16);
     Party peer(random_values(random, 40), options), other(random_values(random, 40), options);
     const auto& mixer = dynamic_cast<const PushSum&>(*peer.mixer);
     const auto before = contents(peer.arena);
@@ -289,7 +289,7 @@ TEST_CASE("push-sum gets back exactly what a refused exchange had taken along, a
 
 TEST_CASE("push-sum refuses weights that nobody has, and sends none that is hardly one") {
   Random random(2);
-  Party peer(random_values(random, 16), options_of("push-sum", Payload::f32, 16));
+  Party peer(random_values(random, 16), options_of(Rule::push_sum, Payload::f32, 16));
   const auto before = contents(peer.arena);
   const Room room = copy_of(std::as_bytes(std::span(before)));
   for (const float u : {0.0f, -0.5f, 1025.0f, std::numeric_limits<float>::infinity(),
@@ -323,7 +323,7 @@ TEST_CASE("a round of d-psgd is the product with the mixing matrix") {
   for (const Payload payload : kDense) {
     Random random(3);
     constexpr std::size_t n = 7, floats = 600;
-    const auto options = options_of("d-psgd", payload, 64);
+    const auto options = options_of(Rule::d_psgd, payload, 64);
     const auto parties = parties_of(random, n, floats, options, 1);
     // A random graph's Metropolis matrix.
     std::vector<std::vector<bool>> edge(n, std::vector<bool>(n));
@@ -372,7 +372,7 @@ TEST_CASE("a round of d-psgd is the product with the mixing matrix") {
 TEST_CASE("d-psgd keeps the mean to rounding, mixes rounds apart with nobody, and takes no weight beyond 1") {
   Random random(4);
   for (const Payload payload : kDense) {
-    const auto options = options_of("d-psgd", payload, 64);
+    const auto options = options_of(Rule::d_psgd, payload, 64);
     const auto parties = parties_of(random, 2, 200, options, 1);
     const auto mean = mean_of(parties);
     for (const auto& party : parties) party->mixer->begin_round(7);
@@ -399,7 +399,7 @@ TEST_CASE("d-psgd keeps the mean to rounding, mixes rounds apart with nobody, an
 
 TEST_CASE("what workers add during a round of d-psgd is kept, and travels with the next") {
   Random random(5);
-  const auto options = options_of("d-psgd", Payload::f32, 16);
+  const auto options = options_of(Rule::d_psgd, Payload::f32, 16);
   const auto x = random_values(random, 32), y = random_values(random, 32), step = random_values(random, 32);
   Party a(x, options), b(y, options);
   a.mixer->begin_round(1);
@@ -420,7 +420,7 @@ TEST_CASE("what workers add during a round of d-psgd is kept, and travels with t
 TEST_CASE("one liar moves a clipping peer by at most w sqrt(sum of tau^2) an exchange, whatever it sends") {
   Random random(6);
   for (const Payload payload : kDense) {
-    Party peer(random_values(random, 1000, 1), options_of("clipped", payload, 256));
+    Party peer(random_values(random, 1000, 1), options_of(Rule::clipped, payload, 256));
     const auto& mixer = dynamic_cast<const Clipped&>(*peer.mixer);
     std::uint64_t number = 0;
     std::uint64_t clipped = 0;
@@ -431,7 +431,7 @@ TEST_CASE("one liar moves a clipping peer by at most w sqrt(sum of tau^2) an exc
         v += static_cast<float>(lies ? std::pow(10, random.uniform(-2, 17)) * (random.chance(0.5) ? 1 : -1)
                                      : 0.01 * random.normal());
       }
-      Party partner(values, options_of("clipped", payload, 256));
+      Party partner(values, options_of(Rule::clipped, payload, 256));
       const Session session = session_of(++number, 2, 1);
       const auto offer = partner.lend(session, {0, 4});
       double bound = 0;
@@ -450,7 +450,7 @@ TEST_CASE("one liar moves a clipping peer by at most w sqrt(sum of tau^2) an exc
 
 TEST_CASE("honest peers that clip agree in the end") {
   Random random(7);
-  const auto parties = parties_of(random, 6, 64, options_of("clipped", Payload::f32, 32), 1);
+  const auto parties = parties_of(random, 6, 64, options_of(Rule::clipped, Payload::f32, 32), 1);
   const double before = disagreement(parties);
   std::uint64_t number = 0;
   for (int i = 0; i < 600; ++i) {
@@ -469,7 +469,7 @@ double outer_rounds(double momentum, int rounds) {
   double sum = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     Random random(seed);
-    auto options = options_of("noloco", Payload::f32, 32);
+    auto options = options_of(Rule::noloco, Payload::f32, 32);
     options.outer_momentum = momentum;
     options.outer_rate = 0.7;
     const auto parties = parties_of(random, 8, 64, options, 100);
@@ -501,7 +501,7 @@ TEST_CASE("noloco's outer step is its formula, and what workers add meanwhile is
   constexpr std::size_t n = 50;
   for (const bool partnered : {true, false}) {
     const auto x = random_values(random, n), y = random_values(random, n);
-    auto options = options_of("noloco", Payload::f32, 16);
+    auto options = options_of(Rule::noloco, Payload::f32, 16);
     Party a(x, options), b(y, options);
     // The definition, by hand: phi, m, theta in double.
     std::vector<double> phi(x.begin(), x.end()), m(n, 0.0), theta(x.begin(), x.end()), pulled(n, 0.0);

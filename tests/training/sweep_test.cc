@@ -4,6 +4,8 @@
 
 #include "tests/catch.h"
 #include "tests/training/temporary_folder.h"
+#include "training/experiment/experiment_file.h"
+#include "training/experiment/settings.h"
 
 namespace starling::training {
 namespace {
@@ -51,7 +53,7 @@ TEST_CASE("a sweep is every combination of its lists, seeds last") {
     for (std::size_t k = 0; k < sweep->axes.size(); ++k) {
       const std::string& value = point.values.at(k);
       if (sweep->axes[k].key == "seed") CHECK(std::to_string(point.experiment.seed) == value);
-      if (sweep->axes[k].key == "gossip.rule") CHECK(point.experiment.rule == value);
+      if (sweep->axes[k].key == "gossip.rule") CHECK(traits(point.experiment.rule).name == value);
       if (sweep->axes[k].key == "fault.1.slow") CHECK(point.experiment.faults[0].factor.text() == value);
     }
   }
@@ -132,7 +134,7 @@ TEST_CASE("a sweep that cannot be run is refused with its file, line and key") {
           ", line 2: sweep.peer.1.workers: there is no [[peer]] 1; the file has 0 [[peer]]s, numbered from 1");
   refused(peer + "peer.2.workers = [1]\n", ", line 5: sweep.peer.2.workers: there is no [[peer]] 2; the file has 1");
   refused(peer + "peer.1.batch_size = [1]\n",
-          ", line 5: sweep.peer.1.batch_size: peer.batch_size: it is the whole run's, [training] batch_size");
+          ", line 5: sweep.peer.1.batch_size: peer.batch_size: all peers of a run share it; set it in [training]");
   refused(peer + "peer.1.worker = [1]\n", "sweep.peer.1.worker: unknown key 'peer.worker'; did you mean peer.workers?");
   refused(peer + "peer.1.workers = [0]\n", "sweep.peer.1.workers: peer.workers: '0' is not");
   refused(peer + "peer.1.number = [9]\n", "sweep: number=9: ");

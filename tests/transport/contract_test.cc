@@ -248,7 +248,7 @@ TEST_CASE("a chunk with a valid checksum and an invalid head is malformed") {
   const float value = 1;
   std::array<std::byte, wire::kChunkPrefixBytes> prefix;
   const Bytes floats = std::as_bytes(std::span(&value, 1));
-  wire::write_chunk_prefix({1, 0, 1, wire::ChunkKind::state, wire::Payload::f32, 0.75F}, floats, prefix);
+  wire::write_chunk_prefix({1, 0, 1, wire::ChunkKind::state, Payload::f32, 0.75F}, floats, prefix);
   REQUIRE(world.run(ends.near->write(prefix, floats)).ok());
   CHECK(kind_read(world, ends.far) == LinkErrorKind::malformed);
 }

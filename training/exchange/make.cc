@@ -21,16 +21,28 @@ Stretch served_by(std::size_t k, std::size_t servers, std::size_t arena_floats) 
 }
 
 std::unique_ptr<Mixer> make_mixer(models::Arena& arena, const MixOptions& options) {
-  if (options.rule == "choco") return std::make_unique<Choco>(arena, options);
-  if (options.rule == "clipped") return std::make_unique<Clipped>(arena, options);
-  if (options.rule == "push-sum") return std::make_unique<PushSum>(arena, options);
-  if (options.rule == "d-psgd") return std::make_unique<LockStep>(arena, options);
-  if (options.rule == "noloco") return std::make_unique<Noloco>(arena, options);
-  if (options.rule == "parameter-server" || options.rule == "ssp")
-    return std::make_unique<ParameterServer>(arena, options);
-  STARLING_CHECK(options.rule == "pairwise" || options.rule == "none");
-  if (options.payload == Payload::top_k) return std::make_unique<PairwiseTopK>(arena, options);
-  return std::make_unique<Pairwise>(arena, options);
+  switch (options.rule) {
+    case Rule::pairwise:
+    case Rule::none:        // its mixer is never called
+    case Rule::all_reduce:  // neither is this one's
+      if (options.payload == Payload::top_k) return std::make_unique<PairwiseTopK>(arena, options);
+      return std::make_unique<Pairwise>(arena, options);
+    case Rule::push_sum:
+      return std::make_unique<PushSum>(arena, options);
+    case Rule::d_psgd:
+      return std::make_unique<LockStep>(arena, options);
+    case Rule::choco:
+      return std::make_unique<Choco>(arena, options);
+    case Rule::noloco:
+      return std::make_unique<Noloco>(arena, options);
+    case Rule::clipped:
+      return std::make_unique<Clipped>(arena, options);
+    case Rule::parameter_server:
+    case Rule::ssp:
+      return std::make_unique<ParameterServer>(arena, options);
+  }
+  STARLING_CHECK(false);
+  return nullptr;
 }
 
 }  // namespace starling::training

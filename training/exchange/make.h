@@ -1,4 +1,4 @@
-// Makes the mixer of a rule.
+// Makes the Mixer of a rule: the one place that names the class of each.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace starling::training {
 
-// What the k-th of so many parameter servers has of an arena.
+// The part of an arena that the k-th parameter server holds.
 struct Stretch {
   std::size_t offset = 0, floats = 0;
 };
 Stretch served_by(std::size_t k, std::size_t servers, std::size_t arena_floats);
 
-// `arena` outlives the mixer, which begins as after adopt(). REQUIRES: the options are mix_options()' or like
-// them; cell_floats > 0. A rule none has a mixer too, which nobody calls: pairwise.
+// `arena` outlives the mixer, which begins as after adopt(). REQUIRES: the rule takes the payload (check_payload());
+// cell_floats > 0.
 std::unique_ptr<Mixer> make_mixer(models::Arena& arena, const MixOptions& options);
 
 }  // namespace starling::training

@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "models/arena.h"
+#include "rules/payload.h"
 
 namespace starling::training {
 
@@ -54,9 +55,6 @@ struct CellGrid {
 // bytes fill one segment of loopback TCP (65,483 bytes). One more byte would travel, and wake the reader, as
 // a segment of its own.
 inline constexpr std::size_t kDefaultCellFloats = 8160;
-
-// The same numbers as wire::Payload.
-enum class Payload : std::uint8_t { f32, bf16, int8, top_k, none };
 
 // A chunk as it travels, without its frame: wire::ChunkHead's fields of the same names, and the values.
 struct Parcel {

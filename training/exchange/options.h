@@ -1,16 +1,17 @@
-// What a mixer is to be: its rule, its payload and their parameters (make.h reads them out of an experiment).
+// The parameters of a Mixer: its rule, its payload and what they can be tuned by. training/replica/recipe.h makes
+// them from an experiment.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
+#include "rules/rule.h"
 #include "training/exchange/mixer.h"
 
 namespace starling::training {
 
 struct MixOptions {
-  std::string rule = "pairwise";  // any of the experiment's but none
+  Rule rule = Rule::pairwise;
   Payload payload = Payload::f32;
   double top_k = 0.01;          // of a cell's floats, with payload top_k
   double outer_rate = 0.7;      // noloco

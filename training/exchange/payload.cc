@@ -51,10 +51,6 @@ STARLING_FOR_PROCESSORS void from_int8(const std::int8_t* __restrict in, float s
 
 }  // namespace
 
-bool is_dense(Payload payload) {
-  return payload == Payload::f32 || payload == Payload::bf16 || payload == Payload::int8;
-}
-
 std::size_t encoded_bytes(Payload payload, std::size_t floats) {
   switch (payload) {
     case Payload::f32:

@@ -1,4 +1,4 @@
-// The dense payloads: how a chunk's floats lie in the bytes that travel (wire::Payload draws them). Encoding
+// The dense payloads: how a chunk's floats lie in the bytes that travel (rules/payload.h describes them). Encoding
 // rounds; every rule computes with what was decoded, on both sides, so rounding breaks no conservation.
 //
 // int8 is QSGD's idea (Alistarh et al., NIPS 2017) in blocks: of every 256 floats the largest magnitude is
@@ -20,7 +20,9 @@ namespace starling::training {
 using kernels::kInt8Block;  // as wire::kInt8BlockFloats
 
 // Whether every float travels: f32, bf16 or int8.
-bool is_dense(Payload payload);
+inline bool is_dense(Payload payload) {
+  return payload != Payload::none && traits(payload).dense;
+}
 
 // Bytes of so many floats. REQUIRES: is_dense(payload), as everywhere here.
 std::size_t encoded_bytes(Payload payload, std::size_t floats);

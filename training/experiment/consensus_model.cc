@@ -20,48 +20,52 @@ std::string four_digits(double value) {
   return text;
 }
 
-ConsensusModel of_exchanges(const Experiment& experiment, By by) {
-  if (experiment.weights != "equal")
-    return unknown("the analysis is of equal shares, and gossip.weights = \"" + experiment.weights +
+ConsensusModel of_exchanges(const Experiment& experiment) {
+  const RuleTraits& rule = traits(experiment.rule);
+  if (experiment.weights != Shares::equal)
+    return unknown("the analysis is of equal shares, and gossip.weights = \"" + std::string(name(experiment.weights)) +
                    "\" makes them unequal");
-  ConsensusModel model{.by = by};
-  if (experiment.partners != "uniform") model.as_if = "partners were drawn at random";
-  if (experiment.rule == "clipped")
-    model.as_if += (model.as_if.empty() ? "" : " and ") + std::string("nothing were clipped");
+  ConsensusModel model{.by = rule.consensus};
+  if (experiment.partners != Partners::uniform) model.as_if = "partners were drawn at random";
+  if (!rule.predicted_as_if.empty())
+    model.as_if += (model.as_if.empty() ? "" : " and ") + std::string(rule.predicted_as_if);
   return model;
+}
+
+// Where all of a value travels, a copy is the replica as it is now, and both sides take their mean.
+std::optional<ConsensusModel> unlike_a_mean(const Experiment& experiment) {
+  if (!traits(experiment.payload).dense)
+    return unknown(std::string(traits(experiment.rule).name) + " with " + std::string(traits(experiment.payload).name) +
+                   " mixes copies that lag behind the replicas, and no analysis here is of those");
+  if (experiment.consensus_rate && *experiment.consensus_rate != 1)
+    return unknown("the analysis is of plain means, and gossip.consensus_rate = " +
+                   format_number(*experiment.consensus_rate) + " goes another part of the way");
+  return std::nullopt;
 }
 
 }  // namespace
 
 ConsensusModel consensus_model(const Experiment& experiment) {
-  const std::string& rule = experiment.rule;
-  if (rule == "none") return {.by = By::nobody};
-  if (rule == "pairwise" || rule == "clipped") return of_exchanges(experiment, By::exchange);
-  if (rule == "push-sum") return of_exchanges(experiment, By::push);
-  if (rule == "choco") {
-    // Where all of a value travels a public copy is the replica as it is now, and both take their mean.
-    if (experiment.payload == "top-k")
-      return unknown(
-          "choco with top-k mixes copies that lag behind the replicas, and no analysis here is of those");
-    if (experiment.consensus_rate && *experiment.consensus_rate != 1)
-      return unknown("the analysis is of plain means, and gossip.consensus_rate = " +
-                     format_number(*experiment.consensus_rate) + " goes another part of the way");
-    return of_exchanges(experiment, By::exchange);
+  const RuleTraits& rule = traits(experiment.rule);
+  switch (rule.consensus) {
+    case By::unknown:
+      return unknown(std::string(rule.unpredicted));
+    case By::nobody:
+      return {.by = By::nobody};
+    case By::round: {
+      const Pace pace = resolved_every(experiment);
+      if (pace.kind != Pace::Kind::steps)
+        return unknown("rounds are counted in steps here, and gossip.every is a time");
+      return {.by = By::round, .steps = static_cast<double>(pace.steps)};
+    }
+    case By::exchange:
+    case By::push:
+      break;
   }
-  if (rule == "d-psgd") {
-    const Every every = resolved_every(experiment);
-    if (every.kind != Every::Kind::steps)
-      return unknown("rounds are counted in steps here, and gossip.every is a time");
-    return {.by = By::round, .steps = static_cast<double>(every.steps)};
+  if (rule.copies) {
+    if (auto why = unlike_a_mean(experiment)) return *why;
   }
-  if (rule == "noloco")
-    return unknown(
-        "noloco's outer steps have momentum and use partners' values of earlier rounds; no analysis here is "
-        "of that");
-  if (rule == kAllReduce) return unknown("all replicas are equal after every step");
-  if (has_servers(experiment))
-    return unknown("peers meet servers and not one another, so the topology has no say");
-  return unknown("no analysis here is of the rule " + rule);
+  return of_exchanges(experiment);
 }
 
 bool predicts(const ConsensusModel& model, std::optional<double> factor) {

@@ -11,13 +11,7 @@
 namespace starling::training {
 
 struct ConsensusModel {
-  enum class By {
-    unknown,   // no analysis holds
-    nobody,    // nobody exchanges
-    exchange,  // both take their mean: consensus_factor or consensus_bound
-    push,      // push-sum's half weights: push_factor
-    round,     // lock-step rounds: round_factor
-  };
+  using By = Consensus;
   By by = By::unknown;
   double steps = 1;     // of a peer, from round to round
   std::string why{};    // of unknown: behind "No prediction: "

@@ -1,8 +1,8 @@
 #include "training/experiment/daemon_table.h"
 
-#include "training/experiment/experiment.h"
-#include "training/records/files.h"
+#include "training/experiment/experiment_file.h"
 #include "training/experiment/toml.h"
+#include "training/records/files.h"
 
 namespace starling::training {
 

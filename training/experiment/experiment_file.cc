@@ -1,13 +1,14 @@
-// The experiment file.
+#include "training/experiment/experiment_file.h"
+
 #include <algorithm>
 
 #include "base/text.h"
 #include "models/spec_text.h"
-#include "training/experiment/experiment.h"
-#include "training/records/files.h"
 #include "training/experiment/nearest.h"
 #include "training/experiment/quantities.h"
+#include "training/experiment/settings.h"
 #include "training/experiment/toml.h"
+#include "training/records/files.h"
 
 namespace starling::training {
 namespace {
@@ -16,7 +17,7 @@ constexpr std::size_t kMostFaults = 10'000;
 constexpr std::size_t kMostOwns = 10'000;
 constexpr const char* kLayersKey = "model.layers";
 
-// Slow is a slowness, poison a name; the others are said to be true. Sets the kind and what belongs to it.
+// Sets the kind and its value: slow is a slowness, poison a name; the other kinds take only "true".
 Status read_kind(Fault& fault, const std::string& key, const std::string& value, Fault::Kind kind) {
   fault.kind = kind;
   if (kind == Fault::Kind::slow) {
@@ -27,7 +28,7 @@ Status read_kind(Fault& fault, const std::string& key, const std::string& value,
     if (std::find(poisons().begin(), poisons().end(), value) == poisons().end()) {
       std::string names;
       for (const auto& poison : poisons()) names += (names.empty() ? "" : ", ") + poison;
-      return Error{"'" + value.substr(0, 80) + "' is no poison; expected one of " + names};
+      return Error{"'" + value.substr(0, 80) + "' is not a poison; expected one of " + names};
     }
     fault.poison = value;
   } else if (value != "true") {
@@ -44,7 +45,7 @@ Status take(const Parsed& parsed, Target& target) {
   return Done{};
 }
 
-// Of latency, bandwidth and drop.
+// latency, bandwidth or drop
 Status read_link_value(Fault& fault, const std::string& key, const std::string& value) {
   fault.kind = Fault::Kind::link;
   if (key == "latency") return take(parse_time(value), fault.link.latency);
@@ -53,7 +54,7 @@ Status read_link_value(Fault& fault, const std::string& key, const std::string& 
   return Error{"a link has no '" + key.substr(0, 80) + "'"};
 }
 
-// Of how often and for how long.
+// How often, and for how long.
 Status read_churn_value(Fault& fault, const std::string& key, const std::string& value) {
   constexpr Interval kRates{0, 1000};
   fault.kind = Fault::Kind::churn;
@@ -63,7 +64,7 @@ Status read_churn_value(Fault& fault, const std::string& key, const std::string&
   return Error{"churn has no '" + key.substr(0, 80) + "'"};
 }
 
-// A kind of fault that is a table, in one line or as a table of its own.
+// A kind of fault whose value is a table, inline or with a header of its own.
 struct TableOf {
   const char* name;
   std::vector<const char*> keys;
@@ -106,13 +107,12 @@ Status read_kind_table(Fault& fault, const TableOf& of, const toml::node& node, 
       return Error{where + key + ": " + taken.error().message};
   }
   if (&of == &kLinkTable && fault.link == Fault::Link{}) {
-    return Error{place(path, node) + ": fault.link: this link is like all others; give it a latency, a bandwidth " +
-                 "or a drop above 0"};
+    return Error{place(path, node) + ": fault.link: this link is like all others; set latency, bandwidth or a drop above 0"};
   }
   return Done{};
 }
 
-// Peers: what a flag would say, or an array of it.
+// Peers: what a flag would accept, or an array of that.
 std::optional<std::string> peers_text(const toml::node& node) {
   const toml::array* list = node.as_array();
   if (list == nullptr) return scalar(node);
@@ -123,14 +123,6 @@ std::optional<std::string> peers_text(const toml::node& node) {
     text += (text.empty() ? "" : ",") + *one;
   }
   return text;
-}
-
-// What a [[peer]] can set, in words.
-std::string one_of_own() {
-  std::vector<const char*> names;
-  for (const Setting& setting : settings())
-    if (is_own_setting(setting)) names.push_back(setting.key.c_str() + setting.key.find('.') + 1);
-  return and_list(names);
 }
 
 Result<Fault> read_fault(const toml::table& table, const std::string& path) {
@@ -179,10 +171,10 @@ Result<Fault> read_fault(const toml::table& table, const std::string& path) {
         "crash, leave or join = true"};
   }
   if (fault.to && !lasts(fault.kind)) {
-    return Error{where + "fault.to belongs to slow, pause, poison, link and churn alone"};
+    return Error{where + "only slow, pause, poison, link and churn have fault.to"};
   }
   if (fault.to && *fault.to <= fault.from) return Error{where + "fault.to must be later than fault.from"};
-  // How many peers there are, the file may say behind this, and a flag after it.
+  // The number of peers may follow later in the file or as a flag.
   if (Status fine = check_fault(fault, PeerSet::kMost + 1); !fine)
     return Error{where + "fault: " + fine.error().message};
   return fault;
@@ -220,14 +212,14 @@ Result<OwnSettings> read_own(const toml::table& table, const std::string& path) 
       return Error{where + "peer.number: expected a number, an array of numbers, or \"all\""};
     if (!value) {
       return Error{where + "peer." + key + ": expected a single value" +
-                   (node.is_array() ? "; lists of a sweep stand in its [sweep], of the first [[peer]] as peer.1." + key + " = [ ... ]"
+                   (node.is_array() ? "; to sweep over it in the first [[peer]], write in [sweep]: peer.1." + key + " = [ ... ]"
                                     : "")};
     }
     if (Status taken = set_own(own, key, *value); !taken) return Error{where + taken.error().message};
   }
   const std::string where = place(path, table) + ": ";
   if (!has_number) return Error{where + "this [[peer]] has no 'number'; peers are numbered from 0"};
-  if (own.values.empty()) return Error{where + "this [[peer]] sets nothing; its own can be " + one_of_own()};
+  if (own.values.empty()) return Error{where + "this [[peer]] sets nothing; it can set " + own_setting_names()};
   return own;
 }
 
@@ -255,14 +247,7 @@ bool is_table_name(const std::string& name) {
                      [&](const Setting& setting) { return setting.key.starts_with(name + "."); });
 }
 
-const Setting* find(const std::string& key) {
-  for (const auto& setting : settings()) {
-    if (setting.key == key) return &setting;
-  }
-  return nullptr;
-}
-
-// An array of layers, by the document that it stands in, so that a layer's own line can be named.
+// An array of layers. It is read from the whole document, so that an Error can name a layer's line.
 Status read_layers(Experiment& experiment, const toml::node& node, const std::string& path,
                    const std::string& document) {
   if (!node.is_array()) {
@@ -292,7 +277,7 @@ Status read_table(Experiment& experiment, const toml::table& table, const std::s
     const std::string name(name_node.str());
     const std::string key = prefix + name;
     Status status = Done{};
-    if (key == "sweep" || key == "daemon") continue;  // training/sweep.h, training/daemon_table.h
+    if (key == "sweep" || key == "daemon") continue;  // sweep.h, daemon_table.h
     if (key == "fault") {
       status = read_faults(experiment, node, path);
     } else if (key == "peer") {
@@ -302,7 +287,7 @@ Status read_table(Experiment& experiment, const toml::table& table, const std::s
         return Error{place(path, node) + ": " + key + ": expected a table, [" + key + "]"};
       }
       status = read_table(experiment, *node.as_table(), name + ".", path, document);
-    } else if (find(key) == nullptr) {
+    } else if (find_setting(key) == nullptr) {
       return Error{place(path, node) + ": " + unknown_key(key, keys_of_file())};
     } else if (const auto value = scalar(node)) {
       status = set_value(experiment, key, *value, place(path, node));
@@ -367,45 +352,15 @@ Status set_fault(Fault& fault, const std::string& key, const std::string& value)
   return Error{"a fault has no '" + key.substr(0, 80) + "'"};
 }
 
-// The settings that a [[peer]] may have are the run's in [training], without the table's name.
-Status set_own(OwnSettings& own, const std::string& key, const std::string& value) {
-  static const std::vector<std::string> kKeys = [] {
-    std::vector<std::string> keys = {"peer.number"};
-    for (const Setting& setting : settings())
-      if (is_own_setting(setting)) keys.push_back("peer." + setting.key.substr(setting.key.find('.') + 1));
-    return keys;
-  }();
-  if (key == "number") {
-    Status taken = take(PeerSet::parse(value), own.peers);
-    return taken ? taken : Error{"peer.number: " + taken.error().message};
-  }
-  const auto setting = std::find_if(settings().begin(), settings().end(),
-                                    [&](const Setting& it) { return it.key == "training." + key; });
-  if (setting != settings().end() && !is_own_setting(*setting)) {
-    return Error{"peer." + key + ": it is the whole run's, [training] " + key + "; a peer's own are " + one_of_own()};
-  }
-  if (setting == settings().end()) return Error{unknown_key("peer." + key, kKeys)};
-  Experiment scratch;
-  if (Status set = setting->set(scratch, value); !set) return Error{"peer." + key + ": " + set.error().message};
-  const auto had = std::find_if(own.values.begin(), own.values.end(),
-                                [&](const auto& pair) { return pair.first == setting->key; });
-  if (had != own.values.end()) {
-    had->second = value;
-  } else {
-    own.values.emplace_back(setting->key, value);
-  }
-  return Done{};
-}
-
 Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps, DaemonTable daemon) {
   const auto text = read_text(path, kLargestExperimentFile);
   if (!text) return text.error();
   try {
     const toml::table table = toml::parse(*text, path);
     if (const toml::node* sweep = table.get("sweep"); sweep != nullptr && sweeps == Sweeps::refused)
-      return Error{place(path, *sweep) + ": [sweep] stands for many experiments: starling sweep " + path};
+      return Error{place(path, *sweep) + ": [sweep] describes many experiments; run it with: starling sweep " + path};
     if (const toml::node* own = table.get("daemon"); own != nullptr && daemon == DaemonTable::refused)
-      return Error{place(path, *own) + ": [daemon] says how one peer runs: starling peer --config " + path};
+      return Error{place(path, *own) + ": [daemon] configures one peer; run it with: starling peer --config " + path};
     Experiment read = experiment;
     if (Status status = read_table(read, table, "", path, *text); !status) return status;
     const toml::node_view model = table["model"];
@@ -468,7 +423,7 @@ std::string write_fault(const Fault& fault) {
 std::string write_own(const OwnSettings& own) {
   std::string text = "\n[[peer]]\nnumber = " + write_peers(own.peers) + "\n";
   for (const auto& [key, value] : own.values)
-    text += key.substr(key.find('.') + 1) + " = " + write_value(*find(key), value) + "\n";
+    text += key.substr(key.find('.') + 1) + " = " + write_value(*find_setting(key), value) + "\n";
   return text;
 }
 

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "training/experiment/experiment.h"
 #include "training/experiment/quantities.h"
 
 namespace starling::training {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "training/experiment/experiment.h"
 
 namespace starling::training {
 namespace {

@@ -1,5 +1,5 @@
-// The quantities of an experiment in text, with their limits: what the settings' table, the faults and the
-// command line parse alike. Every Error says what is accepted.
+// The quantities of an experiment as text, with their limits. The table of settings, the faults and the command line
+// parse them alike. Every Error says what is accepted.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,13 @@
 
 namespace starling::training {
 
+// No time in an experiment is longer: up to here every nanosecond reads back exactly.
+inline constexpr Duration kLongestTime = std::chrono::hours(1000);
+
 // A whole number in [low, high].
 Result<std::uint64_t> parse_whole(std::string_view text, std::uint64_t low, std::uint64_t high);
 
-// A number in [low, high], its ends included or not: "a number from 0 to below 1".
+// A number in [low, high]; each end is included or excluded.
 struct Interval {
   double low, high;
   bool low_open = false, high_open = false;

@@ -5,26 +5,23 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "training/records/files.h"
+#include "training/experiment/check.h"
+#include "training/experiment/experiment_file.h"
 #include "training/experiment/nearest.h"
+#include "training/experiment/settings.h"
 #include "training/experiment/toml.h"
+#include "training/records/files.h"
 
 namespace starling::training {
 namespace {
 
 constexpr std::size_t kLongestName = 150;
 
-// A list of the table, and where its values stand.
+// A list of the table, and the places of its values for messages.
 struct Axis {
   SweepAxis axis;
   std::vector<std::string> places;
 };
-
-const Setting* find(const std::string& key) {
-  for (const Setting& setting : settings())
-    if (setting.key == key) return &setting;
-  return nullptr;
-}
 
 constexpr std::string_view kFault = "fault.", kPeer = "peer.";
 
@@ -49,7 +46,7 @@ Status read_list(std::vector<Axis>& axes, const std::string& key, const toml::ar
     if (!value) return Error{where + "expected a list of single values"};
     const auto& values = axis.axis.values;
     if (std::find(values.begin(), values.end(), *value) != values.end())
-      return Error{where + *value + " is there twice"};
+      return Error{where + *value + " occurs twice"};
     axis.axis.values.push_back(*value);
     axis.places.push_back(place(path, node) + ": sweep");
   }
@@ -57,7 +54,7 @@ Status read_list(std::vector<Axis>& axes, const std::string& key, const toml::ar
   return Done{};
 }
 
-// The lists of a table and the tables in it, whose names come before theirs.
+// The lists of a table and of the tables inside it, whose names are prefixes of their keys.
 Status read_lists(std::vector<Axis>& axes, const toml::table& table, const std::string& prefix,
                   const std::string& path) {
   for (const auto& [name, node] : table) {
@@ -66,7 +63,7 @@ Status read_lists(std::vector<Axis>& axes, const toml::table& table, const std::
     if (const auto* inner = node.as_table()) {
       status = read_lists(axes, *inner, key + ".", path);
     } else if (const auto* list = node.as_array()) {
-      if (find(key) == nullptr && !numbered_key(key, kFault) && !numbered_key(key, kPeer)) {
+      if (find_setting(key) == nullptr && !numbered_key(key, kFault) && !numbered_key(key, kPeer)) {
         std::vector<std::string> keys{"fault.1.slow", "peer.1.workers"};
         for (const Setting& setting : settings()) keys.push_back(setting.key);
         return Error{place(path, node) + ": sweep: " + unknown_key(key, keys)};
@@ -106,7 +103,7 @@ Status apply(Experiment& experiment, const std::string& key, const std::string& 
   return done ? done : Error{where + "." + key + ": " + done.error().message};
 }
 
-// What is not safe in a file's name becomes '-'.
+// Replaces what is not safe in a file's name by '-'.
 std::string safe(std::string text) {
   for (char& c : text) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -129,72 +126,93 @@ std::string name_of(const std::vector<Axis>& axes, const std::vector<std::string
   return free;
 }
 
-}  // namespace
+bool is_axis(const std::vector<Axis>& axes, const std::string& key) {
+  return std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.axis.key == key; });
+}
 
-Result<Sweep> read_sweep(const std::string& path, const std::function<const char*(const char*)>& lookup,
-                         const std::vector<std::pair<std::string, std::string>>& sets) {
-  std::vector<Axis> axes;
-  Experiment base;
-  if (Status read = read_file(base, path, Sweeps::accepted); !read) return read.error();
+// The lists of a file's [sweep], seed last. `where` becomes the table's place.
+Result<std::vector<Axis>> read_axes(const std::string& path, std::string& where) {
   const auto text = read_text(path, kLargestExperimentFile);
   if (!text) return text.error();
   toml::table file;
   try {
     file = toml::parse(*text, path);
   } catch (const toml::parse_error&) {
-    return Error{path + ": it was changed while it was read"};
+    return Error{path + ": the file changed while it was read; try again"};
   }
   const auto* const table = file["sweep"].as_table();
   if (table == nullptr)
     return Error{path + ": there is no [sweep], a table of lists such as seed = [1, 2, 3]"};
+  where = place(path, *table) + ": ";
+  std::vector<Axis> axes;
   if (Status read = read_lists(axes, *table, "", path); !read) return read.error();
-  if (axes.empty())
-    return Error{place(path, *table) + ": [sweep] has no lists; give it some, such as seed = [1, 2, 3]"};
+  if (axes.empty()) return Error{where + "[sweep] has no lists; add some, such as seed = [1, 2, 3]"};
   std::stable_partition(axes.begin(), axes.end(), [](const Axis& axis) { return axis.axis.key != "seed"; });
+  return axes;
+}
 
-  const auto is_axis = [&](const std::string& key) {
-    return std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.axis.key == key; });
-  };
+// Reads the environment and --set over the experiment that all points share.
+Status read_overrides(Experiment& base, const std::vector<Axis>& axes, const std::string& path,
+                      const std::function<const char*(const char*)>& lookup,
+                      const std::vector<std::pair<std::string, std::string>>& sets) {
   const auto lookup_others = [&](const char* variable) -> const char* {
     for (const Setting& setting : settings())
-      if (setting.environment == variable && is_axis(setting.key)) return nullptr;
+      if (setting.environment == variable && is_axis(axes, setting.key)) return nullptr;
     return lookup(variable);
   };
-  if (Status read = read_environment(base, lookup_others); !read) return read.error();
+  if (Status read = read_environment(base, lookup_others); !read) return read;
   for (const auto& [key, value] : sets) {
-    if (is_axis(key)) return Error{"--set: " + key + " is a list of the [sweep] in " + path};
-    if (Status set = set_value(base, key, value, "--set"); !set) return set.error();
+    if (is_axis(axes, key)) return Error{"--set: " + key + " is a list of the [sweep] in " + path};
+    if (Status set = set_value(base, key, value, "--set"); !set) return set;
   }
+  return Done{};
+}
+
+// The point with this number among `points`: the last list varies fastest.
+Result<SweepPoint> make_point(const Experiment& base, const std::vector<Axis>& axes, std::size_t number,
+                              std::size_t points, const std::string& where, std::set<std::string>& taken) {
+  SweepPoint point;
+  point.experiment = base;
+  for (const Axis& axis : axes) {
+    points /= axis.axis.values.size();
+    const std::size_t choice = number / points;
+    number %= points;
+    const std::string& value = axis.axis.values[choice];
+    if (Status set = apply(point.experiment, axis.axis.key, value, axis.places[choice]); !set) return set.error();
+    point.values.push_back(value);
+  }
+  if (Status settled = settle_model(point.experiment, is_axis(axes, "model.name"), false); !settled)
+    return Error{where + "sweep: " + settled.error().message};
+  point.name = name_of(axes, point.values, taken);
+  if (Status sound = check(point.experiment); !sound)
+    return Error{where + "sweep: " + point.name + ": " + sound.error().message};
+  return point;
+}
+
+}  // namespace
+
+Result<Sweep> read_sweep(const std::string& path, const std::function<const char*(const char*)>& lookup,
+                         const std::vector<std::pair<std::string, std::string>>& sets) {
+  Experiment base;
+  if (Status read = read_file(base, path, Sweeps::accepted); !read) return read.error();
+  std::string where;
+  const auto axes = read_axes(path, where);
+  if (!axes) return axes.error();
+  if (Status read = read_overrides(base, *axes, path, lookup, sets); !read) return read.error();
 
   Sweep sweep;
   std::size_t points = 1;
-  for (const Axis& axis : axes) {
+  for (const Axis& axis : *axes) {
     sweep.axes.push_back(axis.axis);
     points *= axis.axis.values.size();
     if (points > kMostPoints)
-      return Error{place(path, *table) + ": sweep: these are more than " + std::to_string(kMostPoints) +
-                   " experiments"};
+      return Error{where + "sweep: these are more than " + std::to_string(kMostPoints) + " experiments"};
   }
   std::set<std::string> taken;
   for (std::size_t number = 0; number < points; ++number) {
-    SweepPoint point;
-    point.experiment = base;
-    std::size_t rest = number, whole = points;
-    for (const Axis& axis : axes) {
-      whole /= axis.axis.values.size();
-      const std::size_t choice = rest / whole;
-      rest %= whole;
-      const std::string& value = axis.axis.values[choice];
-      if (Status set = apply(point.experiment, axis.axis.key, value, axis.places[choice]); !set)
-        return set.error();
-      point.values.push_back(value);
-    }
-    if (Status settled = settle_model(point.experiment, is_axis("model.name"), false); !settled)
-      return Error{place(path, *table) + ": sweep: " + settled.error().message};
-    point.name = name_of(axes, point.values, taken);
-    if (Status sound = check(point.experiment); !sound)
-      return Error{place(path, *table) + ": sweep: " + point.name + ": " + sound.error().message};
-    sweep.points.push_back(std::move(point));
+    auto point = make_point(base, *axes, number, points, where, taken);
+    if (!point) return point.error();
+    sweep.points.push_back(std::move(*point));
   }
   return sweep;
 }

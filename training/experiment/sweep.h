@@ -1,4 +1,4 @@
-// Many experiments in one file: an experiment's, with a table of lists.
+// Many experiments in one file: an experiment file with a table of lists.
 //
 //   [sweep]
 //   gossip.rule = ["pairwise", "push-sum"]
@@ -25,8 +25,8 @@ struct SweepAxis {
 };
 
 struct SweepPoint {
-  std::vector<std::string> values;  // of the axes, in their order
-  std::string name;                 // "rule=pairwise,slow=10,seed=1": no two have the same; a folder's
+  std::vector<std::string> values;  // one per axis
+  std::string name;                 // "rule=pairwise,slow=10,seed=1": unique; the name of its folder
   Experiment experiment;
 };
 
@@ -37,9 +37,9 @@ struct Sweep {
 
 inline constexpr std::size_t kMostPoints = 100'000;
 
-// Reads a file with a [sweep]. Over what it says, and under what the lists say, go the environment (as
-// read_environment()) and then `sets`, pairs of a key and a value; a set key that is a list's is an Error.
-// Each experiment passes check(). Errors name file, line and key.
+// Reads a file with a [sweep]. The environment (as in read_environment()) and then `sets`, pairs of a key and a value,
+// override the file, and the lists override both; setting a key that has a list is an Error. Each experiment passes
+// check(). Errors name file, line and key.
 Result<Sweep> read_sweep(const std::string& path, const std::function<const char*(const char*)>& lookup,
                          const std::vector<std::pair<std::string, std::string>>& sets);
 

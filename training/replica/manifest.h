@@ -4,7 +4,8 @@
 #include <string>
 
 #include "models/layout.h"
-#include "training/experiment/experiment.h"
+#include "training/experiment/settings.h"
+#include "training/experiment/settings.h"
 
 namespace starling::training {
 

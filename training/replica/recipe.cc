@@ -7,6 +7,7 @@
 #include "datasets/partition.h"
 #include "kernels/backends.h"
 #include "models/spec_text.h"
+#include "training/experiment/check.h"
 #include "training/records/checkpoint.h"
 #include "training/exchange/mixer.h"
 
@@ -169,21 +170,13 @@ Result<MixOptions> mix_options(const Experiment& experiment) {
   if (Status status = check_rule(experiment); !status) return status.error();
   MixOptions options;
   options.rule = experiment.rule;
+  options.payload = experiment.payload;
   options.top_k = experiment.top_k;
   options.outer_rate = experiment.outer_rate;
   options.outer_momentum = experiment.outer_momentum;
   options.consensus_rate = experiment.consensus_rate.value_or(0);
   options.clip = experiment.clip;
   options.seed = experiment.seed;
-  if (experiment.payload == "bf16") {
-    options.payload = Payload::bf16;
-  } else if (experiment.payload == "int8") {
-    options.payload = Payload::int8;
-  } else if (experiment.payload == "top-k") {
-    options.payload = Payload::top_k;
-  } else if (experiment.payload != "f32") {
-    return Error{"gossip.payload: '" + experiment.payload + "' is none of f32, bf16, int8 and top-k"};
-  }
   return options;
 }
 

@@ -1,0 +1,129 @@
+#include "training/experiment/check.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "training/experiment/schedule.h"
+#include "training/experiment/settings.h"
+
+namespace starling::training {
+namespace {
+
+// Settings of gossip, such as the topology, have no meaning with all-reduce and are ignored, so that one file serves
+// both. What would train differently from what it says is rejected.
+Status check_all_reduce(const Experiment& experiment) {
+  if (experiment.workers != 1)
+    return Error{"training.workers: all-reduce has one worker in each peer, because all peers step together"};
+  if (experiment.quasi_global_momentum)
+    return Error{"training.quasi_global_momentum: all-reduce has one momentum, that of all peers"};
+  if (experiment.devices.size() > 1)
+    return Error{"training.devices: with all-reduce each device is a peer; set peers and training.device"};
+  for (const OwnSettings& own : experiment.own) {
+    for (const auto& [key, value] : own.values) {
+      if ((key == "training.workers" && value != "1") || key == "training.devices")
+        return Error{"[[peer]]: with all-reduce no peer has several workers or devices"};
+    }
+  }
+  for (const Fault& fault : experiment.faults) {
+    if (fault.kind != Fault::Kind::join && fault.kind != Fault::Kind::leave && fault.kind != Fault::Kind::poison &&
+        fault.kind != Fault::Kind::churn && !fault.back_after)
+      continue;
+    const std::string why = fault.kind == Fault::Kind::poison
+                                ? "all-reduce exchanges no parameters to poison"
+                                : "all-reduce needs every peer from the first step to the last";
+    return Error{std::string("the fault ") + name(fault.kind) + " of peer " + fault.peer.text() + ": " + why};
+  }
+  return Done{};
+}
+
+Status check_own(const OwnSettings& own, std::uint32_t peers) {
+  if (own.peers.largest() >= peers) {
+    return Error{"there is no peer " + std::to_string(own.peers.largest()) + "; " + std::to_string(peers) +
+                 " peers are numbered from 0 to " + std::to_string(peers - 1)};
+  }
+  bool device = false, devices = false;
+  for (const auto& [key, value] : own.values) {
+    const Setting* setting = find_setting(key);
+    if (setting == nullptr || !is_own_setting(*setting)) return Error{key + " cannot be set for a single peer"};
+    Experiment scratch;
+    if (Status set = setting->set(scratch, value); !set) return Error{key + ": " + set.error().message};
+    device = device || key == "training.device";
+    devices = devices || key == "training.devices";
+  }
+  if (device && devices) return Error{"a peer trains on device or on devices, not on both"};
+  return Done{};
+}
+
+// Every key's own limits: what a setting writes, it must read.
+Status check_values(const Experiment& experiment) {
+  Experiment scratch;
+  for (const auto& setting : settings()) {
+    const auto value = setting.get(experiment);
+    if (!value) continue;
+    if (Status status = setting.set(scratch, *value); !status)
+      return Error{setting.key + ": " + status.error().message};
+  }
+  return Done{};
+}
+
+Status check_owns_and_faults(const Experiment& experiment) {
+  for (std::size_t i = 0; i < experiment.own.size(); ++i) {
+    if (Status fine = check_own(experiment.own[i], experiment.peers); !fine)
+      return Error{"[[peer]] " + std::to_string(i + 1) + ": " + fine.error().message};
+  }
+  for (std::size_t i = 0; i < experiment.faults.size(); ++i) {
+    const Fault& fault = experiment.faults[i];
+    if (Status fine = check_fault(fault, experiment.peers); !fine) {
+      return Error{"fault " + std::to_string(i + 1) + " (" + name(fault.kind) + " of peer " + fault.peer.text() +
+                   "): " + fine.error().message};
+    }
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Status check_optimizer(const Experiment& experiment) {
+  if (experiment.optimizer != "adamw") return Done{};
+  if (experiment.nesterov) return Error{"training.nesterov: Nesterov momentum requires the optimizer sgd"};
+  if (experiment.quasi_global_momentum)
+    return Error{"training.quasi_global_momentum: it requires the optimizer sgd"};
+  return Done{};
+}
+
+Status check_rule(const Experiment& experiment) {
+  if (Status fine = check_payload(experiment.rule, experiment.payload); !fine) return fine;
+  if (traits(experiment.rule).all_at_once()) return check_all_reduce(experiment);
+  if (Status fine = check_pace(experiment.rule, resolved_every(experiment)); !fine) return fine;
+  return check_racks(experiment.rule, experiment.racks);
+}
+
+Status check(const Experiment& experiment) {
+  for (const auto part : {check_values, check_model, check_optimizer})
+    if (Status fine = part(experiment); !fine) return fine;
+  if (const auto schedule = make_schedule(experiment); !schedule) return schedule.error();
+  if (Status fine = check_rule(experiment); !fine) return fine;
+  if (!experiment.devices.empty() && experiment.device != "auto")
+    return Error{"training.devices and training.device: a peer trains on the one or on the others; set only one"};
+  if (experiment.target_accuracy && resolved_looks(experiment) == 0)
+    return Error{
+        "looks: training.target_accuracy needs evaluations during the run; set looks above 0 (20 per epoch are "
+        "usual)"};
+  return check_owns_and_faults(experiment);
+}
+
+std::string warning_of_workers(const Experiment& experiment) {
+  // The sum of the workers' step sizes over 1 - momentum. One worker has 0.5 by default. At 1, LeNet with two workers
+  // lost nothing; at 2, it did not learn at all with four (docs/CPU.md).
+  constexpr double kFarthestReach = 1;
+  const double rate = resolved_learning_rate(experiment);
+  std::uint32_t workers = experiment.workers;  // of the peer that has most
+  for (const OwnSettings& own : experiment.own)
+    workers = std::max(workers, of_peer(experiment, own.peers.is_all() ? 0 : own.peers.largest()).workers);
+  const double reach = workers * rate / (1 - experiment.momentum);
+  if (experiment.optimizer != "sgd" || workers <= 2 || reach <= kFarthestReach) return "";
+  return std::to_string(workers) + " workers that each take SGD steps at the learning rate " + format_number(rate) +
+         " may together step too far to learn; their default is " + format_number(default_sgd_rate(workers));
+}
+
+}  // namespace starling::training

@@ -1,0 +1,175 @@
+#include "training/experiment/setting_kinds.h"
+
+#include <algorithm>
+
+#include "models/spec_text.h"
+
+namespace starling::training {
+namespace {
+
+// Whether `text` is UTF-8 (RFC 3629), which is all that the experiment file can hold.
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto at = [&](std::size_t j) -> unsigned {
+      return j < text.size() ? static_cast<unsigned char>(text[j]) : 0;
+    };
+    const unsigned lead = at(i);
+    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : (lead >> 4) == 0xe ? 3 : 4;
+    if ((lead >= 0x80 && lead < 0xc2) || lead > 0xf4) return false;
+    for (std::size_t j = 1; j < length; ++j) {
+      if ((at(i + j) & 0xc0) != 0x80) return false;
+    }
+    const unsigned second = at(i + 1);  // not too long a form, no surrogate, not beyond U+10FFFF
+    if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) ||
+        (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f)) {
+      return false;
+    }
+    i += length;
+  }
+  return true;
+}
+
+std::string quoted(std::string_view text) {
+  return "'" + std::string(text.substr(0, 80)) + "'";
+}
+
+Result<std::vector<std::string>> parse_devices(std::string_view text) {
+  std::vector<std::string> devices;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const auto device = parse_device(text.substr(begin, end - begin));
+    if (!device || !device->starts_with("cuda:") ||
+        std::find(devices.begin(), devices.end(), *device) != devices.end()) {
+      return Error{quoted(text) + " does not name different GPUs; expected cuda:0,cuda:1, ..."};
+    }
+    devices.push_back(*device);
+    begin = end + 1;
+  }
+  return devices;
+}
+
+}  // namespace
+
+Setting setting_of(const Entry& entry) {
+  Setting setting;
+  setting.key = entry.key;
+  setting.flag = entry.flag;
+  setting.environment = "STARLING_";
+  for (const char c : setting.flag.substr(2))
+    setting.environment += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  setting.placeholder = entry.placeholder;
+  setting.help = entry.help;
+  setting.form = entry.form;
+  setting.shared = entry.scope != per_peer;
+  setting.told_by_default = entry.scope == per_run;
+  return setting;
+}
+
+Setting truth(const Entry& entry, bool Experiment::*member) {
+  Setting setting = make(
+      entry, member,
+      [](std::string_view text) -> Result<bool> {
+        if (text == "true") return true;
+        if (text == "false") return false;
+        return Error{quoted(text) + " is neither true nor false"};
+      },
+      [](bool value) -> std::string { return value ? "true" : "false"; });
+  return setting;
+}
+
+Error unavailable(std::string_view text, const std::vector<std::string>& choices) {
+  return Error{quoted(text) + " is not available; this version has " + one_of(choices)};
+}
+
+Setting choice(const Entry& entry, std::string Experiment::*member, std::vector<std::string> names) {
+  Setting setting = make(
+      entry, member,
+      [names](std::string_view text) -> Result<std::string> {
+        if (std::find(names.begin(), names.end(), text) != names.end()) return std::string(text);
+        return unavailable(text, names);
+      },
+      same);
+  setting.choices = std::move(names);
+  return setting;
+}
+
+Result<std::string> parse_words(std::string_view text, std::size_t longest) {
+  const bool printable = std::all_of(text.begin(), text.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x20 && byte != 0x7f;
+  });
+  if (!text.empty() && text.size() <= longest && printable && is_utf8(text)) return std::string(text);
+  return Error{"expected 1 to " + std::to_string(longest) + " printable characters in UTF-8"};
+}
+
+Setting network_layers(const Entry& entry) {
+  Setting setting = make(
+      entry, &Experiment::layers,
+      [](std::string_view text) -> Result<std::string> {
+        const auto parsed = models::parse_layers(text);
+        if (!parsed) return Error{parsed.error().message};
+        return models::format_layers(*parsed);
+      },
+      same);
+  setting.get = [](const Experiment& experiment) -> std::optional<std::string> {
+    if (experiment.layers.empty()) return std::nullopt;
+    return experiment.layers;
+  };
+  return setting;
+}
+
+Setting several_devices(const Entry& entry) {
+  Setting setting = make(entry, &Experiment::devices, parse_devices, join_devices);
+  setting.get = [](const Experiment& experiment) -> std::optional<std::string> {
+    if (experiment.devices.empty()) return std::nullopt;
+    return join_devices(experiment.devices);
+  };
+  return setting;
+}
+
+Result<std::string> parse_device(std::string_view text) {
+  constexpr std::string_view kGpu = "cuda:";
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const std::string_view number = text.substr(std::min(text.size(), kGpu.size()));
+  const bool gpu = text.starts_with(kGpu) && !number.empty() && number.size() <= 3 &&
+                   std::all_of(number.begin(), number.end(), is_digit);
+  if (text == "auto" || text == "cpu" || gpu) return std::string(text);
+  return Error{quoted(text) + " is not a device; expected auto, cpu, or cuda:0, cuda:1, ..."};
+}
+
+// A run's name is a part of its folder's name.
+Result<std::string> parse_run_name(std::string_view text) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  if (!text.empty() && text.size() <= 100 && text.front() != '.' && text.front() != '-' &&
+      std::all_of(text.begin(), text.end(), fits)) {
+    return std::string(text);
+  }
+  return Error{
+      quoted(text) + " cannot name a run; expected 1 to 100 letters, digits, '.', '_' or '-', the first a letter or digit"};
+}
+
+Result<Duration> parse_run_time(std::string_view text) {
+  auto d = parse_seconds(text);
+  if (d.ok() && *d == Duration{0})
+    return Error{"a run needs more than 0 seconds"};
+  return d;
+}
+
+Result<std::uint64_t> parse_chunk(std::string_view text) {
+  return parse_size(text, 4 * 1024, 1024 * 1024);
+}
+
+Result<double> parse_port(std::string_view text) {
+  if (text == "unlimited") return kUnlimited;
+  auto rate = parse_rate(text);
+  if (!rate.ok()) return Error{rate.error().message + ", or unlimited"};
+  return rate;
+}
+std::string format_port(double rate) {
+  return rate == kUnlimited ? "unlimited" : format_rate(rate);
+}
+
+}  // namespace starling::training
