@@ -39,18 +39,37 @@ constexpr std::array<CatalogueEntry, 6> kCatalogue = {{
      "the folder 'mnist' in $STARLING_DATA, with the four IDX files, plain or .gz"},
 }};
 
-constexpr std::array<PathForm, 5> kPathForms = {{
+// A reader of folders as a row of the table needs it.
+template <Result<DataPair> (*Read)(const std::string&)>
+Result<DataPair> without_label(const std::string& path, const std::string&) {
+  return Read(path);
+}
+template <bool (*Is)(const std::string&)>
+bool folder_with(const std::string& path, bool folder) {
+  return folder && Is(path);
+}
+bool csv_file(const std::string& path, bool folder) {
+  return !folder && is_csv_path(path);
+}
+
+// In the order in which a path is matched.
+constexpr std::array<Format, 5> kFormats = {{
     {"a folder with the four IDX files",
-     "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte"},
+     "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte",
+     false, folder_with<is_idx_folder>, without_label<read_idx_folder>},
     {"a folder with CIFAR's binary files",
-     "data_batch_1.bin and so on and test_batch.bin, or train.bin and test.bin"},
+     "data_batch_1.bin and so on and test_batch.bin, or train.bin and test.bin", false,
+     folder_with<is_cifar_folder>, without_label<read_cifar_folder>},
     {"a folder with four NumPy arrays",
      "train_images.npy, train_labels.npy, test_images.npy and test_labels.npy, or x_train.npy, y_train.npy, "
-     "x_test.npy and y_test.npy"},
+     "x_test.npy and y_test.npy",
+     false, folder_with<is_npy_folder>, without_label<read_npy_folder>},
     {"a folder with the tables train.csv and test.csv",
      "numbers, and a column of labels: FOLDER:label=NAME or FOLDER:label=3 says which, where it is not the "
-     "usual one"},
-    {"a table FILE.csv", "as above, with FILE.csv:label=NAME; one record of ten is kept for testing"},
+     "usual one",
+     true, folder_with<is_csv_folder>, read_csv_folder},
+    {"a table FILE.csv", "as above, with FILE.csv:label=NAME; one record of ten is kept for testing", true,
+     csv_file, read_csv_file},
 }};
 
 bool in_catalogue(std::string_view name) {
@@ -63,12 +82,12 @@ std::string accepted() {
   std::vector<std::string> names;
   for (const auto& entry : kCatalogue) names.push_back(std::string("'") + entry.name + "'");
   std::vector<std::string> forms;
-  for (const auto& form : kPathForms) forms.emplace_back(form.what);
+  for (const Format& format : kFormats) forms.emplace_back(format.what);
   return "accepted are " + one_of(names) + ", or the path of " + one_of(forms) +
          ", plain or .gz (`starling data list` tells the files' names)";
 }
 
-// A path and the option behind it, as in "iris.csv:label=species".
+// A path and its option, as in "iris.csv:label=species".
 struct PathWithLabel {
   std::string path;
   std::optional<std::string> label;
@@ -114,7 +133,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// Where in $STARLING_DATA the data of that name lies, if it does.
+// The path of that data set in $STARLING_DATA, if there is one.
 std::optional<std::string> find_in_root(const std::string& data_root, const std::string& name) {
   if (data_root.empty() || name.empty() || name[0] == '.' || name.find('/') != std::string::npos)
     return std::nullopt;
@@ -123,26 +142,21 @@ std::optional<std::string> find_in_root(const std::string& data_root, const std:
   return find_file(data_root, name + ".csv");
 }
 
-Result<DataPair> load_folder(const std::string& folder, const std::optional<std::string>& label) {
-  const bool idx = is_idx_folder(folder), cifar = is_cifar_folder(folder), npy = is_npy_folder(folder);
-  if (label && (idx || cifar || npy))
-    return Error{"the folder '" + folder +
-                 "' has files of labels; only tables take a column, as in 'iris.csv:label=5'"};
-  if (idx) return read_idx_folder(folder);
-  if (cifar) return read_cifar_folder(folder);
-  if (npy) return read_npy_folder(folder);
-  if (is_csv_folder(folder)) return read_csv_folder(folder, label.value_or(""));
-  return Error{"the folder '" + folder + "' holds no data set; " + accepted()};
-}
-
 }  // namespace
 
 std::span<const CatalogueEntry> catalogue() {
   return kCatalogue;
 }
 
-std::span<const PathForm> path_forms() {
-  return kPathForms;
+std::span<const Format> formats() {
+  return kFormats;
+}
+
+const Format* format_of(const std::string& path) {
+  const bool folder = is_folder(path);
+  for (const Format& format : kFormats)
+    if (format.matches(path, folder)) return &format;
+  return nullptr;
 }
 
 Result<DataPair> load(const std::string& name_or_path, const std::string& data_root) {
@@ -154,9 +168,14 @@ Result<DataPair> load(const std::string& name_or_path, const std::string& data_r
   const auto parts = split_label(name_or_path);
   if (!parts) return parts.error();
   const std::string path = find_in_root(data_root, parts->path).value_or(parts->path);
-  if (is_folder(path)) return load_folder(path, parts->label);
-  if (is_csv_path(path)) return read_csv_file(path, parts->label.value_or(""));
-  if (is_there(path)) return Error{"the file '" + path + "' is no data set; " + accepted()};
+  if (const Format* format = format_of(path)) {
+    if (parts->label && !format->takes_label)
+      return Error{"the folder '" + path +
+                   "' has files of labels; only tables take a column, as in 'iris.csv:label=5'"};
+    return format->read(path, parts->label.value_or(""));
+  }
+  if (is_folder(path)) return Error{"the folder '" + path + "' holds no data set; " + accepted()};
+  if (is_there(path)) return Error{"the file '" + path + "' is not a data set; " + accepted()};
   const std::string root = data_root.empty()
                                ? "STARLING_DATA, which names the folder of data sets, is not set"
                                : "STARLING_DATA is '" + data_root + "', which has no such folder";
@@ -174,7 +193,7 @@ std::string data_name(const std::string& name_or_path) {
     return name_or_path;
   }
   const auto parts = split_label(name_or_path);
-  if (!parts) return name_or_path;  // load() will refuse it
+  if (!parts) return name_or_path;  // load() will reject it
   const std::string option = parts->label ? ":label=" + *parts->label : "";
   fs::path path = fs::path(parts->path).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // "mnist/"

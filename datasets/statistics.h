@@ -1,5 +1,5 @@
-// The means and deviations by which a data set's values become what a model sees. Readers call join() once,
-// at the end, so that training and test samples are scaled alike, by what the training samples say.
+// The means and deviations by which a data set's values are normalized for a model. Readers call join() once,
+// at the end, so that training and test samples are scaled alike, by the statistics of the training samples.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace starling::datasets {
 
-// Of every channel. Bytes: exact integer sums, then one rounding. Floats: sums in double. All values alike
-// (or none): deviation 1.
+// One per channel. Bytes: exact integer sums, then one rounding. Floats: sums in double. Where all values are
+// equal, or there are none, the deviation is 1.
 std::vector<Normalization> measure(const Dataset& set);
 
-// Gives both sets of the pair what the training samples say.
+// Sets both sets' normalization to that of the training samples.
 void normalize(DataPair& pair);
 
-// The pair of that name, normalized, its test set with the classes of the training set. An Error where a test
-// label is greater than every training label: it says that this is so in `folder`.
+// The pair of this name, normalized; its test set has the classes of the training set. An Error that names
+// `folder` where a test label is greater than every training label.
 Result<DataPair> join(std::string name, const std::string& folder, Dataset train, Dataset test);
 
 }  // namespace starling::datasets

@@ -10,7 +10,8 @@
 namespace starling::gossip {
 namespace {
 
-// What has been read so far. Unset values get their defaults once everything is read, since some follow from others.
+// What has been read so far. Unset values get their defaults once everything is read, since some follow from
+// others.
 struct Draft {
   std::uint64_t epoch_samples = 0;
   std::optional<topologies::Topology> topology;
@@ -130,7 +131,8 @@ Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_
     for (const Key& known : kKeys) {
       if (known.name != key) continue;
       if (Status read = known.read(draft, value); !read)
-        return Error{"this program cannot follow the run's " + key + " = '" + value + "': " + read.error().message};
+        return Error{"this program cannot follow the run's " + key + " = '" + value +
+                     "': " + read.error().message};
     }
   }
   if (!draft.topology) {
@@ -139,7 +141,8 @@ Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_
   if (!draft.pace) draft.pace = traits(draft.rule).pace;
   if (Status fine = check_together(draft); !fine)
     return Error{"this program cannot follow the run's settings: " + fine.error().message};
-  return RunRules{*draft.topology, draft.rule, *draft.pace, draft.end, draft.partners, draft.shares, draft.servers};
+  return RunRules{*draft.topology, draft.rule,   *draft.pace,  draft.end,
+                  draft.partners,  draft.shares, draft.servers};
 }
 
 }  // namespace starling::gossip

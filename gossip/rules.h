@@ -1,5 +1,5 @@
-// Reads from a manifest's settings what the core needs to know about the run. The keys are those of the experiment
-// file.
+// Reads from a manifest's settings what the core needs to know about the run. The keys are those of the
+// experiment file.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace starling::gossip {
 
-// `epoch_samples` is the size of the training set, by which training.epochs is counted. Settings that do not concern
-// the core are skipped. A bad value is an Error that names its key.
+// `epoch_samples` is the size of the training set, by which training.epochs is counted. Settings that do not
+// concern the core are skipped. A bad value is an Error that names its key.
 Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_samples);
 
 }  // namespace starling::gossip

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "models/layer_types.h"
 
 namespace starling::models {
 namespace {
@@ -17,30 +18,28 @@ Extent whole(const Shape& shape) {
   return {shape.height, shape.width};
 }
 
-// How much of a layer's input is read for `out` of its output.
+// How much of a layer's input is read for this part of its output.
 Extent needed(const LayerInfo& info, Extent out) {
-  const Layer::Kind& kind = info.layer.kind;
-  if (const auto* conv = std::get_if<Convolution>(&kind)) {
-    const auto reach = [&](int outputs, int available) {
-      return std::min((outputs - 1) * conv->stride + conv->kernel - conv->padding, available);
-    };
-    return {reach(out.height, info.input.height), reach(out.width, info.input.width)};
-  }
-  if (const auto* pool = std::get_if<AveragePool>(&kind))
-    return {out.height * pool->size, out.width * pool->size};
-  if (const auto* pool = std::get_if<MaxPool>(&kind))
-    return {out.height * pool->size, out.width * pool->size};
-  return std::holds_alternative<Linear>(kind) ? whole(info.input) : out;
+  return std::visit(
+      [&]<class T>(const T& layer) -> Extent {
+        if constexpr (LayerType<T>::kReads == Reads::window) {
+          const Window window = LayerType<T>::window(layer);
+          const auto reach = [&](int outputs, int available) {
+            return std::min((outputs - 1) * window.stride + window.size - window.padding, available);
+          };
+          return {reach(out.height, info.input.height), reach(out.width, info.input.width)};
+        }
+        return LayerType<T>::kReads == Reads::sample ? whole(info.input) : out;
+      },
+      info.layer.kind);
 }
 
-// Whether outputs that nobody reads can be left out: in a chain of layers that look at a window each. What
-// sees all of its input, or is read twice, needs everything before it and leaves nothing out behind it.
+// Whether outputs that nobody reads can be left out. A layer that reads its input otherwise, or twice, needs
+// everything before it.
 bool can_leave_out(const Plan& plan) {
   return std::all_of(plan.layers.begin(), plan.layers.end(), [](const LayerInfo& info) {
-    const Layer::Kind& kind = info.layer.kind;
-    return std::holds_alternative<Convolution>(kind) || std::holds_alternative<AveragePool>(kind) ||
-           std::holds_alternative<MaxPool>(kind) || std::holds_alternative<Linear>(kind) ||
-           std::holds_alternative<Relu>(kind) || std::holds_alternative<Gelu>(kind);
+    return std::visit([]<class T>(const T&) { return LayerType<T>::kReads != Reads::other; },
+                      info.layer.kind);
   });
 }
 
@@ -48,7 +47,7 @@ class Lowering {
  public:
   Lowering(const Plan& plan, std::uint64_t seed) : plan_(plan), random_(seed) {}
 
-  // The operation of one layer, `out` of whose output is computed.
+  // The operation of one layer that computes this part of its output.
   kernels::OperationSpec operator()(const LayerInfo& info, Extent out) {
     return std::visit([&](const auto& layer) { return lower(layer, info, out); }, info.layer.kind);
   }
@@ -88,7 +87,7 @@ class Lowering {
   Spec lower(const Relu&, const LayerInfo&, Extent) { return kernels::Relu{}; }
   Spec lower(const Gelu&, const LayerInfo&, Extent) { return kernels::Gelu{}; }
   Spec lower(const Residual&, const LayerInfo&, Extent) {
-    check_failed("a sum is no operation", __FILE__, __LINE__);
+    check_failed("a sum is not an operation", __FILE__, __LINE__);
   }
 
   std::size_t offset(const LayerInfo& info, std::size_t tensor) const {

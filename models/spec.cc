@@ -3,10 +3,12 @@
 #include <cmath>
 #include <map>
 
+#include "models/layer_types.h"
+
 namespace starling::models {
 namespace {
 
-// Bounds on what a spec may ask for, so that no product of extents below overflows and no size is absurd.
+// Limits of a spec, so that no product of extents below overflows and no size is absurd.
 constexpr int kExtentMax = 1 << 20;
 constexpr std::int64_t kTensorMax = (std::int64_t{1} << 31) - 1;
 
@@ -19,7 +21,7 @@ bool in_range(int value, int low) {
   return value >= low && value <= kExtentMax;
 }
 
-// Where a chain of layers has come to: what the next one reads.
+// The end of a chain of layers: what the next one reads.
 struct End {
   int layer;  // its index in the plan, or LayerInfo::kInput
   Shape shape;
@@ -39,7 +41,7 @@ class Planner {
     return {};
   }
 
-  // Behind the last layer: the statistics, after everything that is trained.
+  // After the last layer: places the statistics behind everything that is trained.
   void finish() {
     for (Statistic& statistic : statistics_) {
       plan_.layers[statistic.layer].tensors.push_back(plan_.layout.tensors().size());
@@ -51,7 +53,7 @@ class Planner {
 
  private:
   std::string plan(const Convolution& layer) {
-    LayerInfo& info = begin("conv", "convolution", layer);
+    LayerInfo& info = begin(layer);
     const Shape in = info.input;
     if (!in_range(layer.channels, 1) || !in_range(layer.kernel, 1) || !in_range(layer.stride, 1) ||
         !in_range(layer.padding, 0) || !in_range(layer.groups, 1)) {
@@ -84,11 +86,13 @@ class Planner {
     return end(output, 2.0 * fan_in * output.channels * output.height * output.width);
   }
 
-  std::string plan(const AveragePool& layer) { return pool("average pool", layer, layer.size); }
-  std::string plan(const MaxPool& layer) { return pool("max pool", layer, layer.size); }
+  std::string plan(const AveragePool& layer) { return pool(layer); }
+  std::string plan(const MaxPool& layer) { return pool(layer); }
 
-  std::string pool(const char* kind, const Layer& layer, int size) {
-    LayerInfo& info = begin("pool", kind, layer);
+  template <class T>
+  std::string pool(const T& layer) {
+    LayerInfo& info = begin(layer);
+    const int size = layer.size;
     if (!in_range(size, 1)) return info.name + " needs a window of at least 1";
     if (size > info.input.height || size > info.input.width) {
       return info.name + " has a window of " + std::to_string(size) + ", larger than its input " +
@@ -99,12 +103,12 @@ class Planner {
   }
 
   std::string plan(const GlobalAveragePool& layer) {
-    const Shape in = begin("pool", "global average pool", layer).input;
+    const Shape in = begin(layer).input;
     return end({in.channels, 1, 1}, in.size());
   }
 
   std::string plan(const Linear& layer) {
-    LayerInfo& info = begin("fc", "linear", layer);
+    LayerInfo& info = begin(layer);
     if (!in_range(layer.features, 1)) {
       return info.name + " needs from 1 to " + std::to_string(kExtentMax) + " features";
     }
@@ -113,23 +117,24 @@ class Planner {
     return end({layer.features, 1, 1}, 2.0 * in * layer.features);
   }
 
-  std::string plan(const Relu& layer) { return elementwise("relu", layer, 1); }
-  std::string plan(const Gelu& layer) { return elementwise("gelu", layer, 8); }
+  std::string plan(const Relu& layer) { return elementwise(layer, 1); }
+  std::string plan(const Gelu& layer) { return elementwise(layer, 8); }
 
   std::string plan(const Dropout& layer) {
     if (!(layer.rate >= 0 && layer.rate < 1)) {
-      return begin("dropout", "dropout", layer).name + " needs a rate of at least 0 and less than 1";
+      return begin(layer).name + " needs a rate of at least 0 and less than 1";
     }
-    return elementwise("dropout", layer, 1);
+    return elementwise(layer, 1);
   }
 
-  std::string elementwise(const char* kind, const Layer& layer, int flops) {
-    const Shape in = begin(kind, kind, layer).input;
+  template <class T>
+  std::string elementwise(const T& layer, int flops) {
+    const Shape in = begin(layer).input;
     return end(in, static_cast<double>(flops) * in.size());
   }
 
   std::string plan(const BatchNorm& layer) {
-    LayerInfo& info = begin("bn", "batch norm", layer);
+    LayerInfo& info = begin(layer);
     if (std::string wrong = normalization(layer.epsilon); !wrong.empty()) return wrong;
     if (!(layer.momentum > 0 && layer.momentum <= 1))
       return info.name + " needs a momentum above 0 and at most 1";
@@ -140,7 +145,7 @@ class Planner {
   }
 
   std::string plan(const GroupNorm& layer) {
-    LayerInfo& info = begin("gn", "group norm", layer);
+    LayerInfo& info = begin(layer);
     if (!in_range(layer.groups, 1) || info.input.channels % layer.groups != 0) {
       return info.name + " has " + std::to_string(layer.groups) + " groups, which must divide its " +
              std::to_string(info.input.channels) + " channels";
@@ -150,13 +155,13 @@ class Planner {
   }
 
   std::string plan(const LayerNorm& layer) {
-    const Shape in = begin("ln", "layer norm", layer).input;
+    const Shape in = begin(layer).input;
     if (std::string wrong = normalization(layer.epsilon); !wrong.empty()) return wrong;
     return end(in, 4.0 * in.size());
   }
 
   std::string plan(const Residual& block) {
-    const std::string name = "add" + std::to_string(++blocks_);
+    const std::string name = LayerType<Residual>::kPrefix + std::to_string(++blocks_);
     if (block.layers.empty()) return name + " is a residual block without layers";
     const End entrance = end_;
     if (std::string wrong = add(block.layers); !wrong.empty()) return wrong + inside(name);
@@ -170,15 +175,20 @@ class Planner {
     }
     const int shortcut = end_.layer;
     end_ = body;
-    LayerInfo& info = begin("add", "sum", Residual{}, name);
+    LayerInfo& info = append_layer(name, "sum", Residual{});
     info.other = shortcut;
     return end(info.input, info.input.size());
   }
 
   static std::string inside(const std::string& block) { return " (in the block that ends in " + block + ")"; }
 
-  LayerInfo& begin(const std::string& prefix, const char* kind, Layer layer, std::string name = {}) {
-    if (name.empty()) name = prefix + std::to_string(++counts_[prefix]);
+  template <class T>
+  LayerInfo& begin(const T& layer) {
+    const std::string prefix = LayerType<T>::kPrefix;
+    return append_layer(prefix + std::to_string(++counts_[prefix]), LayerType<T>::kName, layer);
+  }
+
+  LayerInfo& append_layer(std::string name, const char* kind, Layer layer) {
     return plan_.layers.emplace_back(LayerInfo{std::move(name), kind, std::move(layer), end_.layer,
                                                LayerInfo::kNone, end_.shape, end_.shape});
   }

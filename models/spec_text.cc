@@ -1,4 +1,3 @@
-// Layers to and from TOML; the only user of toml++ in this room.
 #include "models/spec_text.h"
 
 #include <toml++/toml.h>
@@ -12,6 +11,7 @@
 
 #include "base/nearest.h"
 #include "base/text.h"
+#include "models/layer_types.h"
 
 namespace starling::models {
 namespace {
@@ -19,142 +19,25 @@ namespace {
 constexpr int kWholeMax = 1 << 20;
 constexpr std::size_t kDotsMax = 4 * kLayersMax;  // in a text: each could open a table inside of another
 constexpr std::size_t kNameMax = 100;
-// Of a network from a text. A worker holds a few floats for each of these.
+// Limits of a network that comes as text. A worker holds a few floats for each parameter.
 constexpr std::size_t kParametersMax = std::size_t{1} << 29;
-constexpr std::size_t kValuesMax = std::size_t{1} << 27;  // that all layers together yield for one sample
+constexpr std::size_t kValuesMax = std::size_t{1} << 27;  // outputs of all layers for one sample
 
-// One key of a layer: its field and the values that it may have.
 template <class T, class Value>
-struct Key {
-  const char* name;
-  Value T::*field;
-  bool required = false;
-  double low = 0, high = 1;  // of numbers; of whole ones to kWholeMax
-  bool above_low = false, below_high = false;
-};
-
-// Each type's name, and its keys in the order in which they are written.
+using Key = LayerKey<T, Value>;
 template <class T>
-struct Type;
-template <>
-struct Type<Convolution> {
-  static constexpr const char* kName = "convolution";
-  template <class Visit>
-  static void keys(Visit visit) {
-    using L = Convolution;
-    visit(Key<L, int>{"channels", &L::channels, true, 1});
-    visit(Key<L, int>{"kernel", &L::kernel, true, 1});
-    visit(Key<L, int>{"stride", &L::stride, false, 1});
-    visit(Key<L, int>{"padding", &L::padding, false, 0});
-    visit(Key<L, int>{"groups", &L::groups, false, 1});
-    visit(Key<L, bool>{"bias", &L::bias});
-  }
-};
-template <>
-struct Type<AveragePool> {
-  static constexpr const char* kName = "average pool";
-  template <class Visit>
-  static void keys(Visit visit) {
-    visit(Key<AveragePool, int>{"size", &AveragePool::size, true, 1});
-  }
-};
-template <>
-struct Type<MaxPool> {
-  static constexpr const char* kName = "max pool";
-  template <class Visit>
-  static void keys(Visit visit) {
-    visit(Key<MaxPool, int>{"size", &MaxPool::size, true, 1});
-  }
-};
-template <>
-struct Type<GlobalAveragePool> {
-  static constexpr const char* kName = "global average pool";
-  template <class Visit>
-  static void keys(Visit) {}
-};
-template <>
-struct Type<Linear> {
-  static constexpr const char* kName = "linear";
-  template <class Visit>
-  static void keys(Visit visit) {  // without features, which is 0: one for each class
-    visit(Key<Linear, int>{"features", &Linear::features, false, 1});
-  }
-};
-template <>
-struct Type<Relu> {
-  static constexpr const char* kName = "relu";
-  template <class Visit>
-  static void keys(Visit) {}
-};
-template <>
-struct Type<Gelu> {
-  static constexpr const char* kName = "gelu";
-  template <class Visit>
-  static void keys(Visit) {}
-};
-template <>
-struct Type<BatchNorm> {
-  static constexpr const char* kName = "batch norm";
-  template <class Visit>
-  static void keys(Visit visit) {
-    visit(Key<BatchNorm, double>{"epsilon", &BatchNorm::epsilon, false, 0, 1, true, true});
-    visit(Key<BatchNorm, double>{"momentum", &BatchNorm::momentum, false, 0, 1, true});
-  }
-};
-template <>
-struct Type<GroupNorm> {
-  static constexpr const char* kName = "group norm";
-  template <class Visit>
-  static void keys(Visit visit) {
-    visit(Key<GroupNorm, int>{"groups", &GroupNorm::groups, true, 1});
-    visit(Key<GroupNorm, double>{"epsilon", &GroupNorm::epsilon, false, 0, 1, true, true});
-  }
-};
-template <>
-struct Type<LayerNorm> {
-  static constexpr const char* kName = "layer norm";
-  template <class Visit>
-  static void keys(Visit visit) {
-    visit(Key<LayerNorm, double>{"epsilon", &LayerNorm::epsilon, false, 0, 1, true, true});
-  }
-};
-template <>
-struct Type<Dropout> {
-  static constexpr const char* kName = "dropout";
-  template <class Visit>
-  static void keys(Visit visit) {
-    visit(Key<Dropout, double>{"rate", &Dropout::rate, false, 0, 1, false, true});
-  }
-};
-template <>
-struct Type<Residual> {
-  static constexpr const char* kName = "residual";
-  template <class Visit>
-  static void keys(Visit visit) {
-    visit(Key<Residual, std::vector<Layer>>{"layers", &Residual::layers, true, 1});
-    visit(Key<Residual, std::vector<Layer>>{"shortcut", &Residual::shortcut});
-  }
-};
-
-// Calls visit(T{}) for each kind of layer.
-template <class Visit>
-void for_each_type(Visit visit) {
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    (visit(std::variant_alternative_t<I, Layer::Kind>{}), ...);
-  }
-  (std::make_index_sequence<std::variant_size_v<Layer::Kind>>{});
-}
+using Type = LayerType<T>;
 
 const std::vector<std::string>& type_names() {
   static const std::vector<std::string> kNames = [] {
     std::vector<std::string> names;
-    for_each_type([&]<class T>(T) { names.emplace_back(Type<T>::kName); });
+    for_each_layer_type([&]<class T>(T) { names.emplace_back(Type<T>::kName); });
     return names;
   }();
   return kNames;
 }
 
-// For a sentence: not long, and one line whatever came.
+// For messages: short, and on one line.
 std::string shown(std::string_view text) {
   constexpr std::size_t kLongest = 64;
   std::string out(text.substr(0, kLongest));
@@ -182,10 +65,10 @@ std::uint32_t line_of(const toml::node& node) {
   return std::max<std::uint32_t>(node.source().begin.line, 1);
 }
 
-// Reads lists of layers; how many there are counts over all of them.
+// Reads lists of layers; the limit on their number covers all lists together.
 class Reader {
  public:
-  // `where` tells the layers of this list from others: "", " inside", " of its shortcut".
+  // `where` distinguishes the layers of this list: "", " inside", " of its shortcut".
   Result<std::vector<Layer>, SpecError> list(const toml::array& array, const char* where, int depth) {
     std::vector<Layer> layers;
     for (std::size_t i = 0; i < array.size(); ++i) {
@@ -221,7 +104,7 @@ class Reader {
     }
     const std::string type = canonical(name->get());
     std::optional<Result<Layer, SpecError>> read;
-    for_each_type([&]<class T>(T) {
+    for_each_layer_type([&]<class T>(T) {
       if (type == Type<T>::kName) read.emplace(fields<T>(table, depth));
     });
     if (read) return std::move(*read);
@@ -362,13 +245,13 @@ SpecError no_toml(const toml::parse_error& error) {
   return {{description(error)}, error.source().begin.line};
 }
 
-// Where a document's network stands: [model], or the top level where there is none.
+// The table of a document's network: [model], or the top level without it.
 const toml::table* table_of(const toml::table& document) {
   const toml::node* model = document.get("model");
   return model == nullptr ? &document : model->as_table();
 }
 
-// REQUIRES: there are some.
+// REQUIRES: it has layers.
 Result<std::vector<Layer>, SpecError> layers_of(const toml::table& document) {
   const toml::table* table = table_of(document);
   STARLING_CHECK(table != nullptr && table->contains("layers"));
@@ -438,7 +321,7 @@ Result<std::vector<Layer>, SpecError> parse_layers(std::string_view toml_array) 
     const toml::table document = toml::parse("layers = " + std::string(toml_array));
     if (document.size() != 1) return SpecError{{"expected one array of layers and nothing behind it"}};
     auto layers = read_list(*document.get("layers"));
-    // A text may be shorter than its canonical form, which is what goes on.
+    // A text may be shorter than its canonical form, which is what travels.
     if (layers.ok() && format_layers(*layers).size() > kLayersTextMax) return too_long();
     return layers;
   } catch (const toml::parse_error& error) {

@@ -1,5 +1,5 @@
-// Enumerations that are named in text. A table has one row per enumerator, in the enumeration's order; each row has
-// a `name`. Parsing, formatting, shell completion and error messages all read the same table.
+// Enumerations that are named in text. A table has one row per enumerator, in the enumeration's order; each
+// row has a `name`. Parsing, formatting, shell completion and error messages all read the same table.
 #pragma once
 
 #include <cstddef>

@@ -19,9 +19,10 @@ Result<Pace> parse_pace(std::string_view text) {
   const auto time = parse_duration(poisson ? text.substr(kPoisson.size()) : text);
   if (time && *time > Duration{0} && *time <= kPaceTimeMax)
     return Pace{.kind = poisson ? Pace::Kind::poisson : Pace::Kind::time, .time = *time};
-  return Error{"'" + std::string(text.substr(0, 80)) +
-               "' does not say how often; expected a number of steps (8 steps), a time above zero (200ms), random "
-               "moments with this mean distance (poisson 200ms), or always"};
+  return Error{
+      "'" + std::string(text.substr(0, 80)) +
+      "' does not say how often; expected a number of steps (8 steps), a time above zero (200ms), random "
+      "moments with this mean distance (poisson 200ms), or always"};
 }
 
 std::string format_pace(const Pace& pace) {

@@ -1,5 +1,5 @@
-// How often something happens that counts steps or time: when a peer begins an exchange of its own (gossip.every),
-// and when it writes a checkpoint.
+// How often something happens that counts steps or time: when a peer begins an exchange of its own
+// (gossip.every), and when it writes a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct Pace {
 inline constexpr std::uint64_t kPaceStepsMax = 1'000'000'000;
 inline constexpr Duration kPaceTimeMax = std::chrono::hours(1000);
 
-// "8 steps", "200ms", "poisson 200ms" or "always"; a bare number counts steps. format_pace() is the exact inverse.
+// "8 steps", "200ms", "poisson 200ms" or "always"; a bare number counts steps. format_pace() is the exact
+// inverse.
 Result<Pace> parse_pace(std::string_view text);
 std::string format_pace(const Pace& pace);
 

@@ -1,5 +1,5 @@
-// How the values of a chunk travel: one enumeration for the wire, the arithmetic and the settings. The numbers are
-// those of the wire format (docs/PROTOCOL.md).
+// How the values of a chunk travel: one enumeration for the wire, the arithmetic and the settings. The
+// numbers are those of the wire format (docs/PROTOCOL.md).
 #pragma once
 
 #include <array>
@@ -16,7 +16,8 @@ enum class Payload : std::uint8_t {
   f32,    // n floats
   bf16,   // the upper halves of n floats
   int8,   // a float32 scale for every block of wire::kInt8BlockFloats, then n signed bytes
-  top_k,  // some entries: their float32 values, then, unless both sides know them, their places in the chunk (u32)
+  top_k,  // some entries: their float32 values, then, unless both sides know them, their places in the chunk
+          // (u32)
   none,   // no values: the chunk was taken, or nothing of it is to be mixed
 };
 

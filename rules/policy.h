@@ -1,5 +1,5 @@
-// Two choices that go with most rules: which neighbor is the next partner (gossip.partners), and how much a partner's
-// parameters count (gossip.weights).
+// Two choices that go with most rules: which neighbor is the next partner (gossip.partners), and how much a
+// partner's parameters count (gossip.weights).
 #pragma once
 
 #include <array>

@@ -1,6 +1,7 @@
-// Every rule of exchange is one row here and one training::Mixer (training/exchange/make.cc). The row holds the facts
-// that decide when, with whom and on what terms peers exchange; the arithmetic is the Mixer's. The core, both drivers,
-// the settings and the simulator's checks read these facts and never compare a rule with a name.
+// Every rule of exchange is one row here and one training::Mixer (training/exchange/make.cc). The row holds
+// the facts that decide when, with whom and on what terms peers exchange; the arithmetic is the Mixer's. The
+// core, both drivers, the settings and the simulator's checks read these facts and never compare a rule with
+// a name.
 #pragma once
 
 #include <array>
@@ -16,7 +17,14 @@
 namespace starling {
 
 enum class Rule : std::uint8_t {
-  pairwise, push_sum, d_psgd, choco, noloco, clipped, parameter_server, ssp,
+  pairwise,
+  push_sum,
+  d_psgd,
+  choco,
+  noloco,
+  clipped,
+  parameter_server,
+  ssp,
   none,        // peers learn alone
   all_reduce,  // bulk-synchronous training without gossip: lab/simulate/all_reduce.h, node/all_reduce/
 };
@@ -54,7 +62,8 @@ enum class Paced : std::uint8_t { by_any, by_time, by_steps };
 inline constexpr unsigned payload_bit(Payload payload) {
   return 1U << static_cast<unsigned>(payload);
 }
-inline constexpr unsigned kDensePayloads = payload_bit(Payload::f32) | payload_bit(Payload::bf16) | payload_bit(Payload::int8);
+inline constexpr unsigned kDensePayloads =
+    payload_bit(Payload::f32) | payload_bit(Payload::bf16) | payload_bit(Payload::int8);
 inline constexpr unsigned kAllPayloads = kDensePayloads | payload_bit(Payload::top_k);
 
 struct RuleTraits {
@@ -66,22 +75,22 @@ struct RuleTraits {
   Paced paced = Paced::by_any;
   std::string_view paced_because{};  // the reason, where not every pace is accepted
   bool undirected = false;           // requires a topology whose links go both ways
-  bool shares = true;     // a side may move less than the other (gossip.weights); false where that breaks the rule
-  bool limited = false;   // the number of exchanges accepted from one partner is limited
-  bool bounded = false;   // no peer is more than gossip.staleness pushes ahead of the slowest (gossip/clocks.h)
-  bool racks = false;     // servers may have racks between them and the peers (gossip.racks)
-  bool copies = false;    // both sides keep a copy of what the other published, and step towards it
+  bool shares = true;                // gossip.weights applies: a side may move less than the other
+  bool limited = false;              // the number of exchanges accepted from one partner is limited
+  bool bounded = false;              // gossip.staleness bounds how far a peer may be ahead (gossip/clocks.h)
+  bool racks = false;                // servers may have racks between them and the peers (gossip.racks)
+  bool copies = false;  // both sides keep a copy of what the other published, and step towards it
   Keeps keeps = Keeps::nothing;
   Consensus consensus = Consensus::unknown;
-  std::string_view unpredicted{};  // with Consensus::unknown, the reason: "No prediction: ..."
+  std::string_view unpredicted{};      // with Consensus::unknown, the reason: "No prediction: ..."
   std::string_view predicted_as_if{};  // what the analysis assumes although the rule differs; empty: nothing
 
   constexpr bool takes(Payload payload) const { return (payloads & payload_bit(payload)) != 0; }
   constexpr bool has_servers() const { return meeting == Meeting::served; }
-  // Whether peers of this rule exchange with one another: it has an exchange and the core decides about it.
+  // Whether the core has exchanges to decide about.
   constexpr bool exchanges() const { return meeting != Meeting::never && meeting != Meeting::every_step; }
   constexpr bool all_at_once() const { return meeting == Meeting::every_step; }
-  // Whether a partner that is well may let one wait.
+  // Whether a healthy partner may let one wait.
   constexpr bool lets_wait() const { return meeting == Meeting::lock_step || bounded; }
 };
 
@@ -117,8 +126,9 @@ inline constexpr std::array<RuleTraits, 10> kRules = {{
      .help = "an outer step with momentum every few dozen steps, with one partner",
      .pace = {.steps = 50},
      .meeting = Meeting::outer_rounds,
-     .unpredicted = "noloco's outer steps have momentum and use partners' values of earlier rounds; no analysis here "
-                    "is of that"},
+     .unpredicted =
+         "noloco's outer steps have momentum and use partners' values of earlier rounds; no analysis here "
+         "is of that"},
     {.name = "clipped",
      .help = "pairwise, but a partner that is far off moves a peer only so far",
      .limited = true,

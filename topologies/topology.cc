@@ -10,49 +10,41 @@
 namespace starling::topologies {
 namespace {
 
-struct Row {
-  const char* family;
-  Result<Family> (*make)(Name& name);
-};
+using Make = Result<Family> (*)(Name& name);
 
-// The two tables have one order: what is parsed, and what people read. A graph of one's own comes last.
-constexpr std::array<Row, 16> kRows = {{
-    {"complete", make_complete},
-    {"ring", make_ring},
-    {"line", make_line},
-    {"star", make_star},
-    {"torus", make_torus},
-    {"hypercube", make_hypercube},
-    {"exponential", make_exponential},
-    {"directed-exponential", make_directed_exponential},
-    {"one-peer-exponential", make_one_peer_exponential},
-    {"base", make_base},
-    {"random-regular", make_random_regular},
-    {"erdos-renyi", make_erdos_renyi},
-    {"small-world", make_small_world},
-    {"tree", make_tree},
-    {"dumbbell", make_dumbbell},
-    {"uniform", make_uniform},
+// Every family, in the order in which people read them. A graph of one's own, read from a file, comes last.
+struct Row {
+  TopologyEntry entry;
+  Make make;  // null: Topology::parse() has a form of its own for it
+};
+constexpr std::array<Row, 17> kRows = {{
+    {{"complete", "everyone beside everyone"}, make_complete},
+    {{"ring", "peer i beside i - 1 and i + 1"}, make_ring},
+    {{"line", "the ring without the link that closes it"}, make_line},
+    {{"star", "everyone beside peer 0, the hub"}, make_star},
+    {{"torus", "a near-square grid whose rows and columns are closed to rings"}, make_torus},
+    {{"hypercube", "peer i beside i xor 2^k for every k; 2^d peers"}, make_hypercube},
+    {{"exponential", "peer i beside i +- 2^k for every 2^k < n: few links, fast mixing"}, make_exponential},
+    {{"directed-exponential", "peer i sends to i + 2^k for every 2^k < n"}, make_directed_exponential},
+    {{"one-peer-exponential", "peer i sends to i + 2^r in round r: one link at a time, exact for 2^d peers"},
+     make_one_peer_exponential},
+    {{"base:k=1", "rounds of at most k links each after which the average is exact, for any number of peers"},
+     make_base},
+    {{"random-regular:k=4", "exactly k links each, drawn at random (seed=)"}, make_random_regular},
+    {{"erdos-renyi", "each pair linked with probability p, by default 2 ln n / n (p=, seed=)"},
+     make_erdos_renyi},
+    {{"small-world:k=4,p=0.1", "a ring of the k nearest, each link moved with probability p (seed=)"},
+     make_small_world},
+    {{"tree", "the complete binary tree: peer i beside (i - 1) / 2"}, make_tree},
+    {{"dumbbell", "two complete halves joined by one link"}, make_dumbbell},
+    {{"uniform", "a partner drawn uniformly from everyone at every exchange"}, make_uniform},
+    {{"file:PATH", "a graph of one's own, from an edge list or GraphML", true}, nullptr},
 }};
-constexpr std::array<TopologyEntry, kRows.size() + 1> kEntries = {{
-    {"complete", "everyone beside everyone"},
-    {"ring", "peer i beside i - 1 and i + 1"},
-    {"line", "the ring without the link that closes it"},
-    {"star", "everyone beside peer 0, the hub"},
-    {"torus", "a near-square grid whose rows and columns are closed to rings"},
-    {"hypercube", "peer i beside i xor 2^k for every k; 2^d peers"},
-    {"exponential", "peer i beside i +- 2^k for every 2^k < n: few links, fast mixing"},
-    {"directed-exponential", "peer i sends to i + 2^k for every 2^k < n"},
-    {"one-peer-exponential", "peer i sends to i + 2^r in round r: one link at a time, exact for 2^d peers"},
-    {"base:k=1", "rounds of at most k links each after which the average is exact, for any number of peers"},
-    {"random-regular:k=4", "exactly k links each, drawn at random (seed=)"},
-    {"erdos-renyi", "each pair linked with probability p, by default 2 ln n / n (p=, seed=)"},
-    {"small-world:k=4,p=0.1", "a ring of the k nearest, each link moved with probability p (seed=)"},
-    {"tree", "the complete binary tree: peer i beside (i - 1) / 2"},
-    {"dumbbell", "two complete halves joined by one link"},
-    {"uniform", "a partner drawn uniformly from everyone at every exchange"},
-    {"file:PATH", "a graph of one's own, from an edge list or GraphML", true},
-}};
+
+std::string_view family_of(const TopologyEntry& entry) {
+  const std::string_view name = entry.name;  // "base:k=1"
+  return name.substr(0, name.find(':'));
+}
 
 }  // namespace
 
@@ -65,11 +57,11 @@ Result<Topology> Topology::parse(std::string_view text) {
   if (text.starts_with("file:"))
     return Error{
         "topology '" + std::string(text) +
-        "' is a file, which only the command line reads; a name that holds the graph, 'edges:...', is right"};
+        "' is a file, which only the command line reads; expected a name that holds the graph, 'edges:...'"};
   auto name = Name::parse(text);
   if (!name) return name.error();
   for (const Row& row : kRows) {
-    if (name->family() != row.family) continue;
+    if (row.make == nullptr || name->family() != family_of(row.entry)) continue;
     auto family = row.make(*name);
     if (!family) return family.error();
     const auto finished = name->finish();
@@ -77,7 +69,7 @@ Result<Topology> Topology::parse(std::string_view text) {
     return Topology(std::string(text), std::move(*family));
   }
   std::vector<std::string_view> known;
-  for (const auto& entry : kEntries) known.push_back(entry.name);
+  for (const Row& row : kRows) known.push_back(row.entry.name);
   return Error{"topology '" + std::string(text) + "' is unknown; accepted are " + one_of(known)};
 }
 
@@ -87,6 +79,11 @@ Status Topology::exists(std::uint32_t peers) const {
 }
 
 std::span<const TopologyEntry> names() {
+  static const std::vector<TopologyEntry> kEntries = [] {
+    std::vector<TopologyEntry> entries;
+    for (const Row& row : kRows) entries.push_back(row.entry);
+    return entries;
+  }();
   return kEntries;
 }
 

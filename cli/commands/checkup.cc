@@ -298,9 +298,7 @@ std::vector<Check> check_data(const std::string& data_root) {
     if (name.starts_with(".")) continue;
     const bool folder = fs::is_directory(path, error);
     const bool published = datasets::find_published(name) != nullptr;
-    if (folder ? published || datasets::is_idx_folder(path) || datasets::is_cifar_folder(path) ||
-                     datasets::is_npy_folder(path) || datasets::is_csv_folder(path)
-               : datasets::is_csv_path(name))
+    if ((folder && published) || datasets::format_of(path) != nullptr)
       checks.push_back(check_set(name, data_root));
   }
   if (checks.empty())

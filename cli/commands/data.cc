@@ -27,7 +27,7 @@ int list(const Arguments& arguments) {
         stdout);
   }
   std::fputs("\n`starling data fetch NAME` gets all but glyphs. Or the path of one of these, plain or .gz:\n", stdout);
-  for (const datasets::PathForm& form : datasets::path_forms())
+  for (const datasets::Format& form : datasets::formats())
     std::fputs(fmt::format("{}:\n            {}\n", form.what, form.files).c_str(), stdout);
   return kExitDone;
 }

@@ -129,8 +129,8 @@ TEST_CASE("names that mean the same data are the same name") {
 }
 
 TEST_CASE("every form that a path may lead to says which files it has") {
-  REQUIRE(path_forms().size() == 5);
-  for (const auto& form : path_forms()) {
+  REQUIRE(formats().size() == 5);
+  for (const auto& form : formats()) {
     CHECK(std::string(form.what).size() > 10);
     CHECK(std::string(form.files).size() > 20);
   }

@@ -18,8 +18,8 @@ struct Stretch {
 };
 Stretch served_by(std::size_t k, std::size_t servers, std::size_t arena_floats);
 
-// `arena` outlives the mixer, which begins as after adopt(). REQUIRES: the rule takes the payload (check_payload());
-// cell_floats > 0.
+// `arena` outlives the mixer, which begins as after adopt(). REQUIRES: the rule takes the payload
+// (check_payload()); cell_floats > 0.
 std::unique_ptr<Mixer> make_mixer(models::Arena& arena, const MixOptions& options);
 
 }  // namespace starling::training

@@ -1,5 +1,5 @@
-// The parameters of a Mixer: its rule, its payload and what they can be tuned by. training/replica/recipe.h makes
-// them from an experiment.
+// The parameters of a Mixer: its rule, its payload and what they can be tuned by. training/replica/recipe.h
+// makes them from an experiment.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,9 @@ struct MixOptions {
   std::size_t links = 8;        // choco: partners whose copies are kept
   std::size_t cell_floats = kDefaultCellFloats;
   std::uint64_t seed = 1;  // of the chance in rounding
-  bool wary = true;   // refuses what is far off; not where replicas begin far apart, as in measurements of mixing
-  bool exact = false;      // loses no concurrent atomic_add to the arena, 20 times slower: for tests
+  bool wary =
+      true;  // refuses what is far off; not where replicas begin far apart, as in measurements of mixing
+  bool exact = false;  // loses no concurrent atomic_add to the arena, 20 times slower: for tests
 };
 
 }  // namespace starling::training

@@ -9,8 +9,8 @@
 namespace starling::training {
 namespace {
 
-// Settings of gossip, such as the topology, have no meaning with all-reduce and are ignored, so that one file serves
-// both. What would train differently from what it says is rejected.
+// Settings of gossip, such as the topology, have no meaning with all-reduce and are ignored, so that one file
+// serves both. What would train differently from what it says is rejected.
 Status check_all_reduce(const Experiment& experiment) {
   if (experiment.workers != 1)
     return Error{"training.workers: all-reduce has one worker in each peer, because all peers step together"};
@@ -25,8 +25,8 @@ Status check_all_reduce(const Experiment& experiment) {
     }
   }
   for (const Fault& fault : experiment.faults) {
-    if (fault.kind != Fault::Kind::join && fault.kind != Fault::Kind::leave && fault.kind != Fault::Kind::poison &&
-        fault.kind != Fault::Kind::churn && !fault.back_after)
+    if (fault.kind != Fault::Kind::join && fault.kind != Fault::Kind::leave &&
+        fault.kind != Fault::Kind::poison && fault.kind != Fault::Kind::churn && !fault.back_after)
       continue;
     const std::string why = fault.kind == Fault::Kind::poison
                                 ? "all-reduce exchanges no parameters to poison"
@@ -44,7 +44,8 @@ Status check_own(const OwnSettings& own, std::uint32_t peers) {
   bool device = false, devices = false;
   for (const auto& [key, value] : own.values) {
     const Setting* setting = find_setting(key);
-    if (setting == nullptr || !is_own_setting(*setting)) return Error{key + " cannot be set for a single peer"};
+    if (setting == nullptr || !is_own_setting(*setting))
+      return Error{key + " cannot be set for a single peer"};
     Experiment scratch;
     if (Status set = setting->set(scratch, value); !set) return Error{key + ": " + set.error().message};
     device = device || key == "training.device";
@@ -74,8 +75,8 @@ Status check_owns_and_faults(const Experiment& experiment) {
   for (std::size_t i = 0; i < experiment.faults.size(); ++i) {
     const Fault& fault = experiment.faults[i];
     if (Status fine = check_fault(fault, experiment.peers); !fine) {
-      return Error{"fault " + std::to_string(i + 1) + " (" + name(fault.kind) + " of peer " + fault.peer.text() +
-                   "): " + fine.error().message};
+      return Error{"fault " + std::to_string(i + 1) + " (" + name(fault.kind) + " of peer " +
+                   fault.peer.text() + "): " + fine.error().message};
     }
   }
   return Done{};
@@ -104,17 +105,19 @@ Status check(const Experiment& experiment) {
   if (const auto schedule = make_schedule(experiment); !schedule) return schedule.error();
   if (Status fine = check_rule(experiment); !fine) return fine;
   if (!experiment.devices.empty() && experiment.device != "auto")
-    return Error{"training.devices and training.device: a peer trains on the one or on the others; set only one"};
+    return Error{
+        "training.devices and training.device: a peer trains on the one or on the others; set only one"};
   if (experiment.target_accuracy && resolved_looks(experiment) == 0)
     return Error{
-        "looks: training.target_accuracy needs evaluations during the run; set looks above 0 (20 per epoch are "
+        "looks: training.target_accuracy needs evaluations during the run; set looks above 0 (20 per epoch "
+        "are "
         "usual)"};
   return check_owns_and_faults(experiment);
 }
 
 std::string warning_of_workers(const Experiment& experiment) {
-  // The sum of the workers' step sizes over 1 - momentum. One worker has 0.5 by default. At 1, LeNet with two workers
-  // lost nothing; at 2, it did not learn at all with four (docs/CPU.md).
+  // The sum of the workers' step sizes over 1 - momentum. One worker has 0.5 by default. At 1, LeNet with two
+  // workers lost nothing; at 2, it did not learn at all with four (docs/CPU.md).
   constexpr double kFarthestReach = 1;
   const double rate = resolved_learning_rate(experiment);
   std::uint32_t workers = experiment.workers;  // of the peer that has most
@@ -122,8 +125,9 @@ std::string warning_of_workers(const Experiment& experiment) {
     workers = std::max(workers, of_peer(experiment, own.peers.is_all() ? 0 : own.peers.largest()).workers);
   const double reach = workers * rate / (1 - experiment.momentum);
   if (experiment.optimizer != "sgd" || workers <= 2 || reach <= kFarthestReach) return "";
-  return std::to_string(workers) + " workers that each take SGD steps at the learning rate " + format_number(rate) +
-         " may together step too far to learn; their default is " + format_number(default_sgd_rate(workers));
+  return std::to_string(workers) + " workers that each take SGD steps at the learning rate " +
+         format_number(rate) + " may together step too far to learn; their default is " +
+         format_number(default_sgd_rate(workers));
 }
 
 }  // namespace starling::training

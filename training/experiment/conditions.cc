@@ -19,7 +19,8 @@ LinkShape link_at(const Experiment& experiment, std::uint32_t from, std::uint32_
 double slowness(const Experiment& experiment, std::uint32_t peer) {
   double factor = 1;
   for (const Fault& fault : experiment.faults) {
-    if (fault.concerns(peer) && fault.kind == Fault::Kind::slow) factor = std::max(factor, fault.factor.median());
+    if (fault.concerns(peer) && fault.kind == Fault::Kind::slow)
+      factor = std::max(factor, fault.factor.median());
   }
   return factor;
 }

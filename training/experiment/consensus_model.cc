@@ -23,8 +23,8 @@ std::string four_digits(double value) {
 ConsensusModel of_exchanges(const Experiment& experiment) {
   const RuleTraits& rule = traits(experiment.rule);
   if (experiment.weights != Shares::equal)
-    return unknown("the analysis is of equal shares, and gossip.weights = \"" + std::string(name(experiment.weights)) +
-                   "\" makes them unequal");
+    return unknown("the analysis is of equal shares, and gossip.weights = \"" +
+                   std::string(name(experiment.weights)) + "\" makes them unequal");
   ConsensusModel model{.by = rule.consensus};
   if (experiment.partners != Partners::uniform) model.as_if = "partners were drawn at random";
   if (!rule.predicted_as_if.empty())
@@ -35,7 +35,8 @@ ConsensusModel of_exchanges(const Experiment& experiment) {
 // Where all of a value travels, a copy is the replica as it is now, and both sides take their mean.
 std::optional<ConsensusModel> unlike_a_mean(const Experiment& experiment) {
   if (!traits(experiment.payload).dense)
-    return unknown(std::string(traits(experiment.rule).name) + " with " + std::string(traits(experiment.payload).name) +
+    return unknown(std::string(traits(experiment.rule).name) + " with " +
+                   std::string(traits(experiment.payload).name) +
                    " mixes copies that lag behind the replicas, and no analysis here is of those");
   if (experiment.consensus_rate && *experiment.consensus_rate != 1)
     return unknown("the analysis is of plain means, and gossip.consensus_rate = " +

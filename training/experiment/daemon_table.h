@@ -1,5 +1,6 @@
-// The [daemon] table of an experiment file: how one peer runs that is started with the file (where it listens, what it
-// writes and where). It does not say what is trained. The command line decides which keys exist; here they are read.
+// The [daemon] table of an experiment file: how one peer runs that is started with the file (where it
+// listens, what it writes and where). It does not say what is trained. The command line decides which keys
+// exist; here they are read.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
-// An experiment as a value: everything that can be set, with its default. The table of settings (settings.h) gives
-// each field its key, flag, parser and help line; check.h decides which combinations are possible; experiment_file.h
-// reads and writes it as TOML. Names of models, topologies, partitions and data sets are resolved by their rooms.
+// An experiment as a value: everything that can be set, with its default. The table of settings (settings.h)
+// gives each field its key, flag, parser and help line; check.h decides which combinations are possible;
+// experiment_file.h reads and writes it as TOML. Names of models, topologies, partitions and data sets are
+// resolved by their rooms.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ struct Experiment {
   std::uint32_t peers = 4;
 
   std::string model = "lenet";
-  std::string layers{};  // models/spec_text.h; empty: `model` is in the zoo
+  std::string layers{};               // models/spec_text.h; empty: `model` is in the zoo
   std::optional<std::string> init{};  // a file with the initial parameters; unset: drawn from the seed
   std::string data = "glyphs";
   std::string partition = "iid";
@@ -62,7 +63,8 @@ struct Experiment {
   bool recompute = false;  // gradient checkpointing
   Duration pace{0};
 
-  // The run ends at the first that is reached. With none: 3 epochs in `swarm` and `simulate`, never in `peer`.
+  // The run ends at the first that is reached. With none: 3 epochs in `swarm` and `simulate`, never in
+  // `peer`.
   std::optional<double> epochs;
   std::optional<std::uint64_t> steps;
   std::optional<Duration> seconds;
@@ -99,9 +101,10 @@ struct Experiment {
   friend bool operator==(const Experiment&, const Experiment&) = default;
 };
 
-// The step size of each worker: as set, else the optimizer's default. SGD's default is shared among a peer's workers,
-// because they step from the same place: together they move as far as one worker at the whole rate. AdamW's steps do
-// not grow with the number of workers, so its default is not shared (docs/CPU.md has figures for both).
+// The step size of each worker: as set, else the optimizer's default. SGD's default is shared among a peer's
+// workers, because they step from the same place: together they move as far as one worker at the whole rate.
+// AdamW's steps do not grow with the number of workers, so its default is not shared (docs/CPU.md has figures
+// for both).
 double resolved_learning_rate(const Experiment& experiment);
 // SGD's default with this many workers.
 double default_sgd_rate(std::uint32_t workers);

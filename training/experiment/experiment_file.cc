@@ -107,7 +107,8 @@ Status read_kind_table(Fault& fault, const TableOf& of, const toml::node& node, 
       return Error{where + key + ": " + taken.error().message};
   }
   if (&of == &kLinkTable && fault.link == Fault::Link{}) {
-    return Error{place(path, node) + ": fault.link: this link is like all others; set latency, bandwidth or a drop above 0"};
+    return Error{place(path, node) +
+                 ": fault.link: this link is like all others; set latency, bandwidth or a drop above 0"};
   }
   return Done{};
 }
@@ -212,14 +213,16 @@ Result<OwnSettings> read_own(const toml::table& table, const std::string& path) 
       return Error{where + "peer.number: expected a number, an array of numbers, or \"all\""};
     if (!value) {
       return Error{where + "peer." + key + ": expected a single value" +
-                   (node.is_array() ? "; to sweep over it in the first [[peer]], write in [sweep]: peer.1." + key + " = [ ... ]"
+                   (node.is_array() ? "; to sweep over it in the first [[peer]], write in [sweep]: peer.1." +
+                                          key + " = [ ... ]"
                                     : "")};
     }
     if (Status taken = set_own(own, key, *value); !taken) return Error{where + taken.error().message};
   }
   const std::string where = place(path, table) + ": ";
   if (!has_number) return Error{where + "this [[peer]] has no 'number'; peers are numbered from 0"};
-  if (own.values.empty()) return Error{where + "this [[peer]] sets nothing; it can set " + own_setting_names()};
+  if (own.values.empty())
+    return Error{where + "this [[peer]] sets nothing; it can set " + own_setting_names()};
   return own;
 }
 
@@ -358,9 +361,11 @@ Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps,
   try {
     const toml::table table = toml::parse(*text, path);
     if (const toml::node* sweep = table.get("sweep"); sweep != nullptr && sweeps == Sweeps::refused)
-      return Error{place(path, *sweep) + ": [sweep] describes many experiments; run it with: starling sweep " + path};
+      return Error{place(path, *sweep) +
+                   ": [sweep] describes many experiments; run it with: starling sweep " + path};
     if (const toml::node* own = table.get("daemon"); own != nullptr && daemon == DaemonTable::refused)
-      return Error{place(path, *own) + ": [daemon] configures one peer; run it with: starling peer --config " + path};
+      return Error{place(path, *own) +
+                   ": [daemon] configures one peer; run it with: starling peer --config " + path};
     Experiment read = experiment;
     if (Status status = read_table(read, table, "", path, *text); !status) return status;
     const toml::node_view model = table["model"];

@@ -1,5 +1,5 @@
-// The quantities of an experiment as text, with their limits. The table of settings, the faults and the command line
-// parse them alike. Every Error says what is accepted.
+// The quantities of an experiment as text, with their limits. The table of settings, the faults and the
+// command line parse them alike. Every Error says what is accepted.
 #pragma once
 
 #include <cstdint>

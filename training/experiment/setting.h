@@ -1,6 +1,6 @@
-// One thing that can be set in an experiment. The experiment file, the environment and the flags all go through this
-// type, so a key has one name, one parser, one default and one help line, and shells complete the same values that the
-// parser accepts.
+// One thing that can be set in an experiment. The experiment file, the environment and the flags all go
+// through this type, so a key has one name, one parser, one default and one help line, and shells complete
+// the same values that the parser accepts.
 #pragma once
 
 #include <cstdint>

@@ -148,13 +148,13 @@ Result<std::string> parse_run_name(std::string_view text) {
     return std::string(text);
   }
   return Error{
-      quoted(text) + " cannot name a run; expected 1 to 100 letters, digits, '.', '_' or '-', the first a letter or digit"};
+      quoted(text) +
+      " cannot name a run; expected 1 to 100 letters, digits, '.', '_' or '-', the first a letter or digit"};
 }
 
 Result<Duration> parse_run_time(std::string_view text) {
   auto d = parse_seconds(text);
-  if (d.ok() && *d == Duration{0})
-    return Error{"a run needs more than 0 seconds"};
+  if (d.ok() && *d == Duration{0}) return Error{"a run needs more than 0 seconds"};
   return d;
 }
 

@@ -1,6 +1,6 @@
-// The kinds of settings that the table in settings.cc is made of: numbers, truth values, names from a list, text, and
-// the parsers of single settings. Each function combines a row's facts with a field of Experiment, a parser and a
-// writer.
+// The kinds of settings that the table in settings.cc is made of: numbers, truth values, names from a list,
+// text, and the parsers of single settings. Each function combines a row's facts with a field of Experiment,
+// a parser and a writer.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace starling::training {
 
-// Who must agree on a setting. `per_run_if_set` was added to the protocol later: a peer of an older version, which does
-// not know the setting, can take part while it has its default.
+// Who must agree on a setting. `per_run_if_set` was added to the protocol later: a peer of an older version,
+// which does not know the setting, can take part while it has its default.
 enum Scope : std::uint8_t { per_peer, per_run, per_run_if_set };
 
 // The facts of a row before its field, parser and writer are known.

@@ -26,11 +26,13 @@ struct Axis {
 constexpr std::string_view kFault = "fault.", kPeer = "peer.";
 
 // K and FIELD of "fault.K.FIELD", where `table` is "fault."; nullopt for any other key.
-std::optional<std::pair<std::size_t, std::string>> numbered_key(const std::string& key, std::string_view table) {
+std::optional<std::pair<std::size_t, std::string>> numbered_key(const std::string& key,
+                                                                std::string_view table) {
   if (!key.starts_with(table)) return std::nullopt;
   const std::size_t dot = key.find('.', table.size());
   if (dot == std::string::npos) return std::nullopt;
-  const auto number = parse_number<std::size_t>(std::string_view(key).substr(table.size(), dot - table.size()));
+  const auto number =
+      parse_number<std::size_t>(std::string_view(key).substr(table.size(), dot - table.size()));
   if (!number) return std::nullopt;
   return std::pair(*number, key.substr(dot + 1));
 }
@@ -79,13 +81,13 @@ Status read_lists(std::vector<Axis>& axes, const toml::table& table, const std::
 
 // Sets one key of one of the tables [[fault]] or [[peer]]; `what`: "fault", "[[peer]]".
 template <class Table>
-Status apply_numbered(std::vector<Table>& tables, const std::pair<std::size_t, std::string>& key, const std::string& value,
-                      const std::string& what, const std::string& tables_name,
+Status apply_numbered(std::vector<Table>& tables, const std::pair<std::size_t, std::string>& key,
+                      const std::string& value, const std::string& what, const std::string& tables_name,
                       Status (*set)(Table&, const std::string&, const std::string&)) {
   const auto& [number, field] = key;
   if (number < 1 || number > tables.size()) {
-    return Error{"there is no " + what + " " + std::to_string(number) + "; the file has " + std::to_string(tables.size()) +
-                 " " + tables_name + "s, numbered from 1"};
+    return Error{"there is no " + what + " " + std::to_string(number) + "; the file has " +
+                 std::to_string(tables.size()) + " " + tables_name + "s, numbered from 1"};
   }
   return set(tables[number - 1], field, value);
 }
@@ -178,7 +180,8 @@ Result<SweepPoint> make_point(const Experiment& base, const std::vector<Axis>& a
     const std::size_t choice = number / points;
     number %= points;
     const std::string& value = axis.axis.values[choice];
-    if (Status set = apply(point.experiment, axis.axis.key, value, axis.places[choice]); !set) return set.error();
+    if (Status set = apply(point.experiment, axis.axis.key, value, axis.places[choice]); !set)
+      return set.error();
     point.values.push_back(value);
   }
   if (Status settled = settle_model(point.experiment, is_axis(axes, "model.name"), false); !settled)
