@@ -26,12 +26,12 @@ using training::Setting;
 Result<std::pair<std::string, std::string>> split_set(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    return Error{"--set: \"" + text + "\" is not of the form section.key=value"};
+    return Error{"--set: \"" + text + "\" does not have the form section.key=value"};
   }
   return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
-// The heading in help of a key's table: "training.pace" stands under Training.
+// The heading of a key's table in help: "training.pace" is under Training.
 std::string section_of(const std::string& key) {
   const std::string table = key.substr(0, key.find('.'));
   if (table == key) return "Run";
@@ -41,16 +41,22 @@ std::string section_of(const std::string& key) {
   return title;
 }
 
-// What a first run needs; the others are in `--help all`.
-constexpr std::array<std::string_view, 15> kCommonKeys = {
-    "name",           "seed",
-    "peers",          "model.name",
-    "data.source",    "training.batch_size",
-    "training.learning_rate", "training.workers",
-    "training.device", "training.epochs",
-    "training.target_accuracy", "gossip.rule",
-    "gossip.topology", "gossip.every",
-    "gossip.payload"};
+// The settings that plain `--help` shows; `--help all` shows the others, too.
+constexpr std::array<std::string_view, 15> kCommonKeys = {"name",
+                                                          "seed",
+                                                          "peers",
+                                                          "model.name",
+                                                          "data.source",
+                                                          "training.batch_size",
+                                                          "training.learning_rate",
+                                                          "training.workers",
+                                                          "training.device",
+                                                          "training.epochs",
+                                                          "training.target_accuracy",
+                                                          "gossip.rule",
+                                                          "gossip.topology",
+                                                          "gossip.every",
+                                                          "gossip.payload"};
 
 bool is_common(const std::string& key) {
   return std::find(kCommonKeys.begin(), kCommonKeys.end(), key) != kCommonKeys.end();
@@ -75,15 +81,21 @@ std::vector<Flag> experiment_flags(Audience audience) {
     flags.push_back({setting.flag, setting.placeholder, setting.help, false, false, section_of(setting.key),
                      is_common(setting.key), setting.environment, setting.key});
   }
-  flags.push_back({"--slow", "PEER=FACTOR[@FROM..TO]", "a peer's steps (or all peers') take FACTOR times as long, or longer by chance: log-normal:sigma=1", true,
-                   audience == Audience::peer, "Run", true});
+  flags.push_back(
+      {"--slow", "PEER=FACTOR[@FROM..TO]",
+       "a peer's steps (or all peers') take FACTOR times as long, or a random time: log-normal:sigma=1", true,
+       audience == Audience::peer, "Run", true});
   flags.push_back({"--set", "SECTION.KEY=VALUE", "any key of the experiment file", true, false, "Run", true});
   return flags;
 }
 
 Flag print_config_flag(const std::string& section) {
-  return {"--print-config", "", "print all that flags, variables and file come to, as such a file, and do nothing else",
-          false, false, section};
+  return {"--print-config",
+          "",
+          "print the experiment that flags, variables and file amount to, as such a file, and exit",
+          false,
+          false,
+          section};
 }
 
 Status read_experiment(Experiment& experiment, const Arguments& arguments,
@@ -91,9 +103,10 @@ Status read_experiment(Experiment& experiment, const Arguments& arguments,
   const bool is_peer = arguments.command() == "peer";
   if (file) {
     const auto daemon = is_peer ? training::DaemonTable::passed_over : training::DaemonTable::refused;
-    if (Status read = training::read_file(experiment, *file, training::Sweeps::refused, daemon); !read) return read;
+    if (Status read = training::read_file(experiment, *file, training::Sweeps::refused, daemon); !read)
+      return read;
   }
-  // STARLING_NAME is a peer's own, and so on.
+  // In `peer`, STARLING_NAME and the like name the peer, not the run.
   const auto lookup = [&](const char* variable) -> const char* {
     for (const Setting& setting : training::settings())
       if (is_peer && setting.environment == variable && !lab::is_peer_setting(setting)) return nullptr;
@@ -108,9 +121,8 @@ Status read_experiment(Experiment& experiment, const Arguments& arguments,
     const std::optional<std::string> value =
         setting.flag.empty() ? std::nullopt : arguments.get(setting.flag);
     if (!value) continue;
-    if (is_peer && !lab::is_peer_setting(setting))
-      continue;  // `peer` has a --name of its own
-    // The sentence does not repeat the key, which the user did not write.
+    if (is_peer && !lab::is_peer_setting(setting)) continue;  // `peer` has a --name of its own
+    // The user wrote the flag, so the message names it instead of the key.
     if (Status set = setting.set(experiment, *value); !set)
       return Error{setting.flag + ": " + set.error().message};
   }
@@ -165,7 +177,7 @@ std::string data_root() {
 
 Result<std::string> output_folder(const Experiment& experiment, const Arguments& arguments) {
   if (const auto out = arguments.get("--out")) {
-    if (out->empty()) return Error{"--out: a folder's path is wanted, not nothing"};
+    if (out->empty()) return Error{"--out: expected the path of a folder, got nothing"};
     return *out;
   }
   return "runs/" + experiment.name + "-" + std::to_string(experiment.seed);
@@ -175,7 +187,8 @@ Status check_experiment(const Experiment& experiment, bool peers_known) {
   if (Status sound = training::check(experiment); !sound) return sound.error();
   const auto topology = topologies::Topology::parse(experiment.topology);
   if (!topology) return topology.error();
-  if (Status exists = peers_known ? topology->exists(experiment.peers) : Status(Done{}); !exists) return exists.error();
+  if (Status exists = peers_known ? topology->exists(experiment.peers) : Status(Done{}); !exists)
+    return exists.error();
   return datasets::check_partition_name(experiment.partition);
 }
 
@@ -188,7 +201,8 @@ Result<Materials> gather_materials(const Experiment& experiment) {
   if (experiment.init) {
     if (const auto first = training::starting_parameters(experiment, *plan); !first) return first.error();
   }
-  if (const auto changed = training::make_augmentation(experiment, data->train.shape); !changed) return changed.error();
+  if (const auto changed = training::make_augmentation(experiment, data->train.shape); !changed)
+    return changed.error();
   return Materials{std::move(*data), std::move(*plan)};
 }
 

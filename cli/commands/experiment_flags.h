@@ -1,6 +1,5 @@
-// An experiment from the command line: the flags of training::settings(), --set and --slow, put over the
-// environment, which is put over the file, which is put over the defaults. And the questions to ask before
-// anything is started.
+// An experiment from the command line: flags, --set and --slow override the environment, which overrides the
+// file, which overrides the defaults. Also the checks before a run starts.
 #pragma once
 
 #include <optional>
@@ -18,13 +17,12 @@ namespace starling::cli {
 
 enum class Audience {
   run,   // swarm and simulate: everything
-  peer,  // one peer: without what only a whole run has (its name, its number of peers, its target, its
-         // network)
+  peer,  // one peer: without the settings of a whole run (name, number of peers, target, network card)
 };
 
 std::vector<Flag> experiment_flags(Audience audience);
 
-// For whoever wants to know what came of flags, variables and file; printed before it is checked as a whole.
+// Prints what flags, variables and file amount to, before it is checked as a whole.
 Flag print_config_flag(const std::string& section);
 
 // defaults < `file` < STARLING_* < --set < flags. The Error names the place.
@@ -34,14 +32,13 @@ Status read_experiment(training::Experiment& experiment, const Arguments& argume
 // Every --set, as a key and a value.
 Result<std::vector<std::pair<std::string, std::string>>> split_sets(const Arguments& arguments);
 
-// What was read, with its network and its topology looked up where those are files, and the learning rate that
-// its optimizer has by default.
+// Resolves the network and the topology where they are files, and the optimizer's default learning rate.
 Status resolve_names(training::Experiment& experiment);
 
-// The keys that flags and --set name, for refusing some of them.
+// The keys that flags and --set name.
 std::vector<std::string> given_keys(const Arguments& arguments);
 
-// Sets the default end of `swarm` and `simulate` where none is given: 3 epochs.
+// Sets the default end of `swarm` and `simulate`, 3 epochs, if none is given.
 void set_default_end(training::Experiment& experiment);
 
 // Folder of the data sets that are not built in: $STARLING_DATA, or empty.
@@ -50,13 +47,12 @@ std::string data_root();
 // Where the results go: --out, or runs/NAME-SEED.
 Result<std::string> output_folder(const training::Experiment& experiment, const Arguments& arguments);
 
-// The experiment as a whole, its topology and its partition: all that can be told before the data is read. A peer that
-// was started by hand does not know how many there will be (`peers_known` false), so its topology need not exist for
-// experiment.peers.
+// Checks everything that can be checked before the data is read. A peer that was started by hand does not
+// know the number of peers (`peers_known` false), so its topology need not exist for experiment.peers.
 Status check_experiment(const training::Experiment& experiment, bool peers_known = true);
 
-// Everything a run needs and a name can be wrong in: checks the experiment as a whole, its topology and
-// partition, loads the data, and fits the model to it.
+// What a run needs besides the experiment. gather_materials() checks the experiment, loads the data and plans
+// the model for it.
 struct Materials {
   datasets::DataPair data;
   models::Plan plan;

@@ -1,4 +1,3 @@
-// starling completion: a script with which a shell completes commands, flags and the values that are known.
 #include "cli/shell/completion.h"
 
 #include <fmt/format.h>
@@ -23,7 +22,7 @@ using Words = std::vector<std::string>;
 
 constexpr const char* kShells[] = {"bash", "zsh", "fish"};
 
-// What may stand behind a flag, where that is a list; a name in it may be one of many forms.
+// The values of flags that take names, by flag. A name may be the beginning of a longer one.
 std::map<std::string, Words> known_values() {
   std::map<std::string, Words> values = {
       {"--partition", {"iid", "dirichlet:alpha=", "by-label", "whole"}},
@@ -52,7 +51,7 @@ Words known_positionals(const Command& command, const std::map<std::string, Word
   return {};
 }
 
-// What the shell itself knows to complete: files, folders, or nothing.
+// What the shell completes by itself: files, folders, or nothing.
 std::string action_of(const std::string& placeholder) {
   if (placeholder == "DIR") return "directory";
   if (placeholder.find("FILE") != std::string::npos || placeholder.find("PATH") != std::string::npos)
@@ -75,7 +74,7 @@ Words next_words(const std::vector<Command>& commands, const std::string& group)
   return words;
 }
 
-// Of a command; of a group, which commands it has.
+// A command's summary; for a group, the names of its commands.
 std::string summary_of(const std::vector<Command>& commands, const std::string& path) {
   for (const Command& command : commands)
     if (command.path == path) return command.summary;
@@ -86,12 +85,13 @@ std::string join(const Words& words) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-// What bash and zsh match with "what was a command so far, and the next word": " topology" | "topology show" | ...
+// Patterns for "the command so far, and the next word", in bash and zsh: " topology" | "topology show" | ...
 std::string word_patterns(const std::vector<Command>& commands) {
   Words patterns;
   for (const std::string& word : next_words(commands, "")) {
     patterns.push_back("\" " + word + "\"");
-    for (const std::string& second : next_words(commands, word)) patterns.push_back("\"" + word + " " + second + "\"");
+    for (const std::string& second : next_words(commands, word))
+      patterns.push_back("\"" + word + " " + second + "\"");
   }
   return fmt::format("{}", fmt::join(patterns, " | "));
 }
@@ -105,9 +105,51 @@ std::vector<Flag> visible_flags(const Command& command, const std::vector<Flag>&
   return flags;
 }
 
+using Values = std::map<std::string, Words>;
+
+// A case per command: its flags, those that take a value, and the values of its first positional.
+std::string bash_words(const std::vector<Command>& commands, const std::vector<Flag>& shared,
+                       const Values& values) {
+  std::string text;
+  for (const Command& command : commands) {
+    if (command.hidden) continue;
+    Words flags, valued;
+    for (const Flag& flag : visible_flags(command, shared)) {
+      flags.push_back(flag.name);
+      if (!flag.placeholder.empty()) valued.push_back(flag.name);
+    }
+    text += fmt::format("    \"{}\")\n      flags=\"{}\"\n", command.path, join(flags));
+    if (!valued.empty()) text += fmt::format("      valued=\" {} \"\n", join(valued));
+    if (const Words known = known_positionals(command, values); !known.empty())
+      text += fmt::format("      values=\"{}\"\n", join(known));
+    text += "      ;;\n";
+  }
+  return text;
+}
+
+// A case per command and flag whose values are known.
+std::string bash_values(const std::vector<Command>& commands, const std::vector<Flag>& shared,
+                        const Values& values) {
+  std::string text;
+  for (const Command& command : commands) {
+    if (command.hidden) continue;
+    for (const Flag& flag : visible_flags(command, shared)) {
+      const auto known = values.find(flag.name);
+      const std::string action = action_of(flag.placeholder);
+      Words options;
+      if (known != values.end()) options.push_back("-W \"" + join(known->second) + "\"");
+      if (!action.empty()) options.push_back("-A " + action);
+      if (options.empty()) continue;
+      text += fmt::format("      \"{} {}\") mapfile -t COMPREPLY < <(compgen {} -- \"$current\") ;;\n",
+                          command.path, flag.name, join(options));
+    }
+  }
+  return text;
+}
+
 std::string bash_script(const std::vector<Command>& commands, const std::vector<Flag>& shared) {
-  const std::map<std::string, Words> values = known_values();
-  // The command is what stands before the first flag, as far as it is one.
+  const Values values = known_values();
+  // The command is made of the words before the first flag, as long as they name one.
   std::string text = R"(# starling: completion for bash, made by `starling completion bash`.
 _starling() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} path= flags= values= valued= word i
@@ -126,37 +168,13 @@ _starling() {
     if (const Words second = next_words(commands, word); !second.empty())
       text += fmt::format("    \"{}\") values=\"{}\" flags=\"--help\" ;;\n", word, join(second));
   }
-  for (const Command& command : commands) {
-    if (command.hidden) continue;
-    Words flags, valued;
-    for (const Flag& flag : visible_flags(command, shared)) {
-      flags.push_back(flag.name);
-      if (!flag.placeholder.empty()) valued.push_back(flag.name);
-    }
-    text += fmt::format("    \"{}\")\n      flags=\"{}\"\n", command.path, join(flags));
-    if (!valued.empty()) text += fmt::format("      valued=\" {} \"\n", join(valued));
-    if (const Words known = known_positionals(command, values); !known.empty())
-      text += fmt::format("      values=\"{}\"\n", join(known));
-    text += "      ;;\n";
-  }
+  text += bash_words(commands, shared, values);
   text += R"(  esac
   # A flag's value, where the word before is a flag that has one.
   if [[ $valued == *" $previous "* ]]; then
     case "$path $previous" in
 )";
-  for (const Command& command : commands) {
-    if (command.hidden) continue;
-    for (const Flag& flag : visible_flags(command, shared)) {
-      const auto known = values.find(flag.name);
-      const std::string action = action_of(flag.placeholder);
-      Words options;
-      if (known != values.end()) options.push_back("-W \"" + join(known->second) + "\"");
-      if (!action.empty()) options.push_back("-A " + action);
-      if (options.empty()) continue;
-      text += fmt::format("      \"{} {}\") mapfile -t COMPREPLY < <(compgen {} -- \"$current\") ;;\n",
-                          command.path, flag.name, join(options));
-    }
-  }
+  text += bash_values(commands, shared, values);
   text += R"(    esac
     return
   fi
@@ -171,7 +189,7 @@ complete -o default -F _starling starling
   return text;
 }
 
-// With a backslash before each of the special characters.
+// Escapes each special character with a backslash.
 std::string escaped(const std::string& text, std::string_view special) {
   std::string result;
   for (const char c : text) {
@@ -181,14 +199,14 @@ std::string escaped(const std::string& text, std::string_view special) {
   return result;
 }
 
-// Within single quotes of zsh.
+// In single quotes, for zsh.
 std::string zsh_quoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
   return quoted + "'";
 }
 
-// What _arguments does for a value: names, files, both, or nothing but to say what it is.
+// How _arguments completes a value: names, files, both, or only a description.
 std::string zsh_action(const Words& names, const std::string& placeholder) {
   const std::string files = action_of(placeholder);
   const std::string words = escaped(join(names), ":\\");
@@ -196,9 +214,39 @@ std::string zsh_action(const Words& names, const std::string& placeholder) {
   return files.empty() ? "(" + words + ")" : " _starling_names_or_files " + words;
 }
 
-// Commands by _describe, flags and positionals by _arguments (zshcompsys(1)).
+// A command's flags and positionals, for _arguments (zshcompsys(1)).
+std::string zsh_arguments(const Command& command, const std::vector<Flag>& shared, const Values& values) {
+  std::string text = fmt::format("    '{}')\n      _arguments", command.path);
+  const auto add = [&text](const std::string& spec) { text += " \\\n        " + zsh_quoted(spec); };
+  for (const Flag& flag : visible_flags(command, shared)) {
+    std::string spec = (flag.repeatable ? "*" : "") + flag.name;
+    const std::string help = "[" + escaped(flag.help, "[]:\\") + "]";
+    const auto known = values.find(flag.name);
+    if (flag.placeholder.empty()) {
+      spec += help;
+    } else {
+      spec += "=" + help + ":" + escaped(flag.placeholder, ":\\") + ":" +
+              zsh_action(known == values.end() ? Words{} : known->second, flag.placeholder);
+    }
+    add(spec);
+  }
+  Words names = known_positionals(command, values);
+  for (const Positional& positional : command.positionals) {
+    // A positional without known values is mostly the path of a file.
+    const std::string action = names.empty() && action_of(positional.name).empty()
+                                   ? "_files"
+                                   : zsh_action(std::exchange(names, {}), positional.name);
+    add((positional.repeatable ? "*:"
+         : positional.required ? ":"
+                               : "::") +
+        escaped(positional.name, ":\\") + ":" + action);
+  }
+  return text + " ;;\n";
+}
+
+// Commands are completed by _describe.
 std::string zsh_script(const std::vector<Command>& commands, const std::vector<Flag>& shared) {
-  const std::map<std::string, Words> values = known_values();
+  const Values values = known_values();
   Words groups = {""};
   for (const std::string& word : next_words(commands, ""))
     if (!next_words(commands, word).empty()) groups.push_back(word);
@@ -230,32 +278,8 @@ _starling() {{
     }
     text += "      )\n      _describe -t commands command next ;;\n";
   }
-  for (const Command& command : commands) {
-    if (command.hidden) continue;
-    text += fmt::format("    '{}')\n      _arguments", command.path);
-    const auto add = [&text](const std::string& spec) { text += " \\\n        " + zsh_quoted(spec); };
-    for (const Flag& flag : visible_flags(command, shared)) {
-      std::string spec = (flag.repeatable ? "*" : "") + flag.name;
-      const std::string help = "[" + escaped(flag.help, "[]:\\") + "]";
-      const auto known = values.find(flag.name);
-      if (flag.placeholder.empty()) {
-        spec += help;
-      } else {
-        spec += "=" + help + ":" + escaped(flag.placeholder, ":\\") + ":" +
-                zsh_action(known == values.end() ? Words{} : known->second, flag.placeholder);
-      }
-      add(spec);
-    }
-    Words names = known_positionals(command, values);
-    for (const Positional& positional : command.positionals) {
-      // One that may be anything is mostly a file's path.
-      const std::string action = names.empty() && action_of(positional.name).empty()
-                                     ? "_files"
-                                     : zsh_action(std::exchange(names, {}), positional.name);
-      add((positional.repeatable ? "*:" : positional.required ? ":" : "::") + escaped(positional.name, ":\\") + ":" + action);
-    }
-    text += " ;;\n";
-  }
+  for (const Command& command : commands)
+    if (!command.hidden) text += zsh_arguments(command, shared, values);
   return text + R"(  esac
 }
 if [[ $funcstack[1] == _starling ]]; then
@@ -266,7 +290,7 @@ fi
 )";
 }
 
-// Within single quotes of fish.
+// In single quotes, for fish.
 std::string fish_quoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) {
@@ -277,7 +301,7 @@ std::string fish_quoted(const std::string& text) {
 }
 
 std::string fish_script(const std::vector<Command>& commands, const std::vector<Flag>& shared) {
-  const std::map<std::string, Words> values = known_values();
+  const Values values = known_values();
   std::string text =
       "# starling: completion for fish, made by `starling completion fish`.\ncomplete -c starling -f\n";
   for (const std::string& word : next_words(commands, "")) {
@@ -319,7 +343,7 @@ Result<std::string> completion_script(const std::string& shell, const std::vecto
   if (shell == "bash") return bash_script(commands, shared);
   if (shell == "zsh") return zsh_script(commands, shared);
   if (shell == "fish") return fish_script(commands, shared);
-  return Error{"'" + shell.substr(0, 80) + "' is no shell that is known here; there are " + one_of(kShells)};
+  return Error{"'" + shell.substr(0, 80) + "' is not supported; expected " + one_of(kShells)};
 }
 
 }  // namespace starling::cli

@@ -1,5 +1,4 @@
-// Shell completion and the manual page, written from the commands' tables, so that neither can fall behind
-// them.
+// Shell completion and the manual page, both generated from the tables of commands.
 #pragma once
 
 #include <string>
@@ -10,7 +9,7 @@
 
 namespace starling::cli {
 
-// A script for bash, zsh or fish to be read by that shell; an Error for any other one.
+// The script for bash, zsh or fish. An Error for any other shell.
 Result<std::string> completion_script(const std::string& shell, const std::vector<Command>& commands,
                                       const std::vector<Flag>& shared);
 

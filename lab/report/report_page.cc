@@ -186,7 +186,7 @@ std::string facts(const Report& report) {
     return run.topology.size() > 60 ? run.topology.substr(0, 57) + "..." : run.topology;
   });
   shared("rule", [](const ReportRun& run) {
-    return run.payload == "f32" ? run.rule : run.rule + ", " + run.payload;
+    return run.payload == traits(Payload::f32).name ? run.rule : run.rule + ", " + run.payload;
   });
   if (report.runs.size() == 1) {
     const ReportRun& run = report.runs.front();
