@@ -19,7 +19,7 @@ struct HuntOptions {
   std::uint64_t from = 0, to = 1;      // seeds; `to` is not one of them
   std::optional<std::uint32_t> peers;  // drawn from 3 to 12 where not given
   std::string faults = "all";          // one of Faults::names()
-  std::optional<Rule> rule;    // drawn where not given
+  std::optional<Rule> rule;            // drawn where not given
   unsigned threads = 0;                // 0: all cores; never changes a result
   // Told now and then: seeds done.
   std::function<void(std::uint64_t done)> progress;

@@ -10,7 +10,7 @@
 namespace starling::node {
 
 struct CheckpointOptions {
-  std::string folder;                                                              // empty: none are written
+  std::string folder;                                        // empty: none are written
   Pace every{Pace::Kind::time, 0, std::chrono::minutes(5)};  // steps or time
   std::uint32_t keep = 3;
 };

@@ -91,8 +91,7 @@ TEST_CASE("every command and flag is in each shell's script, and an unknown shel
   }
   const Outcome unknown = run({"completion", "tcsh"});
   CHECK(unknown.exit_code == 2);
-  CHECK(unknown.err ==
-        "starling completion: 'tcsh' is not supported; expected bash, zsh or fish\n");
+  CHECK(unknown.err == "starling completion: 'tcsh' is not supported; expected bash, zsh or fish\n");
 }
 
 TEST_CASE("the manual page has every command, flag and example, and troff reads it without a warning") {

@@ -82,8 +82,7 @@ TEST_CASE("servers that there cannot be are refused in a sentence") {
        {Case{
             {"--model", "softmax", "--servers", "3"},
             "gossip.servers: 3 servers share a model by cells of 8160 floats, and softmax has but 1 of them"},
-        {{"--rule", "ssp", "--racks", "2"},
-         "gossip.racks: the rule ssp has no racks"},
+        {{"--rule", "ssp", "--racks", "2"}, "gossip.racks: the rule ssp has no racks"},
         {{"--rule", "ssp", "--every", "200ms"},
          "gossip.every: the rule ssp is paced by steps (1 step), not by time: its staleness counts steps"},
         {{"--servers", "0"}, "'0' is not a whole number from 1 to 1024"},

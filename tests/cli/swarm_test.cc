@@ -143,13 +143,16 @@ TEST_CASE(
   CHECK_FALSE(resolved.epochs.has_value());
 }
 
-TEST_CASE("peers make as many steps as they are told, however quick these are, and one that goes on makes the rest") {
+TEST_CASE(
+    "peers make as many steps as they are told, however quick these are, and one that goes on makes the "
+    "rest") {
   const TemporaryFolder folder;
   for (const std::uint64_t steps : {1, 700}) {
     CAPTURE(steps);
     const std::string out = folder.file("run" + std::to_string(steps));
-    const json summary = summary_of(run({"swarm", "--peers", "2", "--model", "softmax", "--batch-size", "1",
-                                         "--workers", "2", "--steps", std::to_string(steps), "--out", out, "--json"}));
+    const json summary =
+        summary_of(run({"swarm", "--peers", "2", "--model", "softmax", "--batch-size", "1", "--workers", "2",
+                        "--steps", std::to_string(steps), "--out", out, "--json"}));
     for (const json& peer : summary.at("per_peer")) {
       CHECK(peer.at("steps") == steps);
       CHECK(peer.at("samples") == steps);
@@ -259,7 +262,8 @@ TEST_CASE("a peer's links become worse for a while, and what they can carry boun
   CHECK(summary.at("per_peer")[1].at("exchanges").get<double>() > 4 * most);
 }
 
-TEST_CASE("a swarm without a target evaluates its mean model as often as it is told, and not with --looks 0") {
+TEST_CASE(
+    "a swarm without a target evaluates its mean model as often as it is told, and not with --looks 0") {
   const TemporaryFolder folder;
   const auto evaluations = [&folder](const char* name, const Words& more) {
     Words words = {"--epochs", "1", "--pace", "2ms"};

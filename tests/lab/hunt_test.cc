@@ -53,9 +53,9 @@ TEST_CASE("seeds that once broke a promise keep it") {
                                                            // waited, links that had changed
            Once{525, Rule::d_psgd}, Once{781, Rule::d_psgd},
            Once{879, Rule::d_psgd},  // lock-step: views differed, and neighbors waited in a circle
-           Once{2152},                       // lock-step: a dead connection held up who answered on it
-           Once{1179}, Once{428},            // noloco: a slow peer was refused as far behind, for ever
-           Once{1242},  // pairwise: replicas shrunk to nothing took honest ones for far off
+           Once{2152},               // lock-step: a dead connection held up who answered on it
+           Once{1179}, Once{428},    // noloco: a slow peer was refused as far behind, for ever
+           Once{1242},               // pairwise: replicas shrunk to nothing took honest ones for far off
        }) {
     CAPTURE(once.seed);
     HuntOptions options;

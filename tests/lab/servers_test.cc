@@ -13,7 +13,6 @@ namespace starling::lab {
 
 namespace {
 
-
 // Adds one to every float at each step, so that a replica's values count steps.
 class Counter : public Learner {
  public:
@@ -65,12 +64,10 @@ class Hall {
 
  private:
   static WorldOptions options(const Served& served, std::uint64_t seed) {
-    Scene scene = scene_of(seed, served.workers,
-                           {*topologies::Topology::parse("complete"),
-                            served.rule,
-                            {Pace::Kind::steps, 1, {}},
-                            served.end},
-                           served.step);
+    Scene scene = scene_of(
+        seed, served.workers,
+        {*topologies::Topology::parse("complete"), served.rule, {Pace::Kind::steps, 1, {}}, served.end},
+        served.step);
     scene.options.rules->servers = served.servers;
     scene.options.mix.rule = served.rule;
     scene.options.mix.wary = false;

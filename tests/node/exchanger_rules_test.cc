@@ -50,10 +50,16 @@ TEST_CASE("every rule in every payload of its own brings two peers together, ove
     Payload payload;
   };
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
-    for (const auto& [rule, payload] :
-         {Combination{Rule::pairwise, Payload::f32}, {Rule::pairwise, Payload::bf16}, {Rule::pairwise, Payload::int8},
-          {Rule::pairwise, Payload::top_k}, {Rule::clipped, Payload::f32}, {Rule::push_sum, Payload::f32},
-          {Rule::d_psgd, Payload::f32}, {Rule::noloco, Payload::f32}, {Rule::choco, Payload::f32}, {Rule::choco, Payload::top_k}}) {
+    for (const auto& [rule, payload] : {Combination{Rule::pairwise, Payload::f32},
+                                        {Rule::pairwise, Payload::bf16},
+                                        {Rule::pairwise, Payload::int8},
+                                        {Rule::pairwise, Payload::top_k},
+                                        {Rule::clipped, Payload::f32},
+                                        {Rule::push_sum, Payload::f32},
+                                        {Rule::d_psgd, Payload::f32},
+                                        {Rule::noloco, Payload::f32},
+                                        {Rule::choco, Payload::f32},
+                                        {Rule::choco, Payload::top_k}}) {
       CAPTURE(traits(rule).name, static_cast<int>(payload));
       World world(kind);
       ExchangerOptions options = steady();
@@ -139,7 +145,8 @@ TEST_CASE("a push goes to the servers of two parts at once, and each mixes its o
     for (std::uint32_t k = 0; k < 2; ++k) {
       const auto served = servers[k]->values();
       const auto cells = worker.mixer->grid().part(k, 2);
-      const std::size_t begin = worker.mixer->grid().offset(cells.first), end = begin + worker.mixer->grid().floats(cells);
+      const std::size_t begin = worker.mixer->grid().offset(cells.first),
+                        end = begin + worker.mixer->grid().floats(cells);
       for (std::size_t i = 0; i < kFloats; ++i) {
         const bool own = begin <= i && i < end;
         REQUIRE(std::abs(served[i] - first[i] - (own ? 0.5F : 0)) < 1e-5F);
@@ -149,7 +156,8 @@ TEST_CASE("a push goes to the servers of two parts at once, and each mixes its o
   }
 }
 
-TEST_CASE("of a refused exchange a sender of push-sum gets back what had left: shares and values are as before") {
+TEST_CASE(
+    "of a refused exchange a sender of push-sum gets back what had left: shares and values are as before") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const Payload payload : {Payload::f32, Payload::int8}) {
       World world(kind);
@@ -163,7 +171,8 @@ TEST_CASE("of a refused exchange a sender of push-sum gets back what had left: s
       for (std::size_t cell = 0; cell < a.mixer->grid().count(); ++cell) REQUIRE(shares.share(cell) == 1);
       REQUIRE(a.mixer->counters().lost_weight == 0);
       const auto after = a.values();
-      for (std::size_t i = 0; i < kFloats; ++i) REQUIRE(std::abs(double{after[i]} - double{before[i]}) < 1e-5);
+      for (std::size_t i = 0; i < kFloats; ++i)
+        REQUIRE(std::abs(double{after[i]} - double{before[i]}) < 1e-5);
       REQUIRE(b.values() == theirs);
       b.decide = nullptr;
       REQUIRE(exchange(world, a, b) == Outcome::completed);
@@ -317,8 +326,8 @@ TEST_CASE("a chunk more in an exchange costs no allocation, but for the coroutin
       return static_cast<double>(allocation_count() - before) / kExchanges;
     };
     const double few = allocations(8), many = allocations(72);
-    WARN((kind == Kind::tcp ? "tcp: " : "memory: ") << few << " allocations in an exchange of 8 chunks, " << many
-                                                    << " of 72: " << (many - few) / 64 << " a chunk");
+    WARN((kind == Kind::tcp ? "tcp: " : "memory: ") << few << " allocations in an exchange of 8 chunks, "
+                                                    << many << " of 72: " << (many - few) / 64 << " a chunk");
     REQUIRE((many - few) / 64 < 12);
   }
 }

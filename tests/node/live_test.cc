@@ -31,7 +31,8 @@ wire::Member member(std::uint64_t id, const std::string& name, wire::Phase phase
 }
 
 std::unique_ptr<gossip::Membership> swarm_of(std::uint64_t members) {
-  auto membership = std::make_unique<gossip::Membership>(member(1, "p1"), gossip::MembershipOptions{}, Random(1));
+  auto membership =
+      std::make_unique<gossip::Membership>(member(1, "p1"), gossip::MembershipOptions{}, Random(1));
   std::vector<wire::Member> told;
   for (std::uint64_t k = 2; k <= members; ++k) told.push_back(member(k, "p" + std::to_string(k)));
   std::vector<gossip::Action> out;

@@ -42,8 +42,9 @@ TEST_CASE("the words of a prediction say what is left, what is a bound and what 
   CHECK(consensus_words(of("push-sum"), 0.99, false, 8) == "A push leaves 0.99 of the squared disagreement.");
   CHECK(consensus_words(of("clipped"), 0.98, false, 8) ==
         "An exchange leaves 0.98 of the squared disagreement, as if nothing were clipped.");
-  CHECK(consensus_words(of("pairwise", [](Experiment& e) { e.partners = Partners::turns; }), 0.98, false, 8) ==
-        "An exchange leaves 0.98 of the squared disagreement, as if partners were drawn at random.");
+  CHECK(
+      consensus_words(of("pairwise", [](Experiment& e) { e.partners = Partners::turns; }), 0.98, false, 8) ==
+      "An exchange leaves 0.98 of the squared disagreement, as if partners were drawn at random.");
   CHECK(consensus_words(of("pairwise"), 0.98, true, 100) ==
         "An exchange leaves at most 0.98 of the squared disagreement; of 100 members that is a bound, and "
         "they may agree up "

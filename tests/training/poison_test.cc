@@ -72,7 +72,8 @@ TEST_CASE("every rule refuses every kind of poison in every payload, by its name
   for (const auto& options : all_options(64)) {
     for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                               -std::numeric_limits<float>::infinity(), 1e38f, -1e38f, 0x1p61f}) {
-      INFO(traits(options.rule).name << ", payload " << static_cast<int>(options.payload) << ", value " << value);
+      INFO(traits(options.rule).name << ", payload " << static_cast<int>(options.payload) << ", value "
+                                     << value);
       Pair pair(options, random, 300);
       const auto before = contents(pair.a.arena);
       const Session theirs = pair.session(2, 1);

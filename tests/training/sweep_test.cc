@@ -66,8 +66,9 @@ TEST_CASE("a sweep is every combination of its lists, seeds last") {
 }
 
 TEST_CASE("the settings of a [[peer]] may be lists, of those that the file gives it and of others") {
-  const auto sweep = read("peers = 4\n[[peer]]\nnumber = 0\npace = \"20ms\"\n[[peer]]\nnumber = 1\nworkers = 2\n"
-                          "[sweep]\npeer.1.pace = [\"10ms\", \"40ms\"]\npeer.1.workers = [3]\npeer.2.number = [1, \"2-3\"]\n");
+  const auto sweep = read(
+      "peers = 4\n[[peer]]\nnumber = 0\npace = \"20ms\"\n[[peer]]\nnumber = 1\nworkers = 2\n"
+      "[sweep]\npeer.1.pace = [\"10ms\", \"40ms\"]\npeer.1.workers = [3]\npeer.2.number = [1, \"2-3\"]\n");
   if (!sweep) FAIL(sweep.error().message);
   REQUIRE(sweep->points.size() == 4);
   CHECK(sweep->points[0].name == "pace=10ms,workers=3,number=1");
@@ -130,16 +131,21 @@ TEST_CASE("a sweep that cannot be run is refused with its file, line and key") {
   refused("peers = 4\n[[fault]]\npeer = 0\nslow = 2\n[sweep]\nfault.1.peer = [3, 4]\n",
           "sweep: peer=4: fault 1 (slow of peer 4): there is no such peer");
   const std::string peer = "[[peer]]\nnumber = 0\nworkers = 2\n[sweep]\n";
-  refused("[sweep]\npeer.1.workers = [1]\n",
-          ", line 2: sweep.peer.1.workers: there is no [[peer]] 1; the file has 0 [[peer]]s, numbered from 1");
-  refused(peer + "peer.2.workers = [1]\n", ", line 5: sweep.peer.2.workers: there is no [[peer]] 2; the file has 1");
+  refused(
+      "[sweep]\npeer.1.workers = [1]\n",
+      ", line 2: sweep.peer.1.workers: there is no [[peer]] 1; the file has 0 [[peer]]s, numbered from 1");
+  refused(peer + "peer.2.workers = [1]\n",
+          ", line 5: sweep.peer.2.workers: there is no [[peer]] 2; the file has 1");
   refused(peer + "peer.1.batch_size = [1]\n",
-          ", line 5: sweep.peer.1.batch_size: peer.batch_size: all peers of a run share it; set it in [training]");
-  refused(peer + "peer.1.worker = [1]\n", "sweep.peer.1.worker: unknown key 'peer.worker'; did you mean peer.workers?");
+          ", line 5: sweep.peer.1.batch_size: peer.batch_size: all peers of a run share it; set it in "
+          "[training]");
+  refused(peer + "peer.1.worker = [1]\n",
+          "sweep.peer.1.worker: unknown key 'peer.worker'; did you mean peer.workers?");
   refused(peer + "peer.1.workers = [0]\n", "sweep.peer.1.workers: peer.workers: '0' is not");
   refused(peer + "peer.1.number = [9]\n", "sweep: number=9: ");
   refused("[[peer]]\nnumber = 0\nworkers = [1, 2]\n[sweep]\nseed = [1]\n",
-          ", line 3: peer.workers: expected a single value; lists of a sweep stand in its [sweep], of the first [[peer]] as "
+          ", line 3: peer.workers: expected a single value; lists of a sweep stand in its [sweep], of the "
+          "first [[peer]] as "
           "peer.1.workers = [ ... ]");
   std::string seeds = "[sweep]\ntraining.batch_size = [";
   for (int i = 1; i <= 400; ++i) seeds += std::to_string(i) + ",";

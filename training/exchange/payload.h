@@ -1,10 +1,11 @@
-// The dense payloads: how a chunk's floats lie in the bytes that travel (rules/payload.h describes them). Encoding
-// rounds; every rule computes with what was decoded, on both sides, so rounding breaks no conservation.
+// The dense payloads: how a chunk's floats lie in the bytes that travel (rules/payload.h describes them).
+// Encoding rounds; every rule computes with what was decoded, on both sides, so rounding breaks no
+// conservation.
 //
 // int8 is QSGD's idea (Alistarh et al., NIPS 2017) in blocks: of every 256 floats the largest magnitude is
 // 127 steps, and each value goes to one of its two neighbors by chance, so that its mean is the value itself.
-// The chance is a hash of a seed and the value's place: the same in every replay, on every processor and device
-// (kernels/packing.h).
+// The chance is a hash of a seed and the value's place: the same in every replay, on every processor and
+// device (kernels/packing.h).
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,10 @@
-// The manifest of a run: what its first peer publishes, and what each joiner compares with its own layout and settings.
+// The manifest of a run: what its first peer publishes, and what each joiner compares with its own layout and
+// settings.
 #pragma once
 
 #include <string>
 
 #include "models/layout.h"
-#include "training/experiment/settings.h"
 #include "training/experiment/settings.h"
 
 namespace starling::training {
