@@ -10,6 +10,7 @@
 #include "lab/report/report.h"
 #include "lab/report/report_table.h"
 #include "lab/report/web_files.h"
+#include "rules/payload.h"
 #include "training/records/files.h"
 #include "training/records/json.h"
 
