@@ -189,7 +189,7 @@ TEST_CASE("in lock-step a round contracts the spread by its matrix, in the time 
 TEST_CASE("in lock-step, peers of equal speed make rounds together, as many as steps") {
   const Pace pace{Pace::Kind::steps, 1, {}};
   Scene scene = scene_of(6, 6, {*topologies::Topology::parse("ring"), Rule::d_psgd, pace, {}}, 10ms);
-  scene.options.mix.rule = "d-psgd";
+  scene.options.mix.rule = Rule::d_psgd;
   Watched watched(scene);
   watched.run(at_instant(4s));
   std::uint64_t least = UINT64_MAX, most = 0;

@@ -302,7 +302,7 @@ TEST_CASE("an offer that is withdrawn before or after it was accepted is not com
 TEST_CASE("push-sum takes the mass of a refused exchange back, and loses that of an aborted one") {
   for (const bool refused : {true, false}) {
     MixOptions options = small_cells();
-    options.rule = "push-sum";
+    options.rule = Rule::push_sum;
     Party party(values_of(1), options);
     std::uint64_t half_applied = 0;
     Offering offering(*party.mixer, session_of(7, 1, 2), half_applied);
