@@ -20,6 +20,7 @@
 #include "node/peer/preparation.h"
 #include "node/peer/shutdown.h"
 #include "node/peer/teller.h"
+#include "training/experiment/check.h"
 #include "training/replica/recipe.h"
 
 namespace starling::node {

@@ -21,6 +21,7 @@
 #include "cli/commands/ask.h"
 #include "cli/commands/model_name.h"
 #include "cli/shell/output.h"
+#include "datasets/catalogue.h"
 #include "datasets/cifar.h"
 #include "datasets/csv.h"
 #include "datasets/dataset.h"

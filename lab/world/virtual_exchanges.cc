@@ -26,7 +26,7 @@ gossip::Outcome outcome_of(Offering::Ending ending) {
 
 // The values of a float32 parcel; empty for other payloads.
 std::span<const float> floats_of(const Parcel& parcel) {
-  if (parcel.payload != training::Payload::f32) return {};
+  if (parcel.payload != Payload::f32) return {};
   return training::as_floats(parcel.values);
 }
 
@@ -257,8 +257,8 @@ void VirtualExchanges::answer_chunk(Answer& answer, const Packet& packet) {
   replica_.will_change();
   const auto reply = answer.serving.take(offer, room.bytes());
   // choco answers with an empty payload without reading the chunk's values.
-  const bool unread = reply.ok() && reply->payload == training::Payload::none &&
-                      world_.options.rules->rule == gossip::Rule::choco;
+  const bool unread = reply.ok() && reply->payload == Payload::none &&
+                      traits(world_.options.rules->rule).copies;
   if (packet.poisoned) world_.watcher.poison_arrived(i, from, !reply.ok() || unread);
   if (!reply || !replica_.present) {
     if (!reply && reply.error().fault == training::MixFault::own_replica) machine_.report_divergence();

@@ -103,7 +103,7 @@ Result<gossip::RunRules> Preparation::attach(const wire::Manifest& manifest, std
                           .slowdowns = slowdowns_of(options.experiment, number, experiment.seed),
                           .average_every = experiment.average_every,
                           .last_step = rules->end.steps.value_or(UINT64_MAX),
-                          .in_turn = gossip::traits(rules->rule).lets_wait()};
+                          .in_turn = traits(rules->rule).lets_wait()};
   parts_.trainer = std::make_unique<Trainer>(std::move(replica.workers), replica.arena, std::move(training),
                                              std::move(stepped), replica.group.get());
   if (parts_.resumed) {

@@ -156,8 +156,8 @@ PeerStatus Teller::status() const {
     status.data = parts_.manifest->data;
   }
   if (parts_.replica) {  // before that the builder may be writing the experiment
-    status.rule = parts_.experiment.rule;
-    status.payload = parts_.experiment.payload;
+    status.rule = traits(parts_.experiment.rule).name;
+    status.payload = traits(parts_.experiment.payload).name;
     status.epoch_samples = parts_.replica->data.train.size();
   } else {
     status.device.clear();  // a report names the CPU until the device is known

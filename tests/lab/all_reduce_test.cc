@@ -13,6 +13,7 @@
 
 #include "base/random.h"
 #include "datasets/dataset.h"
+#include "lab/simulate/simulate.h"
 #include "tests/catch.h"
 #include "training/experiment/check.h"
 #include "training/records/checkpoint.h"

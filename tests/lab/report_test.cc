@@ -68,7 +68,11 @@ struct Folders {
     summary.bytes_sent = 4000;
     summary.seconds_to_target = to_target;
     for (const std::uint64_t steps : {0, 0, 1, 4}) summary.staleness.count(steps);
-    summary.per_peer = {{.name = "p0", .steps = 10, .state = "finished"}};
+    training::PeerRecord peer;
+    peer.name = "p0";
+    peer.steps = 10;
+    peer.state = "finished";
+    summary.per_peer = {peer};
     write(run, "experiment.toml",
           "name = \"made-up\"\nseed = " + std::to_string(seed) +
               "\n\n[training]\ntarget_accuracy = 0.85\n\n[gossip]\ntopology = \"" + topology + "\"\n");

@@ -32,13 +32,16 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
   summary.loss = std::numeric_limits<double>::quiet_NaN();
   summary.exchanges = {412, 1, 2, 3, {{"not_finite", 4}}};
   for (const std::uint64_t steps : {0, 0, 3, 4, 5}) summary.staleness.count(steps);
-  summary.per_peer = {{.name = "p0",
-                       .steps = 470,
-                       .samples = 30080,
-                       .accuracy = 0.983,
-                       .exchanges = 206,
-                       .state = "finished"},
-                      {.name = "p1\n\"\xff", .state = "crashed"}};
+  PeerRecord finished, crashed;
+  finished.name = "p0";
+  finished.steps = 470;
+  finished.samples = 30080;
+  finished.accuracy = 0.983;
+  finished.exchanges = 206;
+  finished.state = "finished";
+  crashed.name = "p1\n\"\xff";
+  crashed.state = "crashed";
+  summary.per_peer = {finished, crashed};
   const std::string text = to_json(summary);
   REQUIRE(!contains(text, "\n"));
   const Json json = Json::parse(text);

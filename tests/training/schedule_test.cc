@@ -5,6 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/training/near.h"
+#include "training/experiment/check.h"
 
 namespace starling::training {
 namespace {

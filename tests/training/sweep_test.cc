@@ -4,6 +4,7 @@
 
 #include "tests/catch.h"
 #include "tests/training/temporary_folder.h"
+#include "training/experiment/check.h"
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/settings.h"
 
