@@ -38,8 +38,7 @@ class Membership {
   static constexpr std::uint8_t kPoisoningsMax = 3;  // then quarantine
 
   Membership(wire::Member self, MembershipOptions options, Random random);
-  Membership(const Membership&) = delete;
-  Membership& operator=(const Membership&) = delete;
+  Membership(Membership&&) = delete;  // its parts refer to one another
 
   // This peer's own entry.
   const wire::Member& self() const { return view_.self; }
@@ -60,8 +59,6 @@ class Membership {
   std::vector<std::uint64_t> digest() const { return view_.digest(); }
   // Entries in internal queues, which other peers can fill: at most two for every member, and a thousand.
   std::size_t queued() const;
-  // How late this peer wakes, smoothed.
-  Duration lag() const { return prober_.lag(); }
 
   // Samples that the whole swarm consumed, as far as known.
   std::uint64_t swarm_samples() const;

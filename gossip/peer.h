@@ -48,8 +48,7 @@ namespace starling::gossip {
 class Peer {
  public:
   explicit Peer(PeerOptions options);
-  Peer(const Peer&) = delete;
-  Peer& operator=(const Peer&) = delete;
+  Peer(Peer&&) = delete;  // its parts refer to one another
 
   // Appends what should be done to `out`. REQUIRES: the first event is Start; nothing follows a Finish.
   void step(Instant now, const Event& event, std::vector<Action>& out);

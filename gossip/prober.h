@@ -24,7 +24,6 @@ class Prober {
   void start(Instant now);
   // This peer woke `late` after its deadline.
   void slept(Duration late);
-  Duration lag() const { return lag_; }  // smoothed
 
   bool due(Instant now) const { return next_ <= now; }
   // Probes the next member of the round.
@@ -71,7 +70,7 @@ class Prober {
   std::vector<PeerId> order_;  // the rest of this round, taken from the back
   std::vector<Probe> probes_;
   std::deque<Relay> relays_;
-  Duration lag_{0};
+  Duration lag_{0};  // how late this peer wakes, smoothed
 };
 
 }  // namespace starling::gossip

@@ -78,7 +78,7 @@ TEST_CASE("asked to end before it has parameters, a peer leaves: there is nothin
   REQUIRE(all<Finish>(end)[0].how == Finish::How::left);
 }
 
-TEST_CASE("who joins after the end of the run does not train, but settles with the others") {
+TEST_CASE("a peer that joins after the end of the run does not train, but settles with the others") {
   Life life(joining({2}));
   life.happens(Start{});
   auto done = member(2, Phase::settling);
@@ -114,7 +114,7 @@ TEST_CASE("an exchange in flight when training ends is completed before settling
   REQUIRE(completes_all(life, life.happens(ExchangeEnded{begun[0].exchange, Outcome::completed})) == 3);
 }
 
-TEST_CASE("alone, or without exchanges, there is nothing to settle and nobody to wait for") {
+TEST_CASE("a lone peer, or one without exchanges, has nothing to settle and nobody to wait for") {
   Life alone;
   alone.trains(rules_of());
   const auto end = alone.happens(EndRequested{});
@@ -143,7 +143,7 @@ TEST_CASE("a finished peer answers the others until they have settled, then says
   REQUIRE(std::get<Finish>(end.back()).why.empty());
 }
 
-TEST_CASE("a finished peer does not wait for the dead and the departed, nor for ever for anybody") {
+TEST_CASE("a finished peer does not wait for dead members, and for live ones only for a limited time") {
   Life life;
   life.trains(rules_of(), {2, 3});
   life.waits(at(30s), {3});
@@ -160,7 +160,7 @@ TEST_CASE("a finished peer does not wait for the dead and the departed, nor for 
   REQUIRE(all<Finish>(patient.waits(finished + 10s, {2})).size() == 1);
 }
 
-TEST_CASE("who settles and finds nobody left finishes") {
+TEST_CASE("a settling peer without live partners finishes") {
   Life life;
   life.trains(rules_of(), {2});
   const auto begun = all<BeginExchange>(life.happens(EndRequested{}));
@@ -202,7 +202,7 @@ TEST_CASE(
   REQUIRE(life.peer.view().over);
 }
 
-TEST_CASE("a leaver lets the exchange in flight end, and then makes its last one") {
+TEST_CASE("a leaving peer completes its exchange in flight and then makes a last one") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2, 3});
   const auto begun = all<BeginExchange>(life.happens(Stepped{1, 1}));
@@ -213,7 +213,7 @@ TEST_CASE("a leaver lets the exchange in flight end, and then makes its last one
   REQUIRE(all<Finish>(life.happens(ExchangeEnded{last[0].exchange, Outcome::completed})).size() == 1);
 }
 
-TEST_CASE("a leaver whose neighbor refuses asks another one, and goes when there is none") {
+TEST_CASE("a leaving peer that is rejected tries another neighbor, and leaves if there is none") {
   Life life;
   life.trains(rules_of(), {2, 3});
   const auto first = all<BeginExchange>(life.happens(LeaveRequested{}));
@@ -224,7 +224,7 @@ TEST_CASE("a leaver whose neighbor refuses asks another one, and goes when there
   REQUIRE(all<Finish>(life.happens(ExchangeEnded{second[0].exchange, Outcome::aborted})).size() == 1);
 }
 
-TEST_CASE("a leaver waits for its last exchange no longer than the limit, and alone not at all") {
+TEST_CASE("a leaving peer waits for its last exchange up to the limit, and without neighbors not at all") {
   Life life;
   life.trains(rules_of(), {2});
   const auto begun = all<BeginExchange>(life.happens(LeaveRequested{}));

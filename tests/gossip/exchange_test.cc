@@ -22,7 +22,7 @@ TEST_CASE("an exchange begins when it is due, with a partner at its address, one
   REQUIRE(life.peer.view().exchanges.completed == 2);
 }
 
-TEST_CASE("by time, an exchange begins without any step, at the deadline the peer named") {
+TEST_CASE("with a pace in time, an exchange begins without any step, at the peer's deadline") {
   Life life;
   life.trains(rules_of({Pace::Kind::time, 0, 50ms}), {2});
   REQUIRE(all<BeginExchange>(life.waits(at(49ms), {2})).empty());
@@ -40,7 +40,7 @@ TEST_CASE("always begins the next exchange as soon as the last is completed") {
   }
 }
 
-TEST_CASE("after an exchange that was rejected or broke off the others are left alone for a moment") {
+TEST_CASE("after an exchange was rejected or aborted, the peer pauses for a moment") {
   for (const Outcome outcome : {Outcome::rejected, Outcome::aborted}) {
     Life life;
     life.happens(Start{});
@@ -57,7 +57,7 @@ TEST_CASE("after an exchange that was rejected or broke off the others are left 
   }
 }
 
-TEST_CASE("who poisons an exchange three times, as either side, is refused for a while") {
+TEST_CASE("a partner that poisons an exchange three times, on either side, is rejected for a while") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
   const auto begun = all<BeginExchange>(life.happens(Stepped{1, 1}));
@@ -73,7 +73,7 @@ TEST_CASE("who poisons an exchange three times, as either side, is refused for a
   REQUIRE(all<BeginExchange>(life.waits(at(30s), {2})).empty());
 }
 
-TEST_CASE("a partner that does not answer is probed, and as soon as it is suspect it is not waited for") {
+TEST_CASE("a partner that does not answer is probed, and the exchange is aborted once it is suspect") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2, 3, 4, 5, 6, 7, 8, 9});
   const auto begun = all<BeginExchange>(life.happens(Stepped{1, 1}));
@@ -87,7 +87,7 @@ TEST_CASE("a partner that does not answer is probed, and as soon as it is suspec
   REQUIRE(all<AbortExchange>(passed).at(0).exchange == begun[0].exchange);
 }
 
-TEST_CASE("an exchange that was not in time gives the next one twice as long") {
+TEST_CASE("a timeout doubles the limit of the next exchange") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
   REQUIRE(all<BeginExchange>(life.happens(Stepped{1, 1})).size() == 1);
@@ -98,7 +98,7 @@ TEST_CASE("an exchange that was not in time gives the next one twice as long") {
   REQUIRE(all<AbortExchange>(life.waits(at(31s), {2})).size() == 1);
 }
 
-TEST_CASE("an exchange that does not end in time is given up, and its late end is of no interest") {
+TEST_CASE("an exchange that does not end in time is aborted, and its late end is ignored") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
   const auto begun = all<BeginExchange>(life.happens(Stepped{1, 1}));
@@ -117,7 +117,7 @@ TEST_CASE("an exchange that does not end in time is given up, and its late end i
   REQUIRE(all<BeginExchange>(life.happens(Stepped{9, 9})).empty());
 }
 
-TEST_CASE("with nobody there a peer that exchanges always does not spin") {
+TEST_CASE("a peer that always exchanges does not spin without partners") {
   Life life;
   life.trains(rules_of({Pace::Kind::always, 0, {}}));
   int wakes = 0;
@@ -128,14 +128,14 @@ TEST_CASE("with nobody there a peer that exchanges always does not spin") {
   REQUIRE(wakes <= 100);
 }
 
-TEST_CASE("no exchange is begun under the rule none, and none is accepted") {
+TEST_CASE("the rule none begins no exchange and accepts none") {
   Life life;
   life.trains(rules_of({Pace::Kind::always, 0, {}}, {}, "complete", Rule::none), {2});
   REQUIRE(all<BeginExchange>(life.happens(Stepped{100, 100})).empty());
   REQUIRE_FALSE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 1}))[0].accept);
 }
 
-TEST_CASE("offers are accepted up to a bound, more are refused as busy") {
+TEST_CASE("offers are accepted up to a bound, more are rejected as busy") {
   PeerOptions options;
   options.answers_max = 3;
   Life life(options);
@@ -157,7 +157,7 @@ TEST_CASE("offers are accepted up to a bound, more are refused as busy") {
   REQUIRE(life.peer.view().exchanges.answered == 1);  // broke off
 }
 
-TEST_CASE("a peer answers while its own exchange is in flight: nobody ever waits for anybody") {
+TEST_CASE("a peer answers while its own exchange is in flight, so no peer waits for another") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
   REQUIRE(all<BeginExchange>(life.happens(Stepped{1, 1})).size() == 1);

@@ -21,7 +21,7 @@ TEST_CASE("without an address to join a peer begins the run: it prepares its own
   REQUIRE(life.phase() == Phase::training);
 }
 
-TEST_CASE("a joiner asks all its addresses, again and again, ever less often") {
+TEST_CASE("a joiner sends Joins to all its addresses repeatedly, with growing intervals") {
   Life life(joining({2, 3}));
   const auto first = life.happens(Start{});
   REQUIRE(sent<wire::Join>(first).size() == 2);
@@ -38,7 +38,7 @@ TEST_CASE("a joiner asks all its addresses, again and again, ever less often") {
   REQUIRE(rounds.back() - rounds[rounds.size() - 2] >= 22s);
 }
 
-TEST_CASE("an address that does not answer is told to people and tried again") {
+TEST_CASE("an address that does not answer is reported and retried") {
   Life life(joining({2}));
   life.happens(Start{});
   const auto told = life.happens(Unreachable{address_of(2), false, "p2:7100 refused the connection"});
@@ -48,7 +48,7 @@ TEST_CASE("an address that does not answer is told to people and tried again") {
   REQUIRE_FALSE(sent<wire::Join>(life.waits(at(2s))).empty());
 }
 
-TEST_CASE("a joiner gives up when the only address it has is hopeless, and says why") {
+TEST_CASE("a joiner fails with the reason if no peer of the swarm can be at its only address") {
   Life life(joining({2}));
   life.happens(Start{});
   const auto end = life.happens(Unreachable{address_of(2), true, "p2:7100 belongs to the swarm 'other'"});
@@ -58,7 +58,7 @@ TEST_CASE("a joiner gives up when the only address it has is hopeless, and says 
   REQUIRE(life.peer.view().over);
 }
 
-TEST_CASE("of two addresses one may be hopeless: the joiner goes on with the other") {
+TEST_CASE("a joiner continues with its second address if the first is hopeless") {
   Life life(joining({2, 3}));
   life.happens(Start{});
   REQUIRE(all<Finish>(life.happens(Unreachable{address_of(2), true, "no peer"})).empty());
@@ -70,7 +70,7 @@ TEST_CASE("of two addresses one may be hopeless: the joiner goes on with the oth
   REQUIRE(all<Finish>(life.happens(Unreachable{address_of(3), true, "no peer either"})).size() == 1);
 }
 
-TEST_CASE("a hopeless address harms nobody who has been welcomed elsewhere") {
+TEST_CASE("a hopeless address does not matter after a Welcome from another one") {
   Life life(joining({2, 3}));
   life.happens(Start{});
   life.hears(2, wire::Welcome{manifest(), 0s, {member(2)}});
@@ -78,7 +78,7 @@ TEST_CASE("a hopeless address harms nobody who has been welcomed elsewhere") {
   REQUIRE(all<Finish>(life.happens(Unreachable{address_of(2), true, "no peer"})).empty());
 }
 
-TEST_CASE("the first welcome counts, a second one only brings news of members") {
+TEST_CASE("the first Welcome counts; a second one only adds members") {
   Life life(joining({2, 3}));
   life.happens(Start{});
   const auto first = life.hears(2, wire::Welcome{manifest(), 5s, {member(2)}});
@@ -110,7 +110,7 @@ TEST_CASE("a joiner copies the parameters of a member that has them, then trains
   REQUIRE(life.phase() == Phase::training);
 }
 
-TEST_CASE("a joiner waits while nobody has parameters yet, and copies as soon as somebody has") {
+TEST_CASE("a joiner waits until a member has parameters, and then copies them") {
   Life life(joining({2}));
   life.happens(Start{});
   life.hears(2, wire::Welcome{manifest(), 0s, {member(2, Phase::joining)}});
@@ -124,7 +124,7 @@ TEST_CASE("a joiner waits while nobody has parameters yet, and copies as soon as
   REQUIRE(asks[0].donor == PeerId{2});
 }
 
-TEST_CASE("when a donor is lost another is asked after a pause") {
+TEST_CASE("after a donor is lost, another one is asked after a pause") {
   Life life(joining({2}));
   life.happens(Start{});
   life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3)}});
@@ -201,7 +201,9 @@ TEST_CASE(
     REQUIRE(ping.target == PeerId{2});
 }
 
-TEST_CASE("who was locked out by the swarm that it remembers does not begin the run beside it, but says so and ends") {
+TEST_CASE(
+    "a peer that its former swarm locks out does not begin the run a second time, but fails with the "
+    "reason") {
   PeerOptions options = joining({2, 3});
   options.begin_after = 10s;
   options.manifest = manifest();
@@ -218,7 +220,8 @@ TEST_CASE("who was locked out by the swarm that it remembers does not begin the 
     if (!locked_out) continue;
     CHECK(end[0].how == Finish::How::failed);
     CHECK(end[0].why ==
-          "the swarm that this peer remembers lives and does not let it in, so it does not begin the run anew: p2:7100 has "
+          "the swarm that this peer remembers lives and does not let it in, so it does not begin the run "
+          "anew: p2:7100 has "
           "another key");
   }
   // Where another member lets it in, all is well.
@@ -229,7 +232,7 @@ TEST_CASE("who was locked out by the swarm that it remembers does not begin the 
   CHECK(all<Finish>(life.waits(at(20s))).empty());
 }
 
-TEST_CASE("a donor that sends nothing for a while, or is suspect, is given up for another one") {
+TEST_CASE("a donor that stalls or is suspect is replaced") {
   for (const bool stalls : {true, false}) {
     Life life(joining({2}));
     life.happens(Start{});
@@ -248,7 +251,7 @@ TEST_CASE("a donor that sends nothing for a while, or is suspect, is given up fo
   }
 }
 
-TEST_CASE("a donor that becomes much slower than it was is given up once") {
+TEST_CASE("a donor that becomes much slower is replaced once") {
   Life life(joining({2}));
   life.happens(Start{});
   life.hears(2, wire::Welcome{manifest(), 0s, {member(2), member(3)}, 0});
@@ -271,7 +274,7 @@ TEST_CASE("a donor that becomes much slower than it was is given up once") {
   REQUIRE(all<AbortFetch>(advances(20s, 10)).empty());  // all are slow: that is what there is
 }
 
-TEST_CASE("who is still joining itself cannot welcome anybody, but remembers who asked") {
+TEST_CASE("a peer that is still joining cannot welcome others, but remembers them") {
   Life life(joining({2}));
   life.happens(Start{});
   const auto answer = life.hears(3, wire::Join{member(3, Phase::joining)});
@@ -280,7 +283,7 @@ TEST_CASE("who is still joining itself cannot welcome anybody, but remembers who
   REQUIRE(life.peer.view().membership.find(PeerId{3}) != nullptr);
 }
 
-TEST_CASE("being refused is not the end: people are told, and the joiner asks again") {
+TEST_CASE("a refused Join is reported and retried") {
   Life life(joining({2}));
   life.happens(Start{});
   const auto told = life.hears(2, wire::Refusal{wire::RefusalReason::not_ready, "not yet"});
@@ -288,7 +291,7 @@ TEST_CASE("being refused is not the end: people are told, and the joiner asks ag
   REQUIRE_FALSE(sent<wire::Join>(life.waits(at(2s))).empty());
 }
 
-TEST_CASE("nobody speaks for another: a Join or a Leave in somebody else's name changes nothing") {
+TEST_CASE("a Join or a Leave in another member's name changes nothing") {
   PeerOptions options;
   options.manifest = manifest();
   Life life(options);
@@ -301,7 +304,7 @@ TEST_CASE("nobody speaks for another: a Join or a Leave in somebody else's name 
   REQUIRE(life.peer.view().membership.find(PeerId{2})->member.liveness == wire::Liveness::left);
 }
 
-TEST_CASE("an offer is refused while one has no parameters") {
+TEST_CASE("a peer without parameters rejects offers") {
   Life life(joining({2}));
   life.happens(Start{});
   for (int k = 0; k < 2; ++k) {

@@ -12,7 +12,7 @@ namespace starling::gossip {
 using wire::Liveness;
 using wire::Phase;
 
-TEST_CASE("a higher incarnation beats a suspicion and a failure, a lower one beats nothing") {
+TEST_CASE("a higher incarnation overrides a suspicion and a failure, a lower one nothing") {
   for (const Liveness rumor : {Liveness::suspect, Liveness::failed}) {
     Table table;
     table.learn(2, 2);
@@ -28,7 +28,7 @@ TEST_CASE("a higher incarnation beats a suspicion and a failure, a lower one bea
   }
 }
 
-TEST_CASE("a peer refutes what is wrongly said about itself by raising its incarnation") {
+TEST_CASE("a peer refutes false claims about itself by raising its incarnation") {
   for (const Liveness rumor : {Liveness::suspect, Liveness::failed, Liveness::left}) {
     Table table;
     table.tell(at(0s), said_to_be(member(1), rumor, 0));
@@ -69,7 +69,7 @@ TEST_CASE("a member that answers its probes is never suspected") {
   REQUIRE(noticed(table.out, Notice::What::suspected).empty());
 }
 
-TEST_CASE("a direct message clears a suspicion, another member's word of the same incarnation does not") {
+TEST_CASE("a direct message clears a suspicion, another member's claim of the same incarnation does not") {
   Table table;
   table.learn(2, 3);
   table.membership.unreachable(at(0s), address_of(2), table.out);
@@ -83,7 +83,7 @@ TEST_CASE("a direct message clears a suspicion, another member's word of the sam
   REQUIRE(noticed(table.out, Notice::What::recovered) == std::vector{PeerId{2}});
 }
 
-TEST_CASE("a member that left stays left, whatever is told of that incarnation") {
+TEST_CASE("a member that left stays left, whatever others claim about that incarnation") {
   Table table;
   table.learn(2, 2);
   table.tell(at(0s), said_to_be(member(2), Liveness::left));
@@ -98,7 +98,7 @@ TEST_CASE("a member that left stays left, whatever is told of that incarnation")
   REQUIRE_FALSE(table.pinged.contains(2));
 }
 
-TEST_CASE("progress is summed with the dead and the departed, and never decreases") {
+TEST_CASE("the sum of samples includes members that failed or left, and never decreases") {
   Table table;
   auto told = [](std::uint64_t k, std::uint64_t samples) {
     auto m = member(k);
@@ -144,7 +144,7 @@ TEST_CASE("a phase only moves forward") {
   REQUIRE(table.membership.version() != version);
 }
 
-TEST_CASE("probing in turn reaches everyone once in a round") {
+TEST_CASE("round-robin probing reaches every member once in a round") {
   Table table;
   table.learn(2, 11);
   const std::set<std::uint64_t> everyone{2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
@@ -154,7 +154,7 @@ TEST_CASE("probing in turn reaches everyone once in a round") {
   }
 }
 
-TEST_CASE("a failed member is tried again for ever, ever less often") {
+TEST_CASE("a failed member is retried forever, with growing intervals") {
   Table table;
   table.learn(2, 2);
   table.run(at(10s));
@@ -172,7 +172,7 @@ TEST_CASE("a failed member is tried again for ever, ever less often") {
   REQUIRE(tries.back() - tries[tries.size() - 2] >= 22s);
 }
 
-TEST_CASE("a failed member that is back hears of its failure, refutes it and is alive again") {
+TEST_CASE("a failed member that is back receives the claim, refutes it and is alive again") {
   Table here;
   Membership there(member(2), {}, Random(2));
   there.start(at(0s));
@@ -237,13 +237,13 @@ TEST_CASE("the table of members is bounded") {
   REQUIRE(table.liveness(2) == Liveness::left);
 }
 
-TEST_CASE("nobody is a member whose id is 0") {
+TEST_CASE("no member has the id 0") {
   Table table;
   table.tell(at(0s), wire::Member{});
   REQUIRE(table.membership.others().empty());
 }
 
-TEST_CASE("a goodbye goes to the live members alone and says left") {
+TEST_CASE("a goodbye goes only to live members and says left") {
   Table table;
   table.learn(2, 4);
   table.tell(at(0s), said_to_be(member(3), Liveness::left));
@@ -257,7 +257,7 @@ TEST_CASE("a goodbye goes to the live members alone and says left") {
   REQUIRE(leaves[0].second.self.liveness == Liveness::left);
 }
 
-TEST_CASE("whoever is alone probes nobody and sends nothing") {
+TEST_CASE("a lone peer sends nothing") {
   Table table;
   table.run(at(100s));
   REQUIRE(table.out.empty());

@@ -7,7 +7,7 @@
 
 namespace starling::gossip {
 
-TEST_CASE("by steps, an exchange is due every so many steps of one's own since the last") {
+TEST_CASE("with a pace in steps, an exchange is due that number of own steps after the last") {
   Pacer pacer(Pace{Pace::Kind::steps, 8, {}}, Random(1));
   pacer.start(at(0s), 100);
   REQUIRE_FALSE(pacer.due(at(99s), 107));
@@ -18,7 +18,7 @@ TEST_CASE("by steps, an exchange is due every so many steps of one's own since t
   REQUIRE(pacer.next_deadline(at(99s)) == kNever);
 }
 
-TEST_CASE("by time, an exchange is due that long after the last") {
+TEST_CASE("with a pace in time, an exchange is due that long after the last") {
   Pacer pacer(Pace{Pace::Kind::time, 0, 200ms}, Random(1));
   pacer.start(at(1s), 0);
   REQUIRE_FALSE(pacer.due(at(1199ms), 1000));
@@ -29,7 +29,7 @@ TEST_CASE("by time, an exchange is due that long after the last") {
   REQUIRE(pacer.next_deadline(at(2s)) == at(2100ms));
 }
 
-TEST_CASE("by a Poisson clock, exchanges are due at random moments, so far apart in the mean and in the deviation") {
+TEST_CASE("with a Poisson clock, the intervals between exchanges have the given mean and deviation") {
   Pacer pacer(Pace{Pace::Kind::poisson, 0, 200ms}, Random(1));
   pacer.start(at(0s), 0);
   Instant now = at(0s);
@@ -59,7 +59,7 @@ TEST_CASE("always is always due") {
   REQUIRE(pacer.due(at(0s), 0));
 }
 
-TEST_CASE("after an exchange that failed, none is due for a moment, and the pacer says until when") {
+TEST_CASE("after a failed exchange none is due for a moment, and the pacer returns its end") {
   for (const Pace pace :
        {Pace{Pace::Kind::always, 0, {}}, Pace{Pace::Kind::steps, 1, {}}, Pace{Pace::Kind::time, 0, 1ms}}) {
     Pacer pacer(pace, Random(1));

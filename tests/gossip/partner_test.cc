@@ -14,7 +14,8 @@ namespace {
 
 // Peer 1 of a swarm that it knows.
 struct Swarm {
-  explicit Swarm(const std::string& topology, Partners policy = Partners::uniform) : chooser(*topologies::Topology::parse(topology), policy, Random(5)) {
+  explicit Swarm(const std::string& topology, Partners policy = Partners::uniform)
+      : chooser(*topologies::Topology::parse(topology), policy, Random(5)) {
     membership.start(at(0s));
     membership.set_phase(Phase::training);
   }
@@ -35,7 +36,7 @@ struct Swarm {
 
 }  // namespace
 
-TEST_CASE("on a ring the partners are the two beside one, in the order of the names") {
+TEST_CASE("on a ring the partners are the two adjacent peers, in the order of the names") {
   Swarm swarm("ring");
   // Ids run against the names: only names order the vertices, p2 before p10.
   for (const auto& [id, name] : std::map<std::uint64_t, std::string>{{90, "p2"}, {70, "p10"}, {80, "p3"}}) {
@@ -57,7 +58,7 @@ TEST_CASE("every neighbor is drawn equally often") {
   for (const auto& [id, times] : drawn) REQUIRE(std::abs(times - 2000) < 200);
 }
 
-TEST_CASE("members that do not train yet or are gone are no vertices: the graph heals over them") {
+TEST_CASE("members that do not train yet, failed or left are not vertices: the graph heals") {
   Swarm swarm("ring");
   for (std::uint64_t k = 2; k <= 6; ++k) swarm.tell(member(k, k == 6 ? Phase::joining : Phase::training));
   auto drawn = swarm.draw(200);
@@ -85,7 +86,7 @@ TEST_CASE("a suspect keeps its place in the graph but is not chosen") {
   REQUIRE(drawn.at(4) == 200);
 }
 
-TEST_CASE("an exchange that came to nothing keeps others away from that partner for a moment, then longer") {
+TEST_CASE("a partner is avoided for a moment after a failed exchange, then for longer") {
   Swarm swarm("complete");
   swarm.tell(member(2));
   Duration before{0};
@@ -104,7 +105,7 @@ TEST_CASE("an exchange that came to nothing keeps others away from that partner 
   REQUIRE(swarm.membership.find(PeerId{2})->avoided_until <= at(313ms));
 }
 
-TEST_CASE("who poisons three times is quarantined for a while, and still alive") {
+TEST_CASE("a partner that poisons three times is quarantined for a while, and stays alive") {
   Swarm swarm("complete");
   swarm.tell(member(2));
   for (int k = 0; k < 3; ++k) {
@@ -126,14 +127,15 @@ TEST_CASE("settling and finished members are still partners") {
   REQUIRE(drawn.contains(3));
 }
 
-TEST_CASE("there is nobody to choose alone, or when all the others are suspect") {
+TEST_CASE("there is no partner for a lone peer, or if all others are suspect") {
   Swarm swarm("exponential");
   REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership));
   swarm.tell(said_to_be(member(2), Liveness::suspect));
   REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership));
 }
 
-TEST_CASE("of a topology that varies in time each round is drawn equally often, and rounds without a link never") {
+TEST_CASE(
+    "each round of a topology that varies in time is drawn equally often, and rounds without a link never") {
   constexpr std::uint32_t kPeers = 7, kOwn = kPeers - 1;  // the last one has no link in some rounds
   Swarm swarm("base:k=1");
   for (std::uint64_t k = 2; k <= kPeers; ++k) {
@@ -155,7 +157,7 @@ TEST_CASE("of a topology that varies in time each round is drawn equally often, 
   for (const auto& [id, share] : expected) REQUIRE(std::abs(drawn.at(id) - 20000 * share / rounds) < 400);
 }
 
-TEST_CASE("in turns, everyone is taken once before anyone is taken again; a suspect's turn passes") {
+TEST_CASE("turns take every neighbor once before repeating one, and skip suspects") {
   Swarm swarm("complete", Partners::turns);
   for (std::uint64_t k = 2; k <= 6; ++k) swarm.tell(member(k));
   for (const auto& [id, times] : swarm.draw(500)) REQUIRE(times == 100);
@@ -168,7 +170,7 @@ TEST_CASE("in turns, everyone is taken once before anyone is taken again; a susp
   REQUIRE_FALSE(swarm.chooser.choose(at(0s), swarm.membership));
 }
 
-TEST_CASE("in turns, the rounds of a topology that varies in time follow one another") {
+TEST_CASE("turns follow the rounds of a topology that varies in time") {
   Swarm swarm("one-peer-exponential", Partners::turns);
   for (std::uint64_t k = 2; k <= 8; ++k) swarm.tell(member(k));
   for (int period = 0; period < 5; ++period)
@@ -176,7 +178,7 @@ TEST_CASE("in turns, the rounds of a topology that varies in time follow one ano
       REQUIRE(swarm.chooser.choose(at(0s), swarm.membership) == PeerId{1 + hop});
 }
 
-TEST_CASE("aware of machines, quick neighbors are drawn more often, and no link less than a quarter as often") {
+TEST_CASE("aware draws fast neighbors more often, and no link less than a quarter as often") {
   Swarm swarm("complete", Partners::aware);
   for (std::uint64_t k = 2; k <= 5; ++k) swarm.tell(member(k));
   for (std::uint64_t k = 2; k <= 5; ++k)
@@ -188,7 +190,7 @@ TEST_CASE("aware of machines, quick neighbors are drawn more often, and no link 
     REQUIRE(std::abs(drawn.at(k) - 20000 * (0.25 / 4 + 0.75 * 0.01 / 1.03)) < 200);
 }
 
-TEST_CASE("aware of machines, those that learned since the last meeting are drawn more often") {
+TEST_CASE("aware draws neighbors that have learned since the last meeting more often") {
   Swarm swarm("complete", Partners::aware);
   const auto progressed = [](std::uint64_t k, std::uint64_t samples) {
     auto m = member(k);
@@ -205,13 +207,13 @@ TEST_CASE("aware of machines, those that learned since the last meeting are draw
   REQUIRE(std::abs(drawn.at(4) - 20000 * (0.25 / 3)) < 200);
 }
 
-TEST_CASE("aware of machines, with nothing known and nothing new everyone is drawn equally often") {
+TEST_CASE("aware draws all neighbors equally often if it knows nothing about them") {
   Swarm swarm("complete", Partners::aware);
   for (std::uint64_t k = 2; k <= 6; ++k) swarm.tell(member(k));
   for (const auto& [id, times] : swarm.draw(10000)) REQUIRE(std::abs(times - 2000) < 200);
 }
 
-TEST_CASE("what was known of a member that has gone is forgotten") {
+TEST_CASE("the exchange times of a member that is gone are forgotten") {
   Swarm swarm("complete", Partners::aware);
   for (std::uint64_t k = 2; k <= 3; ++k) swarm.tell(member(k));
   swarm.chooser.met(swarm.membership, PeerId{2}, Duration{1s});

@@ -1,7 +1,7 @@
 // Small machines beside the exchange: patience, limited acceptance, shares.
 
-#include "gossip/acceptance.h"
 #include "gossip/patience.h"
+#include "gossip/acceptance.h"
 #include "gossip/shares.h"
 #include "tests/catch.h"
 #include "tests/gossip/life.h"
@@ -9,7 +9,7 @@
 
 namespace starling::gossip {
 
-TEST_CASE("a partner that was never met gets the ceiling, a known one eight times its usual silence") {
+TEST_CASE("a new partner gets the ceiling, a known one eight times its usual silence") {
   Patience patience(10s);
   REQUIRE(patience.limit(PeerId{2}) == 10s);
   patience.went_well(PeerId{2}, 500ms);
@@ -19,7 +19,7 @@ TEST_CASE("a partner that was never met gets the ceiling, a known one eight time
   REQUIRE(patience.limit(PeerId{3}) == 1s);  // never less
 }
 
-TEST_CASE("a longer silence is believed at once, a shorter one slowly") {
+TEST_CASE("a longer silence raises the limit at once, a shorter one lowers it slowly") {
   Patience patience(10s);
   patience.went_well(PeerId{2}, 200ms);
   patience.went_well(PeerId{2}, 1s);
@@ -28,7 +28,9 @@ TEST_CASE("a longer silence is believed at once, a shorter one slowly") {
   REQUIRE(patience.limit(PeerId{2}) == 6400ms);  // 3/4 of 1 s and 1/4 of 200 ms
 }
 
-TEST_CASE("each time-out doubles the partner's limit, up to a ceiling that doubles too, until it goes well again") {
+TEST_CASE(
+    "each timeout doubles the partner's limit, up to a ceiling that doubles too, until an exchange "
+    "completes") {
   Patience patience(10s);
   patience.went_well(PeerId{2}, 1ms);
   patience.timed_out(PeerId{2});
@@ -44,7 +46,8 @@ TEST_CASE("each time-out doubles the partner's limit, up to a ceiling that doubl
   REQUIRE(patience.limit(PeerId{9}) <= 24h);
 }
 
-TEST_CASE("a partner is let in twice as often as one begins exchanges oneself, after a burst of four") {
+TEST_CASE(
+    "a partner's offers are accepted twice as often as this peer begins exchanges, after a burst of four") {
   Acceptance acceptance;
   acceptance.start(at(0s));
   for (int k = 1; k <= 100; ++k) acceptance.own(at(k * 1s));
@@ -55,7 +58,7 @@ TEST_CASE("a partner is let in twice as often as one begins exchanges oneself, a
   REQUIRE(acceptance.take(at(200s), PeerId{3}));  // another one has tokens of its own
 }
 
-TEST_CASE("by work a partner with less than half of one's samples moves one less") {
+TEST_CASE("by work, a partner with less than half of the samples moves this peer less") {
   wire::Member self = member(1);
   Record partner;
   partner.member = member(2);
@@ -74,7 +77,7 @@ TEST_CASE("by work a partner with less than half of one's samples moves one less
   REQUIRE(own_share(Shares::equal, at(1s), self, partner) == 1.0F);
 }
 
-TEST_CASE("by age a partner whose samples have stood still for long moves one less") {
+TEST_CASE("by age, a partner whose samples have not grown for long moves this peer less") {
   Table table;
   table.learn(2, 2);
   for (int k = 1; k <= 20; ++k) {

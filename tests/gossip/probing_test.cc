@@ -43,7 +43,7 @@ TEST_CASE("a silent member is suspected when the probe's interval is over, and f
   REQUIRE(table.liveness(2) == Liveness::failed);
 }
 
-TEST_CASE("helpers are asked when a member does not answer, and what they relay cancels the probe alone") {
+TEST_CASE("helpers are asked when a member does not answer, and what they relay cancels only the probe") {
   Table table;
   table.learn(2, 9);
   const auto ping = next_ping(table, {});
@@ -111,7 +111,7 @@ TEST_CASE("a helper asks the target and relays its answer once") {
   REQUIRE(sent<wire::Ack>(table.out).empty());
 }
 
-TEST_CASE("however many ask for help, what a helper remembers is bounded") {
+TEST_CASE("a helper remembers a bounded number of requests") {
   Table table;
   table.learn(2, 3);
   for (std::uint64_t k = 0; k < 10'000; ++k) {
@@ -147,7 +147,7 @@ TEST_CASE("the suspicion window grows with the logarithm of the swarm, and shrin
   CHECK(failed_after(9) == Approx(6).margin(0.02));
 }
 
-TEST_CASE("hearsay of a failure makes a suspect; only of one suspected for a while is it believed") {
+TEST_CASE("a claimed failure makes a suspect; only after half the window it makes a failed member") {
   Table table;
   table.learn(2, 2);
   table.tell(at(10s), said_to_be(member(2), Liveness::failed));
@@ -158,7 +158,8 @@ TEST_CASE("hearsay of a failure makes a suspect; only of one suspected for a whi
   REQUIRE(table.liveness(2) == Liveness::failed);
 }
 
-TEST_CASE("who has just been heard is not suspected on hearsay, but told of it, and not in a storm") {
+TEST_CASE(
+    "a member that has just sent a message is not suspected on a claim, but warned, at a limited rate") {
   Table table;
   table.learn(2, 2);
   table.membership.heard(at(10s), PeerId{2}, address_of(2), table.out);
@@ -174,7 +175,7 @@ TEST_CASE("who has just been heard is not suspected on hearsay, but told of it, 
   REQUIRE(table.liveness(2) == Liveness::suspect);
 }
 
-TEST_CASE("who speaks while it is suspected is alive here, and is told, so that it can refute everywhere") {
+TEST_CASE("a suspect that sends a message is alive here, and is warned, so that it can refute everywhere") {
   Table table;
   table.learn(2, 2);
   table.membership.unreachable(at(10s), address_of(2), table.out);
@@ -189,7 +190,7 @@ TEST_CASE("who speaks while it is suspected is alive here, and is told, so that 
   }));
 }
 
-TEST_CASE("a cleared suspicion starts its window anew the next time") {
+TEST_CASE("the next suspicion after a cleared one has a full window") {
   Table table;
   table.learn(2, 2);
   table.membership.unreachable(at(0s), address_of(2), table.out);
@@ -201,7 +202,7 @@ TEST_CASE("a cleared suspicion starts its window anew the next time") {
   REQUIRE(table.liveness(2) == Liveness::failed);
 }
 
-TEST_CASE("what this peer slept through does not count against the others") {
+TEST_CASE("time that this peer slept through does not count against others") {
   Table table;
   table.learn(2, 3);
   const auto ping = next_ping(table);
@@ -217,7 +218,7 @@ TEST_CASE("what this peer slept through does not count against the others") {
   REQUIRE(table.liveness(suspected) == Liveness::failed);
 }
 
-TEST_CASE("helpers are asked sooner where answers come quickly, and later where they come slowly") {
+TEST_CASE("helpers are asked earlier if round trips are short, and later if they are long") {
   const auto asked_after = [](Duration round_trip, Duration lag) {
     Table table;
     table.learn(2, 3);
@@ -237,10 +238,10 @@ TEST_CASE("helpers are asked sooner where answers come quickly, and later where 
   REQUIRE(asked_after(200ms, 0ms) < 300ms);
   REQUIRE(asked_after(1ms, 100ms) > 250ms);
   REQUIRE(asked_after(1500ms, 0ms) > 1500ms);  // a full link may hold answers up for longer than an interval
-  REQUIRE(asked_after(1ms, 5s) == 4s);  // four intervals at most
+  REQUIRE(asked_after(1ms, 5s) == 4s);         // four intervals at most
 }
 
-TEST_CASE("a peer that hears it is suspected says at once that it lives") {
+TEST_CASE("a suspected peer refutes at once") {
   Table table;
   table.learn(2, 4);
   table.run(at(1s), {2, 3, 4});
@@ -269,7 +270,7 @@ TEST_CASE("another instance at a member's address takes that member's place") {
   REQUIRE(table.pinged[2].empty());
 }
 
-TEST_CASE("a peer that was restarted knows its former self for dead, counts what it did, and says so") {
+TEST_CASE("a restarted peer records its former instance as dead, counts its samples, and tells others") {
   Table table;
   table.learn(2, 2);
   auto former = member(9);

@@ -5,7 +5,7 @@
 
 namespace starling::gossip {
 
-TEST_CASE("a peer whose replica is lost discards its steps, copies a member's, and goes on renewed") {
+TEST_CASE("a peer whose replica is lost discards its steps, copies a member's replica, and resumes renewed") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
   const auto begun = all<BeginExchange>(life.happens(Stepped{1, 32}));
@@ -34,7 +34,7 @@ TEST_CASE("a peer whose replica is lost discards its steps, copies a member's, a
   REQUIRE(all<BeginExchange>(life.happens(Stepped{51, 1632})).size() == 1);
 }
 
-TEST_CASE("a peer whose device is gone breaks its exchanges off, says goodbye and ends with the reason") {
+TEST_CASE("a peer whose device is gone aborts its exchanges, says goodbye and fails with the reason") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2});
   const auto begun = all<BeginExchange>(life.happens(Stepped{1, 32}));
@@ -47,7 +47,7 @@ TEST_CASE("a peer whose device is gone breaks its exchanges off, says goodbye an
   REQUIRE(sent<wire::Leave>(end).size() == 1);  // whoever hears it need not find out
 }
 
-TEST_CASE("a replica that is lost soon after each copy is copied later and later, and then no more") {
+TEST_CASE("the delay doubles if the replica is lost soon after each copy, and then the peer fails") {
   Life life;
   life.trains(rules_of(), {2});
   std::vector<Duration> waited;
@@ -72,7 +72,7 @@ TEST_CASE("a replica that is lost soon after each copy is copied later and later
   REQUIRE(sent<wire::Leave>(life.out).size() == 1);
 }
 
-TEST_CASE("a replica that lasted for a while after its copy may be lost as often as it likes") {
+TEST_CASE("a replica that lasts for a while after each copy may be lost any number of times") {
   Life life;
   life.trains(rules_of(), {2});
   for (std::uint64_t k = 1; k <= 50; ++k) {
@@ -83,7 +83,7 @@ TEST_CASE("a replica that lasted for a while after its copy may be lost as often
   REQUIRE_FALSE(life.peer.view().over);
 }
 
-TEST_CASE("a donor that breaks off is followed by another, and what is in place stays") {
+TEST_CASE("a lost donor is replaced by another, and chunks in place are kept") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}), {2, 3});
   const auto first = all<FetchState>(life.happens(ReplicaDiverged{}));
@@ -93,7 +93,7 @@ TEST_CASE("a donor that breaks off is followed by another, and what is in place 
   REQUIRE_FALSE(second[0].afresh);
 }
 
-TEST_CASE("a lone peer whose replica is lost fails, and says what the cause may be") {
+TEST_CASE("a lone peer whose replica is lost fails with the likely cause") {
   Life life;
   life.trains(rules_of());
   const auto end = all<Finish>(life.happens(ReplicaDiverged{}));
@@ -102,7 +102,7 @@ TEST_CASE("a lone peer whose replica is lost fails, and says what the cause may 
   REQUIRE(end[0].why.find("learning_rate") != std::string::npos);
 }
 
-TEST_CASE("where no member has finite parameters to give for half a minute, all replicas are lost") {
+TEST_CASE("a peer fails if no member has finite parameters for half a minute") {
   Life life;
   life.trains(rules_of(), {2});
   life.happens(ReplicaDiverged{});
@@ -117,7 +117,7 @@ TEST_CASE("where no member has finite parameters to give for half a minute, all 
   REQUIRE(all<Finish>(life.out).at(0).how == Finish::How::failed);
 }
 
-TEST_CASE("the end of training waits for the replica to be there again") {
+TEST_CASE("training does not end before a lost replica is replaced") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}, {{}, 5, {}}), {2});
   life.happens(ReplicaDiverged{});
@@ -127,7 +127,7 @@ TEST_CASE("the end of training waits for the replica to be there again") {
   REQUIRE(life.phase() == wire::Phase::settling);
 }
 
-TEST_CASE("whoever is asked to leave while its replica is lost leaves at once") {
+TEST_CASE("a peer without a replica leaves at once when asked") {
   Life life;
   life.trains(rules_of(), {2});
   life.happens(ReplicaDiverged{});
@@ -136,7 +136,7 @@ TEST_CASE("whoever is asked to leave while its replica is lost leaves at once") 
   REQUIRE(all<BeginExchange>(gone).empty());
 }
 
-TEST_CASE("in lock-step the loss of the replica ends the round, and offers that were held are refused") {
+TEST_CASE("in lock-step the loss of the replica ends the round, and held offers are rejected") {
   Life life(PeerOptions{}, 9);
   life.trains(rules_of({Pace::Kind::steps, 1, {}}, {}, "complete", Rule::d_psgd), {2, 3});
   REQUIRE(all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{2}, 1, 2})).empty());

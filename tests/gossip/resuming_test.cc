@@ -12,7 +12,7 @@ PeerOptions resumed(PeerOptions options = {}) {
 
 }  // namespace
 
-TEST_CASE("whoever resumes alone goes on with its steps, the swarm's samples and the run's time") {
+TEST_CASE("a lone peer that resumes continues its steps, the swarm's samples and the run's time") {
   Life life(resumed());
   const End end{.swarm_samples = std::nullopt, .steps = 110, .time = std::nullopt};
   life.trains(rules_of({}, end));
@@ -46,7 +46,7 @@ TEST_CASE("a run that was over when it was resumed ends without a step") {
   CHECK(all<TrainingEnded>(life.out).size() == 1);
 }
 
-TEST_CASE("a swarm that remembers a peer's earlier life counts its samples once") {
+TEST_CASE("a swarm that remembers a resumed peer's earlier id counts its samples once") {
   Life life(resumed(joining({2})));
   life.happens(Start{});
   wire::Member earlier = member(7);
@@ -62,7 +62,7 @@ TEST_CASE("a swarm that remembers a peer's earlier life counts its samples once"
   CHECK(life.peer.view().membership.self().steps == 103);
 }
 
-TEST_CASE("what a peer's last life had told nobody before it was killed the resumed peer tells in its name") {
+TEST_CASE("a resumed peer announces samples of its earlier id that this id had not announced") {
   Life stays;
   stays.trains(rules_of());
   wire::Member killed = member(7);
@@ -94,7 +94,7 @@ TEST_CASE("what a peer's last life had told nobody before it was killed the resu
   CHECK(stays.peer.view().swarm_samples == 6400);
 }
 
-TEST_CASE("whoever was welcomed by somebody that had forgotten its last life tells the others") {
+TEST_CASE("a resumed peer announces its earlier id's samples even if the welcoming member forgot that id") {
   PeerOptions options = resumed(joining({2}));
   options.earlier.last = {PeerId{7}, 6400};
   Life life(options);
@@ -106,7 +106,7 @@ TEST_CASE("whoever was welcomed by somebody that had forgotten its last life tel
   CHECK(life.peer.view().swarm_samples == 6400);
 }
 
-TEST_CASE("of two that come back from a blackout the joiner brings nothing twice") {
+TEST_CASE("after a blackout the joiner adds no samples twice") {
   Life first(resumed());
   first.trains(rules_of());
   PeerOptions options = joining({1});

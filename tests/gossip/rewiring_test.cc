@@ -15,7 +15,7 @@ wire::Rewire rewire(std::uint64_t number, const std::string& topology, std::uint
 
 }  // namespace
 
-TEST_CASE("a user's topology is followed at once and told to the others") {
+TEST_CASE("a topology that a user sets is followed at once and sent to others") {
   Life life;
   life.trains(rules_of(), {2, 3, 4});
   const auto told = life.happens(RewireRequested{"ring"});
@@ -27,7 +27,8 @@ TEST_CASE("a user's topology is followed at once and told to the others") {
   for (const auto& [to, message] : rewires) REQUIRE(message == rewire(1, "ring", 1));
 }
 
-TEST_CASE("an exchange in flight goes on when the topology changes; the next one follows the new one") {
+TEST_CASE(
+    "an exchange in flight continues when the topology changes; the next one follows the new topology") {
   Life life;
   life.trains(rules_of({Pace::Kind::always, 0, {}}, {}, "complete"), {2, 3, 4, 5, 6});
   const auto begun = all<BeginExchange>(life.out);
@@ -44,7 +45,7 @@ TEST_CASE("an exchange in flight goes on when the topology changes; the next one
   REQUIRE(life.peer.view().exchanges.aborted == 0);
 }
 
-TEST_CASE("news of a topology is passed on once; what is older is answered with what is newer") {
+TEST_CASE("a new topology is forwarded once; an older one is answered with the newer") {
   Life life;
   life.trains(rules_of(), {2, 3, 4});
   REQUIRE(sent<wire::Rewire>(life.hears(2, rewire(5, "ring"))).size() == 3);
@@ -60,7 +61,7 @@ TEST_CASE("news of a topology is passed on once; what is older is answered with 
           rewire(6, "exponential", 1));
 }
 
-TEST_CASE("of two topologies set at once the same one wins everywhere, whichever is heard first") {
+TEST_CASE("if two topologies are set at once, the same one wins everywhere, in any order of arrival") {
   for (const bool turned : {false, true}) {
     Life life;
     life.trains(rules_of(), {2, 3});
@@ -70,7 +71,7 @@ TEST_CASE("of two topologies set at once the same one wins everywhere, whichever
   }
 }
 
-TEST_CASE("who compares views and follows an older topology is told, by digest and by view") {
+TEST_CASE("a peer with an older topology gets the newer one after its Digest or View") {
   Life life;
   life.trains(rules_of(), {2});
   life.hears(2, rewire(3, "ring"));
@@ -85,7 +86,8 @@ TEST_CASE("who compares views and follows an older topology is told, by digest a
   REQUIRE(sent<wire::View>(heard).at(0).second.topology == same);
 }
 
-TEST_CASE("a joiner is told the topology that was set since the run began, and follows it from its first exchange") {
+TEST_CASE(
+    "a joiner gets the topology that was set since the run began, and follows it from its first exchange") {
   Life member_of_swarm;
   member_of_swarm.trains(rules_of());
   member_of_swarm.happens(RewireRequested{"ring"});
@@ -103,7 +105,7 @@ TEST_CASE("a joiner is told the topology that was set since the run began, and f
   REQUIRE(all<Rewired>(ready).size() == 1);
 }
 
-TEST_CASE("a topology that this program does not know is passed on, told to people, and not followed") {
+TEST_CASE("an unknown topology is forwarded and reported, but not followed") {
   Life life;
   life.trains(rules_of(), {2, 3});
   const auto told = life.hears(2, rewire(1, "moebius:k=3"));
@@ -115,7 +117,7 @@ TEST_CASE("a topology that this program does not know is passed on, told to peop
   REQUIRE(all<Notice>(told)[0].text.find("moebius:k=3") != std::string::npos);
 }
 
-TEST_CASE("no revision is greater than the greatest: a user's wish comes to nothing there instead of wrapping round") {
+TEST_CASE("at the greatest revision a new topology is rejected; the number does not wrap") {
   Life life;
   life.trains(rules_of(), {2});
   life.hears(2, rewire(wire::kRevisionMax, "ring"));

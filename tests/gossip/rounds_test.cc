@@ -40,7 +40,7 @@ struct Barrier {
 
 }  // namespace
 
-TEST_CASE("in lock-step a peer rests at each round until it has met every neighbor, all at once") {
+TEST_CASE("in lock-step training pauses at each round until the exchanges with all neighbors are over") {
   Barrier barrier({2, 3});
   REQUIRE(all<PauseTraining>(barrier.opened).size() == 1);
   REQUIRE_FALSE(all<PauseTraining>(barrier.opened)[0].discard);
@@ -62,7 +62,7 @@ TEST_CASE("in lock-step a peer rests at each round until it has met every neighb
   REQUIRE(all<BeginRound>(barrier.life.happens(Stepped{2, 64})).at(0).round == 2);
 }
 
-TEST_CASE("of several exchanges in a round each is given up for its own partner's fault") {
+TEST_CASE("each exchange of a round is aborted only for its own partner") {
   Barrier barrier({2, 3});
   const auto begun = all<BeginExchange>(barrier.opened);
   REQUIRE(begun.size() == 2);
@@ -88,7 +88,7 @@ TEST_CASE("the pause comes before the round, and the round before its exchanges"
   REQUIRE(order[1] == Action(BeginRound{}).index());
 }
 
-TEST_CASE("of two neighbors the one with the lower id begins: the other waits for the offer") {
+TEST_CASE("the neighbor with the lower id begins, and the other waits for the offer") {
   Barrier lower({2});
   REQUIRE(all<BeginExchange>(lower.opened).size() == 1);
 
@@ -103,7 +103,7 @@ TEST_CASE("of two neighbors the one with the lower id begins: the other waits fo
   REQUIRE(all<ResumeTraining>(ninth.happens(AnswerEnded{PeerId{2}, 5})).size() == 1);
 }
 
-TEST_CASE("an offer that comes early is held until its round begins") {
+TEST_CASE("an early offer is held until its round begins") {
   Life life(PeerOptions{}, 9);
   life.trains(in_step(), {2});
   REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 5, 1})).empty());
@@ -113,7 +113,7 @@ TEST_CASE("an offer that comes early is held until its round begins") {
   REQUIRE(begun[0].accept);
 }
 
-TEST_CASE("an offer that is withdrawn while it is held is not answered any more") {
+TEST_CASE("an offer that is withdrawn while it is held is not answered") {
   Life life(PeerOptions{}, 9);
   life.trains(in_step(), {2});
   life.happens(ExchangeOffered{PeerId{2}, 5, 1});
@@ -121,7 +121,7 @@ TEST_CASE("an offer that is withdrawn while it is held is not answered any more"
   REQUIRE(answers(life.happens(Stepped{1, 32})).empty());
 }
 
-TEST_CASE("whoever is behind is told the round, and goes on there; offers of a later round are held for it") {
+TEST_CASE("a peer that is behind gets the round's number and jumps there; offers of a later round are held") {
   Barrier barrier({2});
   const std::uint64_t exchange = all<BeginExchange>(barrier.opened).at(0).exchange;
   const auto refused = barrier.life.happens(ExchangeEnded{exchange, Outcome::rejected, 100});
@@ -139,7 +139,7 @@ TEST_CASE("whoever is behind is told the round, and goes on there; offers of a l
   REQUIRE(answers(jumped).at(0).accept);
 }
 
-TEST_CASE("an offer of a round that is over is refused, with the round that is expected") {
+TEST_CASE("an offer of an earlier round is rejected with the expected round") {
   Life life(PeerOptions{}, 9);
   life.trains(in_step(), {2, 3});
   life.happens(ExchangeOffered{PeerId{2}, 5, 40});
@@ -150,7 +150,7 @@ TEST_CASE("an offer of a round that is over is refused, with the round that is e
   REQUIRE(refused[0].terms.round == 40);
 }
 
-TEST_CASE("a neighbor that dies, leaves or finishes is waited for no longer, on either side of an exchange") {
+TEST_CASE("a neighbor that fails, leaves or finishes is not waited for, on either side of an exchange") {
   for (const std::uint64_t self : {1, 9}) {
     for (const int how : {0, 1, 2}) {
       CAPTURE(self, how);
@@ -168,7 +168,7 @@ TEST_CASE("a neighbor that dies, leaves or finishes is waited for no longer, on 
   }
 }
 
-TEST_CASE("a neighbor that lives is waited for, though it is slow") {
+TEST_CASE("a slow live neighbor is waited for") {
   for (const std::uint64_t self : {1, 9}) {
     Life life = self == 9 ? ninth_in_step_with_2() : Life(PeerOptions{}, self);
     if (self == 1) life.trains(in_step(), {2});
@@ -178,7 +178,7 @@ TEST_CASE("a neighbor that lives is waited for, though it is slow") {
   }
 }
 
-TEST_CASE("a neighbor in a later round has passed over this peer: it is not waited for, and its offer is held") {
+TEST_CASE("a neighbor in a later round is not waited for, and its offer is held") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});
   const auto passed = life.happens(ExchangeOffered{PeerId{2}, 5, 3});
@@ -190,7 +190,7 @@ TEST_CASE("a neighbor in a later round has passed over this peer: it is not wait
   REQUIRE(answers(next).at(0).accept);
 }
 
-TEST_CASE("a neighbor that lets this peer wait is asked: refused by it, this peer waits no longer") {
+TEST_CASE("a neighbor that keeps this peer waiting is asked; if it rejects, the wait ends") {
   for (const std::uint64_t round : {2, 5}) {  // it has no such link in its view of this round, or is past it
     Life life = ninth_in_step_with_2();
     REQUIRE(all<BeginExchange>(life.happens(Stepped{2, 64})).empty());
@@ -205,7 +205,7 @@ TEST_CASE("a neighbor that lets this peer wait is asked: refused by it, this pee
   }
 }
 
-TEST_CASE("a neighbor that was asked and is ahead is awaited in the round where it is, and not before") {
+TEST_CASE("a neighbor that was asked and is ahead is awaited only in its own round") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});
   const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
@@ -218,7 +218,7 @@ TEST_CASE("a neighbor that was asked and is ahead is awaited in the round where 
   REQUIRE(all<BeginExchange>(life.waits(life.now + 1500ms, {2})).at(0).terms.round == 4);
 }
 
-TEST_CASE("an exchange that was asked for and goes on is not given up for an offer that comes late") {
+TEST_CASE("an asked exchange that advances is not aborted for a late offer") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});
   const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
@@ -231,7 +231,7 @@ TEST_CASE("an exchange that was asked for and goes on is not given up for an off
   REQUIRE(all<ResumeTraining>(over).size() == 1);
 }
 
-TEST_CASE("an exchange that was asked for counts as the round's, whoever began it") {
+TEST_CASE("an asked exchange counts as the round's") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});
   const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
@@ -242,7 +242,7 @@ TEST_CASE("an exchange that was asked for counts as the round's, whoever began i
   REQUIRE(all<ResumeTraining>(life.happens(Stepped{3, 96})).empty());  // in step still
 }
 
-TEST_CASE("the neighbor's own offer ends the asking, and a broken connection only puts it off") {
+TEST_CASE("the neighbor's own offer ends the asking, and a broken connection only delays it") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});
   const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
@@ -258,7 +258,7 @@ TEST_CASE("the neighbor's own offer ends the asking, and a broken connection onl
   REQUIRE(counts.begun == counts.completed + counts.aborted + counts.rejected);
 }
 
-TEST_CASE("a neighbor that passes over the asker is not asked any longer") {
+TEST_CASE("a neighbor that passes over this peer is not asked any longer") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});
   const auto asked = all<BeginExchange>(life.waits(life.now + 1500ms, {2}));
@@ -267,7 +267,8 @@ TEST_CASE("a neighbor that passes over the asker is not asked any longer") {
   REQUIRE(all<ResumeTraining>(passed).size() == 1);
 }
 
-TEST_CASE("who is asked before it gets to the round answers there instead of beginning the exchange itself") {
+TEST_CASE(
+    "a peer that is asked before it reaches the round answers there instead of beginning the exchange") {
   Life life;
   life.trains(in_step(), {2});
   REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 5, 1})).empty());
@@ -278,7 +279,7 @@ TEST_CASE("who is asked before it gets to the round answers there instead of beg
   REQUIRE(all<ResumeTraining>(life.happens(AnswerEnded{PeerId{2}, 5})).size() == 1);
 }
 
-TEST_CASE("of two offers that cross the lower id's is answered: it holds the other's until that is withdrawn") {
+TEST_CASE("if two offers cross, the lower id's is answered, and the other is held until it is withdrawn") {
   Barrier barrier({2});
   const std::uint64_t own = all<BeginExchange>(barrier.opened).at(0).exchange;
   const auto asked = barrier.life.happens(ExchangeOffered{PeerId{2}, 5, 1});
@@ -304,7 +305,7 @@ TEST_CASE("of two offers that cross the lower id's is answered: it holds the oth
   }
 }
 
-TEST_CASE("a neighbor that offers again has given up its exchange that is still answered") {
+TEST_CASE("a neighbor's new offer ends the answer to its earlier one") {
   for (const std::uint64_t round : {2, 3}) {
     Life life = ninth_in_step_with_2();
     life.happens(Stepped{2, 64});
@@ -317,7 +318,7 @@ TEST_CASE("a neighbor that offers again has given up its exchange that is still 
   }
 }
 
-TEST_CASE("an answer of an earlier round that ends late says nothing about this round's") {
+TEST_CASE("the late end of an earlier round's answer does not affect this round") {
   Life life = ninth_in_step_with_2();
   life.happens(Stepped{2, 64});
   life.happens(ExchangeOffered{PeerId{2}, 5, 2});
@@ -325,7 +326,7 @@ TEST_CASE("an answer of an earlier round that ends late says nothing about this 
   REQUIRE(all<ResumeTraining>(life.happens(AnswerEnded{PeerId{2}, 5})).size() == 1);
 }
 
-TEST_CASE("an offer of the next round, while this peer waits in the one before, is held and jumps nothing") {
+TEST_CASE("an offer of the next round is held, and no round is skipped") {
   Life life = ninth_in_step_with_2({2, 3});
   life.happens(ExchangeOffered{PeerId{3}, 1, 1});  // too late for round 1: refused, and in step from here on
   life.happens(Stepped{2, 64});
@@ -339,7 +340,7 @@ TEST_CASE("an offer of the next round, while this peer waits in the one before, 
   REQUIRE(answers(next).at(0).exchange == 6);
 }
 
-TEST_CASE("a peer that has yet to jump names the round that it will begin, not one that it skips") {
+TEST_CASE("a rejection names the round that the peer will begin, not one that it skips") {
   Life life(PeerOptions{}, 9);
   life.trains(in_step(), {2, 3});
   life.happens(Stepped{1, 32});  // round 1, in which nobody is awaited
@@ -349,7 +350,7 @@ TEST_CASE("a peer that has yet to jump names the round that it will begin, not o
   REQUIRE(refused[0].terms.round == 40);
 }
 
-TEST_CASE("who is no neighbor any more, because the graph has changed under the round, is not waited for") {
+TEST_CASE("a former neighbor is not waited for after the graph has changed during the round") {
   Life life = ninth_in_step_with_2();
   life.meets(member(4));
   REQUIRE(all<ResumeTraining>(life.happens(Stepped{2, 64})).empty());
@@ -357,13 +358,13 @@ TEST_CASE("who is no neighbor any more, because the graph has changed under the 
   REQUIRE(all<ResumeTraining>(life.happens(RewireRequested{"line"})).size() == 1);
 }
 
-TEST_CASE("a neighbor that was not met lately is not waited for, but its offer is taken") {
+TEST_CASE("a neighbor that is out of step is not waited for, but its offer is accepted") {
   Life life(PeerOptions{}, 9);
   life.trains(in_step(), {2, 3});
   REQUIRE(all<ResumeTraining>(life.happens(Stepped{1, 32})).size() == 1);
 }
 
-TEST_CASE("a peer that settles in lock-step goes on with rounds, without steps, and then finishes") {
+TEST_CASE("a peer that settles in lock-step makes further rounds without steps, and then finishes") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}, {{}, 1, {}}, "complete", Rule::d_psgd), {2});
   auto begun = life.happens(Stepped{1, 32});
@@ -406,7 +407,7 @@ TEST_CASE("an outer step begins before each exchange of its rule, and once more 
   REQUIRE(all<BeginRound>(due).at(0).round == last + 1);
 }
 
-TEST_CASE("who is refused because its outer steps are far behind catches up and asks again at once, one time") {
+TEST_CASE("a peer rejected because its outer steps are far behind catches up and retries at once, one time") {
   Life life;
   life.trains(outer(), {2});
   const auto first = all<BeginExchange>(life.happens(Stepped{10, 10})).at(0);
@@ -421,7 +422,7 @@ TEST_CASE("who is refused because its outer steps are far behind catches up and 
   REQUIRE(all<BeginRound>(life.happens(Stepped{20, 20})).at(0).round == 90);
 }
 
-TEST_CASE("who is offered an exchange from far ahead makes the outer step of that round, and takes part in it") {
+TEST_CASE("a peer that gets an offer from far ahead makes that round's outer step and accepts") {
   Life life;
   life.trains(outer(), {2});
   life.happens(Stepped{10, 10});  // in round 1
@@ -439,7 +440,7 @@ TEST_CASE("who is offered an exchange from far ahead makes the outer step of tha
   REQUIRE(all<BeginRound>(life.happens(Stepped{20, 20})).at(0).round == 1001);
 }
 
-TEST_CASE("who offers an exchange from far behind is told the round, and is to come again") {
+TEST_CASE("an offer from far behind is rejected with the round") {
   Life life;
   life.trains(outer(), {2});
   life.happens(ExchangeOffered{PeerId{2}, 1, 60});
@@ -451,7 +452,7 @@ TEST_CASE("who offers an exchange from far behind is told the round, and is to c
   REQUIRE(answers(life.happens(ExchangeOffered{PeerId{2}, 3, 56})).at(0).accept);
 }
 
-TEST_CASE("an offer from far ahead that is refused for another reason makes no outer step") {
+TEST_CASE("an offer from far ahead that is rejected for another reason causes no outer step") {
   PeerOptions options;
   options.answers_max = 0;
   Life life(options);
@@ -461,7 +462,9 @@ TEST_CASE("an offer from far ahead that is refused for another reason makes no o
   REQUIRE(all<BeginRound>(busy).empty());
 }
 
-TEST_CASE("a finished peer answers from far behind as it is: its replica stays what it was judged by") {
+TEST_CASE(
+    "a finished peer answers from far behind without an outer step, so its replica stays as it was "
+    "evaluated") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 10, {}}, {{}, 10, {}}, "complete", Rule::noloco), {2});
   auto due = life.happens(Stepped{10, 10});
@@ -472,7 +475,7 @@ TEST_CASE("a finished peer answers from far behind as it is: its replica stays w
   REQUIRE(all<BeginRound>(late).empty());
 }
 
-TEST_CASE("no round of a liar uses up the numbers") {
+TEST_CASE("a false round number does not use up the numbers") {
   Life life;
   life.trains(outer(), {2});
   const auto told = life.happens(ExchangeOffered{PeerId{2}, 1, UINT64_MAX});
@@ -484,7 +487,7 @@ TEST_CASE("no round of a liar uses up the numbers") {
   REQUIRE_FALSE(answers(ninth.happens(ExchangeOffered{PeerId{2}, 1, UINT64_MAX})).at(0).accept);
 }
 
-TEST_CASE("a partner that pushes more often than the rule clipped allows is told that this peer is busy") {
+TEST_CASE("a partner that offers more often than the rule clipped allows is rejected as busy") {
   Life life;
   life.trains(rules_of({Pace::Kind::steps, 1, {}}, {}, "complete", Rule::clipped), {2});
   std::size_t accepted = 0, busy = 0;
@@ -497,7 +500,7 @@ TEST_CASE("a partner that pushes more often than the rule clipped allows is told
   REQUIRE(accepted == 4);
 }
 
-TEST_CASE("what a lock-step neighbor weighs is its entry of the mixing matrix") {
+TEST_CASE("the weight of a lock-step neighbor is its entry of the mixing matrix") {
   for (const std::string name : {"ring", "star", "line", "complete", "base:k=1", "tree", "small-world"}) {
     for (const std::uint32_t n : {2U, 5U, 8U}) {
       const auto topology = topologies::Topology::parse(name);
@@ -505,8 +508,8 @@ TEST_CASE("what a lock-step neighbor weighs is its entry of the mixing matrix") 
       const auto schedule = topology->among(n);
       for (std::uint64_t round = 0; round < schedule.period(); ++round) {
         const auto graph = topologies::Graph::of(schedule, round);
-        const auto w = topologies::dense(
-            *topologies::mixing_matrix(*graph, topologies::default_mixing(schedule)));
+        const auto w =
+            topologies::dense(*topologies::mixing_matrix(*graph, topologies::default_mixing(schedule)));
         for (std::uint32_t i = 0; i < n; ++i) {
           std::vector<double> row(n);
           double kept = 1;

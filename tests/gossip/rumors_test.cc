@@ -11,7 +11,8 @@ namespace {
 
 // Peer 1 that knows members 2 to `last`.
 struct Told {
-  explicit Told(std::uint64_t last) : view{.options = {}, .self = member(1), .random = Random(1)}, rumors(view) {
+  explicit Told(std::uint64_t last)
+      : view{.options = {}, .self = member(1), .random = Random(1)}, rumors(view) {
     for (std::uint64_t k = 2; k <= last; ++k) {
       Record record;
       record.member = member(k);
@@ -26,7 +27,8 @@ struct Told {
 
 }  // namespace
 
-TEST_CASE("a change is sent twice as many times as the swarm's size has bits, and never to the member itself") {
+TEST_CASE(
+    "a change is sent twice as many times as the swarm's size has bits, and never to the member itself") {
   Told told(8);
   told.rumors.start(told.record(3));
   REQUIRE(told.rumors.take(at(0s), PeerId{3}).empty());

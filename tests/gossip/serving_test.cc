@@ -42,7 +42,7 @@ Life worker(Rule rule, std::uint32_t shards) {
 
 }  // namespace
 
-TEST_CASE("a member's name says its role") {
+TEST_CASE("a member's name determines its role") {
   const Servers servers{.shards = 2, .racks = 3};
   using Kind = Role::Kind;
   CHECK(role_of("s0", servers) == Role{Kind::shard, 0});
@@ -67,7 +67,7 @@ TEST_CASE("a worker begins to train when there is a server for every part") {
   CHECK(all<StartTraining>(served_now)[0].steps);
 }
 
-TEST_CASE("whoever waits for servers is not woken again and again, however it is paced") {
+TEST_CASE("a worker that waits for servers has no deadline of its pace") {
   for (const Pace pace : {Pace{Pace::Kind::time, 0, 10ms}, Pace{Pace::Kind::always, 0, {}}}) {
     RunRules rules = served(Rule::parameter_server, {});
     rules.pace = pace;
@@ -103,7 +103,7 @@ TEST_CASE("a push is an exchange with every server, each of its part, one at a t
   CHECK(all<PauseTraining>(life.out).empty());
 }
 
-TEST_CASE("a server answers with its part, and takes of a push its share of the workers") {
+TEST_CASE("a server answers with its part and applies one share of the workers' number") {
   Life life = named("s1");
   life.happens(Start{});
   for (const std::uint64_t k : {20, 21, 22, 23}) life.meets(member(k));
@@ -121,7 +121,7 @@ TEST_CASE("a server answers with its part, and takes of a push its share of the 
   CHECK(all<BeginExchange>(life.out).empty());
 }
 
-TEST_CASE("a worker answers nobody under a rule with servers") {
+TEST_CASE("a worker rejects offers under a rule with servers") {
   Life life = worker(Rule::parameter_server, 1);
   life.meets(member(20));
   const auto answer = all<AnswerOffer>(life.happens(ExchangeOffered{PeerId{20}, 1, 1}));
@@ -129,7 +129,7 @@ TEST_CASE("a worker answers nobody under a rule with servers") {
   CHECK_FALSE(answer[0].accept);
 }
 
-TEST_CASE("a rack's server pushes to the top when as many pushes have come as its rack has workers") {
+TEST_CASE("a rack's server pushes after as many pushes as its rack has workers") {
   Life life = named("s2");  // of racks s1 and s2, the second
   life.happens(Start{});
   life.meets(server(10, 0));
@@ -166,7 +166,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("under ssp a worker stands still from when its next push is due until the last is answered") {
+TEST_CASE("under ssp training pauses from when the next push is due until the last is answered") {
   Life life = worker(Rule::ssp, 1);
   const auto first = all<BeginExchange>(life.happens(Stepped{1, 1}));
   REQUIRE(first.size() == 1);
@@ -194,7 +194,8 @@ TEST_CASE(
   CHECK(ahead[0].terms.round == 40);
 }
 
-TEST_CASE("clocks hold back who is too far ahead, tell who is behind, and count only those who train") {
+TEST_CASE(
+    "clocks hold workers that are too far ahead, reject those behind, and count only those that train") {
   Clocks clocks(2);
   const PeerId a{1}, b{2}, c{3};
   clocks.meet(a);

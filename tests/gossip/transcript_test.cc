@@ -63,9 +63,8 @@ struct ActionText {
     return std::string("finish: ") + kHow[static_cast<std::size_t>(a.how)];
   }
   std::string operator()(const Notice& a) const {
-    static const char* const kWhat[] = {"joined", "suspected",   "recovered", "failed",
-                                        "left",   "quarantined", "refuted",   "waiting", "unwired",
-                                        "diverged"};
+    static const char* const kWhat[] = {"joined",      "suspected", "recovered", "failed",  "left",
+                                        "quarantined", "refuted",   "waiting",   "unwired", "diverged"};
     return std::string("notice: ") + a.text + " " + kWhat[static_cast<std::size_t>(a.what)];
   }
 };
@@ -97,7 +96,7 @@ void require_lines(const std::string& told, const std::string& expected) {
 
 }  // namespace
 
-TEST_CASE("the story of a peer that joins, trains, exchanges, settles and finishes reads as it should") {
+TEST_CASE("the transcript of a peer that joins, trains, exchanges, settles and finishes is as expected") {
   Life life(joining({2}));
   Transcript story;
   const auto from2 = [](wire::Message message) {

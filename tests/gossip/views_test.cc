@@ -52,7 +52,7 @@ std::size_t bytes_told(const Table& table) {
 
 }  // namespace
 
-TEST_CASE("a rumor is told a bounded number of times, and the newest first") {
+TEST_CASE("a rumor is sent a bounded number of times, and the newest first") {
   Table table;
   table.learn(2, 9);
   table.run(at(60s), {2, 3, 4, 5, 6, 7, 8, 9});
@@ -76,7 +76,7 @@ TEST_CASE("a rumor is told a bounded number of times, and the newest first") {
   REQUIRE(gossips.front().second.members == std::vector{member(10)});
 }
 
-TEST_CASE("how a member fares travels with its progress, and the newest stays") {
+TEST_CASE("a member's vitals travel with its progress, and the newest are kept") {
   Table table;
   table.learn(2, 4);
   table.membership.set_progress(3, 30);
@@ -85,7 +85,8 @@ TEST_CASE("how a member fares travels with its progress, and the newest stays") 
   table.membership.set_vitals(own);
   wire::Gossip told;
   told.progress = {{PeerId{3}, 100}};
-  told.vitals = {{PeerId{3}, 5, 7, 0.5F, 0.1F, 1, PeerId{2}, false}, {PeerId{999}, 5, 7, 0.5F, 0.1F, 1, {}, false}};
+  told.vitals = {{PeerId{3}, 5, 7, 0.5F, 0.1F, 1, PeerId{2}, false},
+                 {PeerId{999}, 5, 7, 0.5F, 0.1F, 1, {}, false}};
   told.reply_wanted = true;
   table.out.clear();
   table.membership.on_gossip(at(1s), PeerId{2}, address_of(2), told, table.out);
@@ -104,7 +105,7 @@ TEST_CASE("how a member fares travels with its progress, and the newest stays") 
   CHECK(table.membership.vitals()->sequence == 2);
 }
 
-TEST_CASE("progress travels apart from members, the latest first, a bounded number in one message") {
+TEST_CASE("progress travels apart from members, the latest first, with a bounded number in one message") {
   Table table;
   table.learn(2, 200);
   table.membership.set_progress(3, 30);
@@ -129,7 +130,7 @@ TEST_CASE("progress travels apart from members, the latest first, a bounded numb
   REQUIRE(table.membership.swarm_samples() == sum);
 }
 
-TEST_CASE("the digest tells equal views from different ones, and not by suspicion or progress") {
+TEST_CASE("digests differ if views differ, except in suspicion and progress") {
   Table a, b(1, 2);
   a.learn(2, 50);
   for (std::uint64_t k = 50; k >= 2; --k) b.tell(at(0s), member(k));  // in another order
@@ -150,7 +151,7 @@ TEST_CASE("the digest tells equal views from different ones, and not by suspicio
   REQUIRE(a.membership.digest() != b.membership.digest());
 }
 
-TEST_CASE("two peers that compare views know the same afterwards, and tell only what differs") {
+TEST_CASE("two peers that compare views have equal views afterwards, and send only what differs") {
   Table a(1), b(2);
   const auto at_first = [](std::uint64_t k) { return member(k); };
   for (std::uint64_t k = 3; k <= 1000; ++k) {
@@ -177,7 +178,7 @@ TEST_CASE("two peers that compare views know the same afterwards, and tell only 
   REQUIRE(a.membership.find(PeerId{500})->member.incarnation == 3);
 }
 
-TEST_CASE("comparing equal views costs two small messages, and is done ever less often") {
+TEST_CASE("comparing equal views costs two small messages, at growing intervals") {
   Table a(1), b(2);
   a.tell(at(0s), b.membership.self());
   b.tell(at(0s), a.membership.self());
@@ -194,7 +195,7 @@ TEST_CASE("comparing equal views costs two small messages, and is done ever less
   REQUIRE(digests <= 300 / 7 + 8);
 }
 
-TEST_CASE("whoever tells of the dead as alive is corrected") {
+TEST_CASE("a peer that lists dead members as alive is corrected") {
   Table table;
   table.learn(2, 3);
   table.tell(at(0s), said_to_be(member(3), Liveness::left));
@@ -208,7 +209,7 @@ TEST_CASE("whoever tells of the dead as alive is corrected") {
   REQUIRE(told[0].second.members.at(0).liveness == Liveness::left);
 }
 
-TEST_CASE("when two sides of a partition meet, nobody's living are taken for dead") {
+TEST_CASE("when two sides of a partition meet, no live member is recorded as failed by its own side") {
   // 1 and 2 on one side, 3 and 4 on the other; each side has declared the other failed.
   std::map<std::uint64_t, Table*> all_four;
   std::vector<Table> tables;
@@ -247,7 +248,7 @@ TEST_CASE("when two sides of a partition meet, nobody's living are taken for dea
   }
 }
 
-TEST_CASE("who left is remembered for a while and then forgotten; who failed is not") {
+TEST_CASE("a member that left is forgotten after a while; a failed one is not") {
   Table table;
   table.learn(2, 4);
   auto gone = said_to_be(member(2), Liveness::left);
@@ -266,7 +267,7 @@ TEST_CASE("who left is remembered for a while and then forgotten; who failed is 
   REQUIRE(table.membership.retired_samples({}) == 500);
 }
 
-TEST_CASE("the unknown dead are no news") {
+TEST_CASE("unknown dead members are not news") {
   Table table;
   table.tell(at(0s), said_to_be(member(2), Liveness::failed));
   table.tell(at(0s), said_to_be(member(3), Liveness::left));
@@ -274,7 +275,7 @@ TEST_CASE("the unknown dead are no news") {
   REQUIRE(table.out.empty());
 }
 
-TEST_CASE("a peer gossips with a few members at a time, and in time with all of them") {
+TEST_CASE("a peer gossips with a few members at a time, and eventually with most of them") {
   Table table;
   table.learn(2, 101);
   std::set<std::uint64_t> everyone;
@@ -294,7 +295,7 @@ TEST_CASE("a peer gossips with a few members at a time, and in time with all of 
   REQUIRE(all_told.size() > 60);
 }
 
-TEST_CASE("a joiner counts what everyone consumed once, also of those who are dead and come back after all") {
+TEST_CASE("a joiner counts every member's samples once, including dead ones that come back") {
   Table member_table;
   std::uint64_t sum = 0;
   for (std::uint64_t k = 2; k <= 101; ++k) {
@@ -325,7 +326,7 @@ TEST_CASE("a joiner counts what everyone consumed once, also of those who are de
   REQUIRE(joiner.membership.swarm_samples() == sum + 7);
 }
 
-TEST_CASE("an introduction is bounded, and in time tells of all the living") {
+TEST_CASE("an introduction is bounded, and many of them name all live members") {
   Table table;
   Random ids(3);
   std::set<PeerId> living;
@@ -352,7 +353,7 @@ TEST_CASE("an introduction is bounded, and in time tells of all the living") {
   REQUIRE(told == living);
 }
 
-TEST_CASE("whoever is heard and not known is asked who it is") {
+TEST_CASE("an unknown sender is pinged, so that it introduces itself") {
   Table table;
   table.membership.on_gossip(at(1s), PeerId{2}, address_of(2), wire::Gossip{}, table.out);
   const auto pings = sent<wire::Ping>(table.out);
