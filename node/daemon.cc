@@ -161,7 +161,7 @@ void Daemon::obey(const std::string& command) {
 // The core needs the manifest, and the manifest needs the data and the model.
 void Daemon::begin_run() {
   preparation_.begin([this](Result<wire::Manifest> manifest) {
-    if (parts_.life == Life::ending) return;
+    if (parts_.life == PeerLife::ending) return;
     if (!manifest) return shutdown_.begin(gossip::Finish::How::failed, manifest.error().message);
     start_core(std::move(*manifest));
   });
@@ -282,7 +282,7 @@ void Daemon::take_events() {
     preparation_.follow_schedule();
   }
   driving_ = false;
-  if (parts_.life == Life::serving)
+  if (parts_.life == PeerLife::serving)
     keeper_.leave_snapshot_if_due();  // a peer that trains does so at its steps
   if (parts_.is_running()) arm_timer();
 }
@@ -297,7 +297,7 @@ void Daemon::arm_timer() {
 }
 
 void Daemon::tick() {
-  if (parts_.life == Life::ending) return;
+  if (parts_.life == PeerLife::ending) return;
   teller_.tick([this](const wire::Vitals& vitals) { drive(gossip::VitalsMeasured{vitals}); });
   keeper_.checkpoint_if_due();
 }
@@ -315,9 +315,9 @@ void Daemon::report_steps() {
 }
 
 void Daemon::leave() {
-  if (parts_.life == Life::leaving) return;
-  if (parts_.life == Life::ending) return shutdown_.hurry();
-  parts_.advance(Life::leaving);
+  if (parts_.life == PeerLife::leaving) return;
+  if (parts_.life == PeerLife::ending) return shutdown_.hurry();
+  parts_.advance(PeerLife::leaving);
   parts_.events.say(spdlog::level::info, "leaving", "leaving the swarm");
   if (parts_.core) return drive(gossip::LeaveRequested{});
   shutdown_.begin(gossip::Finish::How::left);
@@ -331,7 +331,7 @@ void Daemon::act(const gossip::StartTraining& start) {
   const Replica& replica = *parts_.replica;
   if (!start.steps) {
     spdlog::info("serving begins: {} parameters, trained by others", replica.plan.layout.parameter_count());
-    parts_.advance(Life::serving);
+    parts_.advance(PeerLife::serving);
     return teller_.begin_serving();
   }
   const training::Experiment& run = parts_.experiment;
@@ -341,7 +341,7 @@ void Daemon::act(const gossip::StartTraining& start) {
                   replica.plan.layout.parameter_count(), run.workers, run.batch_size, replica.devices()));
   if (const std::string warning = training::warning_of_workers(run); !warning.empty())
     spdlog::warn("{}", warning);
-  parts_.advance(Life::training);
+  parts_.advance(PeerLife::training);
   teller_.begin_training();
   parts_.trainer->start();
 }
@@ -367,7 +367,7 @@ void Daemon::act(const gossip::ResumeTraining& resume) {
 
 void Daemon::act(const gossip::TrainingEnded&) {
   if (!teller_.has_begun()) preparation_.initialize();  // the run was over before this peer joined it
-  parts_.advance(Life::settling);
+  parts_.advance(PeerLife::settling);
   teller_.end_training();
   parts_.events.say(spdlog::level::info, "settling",
                     fmt::format("training ends after {} steps; settling", parts_.trainer->steps()));

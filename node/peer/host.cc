@@ -7,14 +7,14 @@ namespace starling::node {
 
 std::string Host::unready() const {
   if (!parts_.core) return "the peer is still loading its data";
-  if (parts_.life >= Life::leaving) return "the peer is leaving";
+  if (parts_.life >= PeerLife::leaving) return "the peer is leaving";
   if (parts_.phase() == wire::Phase::joining) return "the peer is joining the run";
   return parts_.phase() == wire::Phase::finished ? "the peer has finished the run" : "";
 }
 
 // While its owner pauses it, a peer begins no step; it still answers others.
 Status Host::rest(bool paused) {
-  if (parts_.life != Life::training && parts_.life != Life::settling)
+  if (parts_.life != PeerLife::training && parts_.life != PeerLife::settling)
     return Error{"this peer makes no steps now"};
   Trainer& trainer = *parts_.trainer;
   if (paused == trainer.is_paused(PausedBy::owner)) return Done{};
@@ -40,7 +40,7 @@ HttpAnswer Host::introduce(const Address& address) {
 
 HttpAnswer Host::set_topology(const std::string& name) {
   const auto view = parts_.core->view();
-  if (view.topology == nullptr || parts_.life == Life::ending)
+  if (view.topology == nullptr || parts_.life == PeerLife::ending)
     return http_refusal(503, "this peer takes no part in the run yet, or no more");
   const auto topology = topologies::Topology::parse(name);
   if (!topology) return http_refusal(400, topology.error().message);

@@ -92,7 +92,7 @@ void Keeper::write_cache() {
 }
 
 void Keeper::keep_cache() {
-  if (!cache_ || parts_.life == Life::ending) return;
+  if (!cache_ || parts_.life == PeerLife::ending) return;
   if (cache_writes_ == 0) write_cache();  // else the disk takes longer than the interval
   cache_timer_.expires_after(parts_.options.cache_interval);
   cache_timer_.async_wait([this](const asio::error_code& error) {
@@ -119,18 +119,18 @@ void Keeper::leave_snapshot_if_due() {
 
 // The state is copied while the workers train, and written on the disk's thread.
 void Keeper::checkpoint_if_due() {
-  const bool works = parts_.life == Life::training || parts_.life == Life::serving;
+  const bool works = parts_.life == PeerLife::training || parts_.life == PeerLife::serving;
   if (!checkpointer_ || !works || !parts_.is_running()) return;
   Trainer& trainer = *parts_.trainer;
   const std::uint64_t steps = trainer.steps();
   if (!checkpointer_->is_due(steps)) return;
-  if (parts_.life == Life::serving) {
+  if (parts_.life == PeerLife::serving) {
     checkpointer_->begins(steps);
     return write_checkpoint([&trainer] { return trainer.remains(); });
   }
   const bool asked = trainer.capture([this](std::shared_ptr<training::PeerState> state) {
     asio::post(io_, [this, state = std::move(state)] {
-      if (parts_.life != Life::ending) write_checkpoint([state] { return std::move(*state); });
+      if (parts_.life != PeerLife::ending) write_checkpoint([state] { return std::move(*state); });
     });
   });
   if (asked) checkpointer_->begins(steps);

@@ -23,7 +23,7 @@
 namespace starling::node {
 
 // In order; a life only advances.
-enum class Life : std::uint8_t {
+enum class PeerLife : std::uint8_t {
   starting,  // until training or serving begins
   training,
   serving,   // other peers' steps; it makes none
@@ -37,7 +37,7 @@ struct PeerParts {
 
   const PeerOptions& options;
   const std::chrono::steady_clock::time_point origin = std::chrono::steady_clock::now();
-  Life life = Life::starting;
+  PeerLife life = PeerLife::starting;
   std::optional<gossip::Finish::How> finish;
 
   wire::Hello self;
@@ -56,7 +56,7 @@ struct PeerParts {
   Instant now() const {
     return Instant{std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now() - origin)};
   }
-  void advance(Life to) {
+  void advance(PeerLife to) {
     if (to > life) life = to;
   }
   bool is_running() const { return core && !core->view().over; }

@@ -33,8 +33,8 @@ void Shutdown::hurry() {
 }
 
 void Shutdown::begin(gossip::Finish::How how, const std::string& why) {
-  if (parts_.life == Life::leaving) hurry();
-  parts_.advance(Life::ending);
+  if (parts_.life == PeerLife::leaving) hurry();
+  parts_.advance(PeerLife::ending);
   parts_.finish = how;
   if (how == gossip::Finish::How::failed) outcome_ = {failure_code_, why};
   teller_.manager().stopping();

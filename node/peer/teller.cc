@@ -244,7 +244,7 @@ void Teller::tick(const std::function<void(const wire::Vitals&)>& send_vitals) {
 // Evaluates the replica now and then, if there is a page or a board to show the result.
 void Teller::judge_own_replica() {
   const bool shown = front_ != nullptr || (board_ && board_->is_open());
-  if (!shown || parts_.life != Life::training || !parts_.is_running()) return;
+  if (!shown || parts_.life != PeerLife::training || !parts_.is_running()) return;
   if (parts_.phase() == wire::Phase::training && !parts_.core->view().diverged)
     self_judge_.judge_if_due(*parts_.replica, parts_.trainer->steps());
 }

@@ -363,7 +363,8 @@ TEST_CASE("a folder that takes no checkpoint is a warning, and training goes on"
   Program program(tireless(table_in(folder), there, {"--pace", "5ms"}));
   REQUIRE(program.wait_for_error_text("checkpoint written: "));
   fs::rename(there, folder.file("gone"));
-  REQUIRE(program.wait_for_error_text("no checkpoint, but training continues: cannot write " + there + "/p."));
+  REQUIRE(
+      program.wait_for_error_text("no checkpoint, but training continues: cannot write " + there + "/p."));
   fs::create_directory(there);
   program.signal(SIGTERM);
   const Outcome ended = program.finish();

@@ -64,8 +64,9 @@ TEST_CASE(
   CHECK(older->members_live == 1);
   CHECK(older->samples_per_second == 0);
   CHECK_FALSE(older->loss.has_value());
-  const auto newer = parse_status(
-      R"({"name":"p0","id":"00000000000000ff","mood":{"good":[1]},"phase":"training","exchanges":{"begun":3,"odd":1}})");
+  const auto newer =
+      parse_status(R"({"name":"p0","id":"00000000000000ff","mood":{"good":[1]},"phase":"training",)"
+                   R"("exchanges":{"begun":3,"odd":1}})");
   REQUIRE(newer.ok());
   CHECK(newer->phase == "training");
   CHECK(newer->exchanges.begun == 3);

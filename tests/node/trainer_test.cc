@@ -1,6 +1,6 @@
 // Workers on threads: how many steps they make, when they stop, and where they run.
-#include "kernels/backends.h"
 #include "node/work/trainer.h"
+#include "kernels/backends.h"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -67,6 +67,14 @@ struct Bench {
     trainer = std::make_unique<Trainer>(std::move(all), *arena, std::move(options), stepped, group.get());
     if (restored != nullptr) lost = trainer->restore(*restored);
     trainer->start();
+  }
+  void pause_and_discard() {
+    trainer->pause(PausedBy::core);
+    trainer->discard_steps();
+  }
+  void renew_and_resume() {
+    trainer->renew();
+    trainer->resume(PausedBy::core);
   }
   // Waits for that many reports.
   bool await(std::uint64_t steps) {
@@ -214,14 +222,12 @@ TEST_CASE("a GPU's workers count their steps, pause, forget and stop like others
   const auto before = bench.parameters();
   bench.start({});
   REQUIRE(bench.await(20));
-  bench.trainer->pause(PausedBy::core);
-  bench.trainer->discard_steps();
+  bench.pause_and_discard();
   const auto paused = bench.parameters();
   CHECK(paused != before);
   // A step that was thrown away may still read, which harms nobody, but is seen.
   if (!kRacesAreSeen) bench.arena->write(0, before);
-  bench.trainer->renew();
-  bench.trainer->resume(PausedBy::core);
+  bench.renew_and_resume();
   REQUIRE(bench.await(bench.trainer->steps() + 10));
   bench.trainer->stop();
   const auto stopped = bench.parameters();
@@ -267,13 +273,11 @@ TEST_CASE("a peer with several devices copies another member's parameters to all
   options.average_every = 1;
   bench.start(options, 2);
   REQUIRE(bench.await(10));
-  bench.trainer->pause(PausedBy::core);
-  bench.trainer->discard_steps();
+  bench.pause_and_discard();
   const std::vector<float> others(bench.arena->size(), 0.125F);
   bench.arena->write(0, others);
   bench.trainer->set_rate_factor(0);  // whatever is computed from now on changes nothing
-  bench.trainer->renew();
-  bench.trainer->resume(PausedBy::core);
+  bench.renew_and_resume();
   REQUIRE(bench.await(bench.trainer->steps() + 20));
   bench.trainer->stop();
   CHECK(bench.parameters() == others);
@@ -545,10 +549,8 @@ TEST_CASE("steps of earlier lives count towards the last step") {
   later.start(fifteen);
   REQUIRE(later.await(5));
   // The sixth never comes: whoever is paused in between and goes on finds nothing to do.
-  later.trainer->pause(PausedBy::core);
-  later.trainer->discard_steps();
-  later.trainer->renew();
-  later.trainer->resume(PausedBy::core);
+  later.pause_and_discard();
+  later.renew_and_resume();
   CaptureTaker captures;
   CHECK(captures.take(*later.trainer)->steps == 15);
   later.trainer->stop();
@@ -563,8 +565,7 @@ TEST_CASE("workers whose steps are thrown away make the same number again") {
   bench.start(options);
   for (std::uint64_t seen = 20; seen <= 300; seen += 20) {
     REQUIRE(bench.await(seen));
-    bench.trainer->pause(PausedBy::core);
-    bench.trainer->discard_steps();
+    bench.pause_and_discard();
     bench.trainer->resume(PausedBy::core);
   }
   // Those that were thrown away are reported too.

@@ -81,9 +81,8 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
   REQUIRE(json["accuracy"] == 0.984);
   REQUIRE(json["loss"].is_null());
   REQUIRE(json["seconds_to_target"].is_null());
-  REQUIRE(
-      json["exchanges"].dump() ==
-      R"({"completed":412,"aborted":1,"rejected":2,"half_applied_chunks":3,"refused_chunks":{"not_finite":4}})");
+  REQUIRE(json["exchanges"].dump() ==
+          R"({"completed":412,"aborted":1,"rejected":2,"half_applied_chunks":3,"refused_chunks":{"not_finite":4}})");
   REQUIRE(json["staleness"].dump() == R"({"0":2,"1":0,"2":0,"3-4":2,"5-8":1})");
   REQUIRE(json["per_peer"][1]["accuracy"].is_null());
 
