@@ -63,7 +63,7 @@ struct Network::Impl {
   std::vector<int> done_with;     // of each layer of the plan, the last one that its operation does
   std::unique_ptr<kernels::Loss> loss;
   Slots activations, gradients;
-  kernels::Buffer scratch;  // of all operations
+  kernels::Buffer scratch;                         // of all operations
   kernels::Staged<kernels::LossValue> loss_value;  // what train() and evaluate() find, once they have waited
 
   Impl(const Plan& plan, const kernels::Backend& on, int batch_size, Purpose purpose, NetworkOptions options)

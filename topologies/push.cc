@@ -59,7 +59,8 @@ class PushMoments {
 };
 
 std::optional<double> greatest_real_part(const Eigen::MatrixXd& m) {
-  const auto values = eigenvalues({m.data(), static_cast<std::size_t>(m.size())}, static_cast<std::size_t>(m.rows()));
+  const auto values =
+      eigenvalues({m.data(), static_cast<std::size_t>(m.size())}, static_cast<std::size_t>(m.rows()));
   if (!values) return std::nullopt;
   const auto by_real_part = [](const auto& a, const auto& b) { return a.real() < b.real(); };
   return std::max_element(values->begin(), values->end(), by_real_part)->real();

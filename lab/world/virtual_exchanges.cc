@@ -257,8 +257,8 @@ void VirtualExchanges::answer_chunk(Answer& answer, const Packet& packet) {
   replica_.will_change();
   const auto reply = answer.serving.take(offer, room.bytes());
   // choco answers with an empty payload without reading the chunk's values.
-  const bool unread = reply.ok() && reply->payload == Payload::none &&
-                      traits(world_.options.rules->rule).copies;
+  const bool unread =
+      reply.ok() && reply->payload == Payload::none && traits(world_.options.rules->rule).copies;
   if (packet.poisoned) world_.watcher.poison_arrived(i, from, !reply.ok() || unread);
   if (!reply || !replica_.present) {
     if (!reply && reply.error().fault == training::MixFault::own_replica) machine_.report_divergence();
@@ -289,8 +289,10 @@ void VirtualExchanges::end_answer(PeerId from, std::uint64_t exchange) {
   if (answer == nullptr) return;
   const Serving serving = answer->serving;
   answers_.remove_if([&](const Answer& it) { return &it == answer; });
-  const gossip::Outcome unfinished = serving.poisoned() ? gossip::Outcome::poisoned : gossip::Outcome::aborted;
-  machine_.step(gossip::AnswerEnded{from, exchange, serving.completed() ? gossip::Outcome::completed : unfinished});
+  const gossip::Outcome unfinished =
+      serving.poisoned() ? gossip::Outcome::poisoned : gossip::Outcome::aborted;
+  machine_.step(
+      gossip::AnswerEnded{from, exchange, serving.completed() ? gossip::Outcome::completed : unfinished});
 }
 
 void VirtualExchanges::end_answers(const Connection& connection, std::uint32_t epoch) {

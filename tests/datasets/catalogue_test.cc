@@ -100,10 +100,10 @@ TEST_CASE("folders of tables and of arrays are loaded by their path, tables with
   CHECK(contains(load("arrays:label=1", root.path()).error().message, "only tables take a column"));
 }
 
-TEST_CASE("a path that is no data set, or has another option than a table's, is refused") {
+TEST_CASE("a path that is not a data set, or has another option than a table's, is refused") {
   TemporaryFolder folder;
   CHECK(contains(load(folder.write("notes.txt", {'a'}), "").error().message,
-                 "notes.txt' is no data set; accepted"));
+                 "notes.txt' is not a data set; accepted"));
   CHECK(contains(load(folder.path("gone.csv"), "").error().message, "/gone.csv' was not found"));
   CHECK(contains(load(folder.path("gone.csv:label=1"), "").error().message, "/gone.csv' was not found"));
   for (const char* option : {":", ":label", ":label=", ":seed=3"}) {

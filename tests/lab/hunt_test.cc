@@ -32,7 +32,7 @@ TEST_CASE("no kind of fault makes a swarm break its promises") {
 
 TEST_CASE("under no rule does a swarm break its promises") {
   for (const RuleTraits& traits : kRules) {
-    if (traits.meeting == Meeting::never) continue;
+    if (!traits.exchanges()) continue;
     HuntOptions options;
     options.rule = rule_named(traits.name);
     options.to = kSeeds / 4;

@@ -309,9 +309,11 @@ TEST_CASE(
     CHECK(near(report->groups[0].speedup->factor, 0.25, 1e-9));
     CHECK(near(report->groups[1].speedup->factor, 1, 1e-9));
     CHECK(near(report->groups[2].speedup->factor, 0.5, 1e-9));
-    CHECK(contains(to_html(*report), "Speed-ups are over topology=complete, of geometric means"));
+    CHECK(
+        contains(to_html(*report), "Speed-ups are relative to topology=complete: ratios of geometric means"));
   }
-  CHECK(contains(to_html(*read_report(paths)), "Speed-ups are over the first row, of geometric means"));
+  CHECK(contains(to_html(*read_report(paths)),
+                 "Speed-ups are relative to the first row: ratios of geometric means"));
   const auto refused = against("torus");
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().message ==

@@ -93,7 +93,7 @@ TEST_CASE("every peer of a run by all-reduce gets the whole experiment and the r
   const Status refused = check_for_processes(experiment);
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().message.find(
-            "the fault link of peer all: all-reduce between processes goes over Gloo's") == 0);
+            "the fault link of peer all: all-reduce between processes uses Gloo's") == 0);
 }
 
 TEST_CASE("every peer of a swarm with a key gets the key file, and no other peer does") {
@@ -153,7 +153,7 @@ TEST_CASE("faults fall due in the order of their times") {
   const Status refused = check_for_processes(virtual_only);
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().message.find("of peer 3") != std::string::npos);
-  CHECK(refused.error().message.find("'starling simulate' alone") != std::string::npos);
+  CHECK(refused.error().message.find("only in 'starling simulate'") != std::string::npos);
   ProcessFaults faults(experiment);
   std::vector<ProcessFault> taken;
   CHECK(faults.next() == 1s);

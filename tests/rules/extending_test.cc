@@ -141,12 +141,14 @@ TEST_CASE("docs/EXPERIMENTS.md has the row of every setting as the table has it"
 }
 
 TEST_CASE("a type of layer occurs in the four files that define it, and in the zoo") {
-  const std::set<std::string> allowed = {"models/spec.h", "models/layer_types.h", "models/spec.cc",
+  const std::set<std::string> allowed = {"models/spec.h", "models/layer_types.h", "models/plan.cc",
                                          "models/lowering.cc", "models/zoo.cc"};
   for (const char* type : {"Convolution", "AveragePool", "MaxPool", "GlobalAveragePool", "Relu", "Gelu",
                            "BatchNorm", "GroupNorm", "LayerNorm"}) {
     INFO(type);
     for (const std::string& file : files_with_word(type)) {
+      if (file == "models/network.cc")
+        continue;  // kernels::Relu, which it fuses with the operation before it
       INFO(file);
       CHECK(allowed.contains(file));
     }
@@ -184,9 +186,14 @@ TEST_CASE("a topology family has a file, a declaration and a row") {
     name.resize(std::min(name.size(), name.find(':')));
     CHECK(topologies::Topology::parse(entry.name));
     std::replace(name.begin(), name.end(), '-', '_');
-    CHECK(files_with_word("make_" + name) == std::set<std::string>{"topologies/family.h",
-                                                                   "topologies/topology.cc",
-                                                                   "topologies/families/" + name + ".cc"});
+    auto files = files_with_word("make_" + name);
+    for (const std::string& file : {std::string("topologies/family.h"), std::string("topologies/topology.cc"),
+                                    "topologies/families/" + name + ".cc"}) {
+      INFO(file);
+      CHECK(files.erase(file) == 1);
+    }
+    // A family may build on another one.
+    for (const std::string& file : files) CHECK(file.starts_with("topologies/families/"));
   }
 }
 
@@ -199,7 +206,7 @@ TEST_CASE("a command is in its file, in commands.h and in the list") {
     const std::string name = (*it)[1];
     INFO(name);
     ++commands;
-    const auto files = files_with_word(name);
+    const auto files = files_with(name + "()");
     CHECK(files.size() == 3);
     CHECK(files.contains("cli/commands/commands.h"));
   }

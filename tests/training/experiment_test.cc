@@ -63,7 +63,8 @@ Experiment random_experiment(Random& random) {
   e.data = random_text(random);
   e.partition = random_text(random);
   e.batch_size = static_cast<std::uint32_t>(1 + random.below(65'536));
-  if (random.chance(0.8)) e.learning_rate = random.uniform() * std::pow(10, -static_cast<double>(random.below(12)));
+  if (random.chance(0.8))
+    e.learning_rate = random.uniform() * std::pow(10, -static_cast<double>(random.below(12)));
   e.momentum = random.uniform();
   e.weight_decay = random.chance(0.5) ? 0 : random.uniform();
   e.nesterov = random.chance(0.5);
@@ -120,7 +121,8 @@ Experiment random_experiment(Random& random) {
     fault.peer = static_cast<std::uint32_t>(random.below(e.peers));
     fault.kind = static_cast<Fault::Kind>(random.below(7));
     if (fault.kind == Fault::Kind::slow) {
-      const std::vector<std::string> by_chance = {"exponential", "log-normal:sigma=0.7,per=peer", "pareto:alpha=1.5"};
+      const std::vector<std::string> by_chance = {"exponential", "log-normal:sigma=0.7,per=peer",
+                                                  "pareto:alpha=1.5"};
       fault.factor = random.uniform(1, 1e6);
       if (random.chance(0.5)) fault.factor = *Slowness::parse(by_chance[random.below(by_chance.size())]);
       if (random.chance(0.3)) fault.peer = Fault::kAll;
@@ -306,9 +308,10 @@ TEST_CASE("an unknown key is named with its file, its line, the nearest key and 
   REQUIRE(contains(refusal("batch_size = 3\n"), "did you mean training.batch_size?"));
   REQUIRE(contains(refusal("[trianing]\nbatch_size = 3\n"),
                    "line 1: unknown key 'trianing'; did you mean training?"));
-  REQUIRE(contains(refusal("[zoo]\nx = 3\n"),
-                   "unknown key 'zoo'; the top level accepts name, seed, peers, looks, [model], [data], [training], "
-                   "[gossip], [network], [fault] or [peer]"));
+  REQUIRE(contains(
+      refusal("[zoo]\nx = 3\n"),
+      "unknown key 'zoo'; the top level accepts name, seed, peers, looks, [model], [data], [training], "
+      "[gossip], [network], [fault] or [peer]"));
   REQUIRE(contains(refusal("colour = 3\n"), "unknown key 'colour'; the top level accepts name, seed, peers"));
   REQUIRE(contains(refusal("[training.zoo]\nx = 3\n"), "unknown key 'training.zoo'; [training] accepts"));
   REQUIRE(contains(refusal("[[fault]]\npeer = 1\nslwo = 3\n"),
@@ -348,7 +351,8 @@ TEST_CASE("a bad value is refused with the file, the line, the key and what is a
       {"[training]\npace = 20", "training.pace: '20' is not a time"},
       {"[training]\npace = \"2000h\"", "at most 3600000s"},
       {"[gossip]\nrule = \"telepathy\"",
-       "this version has pairwise, push-sum, d-psgd, choco, noloco, clipped, parameter-server, ssp, none or all-reduce"},
+       "this version has pairwise, push-sum, d-psgd, choco, noloco, clipped, parameter-server, ssp, none or "
+       "all-reduce"},
       {"[gossip]\npayload = \"fp8\"", "this version has f32, bf16, int8 or top-k"},
       {"[gossip]\ntop_k = 0", "'0' is not a number from above 0 to 1"},
       {"[gossip]\ntop_k = 1.5", "gossip.top_k"},
@@ -386,11 +390,11 @@ TEST_CASE("a bad value is refused with the file, the line, the key and what is a
       {"[[fault]]\npeer = -1\nslow = 2", "fault.peer"},
       {"[[fault]]\npeer = 1\nslow = 0.5", "fault.slow: '0.5' is not a number from 1 to 1e+06"},
       {"[[fault]]\npeer = 1\ncrash = false", "write crash = true"},
-      {"[[fault]]\npeer = 1\ncrash = true\nto = 3",
-       "fault.to belongs to slow, pause, poison, link and churn alone"},
+      {"[[fault]]\npeer = 1\ncrash = true\nto = 3", "only slow, pause, poison, link and churn have fault.to"},
       {"[[fault]]\npeer = 1\nslow = 2\nfrom = 5\nto = 5", "later than fault.from"},
       {"[[fault]]\npeer = 1\npoison = \"lies\"",
-       "line 3: fault.poison: 'lies' is no poison; expected one of nan, inf, huge, noise, sign-flip, frozen"},
+       "line 3: fault.poison: 'lies' is not a poison; expected one of nan, inf, huge, noise, sign-flip, "
+       "frozen"},
       {"[[fault]]\npeer = 1\npoison = [\"nan\"]", "fault.poison: expected a single value"},
       {"[[fault]]\npeer = 1\npoison = \"nan\"\nlink = {drop = 0.1}", "has several kinds"},
       {"[[fault]]\npeer = 1\nlink = 3", "line 3: fault.link: expected a table"},
@@ -606,11 +610,15 @@ TEST_CASE("a slow peer is read from PEER=FACTOR with or without its times") {
   REQUIRE(*parse_slow("0=2@5..7") ==
           Fault{.factor = 2, .from = std::chrono::seconds(5), .to = std::chrono::seconds(7)});
   REQUIRE(*parse_slow("all=log-normal:sigma=1@5s..") ==
-          Fault{.peer = Fault::kAll, .factor = *Slowness::parse("log-normal:sigma=1"), .from = std::chrono::seconds(5)});
-  for (const char* text : {"3=10", "3=1.5@0s..1500ms", "3=2@90s..", "all=exponential:per=peer", "0=pareto:alpha=2@1s..2s"})
+          Fault{.peer = Fault::kAll,
+                .factor = *Slowness::parse("log-normal:sigma=1"),
+                .from = std::chrono::seconds(5)});
+  for (const char* text :
+       {"3=10", "3=1.5@0s..1500ms", "3=2@90s..", "all=exponential:per=peer", "0=pareto:alpha=2@1s..2s"})
     REQUIRE(format_slow(*parse_slow(text)) == text);
-  for (const char* text : {"", "3", "=", "3=", "=3", "x=3", "-1=3", "3=0.5", "3=nan", "3=2@", "3=2@5s",
-                           "3=2@5s..5s", "3=2@6s..5s", "3=2@x..y", "100000=2", "every=2", "3=normal", "all=log-normal"}) {
+  for (const char* text :
+       {"", "3", "=", "3=", "=3", "x=3", "-1=3", "3=0.5", "3=nan", "3=2@", "3=2@5s", "3=2@5s..5s",
+        "3=2@6s..5s", "3=2@x..y", "100000=2", "every=2", "3=normal", "all=log-normal"}) {
     INFO(text);
     REQUIRE(!parse_slow(text).ok());
     REQUIRE(contains(parse_slow(text).error().message, "PEER=FACTOR"));
@@ -619,12 +627,13 @@ TEST_CASE("a slow peer is read from PEER=FACTOR with or without its times") {
 
 TEST_CASE("a peer lies for a while, and another has poor links") {
   Experiment e;
-  const Status status = read_text_of(e,
-                                     "[[fault]]\npeer = 3\npoison = \"sign-flip\"\nfrom = \"2s\"\nto = \"5s\"\n"
-                                     "[[fault]]\npeer = 2\npoison = nan\n"
-                                     "[[fault]]\npeer = 1\nfrom = 7\nlink = { latency = \"20ms\", "
-                                     "bandwidth = \"10Mbit/s\", drop = 0.01 }\n"
-                                     "[[fault]]\npeer = 0\n[fault.link]\nlatency = \"1s\"\n");
+  const Status status =
+      read_text_of(e,
+                   "[[fault]]\npeer = 3\npoison = \"sign-flip\"\nfrom = \"2s\"\nto = \"5s\"\n"
+                   "[[fault]]\npeer = 2\npoison = nan\n"
+                   "[[fault]]\npeer = 1\nfrom = 7\nlink = { latency = \"20ms\", "
+                   "bandwidth = \"10Mbit/s\", drop = 0.01 }\n"
+                   "[[fault]]\npeer = 0\n[fault.link]\nlatency = \"1s\"\n");
   REQUIRE((status.ok() ? "" : status.error().message) == std::string());
   using namespace std::chrono_literals;
   REQUIRE(e.faults.size() == 4);
@@ -655,7 +664,8 @@ TEST_CASE("chance slows peers, one or all") {
   Experiment other;
   const Status bad = read_text_of(other, "[[fault]]\npeer = 1\nslow = \"log-normal\"\n");
   REQUIRE_FALSE(bad.ok());
-  REQUIRE(contains(bad.error().message, "fault.slow: 'log-normal': there is no sigma; expected a factor from 1"));
+  REQUIRE(
+      contains(bad.error().message, "fault.slow: 'log-normal': there is no sigma; expected a factor from 1"));
   const Status nobody = read_text_of(other, "[[fault]]\npeer = \"any\"\nslow = 2\n");
   REQUIRE_FALSE(nobody.ok());
   REQUIRE(contains(nobody.error().message, ", or all"));
@@ -747,8 +757,7 @@ TEST_CASE(
           "only slow, pause, link and churn may befall all peers");
   refused(fault + "slow = 2\nback_after = '3s'\n", "'back_after' belongs to crash and leave");
   refused(fault + "crash = true\nback_after = '0s'\n", "'back_after' is not between 0s");
-  refused(fault + "crash = true\nto = '2s'\n",
-          "fault.to belongs to slow, pause, poison, link and churn alone");
+  refused(fault + "crash = true\nto = '2s'\n", "only slow, pause, poison, link and churn have fault.to");
   refused(fault + "churn = {}\n",
           "expected a table with some of crashes_per_minute, leaves_per_minute and back_after");
   refused(fault + "churn = { back_after = '2s' }\n",
@@ -877,13 +886,15 @@ TEST_CASE("AdamW takes its own learning rate by default, and refuses what belong
   e.learning_rate = 0.01;
   CHECK(resolved_learning_rate(e) == 0.01);
   e.nesterov = true;
-  CHECK(contains(check(e).error().message, "training.nesterov: Nesterov momentum requires the optimizer sgd"));
+  CHECK(
+      contains(check(e).error().message, "training.nesterov: Nesterov momentum requires the optimizer sgd"));
   e.nesterov = false;
   e.quasi_global_momentum = true;
   CHECK(contains(check(e).error().message, "training.quasi_global_momentum"));
 }
 
-TEST_CASE("the default learning rate of SGD is shared among a peer's workers, and one that is set never changes") {
+TEST_CASE(
+    "the default learning rate of SGD is shared among a peer's workers, and one that is set never changes") {
   Experiment e;
   e.workers = 4;
   CHECK(resolved_learning_rate(e) == 0.0125);
@@ -964,12 +975,16 @@ TEST_CASE("check refuses what all-reduce would do otherwise, and lets pass what 
     REQUIRE(!status.ok());
     CHECK(contains(status.error().message, why));
   };
-  refused([](Experiment& e) { e.payload = Payload::bf16; }, "gossip.payload: the rule all-reduce takes f32, not bf16");
+  refused([](Experiment& e) { e.payload = Payload::bf16; },
+          "gossip.payload: the rule all-reduce takes f32, not bf16");
   refused([](Experiment& e) { e.workers = 2; }, "training.workers: all-reduce has one worker in each peer");
-  refused([](Experiment& e) { e.quasi_global_momentum = true; }, "training.quasi_global_momentum: all-reduce");
+  refused([](Experiment& e) { e.quasi_global_momentum = true; },
+          "training.quasi_global_momentum: all-reduce");
   refused([](Experiment& e) { e.devices = {"cuda:0", "cuda:1"}; }, "training.devices: with all-reduce");
   const auto befalls = [](Fault::Kind kind) {
-    return [kind](Experiment& e) { e.faults.push_back({.peer = 2, .kind = kind, .from = std::chrono::seconds(1)}); };
+    return [kind](Experiment& e) {
+      e.faults.push_back({.peer = 2, .kind = kind, .from = std::chrono::seconds(1)});
+    };
   };
   refused(befalls(Fault::Kind::join), "the fault join of peer 2: all-reduce needs every peer");
   refused(befalls(Fault::Kind::leave), "the fault leave of peer 2: all-reduce needs every peer");

@@ -120,7 +120,7 @@ TEST_CASE("a sweep that cannot be run is refused with its file, line and key") {
   refused("[sweep]\nseed = 3\n", ", line 2: sweep.seed: expected a list");
   refused("[sweep]\nseed = []\n", ", line 2: sweep.seed: the list is empty");
   refused("[sweep]\nseed = [[1]]\n", ", line 2: sweep.seed: expected a list of single values");
-  refused("[sweep]\nseed = [1, 1]\n", ", line 2: sweep.seed: 1 is there twice");
+  refused("[sweep]\nseed = [1, 1]\n", ", line 2: sweep.seed: 1 occurs twice");
   refused("[sweep]\ngossip.rul = [\"none\"]\n", ", line 2: sweep: ");
   refused("[sweep]\ngossip.rule = [\"none\",\n\"some\"]\n", ", line 3: sweep: gossip.rule: 'some' is not");
   refused("[sweep]\nfault.1.slow = [1, 2]\n",
@@ -145,9 +145,8 @@ TEST_CASE("a sweep that cannot be run is refused with its file, line and key") {
   refused(peer + "peer.1.workers = [0]\n", "sweep.peer.1.workers: peer.workers: '0' is not");
   refused(peer + "peer.1.number = [9]\n", "sweep: number=9: ");
   refused("[[peer]]\nnumber = 0\nworkers = [1, 2]\n[sweep]\nseed = [1]\n",
-          ", line 3: peer.workers: expected a single value; lists of a sweep stand in its [sweep], of the "
-          "first [[peer]] as "
-          "peer.1.workers = [ ... ]");
+          ", line 3: peer.workers: expected a single value; to sweep over it in the first [[peer]], write "
+          "in [sweep]: peer.1.workers = [ ... ]");
   std::string seeds = "[sweep]\ntraining.batch_size = [";
   for (int i = 1; i <= 400; ++i) seeds += std::to_string(i) + ",";
   seeds += "]\nseed = [";
@@ -160,7 +159,7 @@ TEST_CASE("a file with a sweep is no single experiment") {
   Experiment experiment;
   const Status status = read_file(experiment, file.path);
   REQUIRE_FALSE(status.ok());
-  CHECK(status.error().message.find(", line 1: [sweep] stands for many experiments: starling sweep ") !=
+  CHECK(status.error().message.find(", line 1: [sweep] describes many experiments; run it with: starling sweep ") !=
         std::string::npos);
 }
 

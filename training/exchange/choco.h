@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "training/exchange/floats.h"
-#include "training/exchange/loans.h"
 #include "training/exchange/judge.h"
+#include "training/exchange/loans.h"
 #include "training/exchange/mix_target.h"
 #include "training/exchange/mixer.h"
 #include "training/exchange/options.h"
@@ -54,7 +54,8 @@ class Choco : public Mixer {
 
   MixResult<Parcel> do_lend(const Session& session, Cells cells, MutableBytes room) override;
   MixResult<Mixed> do_complete(const Session& session, const Parcel& sent, const Parcel& reply) override;
-  MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer, MutableBytes room) override;
+  MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer,
+                              MutableBytes room) override;
 
   Link& link_to(std::uint64_t partner);
   // Of the cells' tags; 0 where one is 0.

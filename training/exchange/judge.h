@@ -1,8 +1,8 @@
-// Whether a chunk from outside may touch this replica: each of its cells is measured against own values, and the
-// chunk is judged as a whole before the first float of it is mixed. Refused is what holds a value that is not
-// acceptable, and what is farther off than any honest partner would be: once kFarOffSeen distances of each of its
-// cells are known, more than the root of the cells' sum of max(4 |own| at its largest, 16 medians)^2, times the
-// leniency (medians.h), which such a refusal raises.
+// Whether a chunk from outside may touch this replica: each of its cells is measured against own values, and
+// the chunk is judged as a whole before the first float of it is mixed. Refused is what holds a value that is
+// not acceptable, and what is farther off than any honest partner would be: once kFarOffSeen distances of
+// each of its cells are known, more than the root of the cells' sum of max(4 |own| at its largest, 16
+// medians)^2, times the leniency (medians.h), which such a refusal raises.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ class Judge {
 
   static constexpr std::uint64_t kFarOffSeen = 8;
 
-  // A chunk of these cells has come; add() takes one cell after the other: as many values of theirs and of own, all
-  // or some of the cell's. REQUIRES: own are acceptable.
+  // A chunk of these cells has come; add() takes one cell after the other: as many values of theirs and of
+  // own, all or some of the cell's. REQUIRES: own are acceptable.
   void begin(Cells cells);
   void add(std::span<const float> theirs, std::span<const float> own);
   // Of all that was added; `theirs` is the whole chunk.
@@ -41,7 +41,7 @@ class Judge {
   void clear() { medians_.clear(); }
 
   void values(std::vector<MutableBytes>& out) { medians_.values(out); }  // as Mixer::values()
-  const Medians& medians() const { return medians_; }  // of |theirs - own|, by cell
+  const Medians& medians() const { return medians_; }                    // of |theirs - own|, by cell
 
  private:
   bool far_off();

@@ -38,8 +38,8 @@ class Medians {
     std::nth_element(sorted.begin(), middle, sorted.begin() + static_cast<std::ptrdiff_t>(n));
     return static_cast<double>(*middle);
   }
-  // The square of this replica's own norm in the cell is `square` now; returns the largest that it ever was. A
-  // replica that has shrunk to next to nothing does not take every honest partner for far off.
+  // The square of this replica's own norm in the cell is `square` now; returns the largest that it ever was.
+  // A replica that has shrunk to next to nothing does not take every honest partner for far off.
   double largest_norm_square(std::size_t cell, double square) {
     double& largest = cells_[cell].largest_norm_square;
     return largest = std::max(largest, square);

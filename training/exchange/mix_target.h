@@ -1,6 +1,6 @@
-// The arena as a rule changes it: downwards. Workers' updates run upwards through the arena: a mix that did so too
-// could keep step with one for a whole chunk, and every element they touch together may lose an update. Running
-// against them, the two meet once, in one block.
+// The arena as a rule changes it: downwards. Workers' updates run upwards through the arena: a mix that did
+// so too could keep step with one for a whole chunk, and every element they touch together may lose an
+// update. Running against them, the two meet once, in one block.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,9 @@ class MixTarget {
 
   std::size_t size() const { return arena_.size(); }
   // out = x. Returns whether all of it is acceptable (values.h).
-  bool read(std::size_t offset, std::span<float> out) const { return arena_.read(offset, out) <= kLargestMagnitude; }
+  bool read(std::size_t offset, std::span<float> out) const {
+    return arena_.read(offset, out) <= kLargestMagnitude;
+  }
 
   // The same of `count` floats, as encode() makes them travel, where their memory does that by itself.
   std::optional<bool> read_encoded(std::size_t offset, std::size_t count, Payload payload, std::uint64_t seed,

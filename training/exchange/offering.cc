@@ -59,7 +59,7 @@ void Offering::answered(Cells cells) {
 
 bool Offering::report_due() {
   const std::size_t sixteenth = std::max<std::size_t>(1, cells_.count / 16);
-  if (answered_ < reported_ + sixteenth && answered_ < cells_.count) return false;
+  if (answered_ == reported_ || (answered_ < reported_ + sixteenth && answered_ < cells_.count)) return false;
   reported_ = answered_;
   return true;
 }

@@ -12,10 +12,12 @@ namespace starling::training {
 
 class Pairwise : public TwoWay {
  public:
-  Pairwise(models::Arena& arena, const MixOptions& options, bool bounded = true) : TwoWay(arena, options, bounded) {}
+  Pairwise(models::Arena& arena, const MixOptions& options, bool bounded = true)
+      : TwoWay(arena, options, bounded) {}
 
  protected:
-  MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer, MutableBytes room) override;
+  MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer,
+                              MutableBytes room) override;
 
   bool own_values(Cells cells, std::span<float> out) override;
   bool own_are_arenas(Cells cells) const override { return !any_lent(cells); }

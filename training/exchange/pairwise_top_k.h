@@ -33,7 +33,8 @@ class PairwiseTopK : public Mixer {
 
   MixResult<Parcel> do_lend(const Session& session, Cells cells, MutableBytes room) override;
   MixResult<Mixed> do_complete(const Session& session, const Parcel& sent, const Parcel& reply) override;
-  MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer, MutableBytes room) override;
+  MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer,
+                              MutableBytes room) override;
 
   // Reads what this replica has to give of these places into own_: x, or the free half of what is lent.
   // Returns whether any cell of the chunk is lent.

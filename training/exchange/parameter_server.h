@@ -29,7 +29,8 @@ class ParameterServer : public Mixer {
  private:
   MixResult<Parcel> do_lend(const Session& session, Cells cells, MutableBytes room) override;
   MixResult<Mixed> do_complete(const Session& session, const Parcel& sent, const Parcel& reply) override;
-  MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer, MutableBytes room) override;
+  MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer,
+                              MutableBytes room) override;
 
   MixResult<Done> receive(const Parcel& parcel, Floats& values) const;
 

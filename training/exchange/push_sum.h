@@ -6,8 +6,8 @@
 //   z_j += u_i / (u_i + u_j) (z_i - z_j),  u_j += u_i
 //
 // so that the sums of u and of u z, over peers and what travels, stay. What is sent and never acknowledged is
-// lost, and counted; of a refused exchange it comes back, as if this peer had sent it to itself. The gradient is
-// taken at z and not divided by u.
+// lost, and counted; of a refused exchange it comes back, as if this peer had sent it to itself. The gradient
+// is taken at z and not divided by u.
 #pragma once
 
 #include <vector>
@@ -41,7 +41,8 @@ class PushSum : public Mixer {
   MixResult<Parcel> do_lend(const Session& session, Cells cells, MutableBytes room) override;
   // A reply's weight is the share that was taken; 0, and it comes back to where it was.
   MixResult<Mixed> do_complete(const Session& session, const Parcel& sent, const Parcel& reply) override;
-  MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer, MutableBytes room) override;
+  MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer,
+                              MutableBytes room) override;
 
   void lose(const Parcel& sent);
   void restore(const Loan& loan);
@@ -52,7 +53,7 @@ class PushSum : public Mixer {
   std::uint64_t seed_;
   std::vector<double> shares_;  // u, by cell
   Loans<> loans_;               // any number of a cell: each has its share
-  Floats own_, theirs_;  // scratch
+  Floats own_, theirs_;         // scratch
 };
 
 }  // namespace starling::training

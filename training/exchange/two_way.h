@@ -26,7 +26,8 @@ class TwoWay : public Mixer {
   // `arena` outlives the mixer. `bounded`: chunks may be refused for being far off.
   TwoWay(models::Arena& arena, const MixOptions& options, bool bounded = true);
 
-  MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer, MutableBytes room) override;
+  MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer,
+                              MutableBytes room) override;
 
   // The values of these cells that a partner gets now. Returns whether all of them are acceptable.
   virtual bool own_values(Cells cells, std::span<float> out) = 0;
@@ -41,8 +42,8 @@ class TwoWay : public Mixer {
   virtual bool fits(std::uint64_t /*sequence*/) const { return true; }
   // Whether a cell may be lent but once at a time.
   virtual bool exclusive() const { return true; }
-  // Moves this side of the cells, which judge_ has just measured, by what `weight` (own share included) says. Returns
-  // whether it took less of the difference than the weight says.
+  // Moves this side of the cells, which judge_ has just measured, by what `weight` (own share included) says.
+  // Returns whether it took less of the difference than the weight says.
   virtual bool take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) = 0;
 
   bool lent(std::size_t cell) const { return loans_.of(cell) != nullptr; }

@@ -33,8 +33,8 @@ Settings run_settings() {
             UINT64_MAX),
       whole({"peers", "--peers", "N", "number of peers", number, per_run}, &E::peers, 1, 100'000),
       whole({"looks", "--looks", "N",
-             "evaluations of the mean model per epoch (0: only at the end; default 20, in swarm only with a "
-             "target)",
+             "evaluations of the mean model per epoch (0: only at the end; default 20; in swarm without a "
+             "target as many as cost up to 2 % of the run, about 30 in all)",
              number, per_peer},
             &E::looks, 0, 10'000),
   };
