@@ -366,7 +366,7 @@ TEST_CASE(
     const Outcome outcome = run({command, folder.file("good.toml")});
     CHECK(outcome.exit_code == 2);
     CHECK(is_one_line(outcome.err));
-    CHECK(outcome.err.find("good.toml, line 1: [daemon] says how one peer runs: starling peer --config") !=
+    CHECK(outcome.err.find("good.toml, line 1: [daemon] configures one peer; run it with: starling peer --config") !=
           std::string::npos);
   }
 }

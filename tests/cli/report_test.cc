@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 // A tiny run in virtual time.
 std::string run_in(const TemporaryFolder& folder, const std::string& name, const std::string& topology) {
   const std::string out = folder.file(name);
-  const Outcome outcome = run({"simulate", "--model", "softmax", "--peers", "3", "--steps", "4", "--topology", topology,
-                               "--looks", "4", "--out", out});
+  const Outcome outcome = run({"simulate", "--model", "softmax", "--peers", "3", "--steps", "4", "--topology",
+                               topology, "--looks", "4", "--out", out});
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   return out;
@@ -32,8 +32,8 @@ void check_refused(const Words& words, const std::string& said) {
 
 TEST_CASE("a folder that is not there, holds no results, or damaged ones, is one sentence and no page") {
   const TemporaryFolder folder;
-  const std::string nowhere = folder.file("nowhere"), empty = folder.file("empty"), half = folder.file("half"),
-                    other = folder.file("other");
+  const std::string nowhere = folder.file("nowhere"), empty = folder.file("empty"),
+                    half = folder.file("half"), other = folder.file("other");
   for (const std::string& path : {empty, half, other}) fs::create_directory(path);
   folder.write("file", "text");
   folder.write("other/notes.txt", "no result");
@@ -60,7 +60,8 @@ TEST_CASE("a page or a table that cannot be written is one sentence that names t
   const TemporaryFolder folder;
   const std::string good = run_in(folder, "good", "ring");
   folder.write("file", "text");
-  for (const std::string& path : {folder.file("no/such/folder/page.html"), folder.file("file/page.html"), good}) {
+  for (const std::string& path :
+       {folder.file("no/such/folder/page.html"), folder.file("file/page.html"), good}) {
     for (const char* flag : {"--out", "--csv"}) {
       CAPTURE(path, flag);
       const Outcome outcome = run({"report", good, flag, path});
@@ -77,21 +78,24 @@ TEST_CASE("a page or a table that cannot be written is one sentence that names t
   CHECK(read_whole(folder.file("file")) == "text");
 }
 
-TEST_CASE("which kind of run the others are compared against may be said, and one that there is none is told") {
+TEST_CASE(
+    "which kind of run the others are compared against may be said, and one that there is none is told") {
   const TemporaryFolder folder;
   const std::string ring = run_in(folder, "a", "ring"), complete = run_in(folder, "b", "complete");
   const std::string page = folder.file("page.html");
   const auto told = [&](const std::string& name) {
-    const Outcome outcome = run({"report", ring, complete, "--target", "0.01", "--against", name, "--out", page});
+    const Outcome outcome =
+        run({"report", ring, complete, "--target", "0.01", "--against", name, "--out", page});
     INFO(outcome.err);
     CHECK(outcome.exit_code == 0);
     return read_whole(page);
   };
   for (const char* name : {"complete", "topology=complete"})
-    CHECK(told(name).find("Speed-ups are over topology=complete") != std::string::npos);
-  CHECK(told("ring").find("Speed-ups are over the first row") != std::string::npos);
-  check_refused({"report", ring, complete, "--against", "star"},
-                "no kind of run is called 'star', to compare against; there are: topology=ring; topology=complete");
+    CHECK(told(name).find("Speed-ups are relative to topology=complete") != std::string::npos);
+  CHECK(told("ring").find("Speed-ups are relative to the first row") != std::string::npos);
+  check_refused(
+      {"report", ring, complete, "--against", "star"},
+      "no kind of run is called 'star', to compare against; there are: topology=ring; topology=complete");
 }
 
 }  // namespace
