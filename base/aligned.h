@@ -1,5 +1,5 @@
-// Raw bytes of its own that begin on a cache line, as the data plane wants them: the widest loads and stores of
-// misaligned ones all touch two lines. Not set to anything.
+// Raw bytes of its own that begin on a cache line, as the data plane wants them: the widest loads and stores
+// of misaligned ones all touch two lines. Not set to anything.
 #pragma once
 
 #include <cstddef>

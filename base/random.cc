@@ -15,13 +15,9 @@ std::uint64_t Random::below(std::uint64_t bound) {
   }
 }
 
-double Random::uniform() {
-  return static_cast<double>(bits() >> 11) * 0x1.0p-53;
-}
+double Random::uniform() { return static_cast<double>(bits() >> 11) * 0x1.0p-53; }
 
-double Random::uniform(double low, double high) {
-  return low + (high - low) * uniform();
-}
+double Random::uniform(double low, double high) { return low + (high - low) * uniform(); }
 
 double Random::normal() {
   for (;;) {
@@ -32,8 +28,6 @@ double Random::normal() {
   }
 }
 
-double Random::exponential() {
-  return -std::log1p(-uniform());
-}
+double Random::exponential() { return -std::log1p(-uniform()); }
 
 }  // namespace starling

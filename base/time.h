@@ -23,9 +23,7 @@ struct Instant {
 // Later than anything that happens; next_deadline() of a machine that waits for nothing.
 inline constexpr Instant kNever{Duration::max()};
 
-constexpr double to_seconds(Duration d) {
-  return static_cast<double>(d.count()) * 1e-9;
-}
+constexpr double to_seconds(Duration d) { return static_cast<double>(d.count()) * 1e-9; }
 // Rounds to whole nanoseconds. REQUIRES: |seconds| < 9e9.
 constexpr Duration from_seconds(double seconds) {
   return Duration{static_cast<std::int64_t>(seconds * 1e9 + (seconds < 0 ? -0.5 : 0.5))};

@@ -167,8 +167,6 @@ BareExchange::BareExchange(int socket, models::Arena& arena, bool initiator, con
 
 BareExchange::~BareExchange() = default;
 
-void BareExchange::run() {
-  side_->exchange();
-}
+void BareExchange::run() { side_->exchange(); }
 
 }  // namespace starling::bench

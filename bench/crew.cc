@@ -83,7 +83,7 @@ std::unique_ptr<training::Worker> Replica::make_worker(std::uint64_t seed) const
   const models::Arena::SgdStep step{.learning_rate = 1e-6F, .momentum = 0.9F};
   return std::make_unique<training::Worker>(
       plan_, *backend_, data_, training::BatchSampler(std::move(shard), Random(seed)),
-      static_cast<std::uint32_t>(batch_), step, models::NetworkOptions{}, kept_);
+      training::WorkerOptions{static_cast<std::uint32_t>(batch_), step, models::NetworkOptions{}, kept_});
 }
 
 std::size_t Replica::network_bytes() const {

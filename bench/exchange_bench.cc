@@ -154,23 +154,23 @@ struct Daemon {
     self.address = address;
     links->set_hello(self);
 
-    node::ExchangerEvents events;
-    events.on_ended = [this](std::uint64_t, gossip::Outcome outcome, std::uint64_t) {
-      if (outcome != gossip::Outcome::completed) fail("exchange failed");
-      ended = true;
-    };
-    events.on_advanced = [](std::uint64_t, std::uint64_t) {};
-    events.on_diverged = [] { fail("the parameters diverged"); };
-    events.on_offered = [this](PeerId from, std::uint64_t offer, std::uint64_t) {
-      exchanger->answer({from, offer, true, wire::RefusalReason::busy, {}});
-    };
-    events.on_answer_ended = [](PeerId, std::uint64_t, bool, bool) {};
     node::ExchangerOptions limits;
     limits.window = options.window;
     limits.chunk_cells = options.chunk_cells;
-    exchanger = std::make_unique<node::Exchanger>(io.get_executor(), *links, std::move(events), limits);
+    exchanger = std::make_unique<node::Exchanger>(
+        io.get_executor(), *links, [this](const gossip::Event& event) { take(event); }, limits);
     mixer = training::make_mixer(arena, options.mix);
     exchanger->attach(arena, 1, *mixer);
+  }
+
+  void take(const gossip::Event& event) {
+    if (const auto* offer = std::get_if<gossip::ExchangeOffered>(&event))
+      exchanger->answer({offer->from, offer->exchange, true, wire::RefusalReason::busy, {}});
+    if (std::holds_alternative<gossip::ReplicaDiverged>(event)) fail("the parameters diverged");
+    if (const auto* end = std::get_if<gossip::ExchangeEnded>(&event)) {
+      if (end->outcome != gossip::Outcome::completed) fail("exchange failed");
+      ended = true;
+    }
   }
 
   void exchange_with(PeerId partner, const Address& at) {

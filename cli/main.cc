@@ -1,15 +1,15 @@
-// starling: one program, a subcommand a file.
+// starling: one program with subcommands.
 #include <malloc.h>
 
-#include "cli/shell/arguments.h"
 #include "cli/commands/commands.h"
+#include "cli/shell/arguments.h"
 #include "cli/shell/log.h"
 
 namespace {
 
-// Large blocks, such as activations, go back to the system when they are freed, instead of staying in the
-// heap of whichever thread asked for them, where the others' do not find room. Left alone, glibc raises both
-// limits with every such block.
+// Freed large blocks, such as activations, are returned to the system instead of staying in the heap of the
+// thread that allocated them, where other threads cannot use them. By default glibc raises both limits with
+// every such block.
 void keep_heaps_small() {
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   mallopt(M_TRIM_THRESHOLD, 4 << 20);

@@ -1,6 +1,13 @@
-# starling_precompile(TARGET HEADERS...): precompiles headers for all sources of a target. Reading the standard library takes
-# most of the compiler's time for a typical source.
+# Both save most of the build's time, which the compiler spends on the standard library. Without them each source shows which
+# header it forgot to include, and a change to one source compiles only that source.
+option(STARLING_PRECOMPILE "Precompile the headers that most sources include" ON)
+option(STARLING_UNITY "Compile the sources of a room in batches" ON)
+
+# starling_precompile(TARGET HEADERS...): precompiles headers for all sources of a target.
 function(starling_precompile target)
+  if(NOT STARLING_PRECOMPILE)
+    return()
+  endif()
   target_precompile_headers(${target} PRIVATE ${ARGN})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # ccache requires the first option. The others are false alarms on std::string (GCC bug 105329 and similar ones), which
@@ -9,27 +16,60 @@ function(starling_precompile target)
   endif()
 endfunction()
 
-# starling_room(NAME [FOLDERS folders...] [EXCEPT folders...] [OPTIMIZE level] [PRECOMPILE headers...] [PUBLIC libs...]
-# [PRIVATE libs...]): the library starling_NAME of all sources under FOLDERS (default: NAME), except those under the EXCEPT
-# folders. A Release build compiles it with -O2 or the given level. base/standard.h and PRECOMPILE are precompiled for it.
-function(starling_room name)
-  cmake_parse_arguments(ARG "" "OPTIMIZE" "FOLDERS;EXCEPT;PRECOMPILE;PUBLIC;PRIVATE" ${ARGN})
-  if(NOT ARG_FOLDERS)
-    set(ARG_FOLDERS ${name})
+# starling_unify(TARGET SIZE): compiles the sources of a target in batches of SIZE. Names in anonymous namespaces must then be
+# unique in a target.
+function(starling_unify target size)
+  if(NOT STARLING_UNITY)
+    return()
   endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # It takes a source that a batch includes for a header.
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
+# starling_sources(VARIABLE FOLDERS...): all sources under these folders.
+function(starling_sources variable)
   set(sources)
-  foreach(folder ${ARG_FOLDERS})
+  foreach(folder ${ARGN})
     file(GLOB_RECURSE found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cc)
     list(APPEND sources ${found})
   endforeach()
-  foreach(folder ${ARG_EXCEPT})
+  set(${variable} ${sources} PARENT_SCOPE)
+endfunction()
+
+# starling_room(NAME [SEPARATE] [FOLDERS folders...] [EXCEPT folders...] [COLD folders...] [OPTIMIZE level]
+# [PRECOMPILE headers...] [PUBLIC libs...] [PRIVATE libs...]): the library starling_NAME of all sources under FOLDERS (default:
+# NAME), except those under the EXCEPT folders. A Release build compiles it with -O2 or the given level, and the COLD folders,
+# which run rarely, with -O1. base/standard.h and PRECOMPILE are precompiled for it. SEPARATE: not in batches.
+function(starling_room name)
+  cmake_parse_arguments(ARG "SEPARATE" "OPTIMIZE" "FOLDERS;EXCEPT;COLD;PRECOMPILE;PUBLIC;PRIVATE" ${ARGN})
+  if(NOT ARG_FOLDERS)
+    set(ARG_FOLDERS ${name})
+  endif()
+  starling_sources(sources ${ARG_FOLDERS})
+  foreach(folder ${ARG_EXCEPT} ${ARG_COLD})
     list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${folder}/")
   endforeach()
   add_library(starling_${name} STATIC ${sources})
-  target_link_libraries(starling_${name} PUBLIC ${ARG_PUBLIC} PRIVATE starling_compiler ${ARG_PRIVATE})
-  target_include_directories(starling_${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  set(targets starling_${name})
   starling_optimize(starling_${name} "${ARG_OPTIMIZE}")
-  starling_precompile(starling_${name} ${CMAKE_SOURCE_DIR}/base/standard.h ${ARG_PRECOMPILE})
+  if(ARG_COLD)
+    starling_sources(sources ${ARG_COLD})
+    add_library(starling_${name}_cold OBJECT ${sources})
+    target_sources(starling_${name} PRIVATE $<TARGET_OBJECTS:starling_${name}_cold>)
+    list(APPEND targets starling_${name}_cold)
+    starling_optimize(starling_${name}_cold 1)
+  endif()
+  foreach(target ${targets})
+    target_link_libraries(${target} PUBLIC ${ARG_PUBLIC} PRIVATE starling_compiler ${ARG_PRIVATE})
+    target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
+    starling_precompile(${target} ${CMAKE_SOURCE_DIR}/base/standard.h ${ARG_PRECOMPILE})
+    if(NOT ARG_SEPARATE)
+      starling_unify(${target} 12)
+    endif()
+  endforeach()
 endfunction()
 
 # starling_optimize(TARGET LEVEL): the optimization level of a target in a Release build; empty: -O2.
@@ -38,15 +78,6 @@ function(starling_optimize target level)
     set(level 2)
   endif()
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O${level}>)
-endfunction()
-
-# starling_cold(FOLDERS...): a Release build compiles the sources under these folders with -O1, because they run rarely and
-# the optimizer would take most of their build time.
-function(starling_cold)
-  foreach(folder ${ARGN})
-    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cc)
-    set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
-  endforeach()
 endfunction()
 
 # starling_test(ROOM [libs...]): the test program tests-ROOM of all tests/ROOM/*_test.cc.

@@ -30,12 +30,31 @@ std::optional<std::string> find_file(const std::string& folder, const std::strin
   return std::nullopt;
 }
 
+Result<std::vector<std::string>> find_files(const std::string& folder, std::span<const char* const> names) {
+  std::vector<std::string> paths;
+  for (const std::string name : names) {
+    if (auto path = find_file(folder, name)) {
+      paths.push_back(std::move(*path));
+      continue;
+    }
+    std::string all;
+    for (const char* each : names) all += (all.empty() ? "" : ", ") + std::string(each);
+    return Error{"'" + folder + "' has no file " + name + " (or " + name + ".gz); such a folder contains " +
+                 all};
+  }
+  return paths;
+}
+
+bool has_one_of(const std::string& folder, std::span<const char* const> names) {
+  return std::ranges::any_of(names, [&](const char* name) { return find_file(folder, name).has_value(); });
+}
+
 struct ByteSource::State {
   std::string path;
   std::unique_ptr<std::FILE, CloseFile> file;
   std::uint64_t file_bytes = 0;
   bool gzip = false;
-  bool ended = false;  // the gzip stream has said so
+  bool ended = false;  // the gzip stream is complete
   z_stream stream{};
   std::array<std::uint8_t, 1 << 16> input{};
 
@@ -56,8 +75,7 @@ struct ByteSource::State {
       if (stream.avail_in == 0) {
         const auto got = read_file(input);
         if (!got) return got;
-        if (*got == 0)
-          return Error{"'" + path + "' is a gzip file that breaks off before its end: fetch it again"};
+        if (*got == 0) return Error{"'" + path + "' is a truncated gzip file: fetch it again"};
         stream.next_in = input.data();
         stream.avail_in = static_cast<uInt>(*got);
       }
@@ -74,7 +92,7 @@ struct ByteSource::State {
         if (*behind > 0)
           return Error{
               "'" + path +
-              "' has bytes behind the end of its gzip stream; one gzip stream and nothing else is right"};
+              "' has bytes after the end of its gzip stream; a file must be exactly one gzip stream"};
       } else if (status != Z_OK && status != Z_BUF_ERROR) {
         return Error{"'" + path + "' is a corrupt gzip file (" + (stream.msg ? stream.msg : "bad data") +
                      "): fetch it again"};
@@ -117,9 +135,7 @@ Result<std::size_t> ByteSource::read(std::span<std::uint8_t> out) {
   return state_->gzip ? state_->read_gzip(out) : state_->read_file(out);
 }
 
-bool ByteSource::gzipped() const {
-  return state_->gzip;
-}
+bool ByteSource::gzipped() const { return state_->gzip; }
 
 std::uint64_t ByteSource::most_bytes() const {
   return state_->gzip ? state_->file_bytes * kDeflateRatioMax : state_->file_bytes;
@@ -127,12 +143,11 @@ std::uint64_t ByteSource::most_bytes() const {
 
 Result<std::vector<std::uint8_t>> read_up_to(ByteSource& source, std::uint64_t wanted) {
   constexpr std::uint64_t kFirst = 1 << 20;
-  // Room is claimed at once, so that no second copy is ever made of what is there; the system gives memory
-  // only for what is written. Not for more than the file can hold, and whoever promises more than this gets
-  // it as it comes.
-  constexpr std::uint64_t kClaimed = std::uint64_t{1} << 30;
+  // Reserves address space up to this size at once, so that growing copies nothing; the system provides
+  // memory only for pages that are written. Larger contents grow as they arrive, because a header may lie.
+  constexpr std::uint64_t kReserved = std::uint64_t{1} << 30;
   std::vector<std::uint8_t> bytes;
-  bytes.reserve(std::min({wanted, source.most_bytes(), kClaimed}));
+  bytes.reserve(std::min({wanted, source.most_bytes(), kReserved}));
   while (bytes.size() < wanted) {
     const std::size_t before = bytes.size();
     bytes.resize(std::min<std::uint64_t>(wanted, std::max<std::uint64_t>(kFirst, 2 * before)));

@@ -1,6 +1,5 @@
-// A file's content as a stream of bytes, gunzipped where its first two bytes are gzip's. A corrupt or cut-off
-// gzip stream is an Error, as is anything behind its end: some of the content would otherwise silently be
-// missing.
+// A file's content as a stream of bytes, decompressed if the file begins with gzip's magic bytes. A corrupt
+// or truncated gzip stream is an Error, and so are bytes after its end, so no content is silently lost.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +13,12 @@
 
 namespace starling::datasets {
 
-// The path of NAME or NAME.gz in `folder`, whichever exists, the plain one first.
+// The path of NAME or, if that does not exist, NAME.gz in `folder`; nullopt if neither exists.
 std::optional<std::string> find_file(const std::string& folder, const std::string& name);
+
+// The paths of all of these files. The Error names the first missing one and the whole list.
+Result<std::vector<std::string>> find_files(const std::string& folder, std::span<const char* const> names);
+bool has_one_of(const std::string& folder, std::span<const char* const> names);
 
 class ByteSource {
  public:
@@ -23,11 +26,11 @@ class ByteSource {
   ~ByteSource();
   ByteSource(ByteSource&&) noexcept;
 
-  // Fills `out` from the front as far as the content goes; fewer bytes than asked for mean its end.
+  // Fills `out` and returns the number of bytes, which is smaller than out.size() only at the content's end.
   Result<std::size_t> read(std::span<std::uint8_t> out);
 
   bool gzipped() const;
-  // No more content than this can come: the file's size, times gzip's greatest ratio where it is gzipped.
+  // An upper limit of the content's bytes: the file's size, times gzip's greatest ratio if it is gzipped.
   std::uint64_t most_bytes() const;
 
  private:
@@ -36,8 +39,7 @@ class ByteSource {
   std::unique_ptr<State> state_;
 };
 
-// The next bytes, `wanted` of them or as many as there still are, in memory that grows with what really
-// arrives.
+// The next `wanted` bytes, or fewer at the content's end. Memory grows with the bytes that arrive.
 Result<std::vector<std::uint8_t>> read_up_to(ByteSource& source, std::uint64_t wanted);
 
 }  // namespace starling::datasets

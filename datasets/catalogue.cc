@@ -1,5 +1,6 @@
 #include "datasets/catalogue.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -25,8 +26,7 @@ namespace fs = std::filesystem;
 constexpr std::array<CatalogueEntry, 6> kCatalogue = {{
     {"cifar10", "50,000 + 10,000 color images of 32x32, ten kinds of things",
      "the folder 'cifar10' in $STARLING_DATA, with data_batch_1.bin to data_batch_5.bin and test_batch.bin, "
-     "plain or "
-     ".gz"},
+     "plain or .gz"},
     {"cifar100", "50,000 + 10,000 color images of 32x32, a hundred kinds of things",
      "the folder 'cifar100' in $STARLING_DATA, with train.bin and test.bin, plain or .gz"},
     {"fashion-mnist", "60,000 + 10,000 gray images of 28x28, ten kinds of clothes",
@@ -39,7 +39,7 @@ constexpr std::array<CatalogueEntry, 6> kCatalogue = {{
      "the folder 'mnist' in $STARLING_DATA, with the four IDX files, plain or .gz"},
 }};
 
-// A reader of folders as a row of the table needs it.
+// Functions of folders with the signatures of the table.
 template <Result<DataPair> (*Read)(const std::string&)>
 Result<DataPair> without_label(const std::string& path, const std::string&) {
   return Read(path);
@@ -48,43 +48,36 @@ template <bool (*Is)(const std::string&)>
 bool folder_with(const std::string& path, bool folder) {
   return folder && Is(path);
 }
-bool csv_file(const std::string& path, bool folder) {
-  return !folder && is_csv_path(path);
-}
+bool csv_file(const std::string& path, bool folder) { return !folder && is_csv_path(path); }
 
-// In the order in which a path is matched.
-constexpr std::array<Format, 5> kFormats = {{
+constexpr std::array<DataFormat, 5> kFormats = {{
     {"a folder with the four IDX files",
      "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte",
      false, folder_with<is_idx_folder>, without_label<read_idx_folder>},
     {"a folder with CIFAR's binary files",
-     "data_batch_1.bin and so on and test_batch.bin, or train.bin and test.bin", false,
+     "data_batch_1.bin to data_batch_5.bin and test_batch.bin, or train.bin and test.bin", false,
      folder_with<is_cifar_folder>, without_label<read_cifar_folder>},
     {"a folder with four NumPy arrays",
      "train_images.npy, train_labels.npy, test_images.npy and test_labels.npy, or x_train.npy, y_train.npy, "
      "x_test.npy and y_test.npy",
      false, folder_with<is_npy_folder>, without_label<read_npy_folder>},
     {"a folder with the tables train.csv and test.csv",
-     "numbers, and a column of labels: FOLDER:label=NAME or FOLDER:label=3 says which, where it is not the "
-     "usual one",
+     "columns of numbers and one of labels; FOLDER:label=NAME or FOLDER:label=3 selects the column of labels",
      true, folder_with<is_csv_folder>, read_csv_folder},
-    {"a table FILE.csv", "as above, with FILE.csv:label=NAME; one record of ten is kept for testing", true,
+    {"a table FILE.csv", "as above, with FILE.csv:label=NAME; one record in ten is for testing", true,
      csv_file, read_csv_file},
 }};
 
 bool in_catalogue(std::string_view name) {
-  for (const auto& entry : kCatalogue)
-    if (name == entry.name) return true;
-  return false;
+  return std::ranges::any_of(kCatalogue, [&](const CatalogueEntry& entry) { return name == entry.name; });
 }
 
-std::string accepted() {
-  std::vector<std::string> names;
+std::string accepted(std::span<const DataFormat> known) {
+  std::vector<std::string> names, forms;
   for (const auto& entry : kCatalogue) names.push_back(std::string("'") + entry.name + "'");
-  std::vector<std::string> forms;
-  for (const Format& format : kFormats) forms.emplace_back(format.what);
+  for (const DataFormat& format : known) forms.emplace_back(format.what);
   return "accepted are " + one_of(names) + ", or the path of " + one_of(forms) +
-         ", plain or .gz (`starling data list` tells the files' names)";
+         ", plain or .gz (`starling data list` lists the file names)";
 }
 
 // A path and its option, as in "iris.csv:label=species".
@@ -93,7 +86,7 @@ struct PathWithLabel {
   std::optional<std::string> label;
 };
 
-// Colons may be part of a path: only ":label=" and what is behind the ending of a CSV file are an option.
+// Colons may be part of a path: only ":label=" and text after the ending of a CSV file are an option.
 Result<PathWithLabel> split_label(const std::string& name) {
   constexpr std::string_view kOption = ":label=";
   if (const std::size_t at = name.find(kOption); at != std::string::npos) {
@@ -104,13 +97,11 @@ Result<PathWithLabel> split_label(const std::string& name) {
     return PathWithLabel{name, std::nullopt};
   }
   return Error{"data '" + name +
-               "': a table takes only the name or number of the column that has its labels, as in "
+               "': the only option of a table is the name or number of its column of labels, as in "
                "'iris.csv:label=species' or 'iris.csv:label=5'"};
 }
 
-bool is_glyphs(std::string_view name) {
-  return split_option(name).base == "glyphs";
-}
+bool is_glyphs(std::string_view name) { return split_option(name).base == "glyphs"; }
 
 // "glyphs" or "glyphs:seed=7".
 Result<std::uint64_t> glyphs_seed(std::string_view name) {
@@ -119,7 +110,7 @@ Result<std::uint64_t> glyphs_seed(std::string_view name) {
   const auto seed = parts.key == "seed" ? parse_number<std::uint64_t>(parts.value) : std::nullopt;
   if (!seed)
     return Error{"data '" + std::string(name) +
-                 "': glyphs takes only a seed, a whole number from 0, as in 'glyphs:seed=7'"};
+                 "': the only option of glyphs is a seed, a whole number from 0, as in 'glyphs:seed=7'"};
   return *seed;
 }
 
@@ -128,12 +119,7 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
-// The path of that data set in $STARLING_DATA, if there is one.
+// The path of this data set in $STARLING_DATA, if it exists.
 std::optional<std::string> find_in_root(const std::string& data_root, const std::string& name) {
   if (data_root.empty() || name.empty() || name[0] == '.' || name.find('/') != std::string::npos)
     return std::nullopt;
@@ -144,22 +130,23 @@ std::optional<std::string> find_in_root(const std::string& data_root, const std:
 
 }  // namespace
 
-std::span<const CatalogueEntry> catalogue() {
-  return kCatalogue;
-}
+std::span<const CatalogueEntry> catalogue() { return kCatalogue; }
 
-std::span<const Format> formats() {
-  return kFormats;
-}
+std::span<const DataFormat> formats() { return kFormats; }
 
-const Format* format_of(const std::string& path) {
+const DataFormat* format_of(const std::string& path, std::span<const DataFormat> known) {
   const bool folder = is_folder(path);
-  for (const Format& format : kFormats)
-    if (format.matches(path, folder)) return &format;
-  return nullptr;
+  const auto found =
+      std::ranges::find_if(known, [&](const auto& format) { return format.matches(path, folder); });
+  return found == known.end() ? nullptr : &*found;
 }
 
 Result<DataPair> load(const std::string& name_or_path, const std::string& data_root) {
+  return load(name_or_path, data_root, kFormats);
+}
+
+Result<DataPair> load(const std::string& name_or_path, const std::string& data_root,
+                      std::span<const DataFormat> known) {
   if (is_glyphs(name_or_path)) {
     const auto seed = glyphs_seed(name_or_path);
     if (!seed) return seed.error();
@@ -168,22 +155,24 @@ Result<DataPair> load(const std::string& name_or_path, const std::string& data_r
   const auto parts = split_label(name_or_path);
   if (!parts) return parts.error();
   const std::string path = find_in_root(data_root, parts->path).value_or(parts->path);
-  if (const Format* format = format_of(path)) {
+  if (const DataFormat* format = format_of(path, known)) {
     if (parts->label && !format->takes_label)
-      return Error{"the folder '" + path +
-                   "' has files of labels; only tables take a column, as in 'iris.csv:label=5'"};
+      return Error{"the data in '" + path +
+                   "' has its labels in files; only tables take a column, as in 'iris.csv:label=5'"};
     return format->read(path, parts->label.value_or(""));
   }
-  if (is_folder(path)) return Error{"the folder '" + path + "' holds no data set; " + accepted()};
-  if (is_there(path)) return Error{"the file '" + path + "' is not a data set; " + accepted()};
+  std::error_code ignored;
+  if (is_folder(path)) return Error{"the folder '" + path + "' contains no data set; " + accepted(known)};
+  if (fs::exists(path, ignored))
+    return Error{"the file '" + path + "' is not a data set; " + accepted(known)};
   const std::string root = data_root.empty()
                                ? "STARLING_DATA, which names the folder of data sets, is not set"
                                : "STARLING_DATA is '" + data_root + "', which has no such folder";
   if (in_catalogue(name_or_path))
-    return Error{"data '" + name_or_path + "' is looked for as a folder in $STARLING_DATA, but " + root +
-                 "; `starling data fetch " + name_or_path + "` gets it, and " + accepted()};
+    return Error{"data '" + name_or_path + "' is read from a folder in $STARLING_DATA, but " + root +
+                 "; `starling data fetch " + name_or_path + "` downloads it; " + accepted(known)};
   return Error{"data '" + name_or_path + "' is neither a catalogue name nor a folder or file (" + root +
-               "); " + accepted()};
+               "); " + accepted(known)};
 }
 
 std::string data_name(const std::string& name_or_path) {

@@ -1,5 +1,5 @@
-// The data sets that Starling knows by name, and the table of formats in which it reads others. load() and
-// data_name() (datasets/dataset.h), `starling data list` and error messages read both tables.
+// The data sets with a name, and the table of formats in which others are read. load() and data_name()
+// (datasets/dataset.h), `starling data list`, `starling doctor` and error messages read both tables.
 #pragma once
 
 #include <span>
@@ -18,19 +18,24 @@ struct CatalogueEntry {
 
 std::span<const CatalogueEntry> catalogue();
 
-// A format that a path may hold. Every file may be gzipped, with ".gz" behind its name.
-struct Format {
+// A format in which a path may be. Every file may be gzipped and then has ".gz" after its name.
+struct DataFormat {
   const char* what;   // "a folder with the four IDX files"
   const char* files;  // their names, or their content
-  bool takes_label;   // ":label=COLUMN" behind the path chooses the column of the labels
-  // Whether a path has this format, judged by the names of its files. `folder`: the path is one.
+  bool takes_label;   // ":label=COLUMN" after the path selects the column of the labels
+  // Whether a path has this format, judged by the names of its files. `folder`: the path is a folder.
   bool (*matches)(const std::string& path, bool folder);
-  // `label`: empty for the usual column.
+  // `label`: empty for the default column.
   Result<DataPair> (*read)(const std::string& path, const std::string& label);
 };
 
-std::span<const Format> formats();
-// The format of this path; null: none.
-const Format* format_of(const std::string& path);
+// In the order in which a path is matched.
+std::span<const DataFormat> formats();
+// The first of these formats that matches the path, or null.
+const DataFormat* format_of(const std::string& path, std::span<const DataFormat> known = formats());
+
+// load() of datasets/dataset.h with another table of formats.
+Result<DataPair> load(const std::string& name_or_path, const std::string& data_root,
+                      std::span<const DataFormat> known);
 
 }  // namespace starling::datasets

@@ -1,28 +1,24 @@
 #include "datasets/cifar.h"
 
-#include <algorithm>
+#include <array>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "datasets/byte_source.h"
-#include "datasets/statistics.h"
 
 namespace starling::datasets {
 namespace {
 
 constexpr ImageShape kShape{3, 32, 32};
-constexpr std::size_t kRecordsMax = std::size_t{1} << 24;  // of a set
+constexpr std::size_t kCifarRecordsMax = std::size_t{1} << 24;  // of a set
 constexpr int kBatches = 5;
 constexpr const char* kTest10 = "test_batch.bin";
 constexpr const char* kTrain100 = "train.bin";
 constexpr const char* kTest100 = "test.bin";
 
-std::string batch(int number) {
-  return "data_batch_" + std::to_string(number) + ".bin";
-}
+std::string batch(int number) { return "data_batch_" + std::to_string(number) + ".bin"; }
 
-// The training batches of CIFAR-10 that are there, in order.
+// The training batches of CIFAR-10 that exist, in order.
 std::vector<std::string> batches_in(const std::string& folder) {
   std::vector<std::string> paths;
   for (int number = 1; number <= kBatches; ++number) {
@@ -33,14 +29,11 @@ std::vector<std::string> batches_in(const std::string& folder) {
 
 Result<DataPair> read_pair(const std::string& folder, const CifarFormat& format,
                            const std::vector<std::string>& train, const std::string& test) {
-  DataPair pair;
-  pair.name = data_name(folder);
-  if (auto read = read_cifar(test, format, pair.test); !read) return read.error();
-  for (const std::string& path : train) {
-    if (auto read = read_cifar(path, format, pair.train); !read) return read.error();
-  }
-  normalize(pair);
-  return pair;
+  Dataset train_set, test_set;
+  if (auto read = read_cifar(test, format, test_set); !read) return read.error();
+  for (const std::string& path : train)
+    if (auto read = read_cifar(path, format, train_set); !read) return read.error();
+  return join(data_name(folder), folder, std::move(train_set), std::move(test_set));
 }
 
 }  // namespace
@@ -74,15 +67,15 @@ Result<Done> read_cifar(const std::string& path, const CifarFormat& format, Data
       set.images.insert(set.images.end(), record + label_bytes, record + record_bytes);
     }
     if (const std::size_t rest = *got % record_bytes; rest > 0)
-      return forget(file + " is truncated: record " + std::to_string(set.size() - before + 1) + " ends after " +
-                    std::to_string(rest) + " of the " + std::to_string(record_bytes) +
+      return forget(file + " is truncated: record " + std::to_string(set.size() - before + 1) +
+                    " ends after " + std::to_string(rest) + " of the " + std::to_string(record_bytes) +
                     " bytes that a record of CIFAR-" + std::to_string(format.classes) + " has");
-    if (set.size() > kRecordsMax)
-      return forget(file + " makes the set larger than the " + std::to_string(kRecordsMax) +
+    if (set.size() > kCifarRecordsMax)
+      return forget(file + " makes the set larger than the " + std::to_string(kCifarRecordsMax) +
                     " images that are accepted");
     if (*got < bytes.size()) break;
   }
-  if (set.size() == before) return forget(file + " holds no record; at least one is needed");
+  if (set.size() == before) return forget(file + " contains no record; at least one is needed");
   set.shape = kShape;
   set.classes = format.classes;
   return Done{};
@@ -96,14 +89,14 @@ Result<DataPair> read_cifar_folder(const std::string& folder) {
   if (train100 && test100) return read_pair(folder, kCifar100, {*train100}, *test100);
   const bool ten = !train10.empty() || test10;
   const std::string missing = ten ? train10.empty() ? batch(1) : kTest10 : train100 ? kTest100 : kTrain100;
-  return Error{"'" + folder + "' has no file " + missing + " (or " + missing + ".gz); a folder of CIFAR-" +
-               (ten ? "10 holds " + batch(1) + " to " + batch(kBatches) + ", or some of them, and " + kTest10
-                    : std::string("100 holds ") + kTrain100 + " and " + kTest100)};
+  return Error{
+      "'" + folder + "' has no file " + missing + " (or " + missing + ".gz); a folder of CIFAR-" +
+      (ten ? "10 contains " + batch(1) + " to " + batch(kBatches) + ", or some of them, and " + kTest10
+           : std::string("100 contains ") + kTrain100 + " and " + kTest100)};
 }
 
 bool is_cifar_folder(const std::string& folder) {
-  return !batches_in(folder).empty() || find_file(folder, kTest10) || find_file(folder, kTrain100) ||
-         find_file(folder, kTest100);
+  return !batches_in(folder).empty() || has_one_of(folder, std::array{kTest10, kTrain100, kTest100});
 }
 
 }  // namespace starling::datasets

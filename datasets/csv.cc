@@ -14,7 +14,6 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "datasets/byte_source.h"
-#include "datasets/statistics.h"
 
 namespace starling::datasets {
 namespace {
@@ -25,16 +24,15 @@ constexpr std::size_t kRecordsMax = std::size_t{1} << 27;
 constexpr int kLabelMax = 255;
 constexpr std::size_t kTestEvery = 10;
 constexpr std::uint64_t kSplitSeed = 10;
-constexpr const char* kTrain = "train.csv";
-constexpr const char* kTest = "test.csv";
+constexpr std::array kFiles = {"train.csv", "test.csv"};
 
-bool same_letters(std::string_view a, std::string_view b) {  // but for the case of ASCII's
+bool same_letters(std::string_view a, std::string_view b) {  // ignoring the case of ASCII letters
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [&](char x, char y) { return lower(x) == lower(y); });
 }
 
-// Text from a file as a sentence may show it: short, and without control characters.
+// Text from a file for a message: short, and without control characters.
 std::string shown(std::string_view text) {
   constexpr std::size_t kMost = 40;
   const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
@@ -53,7 +51,7 @@ std::string shown(std::string_view text) {
 
 // ---- lines ----
 
-// A file's lines one after the other, in a buffer as long as the longest of them and at least kPiece.
+// A file's lines one after the other, in a buffer that grows to the longest line.
 class Lines {
  public:
   static Result<Lines> open(const std::string& path) {
@@ -68,8 +66,8 @@ class Lines {
     return lines;
   }
 
-  // The next line without its end; nullopt behind the last. A `header` may have line breaks within quotes.
-  // What came before is gone.
+  // The next line without its end, valid until the next call; nullopt after the last line. A `header` may
+  // have line breaks within quotes.
   Result<std::optional<std::string_view>> next(bool header = false) {
     number_ += breaks_;
     breaks_ = 0;
@@ -99,10 +97,10 @@ class Lines {
     }
   }
 
-  // Of the line that next() gave, from 1; of a header its first line's.
+  // The number, from 1, of the line that next() returned; a header counts by its first line.
   std::size_t number() const { return number_; }
   std::uint64_t consumed() const { return read_ - (end_ - at_); }  // bytes
-  // The file's length in bytes; nullopt where only its end will tell.
+  // The file's length in bytes; nullopt if it is gzipped.
   std::optional<std::uint64_t> length() const {
     return source_.gzipped() ? std::nullopt : std::optional(source_.most_bytes());
   }
@@ -119,7 +117,7 @@ class Lines {
     return line;
   }
 
-  // The first line break from `begin` on that no quotes enclose.
+  // The first line break at or after `begin` that is not within quotes.
   static std::size_t find_end(std::string_view text, std::size_t begin, bool& quoted) {
     for (std::size_t i = begin; i < text.size(); ++i) {
       if (text[i] == '"') quoted = !quoted;
@@ -128,7 +126,7 @@ class Lines {
     return std::string_view::npos;
   }
 
-  // Reads another piece behind what is there.
+  // Appends another piece to the buffer.
   Status fill() {
     std::memmove(buffer_.data(), buffer_.data() + at_, end_ - at_);
     end_ -= at_;
@@ -146,8 +144,8 @@ class Lines {
   ByteSource source_;
   std::string file_;  // in quotes
   std::vector<char> buffer_ = std::vector<char>(kPiece);
-  std::size_t at_ = 0, end_ = 0;         // what is read and not yet given: [at_, end_) of the buffer
-  std::size_t number_ = 1, breaks_ = 0;  // breaks: in and behind the line that next() gave
+  std::size_t at_ = 0, end_ = 0;         // the part of the buffer that next() has not returned yet
+  std::size_t number_ = 1, breaks_ = 0;  // breaks: in and after the line that next() returned
   std::uint64_t read_ = 0;
   bool ended_ = false;
 };
@@ -156,16 +154,14 @@ class Lines {
 
 struct Cell {
   std::string_view text;
-  const char* end;              // the delimiter behind it, or the line's end
-  const char* wrong = nullptr;  // with its quotes, where something is
+  const char* end;              // the delimiter after it, or the line's end
+  const char* wrong = nullptr;  // the error in its quotes, if there is one
 };
 
-bool is_space(char c, char delimiter) {
-  return c == ' ' || (c == '\t' && delimiter != '\t');
-}
+bool is_space(char c, char delimiter) { return c == ' ' || (c == '\t' && delimiter != '\t'); }
 
-// The cell that begins at `begin`, without the spaces around it and its quotes. `unquoted` holds the text
-// where it had doubled quotes.
+// The cell at `begin`, without the spaces around it and its quotes. `unquoted` receives the text if it has
+// doubled quotes.
 Cell take_cell(const char* begin, const char* end, char delimiter, std::string& unquoted) {
   while (begin < end && is_space(*begin, delimiter)) ++begin;
   if (begin == end || *begin != '"') {
@@ -187,7 +183,7 @@ Cell take_cell(const char* begin, const char* end, char delimiter, std::string& 
   Cell cell{{begin, close}, close + 1};
   while (cell.end < end && is_space(*cell.end, delimiter)) ++cell.end;
   if (cell.end < end && *cell.end != delimiter) {
-    cell.wrong = "has text behind its closing quote";
+    cell.wrong = "has text after its closing quote";
     cell.end = std::find(cell.end, end, delimiter);
   }
   if (doubled) {
@@ -205,14 +201,14 @@ Cell take_cell(const char* begin, const char* end, char delimiter, std::string& 
 
 enum class Kind { kNumber, kEmpty, kText, kNotFinite };
 
-// What a cell's text is, and in `value` the number.
+// Classifies a cell's text; `value` receives the number.
 template <class T>
 Kind classify(std::string_view text, T& value) {
   if (text.empty()) return Kind::kEmpty;
   if (text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+') text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::invalid_argument || end != text.data() + text.size()) return Kind::kText;
-  // Too great, or too close to zero: the one is refused, the other is zero.
+  // Too large, which is rejected, or too close to zero, which is zero.
   if (error == std::errc::result_out_of_range)
     value = static_cast<T>(std::strtod(std::string(text).c_str(), nullptr));
   return std::isfinite(value) ? Kind::kNumber : Kind::kNotFinite;
@@ -222,7 +218,7 @@ Kind classify(std::string_view text, T& value) {
 
 struct Columns {
   char delimiter = ',';
-  std::vector<std::string> names;  // empty where the file has no header
+  std::vector<std::string> names;  // empty if the file has no header
   std::size_t count = 0, label = 0;
 
   std::string called(std::size_t index) const {
@@ -251,17 +247,18 @@ std::string names_of(const Columns& columns) {
   return text + (columns.names.size() > kMost ? " and so on" : "");
 }
 
-// The column whose name is `name`, the case counting where `exact`; an Error where several are, count where
-// none is.
+// The column with this name, `columns.count` if there is none. Case matters if `exact`. An Error if several
+// columns have it.
 Result<std::size_t> find_column(const std::string& file, const Columns& columns, std::string_view name,
                                 bool exact) {
   std::size_t found = columns.count;
   for (std::size_t i = 0; i < columns.names.size(); ++i) {
     if (exact ? columns.names[i] != name : !same_letters(columns.names[i], name)) continue;
     if (found != columns.count)
-      return Error{file + " calls both column " + std::to_string(found + 1) + " and column " +
-                   std::to_string(i + 1) + " '" + shown(name) +
-                   "'; choose the labels' by its number, as in ':label=" + std::to_string(i + 1) + "'"};
+      return Error{file + ": column " + std::to_string(found + 1) + " and column " + std::to_string(i + 1) +
+                   " are both named '" + shown(name) +
+                   "'; select the column of labels by its number, as in " +
+                   "':label=" + std::to_string(i + 1) + "'"};
     found = i;
   }
   return found;
@@ -279,20 +276,20 @@ Result<std::size_t> find_label(const std::string& file, const Columns& columns, 
     const auto number = parse_number<std::size_t>(wanted);
     if (number && *number >= 1 && *number <= columns.count) return *number - 1;
     return Error{file + " has " + std::to_string(columns.count) + " columns, so ':label=" + shown(wanted) +
-                 "' is none of them; they are numbered from 1"};
+                 "' is not one of them; they are numbered from 1"};
   }
   if (columns.names.empty())
-    return Error{file + " has no header line, so no column is called '" + shown(wanted) +
-                 "'; choose the labels' by its number from 1 to " + std::to_string(columns.count) +
+    return Error{file + " has no header line, so no column is named '" + shown(wanted) +
+                 "'; select the column of labels by its number from 1 to " + std::to_string(columns.count) +
                  ", as in ':label=1'"};
   for (const bool exact : {true, false}) {
     auto found = find_column(file, columns, wanted, exact);
     if (!found || *found < columns.count) return found;
   }
-  return Error{file + " has no column called '" + shown(wanted) + "'; its header has " + names_of(columns)};
+  return Error{file + " has no column named '" + shown(wanted) + "'; its header has " + names_of(columns)};
 }
 
-// What the first line says. The names stay empty where it is a record itself.
+// The columns that the first line defines. Without names if it is a record itself.
 Result<Columns> read_columns(const std::string& file, std::string_view line, const std::string& label) {
   Columns columns;
   columns.delimiter = find_delimiter(line);
@@ -317,25 +314,25 @@ Result<Columns> read_columns(const std::string& file, std::string_view line, con
   if (header) columns.names = std::move(names);
   if (columns.count < 2)
     return Error{file +
-                 " has one column only, as its first line has no comma, semicolon or tab; a label's and at "
-                 "least one feature's are needed"};
+                 " has only one column, because its first line has no comma, semicolon or tab; a column of "
+                 "labels and at least one of features are needed"};
   const auto found = find_label(file, columns, label);
   if (!found) return found.error();
   columns.label = *found;
   return columns;
 }
 
-// Reads a file's records, each into the set that `choose` says for its number from 0.
+// Reads a file's records. choose(number from 0) returns the set for a record.
 class Table {
  public:
-  // `like`: columns that the file's must be the same as; null where it is the first.
+  // `like`: a table that must have the same columns, or null.
   static Result<Table> open(const std::string& path, const std::string& label, const Table* like) {
     auto lines = Lines::open(path);
     if (!lines) return lines.error();
     Table table(std::move(*lines), "'" + path + "'");
     const auto first = table.lines_.next(true);
     if (!first) return first.error();
-    if (!*first) return Error{table.file_ + " is empty; a record a line is needed"};
+    if (!*first) return Error{table.file_ + " is empty; one record per line is needed"};
     if (is_blank(**first)) return table.empty_line(1);
     auto columns = read_columns(table.file_, **first, label);
     if (!columns) return columns.error();
@@ -369,10 +366,10 @@ class Table {
       Dataset& set = choose(records_);
       if (const auto read = read_record(**line, set); !read) return read.error();
       ++records_;
-      foresee(set);
+      reserve_rest(set);
     }
     if (records_ == 0)
-      return Error{file_ + " holds no record behind its header line; at least one is needed"};
+      return Error{file_ + " contains no record after its header line; at least one is needed"};
     return Done{};
   }
 
@@ -388,7 +385,7 @@ class Table {
 
   Error empty_line(std::size_t number) const {
     return Error{file_ + ", line " + std::to_string(number) +
-                 " is empty; only behind the last record may lines be empty"};
+                 " is empty; lines may be empty only after the last record"};
   }
 
   Status check_same(const Table& like) const {
@@ -403,14 +400,14 @@ class Table {
     }
     for (std::size_t i = 0; i < mine.names.size(); ++i) {
       if (mine.names[i] != theirs.names[i])
-        return Error{file_ + " calls column " + std::to_string(i + 1) + " '" + shown(mine.names[i]) +
-                     "', but " + like.file_ + " calls it '" + shown(theirs.names[i]) +
+        return Error{file_ + " names column " + std::to_string(i + 1) + " '" + shown(mine.names[i]) +
+                     "', but " + like.file_ + " names it '" + shown(theirs.names[i]) +
                      "'; both must have the same columns in the same order"};
     }
     return Done{};
   }
 
-  // Refuses a cell; `wrong` goes on from the column's name.
+  // `wrong` continues the sentence after the column's name.
   Error bad_cell(std::size_t column, const std::string& wrong) const {
     return Error{file_ + ", line " + std::to_string(lines_.number()) + ", " + columns_.called(column) + " " +
                  wrong};
@@ -418,26 +415,31 @@ class Table {
 
   Error bad_feature(std::size_t column, Kind kind, std::string_view text) const {
     if (kind == Kind::kEmpty)
-      return bad_cell(column, "is empty; every cell holds a number: fill it in, or leave the record out");
-    const std::string holds = "holds '" + shown(text) + "'";
+      return bad_cell(column, "is empty; every cell must be a number: fill it in or remove the record");
+    const std::string is = "is '" + shown(text) + "'";
     if (kind == Kind::kNotFinite)
-      return bad_cell(column, holds + "; only finite numbers that fit into 32-bit floats are accepted");
+      return bad_cell(column, is + "; only finite numbers that fit into 32-bit floats are accepted");
     std::string pointed(text);
     std::replace(pointed.begin(), pointed.end(), ',', '.');
     float value = 0;
     if (pointed != text && classify(pointed, value) == Kind::kNumber)
-      return bad_cell(column, holds + ", but numbers are written with a point, as in " + pointed);
-    return bad_cell(column, holds + ", which is no number; every cell holds one, as in 1.5 or -2e-3");
+      return bad_cell(column, is + ", but numbers are written with a point, as in " + pointed);
+    return bad_cell(column, is + ", which is not a number; every cell must be one, as in 1.5 or -2e-3");
   }
 
   Error bad_label(std::string_view text) const {
-    return bad_cell(columns_.label,
-                    (text.empty() ? "is empty" : "holds '" + shown(text) + "'") +
-                        ", but a label is a whole number from 0 to " + std::to_string(kLabelMax) +
-                        "; where the labels are in another column, say which, as in ':label=1'");
+    return bad_cell(columns_.label, (text.empty() ? "is empty" : "is '" + shown(text) + "'") +
+                                        ", but a label is a whole number from 0 to " +
+                                        std::to_string(kLabelMax) +
+                                        "; if the labels are in another column, select it, as in ':label=1'");
   }
 
-  Error bad_count(std::size_t cells) const {
+  Error bad_count(std::string_view line) {
+    const char* const end = line.data() + line.size();
+    std::size_t cells = 1;
+    for (const char* at = line.data(); (at = take_cell(at, end, columns_.delimiter, unquoted_).end) != end;
+         ++at)
+      ++cells;
     return Error{file_ + ", line " + std::to_string(lines_.number()) + " has " + std::to_string(cells) +
                  (cells == 1 ? " cell" : " cells") + ", but the first line has " +
                  std::to_string(columns_.count) + " (" +
@@ -447,22 +449,12 @@ class Table {
                  "); every record has a cell for each column"};
   }
 
-  std::size_t count_cells(std::string_view line) {
-    const char* const end = line.data() + line.size();
-    const char* at = line.data();
-    for (std::size_t cells = 1;; ++cells) {
-      at = take_cell(at, end, columns_.delimiter, unquoted_).end;
-      if (at == end) return cells;
-      ++at;
-    }
-  }
-
   Status read_record(std::string_view line, Dataset& set) {
     const char* const end = line.data() + line.size();
     const char* at = line.data();
     int label = 0;
     for (std::size_t column = 0;; ++column) {
-      if (column == columns_.count) return bad_count(count_cells(line));
+      if (column == columns_.count) return bad_count(line);
       const char* stop = nullptr;
       if (column == columns_.label) {
         const auto read = read_label(at, end, label);
@@ -477,15 +469,14 @@ class Table {
           const Cell cell = take_cell(at, end, columns_.delimiter, unquoted_);
           if (cell.wrong) return bad_cell(column, cell.wrong);
           const Kind kind = classify(cell.text, value);
-          if (kind == Kind::kEmpty && column + 1 < columns_.count && cell.end == end)
-            return bad_count(count_cells(line));
+          if (kind == Kind::kEmpty && column + 1 < columns_.count && cell.end == end) return bad_count(line);
           if (kind != Kind::kNumber) return bad_feature(column, kind, cell.text);
           stop = cell.end;
         }
         set.features.push_back(value);
       }
       if (stop == end) {
-        if (column + 1 < columns_.count) return bad_count(column + 1);
+        if (column + 1 < columns_.count) return bad_count(line);
         break;
       }
       at = stop + 1;
@@ -511,8 +502,8 @@ class Table {
     return cell.end;
   }
 
-  // Takes the memory at once that the rest of a plain file will need, judged by what it has shown.
-  void foresee(Dataset& set) {
+  // Reserves the memory that the rest of a plain file will need, estimated from its first records.
+  void reserve_rest(Dataset& set) {
     constexpr std::size_t kShown = 4096;  // records
     const auto length = lines_.length();
     if (!length || set.size() != kShown) return;
@@ -525,13 +516,13 @@ class Table {
   Lines lines_;
   std::string file_;
   Columns columns_;
-  std::optional<std::string> first_;  // the first line, where that is a record
+  std::optional<std::string> first_;  // the first line, if it is a record
   std::size_t records_ = 0;
   std::string unquoted_;
 };
 
 void finish(Dataset& set) {
-  // To shrink copies: not for the little that foresee() took too much.
+  // Shrinking copies, so small excesses of reserve_rest() stay.
   if (set.features.capacity() / 8 * 7 > set.features.size()) {
     set.features.shrink_to_fit();
     set.labels.shrink_to_fit();
@@ -556,10 +547,10 @@ Result<DataPair> read_csv_file(const std::string& path, const std::string& label
   });
   if (!read) return read.error();
   if (table->records() < kTestEvery)
-    return Error{table->file() + " holds " + std::to_string(table->records()) + " records; at least " +
+    return Error{table->file() + " has " + std::to_string(table->records()) + " records; at least " +
                  std::to_string(kTestEvery) +
-                 " are needed, as one of ten is kept for testing, or a folder with " + kTrain + " and " +
-                 kTest};
+                 " are needed, because one in ten is for testing; or a folder with " + kFiles[0] + " and " +
+                 kFiles[1]};
   finish(train);
   finish(test);
   train.classes = std::max(train.classes, test.classes);
@@ -568,17 +559,11 @@ Result<DataPair> read_csv_file(const std::string& path, const std::string& label
 }
 
 Result<DataPair> read_csv_folder(const std::string& folder, const std::string& label) {
-  std::array<std::string, 2> paths;
-  for (const auto& [name, path] : {std::pair(kTrain, &paths[0]), std::pair(kTest, &paths[1])}) {
-    const auto found = find_file(folder, name);
-    if (!found)
-      return Error{"'" + folder + "' has no file " + name + " (or " + name + ".gz); a folder of CSV holds " +
-                   kTrain + " and " + kTest + ", and a single file is given by its own path"};
-    *path = *found;
-  }
-  auto train_table = Table::open(paths[0], label, nullptr);
+  const auto paths = find_files(folder, kFiles);
+  if (!paths) return paths.error();
+  auto train_table = Table::open((*paths)[0], label, nullptr);
   if (!train_table) return train_table.error();
-  auto test_table = Table::open(paths[1], label, &*train_table);
+  auto test_table = Table::open((*paths)[1], label, &*train_table);
   if (!test_table) return test_table.error();
   Dataset train, test;
   if (const auto read = test_table->read([&](std::size_t) -> Dataset& { return test; }); !read)
@@ -591,9 +576,7 @@ Result<DataPair> read_csv_folder(const std::string& folder, const std::string& l
               std::move(test));
 }
 
-bool is_csv_folder(const std::string& folder) {
-  return find_file(folder, kTrain) || find_file(folder, kTest);
-}
+bool is_csv_folder(const std::string& folder) { return has_one_of(folder, kFiles); }
 
 bool is_csv_path(std::string_view path) {
   for (const std::string_view ending : {".csv", ".csv.gz"}) {

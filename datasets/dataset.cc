@@ -1,5 +1,10 @@
 #include "datasets/dataset.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
 #include "base/processor.h"
 
 namespace starling::datasets {
@@ -14,10 +19,51 @@ STARLING_FOR_PROCESSORS void normalize(const float* from, std::size_t count, Nor
   for (std::size_t i = 0; i < count; ++i) to[i] = (from[i] - n.mean) / n.deviation;
 }
 
-// A row in which every value is a channel.
+// Every value of a row is a channel.
 STARLING_FOR_PROCESSORS void normalize(const float* from, std::size_t count, const Normalization* n,
                                        float* to) {
   for (std::size_t i = 0; i < count; ++i) to[i] = (from[i] - n[i].mean) / n[i].deviation;
+}
+
+// Two passes, so that a mean far from zero costs no precision.
+std::vector<Normalization> measure_floats(const Dataset& set) {
+  struct Channel {
+    double sum = 0, squares = 0;  // squares of the distances from the mean
+    float least = std::numeric_limits<float>::max(), most = std::numeric_limits<float>::lowest();
+  };
+  const auto channels = static_cast<std::size_t>(set.shape.channels);
+  const std::size_t plane = set.shape.plane();
+  const double n = static_cast<double>(set.size() * plane);
+  std::vector<Channel> sums(channels);
+  const float* value = set.features.data();
+  for (std::size_t k = 0; k < set.size(); ++k) {
+    for (Channel& channel : sums) {
+      for (const float* end = value + plane; value != end; ++value) {
+        channel.sum += static_cast<double>(*value);
+        channel.least = std::min(channel.least, *value);
+        channel.most = std::max(channel.most, *value);
+      }
+    }
+  }
+  value = set.features.data();
+  for (std::size_t k = 0; k < set.size(); ++k) {
+    for (Channel& channel : sums) {
+      const double mean = channel.sum / n;
+      for (const float* end = value + plane; value != end; ++value) {
+        const double distance = static_cast<double>(*value) - mean;
+        channel.squares += distance * distance;
+      }
+    }
+  }
+  std::vector<Normalization> result;
+  result.reserve(channels);
+  for (const Channel& channel : sums) {
+    const auto deviation = static_cast<float>(std::sqrt(channel.squares / n));
+    // All values are equal, or too close for a float's division: no scaling.
+    const bool varies = channel.least < channel.most && std::isnormal(deviation);
+    result.push_back({static_cast<float>(channel.sum / n), varies ? deviation : 1.0f});
+  }
+  return result;
 }
 
 }  // namespace
@@ -29,7 +75,7 @@ std::size_t Dataset::memory_bytes() const {
 void Dataset::gather(std::span<const std::uint32_t> indices, float* images_out,
                      std::int32_t* labels_out) const {
   const auto channels = static_cast<std::size_t>(shape.channels);
-  const std::size_t plane = static_cast<std::size_t>(shape.height) * static_cast<std::size_t>(shape.width);
+  const std::size_t plane = shape.plane();
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const std::size_t index = indices[i];
     STARLING_CHECK(index < size());
@@ -50,6 +96,50 @@ void Dataset::gather(std::span<const std::uint32_t> indices, float* images_out,
       }
     }
   }
+}
+
+std::vector<Normalization> measure(const Dataset& set) {
+  const auto channels = static_cast<std::size_t>(set.shape.channels);
+  const std::size_t plane = set.shape.plane();
+  std::vector<Normalization> result(channels);
+  if (set.size() == 0) return result;
+  if (set.has_floats()) return measure_floats(set);
+  for (std::size_t c = 0; c < channels; ++c) {
+    std::uint64_t sum = 0, squares = 0;
+    for (std::size_t k = 0; k < set.size(); ++k) {
+      const auto image = std::span(set.images).subspan((k * channels + c) * plane, plane);
+      constexpr std::size_t kRun = 1 << 14;  // 2^14 * 255^2 < 2^32, so that the inner sums stay 32 bits wide
+      for (std::size_t begin = 0; begin < plane; begin += kRun) {
+        std::uint32_t run_sum = 0, run_squares = 0;
+        for (const std::uint32_t p : image.subspan(begin, std::min(kRun, plane - begin))) {
+          run_sum += p;
+          run_squares += p * p;
+        }
+        sum += run_sum;
+        squares += run_squares;
+      }
+    }
+    const double n = static_cast<double>(set.size() * plane);
+    const double mean = static_cast<double>(sum) / n;
+    const double variance = std::max(0.0, static_cast<double>(squares) / n - mean * mean);
+    result[c].mean = static_cast<float>(mean / 255);
+    // All pixels are equal: no scaling.
+    result[c].deviation = variance > 0 ? static_cast<float>(std::sqrt(variance) / 255) : 1.0f;
+  }
+  return result;
+}
+
+void normalize(DataPair& pair) { pair.train.normalization = pair.test.normalization = measure(pair.train); }
+
+Result<DataPair> join(std::string name, const std::string& folder, Dataset train, Dataset test) {
+  if (test.classes > train.classes)
+    return Error{"in '" + folder + "' the test labels go up to " + std::to_string(test.classes - 1) +
+                 ", but the training labels only to " + std::to_string(train.classes - 1) +
+                 "; every class of the test set must occur in the training set"};
+  test.classes = train.classes;
+  DataPair pair{std::move(name), std::move(train), std::move(test)};
+  normalize(pair);
+  return pair;
 }
 
 }  // namespace starling::datasets

@@ -77,18 +77,18 @@ void take_proxy(httplib::Client& client, const Url& url) {
 std::string why(httplib::Error error) {
   switch (error) {
     case httplib::Error::Connection:
-      return "no connection could be made";
+      return "cannot connect";
     case httplib::Error::Read:
     case httplib::Error::Write:
       return "the connection broke";
     case httplib::Error::ExceedRedirectCount:
-      return "it is redirected without end";
+      return "it has too many redirections";
     case httplib::Error::SSLConnection:
-      return "no TLS connection could be made";
+      return "cannot make a TLS connection";
     case httplib::Error::SSLLoadingCerts:
-      return "this machine's certificates cannot be read; the package ca-certificates has them";
+      return "cannot read this machine's certificates; install the package ca-certificates";
     case httplib::Error::SSLServerVerification:
-      return "the server's certificate is not one that this machine trusts";
+      return "this machine does not trust the server's certificate";
     default:
       return "the request failed (" + httplib::to_string(error) + ")";
   }
@@ -99,14 +99,7 @@ bool may_go_better(httplib::Error error) {
          error == httplib::Error::Write || error == httplib::Error::SSLConnection;
 }
 
-DownloadError refusal(std::string sentence, bool worth_trying = false) {
-  DownloadError error;
-  error.message = std::move(sentence);
-  error.worth_trying = worth_trying;
-  return error;
-}
-
-// "bytes 100-199/200": the first number and the last.
+// The first and the last number of "bytes 100-199/200".
 struct ContentRange {
   std::uint64_t from = 0;
   std::optional<std::uint64_t> size;
@@ -124,15 +117,16 @@ std::optional<ContentRange> parse_content_range(const std::string& text) {
 
 Status check_url(const std::string& url) {
   if (split(url)) return Done{};
-  return Error{"'" + url.substr(0, 200) + "' is no address of a folder, such as https://example.org/data"};
+  return Error{"'" + url.substr(0, 200) +
+               "' is not the address of a folder, such as https://example.org/data"};
 }
 
 Result<Done, DownloadError> download(const std::string& url, std::uint64_t from, const Incoming& incoming) {
   const auto parts = split(url);
-  if (!parts) return refusal("'" + url.substr(0, 200) + "' is no http:// or https:// address");
+  if (!parts) return DownloadError{{"'" + url.substr(0, 200) + "' is not an http:// or https:// address"}};
 #ifndef CPPHTTPLIB_OPENSSL_SUPPORT
   if (parts->scheme == "https")
-    return refusal(url + ": this program was built without TLS; name an http:// mirror");
+    return DownloadError{{url + ": this program was built without TLS; use an http:// mirror"}};
 #endif
   httplib::Client client(parts->origin);
   client.set_follow_location(true);
@@ -145,7 +139,7 @@ Result<Done, DownloadError> download(const std::string& url, std::uint64_t from,
 
   std::optional<DownloadError> stopped;
   const auto stop_with = [&stopped](std::string sentence) {
-    stopped = refusal(std::move(sentence));
+    stopped = DownloadError{{std::move(sentence)}};
     return false;
   };
   const auto look_at = [&](const httplib::Response& response) {
@@ -154,7 +148,7 @@ Result<Done, DownloadError> download(const std::string& url, std::uint64_t from,
       if (response.status == 206) {
         const auto read = parse_content_range(response.get_header_value("Content-Range"));
         if (!read || read->from != from)
-          return stop_with(url + ": the server answers with another part than was asked for");
+          return stop_with(url + ": the server sent another part than requested");
         range = *read;
       } else {
         range.size = parse_number<std::uint64_t>(response.get_header_value("Content-Length"));
@@ -165,7 +159,7 @@ Result<Done, DownloadError> download(const std::string& url, std::uint64_t from,
     }
     stop_with(url + (response.status == 404 || response.status == 410
                          ? ": the server has no such file (" + std::to_string(response.status) + ")"
-                         : ": the server refuses with status " + std::to_string(response.status)));
+                         : ": the server answered with status " + std::to_string(response.status)));
     stopped->no_such_part = response.status == 416;
     stopped->worth_trying = response.status >= 500;
     return false;
@@ -176,7 +170,7 @@ Result<Done, DownloadError> download(const std::string& url, std::uint64_t from,
   };
   const httplib::Result result = client.Get(parts->path, headers, look_at, take);
   if (stopped) return *stopped;
-  if (!result) return refusal(url + ": " + why(result.error()), may_go_better(result.error()));
+  if (!result) return DownloadError{{url + ": " + why(result.error())}, may_go_better(result.error())};
   return Done{};
 }
 

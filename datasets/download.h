@@ -1,5 +1,5 @@
-// One request for a file, or the rest of it, over HTTP or HTTPS. The .cc file is, beside node/http.cc, the
-// only code that knows the HTTP library.
+// One request for a file, or for the rest of it, over HTTP or HTTPS. Only download.cc and node/front/http.cc
+// use the HTTP library.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,24 @@
 
 namespace starling::datasets {
 
-// Why a download ended early. What is `worth_trying` may go better at once: a connection that broke.
+// Why a download ended early.
 struct DownloadError : Error {
-  bool worth_trying = false;
-  bool no_such_part = false;  // the server's file ends before where it was to go on
+  bool worth_trying = false;  // a retry may succeed, for example after a broken connection
+  bool no_such_part = false;  // the server's file ends before the requested position
 };
 
 struct Incoming {
-  // Called once, before any byte: where the bytes that follow belong (0, where the server does not know how
-  // to go on), and how long the whole file is, where the server says so. An Error ends the download with it.
+  // Called once, before any byte, with the position of the bytes that follow (0 if the server cannot resume)
+  // and the length of the whole file, if the server reports it. An Error ends the download and is returned.
   std::function<Status(std::uint64_t from, std::optional<std::uint64_t> size)> begin;
   std::function<Status(std::span<const std::byte> bytes)> take;
 };
 
-// Asks for what lies at `url` from byte `from` on. Follows redirections; goes through $http_proxy or
-// $https_proxy where $no_proxy does not name the host.
+// Requests the file at `url`, beginning with byte `from`. Follows redirections; uses $http_proxy or
+// $https_proxy unless $no_proxy names the host.
 Result<Done, DownloadError> download(const std::string& url, std::uint64_t from, const Incoming& incoming);
 
-// Whether it is http:// or https:// with a host.
+// An Error unless the URL is http:// or https:// with a host.
 Status check_url(const std::string& url);
 
 }  // namespace starling::datasets

@@ -22,9 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string reason() {
-  return std::strerror(errno);
-}
+std::string reason() { return std::strerror(errno); }
 
 std::string bytes_text(std::uint64_t bytes) {
   if (bytes < 10'000) return std::to_string(bytes) + " bytes";
@@ -32,9 +30,7 @@ std::string bytes_text(std::uint64_t bytes) {
   return std::to_string(bytes / 1'000'000) + " MB";
 }
 
-std::string last_name(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
+std::string last_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 std::optional<std::uint64_t> size_of(const std::string& path) {
   std::error_code error;
@@ -42,7 +38,7 @@ std::optional<std::uint64_t> size_of(const std::string& path) {
   return error ? std::nullopt : std::optional<std::uint64_t>(size);
 }
 
-// A file that is being written, and nobody else's meanwhile.
+// A file that is being written, locked against other processes.
 class Part {
  public:
   static Result<Part> open(const std::string& path) {
@@ -50,7 +46,7 @@ class Part {
     part.descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (part.descriptor_ < 0) return Error{"'" + path + "' cannot be written: " + reason()};
     if (::flock(part.descriptor_, LOCK_EX | LOCK_NB) != 0)
-      return Error{"'" + path + "' is being written by another program; wait for it to end"};
+      return Error{"'" + path + "' is being written by another program; wait until it ends"};
     part.size_ = size_of(path).value_or(0);
     return part;
   }
@@ -70,7 +66,7 @@ class Part {
     size_ = size;
     return Done{};
   }
-  // At its end.
+  // Appends at its end.
   Status append(const void* data, std::size_t size) {
     const char* bytes = static_cast<const char*>(data);
     while (size > 0) {
@@ -83,7 +79,7 @@ class Part {
     }
     return Done{};
   }
-  // On the disk, under its name.
+  // Flushes it to disk and renames it.
   Status finish(const std::string& name) {
     if (::fsync(descriptor_) != 0) return unwritable();
     if (::rename(path_.c_str(), name.c_str()) != 0)
@@ -96,7 +92,7 @@ class Part {
   explicit Part(std::string path) : path_(std::move(path)) {}
   Error unwritable() const {
     return Error{"'" + path_ + "' cannot be written: " + reason() +
-                 "; what came so far is kept, and the same command goes on from there"};
+                 "; the part that is present is kept, and the same command resumes it"};
   }
 
   std::string path_;
@@ -104,15 +100,14 @@ class Part {
   int descriptor_ = -1;
 };
 
-// Whether all that an archive holds is unpacked.
+// Whether all members of an archive are unpacked.
 bool is_unpacked(const PublishedFile& file, const std::string& folder) {
-  return !file.members.empty() &&
-         std::all_of(file.members.begin(), file.members.end(), [&](const PublishedFile::Member& member) {
-           return size_of(folder + "/" + last_name(member.path)) == member.size;
-         });
+  return !file.members.empty() && std::ranges::all_of(file.members, [&](const PublishedFile::Member& member) {
+    return size_of(folder + "/" + last_name(member.path)) == member.size;
+  });
 }
 
-// Whether the file lies there as it was published; an Error where another one of its name does.
+// Whether the published file is present. An Error if another file has its name.
 Result<bool> is_there(const PublishedFile& file, const std::string& folder) {
   if (is_unpacked(file, folder)) return true;
   const std::string path = folder + "/" + file.name;
@@ -121,8 +116,8 @@ Result<bool> is_there(const PublishedFile& file, const std::string& folder) {
   const auto sha256 = sha256_of_file(path);
   if (!sha256) return sha256.error();
   if (*sha256 == file.sha256) return file.members.empty();
-  return Error{"'" + path + "' is there already and is not the published file (its SHA-256 is " + *sha256 +
-               "); move it away, or name another folder with --into"};
+  return Error{"'" + path + "' already exists and is not the published file (its SHA-256 is " + *sha256 +
+               "); move it, or choose another folder with --into"};
 }
 
 Status check_space(const PublishedSet& set, const std::vector<bool>& there, const std::string& folder) {
@@ -138,15 +133,15 @@ Status check_space(const PublishedSet& set, const std::vector<bool>& there, cons
   const std::uint64_t free = std::uint64_t{disk.f_bavail} * disk.f_frsize;
   if (free >= needed) return Done{};
   return Error{"'" + folder + "' has " + bytes_text(free) + " free, and " + set.name + " needs " +
-               bytes_text(needed) + "; make room, or name a folder on another disk with --into"};
+               bytes_text(needed) + "; free some space, or choose a folder on another disk with --into"};
 }
 
-// Brings the part to the file's whole length, over as many connections as it takes.
+// Downloads the rest of the file, over several connections if necessary.
 Status complete(const PublishedFile& file, const std::string& url, Part& part, const FetchOptions& options,
                 std::uint64_t& bytes_fetched) {
   const auto wrong_size = [&](std::uint64_t size) {
-    return Error{url + " has " + std::to_string(size) + " bytes, and the published file " +
-                 std::to_string(file.size) + "; a mirror may have the right one (--from)"};
+    return Error{url + " has " + std::to_string(size) + " bytes, but the published file has " +
+                 std::to_string(file.size) + "; try a mirror (--from)"};
   };
   if (part.size() > file.size)
     if (Status cut = part.cut(0); !cut) return cut;
@@ -174,10 +169,10 @@ Status complete(const PublishedFile& file, const std::string& url, Part& part, c
     if (done.error().no_such_part && before > 0) {
       if (Status cut = part.cut(0); !cut) return cut;
     } else if (!done.error().worth_trying || attempt >= options.attempts) {
-      const std::string kept = part.size() > 0 ? " after " + std::to_string(part.size()) + " of " +
-                                                     std::to_string(file.size) +
-                                                     " bytes; the same command goes on from there"
-                                               : "";
+      const std::string kept = part.size() > 0
+                                   ? " after " + std::to_string(part.size()) + " of " +
+                                         std::to_string(file.size) + " bytes; the same command resumes it"
+                                   : "";
       return Error{done.error().message + (done.error().worth_trying ? kept : "")};
     }
     std::this_thread::sleep_for(options.pause);
@@ -189,13 +184,11 @@ Status unpack(const PublishedFile& file, const std::string& archive, const std::
   std::optional<Part> part;
   std::string name;
   std::size_t found = 0;
-  Unpacking unpacking;
   Status opened = Done{};
-  unpacking.wanted = [&](const std::string& path, std::uint64_t size) {
-    const auto member = std::find_if(file.members.begin(), file.members.end(), [&](const auto& wanted) {
-      return wanted.path == path && wanted.size == size;
-    });
-    if (member == file.members.end()) return false;
+  const auto wanted = [&](const std::string& path, std::uint64_t size) {
+    if (std::ranges::none_of(file.members,
+                             [&](const auto& it) { return it.path == path && it.size == size; }))
+      return false;
     name = folder + "/" + last_name(path);
     auto made = Part::open(name + ".part");
     if (!made) {
@@ -206,7 +199,7 @@ Status unpack(const PublishedFile& file, const std::string& archive, const std::
     }
     return true;
   };
-  unpacking.take = [&](std::span<const std::uint8_t> bytes) -> Status {
+  const auto take = [&](std::span<const std::uint8_t> bytes) -> Status {
     if (!opened) return opened;
     if (!bytes.empty()) return part->append(bytes.data(), bytes.size());
     ++found;
@@ -214,10 +207,10 @@ Status unpack(const PublishedFile& file, const std::string& archive, const std::
     part.reset();
     return finished;
   };
-  if (Status unpacked = unpack_tar(archive, unpacking); !unpacked) return unpacked;
+  if (Status unpacked = unpack_tar(archive, wanted, take); !unpacked) return unpacked;
   if (found == file.members.size()) return Done{};
-  return Error{"'" + archive + "' holds " + std::to_string(found) + " of the " +
-               std::to_string(file.members.size()) + " files that it should"};
+  return Error{"'" + archive + "' contains " + std::to_string(found) + " of the expected " +
+               std::to_string(file.members.size()) + " files"};
 }
 
 Status fetch_file(const PublishedFile& file, const std::string& base, const FetchOptions& options,
@@ -225,7 +218,7 @@ Status fetch_file(const PublishedFile& file, const std::string& base, const Fetc
   const std::string path = options.into + "/" + file.name, url = base + "/" + file.name;
   auto part = Part::open(path + ".part");
   if (!part) return part.error();
-  // What a broken fetch left may be of another file: then it is fetched anew.
+  // A part that an earlier attempt left may belong to another file; then the download starts again.
   for (bool resumed = part->size() > 0;; resumed = false) {
     if (Status whole = complete(file, url, *part, options, bytes_fetched); !whole) return whole;
     const auto sha256 = sha256_of_file(part->path());
@@ -233,8 +226,8 @@ Status fetch_file(const PublishedFile& file, const std::string& base, const Fetc
     if (*sha256 == file.sha256) break;
     if (!resumed) {
       part->remove();
-      return Error{url + ": what came is not the published file: its SHA-256 is " + *sha256 + ", not " + file.sha256 +
-                   "; it is thrown away, and a mirror may have the right one (--from)"};
+      return Error{url + " is not the published file: its SHA-256 is " + *sha256 + ", not " + file.sha256 +
+                   "; it was deleted; try a mirror (--from)"};
     }
     if (Status cut = part->cut(0); !cut) return cut;
   }
@@ -253,7 +246,7 @@ Result<Fetched> fetch(const PublishedSet& set, const FetchOptions& options) {
   fs::create_directories(options.into, error);
   if (error || !fs::is_directory(options.into))
     return Error{"the folder '" + options.into +
-                 "' cannot be made: " + (error ? error.message() : "a file has its name")};
+                 "' cannot be created: " + (error ? error.message() : "a file has its name")};
   Fetched fetched;
   std::vector<bool> there;
   for (const PublishedFile& file : set.files) {

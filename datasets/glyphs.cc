@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/random.h"
-#include "datasets/statistics.h"
 
 namespace starling::datasets {
 namespace {
@@ -51,12 +50,12 @@ const std::array<Shape, kGlyphClasses>& shapes() {
   return all;
 }
 
-// How far an image may stray from the plain glyph. The ranges are tuned by what two models make of the set: a
-// linear one must not manage (the position of a stroke alone must not tell the class), a LeNet must.
+// How far an image may differ from the plain glyph. The ranges are tuned so that a linear model fails,
+// because the position of a stroke does not determine the class, and a LeNet succeeds.
 struct Variation {
   double turn = 0.45;            // radians, either way
   double shear = 0.25;           // either way
-  double half_extent_least = 6;  // pixels, drawn for width and height apart
+  double half_extent_least = 6;  // pixels, drawn separately for width and height
   double half_extent_most = 9;
   double shift = 2.5;           // pixels, either way, in x and y
   double corner_jitter = 0.14;  // glyph coordinates, either way
@@ -65,7 +64,7 @@ struct Variation {
   double ink_least = 0.4;     // of full white
   int strays_most = 2;        // stray strokes
   double stray_chance = 0.9;  // of each of them
-  double noise_most = 0.7;    // greatest amplitude; each image draws its own
+  double noise_most = 0.7;    // greatest amplitude; drawn for each image
 };
 
 using Canvas = std::array<float, kPixels>;  // ink in [0, 1]
@@ -114,7 +113,7 @@ void draw_glyph(Canvas& canvas, const Shape& shape, const Variation& v, Random& 
     Point last{};
     for (std::size_t i = 0; i < stroke.size(); ++i) {
       Point p = stroke[i];
-      if (!closed) {  // a circle keeps its corners, or it would come apart
+      if (!closed) {  // moving the corners of a circle would open it
         p.x += static_cast<float>(random.uniform(-v.corner_jitter, v.corner_jitter));
         p.y += static_cast<float>(random.uniform(-v.corner_jitter, v.corner_jitter));
       }
@@ -152,7 +151,7 @@ void finish(const Canvas& canvas, double amplitude, Random& random, std::uint8_t
   }
 }
 
-// `chance` is this set's own; each image draws from a stream of its own, so that no image depends on another.
+// Each image draws from its own stream, so that it does not depend on the others.
 Dataset make_set(std::size_t count, const Random& chance) {
   Dataset set;
   set.shape = {1, kGlyphSide, kGlyphSide};

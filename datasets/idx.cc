@@ -5,7 +5,6 @@
 #include <cstdio>
 
 #include "datasets/byte_source.h"
-#include "datasets/statistics.h"
 
 namespace starling::datasets {
 namespace {
@@ -15,10 +14,8 @@ constexpr std::uint32_t kSideMax = 4096;  // pixels
 constexpr int kClassesMax = 255;
 constexpr std::uint8_t kUnsignedByte = 0x08;
 
-constexpr const char* kTrainImages = "train-images-idx3-ubyte";
-constexpr const char* kTrainLabels = "train-labels-idx1-ubyte";
-constexpr const char* kTestImages = "t10k-images-idx3-ubyte";
-constexpr const char* kTestLabels = "t10k-labels-idx1-ubyte";
+constexpr std::array kIdxFiles = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                  "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 
 std::string kind_of(int dimensions) {
   return dimensions == 1 ? "labels" : dimensions == 3 ? "images" : "items";
@@ -32,18 +29,6 @@ std::string hexadecimal(const std::uint8_t* bytes) {
 
 std::uint32_t big_endian(const std::uint8_t* b) {
   return std::uint32_t{b[0]} << 24 | std::uint32_t{b[1]} << 16 | std::uint32_t{b[2]} << 8 | b[3];
-}
-
-Result<Dataset> read_named(const std::string& folder, const std::string& images, const std::string& labels) {
-  std::array<std::string, 2> paths;
-  for (const auto& [name, path] : {std::pair(&images, &paths[0]), std::pair(&labels, &paths[1])}) {
-    const auto found = find_file(folder, *name);
-    if (!found)
-      return Error{"'" + folder + "' has no file " + *name + " (or " + *name + ".gz); a data folder holds " +
-                   kTrainImages + ", " + kTrainLabels + ", " + kTestImages + " and " + kTestLabels};
-    *path = *found;
-  }
-  return read_idx_dataset(paths[0], paths[1]);
 }
 
 }  // namespace
@@ -72,7 +57,7 @@ Result<IdxArray> read_idx(const std::string& path, int dimensions) {
   std::uint64_t expected = 1;  // at most 2^27 * 2^12 * 2^12: fits
   for (int d = 0; d < dimensions; ++d) {
     const std::uint32_t length = big_endian(header.data() + 4 + 4 * d);
-    if (d == 0 && length == 0) return Error{file + " holds zero " + what + "; at least one is needed"};
+    if (d == 0 && length == 0) return Error{file + " contains zero " + what + "; at least one is needed"};
     const std::uint32_t most = d == 0 ? kItemsMax : kSideMax;
     if (length == 0 || length > most)
       return Error{file + " has an absurd header: dimension " + std::to_string(d + 1) + " has length " +
@@ -98,7 +83,7 @@ Result<IdxArray> read_idx(const std::string& path, int dimensions) {
   const auto trailing = source->read({&more, 1});
   if (!trailing) return trailing.error();
   if (*trailing > 0)
-    return Error{file + " has trailing bytes behind the " + std::to_string(array.lengths[0]) + " " + what +
+    return Error{file + " has trailing bytes after the " + std::to_string(array.lengths[0]) + " " + what +
                  " (" + std::to_string(expected) + " bytes) that its header promises" +
                  (source->gzipped() ? std::string() : ": " + std::to_string(most - expected) + " too many")};
   array.bytes = std::move(*bytes);
@@ -106,13 +91,13 @@ Result<IdxArray> read_idx(const std::string& path, int dimensions) {
 }
 
 Result<Dataset> read_idx_dataset(const std::string& images_path, const std::string& labels_path) {
-  auto labels = read_idx(labels_path, 1);  // the small file first: a mistake shows sooner
+  auto labels = read_idx(labels_path, 1);  // the small file first: errors appear sooner
   if (!labels) return labels.error();
   auto images = read_idx(images_path, 3);
   if (!images) return images.error();
   if (images->lengths[0] != labels->lengths[0])
-    return Error{"'" + images_path + "' holds " + std::to_string(images->lengths[0]) + " images, but '" +
-                 labels_path + "' holds " + std::to_string(labels->lengths[0]) +
+    return Error{"'" + images_path + "' contains " + std::to_string(images->lengths[0]) + " images, but '" +
+                 labels_path + "' contains " + std::to_string(labels->lengths[0]) +
                  " labels; each image needs one label"};
   const int classes = *std::max_element(labels->bytes.begin(), labels->bytes.end()) + 1;
   if (classes > kClassesMax)
@@ -127,22 +112,21 @@ Result<Dataset> read_idx_dataset(const std::string& images_path, const std::stri
 }
 
 Result<DataPair> read_idx_folder(const std::string& folder) {
-  auto test = read_named(folder, kTestImages, kTestLabels);
+  const auto paths = find_files(folder, kIdxFiles);
+  if (!paths) return paths.error();
+  auto test = read_idx_dataset((*paths)[2], (*paths)[3]);
   if (!test) return test.error();
-  auto train = read_named(folder, kTrainImages, kTrainLabels);
+  auto train = read_idx_dataset((*paths)[0], (*paths)[1]);
   if (!train) return train.error();
   const auto shape_text = [](const ImageShape& s) {
     return std::to_string(s.height) + "x" + std::to_string(s.width);
   };
   if (train->shape != test->shape)
     return Error{"in '" + folder + "' the training images are " + shape_text(train->shape) +
-                 " and the test images " + shape_text(test->shape) + " pixels; both must have one size"};
+                 " and the test images " + shape_text(test->shape) + " pixels; both must have the same size"};
   return join(data_name(folder), folder, std::move(*train), std::move(*test));
 }
 
-bool is_idx_folder(const std::string& folder) {
-  return find_file(folder, kTrainImages) || find_file(folder, kTrainLabels) ||
-         find_file(folder, kTestImages) || find_file(folder, kTestLabels);
-}
+bool is_idx_folder(const std::string& folder) { return has_one_of(folder, kIdxFiles); }
 
 }  // namespace starling::datasets

@@ -1,7 +1,6 @@
 // Reads the IDX format of the MNIST family: big-endian magic (0, 0, element type, number of dimensions), one
-// 32-bit length per dimension, then the elements; plain or gzipped, told apart by the first bytes. Memory is
-// taken as content arrives, never because a header says so. Every malformed file is an Error that names the
-// file, what is wrong and what would be right.
+// 32-bit length per dimension, then the elements; plain or gzipped. Memory grows with the content, whatever a
+// header promises. The Error of a malformed file names the file, what is wrong and what would be right.
 //
 //   images:  00 00 08 03 | count | height | width | count * height * width bytes
 //   labels:  00 00 08 01 | count | count bytes
@@ -17,23 +16,22 @@
 namespace starling::datasets {
 
 struct IdxArray {
-  std::vector<std::uint32_t> lengths;  // of the dimensions, the outermost (the count of items) first
+  std::vector<std::uint32_t> lengths;  // of the dimensions; the first one is the number of items
   std::vector<std::uint8_t> bytes;     // row-major
 };
 
-// A file of unsigned bytes with `dimensions` dimensions (1 to 3), each of length 1 to 2^27, the inner ones to
-// 4096.
+// Reads unsigned bytes in `dimensions` dimensions (1 to 3). Lengths are 1 to 2^27, those of the inner
+// dimensions 1 to 4096.
 Result<IdxArray> read_idx(const std::string& path, int dimensions);
 
-// Images and their labels. `classes` is the greatest label + 1; mean and deviation are left at 0 and 1.
+// Reads images and their labels. `classes` is the greatest label + 1; mean and deviation are left at 0 and 1.
 Result<Dataset> read_idx_dataset(const std::string& images_path, const std::string& labels_path);
 
-// The four files of an MNIST-like folder, each plain or with ".gz" (plain wins), normalised by the training
-// images. The pair's name is the folder's.
+// Reads the four files of an MNIST-like folder, each plain or with ".gz" (plain has priority), normalized by
+// the training images. The pair's name is the folder's.
 Result<DataPair> read_idx_folder(const std::string& folder);
 
-// Whether the folder holds at least one of the four files, so that read_idx_folder has something to say about
-// it.
+// Whether the folder contains at least one of the four files; read_idx_folder then names the missing ones.
 bool is_idx_folder(const std::string& folder);
 
 }  // namespace starling::datasets

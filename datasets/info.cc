@@ -36,7 +36,7 @@ std::string draw_sample(const Dataset& set, std::size_t index) {
   const auto channels = static_cast<std::size_t>(set.shape.channels);
   const auto height = static_cast<std::size_t>(set.shape.height),
              width = static_cast<std::size_t>(set.shape.width);
-  const std::size_t plane = height * width, begin = index * channels * plane;
+  const std::size_t plane = set.shape.plane(), begin = index * channels * plane;
   std::vector<double> gray(plane);  // sums over the channels
   for (std::size_t i = 0; i < channels * plane; ++i)
     gray[i % plane] +=

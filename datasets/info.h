@@ -1,4 +1,4 @@
-// What a loaded data set holds, for `starling data info`, and one of its samples shown in a terminal.
+// A summary of a loaded data set, for `starling data info`, and one of its samples as text.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,13 @@ struct Info {
 
 Info describe(const DataPair& pair);
 
-// The image in characters from ' ' (0; of floats, the image's least value) to '@' (255; its greatest value),
-// two columns a pixel (a character is twice as high as it is wide), one line a row, each ended by a newline.
+// The image in characters from ' ' (0; for floats the image's least value) to '@' (255; for floats its
+// greatest value). A pixel is two columns, because characters are twice as high as wide, and a row is a line.
 // Channels are averaged. REQUIRES: index < set.size().
 std::string draw_sample(const Dataset& set, std::size_t index);
 
-// The sample's first values as they were read, at most so many, with " ..." behind them where there are more,
-// and a newline. REQUIRES: index < set.size().
+// The sample's first `most` values as they were read, then " ..." if there are more, and a newline. REQUIRES:
+// index < set.size().
 std::string list_sample(const Dataset& set, std::size_t index, std::size_t most);
 
 }  // namespace starling::datasets

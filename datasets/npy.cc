@@ -13,7 +13,6 @@
 
 #include "base/text.h"
 #include "datasets/byte_source.h"
-#include "datasets/statistics.h"
 
 namespace starling::datasets {
 namespace {
@@ -24,28 +23,13 @@ constexpr std::size_t kHeaderBytesMax = 1 << 16;
 constexpr std::uint64_t kSamplesMax = std::uint64_t{1} << 27;
 constexpr std::uint64_t kLengthMax = std::uint64_t{1} << 20;  // of the other dimensions
 constexpr std::uint64_t kSampleMax = std::uint64_t{1} << 28;  // elements
-constexpr std::uint64_t kLabelMax = 255;
+constexpr std::uint64_t kNpyLabelMax = 255;
 constexpr std::size_t kPieceElements = 1 << 17;  // read at once
 
-struct FileNames {
-  std::string train_features, train_labels, test_features, test_labels;
-  std::array<const std::string*, 4> all() const {
-    return {&train_features, &train_labels, &test_features, &test_labels};
-  }
-};
-
-const std::array<FileNames, 2>& usual_names() {
-  static const std::array<FileNames, 2> kNames = {{
-      {"train_images.npy", "train_labels.npy", "test_images.npy", "test_labels.npy"},
-      {"x_train.npy", "y_train.npy", "x_test.npy", "y_test.npy"},
-  }};
-  return kNames;
-}
-
-bool has_one_of(const std::string& folder, const FileNames& names) {
-  return std::ranges::any_of(names.all(),
-                             [&](const std::string* name) { return find_file(folder, *name).has_value(); });
-}
+// Training samples and labels, then test samples and labels.
+constexpr std::array kImageFiles = {"train_images.npy", "train_labels.npy", "test_images.npy",
+                                    "test_labels.npy"};
+constexpr std::array kKerasFiles = {"x_train.npy", "y_train.npy", "x_test.npy", "y_test.npy"};
 
 // ---- the header ----
 
@@ -61,35 +45,31 @@ struct Header {
   }
 };
 
-// Takes a dictionary of Python apart, as far as NumPy uses it here. What is wrong is a phrase for behind "its
-// header".
+// Parses the dictionary of Python that NumPy writes. An Error continues the sentence "its header".
 class Dictionary {
  public:
   explicit Dictionary(std::string_view text) : rest_(text) {}
 
   Result<Header> read() {
     Header header;
-    bool has_type = false, has_order = false, has_shape = false;
+    std::vector<std::string> keys;
     if (!take('{')) return wrong("{");
     while (!take('}')) {
       const auto key = take_text();
       if (!key) return wrong("a key in quotes");
       if (!take(':')) return wrong(":");
-      bool* const has = *key == "descr"           ? &has_type
-                        : *key == "fortran_order" ? &has_order
-                        : *key == "shape"         ? &has_shape
-                                                  : nullptr;
-      if (!has) return Error{"has a key that is none of 'descr', 'fortran_order' and 'shape'"};
-      if (*has) return Error{"has '" + *key + "' twice"};
-      *has = true;
-      if (has == &has_type) {
+      if (std::ranges::find(keys, *key) != keys.end()) return Error{"has '" + *key + "' twice"};
+      keys.push_back(*key);
+      if (*key == "descr") {
         if (next('[') || next('(')) return Error{"says that each element is a record of several fields"};
         const auto type = take_text();
         if (!type) return wrong("an element type in quotes");
         header.type = *type;
-      } else if (has == &has_order) {
+      } else if (*key == "fortran_order") {
         if (!take_word("True") && !take_word("False")) return wrong("True or False");
         header.columns_first = word_ == "True";
+      } else if (*key != "shape") {
+        return Error{"has a key other than 'descr', 'fortran_order' and 'shape'"};
       } else if (!take_shape(header.shape)) {
         return wrong("a shape as in (100, 28, 28)");
       }
@@ -97,12 +77,8 @@ class Dictionary {
     }
     skip();
     if (!rest_.empty()) return wrong("nothing but spaces");
-    if (!has_type || !has_order || !has_shape)
-      return Error{std::string("lacks the key '") +
-                   (!has_type    ? "descr"
-                    : !has_order ? "fortran_order"
-                                 : "shape") +
-                   "'"};
+    for (const std::string key : {"descr", "fortran_order", "shape"})
+      if (std::ranges::find(keys, key) == keys.end()) return Error{"lacks the key '" + key + "'"};
     return header;
   }
 
@@ -136,12 +112,12 @@ class Dictionary {
     rest_.remove_prefix(word.size());
     return true;
   }
-  // Short, printable and without an escape, as all of NumPy's are.
+  // Quoted text. NumPy's is short, printable and without escapes.
   std::optional<std::string> take_text() {
     skip();
     if (rest_.empty() || (rest_[0] != '\'' && rest_[0] != '"')) return std::nullopt;
     const std::size_t close = rest_.find(rest_[0], 1);
-    if (close > 32) return std::nullopt;  // or there is none
+    if (close > 32) return std::nullopt;  // also if there is none
     const std::string text(rest_.substr(1, close - 1));
     for (const char c : text)
       if (!is_printable(c) || c == '\\') return std::nullopt;
@@ -172,7 +148,7 @@ struct NpyFile {
   std::string file;  // its path in quotes
   ByteSource source;
   Header header;
-  std::uint64_t header_bytes = 0;  // all that is before the elements
+  std::uint64_t header_bytes = 0;  // before the elements
 };
 
 Result<NpyFile> open_npy(const std::string& path) {
@@ -188,12 +164,10 @@ Result<NpyFile> open_npy(const std::string& path) {
   if (!got) return got.error();
   constexpr std::array<std::uint8_t, 6> kMagic = {0x93, 'N', 'U', 'M', 'P', 'Y'};
   if (*got >= 4 && std::memcmp(start.data(), "PK\3\4", 4) == 0)
-    return Error{
-        file +
-        " is a zip archive, as numpy.savez writes them; unpack it, and give each array a file of its "
-        "own"};
+    return Error{file +
+                 " is a zip archive, as numpy.savez writes them; unpack it into one file for each array"};
   if (!std::equal(kMagic.begin(), kMagic.begin() + std::min<std::size_t>(*got, 6), start.begin()))
-    return Error{file + " does not begin with 93 'NUMPY', so numpy.save has not written it"};
+    return Error{file + " does not begin with 93 'NUMPY', so numpy.save did not write it"};
   if (*got < 8) return truncated(*got);
   const int major = start[6], minor = start[7];
   if (major < 1 || major > 3 || minor != 0)
@@ -217,8 +191,7 @@ Result<NpyFile> open_npy(const std::string& path) {
   return NpyFile{file, std::move(*source), std::move(*header), 8 + length_bytes + length};
 }
 
-// Whether the elements' types and order are among those accepted. `example`: a call that converts an array
-// `x`.
+// Checks the elements' type and order. `example`: a call that converts an array `x`.
 Status check_layout(const NpyFile& npy, const std::vector<std::string>& accepted,
                     const std::string& example) {
   const Header& header = npy.header;
@@ -227,29 +200,27 @@ Status check_layout(const NpyFile& npy, const std::vector<std::string>& accepted
     const std::string kind = header.type.starts_with('>')                 ? "big-endian elements"
                              : header.type.find('O') != std::string::npos ? "Python objects"
                                                                           : "elements";
-    return Error{npy.file + " holds " + kind + " of type '" + header.type + "', but " + one_of(accepted) +
+    return Error{npy.file + " has " + kind + " of type '" + header.type + "', but " + one_of(accepted) +
                  " is needed" + how};
   }
   if (header.columns_first)
     return Error{npy.file +
-                 " holds its elements in Fortran's order, column by column, but row by row is needed" + how};
+                 " stores its elements in Fortran order, column by column, but row by row is needed" + how};
   return Done{};
 }
 
-// Whether the file is as long as its header says: an Error before any memory is taken, where that can be
-// told.
+Error truncated(const NpyFile& npy, std::uint64_t expected, std::uint64_t have, const char* at_most = "") {
+  return Error{npy.file + " is truncated: its header promises the shape " + npy.header.shape_text() + " (" +
+               std::to_string(expected) + " bytes), but it has only " + at_most + std::to_string(have) +
+               " bytes"};
+}
+
+// Checks that the file can be as long as its header promises, before any memory is used.
 Status check_length(const NpyFile& npy, std::uint64_t item_bytes) {
   const std::uint64_t most = npy.source.most_bytes() - std::min(npy.source.most_bytes(), npy.header_bytes);
   const std::uint64_t expected = npy.header.shape[0] * item_bytes;
   if (most >= expected) return Done{};
-  return Error{npy.file + " is truncated: its header promises the shape " + npy.header.shape_text() + " (" +
-               std::to_string(expected) + " bytes), but only " + (npy.source.gzipped() ? "at most " : "") +
-               std::to_string(most) + " bytes are there"};
-}
-
-Error truncated(const NpyFile& npy, std::uint64_t expected, std::uint64_t have) {
-  return Error{npy.file + " is truncated: its header promises the shape " + npy.header.shape_text() + " (" +
-               std::to_string(expected) + " bytes), but only " + std::to_string(have) + " bytes are there"};
+  return truncated(npy, expected, most, npy.source.gzipped() ? "at most " : "");
 }
 
 Status check_end(NpyFile& npy) {
@@ -257,8 +228,8 @@ Status check_end(NpyFile& npy) {
   const auto trailing = npy.source.read({&more, 1});
   if (!trailing) return trailing.error();
   if (*trailing > 0)
-    return Error{npy.file + " has trailing bytes behind the elements of the shape " +
-                 npy.header.shape_text() + " that its header promises"};
+    return Error{npy.file + " has trailing bytes after the elements of the shape " + npy.header.shape_text() +
+                 " that its header promises"};
   return Done{};
 }
 
@@ -272,7 +243,7 @@ std::string index_text(const Header& header, std::uint64_t at) {
   return text + "]";
 }
 
-// Calls `use` with each element of type T and its number, until it gives an Error.
+// Calls use(element of type T, its number) until it returns an Error.
 template <class T, class Use>
 Status for_each_element(NpyFile& npy, std::uint64_t count, Use&& use) {
   std::vector<std::uint8_t> bytes(std::min<std::uint64_t>(count, kPieceElements) * sizeof(T));
@@ -297,9 +268,10 @@ template <class T>
 Status take_labels(NpyFile& npy, std::vector<std::uint8_t>& labels) {
   return for_each_element<T>(
       npy, npy.header.shape[0], [&](T value, std::uint64_t at) -> std::optional<Error> {
-        if (value < 0 || static_cast<std::uint64_t>(value) > kLabelMax)
+        if (value < 0 || static_cast<std::uint64_t>(value) > kNpyLabelMax)
           return Error{npy.file + ": the label at " + index_text(npy.header, at) + " is " +
-                       std::to_string(value) + "; labels run from 0 to at most " + std::to_string(kLabelMax)};
+                       std::to_string(value) + "; labels run from 0 to at most " +
+                       std::to_string(kNpyLabelMax)};
         labels.push_back(static_cast<std::uint8_t>(value));
         return std::nullopt;
       });
@@ -329,15 +301,14 @@ Result<std::vector<std::uint8_t>> read_labels(const std::string& path) {
   if (const auto fits = check_layout(*npy, types, "np.ascontiguousarray(y, dtype=\"<i8\")"); !fits)
     return fits.error();
   const auto& shape = npy->header.shape;
-  if (shape.size() == 2 && shape[1] > 1)
+  const bool one_hot = shape.size() == 2 && shape[1] > 1;
+  if (one_hot || shape.empty() || shape.size() > 2 || (shape.size() == 2 && shape[1] != 1))
     return Error{npy->file + " has the shape " + npy->header.shape_text() +
-                 ", but labels are one number a sample, " +
-                 "as [n]; of one row of zeros and a one each, y.argmax(axis=1) makes these"};
-  if (shape.empty() || shape.size() > 2 || (shape.size() == 2 && shape[1] != 1))
-    return Error{npy->file + " has the shape " + npy->header.shape_text() +
-                 ", but labels are one number a sample, " + "as [n]; y.reshape(-1) makes these"};
+                 ", but labels are one number per sample, as [n]; " +
+                 (one_hot ? "if each row is zeros and a one, y.argmax(axis=1) makes these"
+                          : "y.reshape(-1) makes these")};
   if (shape[0] == 0 || shape[0] > kSamplesMax)
-    return Error{npy->file + " holds " + std::to_string(shape[0]) + " labels; 1 to " +
+    return Error{npy->file + " has " + std::to_string(shape[0]) + " labels; 1 to " +
                  std::to_string(kSamplesMax) + " are accepted"};
   const LabelType& type = *std::ranges::find(kLabelTypes, npy->header.type, &LabelType::name);
   if (const auto fits = check_length(*npy, type.bytes); !fits) return fits.error();
@@ -351,7 +322,7 @@ Result<std::vector<std::uint8_t>> read_labels(const std::string& path) {
 
 struct Layout {
   ImageShape shape;
-  bool channels_last = false;  // in the file
+  bool channels_last = false;  // as stored in the file
 };
 
 Result<Layout> layout_of(const NpyFile& npy) {
@@ -363,16 +334,16 @@ Result<Layout> layout_of(const NpyFile& npy) {
                  "channels] " +
                  "are accepted"};
   if (shape[0] == 0 || shape[0] > kSamplesMax)
-    return Error{npy.file + " holds " + std::to_string(shape[0]) + " samples; 1 to " +
+    return Error{npy.file + " has " + std::to_string(shape[0]) + " samples; 1 to " +
                  std::to_string(kSamplesMax) + " are accepted"};
   std::uint64_t sample = 1;  // below 2^48 before it is checked
   for (std::size_t d = 1; d < shape.size(); ++d) {
     if (shape[d] == 0 || shape[d] > kLengthMax)
       return Error{npy.file + " has the shape " + header.shape_text() +
-                   ", but every length behind the first is 1 to " + std::to_string(kLengthMax)};
+                   ", but every length after the first is 1 to " + std::to_string(kLengthMax)};
     sample *= shape[d];
     if (sample > kSampleMax)
-      return Error{npy.file + " has the shape " + header.shape_text() + ", but a sample has at most " +
+      return Error{npy.file + " has the shape " + header.shape_text() + ", but a sample may have at most " +
                    std::to_string(kSampleMax) + " elements"};
   }
   const auto length = [&](std::size_t d) { return static_cast<int>(shape[d]); };
@@ -385,7 +356,7 @@ Result<Layout> layout_of(const NpyFile& npy) {
   return Layout{{length(1), length(2), length(3)}};
 }
 
-// [.., height, width, channels] becomes [.., channels, height, width], one sample after the other.
+// Transposes each sample from [height, width, channels] to [channels, height, width].
 template <class T>
 void put_channels_first(const ImageShape& shape, std::vector<T>& values) {
   const auto channels = static_cast<std::size_t>(shape.channels),
@@ -403,7 +374,7 @@ void put_channels_first(const ImageShape& shape, std::vector<T>& values) {
 
 template <class T>
 Status take_floats(NpyFile& npy, std::uint64_t count, std::vector<float>& floats) {
-  if (!npy.source.gzipped()) floats.reserve(count);  // no more than the file is long
+  if (!npy.source.gzipped()) floats.reserve(count);  // at most the file's length
   return for_each_element<T>(npy, count, [&](T value, std::uint64_t at) -> std::optional<Error> {
     const auto narrow = static_cast<float>(value);
     if (!std::isfinite(narrow)) [[unlikely]] {
@@ -422,7 +393,7 @@ Status take_floats(NpyFile& npy, std::uint64_t count, std::vector<float>& floats
 }  // namespace
 
 Result<Dataset> read_npy_dataset(const std::string& features_path, const std::string& labels_path) {
-  auto labels = read_labels(labels_path);  // the small file first: a mistake shows sooner
+  auto labels = read_labels(labels_path);  // the small file first: errors appear sooner
   if (!labels) return labels.error();
   auto npy = open_npy(features_path);
   if (!npy) return npy.error();
@@ -432,8 +403,8 @@ Result<Dataset> read_npy_dataset(const std::string& features_path, const std::st
   const auto layout = layout_of(*npy);
   if (!layout) return layout.error();
   if (npy->header.shape[0] != labels->size())
-    return Error{npy->file + " holds " + std::to_string(npy->header.shape[0]) + " samples, but '" +
-                 labels_path + "' holds " + std::to_string(labels->size()) +
+    return Error{npy->file + " has " + std::to_string(npy->header.shape[0]) + " samples, but '" +
+                 labels_path + "' has " + std::to_string(labels->size()) +
                  " labels; each sample needs one label"};
   const auto size = static_cast<std::uint64_t>(layout->shape.size());
   const std::uint64_t count = npy->header.shape[0] * size;  // at most 2^27 * 2^28: fits, in bytes, too
@@ -464,19 +435,11 @@ Result<Dataset> read_npy_dataset(const std::string& features_path, const std::st
 }
 
 Result<DataPair> read_npy_folder(const std::string& folder) {
-  const FileNames& names = has_one_of(folder, usual_names()[0]) ? usual_names()[0] : usual_names()[1];
-  std::vector<std::string> paths;
-  for (const std::string* name : names.all()) {
-    auto found = find_file(folder, *name);
-    if (!found)
-      return Error{"'" + folder + "' has no file " + *name + " (or " + *name + ".gz); such a folder holds " +
-                   names.train_features + ", " + names.train_labels + ", " + names.test_features + " and " +
-                   names.test_labels};
-    paths.push_back(std::move(*found));
-  }
-  auto test = read_npy_dataset(paths[2], paths[3]);
+  const auto paths = find_files(folder, has_one_of(folder, kImageFiles) ? kImageFiles : kKerasFiles);
+  if (!paths) return paths.error();
+  auto test = read_npy_dataset((*paths)[2], (*paths)[3]);
   if (!test) return test.error();
-  auto train = read_npy_dataset(paths[0], paths[1]);
+  auto train = read_npy_dataset((*paths)[0], (*paths)[1]);
   if (!train) return train.error();
   const auto text = [](const Dataset& set) {
     const ImageShape& s = set.shape;
@@ -484,14 +447,14 @@ Result<DataPair> read_npy_folder(const std::string& folder) {
            std::to_string(s.height) + " x " + std::to_string(s.width);
   };
   if (text(*train) != text(*test))
-    return Error{"'" + paths[0] + "' holds " + text(*train) + " (channels, height, width) a sample, but '" +
-                 paths[2] + "' holds " + text(*test) + "; both must be alike"};
+    return Error{"a sample in '" + (*paths)[0] + "' is " + text(*train) +
+                 " (channels, height, width), but in '" + (*paths)[2] + "' it is " + text(*test) +
+                 "; both files must have the same kind"};
   return join(data_name(folder), folder, std::move(*train), std::move(*test));
 }
 
 bool is_npy_folder(const std::string& folder) {
-  return std::ranges::any_of(usual_names(),
-                             [&](const FileNames& names) { return has_one_of(folder, names); });
+  return has_one_of(folder, kImageFiles) || has_one_of(folder, kKerasFiles);
 }
 
 }  // namespace starling::datasets

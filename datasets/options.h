@@ -1,5 +1,5 @@
-// Names with an option behind a colon, as the catalogue and the partitioners use them: "glyphs:seed=7",
-// "dirichlet:alpha=0.1". A name takes at most one option here.
+// Names with an option after a colon, as the catalogue and the partitions use them: "glyphs:seed=7",
+// "dirichlet:alpha=0.1". A name has at most one option.
 #pragma once
 
 #include <string_view>
@@ -8,11 +8,11 @@ namespace starling::datasets {
 
 struct NameWithOption {
   std::string_view base;   // "glyphs"
-  std::string_view key;    // "seed"; empty where there is no colon
+  std::string_view key;    // "seed"; empty without a colon
   std::string_view value;  // "7"
 };
 
-// Splits at the first colon, and the rest at its first '='. Views into `name`.
+// Splits at the first colon, and the rest at its first '='. The result refers to `name`.
 inline NameWithOption split_option(std::string_view name) {
   NameWithOption parts;
   const std::size_t colon = name.find(':');

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 #include <string>
-#include <variant>
 
 #include "base/random.h"
 #include "base/text.h"
@@ -19,25 +18,23 @@ using Indices = std::vector<std::uint32_t>;
 constexpr double kAlphaLeast = 1e-3, kAlphaMost = 1e4;
 
 constexpr std::array<PartitionEntry, 4> kNames = {{
-    {"iid", "a shuffle, cut into equal parts"},
-    {"whole", "every peer draws from everything"},
-    {"by-label", "sorted by label and cut into equal parts: a peer sees one or two classes"},
+    {"iid", "shuffled and cut into equal parts"},
+    {"whole", "every peer draws from all samples"},
+    {"by-label", "sorted by label and cut into equal parts: a peer has one or two classes"},
     {"dirichlet:alpha=0.1",
-     "each class is shared out by Dirichlet(alpha): the smaller alpha, the less alike the peers"},
+     "each class is divided by Dirichlet(alpha): with a smaller alpha the peers are less alike"},
 }};
 
-struct Iid {};
-struct Whole {};
-struct ByLabel {};
-struct Dirichlet {
-  double alpha;
+enum class Scheme { iid, whole, by_label, dirichlet };
+struct Method {
+  Scheme kind;
+  double alpha = 0;  // of dirichlet
 };
-using Method = std::variant<Iid, Whole, ByLabel, Dirichlet>;
 
 Result<Method> parse(std::string_view name) {
-  if (name == "iid") return Method{Iid{}};
-  if (name == "whole") return Method{Whole{}};
-  if (name == "by-label") return Method{ByLabel{}};
+  if (name == "iid") return Method{Scheme::iid};
+  if (name == "whole") return Method{Scheme::whole};
+  if (name == "by-label") return Method{Scheme::by_label};
   const auto parts = split_option(name);
   if (parts.base == "dirichlet") {
     const auto alpha = parts.key == "alpha" ? parse_number<double>(parts.value) : std::nullopt;
@@ -45,7 +42,7 @@ Result<Method> parse(std::string_view name) {
       return Error{"partition '" + std::string(name) + "': dirichlet takes an alpha from " +
                    format_number(kAlphaLeast) + " to " + format_number(kAlphaMost) +
                    ", as in 'dirichlet:alpha=0.1'"};
-    return Method{Dirichlet{*alpha}};
+    return Method{Scheme::dirichlet, *alpha};
   }
   std::vector<std::string_view> known;
   for (const auto& entry : kNames) known.push_back(entry.name);
@@ -91,7 +88,7 @@ std::vector<double> dirichlet_draw(double alpha, std::size_t n, Random& random) 
   return p;
 }
 
-// All slots, because whoever would be empty takes a sample from the fullest.
+// All slots; an empty one takes a sample from the largest.
 std::vector<Indices> split_dirichlet(const Indices& order, const Dataset& train, double alpha,
                                      std::size_t slots, Random& random) {
   std::vector<Indices> classes(256), parts(slots);
@@ -128,24 +125,23 @@ Result<Indices> partition(const Dataset& train, std::string_view name, int slots
   if (!method) return method.error();
   if (slots < 1 || slot < 0)
     return Error{"slot " + std::to_string(slot) + " of " + std::to_string(slots) +
-                 " is no share of the data; slots are counted from 0, and there is at least one"};
-  if (std::holds_alternative<Whole>(*method)) return everything(train.size());
+                 " does not exist; slots are numbered from 0, and there must be at least one"};
+  if (method->kind == Scheme::whole) return everything(train.size());
   const auto parts = static_cast<std::size_t>(slots);
   const std::size_t part = static_cast<std::size_t>(slot) % parts;
   if (parts > train.size())
-    return Error{"partition '" + std::string(name) + "' cannot share " + std::to_string(train.size()) +
+    return Error{"partition '" + std::string(name) + "' cannot divide " + std::to_string(train.size()) +
                  " samples among " + std::to_string(slots) +
-                 " peers; at most one peer a sample, or 'whole', is right"};
+                 " peers; use at most one peer per sample, or 'whole'"};
 
-  Random random =
-      Random(seed).split(0x706172746974696f);  // apart from whatever else is drawn from the run's seed
+  Random random = Random(seed).split(0x706172746974696f);  // independent of other draws from the run's seed
   Indices order = everything(train.size());
   random.shuffle(std::span(order));
-  if (std::holds_alternative<ByLabel>(*method)) {
+  if (method->kind == Scheme::by_label) {
     std::stable_sort(order.begin(), order.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return train.labels[a] < train.labels[b]; });
-  } else if (const auto* dirichlet = std::get_if<Dirichlet>(&*method)) {
-    return std::move(split_dirichlet(order, train, dirichlet->alpha, parts, random)[part]);
+  } else if (method->kind == Scheme::dirichlet) {
+    return std::move(split_dirichlet(order, train, method->alpha, parts, random)[part]);
   }
   return cut(order, parts, part);
 }
@@ -156,8 +152,6 @@ Status check_partition_name(std::string_view name) {
   return Done{};
 }
 
-std::span<const PartitionEntry> partition_names() {
-  return kNames;
-}
+std::span<const PartitionEntry> partition_names() { return kNames; }
 
 }  // namespace starling::datasets

@@ -72,9 +72,8 @@ const std::vector<PublishedSet>& published_sets() {
 }
 
 const PublishedSet* find_published(const std::string& name) {
-  for (const PublishedSet& set : published_sets())
-    if (set.name == name) return &set;
-  return nullptr;
+  const auto set = std::ranges::find(published_sets(), name, &PublishedSet::name);
+  return set == published_sets().end() ? nullptr : &*set;
 }
 
 Result<std::vector<PublishedFile>> parse_file_list(const std::string& text) {
@@ -94,7 +93,7 @@ Result<std::vector<PublishedFile>> parse_file_list(const std::string& text) {
       return Error{"line " + std::to_string(number) + " is not SHA256 SIZE NAME"};
     files.push_back({name, *size, sha256});
   }
-  if (files.empty()) return Error{"it names no file"};
+  if (files.empty()) return Error{"it lists no file"};
   return files;
 }
 

@@ -10,26 +10,18 @@
 
 namespace starling::datasets {
 
-struct Sha256::State {
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
-  ~State() { EVP_MD_CTX_free(context); }
-};
-
-Sha256::Sha256() : state_(std::make_unique<State>()) {
-  STARLING_CHECK(state_->context != nullptr &&
-                 EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) == 1);
+Sha256::Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+  STARLING_CHECK(context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
 }
 
-Sha256::~Sha256() = default;
-
 void Sha256::add(std::span<const std::byte> bytes) {
-  STARLING_CHECK(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
+  STARLING_CHECK(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1);
 }
 
 std::string Sha256::hex() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned length = 0;
-  STARLING_CHECK(EVP_DigestFinal_ex(state_->context, digest.data(), &length) == 1);
+  STARLING_CHECK(EVP_DigestFinal_ex(context_.get(), digest.data(), &length) == 1);
   std::string text;
   for (unsigned i = 0; i < length; ++i) {
     constexpr const char* kDigits = "0123456789abcdef";

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), by which published files are known.
+// SHA-256 (FIPS 180-4), which identifies published files.
 #pragma once
 
 #include <cstddef>
@@ -8,24 +8,21 @@
 
 #include "base/result.h"
 
+struct evp_md_ctx_st;  // OpenSSL's
+
 namespace starling::datasets {
 
 class Sha256 {
  public:
   Sha256();
-  ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
-
   void add(std::span<const std::byte> bytes);
-  std::string hex();  // of all that was added: 64 lower-case digits; once
+  std::string hex();  // of all added bytes: 64 lower-case digits. May be called once.
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
 };
 
-// Of a file's content, as it lies there.
+// The digest of a file's content.
 Result<std::string> sha256_of_file(const std::string& path);
 
 }  // namespace starling::datasets

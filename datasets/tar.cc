@@ -13,7 +13,7 @@ namespace {
 
 // A header is one block of these fields, among others:
 //   0 name, 100 bytes; 124 size, 12 octal digits; 148 checksum, 8 octal digits; 156 kind; 257 "ustar";
-//   345 what stands before the name, 155 bytes
+//   345 the folder before the name, 155 bytes
 constexpr std::size_t kBlock = 512;
 using Block = std::array<std::uint8_t, kBlock>;
 
@@ -39,7 +39,7 @@ std::optional<std::uint64_t> octal_at(const Block& block, std::size_t at, std::s
   return digits ? std::optional(value) : std::nullopt;
 }
 
-// The sum of all bytes, those of the checksum itself taken for blanks.
+// The checksum is the sum of all bytes, with blanks in its own place.
 bool sum_is_right(const Block& block) {
   std::uint64_t sum = 8 * std::uint64_t{' '};
   for (std::size_t i = 0; i < kBlock; ++i) sum += i >= 148 && i < 156 ? 0 : block[i];
@@ -48,10 +48,12 @@ bool sum_is_right(const Block& block) {
 
 }  // namespace
 
-Status unpack_tar(const std::string& path, const Unpacking& unpacking) {
+Status unpack_tar(const std::string& path,
+                  const std::function<bool(const std::string& name, std::uint64_t size)>& wanted,
+                  const std::function<Status(std::span<const std::uint8_t> bytes)>& take) {
   auto source = ByteSource::open(path);
   if (!source) return source.error();
-  const Error broken{"'" + path + "' is no tar archive, or ends too early"};
+  const Error broken{"'" + path + "' is not a tar archive, or it is truncated"};
   std::vector<std::uint8_t> buffer(64 * kBlock);
   for (;;) {
     Block header;
@@ -64,7 +66,7 @@ Status unpack_tar(const std::string& path, const Unpacking& unpacking) {
     const std::string before = text_at(header, 257, 5) == "ustar" ? text_at(header, 345, 155) : "";
     const std::string name = (before.empty() ? "" : before + "/") + text_at(header, 0, 100);
     const bool plain = header[156] == '0' || header[156] == 0;
-    const bool wanted = plain && unpacking.wanted(name, *size);
+    const bool unpacked = plain && wanted(name, *size);
     // The content fills its last block.
     for (std::uint64_t left = *size; left > 0;) {
       const std::uint64_t padded = (left + kBlock - 1) / kBlock * kBlock;
@@ -73,12 +75,12 @@ Status unpack_tar(const std::string& path, const Unpacking& unpacking) {
       if (!read) return read.error();
       if (*read != part) return broken;
       const std::size_t content = static_cast<std::size_t>(std::min<std::uint64_t>(left, part));
-      if (wanted)
-        if (Status taken = unpacking.take(std::span(buffer.data(), content)); !taken) return taken;
+      if (unpacked)
+        if (Status taken = take(std::span(buffer.data(), content)); !taken) return taken;
       left -= content;
     }
-    if (wanted)
-      if (Status taken = unpacking.take({}); !taken) return taken;
+    if (unpacked)
+      if (Status taken = take({}); !taken) return taken;
   }
 }
 

@@ -1,4 +1,4 @@
-// Files out of a tar archive (POSIX ustar), gzipped or not, as it is read once from front to end.
+// Unpacks files from a tar archive (POSIX ustar), gzipped or not, in one pass.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,10 @@
 
 namespace starling::datasets {
 
-// For each plain file in the archive, in its order, `wanted` says with its name and size whether it is to be
-// unpacked; if so, `take` gets its content in pieces, the last of which is empty. An Error of theirs, or of
-// the archive, ends it.
-struct Unpacking {
-  std::function<bool(const std::string& name, std::uint64_t size)> wanted;
-  std::function<Status(std::span<const std::uint8_t> bytes)> take;
-};
-Status unpack_tar(const std::string& path, const Unpacking& unpacking);
+// For each plain file in the archive, in order: if wanted(name, size) is true, `take` receives the content in
+// pieces, followed by an empty one. An Error of `take` or in the archive ends the pass.
+Status unpack_tar(const std::string& path,
+                  const std::function<bool(const std::string& name, std::uint64_t size)>& wanted,
+                  const std::function<Status(std::span<const std::uint8_t> bytes)>& take);
 
 }  // namespace starling::datasets

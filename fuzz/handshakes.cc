@@ -7,7 +7,7 @@ using namespace starling;
 
 namespace {
 
-asio::awaitable<void> shake(transport::LinkPtr link, bool dialler, bool* over) {
+asio::awaitable<void> shake(transport::LinkPtr link, bool dialer, bool* over) {
   wire::Hello mine;
   mine.swarm = "fuzz";
   mine.name = "one";
@@ -15,7 +15,7 @@ asio::awaitable<void> shake(transport::LinkPtr link, bool dialler, bool* over) {
   mine.address = {"here", 1};
   // Not a conditional expression: GCC 12 destroys the result of its co_await twice.
   transport::LinkResult<wire::Hello> remote = wire::Hello{};
-  if (dialler) {
+  if (dialer) {
     remote = co_await transport::introduce(*link, mine, std::chrono::seconds(60));
   } else {
     remote = co_await transport::admit(*link, mine, std::chrono::seconds(60));

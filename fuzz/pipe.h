@@ -9,7 +9,7 @@
 #include <asio/io_context.hpp>
 
 #include "base/check.h"
-#include "transport/memory.h"
+#include "tests/transport/memory.h"
 #include "transport/spawn.h"
 
 namespace starling::fuzz {
@@ -21,9 +21,9 @@ struct Pipe {
     STARLING_CHECK(listening.ok());
     listener = std::move(*listening);
     transport::spawn(io.get_executor(), [](Pipe* self) -> asio::awaitable<void> {
-      auto dialled = co_await self->transport.dial(self->listener->address(), std::chrono::seconds(5));
-      STARLING_CHECK(dialled.ok());
-      self->near = *dialled;
+      auto dialed = co_await self->transport.dial(self->listener->address(), std::chrono::seconds(5));
+      STARLING_CHECK(dialed.ok());
+      self->near = *dialed;
     }(this));
     settle();
     STARLING_CHECK(near != nullptr && far != nullptr);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/ids.h"
 #include "gossip/servers.h"
@@ -114,5 +115,6 @@ struct Notice {
 using Action = std::variant<Send, Prepare, FetchState, AbortFetch, StartTraining, StopTraining, PauseTraining,
                             ResumeTraining, BeginRound, BeginExchange, AbortExchange, AnswerOffer,
                             TrainingEnded, Rewired, Finish, Notice>;
+using Actions = std::vector<Action>;
 
 }  // namespace starling::gossip

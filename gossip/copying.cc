@@ -22,11 +22,11 @@ std::vector<const wire::Member*> Copying::donors() const {
   return donors;
 }
 
-void Copying::start(std::vector<Action>& out) {
+void Copying::start(Actions& out) {
   const auto candidates = donors();
   if (candidates.empty()) {
     out.push_back(Notice{Notice::What::waiting, {}, "no member of the swarm has parameters to copy yet"});
-    next_request_ = run_.now + run_.options.state_retry_min;
+    next_request_ = run_.now + run_.options.state_retry.min;
     return;
   }
   const wire::Member& donor = *candidates[run_.random.below(candidates.size())];
@@ -38,17 +38,11 @@ void Copying::start(std::vector<Action>& out) {
 void Copying::restart(Duration delay) {
   afresh_ = true;
   best_rate_ = 0;
-  delay_ = run_.options.state_retry_min;
+  delay_ = run_.options.state_retry.min;
   next_request_ = run_.now + delay;
 }
 
-void Copying::stop(std::vector<Action>& out) {
-  if (copy_) out.push_back(AbortFetch{});
-  copy_.reset();
-  next_request_ = kNever;
-}
-
-void Copying::tick(std::vector<Action>& out) {
+void Copying::tick(Actions& out) {
   if (next_request_ <= run_.now) start(out);
   if (!copy_) return;
   const Record* const donor = run_.membership.find(copy_->donor);
@@ -56,13 +50,9 @@ void Copying::tick(std::vector<Action>& out) {
   if (!alive || copy_->deadline <= run_.now) drop_donor(out);
 }
 
-void Copying::slept(Duration late) {
-  if (copy_) copy_->deadline = copy_->deadline + late;
-}
-
-void Copying::advanced(const StateAdvanced& advanced, std::vector<Action>& out) {
+void Copying::advanced(const StateAdvanced& advanced, Actions& out) {
   if (!copy_) return;
-  delay_ = run_.options.state_retry_min;
+  delay_ = run_.options.state_retry.min;
   copy_->deadline = run_.now + run_.options.state_stall;
   if (copy_->window_chunks == 0) copy_->window_chunks = copy_->chunks = advanced.chunks;
   copy_->chunks = advanced.chunks;
@@ -78,31 +68,62 @@ void Copying::advanced(const StateAdvanced& advanced, std::vector<Action>& out) 
   copy_->window_chunks = copy_->chunks;
 }
 
-void Copying::drop_donor(std::vector<Action>& out) {
+void Copying::drop_donor(Actions& out) {
   last_donor_ = copy_->donor;
   copy_.reset();
   out.push_back(AbortFetch{});
-  next_request_ = run_.now + run_.options.state_retry_min;
+  next_request_ = run_.now + run_.options.state_retry.min;
 }
 
-void Copying::lost(const StateLost& lost, std::vector<Action>& out) {
+void Copying::lost(const StateLost& lost, Actions& out) {
   if (!copy_) return;
   last_donor_ = copy_->donor;
   if (lost.poisoned) run_.membership.poisoned_by(run_.now, copy_->donor, out);
   copy_.reset();
-  next_request_ = run_.now + from_seconds(to_seconds(delay_) * run_.random.uniform(0.75, 1.25));
-  delay_ = std::min(2 * delay_, run_.options.state_retry_max);
+  next_request_ = run_.now + varied(run_.random, delay_);
+  delay_ = run_.options.state_retry.next(delay_);
   out.push_back(Notice{Notice::What::waiting, {}, lost.why});
 }
 
-bool Copying::arrived() {
-  const bool under_way = copy_.has_value();
-  copy_.reset();
-  return under_way;
+void Recovery::begin() {
+  const PeerOptions& options = run_.options;
+  run_.diverged = true;
+  if (copies_ > 0 && run_.steps() - recovered_steps_ >= options.recovery_steps)
+    copies_ = 0;  // the last one lasted
+  Duration delay{0};
+  if (copies_ > 0)
+    delay = std::min(options.state_retry.min * (1 << std::min(copies_ - 1, 16U)), options.state_retry.max);
+  deadline_ = run_.now + delay + options.recovery_limit;
+  copying_.restart(delay);
 }
 
-Instant Copying::next_deadline() const {
-  return copy_ ? std::min(next_request_, copy_->deadline) : next_request_;
+void Recovery::tick(Actions& out) {
+  if (!run_.diverged || run_.leaving) return;
+  const PeerOptions& options = run_.options;
+  if (copies_ >= options.recoveries_max) {
+    return run_.say_goodbye_and_finish(Finish::How::failed,
+                                       "the parameters were not finite again within " +
+                                           std::to_string(options.recovery_steps) + " steps after each of " +
+                                           std::to_string(copies_) +
+                                           " copies of a neighbor's: this peer's own steps diverge; a lower "
+                                           "training.learning_rate would help",
+                                       out);
+  }
+  const auto& others = run_.membership.others();
+  const bool hope = std::any_of(others.begin(), others.end(), [](const Record& record) {
+    return record.member.liveness <= wire::Liveness::failed &&
+           !record.superseded;  // failed members may come back
+  });
+  if (deadline_ > run_.now && hope) return;
+  if (const auto donor_deadline = copying_.deadline()) {  // a donor that makes progress is waited for
+    deadline_ = *donor_deadline;
+    if (deadline_ > run_.now) return;
+  }
+  run_.say_goodbye_and_finish(
+      Finish::How::failed,
+      "the parameters are not finite any more, and no member has finite ones to copy: all replicas are lost; "
+      "the usual cause is a training.learning_rate that is too high",
+      out);
 }
 
 }  // namespace starling::gossip

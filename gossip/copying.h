@@ -13,26 +13,31 @@ namespace starling::gossip {
 
 class Copying {
  public:
-  explicit Copying(RunState& run) : run_(run), delay_(run.options.state_retry_min) {}
+  explicit Copying(RunState& run) : run_(run), delay_(run.options.state_retry.min) {}
 
   // Chooses a donor now.
-  void start(std::vector<Action>& out);
+  void start(Actions& out);
   // Chooses a donor after the delay, and copies from the first chunk on.
   void restart(Duration delay);
   // Ends the copy under way and chooses no other donor.
-  void stop(std::vector<Action>& out);
-  void tick(std::vector<Action>& out);
+  void stop(Actions& out) {
+    if (std::exchange(copy_, std::nullopt)) out.push_back(AbortFetch{});
+    next_request_ = kNever;
+  }
+  void tick(Actions& out);
   // This peer woke `late` after its deadline: the donor gets that much more time.
-  void slept(Duration late);
+  void slept(Duration late) {
+    if (copy_) copy_->deadline = copy_->deadline + late;
+  }
 
-  void advanced(const StateAdvanced& advanced, std::vector<Action>& out);
-  void lost(const StateLost& lost, std::vector<Action>& out);
+  void advanced(const StateAdvanced& advanced, Actions& out);
+  void lost(const StateLost& lost, Actions& out);
   // Returns false if no copy is under way.
-  bool arrived();
+  bool arrived() { return std::exchange(copy_, std::nullopt).has_value(); }
 
   // When the donor is replaced unless it advances; nullopt: none was chosen.
   std::optional<Instant> deadline() const { return copy_ ? std::optional(copy_->deadline) : std::nullopt; }
-  Instant next_deadline() const;
+  Instant next_deadline() const { return copy_ ? std::min(next_request_, copy_->deadline) : next_request_; }
 
  private:
   struct Copy {
@@ -44,7 +49,7 @@ class Copying {
   };
 
   std::vector<const wire::Member*> donors() const;
-  void drop_donor(std::vector<Action>& out);
+  void drop_donor(Actions& out);
 
   RunState& run_;
   std::optional<Copy> copy_;
@@ -53,6 +58,35 @@ class Copying {
   PeerId last_donor_;     // replaced: chosen again only if there is no other
   Duration delay_;
   Instant next_request_ = kNever;
+};
+
+// What a peer does when its own replica holds values that are not finite: it exchanges nothing, copies a
+// member's replica, and trains on. If the replica is lost again soon after a copy, the peer waits before the
+// next, twice as long each time, and after several such copies fails: then its own steps diverge. It also
+// fails if no member has a replica to copy for a while.
+class Recovery {
+ public:
+  Recovery(RunState& run, Copying& copying) : run_(run), copying_(copying) {}
+
+  // The replica is lost. REQUIRES: !run.diverged.
+  void begin();
+  // The copy is in place.
+  void complete() {
+    run_.diverged = false;
+    deadline_ = kNever;
+    ++copies_;
+    recovered_steps_ = run_.steps();
+  }
+  // Fails the peer if there is no hope left.
+  void tick(Actions& out);
+  Instant next_deadline() const { return deadline_; }
+
+ private:
+  RunState& run_;
+  Copying& copying_;
+  Instant deadline_ = kNever;
+  std::uint32_t copies_ = 0;           // in a row after each of which the replica was soon lost
+  std::uint64_t recovered_steps_ = 0;  // this peer's own when the latest copy was in place
 };
 
 }  // namespace starling::gossip

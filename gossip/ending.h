@@ -3,6 +3,8 @@
 // have finished too. A peer that leaves makes one last exchange, so that what it learned stays in the swarm.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "gossip/run_state.h"
@@ -15,27 +17,56 @@ class Ending {
 
   void request() { requested_ = true; }
   // Whether training is to end. REQUIRES: run.rules.
-  bool reached() const;
-  Instant next_deadline() const;
+  bool reached() const {
+    const End& end = run_.rules->end;
+    return requested_ || (end.swarm_samples && run_.membership.swarm_samples() >= *end.swarm_samples) ||
+           (end.steps && run_.steps() >= *end.steps) || (end.time && run_.now - run_.run_start >= *end.time);
+  }
+  Instant next_deadline() const {
+    const Instant next = std::min(linger_until_, leave_by_);
+    if (run_.phase() != wire::Phase::training || !run_.rules->end.time) return next;
+    return std::min(next, run_.run_start + *run_.rules->end.time);
+  }
 
   // ---- settling ----
   // This number of exchanges must complete; at most four times as many are tried.
-  void settle(std::uint64_t exchanges);
+  void settle(std::uint64_t exchanges) {
+    left_ = exchanges;
+    tries_ = 4 * exchanges;
+  }
   // Enough to bring n replicas together: 2 + log2 n, rounded up; 0 for a lone peer.
-  std::uint64_t exchanges_to_settle() const;
+  std::uint64_t exchanges_to_settle() const {
+    const std::uint64_t live = 1 + run_.membership.live_others();
+    return live < 2 ? 0 : 2 + static_cast<std::uint64_t>(std::bit_width(live - 1));
+  }
   bool is_settling() const { return run_.phase() == wire::Phase::settling && left_ > 0; }
   bool settled() const { return left_ == 0; }
   void exchange_settled() { left_ -= left_ > 0 ? 1 : 0; }
   // An exchange is about to be tried. Returns false, and ends settling, if there were too many tries.
-  bool try_settling();
+  bool try_settling() {
+    if (tries_ == 0) {
+      left_ = 0;  // nobody is left to settle with
+      return false;
+    }
+    --tries_;
+    return true;
+  }
 
   // ---- finished ----
   void linger() { linger_until_ = run_.now + run_.options.linger; }
   // Whether every other member has finished, or has had the time to; `answering`: it is served right now.
-  bool may_stop(bool answering) const;
+  bool may_stop(bool answering) const {
+    if (run_.now >= linger_until_) return true;
+    return !answering && std::ranges::none_of(run_.membership.others(), [](const Record& record) {
+      return record.is_live() && record.member.phase != wire::Phase::finished;
+    });
+  }
 
   // ---- leaving ----
-  void leave();
+  void leave() {
+    run_.leaving = true;
+    leave_by_ = run_.now + run_.options.leave_limit;
+  }
   bool leave_overdue() const { return leave_by_ <= run_.now; }
   // A leaving peer begins one last exchange, and another one if that fails.
   bool last_exchange_due() const { return run_.phase() >= wire::Phase::training && !last_exchange_begun_; }

@@ -28,8 +28,8 @@ struct End {
 struct RunRules {
   topologies::Topology topology;
   Rule rule = Rule::pairwise;
-  Pace pace;
-  End end;
+  Pace pace{};
+  End end{};
   Partners partners = Partners::uniform;
   Shares shares = Shares::equal;
   Servers servers{};

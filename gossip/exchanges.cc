@@ -6,7 +6,7 @@ namespace starling::gossip {
 
 // ---- this peer's own ----
 
-InFlight& Exchanges::begin(PeerId partner, const Terms& terms, Instant deadline, std::vector<Action>& out) {
+InFlight& Exchanges::begin(PeerId partner, const Terms& terms, Instant deadline, Actions& out) {
   ++counts_.begun;
   in_flight_.push_back({.exchange = ++last_exchange_,
                         .partner = partner,
@@ -19,21 +19,10 @@ InFlight& Exchanges::begin(PeerId partner, const Terms& terms, Instant deadline,
   return in_flight_.back();
 }
 
-InFlight* Exchanges::find(std::uint64_t exchange) {
-  const auto found = std::find_if(in_flight_.begin(), in_flight_.end(),
-                                  [&](const InFlight& it) { return it.exchange == exchange; });
-  return found == in_flight_.end() ? nullptr : &*found;
-}
-
-InFlight* Exchanges::with(PeerId partner) {
-  const auto found = std::find_if(in_flight_.begin(), in_flight_.end(),
-                                  [&](const InFlight& it) { return it.partner == partner; });
-  return found == in_flight_.end() ? nullptr : &*found;
-}
-
 InFlight Exchanges::take(std::uint64_t exchange) {
-  const InFlight taken = *find(exchange);
-  std::erase_if(in_flight_, [&](const InFlight& it) { return it.exchange == exchange; });
+  const auto found = std::ranges::find(in_flight_, exchange, &InFlight::exchange);
+  const InFlight taken = *found;
+  in_flight_.erase(found);
   return taken;
 }
 
@@ -49,7 +38,7 @@ InFlight* Exchanges::advanced(const ExchangeAdvanced& advanced) {
   return exchange;
 }
 
-std::optional<InFlight> Exchanges::ended(const ExchangeEnded& ended, std::vector<Action>& out) {
+std::optional<InFlight> Exchanges::ended(const ExchangeEnded& ended, Actions& out) {
   if (find(ended.exchange) == nullptr) return std::nullopt;
   const InFlight exchange = take(ended.exchange);
   switch (ended.outcome) {
@@ -72,17 +61,7 @@ std::optional<InFlight> Exchanges::ended(const ExchangeEnded& ended, std::vector
   return exchange;
 }
 
-InFlight Exchanges::abort(std::uint64_t exchange, std::vector<Action>& out) {
-  out.push_back(AbortExchange{exchange});
-  ++counts_.aborted;
-  return take(exchange);
-}
-
-void Exchanges::abort_all(std::vector<Action>& out) {
-  while (!in_flight_.empty()) static_cast<void>(abort(in_flight_.front().exchange, out));
-}
-
-std::vector<std::uint64_t> Exchanges::lost(std::vector<Action>& out) {
+std::vector<std::uint64_t> Exchanges::lost(Actions& out) {
   std::vector<std::uint64_t> lost;
   for (InFlight& exchange : in_flight_) {
     if (exchange.doubt <= run_.now) {
@@ -98,45 +77,20 @@ std::vector<std::uint64_t> Exchanges::lost(std::vector<Action>& out) {
   return lost;
 }
 
-void Exchanges::slept(Duration late) {
-  for (InFlight& exchange : in_flight_) exchange.deadline = exchange.deadline + late;
-}
-
-Instant Exchanges::next_deadline() const {
-  Instant next = kNever;
-  for (const InFlight& exchange : in_flight_) next = std::min({next, exchange.deadline, exchange.doubt});
-  return next;
-}
-
 // ---- others' ----
 
-void Exchanges::accept(const Offer& offer, const Terms& terms, std::vector<Action>& out) {
-  answers_.push_back({offer.from, offer.exchange});
-  out.push_back(AnswerOffer{offer.from, offer.exchange, true, {}, terms});
-}
-
 void Exchanges::reject(const Offer& offer, wire::RefusalReason reason, std::uint64_t round,
-                       std::vector<Action>& out) const {
+                       Actions& out) const {
   Terms terms;
   terms.round = round;
   out.push_back(AnswerOffer{offer.from, offer.exchange, false, reason, terms});
 }
 
-bool Exchanges::answer_ended(const AnswerEnded& ended, std::vector<Action>& out) {
-  const auto is_it = [&](const Answer& it) { return it.from == ended.from && it.exchange == ended.exchange; };
-  if (std::erase_if(answers_, is_it) == 0) return false;
+bool Exchanges::answer_ended(const AnswerEnded& ended, Actions& out) {
+  if (!forget_answer(ended.from, ended.exchange)) return false;
   if (ended.outcome == Outcome::completed) ++counts_.answered;
   if (ended.outcome == Outcome::poisoned) run_.membership.poisoned_by(run_.now, ended.from, out);
   return true;
-}
-
-void Exchanges::forget_answer(PeerId from, std::uint64_t exchange) {
-  std::erase_if(answers_, [&](const Answer& it) { return it.from == from && it.exchange == exchange; });
-}
-
-void Exchanges::forget_answers_before(const Offer& offer) {
-  std::erase_if(answers_,
-                [&](const Answer& it) { return it.from == offer.from && it.exchange < offer.exchange; });
 }
 
 }  // namespace starling::gossip

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "gossip/offer.h"
-#include "gossip/patience.h"
+#include "gossip/pacing.h"
+#include "gossip/rounds.h"
 #include "gossip/run_state.h"
 
 namespace starling::gossip {
@@ -39,34 +39,58 @@ class Exchanges {
 
   // ---- this peer's own ----
   // The reference is valid until the next one begins or ends.
-  InFlight& begin(PeerId partner, const Terms& terms, Instant deadline, std::vector<Action>& out);
+  InFlight& begin(PeerId partner, const Terms& terms, Instant deadline, Actions& out);
   const std::vector<InFlight>& in_flight() const { return in_flight_; }
-  InFlight* with(PeerId partner);  // null if there is none
+  // null if there is none
+  InFlight* with(PeerId partner) {
+    const auto found = std::ranges::find(in_flight_, partner, &InFlight::partner);
+    return found == in_flight_.end() ? nullptr : &*found;
+  }
   // Returns the exchange, extended; null if it was aborted.
   InFlight* advanced(const ExchangeAdvanced& advanced);
   // Counts it by its outcome and returns it; nullopt if it was aborted.
-  std::optional<InFlight> ended(const ExchangeEnded& ended, std::vector<Action>& out);
+  std::optional<InFlight> ended(const ExchangeEnded& ended, Actions& out);
   // REQUIRES: it is in flight.
-  InFlight abort(std::uint64_t exchange, std::vector<Action>& out);
-  void abort_all(std::vector<Action>& out);
+  InFlight abort(std::uint64_t exchange, Actions& out) {
+    out.push_back(AbortExchange{exchange});
+    ++counts_.aborted;
+    return take(exchange);
+  }
+  void abort_all(Actions& out) {
+    while (!in_flight_.empty()) static_cast<void>(abort(in_flight_.front().exchange, out));
+  }
   // Probes partners that are silent for long. Returns exchanges to be aborted: their partners are suspect or
   // dead, or made no progress by the deadline.
-  std::vector<std::uint64_t> lost(std::vector<Action>& out);
+  std::vector<std::uint64_t> lost(Actions& out);
   // This peer woke `late` after its deadline: partners get that much more time.
-  void slept(Duration late);
-  Instant next_deadline() const;
+  void slept(Duration late) {
+    for (InFlight& exchange : in_flight_) exchange.deadline = exchange.deadline + late;
+  }
+  Instant next_deadline() const {
+    Instant next = kNever;
+    for (const InFlight& exchange : in_flight_) next = std::min({next, exchange.deadline, exchange.doubt});
+    return next;
+  }
 
   // ---- others' ----
-  void accept(const Offer& offer, const Terms& terms, std::vector<Action>& out);
+  void accept(const Offer& offer, const Terms& terms, Actions& out) {
+    answers_.push_back({offer.from, offer.exchange});
+    out.push_back(AnswerOffer{offer.from, offer.exchange, true, {}, terms});
+  }
   // `round`: the rejecting peer's, where the rule counts rounds.
-  void reject(const Offer& offer, wire::RefusalReason reason, std::uint64_t round,
-              std::vector<Action>& out) const;
+  void reject(const Offer& offer, wire::RefusalReason reason, std::uint64_t round, Actions& out) const;
   std::size_t answering() const { return answers_.size(); }
   // Returns false if the answer was given up before.
-  bool answer_ended(const AnswerEnded& ended, std::vector<Action>& out);
-  // The initiator has given these up.
-  void forget_answer(PeerId from, std::uint64_t exchange);
-  void forget_answers_before(const Offer& offer);
+  bool answer_ended(const AnswerEnded& ended, Actions& out);
+  // The initiator has given these up. Returns false if there is none.
+  bool forget_answer(PeerId from, std::uint64_t exchange) {
+    return std::erase_if(answers_,
+                         [&](const Answer& it) { return it.from == from && it.exchange == exchange; });
+  }
+  void forget_answers_before(const Offer& offer) {
+    std::erase_if(answers_,
+                  [&](const Answer& it) { return it.from == offer.from && it.exchange < offer.exchange; });
+  }
 
  private:
   struct Answer {
@@ -74,7 +98,10 @@ class Exchanges {
     std::uint64_t exchange;
   };
 
-  InFlight* find(std::uint64_t exchange);
+  InFlight* find(std::uint64_t exchange) {
+    const auto found = std::ranges::find(in_flight_, exchange, &InFlight::exchange);
+    return found == in_flight_.end() ? nullptr : &*found;
+  }
   InFlight take(std::uint64_t exchange);
 
   RunState& run_;

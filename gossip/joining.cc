@@ -5,7 +5,7 @@
 
 namespace starling::gossip {
 
-void Joining::start(std::vector<Action>& out) {
+void Joining::start(Actions& out) {
   const PeerOptions& options = run_.options;
   for (const auto& address : options.contacts) run_.membership.add_contact(address);
   if (options.join.empty()) return begin_run(out);
@@ -14,12 +14,7 @@ void Joining::start(std::vector<Action>& out) {
   if (options.begin_after) begin_at_ = run_.now + *options.begin_after;
 }
 
-void Joining::tick(std::vector<Action>& out) {
-  if (begin_at_ <= run_.now) begin_run(out);
-  if (!run_.over && next_join_ <= run_.now) send_joins(out);
-}
-
-void Joining::begin_run(std::vector<Action>& out) {
+void Joining::begin_run(Actions& out) {
   if (!locked_out_.empty()) {
     return run_.finish(Finish::How::failed,
                        "the swarm that this peer remembers lives and does not let it in, so it does not "
@@ -34,7 +29,7 @@ void Joining::begin_run(std::vector<Action>& out) {
   out.push_back(Prepare{*manifest_});
 }
 
-void Joining::send_joins(std::vector<Action>& out) {
+void Joining::send_joins(Actions& out) {
   const wire::Progress& last = run_.options.earlier.last;
   for (std::size_t i = 0; i < run_.options.join.size(); ++i) {
     if (hopeless_[i]) continue;
@@ -43,11 +38,11 @@ void Joining::send_joins(std::vector<Action>& out) {
     if (last.id) out.push_back(Send{address, wire::Gossip{{run_.membership.self()}, false, {last}}});
     out.push_back(Send{address, wire::Join{run_.membership.self()}});
   }
-  next_join_ = run_.now + from_seconds(to_seconds(delay_) * run_.random.uniform(0.75, 1.25));
-  delay_ = std::min(2 * delay_, run_.options.join_retry_max);
+  next_join_ = run_.now + varied(run_.random, delay_);
+  delay_ = run_.options.join_retry.next(delay_);
 }
 
-void Joining::unreachable(const Unreachable& unreachable, std::vector<Action>& out) {
+void Joining::unreachable(const Unreachable& unreachable, Actions& out) {
   if (manifest_) return;
   bool hope = run_.options.begin_after.has_value();
   bool tried = false;
@@ -64,7 +59,7 @@ void Joining::unreachable(const Unreachable& unreachable, std::vector<Action>& o
   out.push_back(Notice{Notice::What::waiting, {}, unreachable.why});
 }
 
-void Joining::welcomed(const Received& from, const wire::Welcome& welcome, std::vector<Action>& out) {
+void Joining::welcomed(const Received& from, const wire::Welcome& welcome, Actions& out) {
   Membership& membership = run_.membership;
   if (manifest_) {  // another address has already welcomed it
     membership.merge(run_.now, from.from, welcome.members, out);
@@ -80,13 +75,13 @@ void Joining::welcomed(const Received& from, const wire::Welcome& welcome, std::
   out.push_back(Prepare{*manifest_});
 }
 
-void Joining::refused(const Received& from, const wire::Refusal& refusal, std::vector<Action>& out) {
+void Joining::refused(const Received& from, const wire::Refusal& refusal, Actions& out) {
   run_.membership.heard(run_.now, from.from, from.address, out);
   if (manifest_) return;
   out.push_back(Notice{Notice::What::waiting, from.from, to_string(from.address) + " says: " + refusal.text});
 }
 
-bool Joining::answer(const Received& from, const wire::Join& join, std::vector<Action>& out) {
+bool Joining::answer(const Received& from, const wire::Join& join, Actions& out) {
   if (join.self.id != from.from) return false;
   Membership& membership = run_.membership;
   membership.merge(run_.now, from.from, {&join.self, 1}, out);

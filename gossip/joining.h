@@ -14,10 +14,13 @@ namespace starling::gossip {
 class Joining {
  public:
   explicit Joining(RunState& run)
-      : run_(run), hopeless_(run.options.join.size()), delay_(run.options.join_retry_min) {}
+      : run_(run), hopeless_(run.options.join.size()), delay_(run.options.join_retry.min) {}
 
-  void start(std::vector<Action>& out);
-  void tick(std::vector<Action>& out);
+  void start(Actions& out);
+  void tick(Actions& out) {
+    if (begin_at_ <= run_.now) begin_run(out);
+    if (!run_.over && next_join_ <= run_.now) send_joins(out);
+  }
   // No further attempts.
   void stop() { next_join_ = begin_at_ = kNever; }
   Instant next_deadline() const { return std::min(next_join_, begin_at_); }
@@ -25,15 +28,15 @@ class Joining {
   // It began the run itself: there is nothing to copy.
   bool is_beginner() const { return beginner_; }
 
-  void unreachable(const Unreachable& unreachable, std::vector<Action>& out);
-  void welcomed(const Received& from, const wire::Welcome& welcome, std::vector<Action>& out);
-  void refused(const Received& from, const wire::Refusal& refusal, std::vector<Action>& out);
+  void unreachable(const Unreachable& unreachable, Actions& out);
+  void welcomed(const Received& from, const wire::Welcome& welcome, Actions& out);
+  void refused(const Received& from, const wire::Refusal& refusal, Actions& out);
   // Answers another peer's Join. Returns whether it was welcomed.
-  bool answer(const Received& from, const wire::Join& join, std::vector<Action>& out);
+  bool answer(const Received& from, const wire::Join& join, Actions& out);
 
  private:
-  void begin_run(std::vector<Action>& out);
-  void send_joins(std::vector<Action>& out);
+  void begin_run(Actions& out);
+  void send_joins(Actions& out);
 
   RunState& run_;
   bool beginner_ = false;

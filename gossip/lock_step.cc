@@ -1,4 +1,4 @@
-#include "gossip/lock_step.h"
+#include "gossip/encounters.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,14 +13,9 @@ LockStep::LockStep(RunState& run, Ending& ending, Exchanges& exchanges)
     : Encounters(run, ending, exchanges, run.rules->pace),
       partners_(run.rules->topology, run.rules->partners, run.stream(Stream::partners)) {}
 
-void LockStep::topology_changed() {
-  partners_.follow(run_.rules->topology);
-  version_ = kNoVersion;  // an open round compares its links again
-}
-
 // ---- the round ----
 
-void LockStep::tick(std::vector<Action>& out) {
+void LockStep::tick(Actions& out) {
   if (run_.diverged || run_.phase() == Phase::joining) return;
   if (run_.leaving || run_.phase() == Phase::finished) return abandon_round(out);
   for (;;) {
@@ -39,15 +34,11 @@ void LockStep::tick(std::vector<Action>& out) {
   }
 }
 
-void LockStep::open_round(std::vector<Action>& out) {
+void LockStep::open_round(Actions& out) {
   if (run_.phase() == Phase::training) out.push_back(PauseTraining{});
   pacer_.taken(run_.now, run_.steps());
-  const std::uint64_t round = rounds_.begin();
-  out.push_back(BeginRound{round});
-  std::vector<Rounds::Edge> edges;
-  for (const auto& [id, weight] : partners_.neighbors(round, run_.membership))
-    edges.push_back({id, static_cast<float>(weight), run_.options.id < id});
-  rounds_.open(std::move(edges), partners_.period() - 1);
+  out.push_back(BeginRound{rounds_.begin()});
+  rounds_.open(links(), partners_.period() - 1);
   deadline_ = run_.now + run_.options.round_limit;
   doubt_ = run_.now + run_.options.exchange_doubt;
   version_ = run_.membership.version();
@@ -55,23 +46,31 @@ void LockStep::open_round(std::vector<Action>& out) {
   met_anyone_ = false;
 }
 
+// Those of this round, as the membership is now.
+std::vector<Rounds::Edge> LockStep::links() {
+  std::vector<Rounds::Edge> links;
+  for (const auto& [id, weight] : partners_.neighbors(round(), run_.membership))
+    links.push_back({id, static_cast<float>(weight), run_.options.id < id});
+  return links;
+}
+
 // All at once: one after the other, a round would be a chain through the whole graph.
-void LockStep::begin_own(std::vector<Action>& out) {
+void LockStep::begin_own(Actions& out) {
   while (Rounds::Edge* const edge = rounds_.next_own()) {
     edge->state = State::under_way;
     begin_along(*edge, out);
   }
 }
 
-InFlight& LockStep::begin_along(Rounds::Edge& edge, std::vector<Action>& out) {
-  Terms terms = terms_with(edge.partner);
+InFlight& LockStep::begin_along(Rounds::Edge& edge, Actions& out) {
+  Terms terms = terms_with(edge.partner, round());
   terms.weight = edge.weight;
   return exchanges_.begin(edge.partner, terms, deadline_, out);
 }
 
 // Dead, finished and quarantined neighbors will not come; those that keep this peer waiting are asked; and no
 // wait lasts beyond the round's deadline.
-void LockStep::pass_over_the_absent(std::vector<Action>& out) {
+void LockStep::pass_over_the_absent(Actions& out) {
   const Duration doubt = run_.options.exchange_doubt;
   const bool doubting = doubt_ <= run_.now;
   if (doubting) doubt_ = run_.now + doubt;
@@ -87,13 +86,21 @@ void LockStep::pass_over_the_absent(std::vector<Action>& out) {
     run_.membership.doubt(run_.now, edge.partner, out);
     const bool awaited = edge.state == State::waiting && !edge.own && rounds_.in_step(edge.partner);
     if (awaited && own == nullptr) silent.push_back(edge.partner);
-    const auto held = rounds_.held_of(edge.partner);
     const bool no_sign = own != nullptr && !own->advanced && own->begun + doubt <= run_.now;
-    if (edge.own && no_sign && held && held->round == rounds_.current()) unheard.push_back(edge.partner);
+    if (edge.own && no_sign && rounds_.holds(edge.partner, round())) unheard.push_back(edge.partner);
   }
-  for (const PeerId partner : absent) pass_over(partner, out);
-  for (const PeerId partner : silent) ask(partner, out);
-  for (const PeerId partner : unheard) let_partner_begin(partner, out);
+  for (const PeerId partner : absent) {
+    if (const InFlight* const own = exchanges_.with(partner))
+      give_up(own->exchange, out);
+    else
+      rounds_.meet(partner, Rounds::Met::failed);
+  }
+  for (const PeerId partner : silent) begin_along(*rounds_.edge(partner), out).asks = true;
+  // These are there and have not received this peer's offer, but made their own.
+  for (const PeerId partner : unheard) {
+    static_cast<void>(exchanges_.abort(exchanges_.with(partner)->exchange, out));
+    rounds_.edge(partner)->state = State::waiting;
+  }
   answer_held(out);
   if (deadline_ <= run_.now) deadline_ = kNever;
 }
@@ -106,24 +113,6 @@ bool LockStep::will_come(const Rounds::Edge& edge, const InFlight* own) const {
                  deadline_ > run_.now);
 }
 
-void LockStep::pass_over(PeerId partner, std::vector<Action>& out) {
-  if (const InFlight* const own = exchanges_.with(partner)) {
-    give_up(own->exchange, out);
-  } else {
-    rounds_.meet(partner, Rounds::Met::failed);
-  }
-}
-
-void LockStep::ask(PeerId partner, std::vector<Action>& out) {
-  begin_along(*rounds_.edge(partner), out).asks = true;
-}
-
-// The partner is there and has not received this peer's offer, but made its own.
-void LockStep::let_partner_begin(PeerId partner, std::vector<Action>& out) {
-  static_cast<void>(exchanges_.abort(exchanges_.with(partner)->exchange, out));
-  rounds_.edge(partner)->state = State::waiting;
-}
-
 // When members come and go, the graph changes under the round. A former neighbor may consider an earlier
 // round its last with this peer, and would be awaited in vain. A new neighbor may wait for this peer in an
 // earlier round, until it receives an offer or a rejection.
@@ -131,20 +120,18 @@ void LockStep::follow_links() {
   if (version_ == run_.membership.version()) return;
   version_ = run_.membership.version();
   std::vector<Rounds::Edge> edges = rounds_.edges();
-  const auto linked = partners_.neighbors(rounds_.current(), run_.membership);
+  const std::vector<Rounds::Edge> linked = links();
   for (Rounds::Edge& edge : edges) {
-    const bool stays =
-        std::any_of(linked.begin(), linked.end(), [&](const auto& it) { return it.id == edge.partner; });
+    const bool stays = std::ranges::find(linked, edge.partner, &Rounds::Edge::partner) != linked.end();
     if (edge.state == State::waiting && !stays) edge.state = State::over;
   }
-  for (const auto& [id, weight] : linked) {
-    if (rounds_.edge(id) == nullptr) edges.push_back({id, static_cast<float>(weight), run_.options.id < id});
-  }
+  for (const Rounds::Edge& edge : linked)
+    if (rounds_.edge(edge.partner) == nullptr) edges.push_back(edge);
   rounds_.close();
   rounds_.open(std::move(edges), partners_.period() - 1);  // the same round
 }
 
-void LockStep::close_round(std::vector<Action>& out) {
+void LockStep::close_round(Actions& out) {
   rounds_.close();
   // A step that landed during the round began before it and does not count towards the next. Otherwise this
   // peer would stay a round ahead of its neighbors.
@@ -155,19 +142,9 @@ void LockStep::close_round(std::vector<Action>& out) {
 }
 
 // Ends the open round, and the wait of peers whose offers are held.
-void LockStep::abandon_round(std::vector<Action>& out) {
+void LockStep::abandon_round(Actions& out) {
   rounds_.close();
   while (const auto offer = rounds_.take_any()) reject(*offer, RefusalReason::not_ready, out);
-}
-
-void LockStep::replica_lost(std::vector<Action>& out) {
-  abandon_round(out);
-  rounds_.lose_step();
-}
-
-Instant LockStep::next_deadline() const {
-  if (rounds_.is_open()) return std::min(deadline_, doubt_);
-  return exchanges_.in_flight().empty() ? next_moment() : kNever;
 }
 
 // ---- this peer's own exchanges ----
@@ -178,7 +155,7 @@ void LockStep::advanced(const ExchangeAdvanced& advanced) {
   if (Rounds::Edge* const edge = rounds_.edge(exchange->partner)) edge->state = State::under_way;
 }
 
-void LockStep::ended(const ExchangeEnded& ended, std::vector<Action>& out) {
+void LockStep::ended(const ExchangeEnded& ended, Actions& out) {
   const auto exchange = exchanges_.ended(ended, out);
   if (!exchange) return;
   const PeerId partner = exchange->partner;
@@ -208,7 +185,7 @@ void LockStep::failed(PeerId partner) {
 
 // Withdraws this peer's asks along links that are over without them: the partner made its own offer, or is
 // not waited for any longer.
-void LockStep::withdraw_asks(std::vector<Action>& out) {
+void LockStep::withdraw_asks(Actions& out) {
   std::vector<std::uint64_t> unwanted;
   for (const InFlight& exchange : exchanges_.in_flight()) {
     const Rounds::Edge* const edge = rounds_.edge(exchange.partner);
@@ -221,8 +198,8 @@ void LockStep::withdraw_asks(std::vector<Action>& out) {
 // ---- others' ----
 
 // One offer from each neighbor in a round: this bounds the held ones.
-void LockStep::offered(const Offer& offer, std::vector<Action>& out) {
-  if (turn_away(offer, out)) return;
+void LockStep::offered(const Offer& offer, Actions& out) {
+  if (const auto why = objection_to(offer)) return reject(offer, *why, out);
   const bool known = run_.membership.find(offer.from) != nullptr;
   if (!known || run_.phase() == Phase::finished || run_.leaving)
     return reject(offer, RefusalReason::not_ready, out);
@@ -241,20 +218,14 @@ void LockStep::offered(const Offer& offer, std::vector<Action>& out) {
       return reject(offer, RefusalReason::out_of_step, out);
     case Verdict::hold:
       // Only the latest offer of each partner: it has given up an earlier one.
-      if (const auto earlier = rounds_.held_of(offer.from)) {
-        rounds_.withdraw(earlier->from, earlier->exchange);
+      if (const auto earlier = rounds_.take_held_of(offer.from))
         reject(*earlier, RefusalReason::out_of_step, out);
-      }
       rounds_.hold(offer);
   }
 }
 
-std::uint64_t LockStep::round_for(const Offer&, RefusalReason reason) const {
-  return reason == RefusalReason::out_of_step ? rounds_.expected() : 0;
-}
-
-void LockStep::accept(const Offer& offer, std::vector<Action>& out) {
-  Terms terms = terms_with(offer.from);
+void LockStep::accept(const Offer& offer, Actions& out) {
+  Terms terms = terms_with(offer.from, round());
   if (Rounds::Edge* const edge = rounds_.edge(offer.from)) {
     edge->state = State::under_way;
     edge->answered = offer.exchange;
@@ -264,17 +235,16 @@ void LockStep::accept(const Offer& offer, std::vector<Action>& out) {
   exchanges_.accept(offer, terms, out);
 }
 
-void LockStep::answer_held(std::vector<Action>& out) {
+void LockStep::answer_held(Actions& out) {
   while (const auto offer = rounds_.take_ripe()) {
-    if (rounds_.judge(*offer) == Verdict::accept) {
+    if (rounds_.judge(*offer) == Verdict::accept)
       accept(*offer, out);
-    } else {
+    else
       reject(*offer, RefusalReason::out_of_step, out);
-    }
   }
 }
 
-void LockStep::answer_ended(const AnswerEnded& ended, std::vector<Action>& out) {
+void LockStep::answer_ended(const AnswerEnded& ended, Actions& out) {
   if (rounds_.withdraw(ended.from, ended.exchange)) return;
   if (!exchanges_.answer_ended(ended, out)) return;
   const Rounds::Edge* const edge = rounds_.edge(ended.from);

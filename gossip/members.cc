@@ -9,55 +9,48 @@
 
 namespace starling::gossip {
 
-std::size_t Members::lower_bound(PeerId id) const {
-  return static_cast<std::size_t>(std::lower_bound(ids_.begin(), ids_.end(), id) - ids_.begin());
-}
-
 const Record* Members::find(PeerId id) const {
   const std::size_t index = lower_bound(id);
   return index < ids_.size() && ids_[index] == id ? &records_[index] : nullptr;
 }
 
-Record* Members::find(PeerId id) {
-  return const_cast<Record*>(std::as_const(*this).find(id));
-}
+Record* Members::find(PeerId id) { return const_cast<Record*>(std::as_const(*this).find(id)); }
 
 Record& Members::insert(Record record) {
   const PeerId id = record.member.id;
-  const std::size_t index = lower_bound(id);
-  STARLING_CHECK(index == ids_.size() || ids_[index] != id);
+  const auto index = static_cast<std::ptrdiff_t>(lower_bound(id));
+  STARLING_CHECK(find(id) == nullptr);
   digest_[bucket_of(id)] += hash_of(record.member);
   add_samples(record.member.samples);
   if (record.is_live()) {
     ++live_;
     ++version_;
   }
-  ids_.insert(ids_.begin() + static_cast<std::ptrdiff_t>(index), id);
-  homes_.insert(homes_.begin() + static_cast<std::ptrdiff_t>(index), hash_of(record.member.address));
-  return *records_.insert(records_.begin() + static_cast<std::ptrdiff_t>(index), std::move(record));
+  ids_.insert(ids_.begin() + index, id);
+  homes_.insert(homes_.begin() + index, hash_of(record.member.address));
+  return *records_.insert(records_.begin() + index, std::move(record));
 }
 
 void Members::erase(PeerId id) {
-  const std::size_t index = lower_bound(id);
-  STARLING_CHECK(index < ids_.size() && ids_[index] == id);
-  digest_[bucket_of(id)] -= hash_of(records_[index].member);
-  if (records_[index].is_live()) {
+  const auto index = static_cast<std::ptrdiff_t>(lower_bound(id));
+  const Record* const record = find(id);
+  STARLING_CHECK(record != nullptr);
+  digest_[bucket_of(id)] -= hash_of(record->member);
+  if (record->is_live()) {
     --live_;
     ++version_;
   }
-  ids_.erase(ids_.begin() + static_cast<std::ptrdiff_t>(index));
-  homes_.erase(homes_.begin() + static_cast<std::ptrdiff_t>(index));
-  records_.erase(records_.begin() + static_cast<std::ptrdiff_t>(index));
+  ids_.erase(ids_.begin() + index);
+  homes_.erase(homes_.begin() + index);
+  records_.erase(records_.begin() + index);
 }
 
 bool Members::erase_longest_dead() {
   const Record* oldest = nullptr;
-  for (const Record& record : records_) {
+  for (const Record& record : records_)
     if (!record.is_live() && (oldest == nullptr || record.changed < oldest->changed)) oldest = &record;
-  }
-  if (oldest == nullptr) return false;
-  erase(oldest->member.id);
-  return true;
+  if (oldest != nullptr) erase(oldest->member.id);
+  return oldest != nullptr;
 }
 
 void Members::erase_gone(Instant until) {
@@ -68,10 +61,6 @@ void Members::erase_gone(Instant until) {
     if (is_gone && record.changed <= until) gone.push_back(record.member.id);
   }
   for (const PeerId id : gone) erase(id);
-}
-
-void Members::add_samples(std::uint64_t samples) {
-  samples_ = add_saturated(samples_, samples);
 }
 
 void Members::set_samples(Instant now, Record& record, std::uint64_t samples) {
@@ -87,16 +76,10 @@ void Members::set_samples(Instant now, Record& record, std::uint64_t samples) {
 std::uint64_t Members::retired_samples(std::span<const wire::Member> except) const {
   std::uint64_t counted = 0;
   for (const Record& record : records_) {
-    const bool excepted = std::any_of(except.begin(), except.end(), [&](const wire::Member& member) {
-      return member.id == record.member.id;
-    });
+    const bool excepted = std::ranges::find(except, record.member.id, &wire::Member::id) != except.end();
     if (record.is_live() || excepted) counted = add_saturated(counted, record.member.samples);
   }
   return samples_ - std::min(counted, samples_);
-}
-
-std::size_t Members::bucket_of(PeerId id) {
-  return id.value % wire::kDigestBuckets;  // ids are random
 }
 
 std::uint64_t Members::hash_of(const wire::Member& m) {
@@ -106,15 +89,50 @@ std::uint64_t Members::hash_of(const wire::Member& m) {
   return hash64(std::as_bytes(std::span(words)));
 }
 
-std::uint32_t Members::hash_of(const Address& address) {
-  return static_cast<std::uint32_t>(hash64(address.host, address.port));
+std::vector<std::uint64_t> LocalView::digest() const {
+  std::vector<std::uint64_t> buckets(members.digest().begin(), members.digest().end());
+  buckets[Members::bucket_of(self.id)] += Members::hash_of(self);
+  return buckets;
 }
 
-bool Record::accuse(PeerId accuser) {
-  const auto end = accusers.begin() + accuser_count;
-  if (accuser_count == kAccusersMax || std::find(accusers.begin(), end, accuser) != end) return false;
-  accusers[accuser_count++] = accuser;
-  return true;
+Record* LocalView::draw_live() {
+  if (members.live() == 0) return nullptr;
+  constexpr int kTries = 8;
+  std::size_t index = 0;
+  for (int i = 0; i < kTries; ++i) {
+    index = random.below(members.size());
+    if (members.at(index).is_live()) return &members.at(index);
+  }
+  while (!members.at(index).is_live()) index = (index + 1) % members.size();
+  return &members.at(index);
+}
+
+std::vector<PeerId> LocalView::draw_live(std::size_t count) {
+  std::vector<PeerId> ids;
+  if (members.live() <= count) {
+    for (const Record& record : members.records())
+      if (record.is_live()) ids.push_back(record.member.id);
+    return ids;
+  }
+  while (ids.size() < count) {
+    const PeerId id = draw_live()->member.id;
+    if (std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
+  }
+  return ids;
+}
+
+const Record* LocalView::draw_from_circle() {
+  std::erase_if(circle, [&](PeerId id) {
+    const Record* const record = members.find(id);
+    return record == nullptr || !record->is_live();
+  });
+  const std::size_t live = members.live();
+  if (circle.size() < live && live <= kCircleSize) circle = draw_live(live);
+  while (circle.size() < std::min(kCircleSize, live)) {
+    const PeerId id = draw_live()->member.id;
+    if (std::ranges::find(circle, id) == circle.end()) circle.push_back(id);
+  }
+  return circle.empty() ? nullptr : members.find(circle[random.below(circle.size())]);
 }
 
 }  // namespace starling::gossip

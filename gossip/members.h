@@ -5,17 +5,30 @@
 // database maintenance", PODC 1987).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/ids.h"
+#include "base/random.h"
 #include "base/time.h"
 #include "wire/messages.h"
 
 namespace starling::gossip {
+
+// Claims of peers are summed without overflow.
+constexpr std::uint64_t add_saturated(std::uint64_t a, std::uint64_t b) {
+  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+inline std::string described(const wire::Member& member) {
+  return member.name + " at " + to_string(member.address);
+}
 
 // A member, and what only this peer knows about it.
 struct Record {
@@ -48,7 +61,13 @@ struct Record {
   bool may_exchange(Instant now) const {
     return member.liveness == wire::Liveness::alive && quarantined_until <= now && avoided_until <= now;
   }
-  bool accuse(PeerId accuser);  // false if the accuser is known or kAccusersMax are
+  // false if the accuser is known or kAccusersMax are
+  bool accuse(PeerId accuser) {
+    const auto known = std::span(accusers).first(accuser_count);
+    if (accuser_count == kAccusersMax || std::ranges::find(known, accuser) != known.end()) return false;
+    accusers[accuser_count++] = accuser;
+    return true;
+  }
 };
 
 class Members {
@@ -59,7 +78,9 @@ class Members {
   Record* find(PeerId id);
   const Record* find(PeerId id) const;
   // The index of the first record whose id is not less than `id`, or size().
-  std::size_t lower_bound(PeerId id) const;
+  std::size_t lower_bound(PeerId id) const {
+    return static_cast<std::size_t>(std::ranges::lower_bound(ids_, id) - ids_.begin());
+  }
   Record& at(std::size_t index) { return records_[index]; }
   // f(record) for every record with this address, sorted by id. f may change() it.
   template <class F>
@@ -100,20 +121,22 @@ class Members {
 
   // Samples that all members consumed, including the dead and the forgotten. Saturates.
   std::uint64_t samples() const { return samples_; }
-  void add_samples(std::uint64_t samples);
+  void add_samples(std::uint64_t samples) { samples_ = add_saturated(samples_, samples); }
   // REQUIRES: samples > record.member.samples.
   void set_samples(Instant now, Record& record, std::uint64_t samples);
   // Samples of members that are dead or forgotten, without those in `except`.
   std::uint64_t retired_samples(std::span<const wire::Member> except) const;
 
   const std::array<std::uint64_t, wire::kDigestBuckets>& digest() const { return digest_; }
-  static std::size_t bucket_of(PeerId id);
+  static std::size_t bucket_of(PeerId id) { return id.value % wire::kDigestBuckets; }  // ids are random
   // Covers what all peers should agree on: id, incarnation and phase of live members. Suspicion and progress
   // change all the time, and a late joiner need not know the dead (hash 0).
   static std::uint64_t hash_of(const wire::Member& member);
 
  private:
-  static std::uint32_t hash_of(const Address& address);
+  static std::uint32_t hash_of(const Address& address) {
+    return static_cast<std::uint32_t>(hash64(address.host, address.port));
+  }
 
   // Parallel to records_ and dense, for searches.
   std::vector<PeerId> ids_;
@@ -125,9 +148,69 @@ class Members {
   std::uint64_t samples_ = 0;
 };
 
-// Claims of peers are summed without overflow.
-constexpr std::uint64_t add_saturated(std::uint64_t a, std::uint64_t b) {
-  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+// An interval that is doubled from `min` up to `max`, and varied each time.
+struct Backoff {
+  Duration min, max;
+
+  Duration next(Duration interval) const { return std::min(2 * interval, max); }
+};
+
+// The interval, up to a quarter shorter or longer.
+inline Duration varied(Random& random, Duration interval) {
+  return from_seconds(to_seconds(interval) * random.uniform(0.75, 1.25));
 }
+
+struct MembershipOptions {
+  Duration probe_interval = std::chrono::seconds(1);  // between two probes
+  std::size_t helpers = 3;                            // asked to probe a silent member
+  // A suspect has multiplier x max(1, log10 n) x probe_interval to refute. Three further accusers halve that,
+  // to multiplier x probe_interval at least.
+  double suspicion_multiplier = 4;
+  // Between two Gossips, plus a pause for every entry of the last one. This bounds what a peer sends in a
+  // swarm of any size.
+  Duration gossip_interval = std::chrono::milliseconds(100);
+  Duration gossip_interval_per_entry = std::chrono::milliseconds(5);
+  Backoff sync{std::chrono::milliseconds(500),
+               std::chrono::seconds(10)};                            // between Digests, while views agree
+  Backoff retry{std::chrono::seconds(1), std::chrono::seconds(30)};  // of failed members, after a failure
+  Duration tombstone_life = std::chrono::hours(2);  // members that left or were superseded are kept for this
+  Duration quarantine = std::chrono::seconds(60);
+  std::size_t members_max = 65536;  // in the table; the longest dead make room
+};
+
+// A peer's local view of the swarm: its own entry, the table of the others, and the random stream that all
+// parts of a Membership (Rumors, Prober, ...) draw from. The parts share one LocalView by reference. It
+// stores, digests and samples, and never sends.
+struct LocalView {
+  static constexpr std::size_t kCircleSize = 8;
+
+  MembershipOptions options;
+  wire::Member self;
+  Random random;
+  std::optional<wire::Vitals> vitals{};  // this peer's own
+  wire::Revision topology{};
+  Members members{};
+  std::uint64_t last_sequence = 0;  // of this peer's Pings
+  // The members to gossip with: a few random live ones at a time, oldest first. A small circle keeps the
+  // number of open links small; slow replacement spreads news over the whole swarm.
+  std::vector<PeerId> circle{};
+
+  // Equal if two peers agree on who lives, in which incarnation and phase, themselves included.
+  std::vector<std::uint64_t> digest() const;
+  // A random live member; null if there is none.
+  Record* draw_live();
+  // `count` different ones, or all if there are not more.
+  std::vector<PeerId> draw_live(std::size_t count);
+  // Fills the circle and draws one of it; null if no other member is live.
+  const Record* draw_from_circle();
+  // Drops the oldest one of a full circle with probability 1/4; draw_from_circle() replaces it.
+  void renew_circle() {
+    if (circle.size() >= kCircleSize && random.chance(0.25)) circle.erase(circle.begin());
+  }
+  // Now plus a random part of the interval, so that peers started together do not stay in phase.
+  Instant jittered(Instant now, Duration interval) {
+    return now + Duration{1} + Duration{static_cast<std::int64_t>(random.below(interval.count()))};
+  }
+};
 
 }  // namespace starling::gossip

@@ -7,7 +7,6 @@
 //   MemberStates   which evidence changes a member's liveness; suspicion and refutation
 //   Rumors         news attached to messages, each sent a bounded number of times
 //   Views          compares digests with random members until all views agree
-//   Circle         the few members to gossip with
 //   Retries        pings failed members and known addresses forever
 //
 // Only direct evidence (a verified message from the member itself) shows that a member lives. A relayed Ack
@@ -21,16 +20,76 @@
 
 #include "base/random.h"
 #include "gossip/actions.h"
-#include "gossip/circle.h"
-#include "gossip/local_view.h"
-#include "gossip/member_states.h"
+#include "gossip/members.h"
 #include "gossip/prober.h"
-#include "gossip/retries.h"
 #include "gossip/rumors.h"
-#include "gossip/views.h"
 #include "wire/messages.h"
 
 namespace starling::gossip {
+
+// How long a suspect with one accuser has to refute, in a swarm with this number of live members including
+// this peer.
+Duration longest_suspicion(const MembershipOptions& options, std::size_t live);
+// The same for a suspect with this number of independent accusers: it shrinks with each of them (Lifeguard:
+// Dadgar, Phillips, Currey: "Lifeguard: Local health awareness for more accurate failure detection", 2018).
+Duration suspicion_window(const MembershipOptions& options, std::size_t live, std::size_t accusers);
+
+// The liveness of every member, and the evidence that changes it (SWIM, section 4.2, with incarnations).
+//
+//   alive -> suspect    a probe was not answered, an address is unreachable, or another peer says so
+//   suspect -> failed   the suspicion window has passed, or another peer says so after half of it
+//   any but left -> alive    the member has raised its incarnation; suspect -> alive also by its own message
+//   any -> left         the member itself said goodbye
+//
+// No rumor takes a member from alive to failed in one step: it becomes suspect and gets time to refute. When
+// a partition heals, the failures that one side recorded therefore do not spread to the other. Only the
+// member itself raises its incarnation, and only its own verified messages are direct evidence that it lives.
+class MemberStates {
+ public:
+  MemberStates(LocalView& view, Rumors& rumors, Retries& retries, const Views& views)
+      : view_(view), rumors_(rumors), retries_(retries), views_(views) {}
+
+  // News from this peer.
+  void merge(Instant now, PeerId teller, std::span<const wire::Member> news, Actions& out);
+  // A member that was dead before this peer met it. Null if it is known or the table is full.
+  Record* add_dead(Instant now, const wire::Member& dead, wire::Liveness liveness);
+  // At least this number of samples was consumed by a known member.
+  void progressed(Instant now, Record& record, std::uint64_t samples);
+
+  // A message from the member itself, sent from this address.
+  void heard(Instant now, Record& record, const Address& address, Actions& out);
+  // Sends to this address fail.
+  void unreachable(Instant now, const Address& address, Actions& out);
+  // The accuser's probe was not answered. Returns false if that changes nothing.
+  bool accuse(Instant now, Record& record, PeerId accuser, Actions& out);
+
+  // Suspects whose window has passed have failed.
+  void tick(Instant now, Actions& out);
+  // This peer woke `late` after its deadline: suspects get that much more time.
+  void slept(Duration late);
+  Instant next_deadline() const;
+  std::size_t suspects() const { return suspects_.size(); }
+
+ private:
+  bool merge_one(Instant now, PeerId teller, const wire::Member& news, Actions& out);
+  bool merge_incarnation(Instant now, Record& record, const wire::Member& news, Actions& out);
+  bool merge_liveness(Instant now, Record& record, PeerId teller, const wire::Member& news, Actions& out);
+  bool add_live(Instant now, const wire::Member& news, Actions& out);
+  Record& insert(Instant now, const wire::Member& member, wire::Liveness liveness);
+  void refute(const wire::Member& news, Actions& out);
+  void correct(PeerId teller, std::span<const wire::Member> news, Actions& out);
+  bool accept_failure(Instant now, Record& record, PeerId teller, Actions& out);
+  void set_liveness(Instant now, Record& record, wire::Liveness liveness, Actions& out);
+  void warn(Instant now, Record& record, Actions& out);
+  void supersede(Instant now, PeerId by, const Address& address, Actions& out);
+  Instant window_end(const Record& suspect) const;
+
+  LocalView& view_;
+  Rumors& rumors_;
+  Retries& retries_;
+  const Views& views_;
+  std::vector<PeerId> suspects_;
+};
 
 class Membership {
  public:
@@ -43,7 +102,10 @@ class Membership {
   // This peer's own entry.
   const wire::Member& self() const { return view_.self; }
   void set_phase(wire::Phase phase);
-  void set_progress(std::uint64_t steps, std::uint64_t samples);
+  void set_progress(std::uint64_t steps, std::uint64_t samples) {
+    view_.self.steps = std::max(view_.self.steps, steps);
+    view_.self.samples = std::max(view_.self.samples, samples);
+  }
   void set_device(const std::string& device) { view_.self.device = device; }  // sent with the next phase
   void set_vitals(const wire::Vitals& vitals);
   const std::optional<wire::Vitals>& vitals() const { return view_.vitals; }
@@ -55,83 +117,102 @@ class Membership {
   const Record* find(PeerId id) const { return view_.members.find(id); }
   std::size_t live_others() const { return view_.members.live(); }
   // Changes with the set of live members and with every member's phase.
-  std::uint64_t version() const;
+  std::uint64_t version() const {
+    return view_.members.version() + static_cast<std::uint64_t>(view_.self.phase);  // both only grow
+  }
   std::vector<std::uint64_t> digest() const { return view_.digest(); }
   // Entries in internal queues, which other peers can fill: at most two for every member, and a thousand.
-  std::size_t queued() const;
+  std::size_t queued() const {
+    return rumors_.members_queued() + rumors_.progress_queued() + prober_.queued() + view_.circle.size() +
+           states_.suspects();
+  }
 
   // Samples that the whole swarm consumed, as far as known.
-  std::uint64_t swarm_samples() const;
+  std::uint64_t swarm_samples() const { return add_saturated(view_.self.samples, view_.members.samples()); }
   std::uint64_t retired_samples(std::span<const wire::Member> except) const {
     return view_.members.retired_samples(except);
   }
   // Samples that no live member remembers, when this peer begins the run again.
   void add_samples(std::uint64_t samples) { view_.members.add_samples(samples); }
   // A known member consumed at least this number of samples.
-  void add_progress(Instant now, const wire::Progress& progress);
+  void add_progress(Instant now, const wire::Progress& progress) {
+    if (Record* const record = view_.members.find(progress.id))
+      states_.progressed(now, *record, progress.samples);
+  }
 
   // Begins to probe and to gossip.
   void start(Instant now);
   // A member of this swarm may listen at this address: it is pinged forever, until such a member is known.
   void add_contact(const Address& address) { retries_.add_contact(address); }
   // This peer woke `late` after its deadline: the others get that much more time to answer.
-  void slept(Duration late);
-  void tick(Instant now, std::vector<Action>& out);
-  Instant next_deadline() const;
+  void slept(Duration late) {
+    prober_.slept(late);
+    states_.slept(late);
+  }
+  void tick(Instant now, Actions& out);
+  Instant next_deadline() const {
+    return std::min({prober_.next_deadline(), next_gossip_, views_.next_deadline(), retries_.next_deadline(),
+                     next_burial_, states_.next_deadline()});
+  }
 
-  // Messages. on_... merges a message's members first and then calls heard() for its sender.
-  void heard(Instant now, PeerId from, const Address& address, std::vector<Action>& out);
-  void on_ping(Instant now, PeerId from, const Address& address, const wire::Ping& ping,
-               std::vector<Action>& out);
-  void on_ping_request(Instant now, PeerId from, const Address& address, const wire::PingRequest& request,
-                       std::vector<Action>& out);
-  void on_ack(Instant now, PeerId from, const Address& address, const wire::Ack& ack,
-              std::vector<Action>& out);
-  void on_gossip(Instant now, PeerId from, const Address& address, const wire::Gossip& gossip,
-                 std::vector<Action>& out);
-  void on_digest(Instant now, PeerId from, const Address& address, const wire::Digest& digest,
-                 std::vector<Action>& out);
-  void on_view(Instant now, PeerId from, const Address& address, const wire::View& view,
-               std::vector<Action>& out);
-  void on_leave(Instant now, PeerId from, const wire::Leave& leave, std::vector<Action>& out);
-  void merge(Instant now, PeerId teller, std::span<const wire::Member> news, std::vector<Action>& out) {
+  // Messages. on() merges a message's members first and then calls heard() for its sender.
+  void heard(Instant now, PeerId from, const Address& address, Actions& out);
+  void on(Instant now, PeerId from, const Address& address, const wire::Ping& ping, Actions& out);
+  void on(Instant now, PeerId from, const Address& address, const wire::PingRequest& request, Actions& out);
+  void on(Instant now, PeerId from, const Address& address, const wire::Ack& ack, Actions& out);
+  void on(Instant now, PeerId from, const Address& address, const wire::Gossip& gossip, Actions& out);
+  void on(Instant now, PeerId from, const Address& address, const wire::Digest& digest, Actions& out);
+  void on(Instant now, PeerId from, const Address& address, const wire::View& view, Actions& out);
+  void on(Instant now, PeerId from, const Address& address, const wire::Leave& leave, Actions& out);
+  void merge(Instant now, PeerId teller, std::span<const wire::Member> news, Actions& out) {
     states_.merge(now, teller, news, out);
   }
-  void unreachable(Instant now, const Address& address, std::vector<Action>& out) {
+  void unreachable(Instant now, const Address& address, Actions& out) {
     states_.unreachable(now, address, out);
   }
 
   // Members for a joiner; the joiner passes them, with the sender's retired_samples(), to welcomed().
   std::vector<wire::Member> introduction(PeerId joiner) { return views_.introduction(joiner); }
   void welcomed(Instant now, PeerId by, std::span<const wire::Member> members, std::uint64_t retired_samples,
-                std::vector<Action>& out);
+                Actions& out);
   // Probes this member now.
-  void doubt(Instant now, PeerId id, std::vector<Action>& out);
+  void doubt(Instant now, PeerId id, Actions& out) {
+    Record* const record = view_.members.find(id);
+    if (record != nullptr && record->is_live()) prober_.probe(now, *record, out);
+  }
   // Compares views with the peer at this address now.
-  void sync_with(const Address& address, std::vector<Action>& out) { views_.sync_with(address, out); }
+  void sync_with(const Address& address, Actions& out) { views_.sync_with(address, out); }
   // Sends this message to kUrgentFanout live members.
-  void tell_some(const wire::Message& message, std::vector<Action>& out);
+  void tell_some(const wire::Message& message, Actions& out) {
+    for (const PeerId id : view_.draw_live(kUrgentFanout))
+      out.push_back(Send{find(id)->member.address, message});
+  }
   // Sends all known progress to kUrgentFanout live members now.
-  void spread(Instant now, std::vector<Action>& out);
+  void spread(Instant now, Actions& out);
   // Sends a Leave to kUrgentFanout live members, which spread it.
-  void say_goodbye(std::vector<Action>& out);
+  void say_goodbye(Actions& out) {
+    wire::Member self = view_.self;
+    self.liveness = wire::Liveness::left;
+    tell_some(wire::Leave{self}, out);
+  }
 
   // How exchanges with a member go. Failed ones keep this peer from it for a moment, longer each time; values
   // that a replica must not take lead to quarantine.
-  void exchange_completed(PeerId id);
+  void exchange_completed(PeerId id) {
+    if (Record* const record = view_.members.find(id)) record->failed_exchanges = 0;
+  }
   void exchange_aborted(Instant now, PeerId id);
-  void poisoned_by(Instant now, PeerId id, std::vector<Action>& out);
+  void poisoned_by(Instant now, PeerId id, Actions& out);
 
  private:
-  void send_gossip(Instant now, std::vector<Action>& out);
+  void send_gossip(Instant now, Actions& out);
 
   LocalView view_;
   Rumors rumors_{view_};
-  Circle circle_{view_};
   Retries retries_{view_};
   Views views_{view_};
   Prober prober_{view_, rumors_};
-  MemberStates states_{view_, rumors_, circle_, retries_, views_};
+  MemberStates states_{view_, rumors_, retries_, views_};
   Instant next_gossip_ = kNever;
   Instant next_burial_ = kNever;  // of tombstones past their life
 };

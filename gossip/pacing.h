@@ -1,16 +1,21 @@
-// When the next exchange is due: every N steps, every T, at random moments with mean interval T (the Poisson
-// clocks of Boyd et al., "Randomized gossip algorithms", IEEE Trans. Information Theory 52, 2006), or always.
-// What falls due while an exchange is in flight waits for its end and is not made up for.
+// The timing of exchanges: when the next is due (Pacer), how long a partner may be silent (Patience), and how
+// often a partner may come (Acceptance).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 
+#include "base/ids.h"
 #include "base/random.h"
+#include "base/time.h"
 #include "gossip/events.h"
 
 namespace starling::gossip {
 
+// When the next exchange is due: every N steps, every T, at random moments with mean interval T (the Poisson
+// clocks of Boyd et al., "Randomized gossip algorithms", IEEE Trans. Information Theory 52, 2006), or always.
+// What falls due while an exchange is in flight waits for its end and is not made up for.
 class Pacer {
  public:
   Pacer(Pace pace, Random random) : pace_(pace), random_(random), interval_(pace.time) {}
@@ -66,6 +71,94 @@ class Pacer {
   std::uint64_t last_steps_ = 0;
   Instant last_time_;
   Instant not_before_;
+};
+
+// How long a partner may be silent before this peer aborts its exchange: learned from earlier exchanges with
+// that partner. A link with a latency of a millisecond and one of seconds each get a suitable limit, and a
+// fast partner that stops costs little time.
+//
+// The measure is the longest silence in each exchange: until the first progress, or between two signs of it.
+// The limit is eight times the usual silence, at least a second. A longer silence raises the limit at once, a
+// shorter one lowers it slowly. A new partner gets the ceiling. A timeout doubles the partner's limit and the
+// ceiling, so that a swarm in which everything is slow gets through.
+class Patience {
+ public:
+  static constexpr Duration kLeast = std::chrono::seconds(1);
+  static constexpr int kTimesUsual = 8;
+  static constexpr std::size_t kPartnersMax = 1024;  // remembered; the lowest id makes room
+
+  explicit Patience(Duration ceiling) : least_ceiling_(ceiling), ceiling_(ceiling) {}
+
+  Duration limit(PeerId partner) const {
+    const auto found = partners_.find(partner);
+    if (found == partners_.end()) return ceiling_;
+    const Duration learned = std::max(kLeast, kTimesUsual * found->second.silence);
+    return std::min(ceiling_, learned * (1 << found->second.timeouts));
+  }
+
+  // An exchange completed; this was its longest silence.
+  void went_well(PeerId partner, Duration silence) {
+    if (partners_.size() >= kPartnersMax && !partners_.contains(partner)) partners_.erase(partners_.begin());
+    Usual& usual = partners_[partner];
+    usual.silence = std::max(silence, (3 * usual.silence + silence) / 4);
+    usual.timeouts = 0;
+    ceiling_ = std::max(least_ceiling_, 4 * silence);
+  }
+  void timed_out(PeerId partner) {
+    ceiling_ = std::min(2 * ceiling_, kMost);
+    if (const auto found = partners_.find(partner); found != partners_.end())
+      found->second.timeouts = std::min(found->second.timeouts + 1, 16);
+  }
+
+ private:
+  static constexpr Duration kMost = std::chrono::hours(24);
+  struct Usual {
+    Duration silence{0};
+    int timeouts = 0;  // in a row
+  };
+  Duration least_ceiling_, ceiling_;
+  std::map<PeerId, Usual> partners_;
+};
+
+// How often a partner may begin an exchange with this peer, under rules that bound the influence of one liar:
+// about twice as often as this peer begins its own, with a small burst (a token bucket for each partner).
+class Acceptance {
+ public:
+  static constexpr double kBurst = 4;
+  static constexpr double kPerOwn = 2;  // a partner's exchanges for each of this peer's
+  static constexpr std::size_t kPartnersMax = 1024;
+
+  void start(Instant now) { last_own_ = now; }
+  // This peer begins an exchange of its own.
+  void own(Instant now) {
+    const Duration since = now - last_own_;
+    interval_ = interval_.count() == 0 ? since : (3 * interval_ + since) / 4;
+    last_own_ = now;
+  }
+  // Whether this partner's offer may be accepted now. If so, it is counted.
+  bool take(Instant now, PeerId partner) {
+    if (buckets_.size() >= kPartnersMax && !buckets_.contains(partner)) buckets_.erase(buckets_.begin());
+    Bucket& bucket = buckets_.try_emplace(partner, Bucket{kBurst, now}).first->second;
+    // Before the first own exchange, as if it began now.
+    const Duration interval = interval_.count() > 0 ? interval_ : now - last_own_;
+    if (interval.count() > 0) {
+      const double owns = to_seconds(now - bucket.since) / to_seconds(interval);
+      bucket.tokens = std::min(kBurst, bucket.tokens + kPerOwn * owns);
+    }
+    bucket.since = now;
+    if (bucket.tokens < 1) return false;
+    bucket.tokens -= 1;
+    return true;
+  }
+
+ private:
+  struct Bucket {
+    double tokens;
+    Instant since;
+  };
+  Duration interval_{0};  // smoothed interval between own exchanges; 0: there was none
+  Instant last_own_;
+  std::map<PeerId, Bucket> buckets_;
 };
 
 }  // namespace starling::gossip

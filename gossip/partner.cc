@@ -2,20 +2,12 @@
 
 #include <algorithm>
 #include <span>
-#include <string>
+#include <string_view>
 #include <tuple>
 
 #include "topologies/mixing.h"
 
 namespace starling::gossip {
-
-PartnerChooser::PartnerChooser(topologies::Topology topology, Partners policy, Random random)
-    : topology_(std::move(topology)), policy_(policy), random_(random) {}
-
-void PartnerChooser::follow(topologies::Topology topology) {
-  topology_ = std::move(topology);
-  version_ = UINT64_MAX;
-}
 
 std::vector<const wire::Member*> vertices(const Membership& membership) {
   std::vector<const wire::Member*> vertices{&membership.self()};
@@ -23,9 +15,8 @@ std::vector<const wire::Member*> vertices(const Membership& membership) {
     if (record.is_live() && record.member.phase >= wire::Phase::training) vertices.push_back(&record.member);
   }
   // Shorter names first, so that p2 comes before p10.
-  std::sort(vertices.begin(), vertices.end(), [](const wire::Member* a, const wire::Member* b) {
-    if (a->name.size() != b->name.size()) return a->name.size() < b->name.size();
-    return std::tie(a->name, a->id) < std::tie(b->name, b->id);
+  std::ranges::sort(vertices, {}, [](const wire::Member* member) {
+    return std::tuple(member->name.size(), std::string_view(member->name), member->id);
   });
   return vertices;
 }
@@ -115,10 +106,9 @@ std::optional<PeerId> PartnerChooser::take_turn(Instant now, const Membership& m
 // Relative probabilities of the links.
 std::vector<double> PartnerChooser::preferences(const Membership& membership,
                                                 const topologies::Links& links) const {
-  std::vector<double> plain(links.size());
-  for (std::size_t k = 0; k < links.size(); ++k) plain[k] = links[k].weight;
+  std::vector<double> plain;
+  for (const topologies::Link& link : links) plain.push_back(link.weight);
   if (policy_ == Partners::uniform) return plain;
-
   std::vector<Acquaintance> known(links.size());
   std::vector<double> news(links.size());
   double quickest = 0, most_news = 0;
@@ -130,12 +120,11 @@ std::vector<double> PartnerChooser::preferences(const Membership& membership,
     most_news = std::max(most_news, news[k]);
     if (known[k].seconds > 0 && (quickest == 0 || known[k].seconds < quickest)) quickest = known[k].seconds;
   }
-  std::vector<double> preferred(links.size());
+  std::vector<double> preferred(plain);
   double plain_sum = 0, preferred_sum = 0;
   for (std::size_t k = 0; k < links.size(); ++k) {
     const double quick = known[k].seconds > 0 ? quickest / known[k].seconds : 1;
-    const double fresh = most_news > 0 ? news[k] / most_news : 1;
-    preferred[k] = plain[k] * quick * fresh;
+    preferred[k] = plain[k] * quick * (most_news > 0 ? news[k] / most_news : 1);
     plain_sum += plain[k];
     preferred_sum += preferred[k];
   }
@@ -154,6 +143,19 @@ void PartnerChooser::met(const Membership& membership, PeerId id, std::optional<
   const double seconds = std::max(to_seconds(*took), 1e-6);
   acquaintance.seconds =
       acquaintance.seconds == 0 ? seconds : (1 - kNewest) * acquaintance.seconds + kNewest * seconds;
+}
+
+float own_share(Shares shares, Instant now, const wire::Member& self, const Record& partner) {
+  constexpr double kLeast = 1.0 / 64;  // with a share of 0 the exchange would have no effect
+  constexpr double kWorkTolerated = 2;
+  constexpr double kAgeTolerated = 8;
+  double share = 1;
+  if (shares == Shares::work && self.samples > 0)
+    share = kWorkTolerated * static_cast<double>(partner.member.samples) / static_cast<double>(self.samples);
+  const Duration age = now - partner.samples_at;
+  if (shares == Shares::age && partner.samples_every.count() > 0 && age.count() > 0)
+    share = kAgeTolerated * to_seconds(partner.samples_every) / to_seconds(age);
+  return static_cast<float>(std::clamp(share, kLeast, 1.0));
 }
 
 }  // namespace starling::gossip

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -40,9 +41,13 @@ class PartnerChooser {
     double weight;  // W_ij
   };
 
-  PartnerChooser(topologies::Topology topology, Partners policy, Random random);
+  PartnerChooser(topologies::Topology topology, Partners policy, Random random)
+      : topology_(std::move(topology)), policy_(policy), random_(random) {}
 
-  void follow(topologies::Topology topology);
+  void follow(topologies::Topology topology) {
+    topology_ = std::move(topology);
+    version_ = UINT64_MAX;
+  }
 
   // A partner for the next exchange; nullopt if there is none now.
   std::optional<PeerId> choose(Instant now, const Membership& membership);
@@ -80,5 +85,14 @@ class PartnerChooser {
   std::size_t turn_ = 0;
   std::map<PeerId, Acquaintance> acquaintances_;  // Partners::aware
 };
+
+// How far this side of an exchange moves, relative to its full weight, where the run weighs partners
+// (gossip.weights); in [1/64, 1]. An exchange with unequal shares does not conserve the sum of both replicas:
+// it draws the mean towards the side that counts more.
+//
+// By work: min(1, 2 s_partner / s_own), s: samples consumed so far. Partners within a factor of two count the
+// same. By age: min(1, 8 u / a), a: time since the partner's samples last grew, as known here, u: its usual
+// interval between two growths. Progress travels by gossip and may be late, hence the factor of eight.
+float own_share(Shares shares, Instant now, const wire::Member& self, const Record& partner);
 
 }  // namespace starling::gossip

@@ -26,20 +26,14 @@
 //   Ending       the run's end, settling, leaving
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
+#include <utility>
+#include <variant>
 
-#include "gossip/actions.h"
 #include "gossip/copying.h"
 #include "gossip/encounters.h"
-#include "gossip/ending.h"
-#include "gossip/events.h"
-#include "gossip/exchanges.h"
 #include "gossip/joining.h"
-#include "gossip/peer_options.h"
-#include "gossip/recovery.h"
 #include "gossip/rewiring.h"
 #include "gossip/run_state.h"
 
@@ -51,7 +45,7 @@ class Peer {
   Peer(Peer&&) = delete;  // its parts refer to one another
 
   // Appends what should be done to `out`. REQUIRES: the first event is Start; nothing follows a Finish.
-  void step(Instant now, const Event& event, std::vector<Action>& out);
+  void step(Instant now, const Event& event, Actions& out);
   // When to step with a Tick at the latest; always later than the last `now`.
   Instant next_deadline() const { return deadline_; }
 
@@ -75,33 +69,88 @@ class Peer {
   }
 
  private:
-  void handle(const Start&, std::vector<Action>& out);
-  void handle(const Received&, std::vector<Action>& out);
-  void handle(const Unreachable&, std::vector<Action>& out);
-  void handle(const Prepared&, std::vector<Action>& out);
-  void handle(const PrepareFailed&, std::vector<Action>& out);
-  void handle(const StateAdvanced&, std::vector<Action>& out);
-  void handle(const StateArrived&, std::vector<Action>& out);
-  void handle(const StateLost&, std::vector<Action>& out);
-  void handle(const Stepped&, std::vector<Action>& out);
-  void handle(const VitalsMeasured&, std::vector<Action>& out);
-  void handle(const ExchangeAdvanced&, std::vector<Action>& out);
-  void handle(const ExchangeEnded&, std::vector<Action>& out);
-  void handle(const ExchangeOffered&, std::vector<Action>& out);
-  void handle(const AnswerEnded&, std::vector<Action>& out);
-  void handle(const ReplicaDiverged&, std::vector<Action>& out);
-  void handle(const ReplicaGone&, std::vector<Action>& out);
-  void handle(const EndRequested&, std::vector<Action>& out);
-  void handle(const LeaveRequested&, std::vector<Action>& out);
-  void handle(const Introduced&, std::vector<Action>& out);
-  void handle(const RewireRequested&, std::vector<Action>& out);
-  void handle(const Tick&, std::vector<Action>& out);
+  template <class Call>
+  decltype(auto) meet(Call call) {
+    return std::visit(call, encounters_);
+  }
 
-  void run_timers(std::vector<Action>& out);
-  void start_training(std::vector<Action>& out);
-  void maybe_end_training(std::vector<Action>& out);
-  void maybe_finish(std::vector<Action>& out);
-  void maybe_leave(std::vector<Action>& out);
+  void handle(const Start&, Actions& out);
+  void handle(const Received& received, Actions& out) {
+    std::visit([&](const auto& message) { take(received, message, out); }, received.message);
+  }
+  void handle(const Unreachable& unreachable, Actions& out) {
+    run_.membership.unreachable(run_.now, unreachable.address, out);
+    joining_.unreachable(unreachable, out);
+  }
+  void handle(const Prepared& prepared, Actions& out);
+  void handle(const PrepareFailed& failed, Actions& out) {
+    run_.say_goodbye_and_finish(Finish::How::failed, failed.why, out);
+  }
+  void handle(const StateAdvanced& advanced, Actions& out) { copying_.advanced(advanced, out); }
+  void handle(const StateArrived&, Actions& out);
+  void handle(const StateLost& lost, Actions& out) { copying_.lost(lost, out); }
+  void handle(const Stepped& stepped, Actions&) {
+    const std::uint64_t earlier = run_.options.earlier.samples;
+    run_.membership.set_progress(stepped.steps, stepped.samples - std::min(stepped.samples, earlier));
+  }
+  void handle(const VitalsMeasured& measured, Actions&) { run_.membership.set_vitals(measured.vitals); }
+  void handle(const ExchangeAdvanced& advanced, Actions&) {
+    meet([&](auto& it) { it.advanced(advanced); });
+  }
+  void handle(const ExchangeEnded& ended, Actions& out) {
+    meet([&](auto& it) { it.ended(ended, out); });
+  }
+  void handle(const ExchangeOffered& offered, Actions& out) {
+    meet([&](auto& it) { it.offered({offered.from, offered.exchange, offered.round}, out); });
+  }
+  void handle(const AnswerEnded& ended, Actions& out) {
+    meet([&](auto& it) { it.answer_ended(ended, out); });
+  }
+  void handle(const ReplicaDiverged&, Actions& out);
+  void handle(const ReplicaGone& gone, Actions& out);
+  void handle(const EndRequested&, Actions& out) {
+    ending_.request();
+    if (run_.phase() == wire::Phase::joining)
+      handle(LeaveRequested{}, out);  // there is nothing to settle yet
+  }
+  void handle(const LeaveRequested&, Actions& out);
+  void handle(const Introduced& introduced, Actions& out) {
+    run_.membership.add_contact(introduced.address);
+    run_.membership.sync_with(introduced.address, out);
+  }
+  void handle(const RewireRequested& requested, Actions& out) {
+    if (rewiring_.requested(requested, out)) meet([](auto& it) { it.topology_changed(); });
+  }
+  void handle(const Tick&, Actions&) {}
+
+  void take(const Received& from, const wire::Join& join, Actions& out) {
+    if (joining_.answer(from, join, out)) rewiring_.correct(from.address, {}, out);
+  }
+  void take(const Received& from, const wire::Welcome& welcome, Actions& out) {
+    joining_.welcomed(from, welcome, out);
+  }
+  void take(const Received& from, const wire::Refusal& refusal, Actions& out) {
+    joining_.refused(from, refusal, out);
+  }
+  void take(const Received& from, const wire::Rewire& rewire, Actions& out) {
+    if (rewiring_.received(from, rewire, out)) meet([](auto& it) { it.topology_changed(); });
+  }
+  // Messages of the membership. All others are for drivers.
+  template <class Message>
+  void take(const Received& from, const Message& message, Actions& out) {
+    if constexpr (requires { run_.membership.on(run_.now, from.from, from.address, message, out); })
+      run_.membership.on(run_.now, from.from, from.address, message, out);
+    if constexpr (requires { message.topology; }) rewiring_.correct(from.address, message.topology, out);
+  }
+
+  void run_timers(Actions& out);
+  void start_training(Actions& out) {
+    run_.membership.set_phase(wire::Phase::training);
+    meet([&](auto& it) { it.start(out); });
+  }
+  void maybe_end_training(Actions& out);
+  void maybe_finish(Actions& out);
+  void maybe_leave(Actions& out);
   Instant earliest_deadline() const;
 
   RunState run_;
@@ -111,7 +160,7 @@ class Peer {
   Rewiring rewiring_{run_};
   Ending ending_{run_};
   Exchanges exchanges_{run_};
-  std::unique_ptr<Encounters> encounters_;
+  std::variant<NoEncounters, Whenever, LockStep, Served> encounters_;
   Instant deadline_ = kNever;  // the last that next_deadline() returned
 };
 

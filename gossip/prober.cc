@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "gossip/suspicion.h"
-
 namespace starling::gossip {
 
 namespace {
 
 constexpr std::size_t kProbesMax = 16;
-constexpr std::size_t kRelaysMax = 256;
 constexpr Duration kLateAnswers = std::chrono::seconds(10);  // measured for this long after the verdict
 
 // Jacobson's estimator (RFC 6298, section 2).
@@ -27,8 +24,11 @@ void measure_round_trip(Record& record, Duration measured) {
 
 }  // namespace
 
-void Prober::start(Instant now) {
-  next_ = view_.jittered(now, view_.options.probe_interval);
+Duration answer_limit(const Record& record, Duration lag, Duration probe_interval) {
+  Duration limit = probe_interval / 2;
+  if (record.round_trip.count() > 0)
+    limit = std::max(record.round_trip + 4 * record.round_trip_deviation, probe_interval / 10);
+  return std::min(limit + 2 * lag, 4 * probe_interval);
 }
 
 void Prober::slept(Duration late) {
@@ -39,7 +39,7 @@ void Prober::slept(Duration late) {
   }
 }
 
-void Prober::probe_next(Instant now, std::vector<Action>& out) {
+void Prober::probe_next(Instant now, Actions& out) {
   next_ = now + view_.options.probe_interval;
   if (view_.members.live() == 0) return;
   for (int round = 0; round < 2; ++round) {
@@ -48,20 +48,13 @@ void Prober::probe_next(Instant now, std::vector<Action>& out) {
       order_.pop_back();
       if (record != nullptr && record->is_live()) return begin(now, *record, out);
     }
-    for (const Record& record : view_.members.records()) {
+    for (const Record& record : view_.members.records())
       if (record.is_live()) order_.push_back(record.member.id);
-    }
     view_.random.shuffle(std::span(order_));
   }
 }
 
-void Prober::probe(Instant now, Record& record, std::vector<Action>& out) {
-  const bool open = std::any_of(probes_.begin(), probes_.end(),
-                                [&](const Probe& p) { return p.target == record.member.id && !p.over; });
-  if (!open) begin(now, record, out);
-}
-
-void Prober::begin(Instant now, Record& record, std::vector<Action>& out) {
+void Prober::begin(Instant now, Record& record, Actions& out) {
   if (probes_.size() >= kProbesMax) probes_.erase(probes_.begin());
   const Duration interval = view_.options.probe_interval;
   const Duration limit = answer_limit(record, lag_, interval);
@@ -71,7 +64,7 @@ void Prober::begin(Instant now, Record& record, std::vector<Action>& out) {
       Send{record.member.address, wire::Ping{view_.last_sequence, id, rumors_.take_with_self(now, id)}});
 }
 
-std::optional<PeerId> Prober::advance(Instant now, std::vector<Action>& out) {
+std::optional<PeerId> Prober::advance(Instant now, Actions& out) {
   for (Probe& probe : probes_) {
     if (probe.over) continue;
     const Record* const record = view_.members.find(probe.target);
@@ -93,7 +86,7 @@ std::optional<PeerId> Prober::advance(Instant now, std::vector<Action>& out) {
   return std::nullopt;
 }
 
-void Prober::ask_helpers(const Probe& probe, const Address& target, std::vector<Action>& out) {
+void Prober::ask_helpers(const Probe& probe, const Address& target, Actions& out) {
   std::size_t asked = 0;
   for (const PeerId id : view_.draw_live(view_.options.helpers + 1)) {
     const wire::Member& helper = view_.members.find(id)->member;
@@ -105,48 +98,59 @@ void Prober::ask_helpers(const Probe& probe, const Address& target, std::vector<
   }
 }
 
-void Prober::heard(PeerId from) {
-  for (Probe& probe : probes_) {
-    if (probe.target == from) probe.over = true;
-  }
-}
-
-void Prober::answered(Instant now, PeerId from, const wire::Ack& ack, std::vector<Action>& out) {
+void Prober::answered(Instant now, PeerId from, const wire::Ack& ack, Actions& out) {
   if (ack.on_behalf) {
-    for (Probe& probe : probes_) {
+    for (Probe& probe : probes_)
       if (probe.sequence == ack.sequence && probe.target == ack.on_behalf) probe.over = true;
-    }
     return;
   }
-  const auto probe = std::find_if(probes_.begin(), probes_.end(), [&](const Probe& p) {
-    return p.sequence == ack.sequence && p.target == from;
-  });
+  const auto meant = [&](const auto& it) { return it.sequence == ack.sequence && it.target == from; };
+  const auto probe = std::ranges::find_if(probes_, meant);
   Record* const record = view_.members.find(from);
   if (probe != probes_.end() && record != nullptr) {
     measure_round_trip(*record, std::max(now - probe->sent, Duration{1}));
     probes_.erase(probe);
   }
-  const auto relay = std::find_if(relays_.begin(), relays_.end(), [&](const Relay& r) {
-    return r.sequence == ack.sequence && r.target == from;
-  });
+  const auto relay = std::ranges::find_if(relays_, meant);
   if (relay != relays_.end()) {
     out.push_back(Send{relay->requester, wire::Ack{relay->requested, {}, from}});
     relays_.erase(relay);
   }
 }
 
-void Prober::relay(const Address& requester, const wire::PingRequest& request, std::vector<Action>& out) {
-  if (relays_.size() >= kRelaysMax) relays_.pop_front();
-  relays_.push_back({++view_.last_sequence, request.target, requester, request.sequence});
-  out.push_back(Send{request.address, wire::Ping{view_.last_sequence, request.target, {view_.self}}});
-}
-
 Instant Prober::next_deadline() const {
   Instant next = next_;
-  for (const Probe& probe : probes_) {
+  for (const Probe& probe : probes_)
     if (!probe.over) next = std::min(next, probe.asked ? probe.verdict : probe.ask_helpers);
-  }
   return next;
+}
+
+void Retries::tick(Instant now, Actions& out) {
+  if (next_ > now) return;
+  constexpr std::size_t kRetriesMax = 3;  // of each kind at a time
+  std::vector<const wire::Member*> failed;
+  for (const Record& record : view_.members.records()) {
+    if (record.member.liveness == wire::Liveness::failed && !record.superseded)
+      failed.push_back(&record.member);
+  }
+  for (std::size_t k = 0; k < kRetriesMax && !failed.empty(); ++k) {
+    const std::size_t drawn = view_.random.below(failed.size());
+    const wire::Member& member = *failed[drawn];
+    // Without a target, so that any instance at this address answers. A member that is back finds out that
+    // others consider it failed.
+    out.push_back(Send{member.address, wire::Ping{++view_.last_sequence, {}, {member, view_.self}}});
+    failed[drawn] = failed.back();
+    failed.pop_back();
+  }
+  for (std::size_t k = 0; k < kRetriesMax && k < contacts_.size(); ++k) {
+    const Address& address = contacts_[view_.random.below(contacts_.size())];
+    const bool met = std::ranges::any_of(view_.members.records(), [&](const Record& record) {
+      return record.is_live() && record.member.address == address;
+    });
+    if (!met) out.push_back(Send{address, wire::Ping{++view_.last_sequence, {}, {view_.self}}});
+  }
+  next_ = now + varied(view_.random, delay_);
+  delay_ = view_.options.retry.next(delay_);
 }
 
 }  // namespace starling::gossip

@@ -1,45 +1,64 @@
-// SWIM's failure detector (Das, Gupta, Motivala: "SWIM: Scalable weakly-consistent infection-style process
-// group membership protocol", DSN 2002, section 4.1): every interval one member is pinged. If it does not
-// answer in time, other members ping it on this peer's behalf; if that fails too, this peer accuses it.
-//
-// Members are probed round-robin in an order drawn for each round, which bounds the time to detect a failure
-// (section 4.3). Time that this peer slept through extends every open probe (Lifeguard).
+// Whom a peer pings: live members to detect failures (Prober), failed ones and known addresses to find
+// members again (Retries).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
 #include <vector>
 
 #include "gossip/actions.h"
-#include "gossip/local_view.h"
+#include "gossip/members.h"
 #include "gossip/rumors.h"
 
 namespace starling::gossip {
 
+// How long a member may take to answer: half the probe interval until a round trip was measured, then TCP's
+// formula (RFC 6298, section 2), plus twice this peer's own lag. At most four probe intervals: links that
+// exchanges keep full delay answers for longer than one.
+Duration answer_limit(const Record& record, Duration lag, Duration probe_interval);
+
+// SWIM's failure detector (Das, Gupta, Motivala: "SWIM: Scalable weakly-consistent infection-style process
+// group membership protocol", DSN 2002, section 4.1): every interval one member is pinged. If it does not
+// answer in time, other members ping it on this peer's behalf; if that fails too, this peer accuses it.
+//
+// Members are probed round-robin in an order drawn for each round, which bounds the time to detect a failure
+// (section 4.3). Time that this peer slept through extends every open probe (Lifeguard).
 class Prober {
  public:
   Prober(LocalView& view, Rumors& rumors) : view_(view), rumors_(rumors) {}
 
-  void start(Instant now);
+  void start(Instant now) { next_ = view_.jittered(now, view_.options.probe_interval); }
   // This peer woke `late` after its deadline.
   void slept(Duration late);
 
   bool due(Instant now) const { return next_ <= now; }
   // Probes the next member of the round.
-  void probe_next(Instant now, std::vector<Action>& out);
+  void probe_next(Instant now, Actions& out);
   // Probes this live member unless a probe of it is open.
-  void probe(Instant now, Record& record, std::vector<Action>& out);
+  void probe(Instant now, Record& record, Actions& out) {
+    const auto is_open = [&](const Probe& p) { return p.target == record.member.id && !p.over; };
+    if (std::ranges::none_of(probes_, is_open)) begin(now, record, out);
+  }
   // Asks helpers for open probes where that is due. Returns a member whose probe has failed; call it again
   // until it returns nullopt.
-  std::optional<PeerId> advance(Instant now, std::vector<Action>& out);
+  std::optional<PeerId> advance(Instant now, Actions& out);
 
   // A message from this member itself: its probes are over.
-  void heard(PeerId from);
+  void heard(PeerId from) {
+    for (Probe& probe : probes_)
+      if (probe.target == from) probe.over = true;
+  }
   // An Ack ends the probe or relays the answer that it belongs to, and measures the round trip.
-  void answered(Instant now, PeerId from, const wire::Ack& ack, std::vector<Action>& out);
+  void answered(Instant now, PeerId from, const wire::Ack& ack, Actions& out);
   // Pings the target on behalf of `requester`.
-  void relay(const Address& requester, const wire::PingRequest& request, std::vector<Action>& out);
+  void relay(const Address& requester, const wire::PingRequest& request, Actions& out) {
+    constexpr std::size_t kRelaysMax = 256;
+    if (relays_.size() >= kRelaysMax) relays_.pop_front();
+    relays_.push_back({++view_.last_sequence, request.target, requester, request.sequence});
+    out.push_back(Send{request.address, wire::Ping{view_.last_sequence, request.target, {view_.self}}});
+  }
 
   Instant next_deadline() const;
   std::size_t queued() const { return probes_.size() + relays_.size(); }
@@ -61,8 +80,8 @@ class Prober {
     std::uint64_t requested;  // the requester's sequence
   };
 
-  void begin(Instant now, Record& record, std::vector<Action>& out);
-  void ask_helpers(const Probe& probe, const Address& target, std::vector<Action>& out);
+  void begin(Instant now, Record& record, Actions& out);
+  void ask_helpers(const Probe& probe, const Address& target, Actions& out);
 
   LocalView& view_;
   Rumors& rumors_;
@@ -71,6 +90,35 @@ class Prober {
   std::vector<Probe> probes_;
   std::deque<Relay> relays_;
   Duration lag_{0};  // how late this peer wakes, smoothed
+};
+
+// Failed members, and addresses where members may be, are pinged forever, with a capped and jittered backoff.
+// A partition of any length therefore heals, and swarms that started apart find each other.
+class Retries {
+ public:
+  static constexpr std::size_t kContactsMax = 1024;
+
+  explicit Retries(LocalView& view) : view_(view), delay_(view.options.retry.min) {}
+
+  void start(Instant now) { next_ = now + delay_; }
+  // A member of this swarm may listen there.
+  void add_contact(const Address& address) {
+    if (address == view_.self.address || contacts_.size() >= kContactsMax) return;
+    if (std::ranges::find(contacts_, address) == contacts_.end()) contacts_.push_back(address);
+  }
+  // A member has failed: the backoff starts again.
+  void restart(Instant now) {
+    delay_ = view_.options.retry.min;
+    next_ = std::min(next_, now + delay_);
+  }
+  void tick(Instant now, Actions& out);
+  Instant next_deadline() const { return next_; }
+
+ private:
+  LocalView& view_;
+  std::vector<Address> contacts_;
+  Duration delay_;
+  Instant next_ = kNever;
 };
 
 }  // namespace starling::gossip

@@ -2,40 +2,38 @@
 
 #include <utility>
 
+#include "gossip/rules.h"
+
 namespace starling::gossip {
 
-bool Rewiring::requested(const RewireRequested& requested, std::vector<Action>& out) {
+bool Rewiring::requested(const RewireRequested& requested, Actions& out) {
   if (latest_.revision.number >= wire::kRevisionMax) return false;
   const auto topology = topologies::Topology::parse(requested.topology);
-  if (const auto why = topology ? obstacle_to(*topology) : std::nullopt) {
+  if (const auto why = topology ? obstacle_to(run_.rule(), *topology) : std::nullopt) {
     out.push_back(Notice{Notice::What::unwired, {}, *why});  // and other peers never receive it
     return false;
   }
   return adopt({{latest_.revision.number + 1, run_.options.id}, requested.topology}, out);
 }
 
-bool Rewiring::received(const Received& from, const wire::Rewire& rewire, std::vector<Action>& out) {
+bool Rewiring::received(const Received& from, const wire::Rewire& rewire, Actions& out) {
   run_.membership.heard(run_.now, from.from, from.address, out);
   if (rewire.revision > latest_.revision) return adopt(rewire, out);
   correct(from.address, rewire.revision, out);
   return false;
 }
 
-void Rewiring::correct(const Address& address, const wire::Revision& theirs, std::vector<Action>& out) const {
-  if (theirs < latest_.revision) out.push_back(Send{address, latest_});
-}
-
-bool Rewiring::adopt(const wire::Rewire& rewire, std::vector<Action>& out) {
+bool Rewiring::adopt(const wire::Rewire& rewire, Actions& out) {
   latest_ = rewire;
   run_.membership.set_topology(latest_.revision);
   run_.membership.tell_some(latest_, out);
   return apply(out);
 }
 
-bool Rewiring::apply(std::vector<Action>& out) {
+bool Rewiring::apply(Actions& out) {
   if (!run_.rules || latest_.revision.number == 0) return false;
   auto topology = topologies::Topology::parse(latest_.topology);
-  const auto why = topology ? obstacle_to(*topology) : topology.error().message;
+  const auto why = topology ? obstacle_to(run_.rule(), *topology) : topology.error().message;
   if (why) {
     out.push_back(Notice{Notice::What::unwired, {}, *why});
     return false;
@@ -50,14 +48,7 @@ std::optional<std::string> Rewiring::obstacle_to_setting(const topologies::Topol
     return "the swarm's topology is at revision " + std::to_string(wire::kRevisionMax) +
            ", the greatest there is, and cannot be set any more";
   }
-  return obstacle_to(topology);
-}
-
-// Why the run's rule cannot follow it.
-std::optional<std::string> Rewiring::obstacle_to(const topologies::Topology& topology) const {
-  if (!run_.rule().undirected || !topology.among(4).directed()) return std::nullopt;
-  return "'" + topology.name() + "' is directed, and the rule " + std::string(run_.rule().name) +
-         " asks for links that go both ways";
+  return obstacle_to(run_.rule(), topology);
 }
 
 }  // namespace starling::gossip

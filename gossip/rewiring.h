@@ -16,19 +16,20 @@ class Rewiring {
   explicit Rewiring(RunState& run) : run_(run) {}
 
   // Each returns whether the topology in run.rules has changed.
-  bool requested(const RewireRequested& requested, std::vector<Action>& out);
-  bool received(const Received& from, const wire::Rewire& rewire, std::vector<Action>& out);
+  bool requested(const RewireRequested& requested, Actions& out);
+  bool received(const Received& from, const wire::Rewire& rewire, Actions& out);
   // Applies the latest revision to run.rules, once these are known.
-  bool apply(std::vector<Action>& out);
+  bool apply(Actions& out);
 
   // A peer at this address has this revision: it gets the latest if that is newer.
-  void correct(const Address& address, const wire::Revision& theirs, std::vector<Action>& out) const;
+  void correct(const Address& address, const wire::Revision& theirs, Actions& out) const {
+    if (theirs < latest_.revision) out.push_back(Send{address, latest_});
+  }
   // Why a RewireRequested with this topology would be rejected, in a sentence.
   std::optional<std::string> obstacle_to_setting(const topologies::Topology& topology) const;
 
  private:
-  std::optional<std::string> obstacle_to(const topologies::Topology& topology) const;
-  bool adopt(const wire::Rewire& rewire, std::vector<Action>& out);
+  bool adopt(const wire::Rewire& rewire, Actions& out);
 
   RunState& run_;
   wire::Rewire latest_;  // number 0: the manifest's topology

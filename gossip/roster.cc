@@ -1,7 +1,8 @@
 #include "gossip/roster.h"
 
 #include <algorithm>
-#include <tuple>
+
+#include "gossip/partner.h"
 
 namespace starling::gossip {
 
@@ -13,33 +14,14 @@ bool Roster::refresh(const Membership& membership) {
   racks_.assign(servers_.racks, {});
   workers_.clear();
   training_.clear();
-  std::vector<const wire::Member*> workers;
-  const auto sort_in = [&](const wire::Member& member) {
-    const Role role = role_of(member.name, servers_);
-    switch (role.kind) {
-      case Role::Kind::shard:
-        shards_[role.number].push_back(member.id);
-        break;
-      case Role::Kind::rack:
-        racks_[role.number].push_back(member.id);
-        break;
-      case Role::Kind::worker:
-        workers.push_back(&member);
-        if (member.phase == wire::Phase::training) training_.push_back(member.id);
-        break;
-    }
-  };
-  sort_in(membership.self());
-  for (const Record& record : membership.others()) {
-    if (record.is_live() && record.member.phase >= wire::Phase::training) sort_in(record.member);
-  }
-  std::sort(workers.begin(), workers.end(), [](const wire::Member* a, const wire::Member* b) {
-    if (a->name.size() != b->name.size()) return a->name.size() < b->name.size();
-    return std::tie(a->name, a->id) < std::tie(b->name, b->id);
-  });
-  for (const wire::Member* worker : workers) {
-    if (worker->id == membership.self().id) own_worker_ = workers_.size();
-    workers_.push_back(worker->id);
+  for (const wire::Member* member : vertices(membership)) {
+    const Role role = role_of(member->name, servers_);
+    if (role.kind == Role::Kind::shard) shards_[role.number].push_back(member->id);
+    if (role.kind == Role::Kind::rack) racks_[role.number].push_back(member->id);
+    if (role.kind != Role::Kind::worker) continue;
+    if (member->id == membership.self().id) own_worker_ = workers_.size();
+    workers_.push_back(member->id);
+    if (member->phase == wire::Phase::training) training_.push_back(member->id);
   }
   return true;
 }
@@ -88,18 +70,13 @@ std::optional<Roster::Target> Roster::rack_server(Instant now, const Membership&
   return std::nullopt;
 }
 
-Part Roster::own_part() const {
-  return role_.kind == Role::Kind::shard ? Part{role_.number, servers_.shards} : Part{};
-}
-
 // The workers of a rack's server: those of its rack, provided that all racks have servers.
 bool Roster::pushes_here(PeerId id) const {
-  const auto among = [id](const std::vector<PeerId>& ids) {
-    return std::find(ids.begin(), ids.end(), id) != ids.end();
-  };
-  if (role_.kind == Role::Kind::shard && servers_.racks > 0)
-    return std::any_of(racks_.begin(), racks_.end(), among);
-  const auto found = std::find(workers_.begin(), workers_.end(), id);
+  if (role_.kind == Role::Kind::shard && servers_.racks > 0) {
+    return std::ranges::any_of(
+        racks_, [id](const auto& instances) { return std::ranges::find(instances, id) != instances.end(); });
+  }
+  const auto found = std::ranges::find(workers_, id);
   if (found == workers_.end()) return false;
   if (role_.kind == Role::Kind::shard) return true;
   const auto place = static_cast<std::size_t>(found - workers_.begin());
@@ -107,19 +84,16 @@ bool Roster::pushes_here(PeerId id) const {
 }
 
 std::size_t Roster::pushers() const {
-  std::size_t count = 0;
-  if (role_.kind == Role::Kind::shard && servers_.racks > 0) {
-    for (const auto& instances : racks_) count += instances.empty() ? 0 : 1;
-  } else if (role_.kind == Role::Kind::shard) {
-    count = workers_.size();
-  } else if (role_.kind == Role::Kind::rack) {
-    for (const PeerId worker : workers_) count += pushes_here(worker) ? 1 : 0;
-  }
-  return std::max<std::size_t>(1, count);
+  std::ptrdiff_t count = 0;
+  if (role_.kind == Role::Kind::shard && servers_.racks > 0)
+    count = std::ranges::count(racks_, false, &std::vector<PeerId>::empty);
+  else if (serves())
+    count = std::ranges::count_if(workers_, [this](PeerId id) { return pushes_here(id); });
+  return static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, count));
 }
 
 bool Roster::anyone_unfinished(const Membership& membership) const {
-  return std::any_of(membership.others().begin(), membership.others().end(), [&](const Record& record) {
+  return std::ranges::any_of(membership.others(), [&](const Record& record) {
     return record.is_live() && record.member.phase != wire::Phase::finished && pushes_here(record.member.id);
   });
 }

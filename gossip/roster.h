@@ -35,7 +35,9 @@ class Roster {
   std::vector<Target> targets(Instant now, const Membership& membership) const;
 
   // The part that this peer serves.
-  Part own_part() const;
+  Part own_part() const {
+    return role_.kind == Role::Kind::shard ? Part{role_.number, servers_.shards} : Part{};
+  }
   // The number of live peers that push to this one; at least 1.
   std::size_t pushers() const;
   // Live workers in the training phase.

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "base/result.h"
 #include "gossip/events.h"
@@ -13,5 +15,8 @@ namespace starling::gossip {
 // `epoch_samples` is the size of the training set, by which training.epochs is counted. Settings that do not
 // concern the core are skipped. A bad value is an Error that names its key.
 Result<RunRules> rules_from(const wire::Manifest& manifest, std::uint64_t epoch_samples);
+
+// Why this rule cannot follow this topology, in a sentence; nullopt if it can.
+std::optional<std::string> obstacle_to(const RuleTraits& rule, const topologies::Topology& topology);
 
 }  // namespace starling::gossip

@@ -2,23 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <utility>
 
 namespace starling::gossip {
 
 using wire::Member;
-
-namespace {
-
-const std::optional<wire::Vitals> kNoVitals;
-constexpr std::size_t kProgressQueueMax = 128;
-constexpr std::uint8_t kProgressTellings = 2;
-
-}  // namespace
-
-std::uint8_t Rumors::tellings() const {
-  return static_cast<std::uint8_t>(2 * std::bit_width(view_.members.live() + 1));
-}
 
 void Rumors::start(Record& record) {
   record.rumor_tellings = tellings();
@@ -28,7 +17,8 @@ void Rumors::start(Record& record) {
 }
 
 void Rumors::progressed(Record& record) {
-  record.progress_tellings = kProgressTellings;
+  constexpr std::size_t kProgressQueueMax = 128;
+  record.progress_tellings = 2;
   progress_.push_front(record.member.id);
   if (progress_.size() > kProgressQueueMax) progress_.pop_back();
 }
@@ -67,11 +57,8 @@ void Rumors::take_members(PeerId receiver, std::vector<Member>& news) {
       news.push_back(record->member);
       --record->rumor_tellings;
     }
-    if (record->rumor_tellings > 0) {
-      members_.push_back(id);
-    } else {
-      record->rumor_queued = false;
-    }
+    record->rumor_queued = record->rumor_tellings > 0;
+    if (record->rumor_queued) members_.push_back(id);
   }
 }
 
@@ -99,10 +86,8 @@ wire::Gossip Rumors::take_gossip(Instant now, PeerId receiver, Reply reply) {
 void Rumors::add_vitals(wire::Gossip& gossip) const {
   for (const wire::Progress& progress : gossip.progress) {
     const Record* const record = view_.members.find(progress.id);
-    const auto& vitals = progress.id == view_.self.id ? view_.vitals
-                         : record != nullptr          ? record->vitals
-                                                      : kNoVitals;
-    if (vitals) gossip.vitals.push_back(*vitals);
+    if (progress.id == view_.self.id && view_.vitals) gossip.vitals.push_back(*view_.vitals);
+    if (record != nullptr && record->vitals) gossip.vitals.push_back(*record->vitals);
   }
 }
 
@@ -114,6 +99,71 @@ void Rumors::shrink_to(std::size_t size) {
     }
     members_.pop_front();
   }
+}
+
+void Views::tick(Instant now, Actions& out) {
+  if (next_ > now) return;
+  next_ = now + varied(view_.random, delay_);
+  if (const Record* const to = view_.draw_from_circle()) sync_with(to->member.address, out);
+}
+
+wire::View Views::answer(const wire::Digest& digest) const {
+  const auto own = view_.digest();
+  std::uint64_t differing = 0;
+  for (std::size_t k = 0; k < own.size() && k < digest.buckets.size(); ++k)
+    if (own[k] != digest.buckets[k]) differing |= std::uint64_t{1} << k;
+  return {differing, differing != 0, members_in(differing), view_.topology};
+}
+
+wire::View Views::answer(const wire::View& theirs) const {
+  std::vector<std::pair<PeerId, std::uint64_t>> known;
+  for (const Member& member : theirs.members) known.emplace_back(member.id, Members::hash_of(member));
+  std::ranges::sort(known);
+  std::vector<Member> members = members_in(theirs.buckets);
+  std::erase_if(members, [&](const Member& member) {
+    return std::ranges::binary_search(known, std::pair(member.id, Members::hash_of(member)));
+  });
+  return {theirs.buckets, false, std::move(members), view_.topology};
+}
+
+void Views::adapt(Instant now, const wire::View& theirs) {
+  if (theirs.buckets == 0) {
+    delay_ = view_.options.sync.next(delay_);
+  } else {
+    delay_ = view_.options.sync.min;
+    next_ = std::min(next_, now + delay_);
+  }
+}
+
+std::vector<Member> Views::members_in(std::uint64_t buckets) const {
+  constexpr std::size_t kViewMax = 2048;  // the next Digest finds the rest
+  std::vector<Member> members;
+  if (buckets == 0) return members;
+  const auto wanted = [&](PeerId id) { return (buckets >> Members::bucket_of(id) & 1) != 0; };
+  if (wanted(view_.self.id)) members.push_back(view_.self);
+  for (const Record& record : view_.members.records()) {
+    if (members.size() >= kViewMax) break;
+    if (record.is_live() && wanted(record.member.id)) members.push_back(record.member);
+  }
+  return members;
+}
+
+std::vector<Member> Views::introduction(PeerId joiner) {
+  std::vector<Member> members{view_.self};
+  // Consecutive members from a random one: the introductions of many joiners together cover the whole swarm.
+  const std::size_t n = view_.members.size();
+  const std::size_t first = view_.members.lower_bound(PeerId{view_.random.bits()});
+  for (std::size_t i = 0; i < n && members.size() < kWelcomeMax; ++i) {
+    const Record& record = view_.members.at((first + i) % n);
+    if (record.is_live() && record.member.id != joiner) members.push_back(record.member);
+  }
+  std::vector<const Record*> dead;
+  for (const Record& record : view_.members.records())
+    if (!record.is_live() && !record.superseded) dead.push_back(&record);
+  std::ranges::stable_sort(dead, std::greater{}, &Record::changed);
+  if (dead.size() > kDeadMax) dead.resize(kDeadMax);
+  for (const Record* record : dead) members.push_back(record->member);
+  return members;
 }
 
 }  // namespace starling::gossip

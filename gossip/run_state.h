@@ -1,24 +1,87 @@
-// What the parts of a Peer share: options, time, membership, the run's rules, and whether the peer is leaving
-// or without a replica. Parts hold a reference to it; none of them knows the Peer or another part by it.
+// What a Peer is made with (identity, how it finds the swarm, time limits), and what its parts share:
+// options, time, membership, the run's rules, and whether the peer is leaving or without a replica. Parts
+// hold a reference to it; none of them knows the Peer or another part by it.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
 #include "gossip/actions.h"
 #include "gossip/events.h"
 #include "gossip/membership.h"
-#include "gossip/peer_options.h"
 
 namespace starling::gossip {
+
+// What a peer that resumes from a checkpoint did before, under earlier ids. Its steps continue from there.
+// Its samples start at 0: a swarm that still exists counts those of each earlier id by itself. The samples
+// that the last id had not announced yet are announced in its name when the peer joins. A peer that begins
+// the run again adds the whole swarm's.
+struct EarlierLives {
+  std::uint64_t steps = 0, samples = 0;  // its own
+  std::uint64_t swarm_samples = 0;       // everyone's, its own included
+  Duration elapsed{0};                   // since the run began
+  wire::Progress last{};                 // of the id that wrote the checkpoint; id 0: unknown
+};
+
+struct PeerOptions {
+  PeerId id;
+  std::string name;
+  std::string http{};  // "HOST:PORT" of its live page, for the pages of others; empty: none
+  Address address;     // where it listens, as others should dial it
+  std::uint64_t seed = 1;
+  std::vector<Address> join;  // tried until one welcomes the peer; empty: it begins the run of `manifest`
+  // A joiner that nobody welcomed by then begins the run of `manifest` itself. This restores a swarm in which
+  // all peers stopped. If an address rejected the swarm key, the peer fails instead: the swarm still runs
+  // there, and must not be started a second time.
+  std::optional<Duration> begin_after;
+  wire::Manifest manifest;        // for a peer that begins the run
+  std::vector<Address> contacts;  // where other members may listen: pinged forever
+  EarlierLives earlier{};
+  MembershipOptions membership;
+
+  Backoff join_retry{std::chrono::milliseconds(250), std::chrono::seconds(30)};
+  Backoff state_retry{std::chrono::milliseconds(200), std::chrono::seconds(5)};  // before the next donor
+  Duration state_stall = std::chrono::seconds(3);  // without progress: the donor is replaced
+  // Without progress: an exchange with a new partner is aborted. Known partners have learned limits
+  // (patience.h).
+  Duration exchange_timeout = std::chrono::seconds(10);
+  Duration round_limit = std::chrono::minutes(2);              // in lock-step, for a live neighbor
+  Duration exchange_doubt = std::chrono::seconds(1);           // then the partner is probed
+  Duration exchange_hold_off = std::chrono::milliseconds(20);  // after a failed exchange
+  Duration leave_limit = std::chrono::milliseconds(1500);      // from LeaveRequested to the goodbye
+  std::uint32_t answers_max = 16;                              // offers answered at once; others get `busy`
+  Duration recovery_limit = std::chrono::seconds(30);  // without a replica and a donor: the peer fails
+  // A replica lost within this number of steps after a copy makes the peer wait before it copies again, twice
+  // as long each time (state_retry). After recoveries_max such copies in a row the peer fails.
+  std::uint64_t recovery_steps = 1000;
+  std::uint32_t recoveries_max = 5;
+  // A finished peer answers unfinished ones for at most this long.
+  Duration linger = std::chrono::seconds(10);
+
+  // Its entry in the membership.
+  wire::Member self() const {
+    wire::Member self;
+    self.id = id;
+    self.name = name;
+    self.address = address;
+    self.http = http;
+    return self;
+  }
+};
 
 // Independent random streams of a peer's seed.
 enum class Stream : std::uint64_t { membership = 1, partners, own, pace };
 
 struct RunState {
-  explicit RunState(PeerOptions peer_options);
+  explicit RunState(PeerOptions peer_options)
+      : options(std::move(peer_options)),
+        random(stream(Stream::own)),
+        membership(options.self(), options.membership, stream(Stream::membership)) {
+    membership.set_progress(options.earlier.steps, 0);
+  }
 
   PeerOptions options;
   Random random;  // Stream::own, for joining and copying
@@ -38,9 +101,15 @@ struct RunState {
   }
 
   // The last action.
-  void finish(Finish::How how, std::string why, std::vector<Action>& out);
+  void finish(Finish::How how, std::string why, Actions& out) {
+    over = true;
+    out.push_back(Finish{how, std::move(why)});
+  }
   // The same after a goodbye to others.
-  void say_goodbye_and_finish(Finish::How how, std::string why, std::vector<Action>& out);
+  void say_goodbye_and_finish(Finish::How how, std::string why, Actions& out) {
+    membership.say_goodbye(out);
+    finish(how, std::move(why), out);
+  }
 };
 
 }  // namespace starling::gossip

@@ -1,4 +1,4 @@
-#include "gossip/served.h"
+#include "gossip/encounters.h"
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ Served::Served(RunState& run, Ending& ending, Exchanges& exchanges)
   refresh_roster();
 }
 
-void Served::tick(std::vector<Action>& out) {
+void Served::tick(Actions& out) {
   refresh_roster();
   start_when_served(out);
   close_push();
@@ -39,8 +39,8 @@ bool Served::trains(PeerId worker) const {
          role_of(record->member.name, run_.rules->servers).kind == Role::Kind::worker;
 }
 
-void Served::start(std::vector<Action>& out) {
-  if (serves()) return Encounters::start(out);
+void Served::start(Actions& out) {
+  if (roster_.serves()) return start_training(out);
   restart();
   awaits_servers_ = true;
   start_when_served(out);
@@ -48,7 +48,7 @@ void Served::start(std::vector<Action>& out) {
 
 // A worker makes no step before there is a server for each part. A server that came later would start from a
 // replica that contains updates which workers have not pushed yet, and get them a second time.
-void Served::start_when_served(std::vector<Action>& out) {
+void Served::start_when_served(Actions& out) {
   if (!awaits_servers_ || run_.phase() != Phase::training || run_.leaving) return;
   if (const auto missing = roster_.missing()) {
     if (*missing != missing_) out.push_back(Notice{Notice::What::waiting, {}, *missing});
@@ -56,11 +56,12 @@ void Served::start_when_served(std::vector<Action>& out) {
     return;
   }
   awaits_servers_ = false;
-  Encounters::start(out);
+  start_training(out);
 }
 
-bool Served::end_reached() const {
-  return ending_.reached() || (serves() && run_.rules->end.steps && workers_reached_end());
+void Served::start_training(Actions& out) {
+  restart();
+  if (!end_reached()) out.push_back(StartTraining{!roster_.serves()});
 }
 
 // In a run that ends after a number of steps, which servers do not make.
@@ -75,16 +76,14 @@ bool Served::workers_reached_end() const {
   return any;
 }
 
-// The last push carries what was learned since the one before; servers at the top push to nobody.
-std::uint64_t Served::exchanges_to_settle() const {
-  return roster_.role().kind == Role::Kind::shard ? 0 : 1;
-}
-
 // ---- pushing: a worker, or a rack's server ----
 
 bool Served::due() const {
   if (run_.diverged || !(exchanges_.in_flight().empty() || parts_apart()) || !push_is_due()) return false;
-  return run_.leaving ? ending_.last_exchange_due() : push_moment_is_due();
+  if (run_.leaving) return ending_.last_exchange_due();
+  const bool by_pushes =
+      run_.phase() == Phase::training && roster_.serves() && run_.rules->pace.kind == Pace::Kind::steps;
+  return by_pushes ? pacer_.not_before() <= run_.now : moment_is_due();
 }
 
 // What is needed beside the pace. A rack's server makes no steps: where the pace counts steps, it pushes
@@ -103,20 +102,8 @@ bool Served::push_is_due() const {
   return run_.rules->pace.kind != Pace::Kind::steps || pushes_taken_ >= roster_.pushers();
 }
 
-bool Served::push_moment_is_due() const {
-  const bool by_pushes =
-      run_.phase() == Phase::training && serves() && run_.rules->pace.kind == Pace::Kind::steps;
-  return by_pushes ? pacer_.not_before() <= run_.now : moment_is_due();
-}
-
-// Without bounded staleness each part is pushed at its server's pace: a slow or dead server does not delay
-// the others.
-bool Served::parts_apart() const {
-  return !run_.rule().bounded && run_.phase() == Phase::training && !run_.leaving;
-}
-
 // Pushes to all servers without an exchange in flight.
-void Served::push(std::vector<Action>& out) {
+void Served::push(Actions& out) {
   std::vector<Roster::Target> targets = roster_.targets(run_.now, run_.membership);
   std::erase_if(targets, [this](const Roster::Target& it) { return exchanges_.with(it.server) != nullptr; });
   if (targets.empty() && !exchanges_.in_flight().empty()) return;
@@ -132,7 +119,7 @@ void Served::push(std::vector<Action>& out) {
   for (const Roster::Target& target : targets) push_to(target, out);
 }
 
-void Served::push_to(const Roster::Target& target, std::vector<Action>& out) {
+void Served::push_to(const Roster::Target& target, Actions& out) {
   Terms terms;
   terms.round = pushes_.next();
   terms.part = target.part;
@@ -145,15 +132,14 @@ void Served::push_to(const Roster::Target& target, std::vector<Action>& out) {
 // A server that came after the push began takes part in it if the push may have to wait. Otherwise that
 // server would hold the pushes of others back for this worker, which in turn waits for those others at
 // another server.
-void Served::widen_push(std::vector<Action>& out) {
+void Served::widen_push(Actions& out) {
   if (!open_) return;
   for (const Roster::Target& target : roster_.targets(run_.now, run_.membership)) {
-    if (std::find(pushed_to_.begin(), pushed_to_.end(), target.server) == pushed_to_.end())
-      push_to(target, out);
+    if (std::ranges::find(pushed_to_, target.server) == pushed_to_.end()) push_to(target, out);
   }
 }
 
-void Served::ended(const ExchangeEnded& ended, std::vector<Action>& out) {
+void Served::ended(const ExchangeEnded& ended, Actions& out) {
   const auto exchange = exchanges_.ended(ended, out);
   if (!exchange) return;
   if (ended.outcome == Outcome::completed) {
@@ -166,11 +152,6 @@ void Served::ended(const ExchangeEnded& ended, std::vector<Action>& out) {
   failed(exchange->partner);
 }
 
-void Served::failed(PeerId server) {
-  Encounters::failed(server);
-  std::erase(pushed_to_, server);
-}
-
 // Closes a push whose parts are all over. If no part went through, it is repeated with the same number.
 void Served::close_push() {
   if (!open_ || !exchanges_.in_flight().empty()) return;
@@ -181,8 +162,8 @@ void Served::close_push() {
 }
 
 // Where staleness is bounded, a worker makes no step from when a push is due until the one before is over.
-void Served::pause_or_resume(std::vector<Action>& out) {
-  if (!run_.rule().bounded || serves() || run_.diverged) return;
+void Served::pause_or_resume(Actions& out) {
+  if (!run_.rule().bounded || roster_.serves() || run_.diverged) return;
   widen_push(out);
   const bool trains = run_.phase() == Phase::training && !run_.leaving;
   const bool waits = trains && open_ && pacer_.due(run_.now, run_.steps());
@@ -195,17 +176,13 @@ void Served::pause_or_resume(std::vector<Action>& out) {
   }
 }
 
-Instant Served::next_deadline() const {
-  return exchanges_.in_flight().empty() && push_is_due() ? next_moment() : kNever;
-}
-
 // ---- taking pushes: a server ----
 
-void Served::offered(const Offer& offer, std::vector<Action>& out) {
-  if (turn_away(offer, out)) return;
+void Served::offered(const Offer& offer, Actions& out) {
+  if (const auto why = objection_to(offer)) return reject(offer, *why, out);
   refresh_roster();
   // One push of each member: this bounds the answers.
-  if (!serves() || run_.membership.find(offer.from) == nullptr)
+  if (!roster_.serves() || run_.membership.find(offer.from) == nullptr)
     return reject(offer, RefusalReason::not_ready, out);
   if (offer.round > pushes_.current() + RoundCount::kAheadMost)
     return reject(offer, RefusalReason::out_of_step, out);
@@ -217,27 +194,17 @@ void Served::offered(const Offer& offer, std::vector<Action>& out) {
   clocks_->hold(offer);  // until the tick of this step
 }
 
-void Served::answer_held(std::vector<Action>& out) {
+void Served::answer_held(Actions& out) {
   if (run_.diverged || run_.leaving) {
     while (const auto offer = clocks_->take_any()) reject(*offer, RefusalReason::not_ready, out);
     return;
   }
   while (const auto offer = clocks_->take_ripe()) {
-    if (clocks_->judge(*offer) == Verdict::accept) {
+    if (clocks_->judge(*offer) == Verdict::accept)
       exchanges_.accept(*offer, terms_of_serving(), out);
-    } else {
+    else
       reject(*offer, RefusalReason::out_of_step, out);
-    }
   }
-}
-
-std::uint64_t Served::round_for(const Offer& offer, RefusalReason reason) const {
-  return clocks_ && reason == RefusalReason::out_of_step ? clocks_->of(offer.from) : 0;
-}
-
-void Served::answer_ended(const AnswerEnded& ended, std::vector<Action>& out) {
-  if (clocks_ && clocks_->withdraw(ended.from, ended.exchange)) return;
-  if (exchanges_.answer_ended(ended, out) && ended.outcome == Outcome::completed) ++pushes_taken_;
 }
 
 // Each of n workers' updates counts for 1/n, so that all together move the model as far as one would alone,

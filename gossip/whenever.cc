@@ -1,4 +1,4 @@
-#include "gossip/whenever.h"
+#include "gossip/encounters.h"
 
 namespace starling::gossip {
 
@@ -10,19 +10,9 @@ Whenever::Whenever(RunState& run, Ending& ending, Exchanges& exchanges)
       outer_(run.rule().meeting == Meeting::outer_rounds),
       partners_(run.rules->topology, run.rules->partners, run.stream(Stream::partners)) {}
 
-void Whenever::start(std::vector<Action>& out) {
-  acceptance_.start(run_.now);
-  Encounters::start(out);
-}
-
 // ---- this peer's own ----
 
-bool Whenever::due() const {
-  if (run_.diverged || !exchanges_.in_flight().empty()) return false;
-  return run_.leaving ? ending_.last_exchange_due() : moment_is_due();
-}
-
-void Whenever::tick(std::vector<Action>& out) {
+void Whenever::tick(Actions& out) {
   if (!due()) return;
   if (run_.phase() == Phase::settling && !run_.leaving && !ending_.try_settling()) return;
   begin_round(out);
@@ -36,17 +26,13 @@ void Whenever::tick(std::vector<Action>& out) {
   }
 }
 
-void Whenever::begin_round(std::vector<Action>& out) {
-  if (outer_) out.push_back(BeginRound{rounds_.begin()});
-}
-
-InFlight& Whenever::begin(PeerId partner, std::vector<Action>& out) {
+InFlight& Whenever::begin(PeerId partner, Actions& out) {
   acceptance_.own(run_.now);
   const Instant deadline = run_.now + exchanges_.patience().limit(partner);
-  return exchanges_.begin(partner, terms_with(partner), deadline, out);
+  return exchanges_.begin(partner, terms_with(partner, round()), deadline, out);
 }
 
-void Whenever::ended(const ExchangeEnded& ended, std::vector<Action>& out) {
+void Whenever::ended(const ExchangeEnded& ended, Actions& out) {
   const auto exchange = exchanges_.ended(ended, out);
   if (!exchange) return;
   if (ended.outcome == Outcome::completed) {
@@ -64,7 +50,7 @@ void Whenever::ended(const ExchangeEnded& ended, std::vector<Action>& out) {
 
 // A peer that was rejected because it is behind begins the partner's next round and asks again at once.
 // Later, a partner that is much faster would be too far ahead again.
-bool Whenever::catch_up(const InFlight& rejected, std::vector<Action>& out) {
+bool Whenever::catch_up(const InFlight& rejected, Actions& out) {
   if (rejected.again || run_.membership.find(rejected.partner) == nullptr) return false;
   if (rounds_.next() <= rounds_.current() + 1) return false;
   begin_round(out);
@@ -74,20 +60,16 @@ bool Whenever::catch_up(const InFlight& rejected, std::vector<Action>& out) {
   return true;
 }
 
-void Whenever::give_up(std::uint64_t exchange, std::vector<Action>& out) {
+void Whenever::give_up(std::uint64_t exchange, Actions& out) {
   const InFlight given_up = exchanges_.abort(exchange, out);
   partners_.met(run_.membership, given_up.partner, run_.now - given_up.begun);
   failed(given_up.partner);
 }
 
-Instant Whenever::next_deadline() const {
-  return exchanges_.in_flight().empty() ? next_moment() : kNever;
-}
-
 // ---- others' ----
 
-void Whenever::offered(const Offer& offer, std::vector<Action>& out) {
-  if (turn_away(offer, out)) return;
+void Whenever::offered(const Offer& offer, Actions& out) {
+  if (const auto why = objection_to(offer)) return reject(offer, *why, out);
   if (!in_reach(offer)) return reject(offer, RefusalReason::out_of_step, out);
   if (exchanges_.answering() >= run_.options.answers_max) return reject(offer, RefusalReason::busy, out);
   if (run_.rule().limited && !acceptance_.take(run_.now, offer.from))
@@ -95,7 +77,7 @@ void Whenever::offered(const Offer& offer, std::vector<Action>& out) {
   // An offer from far ahead: this peer begins the partner's round first, so that its answer is as new as the
   // partner's replica. A finished peer begins no round; its replica is as new as it will ever be.
   if (run_.phase() != Phase::finished && offer.round > rounds_.current() + kRoundsApart) begin_round(out);
-  exchanges_.accept(offer, terms_with(offer.from), out);
+  exchanges_.accept(offer, terms_with(offer.from, round()), out);
 }
 
 // Whether the rounds of both peers allow an exchange.
@@ -104,16 +86,6 @@ bool Whenever::in_reach(const Offer& offer) {
   rounds_.left_behind(offer.round);
   return rounds_.current() <= offer.round + kRoundsApart &&
          offer.round <= rounds_.current() + RoundCount::kAheadMost;
-}
-
-void Whenever::answer_ended(const AnswerEnded& ended, std::vector<Action>& out) {
-  if (!exchanges_.answer_ended(ended, out)) return;
-  if (ended.outcome == Outcome::completed) partners_.met(run_.membership, ended.from, std::nullopt);
-}
-
-// The replica still has to take in what was received since the last outer step.
-void Whenever::finish(std::vector<Action>& out) {
-  begin_round(out);
 }
 
 }  // namespace starling::gossip

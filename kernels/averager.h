@@ -1,5 +1,5 @@
-// The mean of vectors that lie on several devices, brought to each of them: what the replicas of one peer on
-// several devices need (training/device_group.h).
+// Computes the mean of vectors on several devices and writes it to each of them, for the replicas of one peer
+// on several devices (training/replica/device_group.h).
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,19 @@ class Averager {
  public:
   virtual ~Averager() = default;
 
-  virtual std::string_view name() const = 0;  // by what it brings them together
+  virtual std::string_view name() const = 0;  // of the transport
 
-  // A device's part: a queue of it, and in its memory the vector and where the mean goes.
+  // One device: its queue and, in its memory, the vector and the place of the mean.
   struct Part {
     Queue* queue;
     const float* vector;
-    float* mean;  // not over `vector`
+    float* mean;  // differs from `vector`
   };
-  // mean = (vector + vector + ...) / parts, of `floats` each; done in the order of the queues, some time
-  // after the call. One thread at a time. REQUIRES: a part for each back end, in their order. Throws
+  // mean = (vector + vector + ...) / parts, for `floats` each; done in the order of the queues, after the
+  // call returns. One thread at a time. REQUIRES: a part for each back end, in their order. Throws
   // DeviceError.
   virtual void average(std::span<const Part> parts, std::size_t floats) = 0;
-  // A device has failed: the others no longer wait for it. Nothing is averaged any more.
+  // Ends waiting for other devices after one has failed. average() must not be called again.
   virtual void give_up() = 0;
 };
 

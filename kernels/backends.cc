@@ -1,6 +1,5 @@
 #include "kernels/backends.h"
 
-#include <charconv>
 #include <optional>
 
 #include "base/text.h"
@@ -22,10 +21,7 @@ namespace {
 std::optional<int> gpu_number(std::string_view name) {
   constexpr std::string_view kGpu = "cuda:";
   if (!name.starts_with(kGpu)) return std::nullopt;
-  int number = 0;
-  const auto [end, error] = std::from_chars(name.data() + kGpu.size(), name.data() + name.size(), number);
-  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
-  return number;
+  return parse_number<int>(name.substr(kGpu.size()));
 }
 
 }  // namespace
@@ -37,18 +33,17 @@ Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Precision p
     return (*module)->make_backend(*number, precision);
   }
   if (name == "cpu" && precision == Precision::bf16 && !cpu::has_bf16()) {
-    return Error{
-        "this processor has no arithmetic for bfloat16 (AVX512-BF16 or AMX); f32 precision runs everywhere"};
+    return Error{"this processor has no arithmetic for bfloat16 (AVX512-BF16 or AMX); use precision f32"};
   }
   if (name == "cpu" && precision == Precision::tf32) {
-    return Error{"tf32 precision is for GPUs; on a processor there are f32 and, where it can, bf16"};
+    return Error{"tf32 precision is for GPUs; on a processor use f32 or, if it has the instructions, bf16"};
   }
   if (name == "cpu") return cpu::make_backend(precision);
   if (name == "reference" && precision != Precision::f32) {
-    return Error{"the reference back end computes in f32 precision alone"};
+    return Error{"the reference back end has only f32 precision"};
   }
   if (name == "reference") return reference::make_backend();
-  return Error{"there is no back end \"" + std::string(name) + "\"; accepted are " + one_of(backend_names())};
+  return Error{"unknown back end \"" + std::string(name) + "\"; accepted are " + one_of(backend_names())};
 }
 
 std::string best_device(std::uint32_t place) {

@@ -1,5 +1,4 @@
-// The back ends by name. This is the one place that knows them all; networks and everything above see only
-// the interface, kernels/backend.h.
+// The back ends by name. Everything above sees only the interface, kernels/backend.h.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +12,8 @@
 
 namespace starling::kernels {
 
-// `name` is "cpu", "reference", or "cuda:N" for NVIDIA GPU number N. Errors: an unknown name (the message
-// lists the known ones), a precision that the back end lacks on this machine, a GPU that cannot be used.
+// `name` is "cpu", "reference", or "cuda:N" for NVIDIA GPU number N. Errors: an unknown name, a precision
+// that the back end does not have on this machine, a GPU that cannot be used.
 Result<std::unique_ptr<Backend>> make_backend(std::string_view name, Precision precision = Precision::f32);
 const std::vector<std::string>& backend_names();  // those that run on the host
 

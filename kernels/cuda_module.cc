@@ -20,10 +20,10 @@ Error refuse(const std::string& path, const std::string& why) {
 Result<const CudaModule*> load(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return refuse(path, "cannot be loaded: " + std::string(dlerror()));
-  // Whatever it is, it stays: CUDA's libraries do not bear to be unloaded.
+  // It stays loaded, because CUDA's libraries cannot be unloaded.
   void* entry = dlsym(library, kEntry);
   if (entry == nullptr) {
-    return refuse(path, "is none: the file has no " + std::string(kEntry) + "()");
+    return refuse(path, "is not a back end: the file has no " + std::string(kEntry) + "()");
   }
   const CudaModule* module = reinterpret_cast<const CudaModule* (*)()>(entry)();
   if (module->version != kCudaModuleVersion) {
@@ -38,7 +38,7 @@ std::vector<std::string> cuda_module_places() {
   if (const char* path = std::getenv("STARLING_CUDA_MODULE"); path != nullptr) return {path};
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return {kFile};  // wherever the loader itself looks
+  if (error) return {kFile};  // in the loader's search path
   const auto folder = program.parent_path();
   return {folder / kFile, (folder / "../lib/starling" / kFile).lexically_normal()};
 }
@@ -48,11 +48,10 @@ Result<const CudaModule*> load_cuda_module(const std::vector<std::string>& place
   for (const auto& path : places) {
     std::error_code error;
     if (path == kFile || std::filesystem::exists(path, error)) return load(path);
-    list += (list.empty() ? "" : " nor ") + path;
+    list += (list.empty() ? "" : " or ") + path;
   }
-  return Error{
-      "the CUDA back end is not installed: there is no " + list +
-      " (it is built where the CUDA toolkit and cuDNN are; STARLING_CUDA_MODULE names it elsewhere)"};
+  return Error{"the CUDA back end is not installed: there is no " + list +
+               " (building it needs the CUDA toolkit and cuDNN; STARLING_CUDA_MODULE can name another path)"};
 }
 
 Result<const CudaModule*> cuda_module() {

@@ -1,7 +1,6 @@
-// The CUDA back end lies in a module of its own, libstarling_cuda.so, which the program loads when it is
-// asked for: so one program runs on machines with CUDA's libraries and without, and the module alone is built
-// with NVIDIA's compiler. What passes between them is this table of functions and the interfaces of
-// kernels/*.h.
+// The CUDA back end is a module, libstarling_cuda.so, which the program loads on request. So one program runs
+// on machines with and without CUDA's libraries, and only the module is built with NVIDIA's compiler. The
+// interface is this table of functions and kernels/*.h.
 #pragma once
 
 #include <cstddef>
@@ -20,34 +19,33 @@ struct CudaDevice {
   std::string name;
   std::size_t memory_bytes = 0, free_bytes = 0;
   int major = 0, minor = 0;  // its compute capability
-  std::string problem;       // why it cannot be used; empty: it can
+  std::string problem;       // why it cannot be used; empty if it can
 };
 
-// What the module offers. Any thread may call.
+// The module's functions. Any thread may call them.
 struct CudaModule {
-  // kCudaModuleVersion of its build, and the first member in every build: whoever sees another number reads
-  // no further.
+  // kCudaModuleVersion of its build. The first member in every build, because a program reads no further if
+  // it differs.
   unsigned version;
   // "CUDA 13.0, driver 13.0, cuDNN 9.19.0, cuBLAS 13.1.0"
   std::string (*libraries)();
-  // An Error says why there are none: no driver, no device.
+  // An Error if there is no driver or no device.
   Result<std::vector<CudaDevice>> (*devices)();
   Result<std::unique_ptr<Backend>> (*make_backend)(int device, Precision precision);
 };
 
-// Where the module is looked for: where $STARLING_CUDA_MODULE says, else beside the program and in
-// ../lib/starling of it.
+// The paths of the module: $STARLING_CUDA_MODULE, or else beside the program and in ../lib/starling of it.
 std::vector<std::string> cuda_module_places();
 
-// The module in the first of these files that there is; it stays loaded. The Error says what was looked for,
-// and what is wrong with what was found.
+// Loads the module from the first of these files that exists; it stays loaded. The Error lists the paths or
+// names what is wrong with the file.
 Result<const CudaModule*> load_cuda_module(const std::vector<std::string>& places);
 
-// That of cuda_module_places(), loaded once: later calls get what the first one got. With it come cuDNN and
-// cuBLAS, some 200 MB of them resident.
+// The module from cuda_module_places(), loaded once; later calls return the same result. cuDNN and cuBLAS,
+// which come with it, take some 200 MB of memory.
 Result<const CudaModule*> cuda_module();
 
-// Whether it is worth asking it for devices: NVIDIA's driver is there, or a module was named.
+// Whether there may be a GPU: NVIDIA's driver is installed, or $STARLING_CUDA_MODULE is set.
 bool may_have_gpu();
 
 }  // namespace starling::kernels

@@ -1,4 +1,4 @@
-// An Averager for any devices: it copies the vectors through the host's memory and adds them up there.
+// An Averager for any devices: it copies the vectors to the host and adds them there.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace starling::kernels {
 
-// The back ends must outlive the averager. make_averager() prefers the devices' own (Backend::make_averager).
+// The back ends outlive the averager. make_averager() prefers the devices' own (Backend::make_averager).
 std::unique_ptr<Averager> make_averager(const std::vector<const Backend*>& backends);
 std::unique_ptr<Averager> make_host_averager(const std::vector<const Backend*>& backends);
 

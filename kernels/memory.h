@@ -1,5 +1,5 @@
-// Where values lie: the host's memory, or a device's. A pointer into a device's memory means something to
-// that device alone; only queues (queue.h) bring values from one to the other.
+// The host's memory, or a device's. Only a device can use pointers into its memory; queues (queue.h) copy
+// between the two.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace starling::kernels {
 
-// Of a device, in bytes.
+// A device's memory, in bytes.
 struct Room {
   std::size_t free = 0, total = 0;
 };
@@ -19,23 +19,23 @@ class Memory {
   virtual ~Memory() = default;
 
   virtual bool on_host() const = 0;
-  // Nothing on the host, whose memory is not given out once and for all.
+  // nullopt on the host.
   virtual std::optional<Room> room() const { return std::nullopt; }
-  // Zeroed, aligned to 64 bytes at least. Throws DeviceError where a device has not so much left.
+  // Zeroed, aligned to at least 64 bytes. Throws OutOfDeviceMemory if a device has too little left.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void release(void* p) noexcept = 0;
 };
 
 Memory& host_memory();
 
-// A device does not do what it was asked to: it has too little memory left, or is gone. Whoever owns a replica
-// on it catches this, at the replica's making and around its work, and says the sentence.
+// A device failed: it has too little memory, or it is gone. The owner of a replica on it catches this when it
+// makes the replica and around its work, and reports the message.
 class DeviceError : public std::runtime_error {
  public:
   explicit DeviceError(const std::string& sentence) : std::runtime_error(sentence) {}
 };
 
-// It has too little memory left.
+// The device has too little memory left.
 class OutOfDeviceMemory : public DeviceError {
  public:
   using DeviceError::DeviceError;

@@ -5,7 +5,7 @@
 namespace starling::kernels {
 namespace {
 
-Shape shape_of(const Convolution& it, const Shape& in) {
+Shape shape_of(const ConvolutionSpec& it, const Shape& in) {
   STARLING_CHECK(it.channels > 0 && it.kernel > 0 && it.stride > 0 && it.padding >= 0 &&
                  it.padding < it.kernel);
   STARLING_CHECK(it.height > 0 && it.width > 0);
@@ -18,37 +18,26 @@ Shape pooled(int size, const Shape& in) {
   STARLING_CHECK(size > 0 && size <= in.height && size <= in.width);
   return {in.batch, in.channels, in.height / size, in.width / size};
 }
-Shape shape_of(const AveragePool& it, const Shape& in) {
-  return pooled(it.size, in);
-}
-Shape shape_of(const MaxPool& it, const Shape& in) {
-  return pooled(it.size, in);
-}
-Shape shape_of(const GlobalAveragePool&, const Shape& in) {
-  return {in.batch, in.channels, 1, 1};
-}
-Shape shape_of(const Linear& it, const Shape& in) {
+Shape shape_of(const AveragePoolSpec& it, const Shape& in) { return pooled(it.size, in); }
+Shape shape_of(const MaxPoolSpec& it, const Shape& in) { return pooled(it.size, in); }
+Shape shape_of(const GlobalAveragePoolSpec&, const Shape& in) { return {in.batch, in.channels, 1, 1}; }
+Shape shape_of(const LinearSpec& it, const Shape& in) {
   STARLING_CHECK(it.features > 0);
   return {in.batch, it.features, 1, 1};
 }
-Shape shape_of(const Relu&, const Shape& in) {
-  return in;
-}
-Shape shape_of(const Gelu&, const Shape& in) {
-  return in;
-}
-Shape shape_of(const BatchNorm& it, const Shape& in) {
+Shape shape_of(const ReluSpec&, const Shape& in) { return in; }
+Shape shape_of(const GeluSpec&, const Shape& in) { return in; }
+Shape shape_of(const BatchNormSpec& it, const Shape& in) {
   STARLING_CHECK(it.epsilon > 0);
   return in;
 }
-Shape shape_of(const GroupNorm& it, const Shape& in) {
+Shape shape_of(const GroupNormSpec& it, const Shape& in) {
   STARLING_CHECK(it.epsilon > 0 && it.groups > 0 && in.channels % it.groups == 0);
   return in;
 }
-Shape shape_of(const Dropout& it, const Shape& in) {
+Shape shape_of(const DropoutSpec& it, const Shape& in) {
   STARLING_CHECK(it.rate >= 0 && it.rate < 1);
-  STARLING_CHECK(in.size() <=
-                 std::numeric_limits<std::uint32_t>::max());  // indices that the draws are made of
+  STARLING_CHECK(in.size() <= std::numeric_limits<std::uint32_t>::max());  // draws use 32-bit indices
   return in;
 }
 

@@ -1,8 +1,8 @@
-// The floats of a replica in the memory of a back end's device: what stands behind models::Arena
-// (models/arena.h says what each function does and why the races between them are sound). The functions with
-// a queue are a worker's: their spans lie in the device's memory, and they are done in the queue's order. The
-// others are the exchange's and everybody else's: their spans are the host's, and any number of threads may
-// call them at once. All throw DeviceError where the device has failed.
+// A replica's floats in the memory of a back end's device, the implementation of models::Arena
+// (models/arena.h defines each function and explains why races are sound). Workers call the functions with a
+// queue: their spans are in the device's memory, and they are done in the queue's order. All others call the
+// functions without: their spans are on the host, and any number of threads may call them at once. All throw
+// DeviceError if the device failed.
 #pragma once
 
 #include <cmath>
@@ -35,13 +35,13 @@ struct AdamWStep {
   float weight_decay = 0;
 };
 
-// The factors of its t-th step. REQUIRES: t > 0.
+// The factors of the t-th step. REQUIRES: t > 0.
 struct AdamWCorrections {
   AdamWCorrections(const AdamWStep& step, std::uint64_t t)
       : rate(static_cast<float>(static_cast<double>(step.learning_rate) / rest_of(step.beta1, t))),
         scale(static_cast<float>(1 / std::sqrt(rest_of(step.beta2, t)))) {}
   float rate;   // learning_rate / (1 - beta1^t)
-  float scale;  // 1 / sqrt(1 - beta2^t), of the root of v
+  float scale;  // 1 / sqrt(1 - beta2^t), for the root of v
 
  private:
   static double rest_of(float beta, std::uint64_t t) {
@@ -49,8 +49,8 @@ struct AdamWCorrections {
   }
 };
 
-// What a mix has seen of its difference: the sum of (theirs - own)^2, and the largest magnitude among theirs,
-// where NaN is larger than infinity.
+// Measures the difference of a mix: the sum of (theirs - own)^2, and the largest magnitude of theirs, where
+// NaN is larger than infinity.
 struct MixMeasure {
   float distance_square = 0;
   float largest = 0;
@@ -63,13 +63,13 @@ class Parameters {
   // In the device's memory.
   virtual const float* data() const = 0;
 
-  // Until what the functions without a queue have asked is done: a change may go on behind their return.
+  // Waits until the changes by functions without a queue are done; these may return earlier.
   virtual void wait() = 0;
 
   virtual float read(std::size_t offset, std::span<float> out) = 0;
   virtual std::optional<float> read_packed(std::size_t /*offset*/, std::size_t /*count*/, Packing /*packing*/,
                                            std::uint64_t /*seed*/, std::span<std::byte> /*out*/) {
-    return std::nullopt;  // the host packs what it reads
+    return std::nullopt;  // the caller packs
   }
   virtual void write(std::size_t offset, std::span<const float> values) = 0;
   virtual void add(std::size_t offset, std::span<const float> delta) = 0;
@@ -89,10 +89,10 @@ class Parameters {
                          const SgdStep& step) = 0;
   virtual void follow(Queue& queue, std::span<float> velocity, std::span<float> last, float keep,
                       float gain) = 0;
-  // x += w (theirs - own), from the first float on; *measure, in the device's memory, goes on from what it is.
+  // x += w (theirs - own), from the first float on. Updates *measure, which is in the device's memory.
   virtual void mix(Queue& queue, std::span<const float> theirs, std::span<const float> own, float w,
                    MixMeasure* measure) = 0;
-  // to = x. REQUIRES: offset + to.size() floats are there.
+  // to = x. REQUIRES: offset + to.size() <= the number of floats.
   virtual void copy(Queue& queue, std::size_t offset, std::span<float> to) = 0;
 };
 

@@ -13,7 +13,7 @@ class Plain : public Format {
   const int height, width;  // of the images as stored
 };
 
-// An activation whose images are stored as they are.
+// An activation without gaps.
 inline Activation plain_activation(const Shape& shape) {
   return {shape, std::make_shared<Plain>(shape.height, shape.width), shape.size()};
 }
@@ -26,16 +26,26 @@ inline Activation plain_window(const Shape& stored, int height, int width) {
           stored.size()};
 }
 
-// The plain format of `activation`, or null where it is another one.
+// The plain format of `activation`, or null if it has another one.
 inline const Plain* as_plain(const Activation& activation) {
   return dynamic_cast<const Plain*>(activation.format.get());
 }
 
-// Whether there is nothing between its images' rows.
+// Whether it is plain without gaps between the rows.
 inline bool is_dense_plain(const Activation& activation) {
   const Plain* plain = as_plain(activation);
   return plain != nullptr && plain->height == activation.shape.height &&
          plain->width == activation.shape.width;
+}
+
+// Storage as values of another type.
+template <class T>
+const T* values(const float* storage) {
+  return reinterpret_cast<const T*>(storage);
+}
+template <class T>
+T* values(float* storage) {
+  return reinterpret_cast<T*>(storage);
 }
 
 }  // namespace starling::kernels

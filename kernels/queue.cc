@@ -35,8 +35,6 @@ Queue& host_queue() {
   return queue;
 }
 
-std::unique_ptr<Queue> make_host_queue() {
-  return std::make_unique<HostQueue>();
-}
+std::unique_ptr<Queue> make_host_queue() { return std::make_unique<HostQueue>(); }
 
 }  // namespace starling::kernels

@@ -1,5 +1,5 @@
-// Labelled samples that stay in the memory of a device, which puts batches together by itself: a step then
-// needs from the host no more than which samples come next.
+// Labeled samples in the memory of a device, which assembles batches itself; a step needs only the choice of
+// samples from the host.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace starling::kernels {
 
-// Samples on the host: [shape.batch, channels, height, width], as bytes or as floats (the other is null). What
-// a network sees of channel c is scale[c] value + shift[c].
+// Samples on the host: [shape.batch, channels, height, width], as bytes or as floats (the other is null). The
+// network's input in channel c is scale[c] value + shift[c].
 struct SampleView {
   Shape shape;
   const std::uint8_t* bytes = nullptr;
@@ -21,9 +21,9 @@ struct SampleView {
   std::span<const float> scale, shift;   // [channels]
 };
 
-// One sample of a batch, moved: row i, column j of what the network sees is the sample's row i + down, column
-// j + right, and black (the value 0 before scale and shift) where it has none; then, if mirrored, left and
-// right change places.
+// One sample of a batch, shifted: row i, column j of the input is row i + down, column j + right of the
+// sample, or black (the value 0 before scale and shift) outside it. If mirrored, left and right are then
+// swapped.
 struct Choice {
   std::uint32_t sample = 0;
   std::int16_t down = 0, right = 0;
@@ -34,8 +34,8 @@ class Samples {
  public:
   virtual ~Samples() = default;
 
-  // images [count, channels, height, width] and labels [count], both in the device's memory, of the `count`
-  // choices in the back end's staging memory. REQUIRES: each choice's sample is there.
+  // Writes images [count, channels, height, width] and labels [count], both in the device's memory, for
+  // `count` choices in the back end's staging memory. REQUIRES: each choice's sample exists.
   virtual void gather(Queue& queue, const Choice* choices, int count, float* images,
                       std::int32_t* labels) const = 0;
 };

@@ -1,13 +1,10 @@
-// The racy loops, and nothing else (arena.h says why they are sound). How this file keeps them plain:
-//  - every function that touches the floats is KEEP_RACY: ThreadSanitizer does not instrument it;
-//  - GCC may not turn a loop into a call of memcpy or memset, which ThreadSanitizer would intercept (and
-//  which
-//    promises nothing about the width of its stores);
-//  - each loop is compiled for several processors, and the widest one that fits is chosen at the program's
-//  start. Not
-//    so under a sanitizer, whose runtime is not ready when that choice is made;
-//  - a square root is the processor's, of many at once: it need not tell errno of negative numbers
-//  (CMakeLists.txt).
+// The racy loops (arena.h explains why they are sound). This file keeps them plain:
+//  - functions that touch the floats are KEEP_RACY: ThreadSanitizer does not instrument them;
+//  - GCC may not turn a loop into memcpy or memset, which ThreadSanitizer would intercept and which promise
+//    nothing about the width of their stores;
+//  - each loop is compiled for several processors, and the widest that runs is chosen at the program's start,
+//    but not under a sanitizer, whose runtime is not ready then;
+//  - a square root is the processor's vector instruction, which does not set errno (CMakeLists.txt).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3", "no-tree-loop-distribute-patterns")
 #endif
@@ -44,20 +41,18 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-// A pass over memory that no cache holds waits for it, and a processor fetches ahead for every place that it
-// is read at in order: so long passes run in four streams side by side, over a quarter of the range each. A
-// core that reads 11 GB/s in one stream reads 15 in four.
+// Passes over uncached memory wait for it, and a processor prefetches for each sequential stream. So long
+// passes run in four streams, each over a quarter of the range: a core reads 11 GB/s in one stream and 15 in
+// four.
 constexpr std::size_t kStreams = 4, kLanes = 16;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(alignof(float)), may_alias));
 using Bits = std::int32_t __attribute__((vector_size(kLanes * sizeof(float))));
 
-// The length of a stream; what is left behind kStreams of them is the tail of the pass.
-constexpr std::size_t stream_of(std::size_t n) {
-  return n / (kStreams * kLanes) * kLanes;
-}
+// The length of a stream; the rest after kStreams of them is the tail of the pass.
+constexpr std::size_t stream_of(std::size_t n) { return n / (kStreams * kLanes) * kLanes; }
 
-// Large pages for what lies between the two ends: a pass over tens of megabytes misses the TLB less, a tenth
-// of the time of an exchange. Where the system has none to give nothing changes.
+// Requests large pages, which save a tenth of the time of an exchange over tens of megabytes, because fewer
+// TLB entries are missed.
 void ask_for_large_pages(void* begin, std::size_t bytes) {
 #ifdef MADV_HUGEPAGE
   constexpr std::uintptr_t kLarge = std::uintptr_t{2} << 20;
@@ -72,8 +67,7 @@ KEEP_RACY void copy_floats(const float* __restrict from, float* __restrict to, s
   for (std::size_t i = 0; i < n; ++i) to[i] = from[i];
 }
 
-// The largest magnitude among them, too. Floats without sign are ordered as their bits are, infinity and NaN
-// last.
+// Also returns the largest magnitude. Floats without sign are ordered as their bits, infinity and NaN last.
 KEEP_RACY float copy_and_look(const float* __restrict from, float* __restrict to, std::size_t n) {
   const std::size_t stream = stream_of(n);
   Bits lanes{};
@@ -100,7 +94,7 @@ KEEP_RACY void add_floats(float* __restrict x, const float* __restrict delta, st
   for (std::size_t i = 0; i < n; ++i) x[i] += delta[i];
 }
 
-// Each stream runs downwards: workers' passes run upwards and meet it once, instead of running along with it.
+// Each stream runs downwards, so that it meets the workers' passes, which run upwards, only once.
 KEEP_RACY void mix_floats(float* __restrict x, const float* __restrict theirs, const float* __restrict own,
                           float w, std::size_t n) {
   const std::size_t stream = stream_of(n);
@@ -124,8 +118,8 @@ KEEP_RACY void mix_floats_at(float* __restrict x, const std::uint32_t* places, c
   }
 }
 
-// Asks for the cache lines of x to be this processor's alone: another worker wrote them last, and to ask for
-// each when it is read and once more when it is written takes twice as long.
+// Requests the cache lines of x for writing. Another worker wrote them last; requesting each first for
+// reading and then for writing takes twice as long.
 void claim(const float* x, std::size_t n) {
 #if defined(__x86_64__)
   for (std::size_t i = 0; i < n; i += 16) asm volatile("prefetchw %0" : : "m"(x[i]));
@@ -134,7 +128,7 @@ void claim(const float* x, std::size_t n) {
 #endif
 }
 
-// f(begin, size) for one piece of x after another, while the next one is on its way.
+// Calls f(begin, size) for one piece of x after another while the next one is prefetched.
 template <class F>
 void in_pieces(const float* x, std::size_t n, const F& f) {
   constexpr std::size_t kPiece = 1024;
@@ -147,7 +141,7 @@ void in_pieces(const float* x, std::size_t n, const F& f) {
 }
 
 // The update is rate (from_velocity v' + from_gradient g'): (1, 0) is plain momentum and (momentum, 1)
-// Nesterov's, so that the choice between them is made outside the loop.
+// Nesterov's, so that the choice is made outside the loop.
 KEEP_RACY void sgd_floats(float* __restrict x, const float* __restrict gradient, float* __restrict velocity,
                           float rate, float momentum, float decay, float from_velocity, float from_gradient,
                           std::size_t n) {
@@ -169,7 +163,7 @@ KEEP_RACY void sgd_along_floats(float* __restrict x, const float* __restrict gra
   }
 }
 
-// `rate` and `scale` hold the corrections of the means' beginning at zero.
+// `rate` and `scale` correct for means that begin at zero.
 KEEP_RACY void adamw_floats(float* __restrict x, const float* __restrict gradient, float* __restrict mean,
                             float* __restrict square, float rate, float scale, float beta1, float beta2,
                             float epsilon, float shrink, std::size_t n) {
@@ -193,7 +187,7 @@ KEEP_RACY void follow_floats(const float* __restrict x, float* __restrict veloci
   }
 }
 
-// Not of the arena, but of the two vectors alone.
+// Reads only the two vectors, not the arena.
 float square_distance(const float* theirs, const float* own, std::size_t n) {
   double sum = 0;
   for (std::size_t i = 0; i < n; ++i) {
@@ -216,7 +210,7 @@ struct Free {
   void operator()(float* p) const { ::operator delete[](p, std::align_val_t{kAlignment}); }
 };
 
-// In the memory of the host. A worker's spans are there too, and its queue has nothing to order.
+// Parameters in the host's memory, where a worker's queue has nothing to order.
 class HostParameters final : public kernels::Parameters {
  public:
   explicit HostParameters(std::size_t size)
@@ -258,7 +252,8 @@ class HostParameters final : public kernels::Parameters {
     mix(0, theirs, own, w);
     measure->distance_square += square_distance(theirs.data(), own.data(), own.size());
     const float largest = largest_magnitude(theirs.data(), theirs.size());
-    if (kernels::magnitude_bits(largest) > kernels::magnitude_bits(measure->largest)) measure->largest = largest;
+    if (kernels::magnitude_bits(largest) > kernels::magnitude_bits(measure->largest))
+      measure->largest = largest;
   }
   void copy(kernels::Queue& /*queue*/, std::size_t offset, std::span<float> to) override {
     copy_floats(at(offset), to.data(), to.size());

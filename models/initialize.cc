@@ -6,8 +6,7 @@
 namespace starling::models {
 namespace {
 
-// Hands `write` the tensors one after another, with the gaps behind them, in small pieces: write(offset,
-// values).
+// Calls write(offset, values) for all tensors, with the gaps after them, in small pieces.
 template <class Write>
 void initialize_each(const Plan& plan, const Random& random, const Write& write) {
   constexpr std::size_t kPiece = 1 << 14;

@@ -1,5 +1,7 @@
 #include "models/layout.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/hash.h"
 
@@ -8,9 +10,7 @@ namespace {
 
 constexpr std::size_t kGrain = 16;  // floats in 64 bytes
 
-std::size_t round_up(std::size_t n) {
-  return (n + kGrain - 1) / kGrain * kGrain;
-}
+std::size_t round_up(std::size_t n) { return (n + kGrain - 1) / kGrain * kGrain; }
 
 }  // namespace
 
@@ -34,10 +34,8 @@ std::size_t Layout::arena_size() const {
 }
 
 std::size_t Layout::trained_size() const {
-  for (const Tensor& tensor : tensors_) {
-    if (!tensor.trained) return tensor.offset;
-  }
-  return arena_size();
+  const auto statistic = std::ranges::find(tensors_, false, &Tensor::trained);
+  return statistic == tensors_.end() ? arena_size() : statistic->offset;
 }
 
 std::size_t Layout::parameter_count() const {

@@ -1,5 +1,5 @@
-// The table of an arena: which tensor lies where. Its fingerprint (a hash of names, shapes and dtypes, in
-// order) says whether two peers can exchange parameters.
+// The table of an arena's tensors. Peers can exchange parameters if its fingerprint (a hash of names, shapes
+// and types, in order) is equal.
 #pragma once
 
 #include <cstddef>
@@ -14,24 +14,24 @@ struct Tensor {
   std::vector<std::int64_t> shape;  // plain order: convolution [out, in, height, width], linear [out, in]
   std::size_t offset;               // in floats from the arena's start, a multiple of 16 (64 bytes)
   std::size_t size;                 // in floats
-  bool trained = true;              // false: a statistic, which no optimizer touches
-  // What it starts from: uniform in +-bound, or the bound itself in every place.
+  bool trained = true;              // false: a statistic, which no optimizer changes
+  // The initial values: uniform in +-bound, or all equal to bound.
   enum class Start : std::uint8_t { uniform, constant } start = Start::constant;
   double bound = 0;
 };
 
 class Layout {
  public:
-  // Appends a tensor behind the last one, at the next multiple of 16 floats (the gap stays zero for ever);
-  // its offset and size are worked out here. REQUIRES: no trained one comes behind one that is not.
+  // Appends a tensor at the next multiple of 16 floats (the gap stays zero) and sets its offset and size.
+  // REQUIRES: no trained tensor follows one that is not trained.
   const Tensor& append(Tensor tensor);
   const Tensor& append(std::string name, std::vector<std::int64_t> shape);  // trained, starting from 0
 
   const std::vector<Tensor>& tensors() const { return tensors_; }
   std::size_t arena_size() const;       // floats, gaps included, a multiple of 16
-  std::size_t trained_size() const;     // the same of the trained tensors, which lie before all others
+  std::size_t trained_size() const;     // the same for the trained tensors, which precede all others
   std::size_t parameter_count() const;  // trained floats, gaps excluded
-  // Floats from the tensor of that index to the next one, the gap behind it included: of all, arena_size().
+  // Floats from the tensor with this index to the next one, including the gap. Their sum is arena_size().
   std::size_t room(std::size_t index) const;
   std::uint64_t fingerprint() const;
 

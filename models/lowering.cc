@@ -14,11 +14,9 @@ struct Extent {
   int height, width;
 };
 
-Extent whole(const Shape& shape) {
-  return {shape.height, shape.width};
-}
+Extent whole(const Shape& shape) { return {shape.height, shape.width}; }
 
-// How much of a layer's input is read for this part of its output.
+// The part of a layer's input that this part of its output depends on.
 Extent needed(const LayerInfo& info, Extent out) {
   return std::visit(
       [&]<class T>(const T& layer) -> Extent {
@@ -34,8 +32,7 @@ Extent needed(const LayerInfo& info, Extent out) {
       info.layer.kind);
 }
 
-// Whether outputs that nobody reads can be left out. A layer that reads its input otherwise, or twice, needs
-// everything before it.
+// Whether unread outputs can be omitted: only if no layer needs everything before it.
 bool can_leave_out(const Plan& plan) {
   return std::all_of(plan.layers.begin(), plan.layers.end(), [](const LayerInfo& info) {
     return std::visit([]<class T>(const T&) { return LayerType<T>::kReads != Reads::other; },
@@ -47,7 +44,7 @@ class Lowering {
  public:
   Lowering(const Plan& plan, std::uint64_t seed) : plan_(plan), random_(seed) {}
 
-  // The operation of one layer that computes this part of its output.
+  // The operation that computes this part of a layer's output.
   kernels::OperationSpec operator()(const LayerInfo& info, Extent out) {
     return std::visit([&](const auto& layer) { return lower(layer, info, out); }, info.layer.kind);
   }
@@ -56,36 +53,37 @@ class Lowering {
   using Spec = kernels::OperationSpec;
 
   Spec lower(const Convolution& it, const LayerInfo& info, Extent out) {
-    return kernels::Convolution{
+    return kernels::ConvolutionSpec{
         it.channels, it.kernel, it.stride,       it.padding,
         out.height,  out.width, offset(info, 0), it.bias ? offset(info, 1) : kernels::kNone,
         it.groups};
   }
   Spec lower(const Linear& it, const LayerInfo& info, Extent) {
-    return kernels::Linear{it.features, offset(info, 0), offset(info, 1)};
+    return kernels::LinearSpec{it.features, offset(info, 0), offset(info, 1)};
   }
   Spec lower(const BatchNorm& it, const LayerInfo& info, Extent) {
-    return kernels::BatchNorm{offset(info, 0),
-                              offset(info, 1),
-                              offset(info, 2),
-                              offset(info, 3),
-                              static_cast<float>(it.epsilon),
-                              static_cast<float>(it.momentum)};
+    return kernels::BatchNormSpec{offset(info, 0),
+                                  offset(info, 1),
+                                  offset(info, 2),
+                                  offset(info, 3),
+                                  static_cast<float>(it.epsilon),
+                                  static_cast<float>(it.momentum)};
   }
   Spec lower(const GroupNorm& it, const LayerInfo& info, Extent) {
-    return kernels::GroupNorm{it.groups, offset(info, 0), offset(info, 1), static_cast<float>(it.epsilon)};
+    return kernels::GroupNormSpec{it.groups, offset(info, 0), offset(info, 1),
+                                  static_cast<float>(it.epsilon)};
   }
   Spec lower(const LayerNorm& it, const LayerInfo& info, Extent) {
-    return kernels::GroupNorm{1, offset(info, 0), offset(info, 1), static_cast<float>(it.epsilon)};
+    return kernels::GroupNormSpec{1, offset(info, 0), offset(info, 1), static_cast<float>(it.epsilon)};
   }
   Spec lower(const Dropout& it, const LayerInfo&, Extent) {
-    return kernels::Dropout{static_cast<float>(it.rate), random_.bits()};
+    return kernels::DropoutSpec{static_cast<float>(it.rate), random_.bits()};
   }
-  Spec lower(const AveragePool& it, const LayerInfo&, Extent) { return kernels::AveragePool{it.size}; }
-  Spec lower(const MaxPool& it, const LayerInfo&, Extent) { return kernels::MaxPool{it.size}; }
-  Spec lower(const GlobalAveragePool&, const LayerInfo&, Extent) { return kernels::GlobalAveragePool{}; }
-  Spec lower(const Relu&, const LayerInfo&, Extent) { return kernels::Relu{}; }
-  Spec lower(const Gelu&, const LayerInfo&, Extent) { return kernels::Gelu{}; }
+  Spec lower(const AveragePool& it, const LayerInfo&, Extent) { return kernels::AveragePoolSpec{it.size}; }
+  Spec lower(const MaxPool& it, const LayerInfo&, Extent) { return kernels::MaxPoolSpec{it.size}; }
+  Spec lower(const GlobalAveragePool&, const LayerInfo&, Extent) { return kernels::GlobalAveragePoolSpec{}; }
+  Spec lower(const Relu&, const LayerInfo&, Extent) { return kernels::ReluSpec{}; }
+  Spec lower(const Gelu&, const LayerInfo&, Extent) { return kernels::GeluSpec{}; }
   Spec lower(const Residual&, const LayerInfo&, Extent) {
     check_failed("a sum is not an operation", __FILE__, __LINE__);
   }

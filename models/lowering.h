@@ -1,7 +1,7 @@
-// From a plan to the operations that compute it, without what nobody reads: a pool of 2 over 9x9 leaves its
-// last row and column out, so the convolution before it need not compute them, nor the one before that what
-// only they would have read. The network's function and its gradient are the same; LeNet's step is a quarter
-// shorter.
+// Lowers a plan to operations, without values that no operation reads: a pool of 2 over 9x9 does not read the
+// last row and column, so the convolution before it does not compute them, nor does the one before that
+// compute what only they need. The network's function and gradient stay the same; LeNet's step takes a
+// quarter less.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace starling::models {
 
-// What computes one layer of the plan, from outputs of earlier ones by their index (LayerInfo::kInput: the
-// batch).
+// Computes one layer of the plan from outputs of earlier ones, which it names by index (LayerInfo::kInput:
+// the batch).
 struct Node {
-  std::optional<kernels::OperationSpec> operation;  // none: the sum of `from` and `other`
+  std::optional<kernels::OperationSpec> operation;  // nullopt: the sum of `from` and `other`
   int from;
-  int other;    // of a sum, else LayerInfo::kNone
+  int other;    // of a sum; otherwise LayerInfo::kNone
   int readers;  // nodes that read its output
 };
 
@@ -27,7 +27,7 @@ struct Lowered {
   std::vector<Node> nodes;        // one per layer
 };
 
-// Chance in the network (dropout) is drawn from `seed`.
+// `seed`: for random draws in the network (dropout).
 Lowered lower(const Plan& plan, std::uint64_t seed = 0);
 
 }  // namespace starling::models

@@ -3,17 +3,17 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/staged.h"
+#include "kernels/buffer.h"
 #include "models/lowering.h"
 #include "models/slots.h"
 
 namespace starling::models {
 namespace {
 
-// The values that pass between steps: number 0 is the batch, number k + 1 what step k yields.
+// The values between steps: number 0 is the batch, number k + 1 the output of step k.
 struct Value {
   kernels::Activation activation;
-  bool trained = false;  // whether parameters are behind it, so that its gradient is wanted
+  bool trained = false;  // depends on parameters, so its gradient is needed
   int last_reader = -1;  // the last step that reads it
   int slot = -1;         // of the activations; the batch has none
 };
@@ -23,10 +23,10 @@ struct Step {
   std::unique_ptr<kernels::Operation> operation;
   std::unique_ptr<kernels::Sum> sum;
   int from, other = -1;  // values
-  int layer = -1;        // of the plan: the last one that it does, or for whose sake it changes a format
+  int layer = -1;        // of the plan: the last one that it computes, or for which it changes a format
 
-  // Backward: where the gradients of its output and of what it reads lie, in slots. `more_*`: the value has a
-  // gradient already, so this one is computed in a slot of its own and added.
+  // Backward: the slots of the gradients of its output and inputs. `more_*`: the value already has a
+  // gradient, so this one is computed in another slot and added.
   bool backward = false;
   int dy = -1, dfrom = -1, dother = -1;
   int more_from = -1, more_other = -1;
@@ -35,19 +35,15 @@ struct Step {
 bool is_trained(const kernels::OperationSpec& spec) {
   return std::visit(
       [](const auto& it) {
-        return requires {
-          it.weight;
-        }
-        || requires {
-          it.scale;
-        };
+        return requires { it.weight; }
+        || requires { it.scale; };
       },
       spec);
 }
 
-// Steps between which only one value passes on.
+// Steps; only one value passes from one segment to the next.
 struct Segment {
-  int begin, end;  // steps
+  int begin, end;
 };
 
 }  // namespace
@@ -59,12 +55,12 @@ struct Network::Impl {
   std::unique_ptr<kernels::Queue> queue;
   std::vector<Value> values;
   std::vector<Step> steps;
-  std::vector<Segment> segments;  // all steps; several only where activations are computed again
-  std::vector<int> done_with;     // of each layer of the plan, the last one that its operation does
+  std::vector<Segment> segments;  // several only if activations are computed again
+  std::vector<int> done_with;     // for each layer of the plan the last one that its operation computes
   std::unique_ptr<kernels::Loss> loss;
   Slots activations, gradients;
   kernels::Buffer scratch;                         // of all operations
-  kernels::Staged<kernels::LossValue> loss_value;  // what train() and evaluate() find, once they have waited
+  kernels::Staged<kernels::LossValue> loss_value;  // of train() and evaluate()
 
   Impl(const Plan& plan, const kernels::Backend& on, int batch_size, Purpose purpose, NetworkOptions options)
       : batch(batch_size),
@@ -112,21 +108,20 @@ struct Network::Impl {
       for (std::size_t k = first_step; k < steps.size(); ++k) steps[k].layer = last;
       i += covered;
     }
-    // What the plan yields is what its last layer yields.
     STARLING_CHECK(values.back().activation.shape.sample_size() == static_cast<std::size_t>(plan.classes));
   }
 
-  // Whether node i does nothing but go on with what the one before it yields.
-  static bool goes_on(const std::vector<Node>& nodes, std::size_t i) {
+  // Whether node i is the only reader of the node before it and reads nothing else.
+  static bool continues(const std::vector<Node>& nodes, std::size_t i) {
     return i < nodes.size() && nodes[i].operation && nodes[i].from == static_cast<int>(i) - 1 &&
            nodes[i - 1].readers == 1;
   }
 
-  // Adds the operation of nodes[i] and as many behind it as it covers, and what brings `from` into its
-  // format.
+  // Adds the operation of nodes[i] and of the following nodes that it covers, after changes of format that it
+  // needs. Returns the number of nodes.
   int add_operation(const std::vector<Node>& nodes, std::size_t i, int from) {
     std::vector<kernels::OperationSpec> rest{*nodes[i].operation};
-    while (goes_on(nodes, i + rest.size())) rest.push_back(*nodes[i + rest.size()].operation);
+    while (continues(nodes, i + rest.size())) rest.push_back(*nodes[i + rest.size()].operation);
     for (;;) {
       const kernels::Passes passes{train, train && value(from).trained};
       Step step{backend.make(*queue, rest, value(from).activation, passes), nullptr, from};
@@ -139,7 +134,8 @@ struct Network::Impl {
   }
 
   int add_sum(const std::vector<Node>& nodes, std::size_t i, int from, int other) {
-    const bool relu = goes_on(nodes, i + 1) && std::holds_alternative<kernels::Relu>(*nodes[i + 1].operation);
+    const bool relu =
+        continues(nodes, i + 1) && std::holds_alternative<kernels::ReluSpec>(*nodes[i + 1].operation);
     Step step{nullptr, backend.make_sum(*queue, value(from).activation, value(other).activation, relu), from,
               other};
     add(std::move(step), value(from).trained || value(other).trained);
@@ -156,8 +152,9 @@ struct Network::Impl {
     return static_cast<int>(values.size()) - 1;
   }
 
-  // Cuts where no later step reads anything older than the last value, into as many pieces of equal size as
-  // leave the least to keep (Chen et al., "Training deep nets with sublinear memory cost", 2016).
+  // Cuts the steps where no later step reads anything older than the last value, into the number of equal
+  // pieces that minimizes the floats to keep (Chen et al., "Training deep nets with sublinear memory cost",
+  // 2016).
   void find_segments() {
     const int count = last_step() + 1;
     segments = {{0, count}};
@@ -195,7 +192,7 @@ struct Network::Impl {
     return result;
   }
 
-  // Of these segments: what each leaves, and the largest's inside.
+  // The floats that the segments leave, and those inside the largest.
   double floats_kept(const std::vector<Segment>& candidate) const {
     double left = 0, inside = 0;
     for (const Segment& segment : candidate) {
@@ -214,7 +211,7 @@ struct Network::Impl {
       for (int k = segment.begin; k < segment.end; ++k) {
         value(k + 1).slot = activations.take(value(k + 1).activation.floats);
         if (train) continue;
-        // Nothing goes back: what nobody reads any more makes room.
+        // Without a backward pass values are released after their last reader.
         release_read_last_by(k);
       }
       if (!recompute) continue;
@@ -229,13 +226,13 @@ struct Network::Impl {
     }
   }
 
-  // Walks backward as backward() will.
+  // Visits the steps in the order of backward().
   void place_gradients() {
     std::vector<int> slot(values.size(), -1);
     int unwanted = -1;
     const auto slot_of = [&](int number) -> int& { return slot[static_cast<std::size_t>(number)]; };
-    // Where a step writes the gradient of `number`: its slot, or one whose content is then added to it. A sum
-    // writes what nobody wants too.
+    // Where a step writes the gradient of `number`: its slot, or another one that is then added to it. A sum
+    // also writes gradients that are not needed.
     const auto write = [&](const Step& step, int number, int& where, int& more) {
       if (number < 0 || (!value(number).trained && !step.sum)) return;
       const std::size_t floats = value(number).activation.floats;
@@ -256,7 +253,7 @@ struct Network::Impl {
       unwanted = -1;
       bool passed_on = false;
       if (step.sum) {
-        // A sum hands its own gradient on to the first branch, in place.
+        // A sum passes its gradient to the first branch in place.
         if (value(step.from).trained && slot_of(step.from) < 0) {
           slot_of(step.from) = step.dfrom = step.dy;
           passed_on = true;
@@ -285,7 +282,7 @@ struct Network::Impl {
     }
   }
 
-  // A slot belongs to the largest value that is ever in it, the first of several.
+  // A slot is counted for the largest value in it, the first one if several are equal.
   NetworkMemory memory() const {
     const std::size_t shared = scratch.bytes() + queue->workspace_bytes();
     NetworkMemory memory{activations.bytes(), gradients.bytes(), shared, shared, {}};
@@ -341,11 +338,11 @@ struct Network::Impl {
     return data(last_step() + 1, inputs);
   }
 
-  // From d(loss)/d(logits), in the last step's dy, to the parameters.
+  // Begins with d(loss)/d(logits) in the last step's dy.
   void backward(const float* parameters, const float* inputs, float* gradient) {
     for (std::size_t i = segments.size(); i-- > 0;) {
       const Segment segment = segments[i];
-      // The last segment's activations are still there, and of the others what they left.
+      // Of all segments but the last, only the output was kept.
       if (i + 1 < segments.size()) forward(parameters, inputs, {segment.begin, segment.end - 1}, true);
       for (int k = segment.end - 1; k >= segment.begin; --k) {
         Step& step = steps[static_cast<std::size_t>(k)];
@@ -383,13 +380,9 @@ Network::Network(const Plan& plan, const kernels::Backend& backend, int batch, P
 Network::~Network() = default;
 Network::Network(Network&&) noexcept = default;
 
-int Network::batch() const {
-  return impl_->batch;
-}
+int Network::batch() const { return impl_->batch; }
 
-kernels::Queue& Network::queue() {
-  return *impl_->queue;
-}
+kernels::Queue& Network::queue() { return *impl_->queue; }
 
 void Network::start_training(const float* parameters, const float* inputs, const std::int32_t* labels,
                              float* gradient, kernels::LossValue* value) {
@@ -433,8 +426,6 @@ void Network::set_draws(std::uint64_t batches) {
   }
 }
 
-NetworkMemory Network::memory() const {
-  return impl_->memory();
-}
+NetworkMemory Network::memory() const { return impl_->memory(); }
 
 }  // namespace starling::models

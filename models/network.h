@@ -1,7 +1,7 @@
-// A network built once, for one batch size, from a plan, by asking a back end for its operations. It owns
-// activations and workspaces, and the queue in whose order it computes, and allocates nothing while it runs;
-// parameters and gradients stay outside, in plain order, as the plan's layout says. All that it is given lies in
-// the back end's memory. One Network serves one thread at a time; several may run on one arena.
+// A network, built once from a plan for one batch size with the operations of a back end. It owns
+// activations, workspaces and its queue, and allocates nothing while it runs. Parameters and gradients are
+// the caller's, in plain order as the plan's layout says. All arguments are in the back end's memory. One
+// thread at a time uses a Network; several may run on one arena.
 #pragma once
 
 #include <cstdint>
@@ -21,36 +21,34 @@ namespace starling::models {
 enum class Purpose { train, evaluate };  // evaluate builds no backward pass
 
 struct NetworkOptions {
-  std::uint64_t seed = 0;  // of the network's own chance: dropout
-  // Keep few activations and compute the others again where the backward pass wants them (gradient
-  // checkpointing).
+  std::uint64_t seed = 0;  // of dropout's draws
+  // Keep few activations and compute the others again in the backward pass (gradient checkpointing).
   bool recompute = false;
 };
 
 // Bytes that a network holds for one layer of its plan.
 struct LayerMemory {
-  // Where what the layer yields is counted: at itself, or at a later layer that one operation does together
-  // with it, or, where activations are not kept, at another whose memory it uses at another time.
+  // The layer that counts this layer's output: itself, or the last layer of its operation, or a layer whose
+  // memory it reuses at another time.
   int counted_at = 0;
   std::size_t activations_bytes = 0;
-  std::size_t workspace_bytes = 0;  // of its operation; of one that does several layers, at the last of them
+  std::size_t workspace_bytes = 0;  // of its operation; counted at the operation's last layer
 };
 
 // Bytes that a network holds.
 struct NetworkMemory {
   std::size_t activations_bytes = 0;  // kept from the forward to the backward pass
-  std::size_t gradients_bytes = 0;    // of activations, not of parameters; layers share them
-  std::size_t workspace_bytes = 0;    // the operations' own, and what they share
-  std::size_t scratch_bytes = 0;      // of the workspace, what they share
-  // As many as the plan has. They add up to the activations, and to the workspace without the scratch.
+  std::size_t gradients_bytes = 0;    // of activations, shared by layers
+  std::size_t workspace_bytes = 0;    // the operations' own, and the scratch
+  std::size_t scratch_bytes = 0;      // the part of the workspace that operations share
+  // One per layer of the plan. Their sums are the activations, and the workspace without the scratch.
   std::vector<LayerMemory> layers;
   std::size_t total() const { return activations_bytes + gradients_bytes + workspace_bytes; }
 };
 
 class Network {
  public:
-  // The plan's layers for batches of `batch` samples. Builds every primitive now.
-  // `backend` outlives the network.
+  // Builds all operations for batches of `batch` samples. `backend` outlives the network.
   Network(const Plan& plan, const kernels::Backend& backend, int batch, Purpose purpose,
           NetworkOptions options = {});
   ~Network();
@@ -61,12 +59,12 @@ class Network {
 
   // Forward and backward over one full batch: `inputs` [batch, channels, height, width], `labels` [batch] in
   // [0, classes). Writes d(mean loss)/d(parameters) to every parameter's place in `gradient` (arena_size()
-  // floats; gaps are zeroed once by the caller and never touched), and to a running statistic's place what is
-  // to be added to it. Returns the batch's mean softmax cross-entropy. `parameters` may be changed by others
-  // meanwhile (Hogwild). REQUIRES: built for Purpose::train.
+  // floats; gaps are not written), and to a running statistic's place the change to add to it. Returns the
+  // batch's mean softmax cross-entropy. Other threads may change `parameters` meanwhile (Hogwild). REQUIRES:
+  // built for Purpose::train.
   double train(const float* parameters, const float* inputs, const std::int32_t* labels, float* gradient);
-  // Asks the queue for the same, and does not wait: `value`, in the back end's staging memory, is the batch's
-  // when the queue has done it.
+  // Queues the same and does not wait. `value`, in the back end's staging memory, is valid when the queue is
+  // done.
   void start_training(const float* parameters, const float* inputs, const std::int32_t* labels,
                       float* gradient, kernels::LossValue* value);
 
@@ -75,15 +73,15 @@ class Network {
     std::int64_t correct = 0;
     std::int64_t samples = 0;
   };
-  // Forward over the first `count` samples of a batch (count <= batch; the rest of `inputs` is ignored but
-  // must be readable: batch samples). REQUIRES: built for Purpose::evaluate.
+  // Forward over the first `count` samples of a batch (count <= batch; all batch samples must be readable).
+  // REQUIRES: built for Purpose::evaluate.
   Evaluation evaluate(const float* parameters, const float* inputs, const std::int32_t* labels, int count);
 
-  // Forward over the first `count` samples, as evaluate(): the scores of the classes before softmax, [count, classes],
-  // on the host. REQUIRES: built for Purpose::evaluate on a back end of the host; `logits` is as large.
+  // Forward as in evaluate(). Writes the logits [count, classes]. REQUIRES: built for Purpose::evaluate on a
+  // back end of the host; `logits` has count * classes floats.
   void score(const float* parameters, const float* inputs, int count, std::span<float> logits);
 
-  // Its own chance (dropout) goes on as after so many batches, in the order of its queue.
+  // Continues dropout's draws as after this number of batches, in the order of the queue.
   void set_draws(std::uint64_t batches);
 
   NetworkMemory memory() const;
@@ -93,11 +91,11 @@ class Network {
   std::unique_ptr<Impl> impl_;
 };
 
-// Fresh parameters for the plan, as the layout says each tensor starts: weights and biases He-uniform as
-// PyTorch's default (Kaiming uniform with a = sqrt(5): uniform in +-1/sqrt(fan_in)), normalizations as the
-// identity. A function of the seed alone. `out` holds arena_size() floats; gaps are zeroed.
+// Initial parameters for the plan: weights and biases as in PyTorch's default (Kaiming uniform with a =
+// sqrt(5): uniform in +-1/sqrt(fan_in)), normalizations as the identity. Determined by the seed. `out` has
+// arena_size() floats; gaps are zeroed.
 void initialize(const Plan& plan, Random random, std::span<float> out);
-// The same, without a second copy of them all. REQUIRES: the arena is as large.
+// The same without a temporary copy. REQUIRES: the arena has arena_size() floats.
 void initialize(const Plan& plan, Random random, Arena& arena);
 
 }  // namespace starling::models

@@ -8,7 +8,7 @@
 namespace starling::models {
 namespace {
 
-// Limits of a spec, so that no product of extents below overflows and no size is absurd.
+// Limits of a spec, so that no product of extents overflows.
 constexpr int kExtentMax = 1 << 20;
 constexpr std::int64_t kTensorMax = (std::int64_t{1} << 31) - 1;
 
@@ -17,18 +17,16 @@ std::string text(Shape shape) {
          std::to_string(shape.width);
 }
 
-bool in_range(int value, int low) {
-  return value >= low && value <= kExtentMax;
-}
+bool in_range(int value, int low) { return value >= low && value <= kExtentMax; }
 
-// The end of a chain of layers: what the next one reads.
+// The end of a chain of layers, which the next one reads.
 struct End {
   int layer;  // its index in the plan, or LayerInfo::kInput
   Shape shape;
 };
 
-// Plans one layer after another; each `plan` overload checks its layer against what it reads and returns an
-// empty string, or what is wrong.
+// Plans one layer after another. Each `plan` overload checks its layer against its input and returns an empty
+// string or the error.
 class Planner {
  public:
   explicit Planner(Plan& plan) : plan_(plan), end_{LayerInfo::kInput, plan.spec.input} {}
@@ -41,7 +39,7 @@ class Planner {
     return {};
   }
 
-  // After the last layer: places the statistics behind everything that is trained.
+  // After the last layer: appends the statistics to the layout.
   void finish() {
     for (Statistic& statistic : statistics_) {
       plan_.layers[statistic.layer].tensors.push_back(plan_.layout.tensors().size());
@@ -58,8 +56,7 @@ class Planner {
     if (!in_range(layer.channels, 1) || !in_range(layer.kernel, 1) || !in_range(layer.stride, 1) ||
         !in_range(layer.padding, 0) || !in_range(layer.groups, 1)) {
       return info.name +
-             " needs channels, a kernel, a stride and groups of at least 1 and a padding of at least 0, at "
-             "most " +
+             " needs channels, kernel, stride and groups of at least 1 and padding of at least 0, at most " +
              std::to_string(kExtentMax) + " each";
     }
     if (layer.padding >= layer.kernel) {
@@ -170,7 +167,7 @@ class Planner {
     if (std::string wrong = add(block.shortcut); !wrong.empty()) return wrong + inside(name);
     if (body.shape != end_.shape) {
       return name + " cannot add " + text(body.shape) + ", which its layers yield, and " + text(end_.shape) +
-             (block.shortcut.empty() ? ", which came in: give it a shortcut that changes the shape"
+             (block.shortcut.empty() ? ", its input: add a shortcut that changes the shape"
                                      : ", which its shortcut yields");
     }
     const int shortcut = end_.layer;
@@ -193,8 +190,8 @@ class Planner {
                                                LayerInfo::kNone, end_.shape, end_.shape});
   }
 
-  // Appends "<name>.weight" [out, in...] and "<name>.bias" [out], which start as PyTorch's do: uniform in
-  // +-1/sqrt(fan-in).
+  // Appends "<name>.weight" [out, in...] and "<name>.bias" [out], initially uniform in +-1/sqrt(fan-in) as in
+  // PyTorch.
   std::string weights(int out, std::vector<std::int64_t> in, bool bias) {
     LayerInfo& info = plan_.layers.back();
     std::int64_t size = out;
@@ -210,7 +207,7 @@ class Planner {
     return {};
   }
 
-  // Appends a scale of 1 and a shift of 0 for each channel.
+  // Appends scales of 1 and shifts of 0, one for each channel.
   std::string normalization(double epsilon) {
     LayerInfo& info = plan_.layers.back();
     if (!(epsilon > 0 && epsilon < 1)) return info.name + " needs an epsilon above 0 and below 1";
@@ -233,7 +230,7 @@ class Planner {
     LayerInfo& info = plan_.layers.back();
     const std::int64_t plane = std::int64_t{output.height} * output.width;
     if (plane > kTensorMax / output.channels)
-      return info.name + " would yield more than 2^31 values a sample";
+      return info.name + " would yield more than 2^31 values per sample";
     info.output = output;
     info.flops_forward = flops;
     end_ = {static_cast<int>(plan_.layers.size()) - 1, output};

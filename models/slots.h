@@ -1,6 +1,5 @@
-// Which values can lie in the same memory, decided before there is any: a value takes a slot for as long as
-// it is needed, a slot that nobody needs any more is taken again, and in the end each is as large as the
-// largest value that was ever in it.
+// Decides which values share memory, before any is allocated: a value takes a slot while it is needed,
+// released slots are taken again, and in the end a slot is as large as the largest value that was in it.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +12,7 @@ namespace starling::models {
 
 class Slots {
  public:
-  // The free slot that fits best: the smallest that is large enough, else the largest.
+  // Takes the smallest free slot that is large enough, else the largest, else a new one.
   int take(std::size_t floats) {
     int best = -1;
     for (int i = 0; i < static_cast<int>(sizes_.size()); ++i) {
@@ -31,7 +30,7 @@ class Slots {
   }
   void release(int slot) { taken_[index(slot)] = false; }
 
-  // The memory, once all is decided.
+  // Allocates the memory, after all is decided.
   void allocate(kernels::Memory& memory) {
     for (const std::size_t size : sizes_) buffers_.emplace_back(size, memory);
   }

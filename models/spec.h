@@ -1,6 +1,5 @@
-// What a network is, as a plain value: an input shape and a list of layers, in which a residual block is one
-// layer with lists of its own. Shapes are inferred, and a spec that does not fit is refused with a sentence
-// that names the layer.
+// A network as a plain value: an input shape and a list of layers, where a residual block is one layer with
+// its own lists. Shapes are inferred. An Error names the layer that does not fit.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +13,8 @@
 
 namespace starling::models {
 
-// Layers. Inputs are [channels, height, width] images; Linear flattens what it is given. What each computes
-// is said in kernels/operation.h.
+// Layers. Inputs are [channels, height, width] images; Linear flattens its input. kernels/operation.h defines
+// what each one computes.
 struct Convolution {
   int channels;  // out
   int kernel;    // square
@@ -36,26 +35,25 @@ struct Linear {
 };
 struct Relu {};
 struct Gelu {};
-// Its running statistics lie at the arena's end: averaged in exchanges, not trained.
+// Its running statistics are at the arena's end: averaged in exchanges, not trained.
 struct BatchNorm {
   double epsilon = 1e-5;
-  double momentum = 0.1;  // the part of the batch's statistics in the running ones
+  double momentum = 0.1;  // the weight of the batch's statistics in the running ones
 };
 struct GroupNorm {
   int groups;  // divides the channels
   double epsilon = 1e-5;
 };
-// All of a sample's values are normalized together; scale and shift are one for each channel, which for
-// vectors is each value.
+// Normalizes all values of a sample together, with a scale and a shift for each channel.
 struct LayerNorm {
   double epsilon = 1e-5;
 };
 struct Dropout {
-  double rate = 0.5;  // the part that is dropped, in [0, 1)
+  double rate = 0.5;  // the fraction that is dropped, in [0, 1)
 };
 struct Layer;
-// y = layers(x) + shortcut(x), the shortcut being x itself where it has no layers (He et al., "Deep residual
-// learning", CVPR 2016).
+// y = layers(x) + shortcut(x), where an empty shortcut is x itself (He et al., "Deep residual learning", CVPR
+// 2016).
 struct Residual {
   Residual();
   explicit Residual(std::vector<Layer> layers);
@@ -73,7 +71,8 @@ struct Layer {
 
 inline Residual::Residual() = default;
 inline Residual::Residual(std::vector<Layer> l) : layers(std::move(l)) {}
-inline Residual::Residual(std::vector<Layer> l, std::vector<Layer> s) : layers(std::move(l)), shortcut(std::move(s)) {}
+inline Residual::Residual(std::vector<Layer> l, std::vector<Layer> s)
+    : layers(std::move(l)), shortcut(std::move(s)) {}
 
 struct Shape {
   int channels = 1, height = 1, width = 1;
@@ -87,18 +86,16 @@ struct Spec {
   std::vector<Layer> layers;  // the last one yields the logits, one per class
 };
 
-// A layer with its inferred shapes, cost and place in the arena, for building and for `model show`. A
-// residual block's layers come first, then its shortcut's, then the sum itself, whose `layer` is a Residual
-// without lists.
+// A layer with its inferred shapes, cost and tensors, for building and for `model show`. The layers of a
+// residual block come first, then its shortcut's, then the sum, whose `layer` is a Residual without lists.
 struct LayerInfo {
   std::string name;  // "conv1", "pool1", "fc2", "relu3": numbered per kind
   std::string kind;  // "convolution", "average pool", ...
   Layer layer;
-  int from = kInput;  // the layer whose output it reads, by its index
-  int other = kNone;  // of a sum: the shortcut's last
+  int from = kInput;  // the index of the layer whose output it reads
+  int other = kNone;  // of a sum: the shortcut's last layer
   Shape input, output;
-  std::vector<std::size_t>
-      tensors{};  // of the layout: a weight and its bias, or scale, shift, mean, variance
+  std::vector<std::size_t> tensors{};  // of the layout: weight and bias, or scale, shift, mean, variance
   std::size_t parameters = 0;
   double flops_forward = 0;  // per sample, a multiply-add counted as two
 
@@ -106,17 +103,16 @@ struct LayerInfo {
 };
 struct Plan {
   Spec spec;
-  // "<name>.weight" [out, in / groups, k, k] or [out, in], "<name>.bias" [out], of normalizations
-  // "<name>.weight" and
-  // "<name>.bias" [channels], in layer order; then "<name>.running_mean" and "<name>.running_var" [channels].
+  // In layer order "<name>.weight" [out, in / groups, k, k] or [out, in] and "<name>.bias" [out], for
+  // normalizations both [channels]; then "<name>.running_mean" and "<name>.running_var" [channels].
   Layout layout;
-  std::vector<LayerInfo> layers;  // in an order in which they can be computed; the last one yields the logits
+  std::vector<LayerInfo> layers;  // in an order of computation; the last one yields the logits
   int classes;
 };
 Result<Plan> make_plan(Spec spec);
 
-// The zoo, for images of `input` and `classes` classes. An unknown name is an
-// Error that lists the known ones; a network that does not fit the input names the layer.
+// A network of the zoo, for images of `input` and `classes` classes. The Error lists the known names, or
+// names the layer that does not fit the input.
 Result<Plan> make_model(const std::string& name, Shape input, int classes);
 const std::vector<std::string>& model_names();
 std::string describe_model(const std::string& name);  // a line for `model list`

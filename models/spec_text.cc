@@ -17,23 +17,17 @@ namespace starling::models {
 namespace {
 
 constexpr int kWholeMax = 1 << 20;
-constexpr std::size_t kDotsMax = 4 * kLayersMax;  // in a text: each could open a table inside of another
+constexpr std::size_t kDotsMax = 4 * kLayersMax;  // in a text: each could open a nested table
 constexpr std::size_t kNameMax = 100;
-// Limits of a network that comes as text. A worker holds a few floats for each parameter.
+// Limits of a network that is given as text. A worker has several floats for each parameter.
 constexpr std::size_t kParametersMax = std::size_t{1} << 29;
 constexpr std::size_t kValuesMax = std::size_t{1} << 27;  // outputs of all layers for one sample
 
 template <class T, class Value>
 using Key = LayerKey<T, Value>;
-template <class T>
-using Type = LayerType<T>;
 
 const std::vector<std::string>& type_names() {
-  static const std::vector<std::string> kNames = [] {
-    std::vector<std::string> names;
-    for_each_layer_type([&]<class T>(T) { names.emplace_back(Type<T>::kName); });
-    return names;
-  }();
+  static const std::vector<std::string> kNames = layer_type_names();
   return kNames;
 }
 
@@ -54,16 +48,14 @@ std::string meant(std::string_view text, const std::vector<std::string>& names) 
   return name == nullptr ? std::string() : "; did you mean " + *name + "?";
 }
 
-// "batch_norm" and "batch-norm" are "batch norm".
+// "batch_norm" and "batch-norm" mean "batch norm".
 std::string canonical(std::string type) {
   std::replace_if(
       type.begin(), type.end(), [](char c) { return c == '_' || c == '-'; }, ' ');
   return type;
 }
 
-std::uint32_t line_of(const toml::node& node) {
-  return std::max<std::uint32_t>(node.source().begin.line, 1);
-}
+std::uint32_t line_of(const toml::node& node) { return std::max<std::uint32_t>(node.source().begin.line, 1); }
 
 // Reads lists of layers; the limit on their number covers all lists together.
 class Reader {
@@ -80,8 +72,7 @@ class Reader {
       if (!layer) return layer.error();
       const auto* linear = std::get_if<Linear>(&layer->kind);
       if (linear != nullptr && linear->features == 0 && (depth > 0 || i + 1 < array.size())) {
-        return wrong(
-            "'features' is missing; only a network's last layer goes without, which then has one per class");
+        return wrong("'features' is missing; only a network's last layer may omit it, for one per class");
       }
       layers.push_back(std::move(*layer));
     }
@@ -105,32 +96,31 @@ class Reader {
     const std::string type = canonical(name->get());
     std::optional<Result<Layer, SpecError>> read;
     for_each_layer_type([&]<class T>(T) {
-      if (type == Type<T>::kName) read.emplace(fields<T>(table, depth));
+      if (type == LayerType<T>::kName) read.emplace(fields<T>(table, depth));
     });
     if (read) return std::move(*read);
     const std::string hint = meant(type, type_names());
-    return wrong("there is no layer " + shown(name->get()) + hint + (hint.empty() ? "; the" : " The") +
+    return wrong("unknown layer " + shown(name->get()) + hint + (hint.empty() ? "; the" : " The") +
                  " layers are " + one_of(type_names()));
   }
 
-  // `table` is null for a type alone.
+  // `table` is null if there is only a type.
   template <class T>
   Result<Layer, SpecError> fields(const toml::table* table, int depth) {
-    place_ += std::string(" (") + Type<T>::kName + ")";
+    place_ += std::string(" (") + LayerType<T>::kName + ")";
     std::vector<std::string> names;
-    Type<T>::keys([&](const auto& key) { names.emplace_back(key.name); });
+    for_each_key<T>([&](const auto& key) { names.emplace_back(key.name); });
     if (table != nullptr) {
       for (const auto& [key, node] : *table) {
         if (key.str() == "type" || std::find(names.begin(), names.end(), key.str()) != names.end()) continue;
         const std::string hint = meant(key.str(), names);
-        return wrong("unknown key " + shown(key.str()) + hint +
-                     (hint.empty() ? "; it takes " : " It takes ") +
-                     (names.empty() ? "none but its type" : one_of(names)));
+        return wrong("unknown key " + shown(key.str()) + hint + (hint.empty() ? "; it has " : " It has ") +
+                     (names.empty() ? "only its type" : one_of(names)));
       }
     }
     T layer{};
     std::optional<SpecError> error;
-    Type<T>::keys([&](const auto& key) {
+    for_each_key<T>([&](const auto& key) {
       if (error) return;
       const toml::node* node = table == nullptr ? nullptr : table->get(key.name);
       if (node != nullptr) {
@@ -200,7 +190,7 @@ class Reader {
     const toml::array* array = node.as_array();
     if (array == nullptr || (key.required && array->empty())) return wrong_value(key);
     if (depth == kResidualDepthMax)
-      return wrong("residual blocks may lie at most " + std::to_string(kResidualDepthMax) + " deep");
+      return wrong("residual blocks may be at most " + std::to_string(kResidualDepthMax) + " levels deep");
     const std::string place = place_;
     const std::uint32_t line = line_;
     auto inside = list(*array, key.required ? " inside" : " of its shortcut", depth + 1);
@@ -216,13 +206,12 @@ class Reader {
   }
 
   std::size_t count_ = 0;
-  std::string place_;  // of the layer that is being read, in its list
+  std::string place_;  // of the current layer in its list
   std::uint32_t line_ = 1;
 };
 
 SpecError too_long() {
-  return {
-      {"the layers take more than " + std::to_string(kLayersTextMax) + " bytes of text, which is the most"}};
+  return {{"the layers have more than " + std::to_string(kLayersTextMax) + " bytes of text, the limit"}};
 }
 
 Result<std::vector<Layer>, SpecError> read_list(const toml::node& node) {
@@ -245,7 +234,7 @@ SpecError no_toml(const toml::parse_error& error) {
   return {{description(error)}, error.source().begin.line};
 }
 
-// The table of a document's network: [model], or the top level without it.
+// The table of a document's network: [model] or, without that, the top level.
 const toml::table* table_of(const toml::table& document) {
   const toml::node* model = document.get("model");
   return model == nullptr ? &document : model->as_table();
@@ -263,7 +252,7 @@ Result<std::vector<Layer>, SpecError> layers_of(const toml::table& document) {
   return error;
 }
 
-// Writes layers, each in a line of its own (indented by `indent`) or all in one.
+// Writes layers, each on its own line (indented by `indent`) or all on one.
 class Writer {
  public:
   explicit Writer(Lines lines) : many_(lines == Lines::many) {}
@@ -287,11 +276,11 @@ class Writer {
         [&]<class T>(const T& it) {
           const T defaults{};
           std::string fields;
-          Type<T>::keys([&](const auto& key) {
+          for_each_key<T>([&](const auto& key) {
             if (!key.required && is_default(it.*key.field, defaults.*key.field)) return;
             fields += std::string(", ") + key.name + " = " + value(it.*key.field, indent);
           });
-          const std::string type = std::string("\"") + Type<T>::kName + "\"";
+          const std::string type = std::string("\"") + LayerType<T>::kName + "\"";
           return fields.empty() ? type : "{ type = " + type + fields + " }";
         },
         layer.kind);
@@ -319,13 +308,13 @@ Result<std::vector<Layer>, SpecError> parse_layers(std::string_view toml_array) 
     return SpecError{{"there are more than " + std::to_string(kDotsMax) + " dots"}};
   try {
     const toml::table document = toml::parse("layers = " + std::string(toml_array));
-    if (document.size() != 1) return SpecError{{"expected one array of layers and nothing behind it"}};
+    if (document.size() != 1) return SpecError{{"expected one array of layers and nothing after it"}};
     auto layers = read_list(*document.get("layers"));
-    // A text may be shorter than its canonical form, which is what travels.
+    // A text may be shorter than its canonical form, which is sent.
     if (layers.ok() && format_layers(*layers).size() > kLayersTextMax) return too_long();
     return layers;
   } catch (const toml::parse_error& error) {
-    return SpecError{{"it is no TOML array: " + description(error)}, error.source().begin.line};
+    return SpecError{{"it is not a TOML array: " + description(error)}, error.source().begin.line};
   }
 }
 
@@ -343,11 +332,11 @@ Status check_model_name(std::string_view name) {
   const auto& zoo = model_names();
   if (std::find(zoo.begin(), zoo.end(), name) != zoo.end()) {
     return Error{"'" + std::string(name) +
-                 "' is a network of the zoo; one with layers of its own needs another name, " +
-                 "or none, for then it is called " + kUnnamedModel};
+                 "' is a network of the zoo; a network with its own layers needs another name, or none for " +
+                 kUnnamedModel};
   }
   if (is_model_file(name))
-    return Error{shown(name) + " looks like a file; a network with layers of its own needs another name"};
+    return Error{shown(name) + " looks like a file; a network with its own layers needs another name"};
   return Done{};
 }
 
@@ -365,11 +354,11 @@ Result<ModelText, SpecError> read_model(std::string_view toml_document, std::str
     const toml::table document = toml::parse(toml_document);
     const toml::table* table = table_of(document);
     if (table == nullptr || !table->contains("layers")) {
-      return SpecError{{"it holds no network; expected layers = [ ... ], at the top or in [model]"}};
+      return SpecError{{"it contains no network; expected layers = [ ... ], at the top or in [model]"}};
     }
     for (const auto& [key, node] : *table) {
       if (key.str() == "name" || key.str() == "layers") continue;
-      return SpecError{{"unknown key " + shown(key.str()) + "; a network has layers and perhaps a name"},
+      return SpecError{{"unknown key " + shown(key.str()) + "; a network has layers and optionally a name"},
                        line_of(node)};
     }
     ModelText read{check_model_name(name).ok() ? std::string(name) : kUnnamedModel};
@@ -389,9 +378,7 @@ Result<ModelText, SpecError> read_model(std::string_view toml_document, std::str
   }
 }
 
-bool is_model_file(std::string_view name) {
-  return name.ends_with(".toml");
-}
+bool is_model_file(std::string_view name) { return name.ends_with(".toml"); }
 
 Result<Plan> make_model(const ModelText& model, Shape input, int classes) {
   if (model.layers.empty()) return make_model(model.name, input, classes);
@@ -406,14 +393,14 @@ Result<Plan> make_model(const ModelText& model, Shape input, int classes) {
   if (plan->classes != classes) {
     return Error{where + plan->layers.back().name + " yields " + std::to_string(plan->classes) +
                  " logits, but there are " + std::to_string(classes) +
-                 " classes; a last layer \"linear\" without features has as many as there are"};
+                 " classes; a last layer \"linear\" without features has one for each"};
   }
   std::size_t values = 0;
   for (const LayerInfo& layer : plan->layers) {
     values += static_cast<std::size_t>(layer.output.size());
     if (values <= kValuesMax) continue;
-    return Error{where + "up to " + layer.name + " its layers yield more than " + std::to_string(kValuesMax) +
-                 " values a sample"};
+    return Error{where + "the layers up to " + layer.name + " yield more than " + std::to_string(kValuesMax) +
+                 " values per sample"};
   }
   if (plan->layout.arena_size() > kParametersMax)
     return Error{where + "it has more than " + std::to_string(kParametersMax) + " parameters"};

@@ -1,12 +1,12 @@
-// Networks as text: layers as a TOML array, which is how an experiment file, a flag, a checkpoint and a
-// swarm's manifest carry a network that the zoo does not have.
+// Networks as text: layers as a TOML array, the form in which an experiment file, a flag, a checkpoint and a
+// swarm's manifest contain a network that is not in the zoo.
 //
 //   [{ type = "convolution", channels = 64, kernel = 3 }, "relu", { type = "residual", layers = [...] },
 //   "linear"]
 //
-// A layer is a table with a type and the fields of its struct in spec.h, or the type alone where no other key
-// is needed. The text may come from a stranger: what is too long, too deep or too much is refused before it
-// costs anything.
+// A layer is a table with a type and the fields of its struct in spec.h, or only the type if no other key is
+// needed. The text may come from a peer: a network that is too long, too deep or too large is rejected before
+// it uses memory.
 #pragma once
 
 #include <cstddef>
@@ -20,48 +20,48 @@
 
 namespace starling::models {
 
-inline constexpr std::size_t kLayersTextMax = 49'152;  // bytes; what a setting may have on the wire
-inline constexpr std::size_t kLayersMax = 1000;        // those inside of residual blocks included
+inline constexpr std::size_t kLayersTextMax = 49'152;  // bytes; the limit of a setting on the wire
+inline constexpr std::size_t kLayersMax = 1000;        // including those inside residual blocks
 inline constexpr int kResidualDepthMax = 8;
 
-// Names the layer by its place: "layer 4 (residual), layer 2 inside (dropout): ...".
+// Names the layer by its position: "layer 4 (residual), layer 2 inside (dropout): ...".
 struct SpecError : Error {
-  std::uint32_t line = 1;  // of the text, from 1, where the layer stands
+  std::uint32_t line = 1;  // the layer's line of the text, from 1
 };
 
-// What the array says. The last layer alone may be a Linear of 0 features: one for each class, see
-// make_model().
+// Parses the array. Only the last layer may be a Linear of 0 features, which means one for each class.
 Result<std::vector<Layer>, SpecError> parse_layers(std::string_view toml_array);
 
 enum class Lines : std::uint8_t { one, many };
-// The canonical text, which parse_layers() reads back to the same: types alone where that will do, no
-// defaults. In many lines each layer has its own.
+// The canonical text, without defaults, which parse_layers() reads back. With Lines::many each layer has its
+// own line.
 std::string format_layers(const std::vector<Layer>& layers, Lines lines = Lines::one);
 
-// A network by name, and its layers as canonical text; without layers it is one of the zoo.
+// A network's name and its layers as canonical text; without layers it is one of the zoo.
 struct ModelText {
   std::string name;
   std::string layers{};
   friend bool operator==(const ModelText&, const ModelText&) = default;
 };
 
-// What a network with layers of its own may be called: not as one of the zoo, nor as a file.
+// Checks the name of a network with its own layers: it must differ from those of the zoo and not look like a
+// file.
 Status check_model_name(std::string_view name);
 inline constexpr const char* kUnnamedModel = "custom";
 
-// The network of a TOML document: `layers` and perhaps `name`, in [model] or at the top. Without a name it is
-// called `name`, or "custom" where that is none. A document with [model] may hold anything else beside it,
-// such as an experiment.
+// Reads the network of a TOML document: `layers` and optionally `name`, in [model] or at the top. Without a
+// name it is called `name`, or "custom" if that is not a valid name. A document with [model] may have other
+// content, such as an experiment.
 Result<ModelText, SpecError> read_model(std::string_view toml_document, std::string_view name);
 
-// The layers of such a document alone. REQUIRES: it is TOML that has some.
+// Reads only the layers of such a document. REQUIRES: it has layers if it is valid TOML.
 Result<std::vector<Layer>, SpecError> read_layers(std::string_view toml_document);
 
 // Whether a model is given as a file: its path ends in ".toml".
 bool is_model_file(std::string_view name);
 
-// The network for images of `input` and `classes` classes, the zoo's or that of its layers. A network that
-// does not fit, yields another number of logits or is beyond all measure is an Error that names the layer.
+// The zoo's network or that of the layers, for images of `input` and `classes` classes. The Error names the
+// layer that does not fit, yields another number of logits, or exceeds a limit.
 Result<Plan> make_model(const ModelText& model, Shape input, int classes);
 
 }  // namespace starling::models

@@ -1,4 +1,5 @@
-// The models that have a name.
+// The models with a name.
+#include <algorithm>
 #include <array>
 #include <initializer_list>
 
@@ -14,14 +15,6 @@ struct Entry {
   std::vector<Layer> (*layers)(int classes);
 };
 
-std::vector<Layer> softmax(int classes) {
-  return {Linear{classes}};
-}
-
-std::vector<Layer> mlp(int classes) {
-  return {Linear{256}, Relu{}, Linear{128}, Relu{}, Linear{classes}};
-}
-
 // After LeCun et al., "Gradient-based learning applied to document recognition" (1998), with ReLUs and the
 // channel counts that today's tutorials use.
 std::vector<Layer> lenet(int classes) {
@@ -29,8 +22,8 @@ std::vector<Layer> lenet(int classes) {
           AveragePool{2},     Linear{128}, Relu{},         Linear{classes}};
 }
 
-// After VGG (Simonyan and Zisserman, "Very deep convolutional networks", 2015), as small as 32x32 images
-// need: three pairs of 3x3 convolutions with batch normalization.
+// After VGG (Simonyan and Zisserman, "Very deep convolutional networks", 2015), for 32x32 images: three pairs
+// of 3x3 convolutions with batch normalization.
 std::vector<Layer> vgg_small(int classes) {
   std::vector<Layer> layers;
   for (const int channels : {64, 128, 256}) {
@@ -43,7 +36,7 @@ std::vector<Layer> vgg_small(int classes) {
   return layers;
 }
 
-// Two 3x3 convolutions; where the shape changes, a 1x1 convolution in the shortcut.
+// Two 3x3 convolutions; if the shape changes, a 1x1 convolution in the shortcut.
 Layer basic_block(int channels, int stride, bool same_shape) {
   Residual block{{Convolution{channels, 3, stride, 1, 1, false}, BatchNorm{}, Relu{},
                   Convolution{channels, 3, 1, 1, 1, false}, BatchNorm{}}};
@@ -67,30 +60,29 @@ std::vector<Layer> resnet(int classes, std::initializer_list<int> stages, int bl
   return layers;
 }
 
-std::vector<Layer> resnet8(int classes) {
-  return resnet(classes, {16, 32, 64}, 1);
-}
-
-std::vector<Layer> resnet18(int classes) {
-  return resnet(classes, {64, 128, 256, 512}, 2);
-}
-
 constexpr std::array<Entry, 6> kZoo{{
-    {"softmax", "multinomial logistic regression: one linear layer", softmax},
-    {"mlp", "two hidden layers of 256 and 128 ReLUs", mlp},
+    {"softmax", "multinomial logistic regression: one linear layer",
+     [](int classes) -> std::vector<Layer> { return {Linear{classes}}; }},
+    {"mlp", "two hidden layers of 256 and 128 ReLUs",
+     [](int classes) -> std::vector<Layer> {
+       return {Linear{256}, Relu{}, Linear{128}, Relu{}, Linear{classes}};
+     }},
     {"lenet", "two convolutions (20 of 3x3, 50 of 5x5) with average pools, a hidden layer of 128", lenet},
     {"vgg-small", "six 3x3 convolutions of 64 to 256 channels with batch norm, for color images of 32x32",
      vgg_small},
     {"resnet8", "ResNet with three basic blocks of 16, 32 and 64 channels, for color images of 32x32",
-     resnet8},
-    {"resnet18", "ResNet with eight basic blocks of 64 to 512 channels, the variant for 32x32", resnet18},
+     [](int classes) {
+       return resnet(classes, {16, 32, 64}, 1);
+     }},
+    {"resnet18", "ResNet with eight basic blocks of 64 to 512 channels, the variant for 32x32",
+     [](int classes) {
+       return resnet(classes, {64, 128, 256, 512}, 2);
+     }},
 }};
 
 const Entry* find(const std::string& name) {
-  for (const Entry& entry : kZoo) {
-    if (entry.name == name) return &entry;
-  }
-  return nullptr;
+  const auto* entry = std::ranges::find(kZoo, name, &Entry::name);
+  return entry == kZoo.end() ? nullptr : entry;
 }
 
 }  // namespace
@@ -98,7 +90,7 @@ const Entry* find(const std::string& name) {
 Result<Plan> make_model(const std::string& name, Shape input, int classes) {
   const Entry* entry = find(name);
   if (entry == nullptr) {
-    return Error{"there is no model \"" + name + "\"; the models are " + one_of(model_names())};
+    return Error{"unknown model \"" + name + "\"; the models are " + one_of(model_names())};
   }
   return make_plan({name, input, entry->layers(classes)});
 }

@@ -1,9 +1,11 @@
 #include "node/daemon.h"
 
-#include <chrono>
+#include <atomic>
 #include <deque>
-#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -12,14 +14,16 @@
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "node/launch/process.h"
 #include "node/peer/connections.h"
 #include "node/peer/entropy.h"
-#include "node/peer/host.h"
+#include "node/peer/front.h"
 #include "node/peer/keeper.h"
 #include "node/peer/parts.h"
 #include "node/peer/preparation.h"
 #include "node/peer/shutdown.h"
 #include "node/peer/teller.h"
+#include "node/work/background.h"
 #include "training/experiment/check.h"
 #include "training/replica/recipe.h"
 
@@ -31,19 +35,8 @@ constexpr std::size_t kEarlyEventsMax = 256;  // kept until the core begins
 class Daemon {
  public:
   explicit Daemon(const PeerOptions& options)
-      : options_(options),
-        parts_(options),
-        timer_(io_),
-        process_(io_, {options.out, options.snapshots, options.control_fd}, disk_),
-        teller_(parts_, process_, disk_, io_.get_executor()),
-        keeper_(parts_, process_, teller_, disk_, io_),
-        preparation_(parts_, builder_),
-        shutdown_(parts_, process_, teller_, keeper_, disk_, io_),
-        connections_(parts_, teller_, preparation_, io_,
-                     {.drive = [this](gossip::Event event) { drive(std::move(event)); },
-                      .locked_out = [this] { be_locked_out(); }}),
-        host_(
-            parts_, teller_, [this](gossip::Event event) { drive(std::move(event)); }, [this] { leave(); }),
+      : process_(io_, {options.out, options.snapshots, options.control_fd}, disk_),
+        parts_{options, io_, process_, builder_, disk_, [this](gossip::Event e) { drive(std::move(e)); }},
         builder_(io_.get_executor()),
         disk_(io_.get_executor()) {}
 
@@ -52,8 +45,6 @@ class Daemon {
  private:
   // ---- setting up ----
   std::optional<PeerOutcome> set_up();
-  std::optional<PeerOutcome> serve_http();
-  void connect_launcher();
   void obey(const std::string& command);
   void begin_run();
   void start_core(std::optional<wire::Manifest> begun);
@@ -67,7 +58,6 @@ class Daemon {
   void tick();
   void report_steps();
   void lose_device(const std::string& why);
-  void be_locked_out();
   void leave();
 
   void act(const gossip::Send& send) { parts_.links->send(send.to, send.message); }
@@ -89,73 +79,44 @@ class Daemon {
   void act(const gossip::Finish& finish) { shutdown_.begin(finish.how, finish.why); }
   void act(const gossip::Notice& notice) { parts_.events.tell(notice); }
 
-  const PeerOptions& options_;
   asio::io_context io_{1};
-  PeerParts parts_;
-  asio::steady_timer timer_;
   Process process_;
-  Teller teller_;
-  Keeper keeper_;
-  Preparation preparation_;
-  Shutdown shutdown_;
-  Connections connections_;
-  Host host_;
+  PeerParts parts_;
+  asio::steady_timer timer_{io_};
+  Teller teller_{parts_};
+  Keeper keeper_{parts_, teller_};
+  Preparation preparation_{parts_};
+  Shutdown shutdown_{parts_, teller_, keeper_};
+  Connections connections_{parts_, teller_, preparation_};
+  Front front_{parts_, teller_, [this] { leave(); }};
   std::deque<gossip::Event> events_;
   bool driving_ = false;  // take_events() is on the stack
   std::atomic<bool> steps_posted_{false};
 
-  // Last, so that they end first: their threads use what stands above.
-  Background builder_;  // loads the data, builds the replica, analyzes the topology
-  Background disk_;     // writes files, evaluates the final replica
-  std::unique_ptr<Front> front_;
+  // Last, so that their threads, which use the members above, end first.
+  Background builder_, disk_;
 };
 
 // ---- setting up ----
 
 std::optional<PeerOutcome> Daemon::set_up() {
   process_.catch_signals();
-  if (const Status opened = teller_.open_board(); !opened)
-    return PeerOutcome{2, "--tensorboard: " + opened.error().message};
+  if (auto bad = teller_.open_board()) return bad;
   if (auto bad = keeper_.open()) return bad;
   if (auto bad = connections_.listen()) return bad;
   if (auto bad = keeper_.open_checkpoints()) return bad;
-  if (auto bad = serve_http()) return bad;
-  connect_launcher();
+  if (auto bad = front_.open()) return bad;
+  training::PeerReport first;
+  first.kind = training::PeerReport::Kind::listening;
+  first.address = to_string(parts_.self.address);
+  process_.connect_launcher(first);
   connections_.make_exchanger();
   return std::nullopt;
 }
 
-std::optional<PeerOutcome> Daemon::serve_http() {
-  if (!options_.http) return std::nullopt;
-  auto front = Front::open(
-      *options_.http, options_.token, host_,
-      [this](std::function<void()> work) { asio::post(io_, std::move(work)); }, builder_);
-  if (!front) return PeerOutcome{2, "--http: " + front.error().message};
-  front_ = std::move(*front);
-  teller_.serve(*front_);
-  spdlog::info("HTTP at {}", to_string(front_->address()));
-  if (!is_loopback(options_.http->host)) {
-    spdlog::warn("--http {}: anyone who can reach it can read this peer; {}", to_string(*options_.http),
-                 options_.token.empty()
-                     ? "commands are accepted only from this machine, as there is no --token-file"
-                     : "commands from other machines need the token");
-  }
-  return std::nullopt;
-}
-
-void Daemon::connect_launcher() {
-  training::PeerReport report;
-  report.kind = training::PeerReport::Kind::listening;
-  report.address = to_string(parts_.self.address);
-  process_.connect_launcher(report);
-}
-
 void Daemon::obey(const std::string& command) {
   if (command == training::kEndCommand) return drive(gossip::EndRequested{});
-  if (!training::is_link_order(command)) return;
-  const auto order = training::parse_link_order(command);
-  if (!order) return spdlog::warn("{}", order.error().message);
-  connections_.shape(*order);
+  if (training::is_link_order(command)) connections_.obey(command);
 }
 
 // The core needs the manifest, and the manifest needs the data and the model.
@@ -168,34 +129,22 @@ void Daemon::begin_run() {
 }
 
 void Daemon::start_core(std::optional<wire::Manifest> begun) {
+  const wire::Hello& self = parts_.self;
   gossip::PeerOptions peer;
-  peer.id = parts_.self.id;
-  peer.name = parts_.self.name;
-  peer.address = parts_.self.address;
+  peer.id = self.id;
+  peer.name = self.name;
+  peer.address = self.address;
   peer.http = teller_.http_address();
   peer.seed = entropy();
   if (parts_.resumed) peer.earlier = parts_.resumed->earlier;
-  peer.join = options_.join;
-  peer.contacts = options_.join;
-  for (const CachedPeer& member : keeper_.remembered()) peer.contacts.push_back(member.address);
+  peer.join = peer.contacts = parts_.options.join;
+  keeper_.add_contacts(peer);
   if (begun) {
     peer.manifest = std::move(*begun);
-  } else if (options_.join.empty()) {
-    peer.join = peer.contacts;
-    peer.manifest = keeper_.remembered_manifest();
-    peer.begin_after = from_seconds(to_seconds(options_.begin_after) * Random(entropy()).uniform(1, 1.5));
-    spdlog::info("looking for the swarm that {} remembers: {} addresses", options_.state,
-                 keeper_.remembered().size());
-    const std::string unheard =
-        unheard_settings(options_.given, options_.experiment, keeper_.remembered_manifest());
-    if (!unheard.empty())
-      spdlog::warn(
-          "the run that {} remembers continues with its own settings; ignored: {}; another run needs another "
-          "folder",
-          options_.state, unheard);
+  } else if (parts_.options.join.empty()) {
+    keeper_.search_swarm(peer);
   }
-  spdlog::info("{} listens at {}, swarm '{}'", parts_.self.name, to_string(parts_.self.address),
-               parts_.self.swarm);
+  spdlog::info("{} listens at {}, swarm '{}'", self.name, to_string(self.address), self.swarm);
   parts_.core.emplace(std::move(peer));
   events_.push_front(gossip::Start{});
   take_events();
@@ -228,7 +177,7 @@ PeerOutcome Daemon::run() {
                   .command = [this](const std::string& command) { obey(command); },
                   .tick = [this] { tick(); }});
   keeper_.keep_cache();
-  if (options_.join.empty() && !keeper_.remembers_swarm()) {
+  if (parts_.options.join.empty() && !keeper_.remembers_swarm()) {
     begin_run();
   } else {
     preparation_.load_own_data();
@@ -254,20 +203,14 @@ void Daemon::run_io() {
 }
 
 void Daemon::lose_device(const std::string& why) {
-  shutdown_.expect_restart();
+  parts_.restart_may_help = true;
   if (parts_.is_running()) drive(gossip::ReplicaGone{why});
-}
-
-// A peer that rejoins a remembered swarm cannot tell which side has the wrong key; a restart reads its own
-// again.
-void Daemon::be_locked_out() {
-  if (options_.join.empty()) shutdown_.expect_restart();
 }
 
 void Daemon::drive(gossip::Event event) {
   if (!parts_.core && events_.size() >= kEarlyEventsMax) return;
   events_.push_back(std::move(event));
-  if (parts_.core && !driving_) take_events();  // else an action drives: take_events() handles the event next
+  if (parts_.core && !driving_) take_events();  // else take_events() is running, and handles it next
 }
 
 void Daemon::take_events() {
@@ -283,7 +226,7 @@ void Daemon::take_events() {
   }
   driving_ = false;
   if (parts_.life == PeerLife::serving)
-    keeper_.leave_snapshot_if_due();  // a peer that trains does so at its steps
+    keeper_.leave_snapshot_if_due();  // report_steps() does so in training
   if (parts_.is_running()) arm_timer();
 }
 
@@ -298,7 +241,8 @@ void Daemon::arm_timer() {
 
 void Daemon::tick() {
   if (parts_.life == PeerLife::ending) return;
-  teller_.tick([this](const wire::Vitals& vitals) { drive(gossip::VitalsMeasured{vitals}); });
+  teller_.tick();
+  front_.tick();
   keeper_.checkpoint_if_due();
 }
 
@@ -309,7 +253,7 @@ void Daemon::report_steps() {
   const std::uint64_t steps = trainer.steps();
   drive(gossip::Stepped{steps, trainer.samples()});
   if (trainer.non_finite()) drive(gossip::ReplicaDiverged{});
-  trainer.heard(steps);
+  trainer.handled(steps);
   keeper_.leave_snapshot_if_due();
   keeper_.checkpoint_if_due();
 }
@@ -328,17 +272,17 @@ void Daemon::leave() {
 void Daemon::act(const gossip::StartTraining& start) {
   preparation_.initialize();
   preparation_.follow_schedule();
-  const Replica& replica = *parts_.replica;
+  const std::size_t parameters = parts_.replica->plan.layout.parameter_count();
   if (!start.steps) {
-    spdlog::info("serving begins: {} parameters, trained by others", replica.plan.layout.parameter_count());
+    spdlog::info("serving begins: {} parameters, trained by others", parameters);
     parts_.advance(PeerLife::serving);
     return teller_.begin_serving();
   }
   const training::Experiment& run = parts_.experiment;
   parts_.events.say(
       spdlog::level::info, "training",
-      fmt::format("training begins: {} parameters, {} workers, batches of {}, on {}",
-                  replica.plan.layout.parameter_count(), run.workers, run.batch_size, replica.devices()));
+      fmt::format("training begins: {} parameters, {} workers, batches of {}, on {}", parameters,
+                  run.training.workers, run.training.batch_size, parts_.replica->devices()));
   if (const std::string warning = training::warning_of_workers(run); !warning.empty())
     spdlog::warn("{}", warning);
   parts_.advance(PeerLife::training);
@@ -347,7 +291,7 @@ void Daemon::act(const gossip::StartTraining& start) {
 }
 
 void Daemon::act(const gossip::StopTraining&) {
-  teller_.stop_training();
+  teller_.account_time().train(false);
   parts_.trainer->stop();
 }
 
@@ -385,24 +329,21 @@ void Daemon::act(const gossip::AbortExchange& abort) {
 }
 
 void Daemon::act(const gossip::AnswerOffer& answer) {
-  teller_.account_time();
-  if (answer.accept) teller_.begin_answer(answer.from, answer.exchange);
+  ActivityClock& activity = teller_.account_time();
+  if (answer.accept) activity.answers(answer.from, answer.exchange);
   parts_.exchanger->answer(answer);
 }
 
 void Daemon::act(const gossip::Rewired& rewired) {
   parts_.events.say(spdlog::level::info, "rewired",
                     "the swarm's topology is " + rewired.topology.substr(0, 200) + " from now on");
-  // In the manifest too: a peer that restarts the swarm from the cache uses this topology.
+  // Also in the manifest: a peer that restarts the swarm from the cache uses this topology.
   for (wire::Setting& setting : parts_.manifest->settings)
     if (setting.key == "gossip.topology") setting.value = rewired.topology;
 }
 
 }  // namespace
 
-PeerOutcome run_peer(const PeerOptions& options) {
-  Daemon daemon(options);
-  return daemon.run();
-}
+PeerOutcome run_peer(const PeerOptions& options) { return Daemon(options).run(); }
 
 }  // namespace starling::node

@@ -1,6 +1,5 @@
 // The daemon: the real driver of one gossip::Peer. It owns the sockets, the clock, the worker threads and the
-// replica; the core decides what to do, and the daemon does it. `starling peer` is a thin shell around
-// run_peer().
+// replica; the core decides what to do, and the daemon does it. `starling peer` calls run_peer().
 #pragma once
 
 #include "node/launch/outcome.h"

@@ -16,12 +16,12 @@ constexpr Duration kLimit = std::chrono::seconds(3);  // for each: the dial, the
 
 asio::awaitable<void> say_hello(transport::TcpTransport& transport, const Address& peer, wire::Hello mine,
                                 std::optional<transport::LinkError>& problem) {
-  auto dialled = co_await transport.dial(peer, kLimit);
-  if (!dialled.ok()) {
-    problem = dialled.error();
+  auto dialed = co_await transport.dial(peer, kLimit);
+  if (!dialed.ok()) {
+    problem = dialed.error();
     co_return;
   }
-  const transport::LinkPtr link = *dialled;
+  const transport::LinkPtr link = *dialed;
   auto answer = co_await transport::introduce(*link, std::move(mine), kLimit);
   if (!answer.ok()) problem = answer.error();
   link->close();

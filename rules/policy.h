@@ -32,8 +32,6 @@ inline constexpr std::array<PolicyTraits, 3> kShares = {{{"equal"}, {"work"}, {"
 constexpr std::string_view name(Partners partners) {
   return kPartners[static_cast<std::size_t>(partners)].name;
 }
-constexpr std::string_view name(Shares shares) {
-  return kShares[static_cast<std::size_t>(shares)].name;
-}
+constexpr std::string_view name(Shares shares) { return kShares[static_cast<std::size_t>(shares)].name; }
 
 }  // namespace starling

@@ -59,9 +59,7 @@ enum class Consensus : std::uint8_t {
 // The paces that a rule accepts.
 enum class Paced : std::uint8_t { by_any, by_time, by_steps };
 
-inline constexpr unsigned payload_bit(Payload payload) {
-  return 1U << static_cast<unsigned>(payload);
-}
+inline constexpr unsigned payload_bit(Payload payload) { return 1U << static_cast<unsigned>(payload); }
 inline constexpr unsigned kDensePayloads =
     payload_bit(Payload::f32) | payload_bit(Payload::bf16) | payload_bit(Payload::int8);
 inline constexpr unsigned kAllPayloads = kDensePayloads | payload_bit(Payload::top_k);
@@ -166,12 +164,8 @@ inline constexpr std::array<RuleTraits, 10> kRules = {{
 }};
 static_assert(kRules.size() == static_cast<std::size_t>(Rule::all_reduce) + 1);
 
-constexpr const RuleTraits& traits(Rule rule) {
-  return kRules[static_cast<std::size_t>(rule)];
-}
-constexpr std::optional<Rule> rule_named(std::string_view name) {
-  return find_named<Rule>(kRules, name);
-}
+constexpr const RuleTraits& traits(Rule rule) { return kRules[static_cast<std::size_t>(rule)]; }
+constexpr std::optional<Rule> rule_named(std::string_view name) { return find_named<Rule>(kRules, name); }
 
 // Rules with servers: how many there may be, and by how many pushes a peer may be ahead.
 inline constexpr std::uint32_t kServersMax = 1024;

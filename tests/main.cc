@@ -11,6 +11,4 @@ namespace {
 // Thread sanitizer suppressions. The distribution's HTTP library is not instrumented, so the guards of its
 // static variables are invisible to the sanitizer, which reports false races.
 extern "C" const char* __tsan_default_suppressions();
-extern "C" const char* __tsan_default_suppressions() {
-  return "called_from_lib:libcpp-httplib.so\n";
-}
+extern "C" const char* __tsan_default_suppressions() { return "called_from_lib:libcpp-httplib.so\n"; }

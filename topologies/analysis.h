@@ -84,9 +84,9 @@ std::optional<double> consensus_factor(const Graph& graph);
 std::optional<double> consensus_bound(std::uint32_t nodes, std::span<const EdgeClock> clocks);
 std::optional<double> consensus_bound(const Graph& graph);
 
-// Push-sum gossip at random: at each event one peer, each as often as any other, sends half of its weight u and of u x
-// to a partner drawn among its links, as above but in their direction. A push clock is how probable it is that
-// `from` sends to `to`.
+// Push-sum gossip at random: at each event one peer, each as often as any other, sends half of its weight u
+// and of u x to a partner drawn among its links, as above but in their direction. A push clock is how
+// probable it is that `from` sends to `to`.
 struct PushClock {
   std::uint32_t from, to;
   double probability;
@@ -94,11 +94,11 @@ struct PushClock {
 // Sorted, each pair of ends once. An Error where the schedule has too many links to be looked at.
 Result<std::vector<PushClock>> push_clocks(const Schedule& schedule);
 
-// What an event leaves in the mean, in the long run, of sum u_i^2 (x_i - mean)^2, which bounds V = sum (x_i - mean)^2
-// but for the least weight's square (Iutzeler, Ciblat & Hachem, "Analysis of sum-weight-like algorithms for averaging in
-// wireless sensor networks", IEEE Trans. Signal Processing 61, 2013) and which V itself is seen to follow:
-// the spectral radius of M -> sum_a p_a K_a M K_a' on the matrices that vanish on the vector of ones. For at most
-// kPushNodesMax nodes, or nullopt.
+// What an event leaves in the mean, in the long run, of sum u_i^2 (x_i - mean)^2, which bounds V = sum (x_i -
+// mean)^2 but for the least weight's square (Iutzeler, Ciblat & Hachem, "Analysis of sum-weight-like
+// algorithms for averaging in wireless sensor networks", IEEE Trans. Signal Processing 61, 2013) and which V
+// itself is seen to follow: the spectral radius of M -> sum_a p_a K_a M K_a' on the matrices that vanish on
+// the vector of ones. For at most kPushNodesMax nodes, or nullopt.
 inline constexpr std::uint32_t kPushNodesMax = 64;
 std::optional<double> push_factor(std::uint32_t nodes, std::span<const PushClock> clocks);
 

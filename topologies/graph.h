@@ -14,9 +14,11 @@ namespace starling::topologies {
 
 class Graph {
  public:
-  // Of the schedule as it stands in `round`. More than 2^26 links is an Error (complete has fewer up to 8,000 peers).
+  // Of the schedule as it stands in `round`. More than 2^26 links is an Error (complete has fewer up to 8,000
+  // peers).
   static Result<Graph> of(const Schedule& schedule, std::uint64_t round = 0);
-  // Of all links of a whole period, each with its weights' mean over the period. Of a static schedule: the same.
+  // Of all links of a whole period, each with its weights' mean over the period. Of a static schedule: the
+  // same.
   static Result<Graph> of_period(const Schedule& schedule);
 
   // From undirected edges between nodes below `nodes`, in any order; repetitions and loops are dropped.
@@ -45,7 +47,8 @@ class Graph {
   std::size_t link_count() const { return adjacent_.size(); }
   bool has_edge(std::uint32_t from, std::uint32_t to) const;
 
-  // f(i, j) for every edge in lexicographic order, once with i < j; of a directed graph every arc from i to j.
+  // f(i, j) for every edge in lexicographic order, once with i < j; of a directed graph every arc from i to
+  // j.
   template <class F>
   void for_each_edge(F f) const {
     for (std::uint32_t i = 0; i < nodes(); ++i)

@@ -22,13 +22,9 @@ std::string printable(std::string_view text, std::size_t most) {
       shown.begin(), shown.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; }, '?');
   return shown + (text.size() > most ? "..." : "");
 }
-std::string quoted(std::string_view text) {
-  return "'" + printable(text, 80) + "'";
-}
+std::string quoted(std::string_view text) { return "'" + printable(text, 80) + "'"; }
 
-std::string at_line(std::size_t line) {
-  return "line " + std::to_string(line);
-}
+std::string at_line(std::size_t line) { return "line " + std::to_string(line); }
 
 // Whole numbers as they are usually written: no sign, no leading zero.
 std::optional<std::uint32_t> node_number(std::string_view text) {

@@ -42,9 +42,7 @@ double greatest_of_tridiagonal(std::span<const double> diagonal, std::span<const
   return 0.5 * (low + high);
 }
 
-bool settled(double before, double now) {
-  return std::abs(before - now) <= 1e-9 * std::abs(1 - now) + 1e-12;
-}
+bool settled(double before, double now) { return std::abs(before - now) <= 1e-9 * std::abs(1 - now) + 1e-12; }
 
 }  // namespace
 

@@ -38,15 +38,11 @@ std::vector<std::size_t> row_begins(const Graph& graph, bool by_sender) {
 }
 
 // Of a link that counts for `a`, the larger strength of its two ends being `strength`.
-double metropolis(double a, double strength) {
-  return a / (1 + strength);
-}
+double metropolis(double a, double strength) { return a / (1 + strength); }
 
 }  // namespace
 
-std::string_view to_string(Mixing mixing) {
-  return kNames[static_cast<std::size_t>(mixing)];
-}
+std::string_view to_string(Mixing mixing) { return kNames[static_cast<std::size_t>(mixing)]; }
 
 Links lock_step_links(const Schedule& schedule, std::uint32_t peer, std::uint64_t round) {
   STARLING_CHECK(!schedule.directed());

@@ -12,16 +12,19 @@
 namespace starling::topologies {
 
 enum class Mixing : std::uint8_t {
-  // W_ij = 1 / (1 + max(d_i, d_j)) between neighbors, W_ii what is left to 1: symmetric, doubly stochastic (Xiao &
+  // W_ij = 1 / (1 + max(d_i, d_j)) between neighbors, W_ii what is left to 1: symmetric, doubly stochastic
+  // (Xiao &
   // Boyd, "Fast linear iterations for distributed averaging", Systems & Control Letters 53, 2004, section 2).
   // With relative weights a_ij and strengths s_i = sum_j a_ij: a_ij / (1 + max(s_i, s_j)).
   metropolis,
-  uniform,   // the mean of oneself and one's neighbors: W_ij = 1 / (1 + d_i). Keeps the mean on regular graphs only
-  lazy,      // (I + metropolis) / 2: no eigenvalue below 0
-  push_sum,  // column-stochastic, for directed graphs: j splits evenly, W_ij = 1 / (1 + d_j) for j and whom it sends
-             // to; numerators and weights go through it and each peer reads their quotient (Kempe, Dobra & Gehrke,
-             // "Gossip-based computation of aggregate information", FOCS 2003)
-  given,     // the family's own (Weights::mixing), doubly stochastic
+  uniform,  // the mean of oneself and one's neighbors: W_ij = 1 / (1 + d_i). Keeps the mean on regular graphs
+            // only
+  lazy,     // (I + metropolis) / 2: no eigenvalue below 0
+  push_sum,  // column-stochastic, for directed graphs: j splits evenly, W_ij = 1 / (1 + d_j) for j and whom
+             // it sends
+  // to; numerators and weights go through it and each peer reads their quotient (Kempe, Dobra & Gehrke,
+  // "Gossip-based computation of aggregate information", FOCS 2003)
+  given,  // the family's own (Weights::mixing), doubly stochastic
 };
 
 std::string_view to_string(Mixing mixing);
@@ -41,8 +44,8 @@ struct MixingMatrix {
 // An Error where the graph has none: metropolis and lazy ask for an undirected one.
 Result<MixingMatrix> mixing_matrix(const Graph& graph, Mixing mixing);
 
-// Whom `peer` mixes with in that round and how much: its row of the schedule's own mixing matrix (`given`, else
-// metropolis) without itself, from its links and its neighbors' alone. REQUIRES: !schedule.directed().
+// Whom `peer` mixes with in that round and how much: its row of the schedule's own mixing matrix (`given`,
+// else metropolis) without itself, from its links and its neighbors' alone. REQUIRES: !schedule.directed().
 Links lock_step_links(const Schedule& schedule, std::uint32_t peer, std::uint64_t round);
 
 // out = W x; both [n].

@@ -1,5 +1,6 @@
 // A topology among particular peers: whom each links to, round by round. The vertices are numbered 0 to n - 1
-// in the order of the roster (live members sorted by name), so all who see the same members see the same graph.
+// in the order of the roster (live members sorted by name), so all who see the same members see the same
+// graph.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ using Links = std::vector<Link>;
 // What the weights of a schedule's links mean.
 enum class Weights : std::uint8_t {
   equal,     // nothing: all are 1
-  relative,  // how much a link counts beside others: it is drawn so much more often. The mean over all links is 1
+  relative,  // how much a link counts beside others: it is drawn so much more often. The mean over all links
+             // is 1
   mixing,    // W_ij of that round's lock-step matrix, for families whose exactness depends on it (Base-(k+1))
 };
 

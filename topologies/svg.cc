@@ -24,13 +24,9 @@ std::string decimal(double value) {
   return text;
 }
 
-std::string at(const Point& p) {
-  return decimal(p.x) + " " + decimal(p.y);
-}
+std::string at(const Point& p) { return decimal(p.x) + " " + decimal(p.y); }
 
-double distance(const Point& a, const Point& b) {
-  return std::hypot(a.x - b.x, a.y - b.y);
-}
+double distance(const Point& a, const Point& b) { return std::hypot(a.x - b.x, a.y - b.y); }
 
 // How near p is to the line from a to b.
 double distance_to_line(const Point& p, const Point& a, const Point& b) {

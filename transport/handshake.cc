@@ -8,10 +8,10 @@
 namespace starling::transport {
 namespace {
 
-// A Hello at its largest, with room to spare: nobody unknown makes us reserve more.
+// More than the largest Hello: an unknown remote cannot make this peer reserve more.
 constexpr std::size_t kHandshakeBytesMax = 4096;
 
-// What is heard of a remote that is turned away, before it is cut off.
+// The most bytes that are read from a refused remote before the connection is closed.
 constexpr std::size_t kDroppedBytesMax = std::size_t{1} << 16;
 
 class Limits {
@@ -36,28 +36,29 @@ LinkError fail(Link& link, LinkErrorKind kind, std::string sentence) {
   return {{std::move(sentence)}, kind};
 }
 
-// What a failed read or write of the handshake means, with the address in it.
+// The error for a failed read or write in the handshake, with the address.
 LinkError explain(Link& link, const LinkError& error) {
-  const std::string who = to_string(link.remote());
+  const auto explained = [&](const std::string& what) {
+    return fail(link, error.kind, to_string(link.remote()) + what);
+  };
   switch (error.kind) {
     case LinkErrorKind::bad_magic:
     case LinkErrorKind::oversize:
     case LinkErrorKind::malformed:
     case LinkErrorKind::bad_checksum:
-      return fail(link, error.kind, who + " is not a Starling peer: " + error.message);
+      return explained(" is not a Starling peer: " + error.message);
     case LinkErrorKind::bad_version:
-      return fail(link, error.kind, who + " refused: " + error.message);
+      return explained(" refused: " + error.message);
     case LinkErrorKind::wrong_key:
     case LinkErrorKind::no_key:
-      return fail(link, error.kind, who + " " + error.message);
+      return explained(" " + error.message);
     case LinkErrorKind::timed_out:
-      return fail(link, error.kind, who + " did not introduce itself in time");
+      return explained(" did not introduce itself in time");
     case LinkErrorKind::closed_by_peer:
     case LinkErrorKind::broken:
-      return fail(link, error.kind,
-                  who + " ended the connection before introducing itself: " + error.message);
+      return explained(" ended the connection before introducing itself: " + error.message);
     default:
-      return fail(link, error.kind, who + ": " + error.message);
+      return explained(": " + error.message);
   }
 }
 
@@ -66,16 +67,13 @@ std::string swarm_sentence(const Link& link, const wire::Hello& mine, const wire
          " refused: this peer belongs to swarm '" + mine.swarm + "'";
 }
 
-std::string self_sentence(const Link& link) {
-  return to_string(link.remote()) + " is this peer itself";
-}
+std::string self_sentence(const Link& link) { return to_string(link.remote()) + " is this peer itself"; }
 
-// Says why, and leaves the remote to read it: this direction ends, the remote closes. What else it may have
-// sent is not waited for beyond that.
-asio::awaitable<void> turn_away(Link& link, wire::RefusalReason reason, std::string sentence) {
+// Sends the reason and ends this direction, so that the remote can read it and close.
+asio::awaitable<void> refuse(Link& link, wire::RefusalReason reason, std::string sentence) {
   wire::Message refusal = wire::Refusal{reason, std::move(sentence)};
-  const LinkStatus said = co_await write_message(link, std::move(refusal));
-  if (said.ok()) {
+  const LinkStatus sent = co_await write_message(link, std::move(refusal));
+  if (sent.ok()) {
     link.finish();
     co_await link.drain(kDroppedBytesMax);
   }
@@ -87,8 +85,8 @@ asio::awaitable<void> turn_away(Link& link, wire::RefusalReason reason, std::str
 asio::awaitable<LinkResult<wire::Hello>> introduce(Link& link, wire::Hello mine, Duration at_most) {
   const Limits limits(link, at_most);
   wire::Message greeting = mine;
-  const LinkStatus said = co_await write_message(link, std::move(greeting));
-  if (!said.ok()) co_return explain(link, said.error());
+  const LinkStatus sent = co_await write_message(link, std::move(greeting));
+  if (!sent.ok()) co_return explain(link, sent.error());
 
   auto answer = co_await read_message(link);
   if (!answer.ok()) co_return explain(link, answer.error());
@@ -112,11 +110,11 @@ asio::awaitable<LinkResult<wire::Hello>> admit(Link& link, wire::Hello mine, Dur
   auto first = co_await read_message(link);
   if (!first.ok()) {
     if (first.error().kind == LinkErrorKind::bad_version) {
-      co_await turn_away(link, wire::RefusalReason::wrong_version, first.error().message);
+      co_await refuse(link, wire::RefusalReason::wrong_version, first.error().message);
     }
     if (first.error().kind == LinkErrorKind::wrong_key) {
-      std::string told = "this peer has no key";  // a dialler with a key sees that this is plain, and no more
-      co_await turn_away(link, wire::RefusalReason::wrong_swarm, std::move(told));
+      std::string reason = "this peer has no key";  // a dialer with a key only detects plain text
+      co_await refuse(link, wire::RefusalReason::wrong_swarm, std::move(reason));
     }
     co_return explain(link, first.error());
   }
@@ -126,21 +124,21 @@ asio::awaitable<LinkResult<wire::Hello>> admit(Link& link, wire::Hello mine, Dur
   }
   if (hello->swarm != mine.swarm) {
     std::string sentence = swarm_sentence(link, mine, *hello);
-    std::string told =
+    std::string reason =
         "swarm '" + hello->swarm + "' refused: this peer belongs to swarm '" + mine.swarm + "'";
-    co_await turn_away(link, wire::RefusalReason::wrong_swarm, std::move(told));
+    co_await refuse(link, wire::RefusalReason::wrong_swarm, std::move(reason));
     co_return fail(link, LinkErrorKind::wrong_swarm, std::move(sentence));
   }
   if (hello->id == mine.id) {
-    std::string told = "that is this peer itself";
-    co_await turn_away(link, wire::RefusalReason::same_peer, std::move(told));
+    std::string reason = "that is this peer itself";
+    co_await refuse(link, wire::RefusalReason::same_peer, std::move(reason));
     co_return fail(link, LinkErrorKind::same_peer, self_sentence(link));
   }
   wire::Hello answer = mine;
   answer.purpose = hello->purpose;
   wire::Message reply = std::move(answer);
-  const LinkStatus said = co_await write_message(link, std::move(reply));
-  if (!said.ok()) co_return explain(link, said.error());
+  const LinkStatus sent = co_await write_message(link, std::move(reply));
+  if (!sent.ok()) co_return explain(link, sent.error());
   co_return std::move(*hello);
 }
 

@@ -12,30 +12,15 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-LinkErrorKind kind_of(wire::FrameFault fault) {
-  switch (fault) {
-    case wire::FrameFault::bad_magic:
-      return LinkErrorKind::bad_magic;
-    case wire::FrameFault::bad_version:
-      return LinkErrorKind::bad_version;
-    case wire::FrameFault::oversize:
-      return LinkErrorKind::oversize;
-    case wire::FrameFault::malformed:
-      return LinkErrorKind::malformed;
-    case wire::FrameFault::bad_checksum:
-      return LinkErrorKind::bad_checksum;
-  }
-  return LinkErrorKind::malformed;
-}
+constexpr std::array kKinds = {LinkErrorKind::bad_magic, LinkErrorKind::bad_version, LinkErrorKind::oversize,
+                               LinkErrorKind::malformed, LinkErrorKind::bad_checksum};  // by wire::FrameFault
 
 constexpr const char* kHasKey =
-    "has a key (it speaks TLS), and this peer has none: start it with --key and a copy of the same key's "
+    "has a key (it uses TLS), and this peer has none: start it with --key and a copy of the same key's "
     "file";
 
 // The head of a TLS record that begins a handshake.
-bool is_tls(Bytes first) {
-  return first[0] == std::byte{22} && first[1] == std::byte{3};
-}
+bool is_tls(Bytes first) { return first[0] == std::byte{22} && first[1] == std::byte{3}; }
 
 }  // namespace
 
@@ -67,7 +52,7 @@ asio::awaitable<LinkResult<Frame>> Link::read() {
   if (!header.ok()) {
     const bool tls = traffic_.received <= header_bytes.size() && is_tls(header_bytes);
     if (!tls && header.error().fault != wire::FrameFault::bad_version) co_return fail(header.error());
-    // The link stays open for a word about it.
+    // The link stays open, so that a refusal can be sent.
     read_failure_ = tls ? LinkError{{kHasKey}, LinkErrorKind::wrong_key}
                         : LinkError{header.error(), LinkErrorKind::bad_version};
     co_return *read_failure_;
@@ -75,8 +60,7 @@ asio::awaitable<LinkResult<Frame>> Link::read() {
   const std::size_t body_bytes = header->body_bytes;
   if (body_bytes > body_bytes_max_) {
     co_return fail(LinkErrorKind::oversize, "a frame of " + std::to_string(body_bytes) +
-                                                " bytes where at most " + std::to_string(body_bytes_max_) +
-                                                " are expected");
+                                                " bytes; the limit is " + std::to_string(body_bytes_max_));
   }
 
   reserve(wire::kFrameHeaderBytes + body_bytes);
@@ -101,7 +85,7 @@ asio::awaitable<LinkResult<Frame>> Link::read() {
     checksum = wire::chunk_checksum(Bytes(frame).first<wire::kChunkPrefixBytes>(), out.body);
   }
   if (checksum != header->checksum) {
-    co_return fail(LinkErrorKind::bad_checksum, "a frame whose checksum does not fit its bytes");
+    co_return fail(LinkErrorKind::bad_checksum, "a frame's checksum does not match its bytes");
   }
   if (out.kind == wire::FrameKind::chunk) {
     const auto head = wire::parse_chunk_head(Bytes(body).first<wire::kChunkHeadBytes>(), header->body_bytes);
@@ -130,7 +114,7 @@ asio::awaitable<LinkStatus> Link::fill(MutableBytes wanted, MutableBytes spare, 
 
 asio::awaitable<LinkStatus> Link::write(Bytes head, Bytes body) {
   if (failure_) co_return *failure_;
-  // Whoever has taken the slow way once stays on it, or bytes would overtake others.
+  // Once a link has a delay line it keeps using it, because bytes must not overtake others.
   if (delay_ || !shape_->plain()) {
     const LinkStatus taken = co_await write_shaped(*shape_, head, body);
     if (!taken.ok()) co_return taken;
@@ -152,7 +136,7 @@ asio::awaitable<LinkStatus> Link::write_shaped(LinkShape shape, Bytes head, Byte
   const std::optional<Duration> late = line->draw_lateness(shape);
   if (!late) {
     co_await line->stand_still(line, DelayLine::kLossLimit);
-    co_return fail(LinkErrorKind::timed_out, "what was sent was lost again and again");
+    co_return fail(LinkErrorKind::timed_out, "the shaped link lost every retransmission");
   }
   for (const Bytes part : {head, body}) {
     const bool taken = co_await line->put(line, shape, part, *late);
@@ -162,7 +146,7 @@ asio::awaitable<LinkStatus> Link::write_shaped(LinkShape shape, Bytes head, Byte
   co_return Done{};
 }
 
-// What has come through the line goes out. Keeps no link alive that nobody uses.
+// Transmits what has passed the delay line. Does not keep the link alive.
 asio::awaitable<void> Link::carry(std::weak_ptr<Link> weak, std::shared_ptr<DelayLine> line) {
   for (;;) {
     const auto bytes = co_await line->take(line);
@@ -203,10 +187,8 @@ void Link::expires_after(Duration wait) {
   if (!armed_ || deadline_ < timer_.expiry()) arm();
 }
 
-// The timer, if armed, finds out at its next expiry.
-void Link::expires_never() {
-  deadline_ = SteadyClock::time_point::max();
-}
+// An armed timer checks the deadline at its next expiry.
+void Link::expires_never() { deadline_ = SteadyClock::time_point::max(); }
 
 void Link::arm() {
   armed_ = true;
@@ -241,7 +223,7 @@ LinkError Link::fail(LinkErrorKind kind, std::string sentence) {
 }
 
 LinkError Link::fail(const wire::FrameError& error) {
-  return fail(kind_of(error.fault), error.message);
+  return fail(kKinds.at(static_cast<std::size_t>(error.fault)), error.message);
 }
 
 LinkError Link::fail(const LinkError& error) {

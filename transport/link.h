@@ -1,9 +1,9 @@
 // A Link is an ordered, reliable stream of frames with one remote: the seam between the daemon and its
-// connections. Both transports (tcp.h, plain or with TLS, and memory.h) only move bytes; framing, limits and
-// checksums are checked here. A Link lives on one single-threaded executor, so there are no locks. At most
-// one read and one write may be pending at a time. A coroutine that uses a Link holds a LinkPtr. After an
-// error the link is closed and every later operation returns that error. Steady reading and writing allocates
-// nothing: the receive buffer belongs to the link and grows to at most one frame (1 MiB and 64 bytes).
+// connections. A transport (tcp.h, plain or with TLS) only moves bytes; framing, limits and checksums are
+// checked here. A Link lives on one single-threaded executor, so there are no locks. At most one read and one
+// write may be pending at a time. A coroutine that uses a Link holds a LinkPtr. After an error the link is
+// closed and every later operation returns that error. Steady reading and writing allocates nothing: the
+// receive buffer belongs to the link and grows to at most one frame (1 MiB and 64 bytes).
 #pragma once
 
 #include <array>
@@ -14,7 +14,6 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <asio/any_io_executor.hpp>
@@ -39,7 +38,7 @@ struct Frame {
   MutableBytes body;      // the message's FlatBuffer (wire::decode), or the chunk's floats
 };
 
-struct Traffic {  // bytes of frames, headers included; not what TLS adds
+struct Traffic {  // bytes of frames, including headers, without the overhead of TLS
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
 };
@@ -58,7 +57,7 @@ class Link : public std::enable_shared_from_this<Link> {
   // returns.
   asio::awaitable<LinkStatus> write(Bytes head, Bytes body = {});
 
-  // Closes this direction: the remote reads closed_by_peer after all that was written, and may still write.
+  // Closes this direction: after all that was written the remote reads closed_by_peer. It may still write.
   // REQUIRES: no pending write.
   void finish();
 
@@ -81,24 +80,21 @@ class Link : public std::enable_shared_from_this<Link> {
   // Rejects larger bodies as `oversize` from now on, in addition to the protocol's limits.
   void limit_body(std::size_t bytes) { body_bytes_max_ = bytes; }
 
-  // What is written from now on travels so, in order behind what was written before.
+  // Shapes what is written from now on; it stays in order behind what was written before.
   void travel_as(std::shared_ptr<const LinkShape> shape) { shape_ = std::move(shape); }
 
   bool is_open() const { return !failure_ && !read_failure_; }
-  const Address& remote() const {
-    return remote_;
-  }  // of the connection itself; a dialler's port is not one it listens at
+  // The connection's remote end; a dialer does not listen at this port.
+  const Address& remote() const { return remote_; }
   const Traffic& traffic() const { return traffic_; }
   const asio::any_io_executor& executor() const { return executor_; }
 
  protected:
-  // `total` is the transport's own tally over all its links, `shape` what the link is to be like until
-  // travel_as().
+  // `total` counts the bytes of all links of the transport; `shape` applies until travel_as().
   Link(asio::any_io_executor executor, Address remote, std::shared_ptr<Traffic> total,
        std::shared_ptr<const LinkShape> shape);
 
-  // Moves bytes; the Link above turns what goes wrong into the first error if there is none yet.
-  // Fills `wanted` completely, and `spare` as far as more has arrived already; returns how many bytes it
+  // Fills `wanted` completely, and `spare` as far as more bytes have arrived; returns the number of bytes
   // placed. Fewer than wanted.size(): the remote ended its direction.
   virtual asio::awaitable<LinkResult<std::size_t>> receive(MutableBytes wanted, MutableBytes spare) = 0;
   virtual asio::awaitable<LinkStatus> transmit(Bytes head, Bytes body) = 0;
@@ -127,17 +123,17 @@ class Link : public std::enable_shared_from_this<Link> {
   std::shared_ptr<Traffic> total_;
   Traffic traffic_;
   std::optional<LinkError> failure_;       // the link is closed
-  std::optional<LinkError> read_failure_;  // nothing more can be read, the link is not closed yet
+  std::optional<LinkError> read_failure_;  // nothing more can be read, but the link is still open
   std::shared_ptr<const LinkShape> shape_;
   std::shared_ptr<DelayLine> delay_;  // from the first write on a shaped link on
   bool carrying_ = false;             // bytes have arrived at its end and are being transmitted
-  bool finishing_ = false;            // what lies in it is the last
+  bool finishing_ = false;            // nothing more will be put in
   std::size_t body_bytes_max_ = wire::kChunkBodyBytesMax;
 
   std::unique_ptr<std::byte[], AlignedDelete> buffer_;  // one frame, header first
   std::size_t capacity_ = 0;
-  std::array<std::byte, wire::kFrameHeaderBytes>
-      ahead_{};  // of the next frame's header, what came with the last body
+  // The part of the next frame's header that arrived with the last body.
+  std::array<std::byte, wire::kFrameHeaderBytes> ahead_{};
   std::size_t ahead_bytes_ = 0;
 
   asio::steady_timer timer_;

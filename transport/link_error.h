@@ -1,5 +1,4 @@
-// Why a link failed. Kept apart from link.h, so that code which only reports errors, such as the TLS state
-// machine, needs neither links nor Asio.
+// Why a link failed. Separate from link.h, because the TLS state machine needs neither links nor Asio.
 #pragma once
 
 #include <cstddef>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -22,17 +23,17 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-bool travels_on_control(const wire::Message& m) {
-  return std::holds_alternative<wire::Refusal>(m) || std::holds_alternative<wire::Ping>(m) ||
-         std::holds_alternative<wire::PingRequest>(m) || std::holds_alternative<wire::Ack>(m) ||
-         std::holds_alternative<wire::Gossip>(m) || std::holds_alternative<wire::Digest>(m) ||
-         std::holds_alternative<wire::View>(m) || std::holds_alternative<wire::Join>(m) ||
-         std::holds_alternative<wire::Welcome>(m) || std::holds_alternative<wire::Leave>(m) ||
-         std::holds_alternative<wire::Rewire>(m);
+template <class... Types>
+bool is_any(const wire::Message& message) {
+  return (std::holds_alternative<Types>(message) || ...);
 }
 
-// Where the remote can be dialled. One that listens on all its interfaces and says only that is taken at the
-// host its connection came from.
+bool travels_on_control(const wire::Message& message) {
+  return is_any<wire::Refusal, wire::Ping, wire::PingRequest, wire::Ack, wire::Gossip, wire::Digest,
+                wire::View, wire::Join, wire::Welcome, wire::Leave, wire::Rewire>(message);
+}
+
+// Where the remote can be dialed: at its connection's host if it listens on all interfaces.
 Address listening_address(const wire::Hello& remote, const Link& link) {
   const bool anywhere = remote.address.host == "0.0.0.0" || remote.address.host == "::";
   return {anywhere ? link.remote().host : remote.address.host, remote.address.port};
@@ -44,16 +45,15 @@ bool ended_in_order(LinkErrorKind kind) {
 
 }  // namespace
 
-// Shared by the table and every coroutine it has started, which may end after it.
+// Shared by the table and every coroutine that it has started, which may outlive it.
 //
-// A *route* leads to an address and holds what waits for it; a *connection* is a control link after its
-// handshake. Invariants:
+// A *route* leads to an address and holds the messages that wait for it; a *connection* is a control link
+// after its handshake. Invariants:
 //  1. by_id_ holds at most one connection per remote, the one that is written to; routes point only to those.
 //  2. A route with a queue has exactly one drain() under way (busy), which dials if there is no connection.
-//  3. A retired connection is still read until the remote ends it, so nothing that was written is lost:
-//  giving up a link
-//     means ending one's own direction and hearing the other one out.
-//  4. One write at a time on a connection (writing).
+//  3. A retired connection has ended its own direction and is read until the remote ends the other one, so
+//     nothing that was written is lost.
+//  4. There is one write at a time on a connection (writing).
 class LinkTable::State : public std::enable_shared_from_this<State> {
  public:
   State(asio::any_io_executor executor, Transport& transport, wire::Hello self, LinkTableEvents events,
@@ -100,11 +100,11 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  // Static coroutines hold the State by a parameter of their own.
+  // Static coroutines keep the State alive by a parameter.
   static asio::awaitable<LinkResult<BulkLink>> dial_bulk(std::shared_ptr<State> self, Address to) {
-    auto dialled = co_await self->connect(to, wire::Purpose::bulk);
-    if (dialled.ok()) ++self->counters_.bulk_dialled;
-    co_return dialled;
+    auto dialed = co_await self->connect(to, wire::Purpose::bulk);
+    if (dialed.ok()) ++self->counters_.bulk_dialed;
+    co_return dialed;
   }
 
   void note(LinkErrorKind kind) { ++counters_.faults[static_cast<std::size_t>(kind)]; }
@@ -155,16 +155,16 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
         : link(std::move(l)),
           remote(std::move(hello)),
           listens_at(listening_address(remote, *link)),
-          dialled(by_us),
+          dialed(by_us),
           changed(executor) {}
 
     LinkPtr link;
     wire::Hello remote;
     Address listens_at;
-    bool dialled;                 // by this end
-    std::set<Address> addresses;  // whose routes lead here
+    bool dialed;                  // by this end
+    std::set<Address> addresses;  // the addresses whose routes lead here
     SteadyClock::time_point since = SteadyClock::now();
-    SteadyClock::time_point used = since, heard = since;
+    SteadyClock::time_point used = since, received = since;
     bool writing = false;
     bool retired = false;
     bool lost = false;
@@ -174,7 +174,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
 
   struct Waiting {
     std::vector<std::byte> frame;
-    bool tried = false;  // on a link that broke
+    bool tried = false;  // once, on a link that broke
   };
   struct Route {
     Address to;
@@ -208,7 +208,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
   }
 
   bool any_busy() const {
-    return std::any_of(routes_.begin(), routes_.end(), [](const auto& entry) { return entry.second->busy; });
+    return std::ranges::any_of(routes_, [](const auto& entry) { return entry.second->busy; });
   }
 
   void report(const Address& address, LinkErrorKind kind, const std::string& sentence) {
@@ -217,7 +217,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
 
   // ---- sending ----
 
-  // Writes what waits on a route until nothing does.
+  // Writes a route's messages until its queue is empty.
   static asio::awaitable<void> drain(std::shared_ptr<State> self, RoutePtr route) {
     while (!self->closed_ && !route->queue.empty()) {
       const ConnectionPtr connection = route->connection;
@@ -237,24 +237,24 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     self->changed_.raise();
   }
 
-  // Gives the route a connection, or empties its queue.
+  // Connects the route, or empties its queue.
   asio::awaitable<void> dial_for(RoutePtr route) {
-    while (dialling_ >= options_.dials_max && !closed_) co_await dial_ended_.wait();
+    while (dialing_ >= options_.dials_max && !closed_) co_await dial_ended_.wait();
     if (closed_ || route->connection) co_return;
-    ++dialling_;
-    auto dialled = co_await connect(route->to, wire::Purpose::control);
-    --dialling_;
+    ++dialing_;
+    auto dialed = co_await connect(route->to, wire::Purpose::control);
+    --dialing_;
     dial_ended_.raise();
     if (closed_) co_return;
-    if (dialled.ok()) {
-      ++counters_.links_dialled;
+    if (dialed.ok()) {
+      ++counters_.links_dialed;
       auto connection =
-          std::make_shared<Connection>(executor_, std::move(dialled->link), std::move(dialled->remote), true);
+          std::make_shared<Connection>(executor_, std::move(dialed->link), std::move(dialed->remote), true);
       connection->addresses.insert(route->to);
       adopt(connection);
-    } else if (!route->connection) {  // the remote may have dialled us meanwhile
+    } else if (!route->connection) {  // the remote may have dialed us meanwhile
       while (!route->queue.empty()) drop_oldest(*route);
-      report(route->to, dialled.error().kind, dialled.error().message);
+      report(route->to, dialed.error().kind, dialed.error().message);
     }
   }
 
@@ -290,12 +290,12 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
   }
 
   asio::awaitable<LinkResult<BulkLink>> connect(Address to, wire::Purpose purpose) {
-    auto dialled = co_await transport_.dial(to, options_.dial_limit);
-    if (!dialled.ok()) {
-      note(dialled.error().kind);
-      co_return dialled.error();
+    auto dialed = co_await transport_.dial(to, options_.dial_limit);
+    if (!dialed.ok()) {
+      note(dialed.error().kind);
+      co_return dialed.error();
     }
-    const LinkPtr link = *dialled;
+    const LinkPtr link = *dialed;
     link->travel_as(transport_.shape_to(to));
     wire::Hello mine = hello_;
     mine.purpose = purpose;
@@ -352,13 +352,13 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
 
   // ---- connections ----
 
-  // Of two links to the same remote, dialled by both ends at about the same time, both ends keep the one that
-  // the lower id dialled. Otherwise the newer one is better: the remote must have given up the older one.
+  // If both ends have dialed at about the same time, both keep the link that the lower id dialed. Otherwise
+  // the newer link is better: the remote must have given up the older one.
   bool better(const Connection& fresh, const Connection& old) const {
-    const bool simultaneous = fresh.dialled != old.dialled &&
+    const bool simultaneous = fresh.dialed != old.dialed &&
                               fresh.since - old.since < options_.dial_limit + options_.handshake_limit;
     if (!simultaneous) return true;
-    return fresh.dialled ? hello_.id < fresh.remote.id : fresh.remote.id < hello_.id;
+    return fresh.dialed ? hello_.id < fresh.remote.id : fresh.remote.id < hello_.id;
   }
 
   void adopt(ConnectionPtr fresh) {
@@ -388,12 +388,12 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     for (const Address& address : connection->addresses) {
       const RoutePtr route = route_to(address);
       const ConnectionPtr before = std::exchange(route->connection, connection);
-      // An earlier instance of whoever listens there.
+      // An earlier instance of the peer that listens there.
       if (before && before != connection) retire(before);
     }
   }
 
-  // Takes a connection out of use; what is on its way on it still arrives.
+  // Takes a connection out of use; what was written on it still arrives.
   void retire(const ConnectionPtr& connection) {
     if (std::exchange(connection->retired, true)) return;
     detach(connection);
@@ -416,7 +416,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  // The end of a connection, whatever it was; the first call counts.
+  // Handles the end of a connection; only the first call counts.
   void lose(const ConnectionPtr& connection, const LinkError& error) {
     if (closed_ || std::exchange(connection->lost, true)) return;
     connection->link->close();
@@ -445,7 +445,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
         self->lose(connection, message.error());
         co_return;
       }
-      connection->used = connection->heard = SteadyClock::now();
+      connection->used = connection->received = SteadyClock::now();
       ++self->counters_.messages_received;
       if (self->events_.on_message) {
         self->events_.on_message(connection->remote.id, connection->listens_at, std::move(*message));
@@ -456,10 +456,9 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
 
   // ---- bounds ----
 
-  // Something is written on it, or waits to be.
+  // Whether a message is being written on it or waits for it.
   bool is_wanted(const Connection& connection) const {
-    return connection.writing ||
-           std::any_of(connection.addresses.begin(), connection.addresses.end(), [&](const Address& address) {
+    return connection.writing || std::ranges::any_of(connection.addresses, [&](const Address& address) {
              const auto route = routes_.find(address);
              return route != routes_.end() && !route->second->queue.empty();
            });
@@ -467,7 +466,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
 
   static bool used_before(const ConnectionPtr& a, const ConnectionPtr& b) { return a->used < b->used; }
 
-  // Back to as many links as are allowed. Where too many have something to write, they go when that is done.
+  // Retires links beyond links_max. Those with messages to write are retired after that.
   void trim(const Connection* spared) {
     while (by_id_.size() > options_.links_max) {
       ConnectionPtr victim;
@@ -481,14 +480,13 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     cut_off_retired();
   }
 
-  // If more links are on their way out than may come in, those longest unused get no more time for last
-  // words.
+  // Closes the longest unused retired links beyond handshakes_max.
   void cut_off_retired() {
     if (open_.size() <= by_id_.size() + options_.handshakes_max) return;
     std::vector<ConnectionPtr> retired;
-    for (const ConnectionPtr& connection : open_) {
-      if (connection->retired && connection->link->is_open()) retired.push_back(connection);
-    }
+    std::ranges::copy_if(open_, std::back_inserter(retired), [](const ConnectionPtr& connection) {
+      return connection->retired && connection->link->is_open();
+    });
     if (retired.size() <= options_.handshakes_max) return;
     std::sort(retired.begin(), retired.end(), used_before);
     retired.resize(retired.size() - options_.handshakes_max);
@@ -510,7 +508,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     const auto current = by_id_;
     for (const auto& [id, connection] : current) {
       const bool idle = now - connection->used >= options_.idle_limit;
-      const bool silent = now - connection->heard >= 2 * options_.idle_limit;
+      const bool silent = now - connection->received >= 2 * options_.idle_limit;
       if (silent || (idle && !is_wanted(*connection))) retire(connection);
     }
     if (!by_id_.empty()) arm_sweep();
@@ -526,15 +524,15 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
 
   std::map<Address, RoutePtr> routes_;
   std::map<PeerId, ConnectionPtr> by_id_;
-  std::set<ConnectionPtr> open_;  // those of by_id_, and the retired that are still read
+  std::set<ConnectionPtr> open_;  // those of by_id_, and retired ones that are still read
   std::set<LinkPtr> handshaking_;
   std::size_t inbound_handshakes_ = 0;
-  std::size_t dialling_ = 0;  // control links
+  std::size_t dialing_ = 0;  // control links
 
   asio::steady_timer sweep_;
   bool sweeping_ = false;
   Signal dial_ended_;
-  Signal changed_;  // a route has drained, or a connection has gone
+  Signal changed_;  // a route has drained, or a connection has ended
   bool closed_ = false;
 };
 
@@ -543,42 +541,20 @@ LinkTable::LinkTable(asio::any_io_executor executor, Transport& transport, wire:
     : state_(std::make_shared<State>(std::move(executor), transport, std::move(self), std::move(events),
                                      options)) {}
 
-LinkTable::~LinkTable() {
-  state_->close();
-}
+LinkTable::~LinkTable() { state_->close(); }
 
-Result<Address> LinkTable::listen(const Address& at) {
-  return state_->listen(at);
-}
-void LinkTable::set_hello(wire::Hello self) {
-  state_->set_hello(std::move(self));
-}
-const wire::Hello& LinkTable::hello() const {
-  return state_->hello();
-}
-void LinkTable::send(const Address& to, const wire::Message& message) {
-  state_->send(to, message);
-}
+Result<Address> LinkTable::listen(const Address& at) { return state_->listen(at); }
+void LinkTable::set_hello(wire::Hello self) { state_->set_hello(std::move(self)); }
+const wire::Hello& LinkTable::hello() const { return state_->hello(); }
+void LinkTable::send(const Address& to, const wire::Message& message) { state_->send(to, message); }
 asio::awaitable<LinkResult<BulkLink>> LinkTable::dial_bulk(Address to) {
   return State::dial_bulk(state_, std::move(to));
 }
-void LinkTable::note(const LinkError& error) {
-  state_->note(error.kind);
-}
-asio::awaitable<void> LinkTable::shut_down(Duration at_most) {
-  return State::shut_down(state_, at_most);
-}
-void LinkTable::close() {
-  state_->close();
-}
-LinkCounters LinkTable::counters() const {
-  return state_->counters();
-}
-std::size_t LinkTable::links() const {
-  return state_->links();
-}
-std::size_t LinkTable::handshakes() const {
-  return state_->handshakes();
-}
+void LinkTable::note(const LinkError& error) { state_->note(error.kind); }
+asio::awaitable<void> LinkTable::shut_down(Duration at_most) { return State::shut_down(state_, at_most); }
+void LinkTable::close() { state_->close(); }
+LinkCounters LinkTable::counters() const { return state_->counters(); }
+std::size_t LinkTable::links() const { return state_->links(); }
+std::size_t LinkTable::handshakes() const { return state_->handshakes(); }
 
 }  // namespace starling::transport

@@ -1,12 +1,10 @@
-// Who can be talked to: the daemon's one owner of control connections. It is told "send this message to
-// whoever listens there", and dials, shakes hands, queues, reuses and closes links by itself; what arrives
-// comes out through callbacks. Bulk connections are dialled and accepted through it too, and then belong to
-// the daemon.
+// The owner of the daemon's control connections. The daemon sends messages to addresses; the table dials,
+// does the handshakes, and queues, reuses and closes links by itself. Callbacks deliver what arrives. Bulk
+// connections are also dialed and accepted here, and then belong to the daemon.
 //
-// Everything happens on one single-threaded executor; there are no locks, and no callback comes from inside a
-// call that the daemon makes. A message is delivered once, or not at all (queue full, remote gone: reported
-// or counted), or, if a link breaks in the middle of its writing, perhaps twice. Order holds while one link
-// lasts.
+// Everything happens on one single-threaded executor, without locks; no callback comes from inside a call. A
+// message is delivered once, or not at all (queue full, remote gone: reported or counted), or perhaps twice
+// if a link breaks while it is written. Messages on one link stay in order.
 #pragma once
 
 #include <array>
@@ -30,29 +28,27 @@ namespace starling::transport {
 
 struct LinkTableOptions {
   Duration dial_limit = std::chrono::seconds(5);
-  Duration handshake_limit =
-      std::chrono::seconds(5);  // also: how long a link that is given up may still deliver
-  Duration write_limit = std::chrono::seconds(10);  // one message, into a remote that does not read
-  // A link unused for so long is closed (by half as much again); also one on which nothing has come in for
-  // twice as long, whatever was written: the remote may have vanished without a word.
+  Duration handshake_limit = std::chrono::seconds(5);  // also the time of a retired link to deliver the rest
+  Duration write_limit = std::chrono::seconds(10);     // for one message, if the remote does not read
+  // A link unused for this time to half as much again is closed; also one on which nothing has arrived for
+  // twice this time, even if messages were written: the remote may have vanished.
   Duration idle_limit = std::chrono::seconds(15);
-  // Control links kept, inbound ones included: beyond that the least recently used goes first, never one that
-  // has something to write.
+  // Control links kept, including inbound ones. The least recently used is closed first, but never one with
+  // queued messages.
   std::size_t links_max = 64;
-  std::size_t dials_max = 128;       // under way; further ones wait their turn
-  std::size_t handshakes_max = 256;  // inbound connections that have not introduced themselves; as many links
-                                     // may be on their way out
+  std::size_t dials_max = 128;           // under way; further ones wait
+  std::size_t handshakes_max = 256;      // inbound handshakes under way; also the limit of retired links
   std::size_t queue_messages_max = 256;  // waiting per remote; the oldest is dropped first
   std::size_t queue_bytes_max = std::size_t{4} << 20;
 };
 
 struct LinkTableEvents {
-  // A control message. `listens_at` is the sender's Hello address (its host filled in from the connection if
-  // it said 0.0.0.0 or ::); sending there answers over the same link.
+  // A control message. `listens_at` is the address in the sender's Hello, with the connection's host in place
+  // of 0.0.0.0 or ::. A message to this address uses the same link.
   std::function<void(PeerId from, const Address& listens_at, wire::Message message)> on_message;
-  // A dial that failed, or a link that broke, was silent or talked nonsense: once each. A remote that closes
-  // between frames is no failure. Messages that waited for a failed dial are dropped; those of a broken link
-  // get one new dial.
+  // A dial failed, or a link broke, timed out or received invalid bytes: once each. A remote that closes
+  // between frames is not a failure. Messages that waited for a failed dial are dropped; those of a broken
+  // link get one new dial.
   std::function<void(const Address& address, LinkErrorKind kind, std::string sentence)> on_unreachable;
   // An inbound bulk connection after its handshake.
   std::function<void(LinkPtr link, wire::Hello remote)> on_bulk;
@@ -61,19 +57,18 @@ struct LinkTableEvents {
 };
 
 struct LinkCounters {
-  // By kind, whatever was refused or went wrong in handshakes and on control links (and on bulk links,
-  // through note()): bad magic, bad version, bad checksum, oversize, malformed, wrong swarm, timed out...
+  // By LinkErrorKind: failures in handshakes and on control links, and those of bulk links through note().
   std::array<std::uint64_t, kLinkErrorKinds> faults{};
   std::uint64_t operator[](LinkErrorKind kind) const { return faults[static_cast<std::size_t>(kind)]; }
 
-  std::uint64_t handshake_timeouts = 0;  // inbound; also among timed_out
-  std::uint64_t handshakes_refused = 0;  // inbound, closed unheard because handshakes_max were under way
+  std::uint64_t handshake_timeouts = 0;  // inbound; timed_out includes them
+  std::uint64_t handshakes_refused = 0;  // inbound, closed at once because handshakes_max were under way
   std::uint64_t messages_sent = 0;       // handed to the kernel
   std::uint64_t messages_received = 0;
   std::uint64_t messages_dropped = 0;  // queue full, remote unreachable, or too large
-  std::uint64_t links_dialled = 0;     // control, after their handshake
+  std::uint64_t links_dialed = 0;      // control, after their handshake
   std::uint64_t links_accepted = 0;
-  std::uint64_t bulk_dialled = 0;
+  std::uint64_t bulk_dialed = 0;
   std::uint64_t bulk_accepted = 0;
   Traffic traffic;  // control and bulk, all bytes of the transport
 };
@@ -85,36 +80,34 @@ struct BulkLink {
 
 class LinkTable {
  public:
-  // `self` is what this peer says of itself in every handshake (its purpose is ignored).
-  // REQUIRES: `transport` outlives the executor's last work on behalf of this table (simplest: the
-  // io_context).
+  // `self` is this peer's Hello in every handshake; its purpose is ignored. REQUIRES: `transport` outlives
+  // the executor's last work for this table (simplest: the io_context).
   LinkTable(asio::any_io_executor executor, Transport& transport, wire::Hello self, LinkTableEvents events,
             LinkTableOptions options = {});
   ~LinkTable();  // closes
   LinkTable(const LinkTable&) = delete;
   LinkTable& operator=(const LinkTable&) = delete;
 
-  // Begins to accept; returns the true address (port 0 resolved). The Hello keeps its address until
+  // Begins to accept. Returns the address with the actual port. The Hello keeps its address until
   // set_hello().
   Result<Address> listen(const Address& at);
   void set_hello(wire::Hello self);  // for handshakes from now on
   const wire::Hello& hello() const;
 
-  // Queues a control message (not a Hello, nothing of the bulk's) to whoever listens at `to`. Returns at
-  // once.
+  // Queues a message to the peer that listens at `to`. Returns at once. REQUIRES: it is a control message
+  // other than a Hello.
   void send(const Address& to, const wire::Message& message);
 
-  // Dials and shakes hands; the link is the caller's. Errors as in handshake.h and Transport::dial; counted
-  // here, and not reported through on_unreachable.
+  // Dials and does the handshake; the caller owns the link. Errors as in handshake.h and Transport::dial are
+  // counted, and not reported through on_unreachable.
   asio::awaitable<LinkResult<BulkLink>> dial_bulk(Address to);
 
-  // Counts a fault that the daemon met on a bulk link.
+  // Counts a failure of a bulk link.
   void note(const LinkError& error);
 
-  // Waits until all queued messages are written and the remotes have taken note, at most `at_most`; then
-  // close().
+  // Waits until all queued messages are written and the remotes have closed, for `at_most`; then close().
   asio::awaitable<void> shut_down(Duration at_most);
-  // Stops listening, closes every control link, drops what is queued; no callback comes afterwards.
+  // Stops listening, closes every control link, drops queued messages; no callback comes afterwards.
   void close();
 
   LinkCounters counters() const;

@@ -1,7 +1,5 @@
-// Messages and chunks on a link one holds: what the daemon uses on bulk connections after the handshake.
+// Messages and chunks on one link, as the daemon uses them on bulk connections after the handshake.
 #pragma once
-
-#include <cstddef>
 
 #include <asio/awaitable.hpp>
 
@@ -14,11 +12,11 @@ namespace starling::transport {
 // REQUIRES: `link` outlives the call (hold its LinkPtr).
 asio::awaitable<LinkStatus> write_message(Link& link, wire::Message message);
 
-// `floats` stay where they are until it returns. REQUIRES: head.floats * 4 == floats.size() <= 1 MiB.
+// `floats` must stay valid until it returns. REQUIRES: head.floats * 4 == floats.size() <= 1 MiB.
 asio::awaitable<LinkStatus> write_chunk(Link& link, wire::ChunkHead head, Bytes floats);
 
-// The message in a control frame that was read; `malformed` (and the link closed) where the frame is a chunk
-// or decodes to nothing.
+// The message in a control frame. If the frame is a chunk or does not decode, the error is `malformed` and
+// the link is closed.
 LinkResult<wire::Message> message_in(Link& link, const Frame& frame);
 
 // The next frame, which must be a message.

@@ -9,7 +9,7 @@ namespace {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-// How many bytes travel together: few where they take long, so that they trickle as on a real link.
+// The bytes that arrive together: few on a slow link, so that they arrive gradually as on a real one.
 std::size_t piece_bytes(const LinkShape& shape) {
   if (shape.bandwidth == 0) return DelayLine::kPieceMax;
   constexpr double kLeast = 1500;

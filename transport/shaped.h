@@ -1,7 +1,6 @@
-// A slower link than the real one: what is written leaves at a bandwidth, arrives after a latency, and now
-// and then later, as if it had been lost. Shaped at the sender, below the frames, so that everything above
-// meets the link that was asked for. Each end shapes its own direction of each connection. How a connection
-// is made (TCP's own handshake) is not shaped.
+// Links slower than the real ones: bytes leave at a bandwidth, arrive after a latency, and sometimes later,
+// as if they had been lost and sent again. The sender shapes its direction of each connection, below the
+// frames. TCP's own handshake is not shaped.
 #pragma once
 
 #include <algorithm>
@@ -27,24 +26,24 @@ namespace starling::transport {
 
 struct LinkShape {
   Duration latency{0};   // one way, in addition to the link's own
-  double bandwidth = 0;  // bits per second; 0: as fast as it goes
-  double drop = 0;       // in [0, 1): chance of a write to get lost, each time it is sent (base/loss.h)
+  double bandwidth = 0;  // bits per second; 0: unlimited
+  double drop = 0;       // in [0, 1): chance of a write to be lost, each time that it is sent (base/loss.h)
 
   bool plain() const { return latency == Duration{0} && bandwidth == 0 && drop == 0; }
   friend bool operator==(const LinkShape&, const LinkShape&) = default;
 };
 
-// What the links of one transport are like: all the same, but for those to some remotes. Links hold what they
-// are given here and see it change.
+// The shapes of one transport's links: one for all, and others for some remotes. Links share the values, so
+// they see changes.
 class LinkShapes {
  public:
-  // Of links whose remote is not known yet.
+  // For links whose remote is not known yet.
   std::shared_ptr<const LinkShape> to_anyone() const { return all_; }
-  // Of those to whoever listens there: what set_to() said, else what set_all() did.
+  // For links to this listening address: the shape of set_to(), else that of set_all().
   std::shared_ptr<const LinkShape> to(const Address& remote);
 
   void set_all(const LinkShape& shape);
-  // From now on set_all() does not reach these.
+  // From now on set_all() does not change these.
   void set_to(const Address& remote, const LinkShape& shape);
 
  private:
@@ -56,34 +55,34 @@ class LinkShapes {
   std::map<Address, Remote> remotes_;  // with a shape of their own, or with links
 };
 
-// When bytes leave and arrive: arithmetic, no clock.
+// Computes when bytes leave and arrive; has no clock.
 class LinkPacer {
  public:
-  // They begin to leave when those before them have left, and arrive as a whole, `late` if they were lost at
-  // first.
+  // When these bytes arrive as a whole. They begin to leave when those before them have left; `late`: the
+  // delay of retransmissions.
   Duration arrival(const LinkShape& shape, Duration now, std::size_t bytes, Duration late = Duration{0});
-  // When all that was asked for has left.
+  // When all bytes have left.
   Duration free() const { return free_; }
 
  private:
   Duration free_{Duration::min()};
-  Duration last_arrival_{Duration::min()};  // order is kept where the latency shrinks
+  Duration last_arrival_{Duration::min()};  // keeps the order if the latency decreases
 };
 
-// What is on its way on one direction of one link: a queue of pieces, each with its moment.
+// The bytes in flight in one direction of one link: a queue of pieces with their times of arrival.
 class DelayLine {
  public:
   explicit DelayLine(const asio::any_io_executor& executor) : wake_(executor), room_(executor) {}
 
-  // Takes a copy of the bytes as soon as the shaped link could take them: at most kBacklog of sending, and
-  // kBytesMax in all, wait. False: closed meanwhile. REQUIRES: `shape` outlives the call.
+  // Copies the bytes as soon as the shaped link could take them: at most kBacklog of sending time and
+  // kBytesMax in all wait. False: closed meanwhile. REQUIRES: `shape` outlives the call.
   asio::awaitable<bool> put(std::shared_ptr<DelayLine> self, const LinkShape& shape, Bytes bytes,
                             Duration late);
-  // How late what is put next will be; nullopt: it is lost again and again, for longer than kLossLimit.
+  // Draws the delay of the next put() by retransmissions; nullopt: longer than kLossLimit.
   std::optional<Duration> draw_lateness(const LinkShape& shape);
-  // Returns after so long, or when it is closed.
+  // Returns after this time, or when it is closed.
   asio::awaitable<void> stand_still(std::shared_ptr<DelayLine> self, Duration time);
-  // The next bytes, once they have arrived; empty: closed.
+  // Waits for the arrival of the next bytes and returns them; empty: closed.
   asio::awaitable<std::vector<std::byte>> take(std::shared_ptr<DelayLine> self);
   void close();
   bool empty() const { return pieces_.empty(); }
@@ -108,8 +107,8 @@ class DelayLine {
   std::deque<Piece> pieces_;
   std::size_t bytes_ = 0;
   bool closed_ = false;
-  Signal wake_;  // a piece came, or it is closed
-  Signal room_;  // for the writer: a piece went, or it is closed
+  Signal wake_;  // a piece was put in, or it is closed
+  Signal room_;  // a piece was taken, or it is closed
 };
 
 }  // namespace starling::transport

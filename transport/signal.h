@@ -1,6 +1,5 @@
 // Wakes coroutines that wait for something to change, on one executor: wait() returns after the next raise().
-// Nothing can slip in between a waiter's own look and its wait, because both run without a suspension between
-// them.
+// There is no suspension between a waiter's check and its wait, so no raise() is lost.
 #pragma once
 
 #include <chrono>
@@ -25,7 +24,7 @@ class Signal {
     asio::error_code ignored;
     co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   }
-  // At the latest then. REQUIRES: no other waiter.
+  // Returns at the deadline at the latest. REQUIRES: no other waiter.
   asio::awaitable<void> wait_until(TimePoint deadline) {
     timer_.expires_at(deadline);
     co_await wait();

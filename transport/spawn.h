@@ -1,5 +1,5 @@
-// Starts a coroutine that nobody waits for. Unlike asio::detached it swallows no exception: one that escapes
-// (there is no memory left) leaves io_context::run() and ends the program loudly.
+// Starts a coroutine without waiting for it. Unlike with asio::detached, an exception that escapes (no memory
+// is left) leaves io_context::run() and ends the program.
 #pragma once
 
 #include <exception>

@@ -78,12 +78,12 @@ Result<SwarmKey> SwarmKey::read(const std::string& path) {
   struct stat about {};
   if (file.fd < 0 || ::fstat(file.fd, &about) != 0)
     return refuse(std::string("cannot be read: ") + std::strerror(errno));
-  if (!S_ISREG(about.st_mode)) return refuse("is no regular file");
+  if (!S_ISREG(about.st_mode)) return refuse("is not a regular file");
   if ((about.st_mode & 077) != 0) {
     char mode[8];
     std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(about.st_mode & 07777));
-    return refuse("is open to others than its owner (its mode is " + std::string(mode) + "): chmod 600 " +
-                  path);
+    return refuse("can be read or written by others than its owner (its mode is " + std::string(mode) +
+                  "): chmod 600 " + path);
   }
   std::string text(kFileBytesMax, '\0');
   const ssize_t size = ::read(file.fd, text.data(), text.size());
@@ -91,9 +91,10 @@ Result<SwarmKey> SwarmKey::read(const std::string& path) {
   const std::string_view words = trimmed(std::string_view(text).substr(0, static_cast<std::size_t>(size)));
   if (words.empty()) return refuse(std::string("is empty") + kAdvice);
   const auto bytes = from_base64(words);
-  if (!bytes) return refuse(std::string("holds no key: 32 random bytes in base64 are wanted") + kAdvice);
+  if (!bytes)
+    return refuse(std::string("does not contain a key, which is 32 random bytes in base64") + kAdvice);
   if (bytes->size() != kBytes) {
-    return refuse(std::string(bytes->size() < kBytes ? "is too short" : "is too long") + ": it holds " +
+    return refuse(std::string(bytes->size() < kBytes ? "is too short" : "is too long") + ": it has " +
                   std::to_string(bytes->size()) + " bytes, and a key has 32" + kAdvice);
   }
   SwarmKey key;
@@ -104,14 +105,14 @@ Result<SwarmKey> SwarmKey::read(const std::string& path) {
 Result<SwarmKey> SwarmKey::draw() {
   SwarmKey key;
   if (::getrandom(key.bytes.data(), kBytes, 0) != static_cast<ssize_t>(kBytes))
-    return Error{std::string("this system gives no random bytes: ") + std::strerror(errno)};
+    return Error{std::string("getrandom failed: ") + std::strerror(errno)};
   return key;
 }
 
 Status SwarmKey::write(const std::string& path) const {
   const File file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (file.fd < 0) {
-    if (errno == EEXIST) return Error{path + " is there already; a key is never written over another file"};
+    if (errno == EEXIST) return Error{path + " already exists; a key never replaces a file"};
     return Error{path + " cannot be written: " + std::strerror(errno)};
   }
   const std::string text = to_base64(bytes) + "\n";

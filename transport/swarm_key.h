@@ -14,13 +14,12 @@ struct SwarmKey {
   static constexpr std::size_t kBytes = 32;
   std::array<std::byte, kBytes> bytes{};
 
-  // Refuses, in one sentence with the path, what is unreadable, readable by others than its owner, or holds
-  // anything but 32 bytes in base64. A sentence that somebody made up would be found out by guessing, so
-  // there is no place for one.
+  // An Error, one sentence with the path, if the file cannot be read, is readable by others than its owner,
+  // or is not 32 bytes in base64. A passphrase could be guessed, so none is accepted.
   static Result<SwarmKey> read(const std::string& path);
-  // A fresh one, of the kernel's randomness.
+  // A new key from the kernel's random bytes.
   static Result<SwarmKey> draw();
-  // Into a new file of mode 0600; replaces none.
+  // Writes a new file of mode 0600; an Error if it exists.
   Status write(const std::string& path) const;
 };
 

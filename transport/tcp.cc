@@ -89,7 +89,7 @@ class TcpListener final : public Listener {
   void close() override { state_->close(); }
 
  private:
-  // Outlives the listener while the executor still holds an accept of it.
+  // Outlives the listener while an accept is pending.
   struct State : std::enable_shared_from_this<State> {
     State(tcp::acceptor a, Transport::Accept callback, const TcpOptions& o, std::shared_ptr<Traffic> t,
           std::shared_ptr<const LinkShape> s)
@@ -116,7 +116,7 @@ class TcpListener final : public Listener {
       });
     }
 
-    // Out of file descriptors, mostly: the connection waits in the kernel's queue meanwhile.
+    // Usually the process has no file descriptors left; the connection waits in the kernel's queue.
     void later() {
       pause.expires_after(std::chrono::milliseconds(100));
       pause.async_wait([self = shared_from_this()](const asio::error_code&) {
@@ -144,9 +144,9 @@ class TcpListener final : public Listener {
   std::shared_ptr<State> state_;
 };
 
-// One look-up of a name, or one connection attempt. Resolver and connect report here, and wake the coroutine
-// by cancelling the timer that it waits on; one that gave up at the deadline is not there any more when they
-// do (getaddrinfo cannot be interrupted).
+// One look-up of a name, or one connection attempt. The resolver and connect report here, and wake the
+// coroutine by canceling its timer. After the deadline the coroutine may have ended (getaddrinfo cannot be
+// interrupted).
 struct Dial {
   explicit Dial(const asio::any_io_executor& executor)
       : resolver(executor), socket(executor), timer(executor) {}
@@ -240,13 +240,13 @@ asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_
   for (std::size_t i = 0; i < endpoints.size(); ++i) {
     const tcp::endpoint& endpoint = endpoints[i];
     const auto dial = std::make_shared<Dial>(executor_);
-    // A share of the time: an address that swallows dials leaves the next ones theirs.
+    // Each address gets a share of the time, so that one that does not answer leaves time for the next.
     const auto left = std::max(Duration{0}, deadline - asio::steady_timer::clock_type::now());
     dial->timer.expires_after(left / static_cast<int>(endpoints.size() - i));
     dial->socket.async_connect(endpoint, [dial](const asio::error_code& error) { dial->report(error); });
     const bool answered = co_await dial->wait();
     if (answered && !dial->error) {
-      co_return make_link(std::move(dial->socket), endpoint, TlsRole::dialler, options_, traffic_, shape_);
+      co_return make_link(std::move(dial->socket), endpoint, TlsRole::dialer, options_, traffic_, shape_);
     }
     why = answered ? dial->error.message() : "no answer in time";
     asio::error_code ignored;

@@ -30,15 +30,15 @@ constexpr std::size_t kIdentityBytes = 16;
 // Both with SHA-256, the hash that the key is for.
 constexpr const char* kCiphers = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 constexpr std::array<unsigned char, 2> kPskCipher = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
-constexpr int kAlerts = 1000;  // where OpenSSL's reasons for an alert of the remote's begin
+constexpr int kAlerts = 1000;  // where OpenSSL's reasons for a remote's alerts begin
 
-std::string openssl_says() {
+std::string openssl_error() {
   const unsigned long code = ERR_peek_last_error();
   const char* reason = ERR_reason_error_string(code);
   return reason != nullptr ? reason : "OpenSSL error " + std::to_string(code);
 }
 
-// HKDF with SHA-256 (RFC 5869); `what` and the swarm's name are what this key is for.
+// HKDF with SHA-256 (RFC 5869); `what` and the swarm's name are the purpose of the derived key.
 bool derive(const SwarmKey& key, std::string_view what, const std::string& swarm,
             std::span<unsigned char> out) {
   const std::unique_ptr<EVP_KDF, FreedBy<EVP_KDF_free>> hkdf(EVP_KDF_fetch(nullptr, "HKDF", nullptr));
@@ -65,8 +65,8 @@ bool derive(const SwarmKey& key, std::string_view what, const std::string& swarm
 struct TlsContext::Own {
   ~Own() { OPENSSL_cleanse(psk.data(), psk.size()); }
 
-  // A session as the callbacks must hand it out: TLS 1.3's form of a pre-shared key. One each: a connection
-  // may write into its own.
+  // A new session for the callbacks: TLS 1.3's form of a pre-shared key. Each connection gets its own,
+  // because it may write to it.
   SSL_SESSION* session(SSL* connection) const {
     SSL_SESSION* made = SSL_SESSION_new();
     if (made == nullptr) return nullptr;
@@ -80,21 +80,20 @@ struct TlsContext::Own {
 
   std::unique_ptr<SSL_CTX, FreedBy<SSL_CTX_free>> openssl;
   std::array<unsigned char, kPskBytes> psk{};
-  // By which a remote says which key it means. Derived, too: it tells a stranger neither the key nor the
-  // swarm's name.
+  // Names the key to the remote. It is derived, too, so it reveals neither the key nor the swarm's name.
   std::array<unsigned char, kIdentityBytes> identity{};
   std::uint64_t records_per_key = 0;
 };
 
 struct TlsEngine::Own {
   std::shared_ptr<const TlsContext> context;
-  TlsRole role = TlsRole::dialler;
+  TlsRole role = TlsRole::dialer;
   std::unique_ptr<SSL, FreedBy<SSL_free>> ssl;
   Bytes in;
   std::vector<std::byte> out;
   std::size_t handshake_bytes = 0;
   bool shaken = false;
-  bool other_key = false;  // the dialler named a key that is not this one
+  bool other_key = false;  // the dialer named a key that is not this one
   bool ended = false;
   std::uint64_t records = 0;  // sealed under the present key
   std::optional<LinkError> failure;
@@ -136,9 +135,9 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::make(const SwarmKey& key, 
                     SSL_CTX_set_ciphersuites(ssl, kCiphers) == 1 &&
                     SSL_CTX_set1_groups_list(ssl, "X25519:P-256") == 1 &&
                     SSL_CTX_set_num_tickets(ssl, 0) == 1;
-  if (!made) return Error{"TLS 1.3 cannot be set up on this machine: " + openssl_says()};
-  // Every connection proves the key anew, with a fresh Diffie-Hellman exchange: nothing is resumed, nothing
-  // comes early, and a remote that would rather show a certificate is believed none.
+  if (!made) return Error{"TLS 1.3 cannot be set up on this machine: " + openssl_error()};
+  // Every connection proves the key with a fresh Diffie-Hellman exchange: no session is resumed, no early
+  // data is accepted, and no certificate is trusted.
   SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
   SSL_CTX_clear_options(ssl, SSL_OP_ALLOW_NO_DHE_KEX | SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
@@ -174,9 +173,7 @@ int TlsEngine::Own::write(BIO* bio, const char* from, int size) {
   return size;
 }
 
-long TlsEngine::Own::control(BIO*, int command, long, void*) {
-  return command == BIO_CTRL_FLUSH ? 1 : 0;
-}
+long TlsEngine::Own::control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
 
 const BIO_METHOD* TlsEngine::Own::method() {
   static const std::unique_ptr<BIO_METHOD, FreedBy<BIO_meth_free>> kMethod = [] {
@@ -228,7 +225,7 @@ TlsEngine::TlsEngine(std::shared_ptr<const TlsContext> context, TlsRole role)
   SSL* ssl = own_->ssl.get();
   SSL_set_bio(ssl, bio, bio);
   SSL_set_app_data(ssl, own_.get());
-  if (role == TlsRole::dialler) {
+  if (role == TlsRole::dialer) {
     SSL_set_connect_state(ssl);
     SSL_set_verify(ssl, SSL_VERIFY_PEER, nullptr);
   } else {
@@ -243,9 +240,7 @@ void TlsEngine::feed(Bytes arrived) {
   own_->in = arrived;
 }
 
-std::vector<std::byte>& TlsEngine::outgoing() {
-  return own_->out;
-}
+std::vector<std::byte>& TlsEngine::outgoing() { return own_->out; }
 
 LinkResult<bool> TlsEngine::shake() {
   if (own_->failure) return *own_->failure;
@@ -257,14 +252,14 @@ LinkResult<bool> TlsEngine::shake() {
     if (SSL_get_error(ssl, result) == SSL_ERROR_WANT_READ) return false;
     return own_->fail_handshake();
   }
-  // Without the key there is no way here. Should there be one, it ends here.
+  // A second check: OpenSSL should not complete a handshake without the key.
   if (SSL_session_reused(ssl) != 1 || SSL_version(ssl) != TLS1_3_VERSION)
     return own_->fail(LinkErrorKind::wrong_key, "does not use the swarm's key");
   own_->shaken = true;
   return true;
 }
 
-// What the remote is, by why OpenSSL gave up.
+// The error for a failed handshake, from OpenSSL's reason.
 LinkError TlsEngine::Own::fail_handshake() {
   if (handshake_bytes > kHandshakeBytesMax)
     return fail(LinkErrorKind::oversize,
@@ -275,13 +270,12 @@ LinkError TlsEngine::Own::fail_handshake() {
       "be the same";
   bool keyless = other_key;
   bool alerted = false;
-  const std::string why = openssl_says();
+  const std::string why = openssl_error();
   while (const unsigned long code = ERR_get_error()) {
     if (ERR_GET_LIB(code) != ERR_LIB_SSL) continue;
     switch (const int reason = ERR_GET_REASON(code)) {
-      case SSL_R_BINDER_DOES_NOT_VERIFY:           // the right name of a key, and not the key
-      case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:  // no key of ours is meant, so a certificate would have to
-                                                   // do
+      case SSL_R_BINDER_DOES_NOT_VERIFY:           // the name of this key, but another key
+      case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:  // another key, so a certificate would be needed
       case SSL_R_NO_SHARED_CIPHER:
       case SSL_R_UNSUPPORTED_PROTOCOL:
       case SSL_R_CERTIFICATE_VERIFY_FAILED:
@@ -292,7 +286,7 @@ LinkError TlsEngine::Own::fail_handshake() {
     }
   }
   if (keyless || alerted) return fail(LinkErrorKind::wrong_key, kOtherKey);
-  return fail(LinkErrorKind::malformed, "what came is no TLS handshake (" + why + ")");
+  return fail(LinkErrorKind::malformed, "the bytes received are not a TLS handshake (" + why + ")");
 }
 
 LinkResult<std::size_t> TlsEngine::open(MutableBytes into) {
@@ -313,13 +307,12 @@ LinkResult<std::size_t> TlsEngine::open(MutableBytes into) {
       break;
   }
   const bool forged = ERR_GET_REASON(ERR_peek_error()) == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC;
-  if (forged) return own_->fail(LinkErrorKind::bad_checksum, "a TLS record that is not as it was sent");
-  return own_->fail(LinkErrorKind::malformed, "what came is not what TLS allows (" + openssl_says() + ")");
+  if (forged) return own_->fail(LinkErrorKind::bad_checksum, "a TLS record was changed in transit");
+  return own_->fail(LinkErrorKind::malformed,
+                    "the bytes received are not valid TLS (" + openssl_error() + ")");
 }
 
-bool TlsEngine::ended() const {
-  return own_->ended;
-}
+bool TlsEngine::ended() const { return own_->ended; }
 
 LinkStatus TlsEngine::seal(Bytes plain) {
   STARLING_CHECK(!plain.empty() && plain.size() <= kRecordBytes);
@@ -334,7 +327,7 @@ LinkStatus TlsEngine::seal(Bytes plain) {
     ++own_->records;
     return Done{};
   }
-  return own_->fail(LinkErrorKind::broken, "nothing more can be sent (" + openssl_says() + ")");
+  return own_->fail(LinkErrorKind::broken, "TLS cannot send (" + openssl_error() + ")");
 }
 
 void TlsEngine::finish() {

@@ -38,7 +38,7 @@ class TlsContext {
   std::unique_ptr<Own> own_;
 };
 
-enum class TlsRole : std::uint8_t { dialler, accepter };
+enum class TlsRole : std::uint8_t { dialer, accepter };
 
 // One end of a connection. After the first error every call returns it again.
 class TlsEngine {

@@ -1,7 +1,6 @@
 #include "transport/tls_link.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -25,13 +24,12 @@ namespace {
 using asio::ip::tcp;
 
 constexpr std::size_t kBufferBytesMin = 4096;
-// Ciphertext that one system call may bring or take: little enough to be still in the cache when it is
-// opened.
+// The most ciphertext per system call: small enough to be still in the cache when it is decrypted.
 constexpr std::size_t kBufferBytesMax = std::size_t{256} << 10;
-constexpr std::size_t kDroppedBytesMax = std::size_t{64} << 10;  // of a remote that is turned away
+constexpr std::size_t kRejectedBytesMax = std::size_t{64} << 10;  // from a refused remote
 constexpr std::size_t kMagicBytes = 4;
 
-// A frame in plain bytes, or a part of one long enough to tell.
+// Whether the bytes begin like an unencrypted frame.
 bool is_plain_frame(Bytes bytes) {
   return bytes.size() >= kMagicBytes && std::memcmp(bytes.data(), "STRL", kMagicBytes) == 0;
 }
@@ -40,13 +38,14 @@ bool may_be_plain_frame(Bytes bytes) {
   return std::memcmp(bytes.data(), "STRL", std::min(bytes.size(), kMagicBytes)) == 0;
 }
 
-// What the remote's first record may be: a dialler's is a handshake's, an accepter's may be an alert instead.
+// Whether the remote's first record may be TLS: a dialer begins with a handshake, an accepter may send an
+// alert.
 bool may_be_tls(std::byte first, TlsRole mine) {
-  return first == std::byte{22} || (mine == TlsRole::dialler && first == std::byte{21});
+  return first == std::byte{22} || (mine == TlsRole::dialer && first == std::byte{21});
 }
 
-// The connection itself. The link owns it and closes it; coroutines that are under way outlive the link, and
-// end as soon as they find it closed.
+// The connection itself. The link owns it and closes it; coroutines may outlive the link, and end as soon as
+// they detect that it is closed.
 class TlsStream : public std::enable_shared_from_this<TlsStream> {
  public:
   TlsStream(tcp::socket socket, TlsRole role, const TcpOptions& options)
@@ -57,7 +56,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
         shaken_(socket_.get_executor()),
         sent_(socket_.get_executor()) {}
 
-  // The coroutines hold it by `self`.
+  // The coroutines keep it alive by `self`.
   static asio::awaitable<void> begin(std::shared_ptr<TlsStream> self) {
     const LinkStatus done = co_await self->shake();
     if (!done.ok()) self->failure_ = done.error();
@@ -74,7 +73,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
       const LinkStatus opened = self->open_into(wanted, spare, placed);
       if (!opened.ok()) co_return opened.error();
       if (placed >= wanted.size() || self->ended_ || self->engine_->ended()) co_return placed;
-      // The remote may have asked for an answer.
+      // TLS may have to answer the remote.
       if (!self->engine_->outgoing().empty() && !self->sending_) {
         if (const LinkStatus sent = co_await self->send(); !sent.ok()) co_return sent.error();
       }
@@ -99,7 +98,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
     co_return co_await self->send();
   }
 
-  // Says that nothing follows, and ends this direction.
+  // Sends TLS's close notification and ends this direction.
   static asio::awaitable<void> finish(std::shared_ptr<TlsStream> self) {
     if (!self->is_shaken_) co_await self->wait_for_handshake();
     if (self->failure_) co_return;
@@ -118,7 +117,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   }
 
   asio::awaitable<LinkStatus> shake() {
-    if (role_ == TlsRole::dialler) {
+    if (role_ == TlsRole::dialer) {
       engine_.emplace(context_, role_);
       const auto begun = engine_->shake();
       if (!begun.ok()) co_return begun.error();
@@ -130,7 +129,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
     engine_->feed(Bytes(in_).first(*first));
     for (;;) {
       const auto over = engine_->shake();
-      const LinkStatus sent = co_await send();  // an alert, too
+      const LinkStatus sent = co_await send();  // may be an alert
       if (!over.ok()) co_return over.error();
       if (!sent.ok()) co_return sent.error();
       if (*over) co_return Done{};
@@ -143,8 +142,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
     }
   }
 
-  // As many of the first bytes as tell whether the remote speaks TLS. Those of a stranger cost no more than
-  // that.
+  // Receives enough of the first bytes to decide whether the remote uses TLS.
   asio::awaitable<LinkResult<std::size_t>> receive_first() {
     std::size_t had = 0;
     do {
@@ -155,16 +153,16 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
       had += *arrived;
       if (may_be_tls(in_[0], role_)) co_return had;
       if (!may_be_plain_frame(Bytes(in_).first(had)))
-        co_return LinkError{{"it does not speak TLS"}, LinkErrorKind::bad_magic};
+        co_return LinkError{{"it does not use TLS"}, LinkErrorKind::bad_magic};
     } while (!is_plain_frame(Bytes(in_).first(had)));
-    if (role_ == TlsRole::accepter) co_await turn_plain_away();
+    if (role_ == TlsRole::accepter) co_await refuse_plain();
     co_return LinkError{
         {"has no key, and this peer has one: start it with --key and a copy of the same key's file"},
         LinkErrorKind::no_key};
   }
 
-  // Tells a peer that speaks plainly what it lacks, and leaves it to read that.
-  asio::awaitable<void> turn_plain_away() {
+  // Sends the reason to a peer without a key, unencrypted, and lets it read that.
+  asio::awaitable<void> refuse_plain() {
     const wire::Message refusal = wire::Refusal{wire::RefusalReason::wrong_swarm, std::string(kKeyIsMissing)};
     const auto frame = wire::encode_frame(refusal);
     STARLING_CHECK(frame.ok());
@@ -172,20 +170,20 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
     co_await asio::async_write(socket_, asio::buffer(frame->data(), frame->size()),
                                asio::redirect_error(asio::use_awaitable, error));
     socket_.shutdown(tcp::socket::shutdown_send, error);
-    for (std::size_t dropped = 0; dropped < kDroppedBytesMax;) {
+    for (std::size_t dropped = 0; dropped < kRejectedBytesMax;) {
       const auto arrived = co_await receive_some(0);
       if (!arrived.ok() || *arrived == 0) break;
       dropped += *arrived;
     }
   }
 
-  // Opens what is there, as far as it goes.
+  // Decrypts the bytes that have arrived.
   LinkStatus open_into(MutableBytes wanted, MutableBytes spare, std::size_t& placed) {
     while (placed < wanted.size() + spare.size()) {
       const bool enough = placed >= wanted.size();
       const auto opened =
           engine_->open(enough ? spare.subspan(placed - wanted.size()) : wanted.subspan(placed));
-      if (!opened.ok() && enough) break;  // it is the next read's error
+      if (!opened.ok() && enough) break;  // the next read returns it
       if (!opened.ok()) return opened.error();
       if (*opened == 0) break;
       placed += *opened;
@@ -193,8 +191,8 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
     return Done{};
   }
 
-  // One system call, into in_ behind `had`; 0: the remote has ended its direction. Two of them never go on at
-  // once.
+  // One system call, into in_ behind `had`; 0: the remote has ended its direction. REQUIRES: no other call is
+  // pending.
   asio::awaitable<LinkResult<std::size_t>> receive_some(std::size_t had) {
     if (in_.size() < in_bytes_) in_.resize(in_bytes_);
     asio::error_code error;
@@ -206,8 +204,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
     co_return n;
   }
 
-  // All that is outgoing. A reader may have something to send while a writer is at it: whoever comes second
-  // waits.
+  // Sends all outgoing bytes. A reader may call this while a writer does: the second one waits.
   asio::awaitable<LinkStatus> send() {
     while (sending_) co_await sent_.wait();
     sending_ = true;
@@ -230,13 +227,13 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
   TlsRole role_;
   std::shared_ptr<const TlsContext> context_;
   std::size_t bytes_per_call_;
-  std::optional<TlsEngine> engine_;  // of an accepter once the remote seems to speak TLS
+  std::optional<TlsEngine> engine_;  // an accepter's from the first TLS record on
   std::vector<std::byte> in_;
-  std::size_t in_bytes_ = kBufferBytesMin;  // how large in_ is to be: grows with what comes at once
-  std::vector<std::byte> out_;              // on its way to the kernel
+  std::size_t in_bytes_ = kBufferBytesMin;  // the size of in_; grows with the bytes per call
+  std::vector<std::byte> out_;              // being sent
   bool sending_ = false;
-  bool is_shaken_ = false;  // the handshake is over, well or not
-  bool ended_ = false;      // by the remote's kernel, whether or not it said so within TLS
+  bool is_shaken_ = false;  // the handshake has ended or failed
+  bool ended_ = false;      // the remote has closed the connection, perhaps without TLS's notification
   std::optional<LinkError> failure_;
   Signal shaken_;
   Signal sent_;

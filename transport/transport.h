@@ -1,5 +1,5 @@
-// Listening and dialing: where links come from. TcpTransport (tcp.h) serves the daemon and MemoryTransport
-// (memory.h) the tests; one test suite checks both. Like its links, a transport lives on one single-threaded
+// Listening and dialing: where links come from. TcpTransport (tcp.h) is the daemon's; the tests also have one
+// in memory, and one test suite checks both. Like its links, a transport lives on one single-threaded
 // executor.
 #pragma once
 
@@ -25,7 +25,7 @@ class Listener {
 
   // The address it listens at, with the real port in place of 0.
   virtual const Address& address() const = 0;
-  virtual void close() = 0;  // at once; harmless when repeated
+  virtual void close() = 0;  // at once; may be called again
 };
 
 class Transport {
@@ -41,7 +41,7 @@ class Transport {
   // in use.
   virtual Result<std::unique_ptr<Listener>> listen(const Address& at, Accept accept) = 0;
 
-  // A connected link before any handshake, or unreachable. Resolves host names without blocking.
+  // A connected link before any handshake, or `unreachable`. Resolves host names without blocking.
   virtual asio::awaitable<LinkResult<LinkPtr>> dial(Address to, Duration at_most) = 0;
 
   // Bytes of all links that it has made.

@@ -106,12 +106,8 @@ Offset<fb::View> put(FlatBufferBuilder& b, const View& m) {
   return fb::CreateView(b, m.buckets, m.reply_wanted, put(b, m.members), m.topology.number,
                         m.topology.author.value);
 }
-Offset<fb::Join> put(FlatBufferBuilder& b, const Join& m) {
-  return fb::CreateJoin(b, put(b, m.self));
-}
-Offset<fb::Leave> put(FlatBufferBuilder& b, const Leave& m) {
-  return fb::CreateLeave(b, put(b, m.self));
-}
+Offset<fb::Join> put(FlatBufferBuilder& b, const Join& m) { return fb::CreateJoin(b, put(b, m.self)); }
+Offset<fb::Leave> put(FlatBufferBuilder& b, const Leave& m) { return fb::CreateLeave(b, put(b, m.self)); }
 Offset<fb::Welcome> put(FlatBufferBuilder& b, const Welcome& m) {
   const auto manifest = put(b, m.manifest);
   return fb::CreateWelcome(b, manifest, m.elapsed.count(), put(b, m.members), m.retired_samples);
@@ -290,15 +286,11 @@ Refusal get(Reader& r, const fb::Refusal& m) {
   const auto reason = r.enumerator(m.reason(), RefusalReason::out_of_step, "reason");
   return {reason, r.text(m.text(), kTextBytesMax, "text")};
 }
-Ping get(Reader& r, const fb::Ping& m) {
-  return {m.sequence(), PeerId{m.target()}, r.members(m.members())};
-}
+Ping get(Reader& r, const fb::Ping& m) { return {m.sequence(), PeerId{m.target()}, r.members(m.members())}; }
 PingRequest get(Reader& r, const fb::PingRequest& m) {
   return {m.sequence(), r.id(m.target(), "target"), r.address(m.host(), m.port()), r.members(m.members())};
 }
-Ack get(Reader& r, const fb::Ack& m) {
-  return {m.sequence(), r.members(m.members()), PeerId{m.on_behalf()}};
-}
+Ack get(Reader& r, const fb::Ack& m) { return {m.sequence(), r.members(m.members()), PeerId{m.on_behalf()}}; }
 Gossip get(Reader& r, const fb::Gossip& m) {
   Gossip out{r.members(m.members()), m.reply_wanted(), {}};
   if (const auto* progress = m.progress()) {
@@ -340,12 +332,8 @@ Digest get(Reader& r, const fb::Digest& m) {
 View get(Reader& r, const fb::View& m) {
   return {m.buckets(), m.reply_wanted(), r.members(m.members()), r.revision(m.revision(), m.author())};
 }
-Join get(Reader& r, const fb::Join& m) {
-  return {r.member(m.self())};
-}
-Leave get(Reader& r, const fb::Leave& m) {
-  return {r.member(m.self())};
-}
+Join get(Reader& r, const fb::Join& m) { return {r.member(m.self())}; }
+Leave get(Reader& r, const fb::Leave& m) { return {r.member(m.self())}; }
 Welcome get(Reader& r, const fb::Welcome& m) {
   return {r.manifest(m.manifest()), r.elapsed(m.elapsed_nanoseconds()), r.members(m.members()),
           m.retired_samples()};
@@ -457,8 +445,6 @@ Result<Message> decode(Bytes body) {
   return decode_aligned(std::as_bytes(std::span(aligned)).first(body.size()));
 }
 
-std::string_view name(const Message& message) {
-  return kNames[message.index()];
-}
+std::string_view name(const Message& message) { return kNames[message.index()]; }
 
 }  // namespace starling::wire

@@ -19,9 +19,7 @@ constexpr std::size_t kMagicAt = 0, kVersionAt = 4, kKindAt = 5, kZeroAt = 6, kB
 constexpr std::size_t kExchangeAt = 0, kOffsetAt = 8, kFloatsAt = 16, kChunkKindAt = 20, kPayloadAt = 21,
                       kChunkZeroAt = 22, kWeightAt = 24, kEntriesAt = 28, kSequenceAt = 32;
 
-FrameError refuse(FrameFault fault, std::string sentence) {
-  return {{std::move(sentence)}, fault};
-}
+FrameError refuse(FrameFault fault, std::string sentence) { return {{std::move(sentence)}, fault}; }
 
 void write_header(FrameKind kind, std::uint32_t body_bytes, std::byte* to) {
   store(to + kMagicAt, kMagic);

@@ -1,8 +1,8 @@
 // Frames: what travels on a connection, one after the other, in both directions. A frame is a fixed header of
 // 24 bytes and a body: a control message (a FlatBuffer; wire/codec.h) or a chunk (a fixed head of 40 bytes
-// and its encoded values). Whatever parses here comes from outside: a header is judged before anything is allocated
-// or read for its body, and every refusal is a value with a sentence and a countable reason. docs/PROTOCOL.md
-// draws the bytes.
+// and its encoded values). Whatever parses here comes from outside: a header is judged before anything is
+// allocated or read for its body, and every refusal is a value with a sentence and a countable reason.
+// docs/PROTOCOL.md draws the bytes.
 #pragma once
 
 #include <array>

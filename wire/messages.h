@@ -61,9 +61,10 @@ struct Vitals {
   std::optional<float> samples_per_second{};  // lately
   std::optional<float> loss{};                // of late batches, smoothed
   std::optional<float> distance{};            // to the partner of a late exchange: |x - y| / |x|
-  std::optional<float> staleness{};           // steps of its own between lending a chunk and mixing the reply, the mean
-  PeerId partner{};                           // of the exchange that it began last; 0: none yet
-  bool paused = false;                        // by its owner
+  std::optional<float>
+      staleness{};      // steps of its own between lending a chunk and mixing the reply, the mean
+  PeerId partner{};     // of the exchange that it began last; 0: none yet
+  bool paused = false;  // by its owner
   friend bool operator==(const Vitals&, const Vitals&) = default;
 };
 
@@ -85,7 +86,8 @@ struct Manifest {
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
-// Which setting of the swarm's topology somebody follows. Of two the greater wins; the manifest's is number 0.
+// Which setting of the swarm's topology somebody follows. Of two the greater wins; the manifest's is number
+// 0.
 struct Revision {
   std::uint64_t number = 0;
   PeerId author;  // whom a user asked; decides between two who were asked at once
@@ -130,12 +132,14 @@ struct Refusal {
 
 struct Ping {  // "are you alive?"; answered by an Ack with the same sequence
   std::uint64_t sequence = 0;
-  PeerId target;  // whom the sender believes to listen there, 0: whoever does; another instance says so instead
+  PeerId
+      target;  // whom the sender believes to listen there, 0: whoever does; another instance says so instead
   std::vector<Member> members{};
   friend bool operator==(const Ping&, const Ping&) = default;
 };
 
-struct PingRequest {  // "I hear nothing from `target`: ask it for me"; answered by an Ack on its behalf, or not
+struct PingRequest {  // "I hear nothing from `target`: ask it for me"; answered by an Ack on its behalf, or
+                      // not
   std::uint64_t sequence = 0;
   PeerId target;
   Address address;  // where the target listens
@@ -162,12 +166,12 @@ struct Gossip {  // news of members and of their progress
 // Answered by a View of the buckets in which the receiver's differs.
 struct Digest {
   std::vector<std::uint64_t> buckets{};  // kDigestBuckets of them
-  Revision topology{};                   // that the sender follows; whoever knows a greater one answers with it
+  Revision topology{};  // that the sender follows; whoever knows a greater one answers with it
   friend bool operator==(const Digest&, const Digest&) = default;
 };
 inline constexpr std::size_t kDigestBuckets = 64;
 
-struct View {  // all members the sender knows in some buckets
+struct View {                 // all members the sender knows in some buckets
   std::uint64_t buckets = 0;  // bit k: bucket k is told here; 0: the views are equal
   bool reply_wanted = false;  // the receiver answers with its own of the same buckets
   std::vector<Member> members{};
@@ -182,8 +186,8 @@ struct Join {  // asks for a Welcome
 
 struct Welcome {
   Manifest manifest;
-  Duration elapsed{0};  // since the run began
-  std::vector<Member> members{};  // some of them; a Digest gets the rest
+  Duration elapsed{0};                // since the run began
+  std::vector<Member> members{};      // some of them; a Digest gets the rest
   std::uint64_t retired_samples = 0;  // consumed by members that are no longer remembered
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
@@ -205,8 +209,9 @@ struct ExchangeOffer {         // opens an exchange; the initiator's chunks foll
   std::uint64_t exchange = 0;  // unique per initiator
   std::uint64_t fingerprint = 0;
   std::uint64_t arena_floats = 0;
-  std::uint32_t cell_floats = 0;  // a chunk covers one or several whole cells of so many, the arena's last is shorter
-  std::uint64_t round = 0;        // of the initiator, where the rule counts rounds
+  std::uint32_t cell_floats =
+      0;  // a chunk covers one or several whole cells of so many, the arena's last is shorter
+  std::uint64_t round = 0;  // of the initiator, where the rule counts rounds
   friend bool operator==(const ExchangeOffer&, const ExchangeOffer&) = default;
 };
 
@@ -230,8 +235,8 @@ struct StateHead {  // the chunks follow
   friend bool operator==(const StateHead&, const StateHead&) = default;
 };
 
-using Message = std::variant<Hello, Refusal, Ping, PingRequest, Ack, Gossip, Digest, View, Join, Welcome, Leave,
-                             ExchangeOffer, ExchangeRefusal, StateRequest, StateHead, Rewire>;
+using Message = std::variant<Hello, Refusal, Ping, PingRequest, Ack, Gossip, Digest, View, Join, Welcome,
+                             Leave, ExchangeOffer, ExchangeRefusal, StateRequest, StateHead, Rewire>;
 
 // ---- chunks: raw bodies, described by a fixed header on the wire ----
 

@@ -1,64 +1,60 @@
-// starling members, status, leave, pause, resume, log-level, topology set: ask a running peer, at its --http address.
+// starling members, status, leave, pause, resume, log-level, topology set: requests to a running peer at its
+// --http address.
+#include "cli/commands/ask.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <iterator>
 #include <optional>
 
-#include "cli/commands/ask.h"
 #include "cli/commands/commands.h"
-#include "cli/shell/output.h"
+#include "cli/commands/named_files.h"
+#include "cli/commands/secrets.h"
 #include "cli/commands/sources.h"
-#include "cli/commands/token.h"
-#include "cli/commands/topology_name.h"
-#include "node/front/http.h"
+#include "cli/shell/output.h"
 #include "node/front/answers.h"
-#include "topologies/topology.h"
+#include "node/front/http.h"
 
 namespace starling::cli {
 namespace {
 
-// What to do with a peer's answer: the text for people, or an Error where it is no peer's.
+// The text for people; an Error if the answer is not a peer's.
 using Show = Result<std::string> (*)(const std::string& json);
 
-// The body of a good answer; the Error is for fail().
+std::string not_a_peer(const Address& at) {
+  return to_string(at) + " is not a Starling peer's --http address";
+}
+
+// The body of a successful answer; an Error is for fail().
 Result<std::string> body_of(const Address& at, const Result<node::HttpAnswer>& answer) {
   if (!answer) return answer.error();
   if (answer->status == 200) return answer->body;
   const std::string why = node::parse_error(answer->body);
-  return Error{why.empty() ? to_string(at) + " is not a Starling peer's --http address"
-                           : to_string(at) + " refused: " + why};
+  return Error{why.empty() ? not_a_peer(at) : to_string(at) + " refused: " + why};
 }
 
-std::vector<Flag> flags_of_orders() {
-  std::vector<Flag> flags = {{"--at", "HOST:PORT", "the peer's --http address"},
-                             {"--token-file", "FILE", "its token, where it runs on another machine (or STARLING_TOKEN_FILE)"},
-                             {"--json", "", "print one JSON object"}};
-  flags[1].environment = "STARLING_TOKEN_FILE";  // as its peer's
-  return flags;
+std::vector<Flag> post_flags() {
+  return {at_flag(),
+          {.name = "--token-file",
+           .placeholder = "FILE",
+           .help = "the peer's token, if it runs on another machine (or STARLING_TOKEN_FILE)",
+           .environment = "STARLING_TOKEN_FILE"},
+          kJsonFlag};
 }
 
-int ask(const Arguments& given, const std::string& method, const std::string& path, Show show,
+int ask(Arguments arguments, const std::string& method, const std::string& path, Show show,
         const std::string& body = "") {
-  Arguments arguments = given;
-  if (method == "POST") add_environment(arguments, flags_of_orders());
+  if (method == "POST") add_environment(arguments, post_flags());
   const auto at = peer_to_ask(arguments);
-  if (!at) return refuse(arguments, at.error().message);
-  std::string token;
-  if (const auto file = arguments.get("--token-file")) {
-    auto read = read_token(*file);
-    if (!read) return refuse(arguments, "--token-file: " + read.error().message);
-    token = std::move(*read);
-  }
-  const auto answer = body_of(*at, node::http_request(*at, method, path, body, token));
-  if (!answer) return fail(arguments, answer.error().message);
+  if (!at) return refuse(arguments, at.error());
+  const auto token = read_token(arguments);
+  if (!token) return refuse(arguments, token.error());
+  const auto answer = body_of(*at, node::http_request(*at, method, path, body, *token));
+  if (!answer) return fail(arguments, answer.error());
   const auto shown = show(*answer);
-  if (!shown) {
-    return fail(arguments,
-                to_string(*at) + " is not a Starling peer's --http address: " + shown.error().message);
-  }
-  std::fputs((arguments.has("--json") ? *answer : *shown).c_str(), stdout);
-  return kExitDone;
+  if (!shown) return fail(arguments, not_a_peer(*at) + ": " + shown.error().message);
+  return print_out(arguments.has("--json") ? *answer : *shown);
 }
 
 std::string seconds(const std::optional<double>& value) {
@@ -69,21 +65,15 @@ std::string seconds(const std::optional<double>& value) {
 Result<std::string> members_text(const std::string& json) {
   const auto members = node::parse_members(json);
   if (!members) return members.error();
-  std::size_t name_width = 6, address_width = 7;
+  std::vector<std::vector<std::string>> rows = {
+      {"member", "address", "state", "phase", "steps", "samples", "last heard", "round trip"}};
   for (const node::MemberStatus& member : *members) {
-    name_width = std::max(name_width, member.name.size());
-    address_width = std::max(address_width, member.address.size());
+    rows.push_back({member.name, member.address, member.state, member.phase, std::to_string(member.steps),
+                    std::to_string(member.samples),
+                    member.this_peer ? "itself" : seconds(member.last_heard_seconds),
+                    seconds(member.round_trip_seconds)});
   }
-  std::string text =
-      fmt::format("{:<{}}  {:<{}}  {:<11}  {:<8}  {:>10}  {:>12}  {:>9}  {:>10}\n", "member", name_width,
-                  "address", address_width, "state", "phase", "steps", "samples", "heard ago", "round trip");
-  for (const node::MemberStatus& member : *members) {
-    text += fmt::format("{:<{}}  {:<{}}  {:<11}  {:<8}  {:>10}  {:>12}  {:>9}  {:>10}\n", member.name,
-                        name_width, member.address, address_width, member.state, member.phase, member.steps,
-                        member.samples, member.this_peer ? "itself" : seconds(member.last_heard_seconds),
-                        seconds(member.round_trip_seconds));
-  }
-  return text;
+  return aligned(rows, 4);
 }
 
 Result<std::string> status_text(const std::string& json) {
@@ -95,94 +85,85 @@ Result<std::string> status_text(const std::string& json) {
                  status->version);
   fmt::format_to(out, "phase      {}", status->phase);
   if (!status->model.empty()) fmt::format_to(out, ", {} on {}", status->model, status->data);
-  if (!status->device.empty()) fmt::format_to(out, ", computed by {}", status->device);
+  if (!status->device.empty()) fmt::format_to(out, ", device {}", status->device);
   if (!status->topology.empty()) fmt::format_to(out, ", topology {}", status->topology);
   fmt::format_to(out, ", up {:.1f} s\n", status->uptime_seconds);
   fmt::format_to(out, "training   {} steps, {} samples, {:.0f} samples/s, loss {}, learning rate {}\n",
                  status->steps, status->samples, status->samples_per_second.value_or(0),
-                 status->loss ? fmt::format("{:.4f}", *status->loss) : "-",
-                 status->learning_rate ? fmt::format("{:.4g}", *status->learning_rate) : "-");
+                 or_dash(status->loss, "{:.4f}"), or_dash(status->learning_rate, "{:.4g}"));
   if (status->device_spread)
-    fmt::format_to(out, "devices    their replicas are {:.3g} from their mean\n", *status->device_spread);
-  fmt::format_to(out, "swarm      {} members live of {} known, {} samples\n", status->members_live,
+    fmt::format_to(out, "devices    distance of their replicas from the mean: {:.3g}\n",
+                   *status->device_spread);
+  fmt::format_to(out, "swarm      {} live members of {} known, {} samples\n", status->members_live,
                  status->members_known, status->swarm_samples);
   const auto& exchanges = status->exchanges;
-  fmt::format_to(out,
-                 "exchanges  {} begun, {} completed, {} aborted, {} rejected; {} answered\n",
+  fmt::format_to(out, "exchanges  {} begun, {} completed, {} aborted, {} rejected; {} answered\n",
                  exchanges.begun, exchanges.completed, exchanges.aborted, exchanges.rejected,
                  exchanges.answered);
   if (const std::string lost = exchanges.losses(); !lost.empty())
-    fmt::format_to(out, "chunks     refused or lost: {}\n", lost);
+    fmt::format_to(out, "chunks     rejected or lost: {}\n", lost);
   fmt::format_to(out, "links      {} and {} bulk, {} sent, {} received\n", status->links_open,
                  status->bulk_links_open, format_bytes(static_cast<double>(status->bytes_sent)),
                  format_bytes(static_cast<double>(status->bytes_received)));
-  fmt::format_to(out, "process    {} of memory, {:.3g} ms behind its timers\n",
+  fmt::format_to(out, "process    {} of memory, timers {:.3g} ms late\n",
                  format_bytes(static_cast<double>(status->memory_bytes)), status->loop_lag_seconds * 1000);
   return text;
 }
 
 Result<std::string> leave_text(const std::string& json) {
-  if (!node::is_leaving(json)) return Error{"it does not say that it leaves"};
+  if (!node::is_leaving(json)) return Error{"unexpected answer"};
   return std::string("the peer leaves its swarm\n");
+}
+
+Result<std::string> paused_text(const std::string& json) {
+  if (json == node::paused_json(true))
+    return std::string("the peer is paused; `starling resume` resumes it\n");
+  if (json == node::paused_json(false)) return std::string("the peer resumes training\n");
+  return Error{"unexpected answer"};
 }
 
 Result<std::string> topology_text(const std::string& json) {
   const auto name = node::parse_topology_request(json);
   if (!name) return name.error();
-  return "the swarm's topology is " + *name + " from now on\n";
+  return "the swarm's topology is now " + *name + "\n";
 }
 
 int set_topology(const Arguments& arguments) {
-  const auto name = resolve_topology(*arguments.get("NAME"));
-  if (!name) return refuse(arguments, name.error().message);
-  const auto topology = topologies::Topology::parse(*name);
-  if (!topology) return refuse(arguments, topology.error().message);
+  const auto topology = read_topology(*arguments.get("NAME"));
+  if (!topology) return refuse(arguments, topology.error());
   return ask(arguments, "POST", "/api/v1/topology", topology_text,
              node::topology_request_json(topology->name()));
-}
-
-Result<std::string> paused_text(const std::string& json) {
-  if (json == node::paused_json(true)) return std::string("the peer rests; `starling resume` ends that\n");
-  if (json == node::paused_json(false)) return std::string("the peer goes on\n");
-  return Error{"it does not say whether it rests"};
 }
 
 Result<std::string> log_level_text(const std::string& json) {
   const auto level = node::parse_log_level(json);
   if (!level) return level.error();
-  return "the peer's log tells from " + *level + " on\n";
+  return "the peer's log level is now " + *level + "\n";
 }
 
 int set_log_level(const Arguments& arguments) {
   const std::string body = node::log_level_json(*arguments.get("LEVEL"));
-  if (const auto level = node::parse_log_level(body); !level) return refuse(arguments, level.error().message);
+  if (const auto level = node::parse_log_level(body); !level) return refuse(arguments, level.error());
   return ask(arguments, "POST", "/api/v1/log-level", log_level_text, body);
 }
 
-Command asking(const char* name, const char* summary, const char* path, Show show) {
+Command ask_command(const std::string& name, const char* summary, const std::string& method, Show show) {
   return {name,
           summary,
           {},
-          {{"--at", "HOST:PORT", "the peer's --http address"}, {"--json", "", "print one JSON object"}},
-          [=](const Arguments& arguments) { return ask(arguments, "GET", path, show); },
-          std::string("starling ") + name + " --at 127.0.0.1:7180"};
-}
-
-Command ordering(const char* name, const char* summary, const char* path, Show show) {
-  return {name, summary, {}, flags_of_orders(),
-          [=](const Arguments& arguments) { return ask(arguments, "POST", path, show); },
-          std::string("starling ") + name + " --at 127.0.0.1:7180"};
+          method == "GET" ? std::vector<Flag>{at_flag(), kJsonFlag} : post_flags(),
+          [=](const Arguments& arguments) { return ask(arguments, method, "/api/v1/" + name, show); },
+          "starling " + name + " --at 127.0.0.1:7180"};
 }
 
 }  // namespace
 
+Flag at_flag() {
+  return {.name = "--at", .placeholder = "HOST:PORT", .help = "the peer's --http address", .required = true};
+}
+
 Result<Address> peer_to_ask(const Arguments& arguments) {
-  const auto text = arguments.get("--at");
-  if (!text) {
-    return Error{"--at is missing: the --http address of the peer to ask; see `starling " + arguments.command() +
-                 " --help`"};
-  }
-  const auto at = Address::parse(*text);
+  const auto at = Address::parse(*arguments.get("--at"));
   if (!at) return Error{"--at: " + at.error().message};
   if (at->port == 0) return Error{"--at: port 0 cannot be dialed; give the peer's --http address"};
   return *at;
@@ -193,42 +174,40 @@ Result<std::string> get(const Address& at, const std::string& path) {
 }
 
 Command members_command() {
-  return asking("members", "who is in the swarm, as a running peer sees it", "/api/v1/members", members_text);
+  return ask_command("members", "list the swarm's members as a running peer sees them", "GET", members_text);
 }
 
 Command status_command() {
-  return asking("status", "how a running peer fares", "/api/v1/status", status_text);
+  return ask_command("status", "print the state of a running peer", "GET", status_text);
 }
+
+Command leave_command() {
+  return ask_command("leave", "tell a running peer to leave its swarm in order", "POST", leave_text);
+}
+
+Command pause_command() {
+  return ask_command("pause", "pause a running peer: it makes no steps but answers exchanges", "POST",
+                     paused_text);
+}
+
+Command resume_command() { return ask_command("resume", "resume a paused peer", "POST", paused_text); }
 
 Command topology_set_command() {
   return {"topology set",
-          "have a running swarm follow another topology; no exchange is lost",
+          "change the topology of a running swarm; no exchange is lost",
           {{"NAME", "a name of `topology list`"}},
-          flags_of_orders(),
+          post_flags(),
           set_topology,
           "starling topology set random-regular:k=4 --at 127.0.0.1:7180"};
 }
 
 Command log_level_command() {
   return {"log-level",
-          "have a running peer's log tell more or less",
+          "change the log level of a running peer",
           {{"LEVEL", "trace, debug, info, warning or error"}},
-          flags_of_orders(),
+          post_flags(),
           set_log_level,
           "starling log-level debug --at 127.0.0.1:7180"};
-}
-
-Command leave_command() {
-  return ordering("leave", "ask a running peer to leave its swarm in order", "/api/v1/leave", leave_text);
-}
-
-Command pause_command() {
-  return ordering("pause", "have a running peer rest: it makes no steps, and answers others", "/api/v1/pause",
-                  paused_text);
-}
-
-Command resume_command() {
-  return ordering("resume", "have a peer that rests go on", "/api/v1/resume", paused_text);
 }
 
 }  // namespace starling::cli

@@ -1,4 +1,4 @@
-// How commands ask a running peer at its --http address.
+// Requests to a running peer at its --http address.
 #pragma once
 
 #include <string>
@@ -9,9 +9,12 @@
 
 namespace starling::cli {
 
-// The value of --at; the Error is for refuse().
+// The value of --at; an Error is for refuse(). REQUIRES: --at is given.
 Result<Address> peer_to_ask(const Arguments& arguments);
-// The body of a GET; the Error is for fail().
+// The body of a GET; an Error is for fail().
 Result<std::string> get(const Address& at, const std::string& path);
+
+// --at, required.
+Flag at_flag();
 
 }  // namespace starling::cli

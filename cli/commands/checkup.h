@@ -1,6 +1,5 @@
-// What `starling doctor` tries out beside looking at processor and GPUs: whether a peer could listen, what
-// the clock says, which names resolve, which data is there and can be read, how much room there is, and
-// whether a running peer would have this one.
+// The checks of `starling doctor`: whether a peer can listen, the clock, name resolution, data sets, disk
+// space, and whether a running peer would accept this machine's.
 #pragma once
 
 #include <optional>
@@ -15,42 +14,51 @@ namespace starling::cli {
 struct Check {
   enum class Outcome {
     good,
-    note,  // worth knowing, and no obstacle
-    bad,   // what was asked for would not work
+    note,  // worth knowing, but no obstacle
+    bad,   // what the user asked for would not work
   };
   std::string topic;  // port, clock, names, data, space, peer, key
   Outcome outcome = Outcome::good;
   std::string what;    // a sentence
-  std::string remedy;  // what to do about it; empty where nothing is to be done
+  std::string remedy;  // what to do about it; may be empty
 };
 
 const char* outcome_name(Check::Outcome outcome);
 
-// Whether a peer could listen there. Where nobody has `asked` for that address, one that is taken is no
-// obstacle.
-Check check_port(const Address& listen, bool asked);
+class Checks {
+ public:
+  void good(const char* topic, std::string what);
+  void note(const char* topic, std::string what, std::string remedy = "");
+  void bad(const char* topic, std::string what, std::string remedy = "");
+  const std::vector<Check>& all() const { return checks_; }
 
-// Whether the wall clock goes as the steady one does, and is kept right.
-std::vector<Check> check_clock();
+ private:
+  std::vector<Check> checks_;
+};
 
-// This machine's own name, and `hosts`.
-std::vector<Check> check_names(const std::vector<std::string>& hosts);
+// Whether a peer can listen there. A busy address is bad only if the user named it (`given`).
+void check_port(const Address& listen, bool given, Checks& checks);
 
-// What the folder of data sets ($STARLING_DATA, or empty) holds. Reads every set.
-std::vector<Check> check_data(const std::string& data_root);
+// Whether the wall clock runs like the steady one and is synchronized.
+void check_clock(Checks& checks);
 
-// Whether a folder (that `flag` named) can be written to, and has room.
-Check check_space(const std::string& flag, const std::string& folder);
+// Whether this machine's own name and `hosts` resolve.
+void check_names(const std::vector<std::string>& hosts, Checks& checks);
 
-// Whether the peer with that --http address would have us: a peer of this swarm, model and data, where they
-// are given.
+// The data sets in $STARLING_DATA (may be empty). Reads every set.
+void check_data(const std::string& data_root, Checks& checks);
+
+// Whether the folder that `flag` names can be written to and its disk has space.
+void check_space(const std::string& flag, const std::string& folder, Checks& checks);
+
+// Whether the peer with this --http address would accept a peer of this swarm, key, model and data.
 struct Wanted {
   std::string swarm = "starling";
-  std::optional<transport::SwarmKey> key;  // and the file that it was read from; none: a peer would have none
+  std::optional<transport::SwarmKey> key;
   std::string key_file;
   std::optional<std::string> model, data;
   std::string data_root;
 };
-std::vector<Check> check_peer(const Address& http, const Wanted& wanted);
+void check_peer(const Address& http, const Wanted& wanted, Checks& checks);
 
 }  // namespace starling::cli

@@ -1,5 +1,5 @@
-// The subcommands of `starling`. Each lives in a file of its name and is a plain value: what it is called,
-// which flags it takes, and the function that runs it. all_commands() lists them; cli/arguments.h parses for them.
+// The subcommands of `starling`: plain values with path, flags and the function that runs them. A source file
+// of this folder defines one command or a few that belong together.
 #pragma once
 
 #include "cli/shell/arguments.h"
@@ -33,10 +33,8 @@ Command key_new_command();
 Command predict_command();
 Command export_command();
 Command doctor_command();
-Command completion_command();
-Command man_command();
-Command tables_command();
 
+// All of them, in the order in which help lists them.
 std::vector<Command> all_commands();
 
 }  // namespace starling::cli

@@ -1,43 +1,45 @@
-// starling data list, starling data info: what there is to learn from.
+// starling data list, info, fetch: the data sets that peers can train on.
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <iterator>
 
+#include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
 #include "cli/commands/json.h"
 #include "cli/shell/output.h"
 #include "datasets/catalogue.h"
+#include "datasets/download.h"
+#include "datasets/fetch.h"
+#include "training/records/files.h"
 
 namespace starling::cli {
 namespace {
 
 int list(const Arguments& arguments) {
-  if (arguments.has("--json")) {
-    std::vector<std::pair<std::string, std::string>> entries;
-    for (const datasets::CatalogueEntry& entry : datasets::catalogue())
-      entries.emplace_back(entry.name, entry.description);
-    std::fputs(list_json("data", entries).c_str(), stdout);
-    return kExitDone;
-  }
-  for (const datasets::CatalogueEntry& entry : datasets::catalogue()) {
-    std::fputs(
-        fmt::format("{:<13}  {}\n{:<13}  {}\n", entry.name, entry.description, "", entry.found).c_str(),
-        stdout);
-  }
-  std::fputs("\n`starling data fetch NAME` gets all but glyphs. Or the path of one of these, plain or .gz:\n", stdout);
-  for (const datasets::Format& form : datasets::formats())
-    std::fputs(fmt::format("{}:\n            {}\n", form.what, form.files).c_str(), stdout);
-  return kExitDone;
+  std::vector<Described> entries;
+  for (const datasets::CatalogueEntry& entry : datasets::catalogue())
+    entries.push_back({entry.name, entry.description, entry.found});
+  print_list(arguments, "data", entries);
+  if (arguments.has("--json")) return kExitDone;
+  std::string text =
+      "\n`starling data fetch NAME` downloads all but glyphs. A data set can also be the path of one of "
+      "these, "
+      "plain or .gz:\n";
+  for (const datasets::DataFormat& form : datasets::formats())
+    text += fmt::format("{}:\n            {}\n", form.what, form.files);
+  return print_out(text);
 }
 
 std::string range(const std::vector<std::size_t>& counts) {
   const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-  return *least == *most ? fmt::format("{} a class", *least) : fmt::format("{} to {} a class", *least, *most);
+  return *least == *most ? fmt::format("{} per class", *least)
+                         : fmt::format("{} to {} per class", *least, *most);
 }
 
-// "0.1307" for each channel, or from the least to the greatest where they are many.
+// "0.1307" for each channel, or the range if there are many.
 std::string by_channel(const datasets::Info& info, float datasets::Normalization::*member) {
   constexpr std::size_t kListed = 8;
   std::vector<std::string> texts;
@@ -54,12 +56,9 @@ std::string by_channel(const datasets::Info& info, float datasets::Normalization
 
 int info(const Arguments& arguments) {
   Result<datasets::DataPair> data = datasets::load(*arguments.get("NAME-OR-PATH"), data_root());
-  if (!data) return refuse(arguments, data.error().message);
+  if (!data) return refuse(arguments, data.error());
   const datasets::Info info = datasets::describe(*data);
-  if (arguments.has("--json")) {
-    std::fputs(data_json(info).c_str(), stdout);
-    return kExitDone;
-  }
+  if (arguments.has("--json")) return print_out(data_json(info));
   std::string text;
   auto out = std::back_inserter(text);
   const bool rows = info.shape.height == 1 && (info.shape.width == 1 || info.shape.channels == 1);
@@ -90,24 +89,98 @@ int info(const Arguments& arguments) {
     fmt::format_to(out, "\nthe first training image, of class {}:\n{}", data->train.labels[0],
                    datasets::draw_sample(data->train, 0));
   }
-  std::fputs(text.c_str(), stdout);
-  return kExitDone;
+  return print_out(text);
+}
+
+std::vector<std::string> published_names() {
+  std::vector<std::string> names;
+  for (const auto& set : datasets::published_sets()) names.push_back(set.name);
+  return names;
+}
+
+// --sums: the files of a mirror that differ from the published ones.
+Status read_sums(datasets::PublishedSet& set, const std::string& path) {
+  constexpr std::size_t kSumsBytesMax = std::size_t{1} << 20;
+  const auto text = training::read_text(path, kSumsBytesMax);
+  if (!text) return Error{"--sums: " + text.error().message};
+  auto files = datasets::parse_file_list(*text);
+  if (!files) return Error{"--sums: '" + path + "': " + files.error().message};
+  set.files = std::move(*files);
+  return Done{};
+}
+
+int fetch(const Arguments& arguments) {
+  const std::string name = *arguments.get("NAME");
+  if (name == "glyphs") return refuse(arguments, "glyphs is built in and needs no download");
+  const datasets::PublishedSet* known = datasets::find_published(name);
+  if (known == nullptr) {
+    return refuse(arguments,
+                  "unknown data set '" + name.substr(0, 80) + "'; expected " + one_of(published_names()));
+  }
+  datasets::PublishedSet set = *known;
+  if (const auto path = arguments.get("--sums"))
+    if (Status read = read_sums(set, *path); !read) return refuse(arguments, read.error());
+
+  datasets::FetchOptions options;
+  options.base = arguments.get("--from").value_or("");
+  if (arguments.has("--from"))
+    if (Status sound = datasets::check_url(options.base); !sound)
+      return refuse(arguments, "--from: " + sound.error().message);
+  const std::string into = arguments.get("--into").value_or(data_root());
+  if (into.empty()) {
+    return refuse(
+        arguments,
+        "--into is missing, and STARLING_DATA, its default, is not set: give the folder of the data "
+        "sets");
+  }
+  options.into = into + "/" + set.name;
+  ProgressLine progress;
+  options.progress = [&progress](const datasets::PublishedFile& file, std::uint64_t bytes) {
+    if (file.size == 0) return;
+    progress.show(fmt::format("{}  {} of {}, {} %", file.name, format_bytes(static_cast<double>(bytes)),
+                              format_bytes(static_cast<double>(file.size)), bytes * 100 / file.size));
+  };
+  // A write beyond the limit for files then fails with an error instead of ending the program.
+  signal(SIGXFSZ, SIG_IGN);
+  const auto fetched = datasets::fetch(set, options);
+  progress.clear();
+  if (!fetched) return fail(arguments, fetched.error());
+  if (arguments.has("--json")) return print_out(fetched_json(set.name, options.into, *fetched));
+  const std::string came =
+      fetched->already_there == fetched->files
+          ? "already complete"
+          : format_bytes(static_cast<double>(fetched->bytes)) + " downloaded, all checksums match";
+  std::string text = fmt::format("{}: {}\n{}\n", set.name, came, options.into);
+  if (into != data_root())
+    text += fmt::format("use it with --data {}, or with STARLING_DATA={}\n", options.into, into);
+  return print_out(text);
 }
 
 }  // namespace
 
 Command data_list_command() {
-  return {"data list", "the data sets with a name", {}, {{"--json", "", "print one JSON object"}}, list,
-          "starling data list"};
+  return {"data list", "list the data sets with a name", {}, {kJsonFlag}, list, "starling data list"};
 }
 
 Command data_info_command() {
   return {"data info",
-          "what a data set holds",
+          "describe a data set",
           {{"NAME-OR-PATH", "a name of `data list`, or a folder or file as described there"}},
-          {{"--json", "", "print one JSON object"}},
+          {kJsonFlag},
           info,
           "starling data info glyphs\nstarling data info ~/tables/iris.csv:label=species"};
+}
+
+Command data_fetch_command() {
+  return {"data fetch",
+          "download a published data set; resumes interrupted downloads",
+          {{"NAME", one_of(published_names())}},
+          {{"--into", "DIR", "the folder of the data sets (default $STARLING_DATA); the set is DIR/NAME"},
+           {"--from", "URL", "a mirror: the address of the folder with the files"},
+           {"--sums", "FILE", "lines SHA256 SIZE NAME: a mirror's own files", false, true},
+           kJsonFlag},
+          fetch,
+          "starling data fetch mnist --into ~/data"};
 }
 
 }  // namespace starling::cli

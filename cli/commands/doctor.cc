@@ -1,44 +1,64 @@
-// starling doctor: what this machine offers a peer, and in a sentence why not, where something is missing.
-#include "cli/commands/doctor.h"
-
+// starling doctor: what this machine offers a peer, and how to fix what is missing.
 #include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <iterator>
 
+#include "cli/commands/ask.h"
+#include "cli/commands/checkup.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
-#include "cli/commands/json.h"
-#include "cli/commands/key.h"
+#include "cli/commands/secrets.h"
 #include "cli/shell/output.h"
 #include "kernels/backends.h"
 #include "kernels/cpu/onednn/version.h"
+#include "kernels/cpu/processor.h"
+#include "kernels/cuda_module.h"
+#include "training/records/json.h"
 
 namespace starling::cli {
 namespace {
 
+using training::Json;
+
+// A problem is one sentence, and empty if there is none. A machine without a GPU has no problem.
+struct Findings {
+  std::string processor;
+  unsigned processors = 0, processors_usable = 0;  // online; usable by this process
+  std::vector<kernels::cpu::InstructionSet> instructions;
+  std::string bf16_problem;  // why the processor cannot compute in bfloat16
+
+  std::vector<std::string> module_places;
+  std::optional<std::string> module_path;  // the first place that exists
+  std::string module_problem;              // why the CUDA back end is not loaded
+  std::string module_libraries;            // its libraries, if it is loaded
+  std::string devices_problem;             // why it has no devices
+  std::vector<kernels::CudaDevice> devices;
+
+  std::string device_auto;  // what --device auto selects
+  Checks checks;
+};
+
 unsigned count_usable(unsigned online) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  // Fails where the machine has more than the set has room for; then all are taken to be usable.
+  // Fails if the machine has more processors than the set has room for; then all count as usable.
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<unsigned>(CPU_COUNT(&set)) : online;
 }
 
-void look_at_processor(Findings& found) {
+void find_processor(Findings& found) {
   found.processor = kernels::cpu::processor_name();
   found.processors = static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
   found.processors_usable = count_usable(found.processors);
   found.instructions = kernels::cpu::instruction_sets();
-  found.onednn = kernels::cpu::onednn_version();
   if (const auto bf16 = kernels::make_backend("cpu", kernels::Precision::bf16); !bf16)
     found.bf16_problem = bf16.error().message;
 }
 
-void look_at_gpus(Findings& found) {
+void find_gpus(Findings& found) {
   found.module_places = kernels::cuda_module_places();
   for (const std::string& path : found.module_places) {
     std::error_code error;
@@ -66,6 +86,10 @@ std::string list_instructions(const std::vector<kernels::cpu::InstructionSet>& s
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+std::string capability(const kernels::CudaDevice& device) {
+  return fmt::format("{}.{}", device.major, device.minor);  // "9.0"
+}
+
 std::string device_text(const kernels::CudaDevice& device) {
   const std::string name = device.name.empty() ? "a GPU" : device.name;
   if (!device.problem.empty()) return fmt::format("{}, not usable: {}", name, device.problem);
@@ -80,13 +104,14 @@ std::string text_of(const Findings& found) {
   const auto line = [&](std::string_view title, std::string_view what) {
     if (!what.empty()) fmt::format_to(out, "{:<14}{}\n", title, what);
   };
-  line("program", fmt::format("starling {}, oneDNN {}", found.version, found.onednn));
-  const std::string usable = found.processors_usable == found.processors
-                                 ? ""
-                                 : fmt::format(", {} of them for this process", found.processors_usable);
+  line("program", fmt::format("starling {}, oneDNN {}", STARLING_VERSION, kernels::cpu::onednn_version()));
+  const std::string usable =
+      found.processors_usable == found.processors
+          ? ""
+          : fmt::format(", {} of them usable by this process", found.processors_usable);
   line("processor", fmt::format("{}, {} processors{}", found.processor, found.processors, usable));
   line("instructions", list_instructions(found.instructions, true));
-  line("  not there", list_instructions(found.instructions, false));
+  line("  missing", list_instructions(found.instructions, false));
   line("precision", found.bf16_problem.empty() ? "f32 and bf16" : "f32; " + found.bf16_problem);
 
   fmt::format_to(out, "\n");
@@ -98,7 +123,7 @@ std::string text_of(const Findings& found) {
   for (const auto& device : found.devices) line(fmt::format("cuda:{}", device.number), device_text(device));
   fmt::format_to(out, "\nA peer with --device auto trains on {}.\n\n",
                  found.device_auto == "cpu" ? "this processor" : found.device_auto);
-  for (const Check& check : found.checks) {
+  for (const Check& check : found.checks.all()) {
     const bool good = check.outcome == Check::Outcome::good;
     fmt::format_to(out, "{:<6}{:<8}{}\n", good ? "ok" : outcome_name(check.outcome), check.topic, check.what);
     if (!check.remedy.empty()) fmt::format_to(out, "{:<14}{}\n", "", check.remedy);
@@ -106,114 +131,124 @@ std::string text_of(const Findings& found) {
   return text;
 }
 
-struct Questions {
-  Address listen{"127.0.0.1", 7100};
-  std::optional<Address> peer;
-  std::string key_file;
-  std::optional<transport::SwarmKey> key;
-};
+std::string findings_json(const Findings& found) {
+  const auto text_or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
+  Json instructions = Json::object();
+  for (const auto& set : found.instructions) instructions[set.name] = set.there;
+  Json devices = Json::array();
+  for (const kernels::CudaDevice& device : found.devices) {
+    devices.push_back({{"device", "cuda:" + std::to_string(device.number)},
+                       {"name", device.name},
+                       {"compute_capability", capability(device)},
+                       {"memory_bytes", device.memory_bytes},
+                       {"free_bytes", device.free_bytes},
+                       {"usable", device.problem.empty()},
+                       {"problem", text_or_null(device.problem)}});
+  }
+  Json checks = Json::array();
+  for (const Check& check : found.checks.all()) {
+    checks.push_back({{"topic", check.topic},
+                      {"outcome", outcome_name(check.outcome)},
+                      {"what", check.what},
+                      {"remedy", text_or_null(check.remedy)}});
+  }
+  return training::to_line({{"version", STARLING_VERSION},
+                            {"onednn", kernels::cpu::onednn_version()},
+                            {"processor",
+                             {{"name", found.processor},
+                              {"processors", found.processors},
+                              {"processors_usable", found.processors_usable},
+                              {"instructions", std::move(instructions)},
+                              {"bf16", found.bf16_problem.empty()},
+                              {"bf16_problem", text_or_null(found.bf16_problem)}}},
+                            {"cuda",
+                             {{"places", found.module_places},
+                              {"module", training::or_null(found.module_path)},
+                              {"loaded", found.module_problem.empty()},
+                              {"problem", text_or_null(found.module_problem.empty() ? found.devices_problem
+                                                                                    : found.module_problem)},
+                              {"libraries", text_or_null(found.module_libraries)},
+                              {"devices", std::move(devices)}}},
+                            {"device_auto", found.device_auto},
+                            {"checks", std::move(checks)}});
+}
 
-Status read_questions(const Arguments& arguments, Questions& questions) {
+Status check_all(const Arguments& arguments, Checks& checks) {
+  Address listen{"127.0.0.1", 7100};
   if (const auto text = arguments.get("--listen")) {
     const auto address = Address::parse(*text);
     if (!address) return Error{"--listen: " + address.error().message};
-    questions.listen = *address;
+    listen = *address;
   }
-  if (const auto text = arguments.get("--at")) {
-    const auto address = Address::parse(*text);
-    if (!address) return Error{"--at: " + address.error().message};
-    if (address->port == 0) return Error{"--at: port 0 cannot be dialed; give the peer's --http address"};
-    questions.peer = *address;
+  const bool has_peer = arguments.has("--at");
+  const auto peer = has_peer ? peer_to_ask(arguments) : Address{};
+  if (!peer) return peer.error();
+  for (const char* flag : {"--swarm", "--model", "--data"}) {
+    if (arguments.has(flag) && !has_peer)
+      return Error{std::string(flag) + " is compared with a running peer; name one with --at"};
   }
-  questions.key_file = key_file(arguments);
   auto key = read_swarm_key(arguments);
   if (!key) return key.error();
-  questions.key = std::move(*key);
-  for (const char* flag : {"--swarm", "--model", "--data"}) {
-    if (arguments.has(flag) && !questions.peer)
-      return Error{std::string(flag) + " is compared with a peer's; name one with --at"};
+
+  check_port(listen, arguments.has("--listen"), checks);
+  check_clock(checks);
+  check_names(arguments.all("--resolve"), checks);
+  check_data(data_root(), checks);
+  bool named = false;
+  for (const char* flag : {"--out", "--state", "--checkpoints"}) {
+    if (const auto folder = arguments.get(flag)) {
+      check_space(flag, *folder, checks);
+      named = true;
+    }
+  }
+  if (!named) check_space("--out", "runs", checks);
+  if (has_peer) {
+    check_peer(*peer,
+               {.swarm = arguments.get("--swarm").value_or("starling"),
+                .key = std::move(*key),
+                .key_file = key_file(arguments),
+                .model = arguments.get("--model"),
+                .data = arguments.get("--data"),
+                .data_root = data_root()},
+               checks);
   }
   return Done{};
 }
 
-std::vector<Check> check_all(const Arguments& arguments, const Questions& questions) {
-  std::vector<Check> checks = {check_port(questions.listen, arguments.has("--listen"))};
-  const auto add = [&checks](std::vector<Check> more) {
-    checks.insert(checks.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
-  };
-  add(check_clock());
-  add(check_names(arguments.all("--resolve")));
-  add(check_data(data_root()));
-  bool named = false;
-  for (const char* flag : {"--out", "--state", "--checkpoints"}) {
-    if (const auto folder = arguments.get(flag)) {
-      checks.push_back(check_space(flag, *folder));
-      named = true;
-    }
-  }
-  if (!named) checks.push_back(check_space("--out", "runs"));
-  if (questions.peer) {
-    Wanted wanted;
-    wanted.swarm = arguments.get("--swarm").value_or(wanted.swarm);
-    wanted.key = questions.key;
-    wanted.key_file = questions.key_file;
-    wanted.model = arguments.get("--model");
-    wanted.data = arguments.get("--data");
-    wanted.data_root = data_root();
-    add(check_peer(*questions.peer, wanted));
-  }
-  return checks;
-}
-
 int run(const Arguments& arguments) {
-  Questions questions;
-  if (Status read = read_questions(arguments, questions); !read) return refuse(arguments, read.error().message);
-  Findings found = examine();
-  found.checks = check_all(arguments, questions);
-  std::fputs((arguments.has("--json") ? findings_json(found) : text_of(found)).c_str(), stdout);
-  const bool sound = std::none_of(found.checks.begin(), found.checks.end(),
-                                  [](const Check& check) { return check.outcome == Check::Outcome::bad; });
-  return sound ? kExitDone : kExitRunFailed;
+  Findings found;
+  if (Status checked = check_all(arguments, found.checks); !checked)
+    return refuse(arguments, checked.error());
+  find_processor(found);
+  find_gpus(found);
+  found.device_auto = kernels::best_device(0);
+  print_out(arguments.has("--json") ? findings_json(found) : text_of(found));
+  const auto is_bad = [](const Check& check) { return check.outcome == Check::Outcome::bad; };
+  return std::ranges::any_of(found.checks.all(), is_bad) ? kExitRunFailed : kExitDone;
 }
 
 }  // namespace
 
-Findings examine() {
-  Findings found;
-  found.version = STARLING_VERSION;
-  look_at_processor(found);
-  look_at_gpus(found);
-  found.device_auto = kernels::best_device(0);
-  return found;
-}
-
-std::string capability(const kernels::CudaDevice& device) {
-  return fmt::format("{}.{}", device.major, device.minor);
-}
-
-Flag key_flag_of_doctor() {
-  Flag flag = key_flag();
-  flag.help = "with --at: has it the same key? (or STARLING_KEY)";
-  return flag;
-}
-
 Command doctor_command() {
-  return {"doctor",
-          "what this machine offers a peer, what is missing, and what to do about it",
-          {},
-          {{"--listen", "ADDR:PORT", "could a peer listen there? (default 127.0.0.1:7100)"},
-           {"--resolve", "HOST", "does this name resolve?", true},
-           {"--out", "DIR", "can it be written, and has it room? (default runs)"},
-           {"--state", "DIR", "the same"},
-           {"--checkpoints", "DIR", "the same"},
-           {"--at", "ADDR:PORT", "a running peer's --http address: would it have this machine's?"},
-           {"--swarm", "NAME", "with --at: as which swarm's (default starling)"},
-           key_flag_of_doctor(),
-           {"--model", "NAME-OR-FILE", "with --at: does it train this?"},
-           {"--data", "NAME-OR-PATH", "with --at: where its data lies here"},
-           {"--json", "", "print one JSON object"}},
-          run,
-          "starling doctor\nstarling doctor --listen 0.0.0.0:7100 --state ~/north --at 10.0.0.7:7180"};
+  Flag key = key_flag();
+  key.help = "with --at: check that it has the same key (or STARLING_KEY)";
+  return {
+      "doctor",
+      "check what this machine offers a peer, and how to fix what is missing",
+      {},
+      {{"--listen", "ADDR:PORT", "check that a peer can listen there (default 127.0.0.1:7100)"},
+       {"--resolve", "HOST", "check that this name resolves", true},
+       {"--out", "DIR", "check that the folder can be written and has space (default runs)"},
+       {"--state", "DIR", "the same for this folder"},
+       {"--checkpoints", "DIR", "the same for this folder"},
+       {"--at", "ADDR:PORT", "a running peer's --http address: check that it would accept this machine's"},
+       {"--swarm", "NAME", "with --at: the name of its swarm (default starling)"},
+       key,
+       {"--model", "NAME-OR-FILE", "with --at: check that it trains this model"},
+       {"--data", "NAME-OR-PATH", "with --at: where its data is on this machine"},
+       kJsonFlag},
+      run,
+      "starling doctor\nstarling doctor --listen 0.0.0.0:7100 --state ~/north --at 10.0.0.7:7180"};
 }
 
 }  // namespace starling::cli

@@ -5,8 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "cli/commands/model_name.h"
-#include "cli/commands/topology_name.h"
+#include "cli/commands/named_files.h"
 #include "datasets/partition.h"
 #include "lab/swarm/peer_command.h"
 #include "topologies/topology.h"
@@ -22,54 +21,40 @@ namespace {
 using training::Experiment;
 using training::Setting;
 
-// SECTION.KEY=VALUE at its first '='.
-Result<std::pair<std::string, std::string>> split_set(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    return Error{"--set: \"" + text + "\" does not have the form section.key=value"};
-  }
-  return std::pair(text.substr(0, equals), text.substr(equals + 1));
-}
-
-// The heading of a key's table in help: "training.pace" is under Training.
+// The heading in help: "training.pace" is under Training.
 std::string section_of(const std::string& key) {
   const std::string table = key.substr(0, key.find('.'));
   if (table == key) return "Run";
   if (table == "model" || table == "data") return "Model and data";
-  std::string title = table;
-  title.front() = static_cast<char>(title.front() - 'a' + 'A');
-  return title;
+  return static_cast<char>(table.front() - 'a' + 'A') + table.substr(1);
 }
 
-// The settings that plain `--help` shows; `--help all` shows the others, too.
-constexpr std::array<std::string_view, 15> kCommonKeys = {"name",
-                                                          "seed",
-                                                          "peers",
-                                                          "model.name",
-                                                          "data.source",
-                                                          "training.batch_size",
-                                                          "training.learning_rate",
-                                                          "training.workers",
-                                                          "training.device",
-                                                          "training.epochs",
-                                                          "training.target_accuracy",
-                                                          "gossip.rule",
-                                                          "gossip.topology",
-                                                          "gossip.every",
-                                                          "gossip.payload"};
-
-bool is_common(const std::string& key) {
-  return std::find(kCommonKeys.begin(), kCommonKeys.end(), key) != kCommonKeys.end();
-}
+// The settings of the short help.
+constexpr std::array kCommonKeys = {"name",
+                                    "seed",
+                                    "peers",
+                                    "model.name",
+                                    "data.source",
+                                    "training.batch_size",
+                                    "training.learning_rate",
+                                    "training.workers",
+                                    "training.device",
+                                    "training.epochs",
+                                    "training.target_accuracy",
+                                    "gossip.rule",
+                                    "gossip.topology",
+                                    "gossip.every",
+                                    "gossip.payload"};
 
 }  // namespace
 
 Result<std::vector<std::pair<std::string, std::string>>> split_sets(const Arguments& arguments) {
   std::vector<std::pair<std::string, std::string>> sets;
   for (const std::string& text : arguments.all("--set")) {
-    auto pair = split_set(text);
-    if (!pair) return pair.error();
-    sets.push_back(std::move(*pair));
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return Error{"--set: '" + text + "' does not have the form section.key=value"};
+    sets.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
   return sets;
 }
@@ -79,23 +64,22 @@ std::vector<Flag> experiment_flags(Audience audience) {
   for (const Setting& setting : training::settings()) {
     if (setting.flag.empty() || (audience == Audience::peer && !lab::is_peer_setting(setting))) continue;
     flags.push_back({setting.flag, setting.placeholder, setting.help, false, false, section_of(setting.key),
-                     is_common(setting.key), setting.environment, setting.key});
+                     std::ranges::find(kCommonKeys, setting.key) != kCommonKeys.end(), setting.environment,
+                     setting.key});
   }
   flags.push_back(
       {"--slow", "PEER=FACTOR[@FROM..TO]",
        "a peer's steps (or all peers') take FACTOR times as long, or a random time: log-normal:sigma=1", true,
        audience == Audience::peer, "Run", true});
-  flags.push_back({"--set", "SECTION.KEY=VALUE", "any key of the experiment file", true, false, "Run", true});
+  flags.push_back(
+      {"--set", "SECTION.KEY=VALUE", "set any key of the experiment file", true, false, "Run", true});
   return flags;
 }
 
 Flag print_config_flag(const std::string& section) {
-  return {"--print-config",
-          "",
-          "print the experiment that flags, variables and file amount to, as such a file, and exit",
-          false,
-          false,
-          section};
+  return {.name = "--print-config",
+          .help = "print the experiment that results from flags, variables and file, and exit",
+          .section = section};
 }
 
 Status read_experiment(Experiment& experiment, const Arguments& arguments,
@@ -106,24 +90,22 @@ Status read_experiment(Experiment& experiment, const Arguments& arguments,
     if (Status read = training::read_file(experiment, *file, training::Sweeps::refused, daemon); !read)
       return read;
   }
-  // In `peer`, STARLING_NAME and the like name the peer, not the run.
+  // STARLING_NAME and other variables of `starling peer` describe the peer, not the run.
   const auto lookup = [&](const char* variable) -> const char* {
     for (const Setting& setting : training::settings())
       if (is_peer && setting.environment == variable && !lab::is_peer_setting(setting)) return nullptr;
     return std::getenv(variable);
   };
   if (Status read = training::read_environment(experiment, lookup); !read) return read;
-  Result<std::vector<std::pair<std::string, std::string>>> sets = split_sets(arguments);
+  const auto sets = split_sets(arguments);
   if (!sets) return sets.error();
   for (const auto& [key, value] : *sets)
     if (Status set = training::set_value(experiment, key, value, "--set"); !set) return set;
   for (const Setting& setting : training::settings()) {
-    const std::optional<std::string> value =
-        setting.flag.empty() ? std::nullopt : arguments.get(setting.flag);
-    if (!value) continue;
+    if (setting.flag.empty() || !arguments.has(setting.flag)) continue;
     if (is_peer && !lab::is_peer_setting(setting)) continue;  // `peer` has a --name of its own
-    // The user wrote the flag, so the message names it instead of the key.
-    if (Status set = setting.set(experiment, *value); !set)
+    // The user gave the flag, so the message names it instead of the key.
+    if (Status set = setting.set(experiment, *arguments.get(setting.flag)); !set)
       return Error{setting.flag + ": " + set.error().message};
   }
   for (const std::string& text : arguments.all("--slow")) {
@@ -132,9 +114,7 @@ Status read_experiment(Experiment& experiment, const Arguments& arguments,
     experiment.faults.push_back(*fault);
   }
   const std::vector<std::string> given = given_keys(arguments);
-  const auto is_given = [&](const char* key) {
-    return std::find(given.begin(), given.end(), key) != given.end();
-  };
+  const auto is_given = [&](const char* key) { return std::ranges::find(given, key) != given.end(); };
   if (Status fine = training::settle_model(experiment, is_given("model.name"), is_given("model.layers"));
       !fine)
     return Error{"--model: " + fine.error().message};
@@ -142,16 +122,16 @@ Status read_experiment(Experiment& experiment, const Arguments& arguments,
 }
 
 Status resolve_names(Experiment& experiment) {
-  if (experiment.layers.empty()) {
-    Result<models::ModelText> model = resolve_model(experiment.model);
+  if (experiment.model.layers.empty()) {
+    Result<models::ModelText> model = resolve_model(experiment.model.name);
     if (!model) return model.error();
-    experiment.model = std::move(model->name);
-    experiment.layers = std::move(model->layers);
+    experiment.model.name = std::move(model->name);
+    experiment.model.layers = std::move(model->layers);
   }
-  Result<std::string> topology = resolve_topology(experiment.topology);
+  Result<std::string> topology = resolve_topology(experiment.gossip.topology);
   if (!topology) return topology.error();
-  experiment.topology = *topology;
-  experiment.learning_rate = training::resolved_learning_rate(experiment);
+  experiment.gossip.topology = *topology;
+  experiment.optimizer.learning_rate = training::resolved_learning_rate(experiment);
   return Done{};
 }
 
@@ -165,8 +145,9 @@ std::vector<std::string> given_keys(const Arguments& arguments) {
 }
 
 void set_default_end(Experiment& experiment) {
-  if (!experiment.epochs && !experiment.steps && !experiment.seconds && !experiment.target_accuracy) {
-    experiment.epochs = 3;
+  if (!experiment.end.epochs && !experiment.end.steps && !experiment.end.seconds &&
+      !experiment.end.target_accuracy) {
+    experiment.end.epochs = 3;
   }
 }
 
@@ -176,29 +157,28 @@ std::string data_root() {
 }
 
 Result<std::string> output_folder(const Experiment& experiment, const Arguments& arguments) {
-  if (const auto out = arguments.get("--out")) {
-    if (out->empty()) return Error{"--out: expected the path of a folder, got nothing"};
-    return *out;
-  }
-  return "runs/" + experiment.name + "-" + std::to_string(experiment.seed);
+  const std::string out =
+      arguments.get("--out").value_or("runs/" + experiment.name + "-" + std::to_string(experiment.seed));
+  if (out.empty()) return Error{"--out: the path is empty"};
+  return out;
 }
 
 Status check_experiment(const Experiment& experiment, bool peers_known) {
   if (Status sound = training::check(experiment); !sound) return sound.error();
-  const auto topology = topologies::Topology::parse(experiment.topology);
+  const auto topology = topologies::Topology::parse(experiment.gossip.topology);
   if (!topology) return topology.error();
   if (Status exists = peers_known ? topology->exists(experiment.peers) : Status(Done{}); !exists)
     return exists.error();
-  return datasets::check_partition_name(experiment.partition);
+  return datasets::check_partition_name(experiment.data.partition);
 }
 
 Result<Materials> gather_materials(const Experiment& experiment) {
   if (Status sound = check_experiment(experiment); !sound) return sound.error();
-  Result<datasets::DataPair> data = datasets::load(experiment.data, data_root());
+  Result<datasets::DataPair> data = datasets::load(experiment.data.source, data_root());
   if (!data) return data.error();
   Result<models::Plan> plan = training::make_plan(experiment, data->train);
   if (!plan) return plan.error();
-  if (experiment.init) {
+  if (experiment.model.init) {
     if (const auto first = training::starting_parameters(experiment, *plan); !first) return first.error();
   }
   if (const auto changed = training::make_augmentation(experiment, data->train.shape); !changed)

@@ -17,34 +17,34 @@ namespace starling::cli {
 
 enum class Audience {
   run,   // swarm and simulate: everything
-  peer,  // one peer: without the settings of a whole run (name, number of peers, target, network card)
+  peer,  // one peer: without the settings of a whole run (name, number of peers, target, network)
 };
 
 std::vector<Flag> experiment_flags(Audience audience);
 
-// Prints what flags, variables and file amount to, before it is checked as a whole.
+// --print-config: prints the experiment before it is checked as a whole.
 Flag print_config_flag(const std::string& section);
 
-// defaults < `file` < STARLING_* < --set < flags. The Error names the place.
+// Applies defaults, `file`, STARLING_* variables, --set and flags, in this order. An Error names the place.
 Status read_experiment(training::Experiment& experiment, const Arguments& arguments,
                        const std::optional<std::string>& file);
 
-// Every --set, as a key and a value.
+// The keys and values of --set.
 Result<std::vector<std::pair<std::string, std::string>>> split_sets(const Arguments& arguments);
 
-// Resolves the network and the topology where they are files, and the optimizer's default learning rate.
+// Replaces names of files by the network and the topology, and sets the optimizer's default learning rate.
 Status resolve_names(training::Experiment& experiment);
 
 // The keys that flags and --set name.
 std::vector<std::string> given_keys(const Arguments& arguments);
 
-// Sets the default end of `swarm` and `simulate`, 3 epochs, if none is given.
+// Sets the default end of `swarm` and `simulate`, 3 epochs, if the experiment has none.
 void set_default_end(training::Experiment& experiment);
 
 // Folder of the data sets that are not built in: $STARLING_DATA, or empty.
 std::string data_root();
 
-// Where the results go: --out, or runs/NAME-SEED.
+// The folder of the results: --out, or runs/NAME-SEED.
 Result<std::string> output_folder(const training::Experiment& experiment, const Arguments& arguments);
 
 // Checks everything that can be checked before the data is read. A peer that was started by hand does not

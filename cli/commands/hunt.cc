@@ -1,8 +1,9 @@
-// starling hunt: seeds of a deterministic fault simulation, each checked against every statement.
+// starling hunt: runs a deterministic fault simulation for many seeds and checks its invariants.
 #include "lab/hunt/hunt.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -10,8 +11,8 @@
 
 #include "base/text.h"
 #include "cli/commands/commands.h"
-#include "cli/shell/log.h"
-#include "cli/commands/numbers.h"
+#include "cli/commands/flag_values.h"
+#include "cli/shell/output.h"
 #include "lab/interrupts.h"
 
 namespace starling::cli {
@@ -29,47 +30,38 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> parse_range(const std::st
   return std::pair{*from, *to};
 }
 
-std::string names_text() {
-  std::string text;
-  for (const std::string& name : lab::Faults::names()) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
-std::string rules_text() {
-  std::string text;
+std::vector<std::string> rule_names() {
+  std::vector<std::string> names;
   for (const RuleTraits& rule : kRules)
-    if (rule.exchanges()) text += (text.empty() ? "" : ", ") + std::string(rule.name);
-  return text;
+    if (rule.exchanges()) names.emplace_back(rule.name);
+  return names;
 }
 
 Status read_options(const Arguments& arguments, lab::HuntOptions& options) {
   const std::string seeds = arguments.get("--seeds").value_or("0..1000");
   const auto range = parse_range(seeds);
   if (!range)
-    return Error{"--seeds: '" + seeds + "' is not FIRST..END with END beyond FIRST, such as 0..1000"};
+    return Error{"--seeds: '" + seeds + "' is not FIRST..END with END above FIRST, such as 0..1000"};
   std::tie(options.from, options.to) = *range;
-  if (const auto text = arguments.get("--peers")) {
-    options.peers = parse_number<std::uint32_t>(*text);
-    if (!options.peers || *options.peers < kLeastPeers || *options.peers > kMostPeers) {
-      return Error{"--peers: '" + *text + "' is not a whole number from " + std::to_string(kLeastPeers) +
-                   " to " + std::to_string(kMostPeers)};
-    }
-  }
+  if (Status read = read_number(arguments, "--peers", kLeastPeers, kMostPeers, options.peers); !read)
+    return read;
   options.faults = arguments.get("--faults").value_or("all");
   if (!lab::Faults::named(options.faults))
-    return Error{"--faults: '" + options.faults + "' is none of " + names_text()};
+    return Error{"--faults: '" + options.faults + "' is unknown; expected " + one_of(lab::Faults::names())};
   if (const auto text = arguments.get("--rule")) {
     options.rule = rule_named(*text);
     if (!options.rule || !traits(*options.rule).exchanges())
-      return Error{"--rule: '" + *text + "' is none of " + rules_text()};
+      return Error{"--rule: '" + *text + "' is unknown; expected " + one_of(rule_names())};
   }
-  if (Status read = read_number(arguments, "--threads", 1U, kMostThreads, options.threads); !read) return read;
+  if (Status read = read_number(arguments, "--threads", 1U, kMostThreads, options.threads); !read)
+    return read;
   if (arguments.has("--trace") && options.to - options.from != 1)
-    return Error{"--trace tells one seed's story; --seeds has " + std::to_string(options.to - options.from)};
+    return Error{"--trace writes the run of one seed; --seeds has " +
+                 std::to_string(options.to - options.from)};
   return Done{};
 }
 
-// One seed, with its story.
+// Runs one seed and writes its story to `path`.
 int trace(const Arguments& arguments, const lab::HuntOptions& options, const std::string& path,
           lab::HuntOutcome& outcome) {
   std::ofstream file(path, std::ios::trunc);
@@ -89,47 +81,41 @@ int trace(const Arguments& arguments, const lab::HuntOptions& options, const std
 
 int run(const Arguments& arguments) {
   lab::HuntOptions options;
-  if (Status read = read_options(arguments, options); !read) return refuse(arguments, read.error().message);
+  if (Status read = read_options(arguments, options); !read) return refuse(arguments, read.error());
   lab::HuntOutcome outcome;
   if (const auto path = arguments.get("--trace")) {
     if (const int code = trace(arguments, options, *path, outcome); code != kExitDone) return code;
   } else {
     const lab::Interrupts interrupts;
     options.interrupted = [&interrupts] { return interrupts.requested(); };
-    const bool terminal = may_redraw();
     const std::uint64_t all = options.to - options.from, every = std::max<std::uint64_t>(1, all / 1000);
-    if (terminal) {
-      options.progress = [all, every](std::uint64_t done) {
-        if (done % every == 0)
-          std::fprintf(stderr, "\r%llu of %llu seeds", static_cast<unsigned long long>(done),
-                       static_cast<unsigned long long>(all));
-      };
-    }
+    ProgressLine progress;
+    options.progress = [&progress, all, every](std::uint64_t done) {
+      if (done % every == 0) progress.show(fmt::format("{} of {} seeds", done, all));
+    };
     outcome = lab::hunt(options);
-    if (terminal) std::fputs("\r\033[K", stderr);
+    progress.clear();
   }
-  const std::string text =
-      arguments.has("--json") ? lab::to_json(options, outcome) + "\n" : lab::summary_text(options, outcome);
-  std::fputs(text.c_str(), stdout);
+  print_out(arguments.has("--json") ? lab::to_json(options, outcome) + "\n"
+                                    : lab::summary_text(options, outcome));
   return outcome.failure ? kExitRunFailed : kExitDone;
 }
 
 }  // namespace
 
 Command hunt_command() {
-  Command command{"hunt", "look for seeds of faults under which the protocol breaks a promise"};
-  command.flags = {
-      {"--seeds", "FIRST..END", "which seeds, END excluded (default 0..1000)"},
-      {"--peers", "N", "how many peers (default: drawn from 3 to 12 by each seed)"},
-      {"--faults", "NAME", names_text() + " (default all)"},
-      {"--rule", "NAME", rules_text() + " (default: drawn by each seed)"},
-      {"--threads", "N", "how many seeds at once (default: all cores); never changes a result"},
-      {"--trace", "FILE", "write one seed's run as a story"},
-      {"--json", "", "print the outcome as one JSON object"},
-  };
-  command.run = run;
-  command.example = "starling hunt --seeds 0..200\nstarling hunt --seeds 17..18 --trace story.txt";
-  return command;
+  return {"hunt",
+          "search for seeds of faults under which the protocol violates an invariant",
+          {},
+          {{"--seeds", "FIRST..END", "the seeds, without END (default 0..1000)"},
+           {"--peers", "N", "number of peers (default: drawn from 3 to 12 by each seed)"},
+           {"--faults", "NAME", one_of(lab::Faults::names()) + " (default all)"},
+           {"--rule", "NAME", one_of(rule_names()) + " (default: drawn by each seed)"},
+           {"--threads", "N", "seeds at the same time (default: all cores); does not change results"},
+           {"--trace", "FILE", "write the run of one seed as a story"},
+           {"--json", "", "print the result as one JSON object"}},
+          run,
+          "starling hunt --seeds 0..200\nstarling hunt --seeds 17..18 --trace story.txt"};
 }
 
 }  // namespace starling::cli

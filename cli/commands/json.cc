@@ -1,5 +1,9 @@
 #include "cli/commands/json.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "training/records/json.h"
 
 namespace starling::cli {
@@ -39,12 +43,20 @@ json topology_object(const std::string& name, const topologies::Analysis& analys
 
 }  // namespace
 
-std::string list_json(const std::string& title,
-                      const std::vector<std::pair<std::string, std::string>>& entries) {
+int print_list(const Arguments& arguments, const std::string& title, const std::vector<Described>& entries) {
   json list = json::array();
-  for (const auto& [name, description] : entries)
-    list.push_back({{"name", name}, {"description", description}});
-  return to_line({{title, list}});
+  std::size_t width = 0;
+  for (const Described& entry : entries) {
+    list.push_back({{"name", entry.name}, {"description", entry.description}});
+    width = std::max(width, entry.name.size());
+  }
+  if (arguments.has("--json")) return print_out(to_line({{title, std::move(list)}}));
+  std::string text;
+  for (const Described& entry : entries) {
+    text += fmt::format("{:<{}}  {}\n", entry.name, width, entry.description);
+    if (!entry.more.empty()) text += fmt::format("{:<{}}  {}\n", "", width, entry.more);
+  }
+  return print_out(text);
 }
 
 std::string layer_name(const models::Plan& plan, int index) {
@@ -106,7 +118,8 @@ std::string model_json(const models::Plan& plan, const training::TrainingMemory&
                   {"layers", layers}});
 }
 
-std::string fetched_json(const std::string& name, const std::string& folder, const datasets::Fetched& fetched) {
+std::string fetched_json(const std::string& name, const std::string& folder,
+                         const datasets::Fetched& fetched) {
   return to_line({{"name", name},
                   {"folder", folder},
                   {"files", fetched.files},
@@ -115,7 +128,7 @@ std::string fetched_json(const std::string& name, const std::string& folder, con
 }
 
 std::string data_json(const datasets::Info& info) {
-  // A number of gray images, an array by channel of others.
+  // A number for one channel, else an array.
   const auto by_channel = [&](float datasets::Normalization::*member) {
     json list = json::array();
     for (const datasets::Normalization& n : info.normalization)
@@ -165,73 +178,6 @@ std::string compare_json(std::uint32_t peers, bool measured, const std::vector<C
     list.push_back(std::move(entry));
   }
   return to_line({{"peers", peers}, {"topologies", std::move(list)}});
-}
-
-std::string evaluation_json(const Evaluated& evaluated) {
-  return to_line({{"checkpoint", evaluated.checkpoint},
-                  {"model", evaluated.model},
-                  {"data", evaluated.data},
-                  {"parameters", evaluated.parameters},
-                  {"samples", evaluated.samples},
-                  {"accuracy", evaluated.score.accuracy},
-                  {"loss", evaluated.score.loss}});
-}
-
-std::string prediction_json_head(const std::string& checkpoint, const std::string& model, const std::string& data) {
-  const json head = {{"checkpoint", checkpoint}, {"model", model}, {"data", data}, {"predictions", json::array()}};
-  std::string text = to_line(head);
-  return text.substr(0, text.rfind(']'));
-}
-
-std::string prediction_json(const training::Prediction& it) {
-  const std::string line =
-      to_line({{"sample", it.sample}, {"class", it.guess}, {"probability", it.probability}, {"label", it.label}});
-  return line.substr(0, line.size() - 1);
-}
-
-std::string findings_json(const Findings& findings) {
-  // What goes wrong is a sentence, and null where nothing does.
-  const auto text_or_null = [](const std::string& sentence) {
-    return sentence.empty() ? json(nullptr) : json(sentence);
-  };
-  json instructions = json::object();
-  for (const auto& set : findings.instructions) instructions[set.name] = set.there;
-  json devices = json::array();
-  for (const kernels::CudaDevice& device : findings.devices) {
-    devices.push_back({{"device", "cuda:" + std::to_string(device.number)},
-                       {"name", device.name},
-                       {"compute_capability", capability(device)},
-                       {"memory_bytes", device.memory_bytes},
-                       {"free_bytes", device.free_bytes},
-                       {"usable", device.problem.empty()},
-                       {"problem", text_or_null(device.problem)}});
-  }
-  json checks = json::array();
-  for (const Check& check : findings.checks) {
-    checks.push_back({{"topic", check.topic},
-                      {"outcome", outcome_name(check.outcome)},
-                      {"what", check.what},
-                      {"remedy", text_or_null(check.remedy)}});
-  }
-  return to_line({{"version", findings.version},
-                  {"onednn", findings.onednn},
-                  {"processor",
-                   {{"name", findings.processor},
-                    {"processors", findings.processors},
-                    {"processors_usable", findings.processors_usable},
-                    {"instructions", std::move(instructions)},
-                    {"bf16", findings.bf16_problem.empty()},
-                    {"bf16_problem", text_or_null(findings.bf16_problem)}}},
-                  {"cuda",
-                   {{"places", findings.module_places},
-                    {"module", or_null(findings.module_path)},
-                    {"loaded", findings.module_problem.empty()},
-                    {"problem", text_or_null(findings.module_problem.empty() ? findings.devices_problem
-                                                                             : findings.module_problem)},
-                    {"libraries", text_or_null(findings.module_libraries)},
-                    {"devices", std::move(devices)}}},
-                  {"device_auto", findings.device_auto},
-                  {"checks", std::move(checks)}});
 }
 
 }  // namespace starling::cli

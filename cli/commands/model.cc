@@ -1,16 +1,17 @@
-// starling model list, starling model show: the networks, and what they cost.
+// starling model list, show: the networks and their cost.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <iterator>
 #include <optional>
 
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
+#include "cli/commands/flag_values.h"
 #include "cli/commands/json.h"
-#include "cli/commands/model_name.h"
+#include "cli/commands/named_files.h"
 #include "cli/shell/output.h"
 #include "kernels/backend.h"
 #include "models/spec.h"
@@ -22,29 +23,14 @@
 namespace starling::cli {
 namespace {
 
-constexpr int kLargestBatch = 65'536;
+constexpr std::uint32_t kBatchSizeMax = 65'536;
+constexpr int kClassesMax = 1'000'000;
 
 int list(const Arguments& arguments) {
-  std::vector<std::pair<std::string, std::string>> entries;
+  std::vector<Described> entries;
   for (const std::string& name : models::model_names())
-    entries.emplace_back(name, models::describe_model(name));
-  if (arguments.has("--json")) {
-    std::fputs(list_json("models", entries).c_str(), stdout);
-    return kExitDone;
-  }
-  for (const auto& [name, description] : entries)
-    std::fputs(fmt::format("{:<10}  {}\n", name, description).c_str(), stdout);
-  return kExitDone;
-}
-
-Result<int> read_count(const Arguments& arguments, const std::string& flag, int default_value, int most) {
-  const auto text = arguments.get(flag);
-  if (!text) return default_value;
-  const auto count = parse_number<int>(*text);
-  if (!count || *count < 1 || *count > most) {
-    return Error{flag + ": '" + *text + "' is not a whole number from 1 to " + std::to_string(most)};
-  }
-  return *count;
+    entries.push_back({name, models::describe_model(name)});
+  return print_list(arguments, "models", entries);
 }
 
 // "1x28x28": channels, height, width.
@@ -68,35 +54,10 @@ std::string shape_text(const models::Shape& shape) {
   return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
 }
 
-constexpr std::size_t kColumns = 11, kWords = 4;  // of which the first are words, set to the left
-using Row = std::array<std::string, kColumns>;
+std::string bytes_text(std::size_t bytes) { return format_bytes(static_cast<double>(bytes)); }
 
-// Each column as wide as what stands in it.
-std::string table(const std::vector<Row>& rows) {
-  std::array<std::size_t, kColumns> widths{};
-  for (const Row& row : rows) {
-    for (std::size_t c = 0; c < kColumns; ++c) widths[c] = std::max(widths[c], row[c].size());
-  }
-  std::string text;
-  for (const Row& row : rows) {
-    for (std::size_t c = 0; c < kColumns; ++c) {
-      text += c == 0 ? "" : "  ";
-      text +=
-          c < kWords ? fmt::format("{:<{}}", row[c], widths[c]) : fmt::format("{:>{}}", row[c], widths[c]);
-    }
-    text += "\n";
-  }
-  return text;
-}
-
-std::string bytes_text(std::size_t bytes) {
-  return format_bytes(static_cast<double>(bytes));
-}
-
-// Of a table, where most would be "0 B".
-std::string cell(std::size_t bytes) {
-  return bytes == 0 ? "-" : bytes_text(bytes);
-}
+// For a table, where most cells would be "0 B".
+std::string cell(std::size_t bytes) { return bytes == 0 ? "-" : bytes_text(bytes); }
 
 double flops_of(const models::Plan& plan) {
   double flops = 0;
@@ -105,8 +66,9 @@ double flops_of(const models::Plan& plan) {
 }
 
 std::string layers_table(const models::Plan& plan, const training::TrainingMemory& memory) {
-  std::vector<Row> rows = {{"layer", "kind", "reads", "output", "params", "flops", "weights", "gradients",
-                            "optimizer", "activations", "workspace"}};
+  std::vector<std::vector<std::string>> rows = {{"layer", "kind", "reads", "output", "params", "flops",
+                                                 "weights", "gradients", "optimizer", "activations",
+                                                 "workspace"}};
   for (std::size_t i = 0; i < plan.layers.size(); ++i) {
     const models::LayerInfo& layer = plan.layers[i];
     const training::LayerBytes& bytes = memory.layers[i];
@@ -129,10 +91,10 @@ std::string layers_table(const models::Plan& plan, const training::TrainingMemor
                   format_count(flops_of(plan)), cell(memory.weights), cell(memory.gradients),
                   cell(memory.optimizer), cell(memory.activations() - memory.workspace),
                   cell(memory.workspace)});
-  return table(rows);
+  return aligned(rows, 4);
 }
 
-// "a parameter takes 12 bytes: float32, 4 of weight, 4 of gradient, 4 of momentum".
+// "a parameter takes 12 bytes of float32: 4 of weight, 4 of gradient, 4 of momentum".
 std::string parameter_text(const training::TrainingMemory& memory, const std::string& precision) {
   const training::ParameterBytes& it = memory.parameter;
   const char* state = it.optimizer > it.weight ? "AdamW's two moments" : "momentum";
@@ -141,18 +103,17 @@ std::string parameter_text(const training::TrainingMemory& memory, const std::st
       "a parameter takes {} bytes of float32: {} of weight{}, {} of gradient, {} of {}{}\n",
       it.weight + workers * (it.gradient + it.optimizer), it.weight,
       workers > 1 ? fmt::format(", and for each of {} workers", workers) : "", it.gradient, it.optimizer,
-      state, precision == "bf16" ? "; copies in bfloat16 are made in the workspace, a layer at a time" : "");
+      state, precision == "bf16" ? "; the workspace holds copies in bfloat16, one layer at a time" : "");
 }
 
 std::string peer_text(const training::PeerMemory& peer, const std::string& data) {
-  std::string text =
-      fmt::format("a peer: about {}{}, of which training {}, exchanges {}", bytes_text(peer.peak()),
-                  data.empty() ? " and its data set (--data NAME)" : "", bytes_text(peer.training),
-                  bytes_text(peer.exchange));
+  std::string text = fmt::format("a peer: about {}{}: training {}, exchanges {}", bytes_text(peer.peak()),
+                                 data.empty() ? " and its data set (--data NAME)" : "",
+                                 bytes_text(peer.training), bytes_text(peer.exchange));
   if (!data.empty()) text += fmt::format(", {} {}", data, bytes_text(peer.data));
-  text += fmt::format(", the process itself {}\n", bytes_text(peer.process));
+  text += fmt::format(", the process {}\n", bytes_text(peer.process));
   if (peer.evaluation > peer.training) {
-    text += fmt::format("it takes the most at its end: evaluation {} instead of training\n",
+    text += fmt::format("the peak is at the end of the run: evaluation {} instead of training\n",
                         bytes_text(peer.evaluation));
   }
   return text;
@@ -163,13 +124,13 @@ std::string model_text(const models::Plan& plan, const training::TrainingMemory&
                        const std::string& data) {
   std::string text = layers_table(plan, memory);
   auto out = std::back_inserter(text);
-  fmt::format_to(out, "\n{} for inputs of {}, {} classes: {} parameters, {:.0f} flops a sample forward\n",
+  fmt::format_to(out, "\n{} for inputs of {}, {} classes: {} parameters, {:.0f} flops per sample forward\n",
                  plan.spec.name, shape_text(plan.spec.input), plan.classes, plan.layout.parameter_count(),
                  flops_of(plan));
   text += parameter_text(memory, precision);
   if (std::any_of(memory.layers.begin(), memory.layers.end(),
                   [&](const auto& layer) { return layer.counted_at != &layer - memory.layers.data(); })) {
-    text += "in LAYER: where that layer's activations lie; one operation yields both, or they take turns\n";
+    text += "in LAYER: the activations share memory with that layer's\n";
   }
   fmt::format_to(
       out, "memory at batch size {}{}: weights {}, gradients {}, optimizer state {}, activations {}: {}\n",
@@ -178,13 +139,13 @@ std::string model_text(const models::Plan& plan, const training::TrainingMemory&
       bytes_text(memory.activations()), bytes_text(memory.total()));
   if (memory.kept < memory.kept_of_all) {
     const auto kept = static_cast<double>(memory.kept), all = static_cast<double>(memory.kept_of_all);
-    fmt::format_to(out, "computed again, {} of activations are kept instead of {}: {:.0f} % less\n",
+    fmt::format_to(out, "with --recompute {} of activations are kept instead of {}: {:.0f} % less\n",
                    format_bytes(kept), format_bytes(all), 100 * (1 - kept / all));
   }
   return text + peer_text(peer, data);
 }
 
-// The network's shape: --input and --classes, or those of --data, which is then loaded.
+// The input and the number of classes: --input and --classes, or those of --data, which is then loaded.
 struct Subject {
   models::Shape input;
   int classes = 0;
@@ -194,7 +155,8 @@ Result<Subject> read_subject(const Arguments& arguments) {
   Subject subject;
   if (const auto name = arguments.get("--data")) {
     for (const char* flag : {"--input", "--classes"}) {
-      if (arguments.has(flag)) return Error{std::string(flag) + " does not go with --data, which says it"};
+      if (arguments.has(flag))
+        return Error{std::string(flag) + " cannot be combined with --data, which determines it"};
     }
     auto data = datasets::load(*name, data_root());
     if (!data) return data.error();
@@ -202,18 +164,20 @@ Result<Subject> read_subject(const Arguments& arguments) {
     subject = {{shape.channels, shape.height, shape.width}, data->train.classes, std::move(*data)};
     return subject;
   }
-  const auto classes = read_count(arguments, "--classes", 10, 1'000'000);
-  if (!classes) return classes.error();
+  subject.classes = 10;
+  if (Status read = read_number(arguments, "--classes", 1, kClassesMax, subject.classes); !read)
+    return read.error();
   const auto shape = read_shape(arguments.get("--input").value_or("1x28x28"));
   if (!shape) return shape.error();
-  return Subject{*shape, *classes, std::nullopt};
+  subject.input = *shape;
+  return subject;
 }
 
 Result<training::Experiment> read_training(const Arguments& arguments) {
   training::Experiment experiment;
-  const auto batch = read_count(arguments, "--batch-size", 64, kLargestBatch);
-  if (!batch) return batch.error();
-  experiment.batch_size = static_cast<std::uint32_t>(*batch);
+  if (Status read = read_number(arguments, "--batch-size", 1U, kBatchSizeMax, experiment.training.batch_size);
+      !read)
+    return read.error();
   for (const auto& [flag, key] : {std::pair("--optimizer", "training.optimizer"),
                                   {"--workers", "training.workers"},
                                   {"--precision", "training.precision"}}) {
@@ -221,52 +185,49 @@ Result<training::Experiment> read_training(const Arguments& arguments) {
     if (!value) continue;
     if (const Status set = training::set_value(experiment, key, *value, flag); !set) return set.error();
   }
-  experiment.recompute = arguments.has("--recompute");
+  experiment.training.recompute = arguments.has("--recompute");
   return experiment;
 }
 
 int show(const Arguments& arguments) {
   const Result<training::Experiment> experiment = read_training(arguments);
-  if (!experiment) return refuse(arguments, experiment.error().message);
+  if (!experiment) return refuse(arguments, experiment.error());
   const Result<models::ModelText> model = resolve_model(*arguments.get("NAME"));
-  if (!model) return refuse(arguments, model.error().message);
+  if (!model) return refuse(arguments, model.error());
   const Result<Subject> subject = read_subject(arguments);
-  if (!subject) return refuse(arguments, subject.error().message);
+  if (!subject) return refuse(arguments, subject.error());
   const Result<models::Plan> plan = models::make_model(*model, subject->input, subject->classes);
-  if (!plan) return refuse(arguments, plan.error().message);
+  if (!plan) return refuse(arguments, plan.error());
 
   const auto backend = training::make_host_backend(*experiment);
-  if (!backend) return fail(arguments, backend.error().message);
+  if (!backend) return fail(arguments, backend.error());
   const training::TrainingMemory memory = training::training_memory(*experiment, *plan, **backend);
   const training::PeerMemory peer =
       training::peer_memory(memory, *plan, **backend, subject->data ? &*subject->data : nullptr);
-  const std::string text = arguments.has("--json") ? model_json(*plan, memory, peer)
-                                                   : model_text(*plan, memory, peer, experiment->precision,
-                                                                subject->data ? subject->data->name : "");
-  std::fputs(text.c_str(), stdout);
-  return kExitDone;
+  return print_out(arguments.has("--json") ? model_json(*plan, memory, peer)
+                                           : model_text(*plan, memory, peer, experiment->training.precision,
+                                                        subject->data ? subject->data->name : ""));
 }
 
 }  // namespace
 
 Command model_list_command() {
-  return {"model list", "the networks with a name", {}, {{"--json", "", "print one JSON object"}}, list,
-          "starling model list"};
+  return {"model list", "list the networks with a name", {}, {kJsonFlag}, list, "starling model list"};
 }
 
 Command model_show_command() {
   return {"model show",
-          "layers, parameters, flops, memory",
+          "print a network's layers, parameters, flops and memory",
           {{"NAME", "a name of `model list`, or a .toml file with layers"}},
           {{"--batch-size", "N", "samples in a step (default 64)"},
            {"--input", "CxHxW", "shape of an input (default 1x28x28)"},
-           {"--classes", "N", "how many classes (default 10)"},
-           {"--data", "NAME-OR-PATH", "a data set instead: its shape, its classes, and its memory"},
+           {"--classes", "N", "number of classes (default 10)"},
+           {"--data", "NAME-OR-PATH", "a data set: its shape, its classes, and its memory"},
            {"--optimizer", "NAME", "sgd (default) or adamw"},
            {"--workers", "N", "Hogwild workers of a peer (default 1)"},
            {"--precision", "NAME", "f32 (default) or bf16"},
-           {"--recompute", "", "with activations that are computed again instead of kept"},
-           {"--json", "", "print one JSON object"}},
+           {"--recompute", "", "recompute activations instead of keeping them"},
+           kJsonFlag},
           show,
           "starling model show lenet --data mnist"};
 }

@@ -1,15 +1,11 @@
-// starling report: a page about one or several runs.
+// starling report: a page about one or more runs.
 #include "lab/report/report.h"
-
-#include <cstdio>
 
 #include <fmt/format.h>
 
 #include "base/text.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/numbers.h"
-#include "lab/report/report_page.h"
-#include "lab/report/report_table.h"
+#include "lab/report/report.h"
 #include "training/records/files.h"
 
 namespace starling::cli {
@@ -26,45 +22,42 @@ int run(const Arguments& arguments) {
   if (const auto text = arguments.get("--target")) {
     const auto target = parse_number<double>(*text);
     if (!target || *target <= 0 || *target > 1)
-      return refuse(arguments, "--target: '" + *text + "' is not an accuracy above 0 and up to 1");
+      return refuse(arguments, "--target: '" + *text + "' is not an accuracy above 0 and at most 1");
     options.target = *target;
   }
   options.against = arguments.get("--against");
   for (const char* flag : {"--out", "--csv"}) {
     if (arguments.has(flag) && arguments.get(flag)->empty())
-      return refuse(arguments, std::string(flag) + ": the path of a file is missing");
+      return refuse(arguments, std::string(flag) + ": the path is empty");
   }
   const auto report = lab::read_report(folders, options);
-  if (!report) return refuse(arguments, report.error().message);
+  if (!report) return refuse(arguments, report.error());
   const std::string page = arguments.get("--out").value_or(folders.front() + "/report.html");
   if (const Status written = write(page, lab::to_html(*report)); !written)
-    return refuse(arguments, written.error().message);
+    return refuse(arguments, written.error());
   if (const auto csv = arguments.get("--csv")) {
     if (const Status written = write(*csv, lab::to_csv(*report)); !written)
       return refuse(arguments, "--csv: " + written.error().message);
   }
-  fmt::print("{} {}   {}\n", report->runs.size(), report->runs.size() == 1 ? "run" : "runs", page);
-  return kExitDone;
+  return print_out(
+      fmt::format("{} {}   {}\n", report->runs.size(), report->runs.size() == 1 ? "run" : "runs", page));
 }
 
 }  // namespace
 
 Command report_command() {
-  Command command{"report", "write a page about one or several runs: curves, time lines, a table over seeds"};
-  command.positionals = {{"DIR", "folder of a run, or of a sweep's runs", true, true}};
-  command.flags = {
-      {"--out", "FILE", "the page (default: report.html in the first folder)"},
-      {"--csv", "FILE", "also write the table to this file"},
-      {"--against", "NAME",
-       "the kind of run that speed-ups are relative to, by its name in the table (default: the first)"},
-      {"--target", "ACCURACY",
-       "accuracy to which times are measured, read off the curves (default: the runs' own target, or one "
-       "that "
-       "all of them reach)"},
-  };
-  command.run = run;
-  command.example = "starling report runs/ring-1 runs/exponential-1 --out compared.html";
-  return command;
+  return {
+      "report",
+      "write a page about one or more runs: curves, time lines, a table over seeds",
+      {{"DIR", "folder of a run, or of a sweep's runs", true, true}},
+      {{"--out", "FILE", "the page (default: report.html in the first folder)"},
+       {"--csv", "FILE", "also write the table to this file"},
+       {"--against", "NAME",
+        "the kind of run, by its name in the table, that speed-ups are relative to (default: the first)"},
+       {"--target", "ACCURACY",
+        "the accuracy for times to accuracy (default: the runs' own target, or one that all of them reach)"}},
+      run,
+      "starling report runs/ring-1 runs/exponential-1 --out compared.html"};
 }
 
 }  // namespace starling::cli

@@ -1,39 +1,44 @@
-#include "cli/commands/saved_model.h"
+// starling evaluate, predict, export: what can be done with a saved model.
+#include <fmt/format.h>
 
-#include <utility>
+#include <cstdio>
 
+#include "base/text.h"
+#include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
-#include "cli/commands/model_name.h"
+#include "cli/commands/flag_values.h"
+#include "cli/commands/named_files.h"
+#include "kernels/backends.h"
 #include "training/records/checkpoint.h"
+#include "training/records/json.h"
+#include "training/replica/evaluator.h"
+#include "training/replica/worker.h"
 
 namespace starling::cli {
 namespace {
 
-// Which network the file holds: --model, or what the file's own metadata says.
+using training::Json;
+
+struct SavedModel {
+  std::string path;
+  models::ModelText model;
+  datasets::DataPair data;
+  models::Plan plan;
+  std::vector<float> parameters;  // in the order of plan.layout
+};
+
+// The network of the file: --model, or what the file's metadata names.
 Result<models::ModelText> find_model(const Arguments& arguments, const std::string& checkpoint) {
   if (const auto model = arguments.get("--model")) return resolve_model(*model);
   const auto metadata = training::read_metadata(checkpoint);
   if (!metadata) return metadata.error();
   auto model = training::model_of(*metadata);
-  if (!model) return Error{checkpoint + " does not say which model it holds; name it with --model NAME"};
+  if (!model) return Error{checkpoint + " does not name its network; name it with --model"};
   return std::move(*model);
 }
 
-}  // namespace
-
-std::vector<Flag> saved_model_flags(std::vector<Flag> more) {
-  std::vector<Flag> flags = {{"--checkpoint", "FILE", "a safetensors file"},
-                             {"--data", "NAME-OR-PATH", "its test set is used"},
-                             {"--model", "NAME-OR-FILE", "the network, where the file does not say it"}};
-  for (Flag& flag : more) flags.push_back(std::move(flag));
-  return flags;
-}
-
+// Reads --checkpoint, a full checkpoint or a file with only parameters, and --data.
 Result<SavedModel> load_saved_model(const Arguments& arguments) {
-  for (const char* flag : {"--checkpoint", "--data"}) {
-    if (!arguments.has(flag))
-      return Error{std::string(flag) + " is missing; see `starling " + arguments.command() + " --help`"};
-  }
   const std::string path = *arguments.get("--checkpoint");
   auto model = find_model(arguments, path);
   if (!model) return model.error();
@@ -45,6 +50,110 @@ Result<SavedModel> load_saved_model(const Arguments& arguments) {
   auto replica = training::read_safetensors(path, plan->layout);
   if (!replica) return replica.error();
   return SavedModel{path, std::move(*model), std::move(*data), std::move(*plan), std::move(replica->arena)};
+}
+
+int evaluate(const Arguments& arguments) {
+  const Result<SavedModel> saved = load_saved_model(arguments);
+  if (!saved) return refuse(arguments, saved.error());
+  const auto backend = kernels::make_backend("cpu");
+  if (!backend) return fail(arguments, backend.error());
+  const auto score =
+      training::Evaluator(saved->plan, **backend, saved->data.test).evaluate(saved->parameters.data());
+  const std::size_t samples = saved->data.test.size();
+  if (arguments.has("--json")) {
+    return print_out(training::to_line({{"checkpoint", saved->path},
+                                        {"model", saved->model.name},
+                                        {"data", saved->data.name},
+                                        {"parameters", saved->plan.layout.parameter_count()},
+                                        {"samples", samples},
+                                        {"accuracy", score.accuracy},
+                                        {"loss", score.loss}}));
+  }
+  return print_out(fmt::format("{} on {}: accuracy {:.2f} %, loss {:.4f} over {} test samples\n",
+                               saved->model.name, saved->data.name, score.accuracy * 100, score.loss,
+                               samples));
+}
+
+int predict(const Arguments& arguments) {
+  std::size_t limit = SIZE_MAX;
+  if (Status read = read_number<std::size_t>(arguments, "--limit", 1, SIZE_MAX, limit); !read)
+    return refuse(arguments, read.error());
+  const Result<SavedModel> saved = load_saved_model(arguments);
+  if (!saved) return refuse(arguments, saved.error());
+  const auto backend = kernels::make_backend("cpu");
+  if (!backend) return fail(arguments, backend.error());
+  const bool json = arguments.has("--json");
+  bool first = true;
+  if (json) {
+    const std::string head = training::to_text({{"checkpoint", saved->path},
+                                                {"model", saved->model.name},
+                                                {"data", saved->data.name},
+                                                {"predictions", Json::array()}});
+    print_out(head.substr(0, head.rfind(']')));
+  } else {
+    print_out("sample,class,probability,label\n");
+  }
+  training::predict(saved->plan, **backend, saved->data.test, saved->parameters.data(), limit,
+                    [&](const training::Prediction& it) {
+                      if (json) {
+                        print_out((first ? "\n" : ",\n") + training::to_text({{"sample", it.sample},
+                                                                              {"class", it.guess},
+                                                                              {"probability", it.probability},
+                                                                              {"label", it.label}}));
+                      } else {
+                        print_out(fmt::format("{},{},{},{}\n", it.sample, it.guess,
+                                              format_number(it.probability), it.label));
+                      }
+                      first = false;
+                    });
+  return json ? print_out("\n]}\n") : kExitDone;
+}
+
+int export_parameters(const Arguments& arguments) {
+  const Status written = training::export_parameters(*arguments.get("--checkpoint"), *arguments.get("--out"));
+  return written ? kExitDone : refuse(arguments, written.error());
+}
+
+// --checkpoint, --data and --model, and `more`.
+std::vector<Flag> saved_model_flags(std::vector<Flag> more) {
+  more.insert(
+      more.begin(),
+      {{.name = "--checkpoint", .placeholder = "FILE", .help = "a safetensors file", .required = true},
+       {.name = "--data",
+        .placeholder = "NAME-OR-PATH",
+        .help = "the data set, for its test samples",
+        .required = true},
+       {"--model", "NAME-OR-FILE", "the network, if the file does not name it"}});
+  return more;
+}
+
+}  // namespace
+
+Command evaluate_command() {
+  return {"evaluate", "print accuracy and loss of a saved model",
+          {},         saved_model_flags({kJsonFlag}),
+          evaluate,   "starling evaluate --checkpoint runs/run-1/model.safetensors --data mnist"};
+}
+
+Command predict_command() {
+  return {"predict",
+          "print class and probability of each test sample, predicted by a saved model",
+          {},
+          saved_model_flags({{"--limit", "N", "predict only the first N samples"},
+                             {"--json", "", "print one JSON object, one sample per line, instead of CSV"}}),
+          predict,
+          "starling predict --checkpoint runs/run-1/model.safetensors --data mnist --limit 5"};
+}
+
+Command export_command() {
+  return {
+      "export",
+      "write only the parameters of a checkpoint, as safetensors",
+      {},
+      {{.name = "--checkpoint", .placeholder = "FILE", .help = "a checkpoint of a peer", .required = true},
+       {.name = "--out", .placeholder = "FILE", .help = "the file to write", .required = true}},
+      export_parameters,
+      "starling export --checkpoint ckpt/p0.1200.safetensors --out model.safetensors"};
 }
 
 }  // namespace starling::cli

@@ -1,11 +1,12 @@
 #include "cli/commands/sources.h"
 
-#include <algorithm>
+#include <cctype>
 #include <cstdlib>
+#include <sstream>
 
 #include "cli/commands/experiment_flags.h"
-#include "training/experiment/daemon_table.h"
 #include "training/experiment/experiment.h"
+#include "training/experiment/experiment_file.h"
 #include "training/experiment/nearest.h"
 
 namespace starling::cli {
@@ -13,17 +14,15 @@ namespace {
 
 constexpr std::string_view kTable = "daemon.";
 
-// Several values of one variable stand with commas between them.
+// The values of a variable; a repeatable flag's are separated by commas.
 std::vector<std::string> values_of(const Flag& flag, const std::string& text) {
   if (!flag.repeatable) return {text};
   std::vector<std::string> values;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::size_t first = std::min(text.find_first_not_of(' ', begin), end);
-    std::string value = text.substr(first, end - first);
-    while (value.ends_with(' ')) value.pop_back();
+  std::istringstream parts(text);
+  for (std::string value; std::getline(parts, value, ',');) {
+    value.erase(value.find_last_not_of(' ') + 1);
+    value.erase(0, value.find_first_not_of(' '));
     if (!value.empty()) values.push_back(std::move(value));
-    begin = end + 1;
   }
   return values;
 }
@@ -38,7 +37,7 @@ Result<const Flag*> flag_with(const std::string& key, const std::vector<Flag>& f
   return Error{place + ": " + training::unknown_key(key, keys)};
 }
 
-// --set daemon.http=... is not the experiment's.
+// --set daemon.KEY=VALUE is removed from --set, which belongs to the experiment.
 Status add_sets(Arguments& arguments, const std::vector<Flag>& flags) {
   std::vector<std::string> others;
   const auto sets = split_sets(arguments);
@@ -87,10 +86,10 @@ void name_sources(std::vector<Flag>& flags) {
     flag.environment = "STARLING_";
     flag.key = kTable;
     for (const char c : flag.name.substr(2)) {
-      flag.environment += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+      flag.environment += c == '-' ? '_' : static_cast<char>(std::toupper(c));
       flag.key += c == '-' ? '_' : c;
     }
-    if (flag.name == "--config") flag.key.clear();  // a file does not name a file
+    if (flag.name == "--config") flag.key.clear();  // a file cannot name a file
   }
 }
 

@@ -1,6 +1,6 @@
-// Where a daemon's own options come from: its flags (and --set daemon.KEY=VALUE) beat STARLING_* variables,
-// which beat the [daemon] table of its experiment's file. What is trained has sources of its own
-// (cli/experiment_flags.h), in the same order.
+// The sources of a daemon's own options: flags (and --set daemon.KEY=VALUE) override STARLING_* variables,
+// which override the [daemon] table of the experiment file. The experiment itself has the same order of
+// sources (cli/commands/experiment_flags.h).
 #pragma once
 
 #include <string>
@@ -11,19 +11,17 @@
 
 namespace starling::cli {
 
-// Gives each of a daemon's own options its variable and its key: --token-file has STARLING_TOKEN_FILE and
-// daemon.token_file.
+// Gives each flag its variable and its key: --token-file has STARLING_TOKEN_FILE and daemon.token_file.
 void name_sources(std::vector<Flag>& flags);
 
-// Adds to `arguments`, for the flags that they lack, what --set daemon.KEY=VALUE says, then the variables,
-// then the table of the file that --config names by then. --set keeps what is not about the daemon. Error: a
-// sentence that names the place.
+// Adds the values of the flags that `arguments` lack: from --set daemon.KEY=VALUE, then from the variables,
+// then from the file of --config. Other --set values stay. An Error names the place.
 Status add_sources(Arguments& arguments, const std::vector<Flag>& flags);
 
-// The variables alone.
+// Only from the variables.
 void add_environment(Arguments& arguments, const std::vector<Flag>& flags);
 
-// "[daemon]" and a line for each of the flags that `arguments` have; empty where they have none.
+// "[daemon]" and one line per flag in `arguments`; empty if there is none.
 std::string daemon_table(const Arguments& arguments, const std::vector<Flag>& flags);
 
 }  // namespace starling::cli

@@ -1,7 +1,6 @@
 // starling sweep: many experiments in virtual time, from one file with lists.
 #include "lab/simulate/sweep.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <set>
 #include <tuple>
@@ -10,16 +9,15 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
-#include "cli/commands/numbers.h"
-#include "cli/shell/log.h"
+#include "cli/commands/flag_values.h"
 #include "cli/shell/output.h"
 #include "lab/interrupts.h"
-#include "lab/report/report_page.h"
+#include "lab/report/report.h"
 
 namespace starling::cli {
 namespace {
 
-constexpr int kExitStopped = 130;  // the exit code of a program stopped by Ctrl-C
+constexpr int kExitStopped = 130;  // as of a program that Ctrl-C stops
 
 // Checks all experiments before the first one runs. Experiments that share data and network load them once.
 Status prepare(training::Sweep& sweep) {
@@ -31,7 +29,9 @@ Status prepare(training::Sweep& sweep) {
       set_default_end(experiment);
       sound = check_experiment(experiment);
     }
-    if (sound && seen.emplace(experiment.model, experiment.layers, experiment.data, experiment.crop).second) {
+    if (sound && seen.emplace(experiment.model.name, experiment.model.layers, experiment.data.source,
+                              experiment.training.crop)
+                     .second) {
       if (const auto materials = gather_materials(experiment); !materials) sound = materials.error();
     }
     if (!sound) return Error{point.name + ": " + sound.error().message};
@@ -42,18 +42,18 @@ Status prepare(training::Sweep& sweep) {
 int run(const Arguments& arguments) {
   const std::string file = arguments.get("EXPERIMENT").value_or("");
   const auto sets = split_sets(arguments);
-  if (!sets) return refuse(arguments, sets.error().message);
+  if (!sets) return refuse(arguments, sets.error());
   Result<training::Sweep> sweep = training::read_sweep(file, std::getenv, *sets);
-  if (!sweep) return refuse(arguments, sweep.error().message);
-  if (Status sound = prepare(*sweep); !sound) return refuse(arguments, sound.error().message);
+  if (!sweep) return refuse(arguments, sweep.error());
+  if (Status sound = prepare(*sweep); !sound) return refuse(arguments, sound.error());
 
   lab::SweepOptions options;
   options.data_root = data_root();
   options.force = arguments.has("--force");
   options.out = arguments.get("--out").value_or("runs/" + sweep->points.front().experiment.name + "-sweep");
-  if (options.out.empty()) return refuse(arguments, "--out: the path of a folder is missing");
+  if (options.out.empty()) return refuse(arguments, "--out: the path is empty");
   if (Status read = read_number(arguments, "--threads", 1U, kMostThreads, options.threads); !read)
-    return refuse(arguments, read.error().message);
+    return refuse(arguments, read.error());
   const lab::Interrupts interrupts;
   options.interrupted = [&interrupts] { return interrupts.requested(); };
   std::size_t ran = 0;
@@ -65,36 +65,33 @@ int run(const Arguments& arguments) {
                                      point.name, seconds, left));
   };
   const Result<lab::SweepOutcome> outcome = lab::run_sweep(*sweep, options);
-  if (!outcome) return fail(arguments, outcome.error().message);
+  if (!outcome) return fail(arguments, outcome.error());
   if (outcome->ran + outcome->kept > 0) {
     if (const Status drawn = lab::write_report(options.out); !drawn) warn(drawn.error().message);
   }
-  const std::string text =
-      arguments.has("--json")
-          ? outcome->json
-          : outcome->table + fmt::format("\n{} experiments ran, {} were complete before\nresults   {}\n",
-                                         outcome->ran, outcome->kept, options.out);
-  std::fputs(text.c_str(), stdout);
+  print_out(arguments.has("--json")
+                ? outcome->json
+                : outcome->table +
+                      fmt::format("\n{} experiments ran, {} were already complete\nresults   {}\n",
+                                  outcome->ran, outcome->kept, options.out));
   if (!outcome->interrupted) return kExitDone;
-  tell(Told::progress, "starling sweep: stopped; repeat the command to continue");
+  tell(Told::progress, "starling sweep: interrupted; repeat the command to continue");
   return kExitStopped;
 }
 
 }  // namespace
 
 Command sweep_command() {
-  Command command{"sweep", "run every combination of the lists in an experiment's [sweep], in virtual time"};
-  command.positionals = {{"EXPERIMENT", "a TOML file with a [sweep]", true}};
-  command.flags = {
-      {"--set", "SECTION.KEY=VALUE", "set a key of the file that has no list", true},
-      {"--out", "DIR", "folder of the runs and of results.csv and results.json (default runs/NAME-sweep)"},
-      {"--threads", "N", "threads for all runs together (default: all cores); does not change results"},
-      {"--force", "", "repeat runs that are complete"},
-      {"--json", "", "print results.json"},
-  };
-  command.run = run;
-  command.example = "starling sweep stragglers.toml --out runs/stragglers";
-  return command;
+  return {"sweep",
+          "run every combination of the lists in an experiment's [sweep], in virtual time",
+          {{"EXPERIMENT", "a TOML file with a [sweep]"}},
+          {{"--set", "SECTION.KEY=VALUE", "set a key of the file that has no list", true},
+           {"--out", "DIR", "folder of the runs, results.csv and results.json (default runs/NAME-sweep)"},
+           {"--threads", "N", "threads for all runs together (default: all cores); does not change results"},
+           {"--force", "", "repeat complete runs"},
+           {"--json", "", "print results.json"}},
+          run,
+          "starling sweep stragglers.toml --out runs/stragglers"};
 }
 
 }  // namespace starling::cli

@@ -1,4 +1,4 @@
-// starling top: the swarm as a running peer sees it, again and again, in a terminal.
+// starling top: the swarm as a running peer sees it, redrawn every second in a terminal.
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -6,28 +6,24 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/commands/ask.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/numbers.h"
+#include "cli/commands/flag_values.h"
 #include "cli/shell/output.h"
 #include "lab/interrupts.h"
-#include "node/front/http.h"
 #include "node/front/answers.h"
 
 namespace starling::cli {
 namespace {
 
-constexpr double kStraggles = 2;  // times as slow as the median
+constexpr double kStraggles = 2;  // slowdown of a straggler, relative to the median
 constexpr unsigned kMostFrames = 1'000'000'000;
 
-std::string figure(const std::optional<double>& value, const char* form) {
-  return value ? fmt::format(fmt::runtime(form), *value) : "-";
-}
-
-// What the eye looks for: whoever is not well first, then the slowest.
+// The order of the rows: failing members first, then stragglers.
 int concern(const node::MemberStatus& member) {
   if (member.state == "failed") return 0;
   if (member.state == "suspect" || member.state == "quarantined") return 1;
@@ -50,18 +46,18 @@ std::string table(const node::PeerStatus& status, std::vector<node::MemberStatus
   for (const auto& member : members)
     if (member.state == "alive") speed += member.samples_per_second.value_or(0);
   std::string text = fmt::format(
-      "{} at {}, swarm '{}': {} on {}, {}\n{} of {} members live, {:.0f} samples/s, {:.2f} epochs, loss {}, accuracy {}, "
-      "apart {}\n\n",
-      status.name, status.address, status.swarm, status.model, status.data, status.topology, status.members_live,
-      status.members_known, speed,
+      "{} at {}, swarm '{}': {} on {}, {}\n{} of {} members live, {:.0f} samples/s, {:.2f} epochs, loss {}, "
+      "accuracy {}, consensus distance {}\n\n",
+      status.name, status.address, status.swarm, status.model, status.data, status.topology,
+      status.members_live, status.members_known, speed,
       status.epoch_samples > 0
           ? static_cast<double>(status.swarm_samples) / static_cast<double>(status.epoch_samples)
           : 0.0,
-      figure(status.loss, "{:.4f}"), figure(status.accuracy, "{:.4f}"), figure(status.distance, "{:.3g}"));
+      or_dash(status.loss, "{:.4f}"), or_dash(status.accuracy, "{:.4f}"), or_dash(status.distance, "{:.3g}"));
   std::size_t width = 6;
   for (const auto& member : members) width = std::max(width, member.name.size());
-  text += fmt::format("{:<{}}  {:<11}  {:<10}  {:>10}  {:>9}  {:>8}  {:>8}  {:>10}\n", "member", width, "state", "device",
-                      "steps", "samples/s", "slowdown", "loss", "heard ago");
+  text += fmt::format("{:<{}}  {:<11}  {:<10}  {:>10}  {:>9}  {:>8}  {:>8}  {:>10}\n", "member", width,
+                      "state", "device", "steps", "samples/s", "slowdown", "loss", "last heard");
   std::size_t shown = 0;
   for (const auto& member : members) {
     if (++shown > rows) {
@@ -71,14 +67,14 @@ std::string table(const node::PeerStatus& status, std::vector<node::MemberStatus
     const bool straggles = member.slowdown.value_or(1) >= kStraggles;
     text += fmt::format(
         "{:<{}}  {:<11}  {:<10}  {:>10}  {:>9}  {:>8}  {:>8}  {:>10}\n", member.name, width, state_of(member),
-        member.device.substr(0, 10), member.steps, figure(member.samples_per_second, "{:.0f}"),
-        figure(member.slowdown, "{:.1f}x") + (straggles ? " !" : ""), figure(member.loss, "{:.4f}"),
-        member.this_peer ? "itself" : figure(member.last_heard_seconds, "{:.1f} s"));
+        member.device.substr(0, 10), member.steps, or_dash(member.samples_per_second, "{:.0f}"),
+        or_dash(member.slowdown, "{:.1f}x") + (straggles ? " !" : ""), or_dash(member.loss, "{:.4f}"),
+        member.this_peer ? "itself" : or_dash(member.last_heard_seconds, "{:.1f} s"));
   }
   return text;
 }
 
-// As many rows as the terminal has, or all where it is none.
+// The rows that fit the terminal; all if standard output is not a terminal.
 std::size_t rows_for_members(bool terminal) {
   constexpr std::size_t kOthers = 6;
   winsize size{};
@@ -88,26 +84,25 @@ std::size_t rows_for_members(bool terminal) {
 
 int run(const Arguments& arguments) {
   const auto at = peer_to_ask(arguments);
-  if (!at) return refuse(arguments, at.error().message);
+  if (!at) return refuse(arguments, at.error());
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   unsigned frames = terminal ? kMostFrames : 1;
   if (Status read = read_number(arguments, "--frames", 1U, kMostFrames, frames); !read)
-    return refuse(arguments, read.error().message);
+    return refuse(arguments, read.error());
   const lab::Interrupts interrupts;
   for (unsigned frame = 0; frame < frames && !interrupts.requested(); ++frame) {
     pollfd interrupted{interrupts.fd(), POLLIN, 0};
     if (frame > 0) ::poll(&interrupted, 1, 1000);
     if (interrupts.requested()) break;
     const auto status_text = get(*at, "/api/v1/status");
-    if (!status_text) return fail(arguments, status_text.error().message);
+    if (!status_text) return fail(arguments, status_text.error());
     const auto members_text = get(*at, "/api/v1/members");
-    if (!members_text) return fail(arguments, members_text.error().message);
+    if (!members_text) return fail(arguments, members_text.error());
     const auto status = node::parse_status(*status_text);
     const auto members = node::parse_members(*members_text);
     if (!status || !members)
       return fail(arguments, to_string(*at) + " is not a Starling peer's --http address");
-    const std::string text = table(*status, *members, rows_for_members(terminal));
-    std::fputs(((terminal ? "\033[H\033[J" : "") + text).c_str(), stdout);
+    print_out((terminal ? "\033[H\033[J" : "") + table(*status, *members, rows_for_members(terminal)));
     std::fflush(stdout);
   }
   return kExitDone;
@@ -117,10 +112,10 @@ int run(const Arguments& arguments) {
 
 Command top_command() {
   return {"top",
-          "the swarm as a running peer sees it, live: whoever fails or straggles first",
+          "show the swarm as a running peer sees it, live; failures and stragglers first",
           {},
-          {{"--at", "HOST:PORT", "the peer's --http address"},
-           {"--frames", "N", "end after so many tables (default: at Ctrl-C; 1 where the output is no terminal)"}},
+          {at_flag(),
+           {"--frames", "N", "stop after N tables (default: at Ctrl-C; 1 if the output is not a terminal)"}},
           run,
           "starling top --at 127.0.0.1:7180"};
 }

@@ -1,18 +1,15 @@
-// starling topology list, starling topology show: who exchanges with whom, and how fast that mixes.
+// starling topology list, show: the graphs of possible partners, and how fast they mix.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <cstdio>
 #include <fstream>
 
-#include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
+#include "cli/commands/flag_values.h"
 #include "cli/commands/json.h"
-#include "cli/commands/model_name.h"
+#include "cli/commands/named_files.h"
 #include "cli/shell/output.h"
-#include "cli/commands/topology_name.h"
 #include "models/spec.h"
 #include "topologies/analysis.h"
 #include "topologies/drawing.h"
@@ -23,35 +20,25 @@ namespace starling::cli {
 namespace {
 
 constexpr std::uint32_t kMostPeers = 100'000;
-// Larger drawings are a black disc.
-constexpr std::uint32_t kMostPeersDrawn = 2000;
+constexpr std::uint32_t kMostPeersDrawn = 2000;  // larger drawings are a black disc
 constexpr std::array<std::string_view, 5> kFormats = {"text", "json", "dot", "svg", "edges"};
 
 int list(const Arguments& arguments) {
-  if (arguments.has("--json")) {
-    std::vector<std::pair<std::string, std::string>> entries;
-    for (const topologies::TopologyEntry& entry : topologies::names()) {
-      entries.emplace_back(entry.name, entry.description);
-    }
-    std::fputs(list_json("topologies", entries).c_str(), stdout);
-    return kExitDone;
-  }
-  for (const topologies::TopologyEntry& entry : topologies::names()) {
-    std::fputs(fmt::format("{:<22}  {}\n", entry.name, entry.description).c_str(), stdout);
-  }
-  return kExitDone;
+  std::vector<Described> entries;
+  for (const topologies::TopologyEntry& entry : topologies::names())
+    entries.push_back({entry.name, entry.description});
+  return print_list(arguments, "topologies", entries);
 }
 
 std::string figure(const std::optional<double>& value, int digits = 6) {
-  return value ? fmt::format("{:.{}g}", *value, digits) : "not known";
+  return value ? fmt::format("{:.{}g}", *value, digits) : "unknown";
 }
 
-// What is left of something, where that is nearly all of it too.
+// A factor; close to 1 as its distance to 1.
 std::string share(const std::optional<double>& value) {
   return value && *value > 0.9999 && *value < 1 ? fmt::format("1 - {:.3g}", 1 - *value) : figure(value);
 }
 
-// A line of the table: what it is, how much, and what that means.
 void row(std::string& text, std::string_view what, const std::string& value, std::string_view meaning) {
   text += fmt::format("  {:<20}  {:<12}  {}\n", what, value, meaning);
 }
@@ -61,23 +48,23 @@ void describe_shape(const topologies::Analysis& a, std::string& text) {
   row(text, a.directed ? "receivers of a peer" : "neighbors of a peer",
       a.degree_min == a.degree_max ? std::to_string(a.degree_min)
                                    : fmt::format("{} to {}", a.degree_min, a.degree_max),
-      fmt::format("{:.4g} in the mean", a.degree_mean));
+      fmt::format("mean {:.4g}", a.degree_mean));
   row(text, "diameter",
       a.diameter    ? std::to_string(*a.diameter)
-      : a.connected ? "not known"
+      : a.connected ? "unknown"
                     : "none",
-      a.connected ? "hops between the two that are farthest apart" : "not everyone reaches everyone");
-  if (a.period > 1) row(text, "period", std::to_string(a.period), "rounds, after which the links repeat");
+      a.connected ? "hops between the two most distant peers" : "some peers cannot reach each other");
+  if (a.period > 1) row(text, "period", std::to_string(a.period), "rounds after which the links repeat");
 }
 
 void describe_rounds(const topologies::Analysis& a, std::string& text) {
   text += fmt::format("\nlock-step rounds, {} mixing\n", to_string(a.mixing));
-  row(text, "sends", fmt::format("{:.4g}", a.sends_per_round), "models that a peer sends in a round");
+  row(text, "sends", fmt::format("{:.4g}", a.sends_per_round), "models that a peer sends per round");
   row(text, "mean", a.mean_preserved ? "kept" : "NOT kept",
-      a.mean_preserved ? "the peers meet at their mean" : "the peers meet, but not at their mean");
+      a.mean_preserved ? "the peers converge to their mean" : "the peers converge, but not to their mean");
   if (a.period == 1)
     row(text, "spectral gap", figure(a.spectral_gap), "1 - the second-largest modulus of W's eigenvalues");
-  row(text, "left by a round", share(a.round_factor), "of V, the sum of squared distances from the mean");
+  row(text, "factor per round", share(a.round_factor), "of V, the sum of squared distances from the mean");
   if (a.exact_after)
     row(text, "exact after", std::to_string(*a.exact_after), "rounds: all peers agree, to rounding");
   else
@@ -86,19 +73,19 @@ void describe_rounds(const topologies::Analysis& a, std::string& text) {
 
 void describe_gossip(const topologies::Analysis& a, std::string& text) {
   text += "\npairwise exchanges at random times\n";
-  row(text, "left by an exchange", share(a.consensus_factor),
+  row(text, "factor per exchange", share(a.consensus_factor),
       a.nodes > topologies::kFactorNodesMax
-          ? fmt::format("of V, in the mean; for up to {} peers", topologies::kFactorNodesMax)
-          : "of V, in the mean");
-  row(text, "at most", share(a.consensus_bound), "its bound by the edges' Laplacian");
+          ? fmt::format("of V, mean; for up to {} peers", topologies::kFactorNodesMax)
+          : "of V, mean");
+  row(text, "at most", share(a.consensus_bound), "bound from the Laplacian of the edges");
   row(text, "to a tenth", figure(a.exchanges_to_tenth, 4),
-      fmt::format("exchanges begun by each peer{}", a.consensus_factor ? "" : ", by the bound"));
+      fmt::format("exchanges that each peer initiates{}", a.consensus_factor ? "" : ", by the bound"));
 }
 
 void describe_traffic(const Traffic& traffic, std::string& text) {
   text += fmt::format("\nwith {}, {} parameters\n", traffic.model, traffic.parameters);
-  row(text, "a round", format_bytes(traffic.bytes_per_round), "that a peer sends");
-  row(text, "an exchange", format_bytes(static_cast<double>(traffic.bytes_per_exchange)), "each way");
+  row(text, "per round", format_bytes(traffic.bytes_per_round), "that a peer sends");
+  row(text, "per exchange", format_bytes(static_cast<double>(traffic.bytes_per_exchange)), "each way");
 }
 
 std::string analysis_text(const std::string& name, const topologies::Graph& graph,
@@ -118,26 +105,26 @@ std::string analysis_text(const std::string& name, const topologies::Graph& grap
   return text;
 }
 
-// The figures beneath a drawing.
+// The figures below a drawing.
 std::string caption(const topologies::Analysis& a) {
   std::string text =
       fmt::format("{} peers, {} {}", a.nodes, a.edges, a.directed ? "directed links" : "links");
   if (a.period > 1) text += fmt::format(" over {} rounds", a.period);
   if (a.exact_after && a.period > 1)
-    text += ", exact average after them";
+    text += ", then the exact average";
   else if (a.spectral_gap)
     text += fmt::format(", spectral gap {:.4g}", *a.spectral_gap);
   else if (a.round_factor)
-    text += fmt::format(", a round leaves {:.4g} of the squared disagreement", *a.round_factor);
+    text += fmt::format(", factor {:.4g} per round", *a.round_factor);
   return text;
 }
 
-// What lock-step rounds and exchanges of that model would send.
+// The traffic of --model; nothing if it is not given.
 Result<std::optional<Traffic>> read_traffic(const Arguments& arguments,
                                             const topologies::Analysis& analysis) {
   const auto given = arguments.get("--model");
   if (!given) {
-    if (arguments.has("--data")) return Error{"--data says what --model is for, which is missing"};
+    if (arguments.has("--data")) return Error{"--data has no effect without --model"};
     return std::optional<Traffic>();
   }
   const auto model = resolve_model(*given);
@@ -147,9 +134,9 @@ Result<std::optional<Traffic>> read_traffic(const Arguments& arguments,
   if (const auto name = arguments.get("--data")) {
     const auto data = datasets::load(*name, data_root());
     if (!data) return data.error();
-    const auto info = datasets::describe(*data);
-    shape = {info.shape.channels, info.shape.height, info.shape.width};
-    classes = info.classes;
+    const datasets::ImageShape& images = data->train.shape;
+    shape = {images.channels, images.height, images.width};
+    classes = data->train.classes;
   }
   const auto plan = models::make_model(*model, shape, classes);
   if (!plan) return plan.error();
@@ -161,7 +148,6 @@ Result<std::optional<Traffic>> read_traffic(const Arguments& arguments,
   return std::optional(traffic);
 }
 
-// Everything that --format can ask for, once the flags are known to be right.
 struct Request {
   std::string name, format;
   topologies::Schedule schedule;
@@ -189,71 +175,58 @@ Result<std::string> document(const Arguments& arguments, const Request& request)
 
 Result<Request> read_request(const Arguments& arguments) {
   const std::string name = *arguments.get("NAME");
-  const auto resolved = resolve_topology(name);
-  if (!resolved) return resolved.error();
-  const auto topology = topologies::Topology::parse(*resolved);
+  const auto topology = read_topology(name);
   if (!topology) return topology.error();
-  if (!arguments.has("--peers")) return Error{"--peers is missing; see `starling topology show --help`"};
-  const auto peers = parse_number<std::uint32_t>(*arguments.get("--peers"));
-  if (!peers || *peers < 1 || *peers > kMostPeers)
-    return Error{"--peers: '" + *arguments.get("--peers") + "' is not a whole number from 1 to " +
-                 std::to_string(kMostPeers)};
-  const std::string format = arguments.get("--format").value_or(arguments.has("--json") ? "json" : "text");
-  if (std::find(kFormats.begin(), kFormats.end(), format) == kFormats.end())
-    return Error{"--format: '" + format + "' is unknown; accepted are " + one_of(kFormats)};
-  if (arguments.has("--json") && format != "json") return Error{"--json does not go with --format " + format};
-  if ((format == "dot" || format == "svg") && *peers > kMostPeersDrawn)
+  std::uint32_t peers = 0;
+  if (Status read = read_number(arguments, "--peers", 1U, kMostPeers, peers); !read) return read.error();
+  const auto format = read_format(arguments, kFormats);
+  if (!format) return format.error();
+  if ((*format == "dot" || *format == "svg") && peers > kMostPeersDrawn) {
     return Error{"--format: a drawing of more than " + std::to_string(kMostPeersDrawn) +
-                 " peers shows nothing; text, json and edges are right"};
+                 " peers is not readable; choose text, json or edges"};
+  }
   std::optional<topologies::Mixing> mixing;
   if (const auto text = arguments.get("--mixing")) {
     const auto parsed = topologies::parse_mixing(*text);
     if (!parsed) return Error{"--mixing: " + parsed.error().message};
     mixing = *parsed;
   }
-  if (const Status exists = topology->exists(*peers); !exists) return exists.error();
-  return Request{name, format, topology->among(*peers), mixing};
+  if (const Status exists = topology->exists(peers); !exists) return exists.error();
+  return Request{name, *format, topology->among(peers), mixing};
 }
 
 int show(const Arguments& arguments) {
   const auto request = read_request(arguments);
-  if (!request) return refuse(arguments, request.error().message);
+  if (!request) return refuse(arguments, request.error());
   const auto text = document(arguments, *request);
-  if (!text) return refuse(arguments, text.error().message);
+  if (!text) return refuse(arguments, text.error());
   const auto path = arguments.get("--out");
-  if (!path) {
-    std::fputs(text->c_str(), stdout);
-    return kExitDone;
-  }
+  if (!path) return print_out(*text);
   std::ofstream file(*path, std::ios::binary | std::ios::trunc);
-  if (!file)
-    return refuse(arguments,
-                  "--out: '" + *path + "' cannot be written; a file in a folder that exists is right");
+  if (!file) return refuse(arguments, "--out: cannot write " + *path);
   file << *text << std::flush;
-  if (!file) return fail(arguments, "'" + *path + "' could not be written to its end; is the disk full?");
-  return kExitDone;
+  return file ? kExitDone : fail(arguments, "cannot write all of " + *path + "; is the disk full?");
 }
 
 }  // namespace
 
 Command topology_list_command() {
-  return {"topology list", "the families of graphs", {}, {{"--json", "", "print one JSON object"}}, list,
-          "starling topology list"};
+  return {"topology list", "list the families of graphs", {}, {kJsonFlag}, list, "starling topology list"};
 }
 
 Command topology_show_command() {
   return {
       "topology show",
-      "degree, diameter, spectral gap, predicted consensus rate; drawings",
+      "print degree, diameter, spectral gap and consensus rate, or a drawing",
       {{"NAME", "a name of `topology list`"}},
-      {{"--peers", "N", "how many peers"},
+      {{.name = "--peers", .placeholder = "N", .help = "number of peers", .required = true},
        {"--format", "NAME", "text, json, dot, svg or edges (default text)"},
        {"--mixing", "NAME",
-        "weights of lock-step rounds: metropolis, uniform, lazy or push-sum (default: "
-        "the topology's own, or push-sum where it is directed, or metropolis)"},
-       {"--model", "NAME-OR-FILE", "also what exchanging this network costs"},
-       {"--data", "NAME-OR-PATH", "whose images and classes the model is for (default 1x28x28, 10 classes)"},
-       {"--out", "FILE", "write there instead of to standard output"},
+        "weights of lock-step rounds: metropolis, uniform, lazy or push-sum (default: the topology's own, "
+        "or push-sum if it is directed, else metropolis)"},
+       {"--model", "NAME-OR-FILE", "also print the cost of exchanging this network"},
+       {"--data", "NAME-OR-PATH", "data set that sets the model's input and classes (default 1x28x28, 10)"},
+       {"--out", "FILE", "write to this file instead of standard output"},
        {"--json", "", "the same as --format json"}},
       show,
       "starling topology show torus --peers 16\n"

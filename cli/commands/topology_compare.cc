@@ -1,48 +1,44 @@
 // starling topology compare: topologies side by side, predicted and measured.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/text.h"
 #include "cli/commands/commands.h"
-#include "cli/shell/log.h"
+#include "cli/commands/flag_values.h"
 #include "cli/commands/json.h"
-#include "cli/commands/numbers.h"
-#include "cli/commands/topology_name.h"
-#include "lab/measure/consensus_chart.h"
+#include "cli/commands/named_files.h"
+#include "cli/shell/output.h"
 #include "lab/interrupts.h"
+#include "lab/measure/chart.h"
 #include "topologies/topology.h"
 
 namespace starling::cli {
 namespace {
 
 constexpr std::uint32_t kMostPeers = 100'000;
-constexpr std::uint32_t kMostPeersMeasured = topologies::kFactorNodesMax;  // beyond, nothing is predicted
+constexpr std::uint32_t kMostPeersMeasured = topologies::kFactorNodesMax;  // larger ones have no prediction
 constexpr std::uint64_t kMostSeeds = 1'000'000;
+constexpr std::array kFormats = {"text", "json", "svg"};
 
-// What is compared where nothing is named, of these whatever exists for so many peers: slow to fast.
-constexpr std::array<const char*, 10> kUsual = {"line",
-                                                "ring",
-                                                "star",
-                                                "tree",
-                                                "torus",
-                                                "hypercube",
-                                                "random-regular:k=4",
-                                                "exponential",
-                                                "one-peer-exponential",
-                                                "complete"};
+// Compared if none is named, as far as they exist for the number of peers; from slow to fast.
+constexpr std::array kUsual = {"line",
+                               "ring",
+                               "star",
+                               "tree",
+                               "torus",
+                               "hypercube",
+                               "random-regular:k=4",
+                               "exponential",
+                               "one-peer-exponential",
+                               "complete"};
 
 struct Request {
   std::vector<topologies::Topology> topologies;
-  std::vector<std::string> names;  // as they were given
+  std::vector<std::string> names;  // as the user gave them
   std::uint32_t peers = 0;
   std::optional<topologies::Mixing> mixing;
   bool measure = false;
@@ -53,9 +49,7 @@ struct Request {
 
 Status read_topologies(const Arguments& arguments, Request& request) {
   for (const std::string& name : arguments.all("NAME")) {
-    const auto resolved = resolve_topology(name);
-    if (!resolved) return resolved.error();
-    auto topology = topologies::Topology::parse(*resolved);
+    auto topology = read_topology(name);
     if (!topology) return topology.error();
     if (Status exists = topology->exists(request.peers); !exists) return exists.error();
     request.names.push_back(name);
@@ -72,7 +66,6 @@ Status read_topologies(const Arguments& arguments, Request& request) {
 }
 
 Status read_request(const Arguments& arguments, Request& request) {
-  if (!arguments.has("--peers")) return Error{"--peers is missing; see `starling topology compare --help`"};
   request.measure = arguments.has("--measure");
   const std::uint32_t most = request.measure ? kMostPeersMeasured : kMostPeers;
   const std::uint32_t least = request.measure ? 2 : 1;
@@ -91,46 +84,37 @@ Status read_request(const Arguments& arguments, Request& request) {
   }
   if (const auto text = arguments.get("--partners")) {
     if (*text != "uniform" && *text != "turns")
-      return Error{"--partners: '" + *text + "' is not one of uniform and turns"};
+      return Error{"--partners: '" + *text + "' is unknown; expected uniform or turns"};
     if (*text == "turns") pairwise.partners = Partners::turns;
   }
-  request.format = arguments.get("--format").value_or(arguments.has("--json") ? "json" : "text");
-  if (request.format != "text" && request.format != "json" && request.format != "svg")
-    return Error{"--format: '" + request.format + "' is not one of text, json and svg"};
-  if (arguments.has("--json") && request.format != "json")
-    return Error{"--json does not go with --format " + request.format};
+  const auto format = read_format(arguments, kFormats);
+  if (!format) return format.error();
+  request.format = *format;
   request.picture = arguments.get("--out");
   if (!request.measure) {
     for (const char* flag : {"--seeds", "--seed", "--threads", "--partners", "--out"}) {
-      if (arguments.has(flag)) return Error{std::string(flag) + " goes with --measure"};
+      if (arguments.has(flag)) return Error{std::string(flag) + " has no effect without --measure"};
     }
-    if (request.format == "svg") return Error{"--format svg draws what is measured: it goes with --measure"};
+    if (request.format == "svg") return Error{"--format svg draws the measurements: add --measure"};
   }
   return read_topologies(arguments, request);
 }
 
 // ---- the table ----
 
-template <class T>
-std::string or_dash(const std::optional<T>& value, const char* format = "{}") {
-  return value ? fmt::format(fmt::runtime(format), *value) : "-";
-}
-
-// A share of V that is left; what is nearly all needs its distance to 1 seen.
+// A factor of V; more digits close to 1.
 std::string factor_text(const std::optional<double>& factor) {
   return or_dash(factor, factor && *factor > 0.999 ? "{:.6f}" : "{:.4f}");
 }
 
-std::string deviation_text(const std::optional<double>& percent) {
-  return or_dash(percent, "{:+.1f} %");
-}
+std::string deviation_text(const std::optional<double>& percent) { return or_dash(percent, "{:+.1f} %"); }
 
 std::string table(const std::vector<ComparedRow>& rows, bool measured) {
   std::vector<std::vector<std::string>> cells;
   std::vector<std::string> head = {"topology", "edges", "degree", "diameter", "gap", "factor/round"};
-  if (measured) head.insert(head.end(), {"measured", "rate off"});
+  if (measured) head.insert(head.end(), {"measured", "rate error"});
   head.insert(head.end(), {"rounds/tenth", "exact after", "factor/exchange"});
-  if (measured) head.insert(head.end(), {"measured", "rate off"});
+  if (measured) head.insert(head.end(), {"measured", "rate error"});
   head.emplace_back("exchanges/tenth");
   cells.push_back(head);
   for (const ComparedRow& row : rows) {
@@ -157,38 +141,12 @@ std::string table(const std::vector<ComparedRow>& rows, bool measured) {
     line.push_back(or_dash(a.exchanges_to_tenth, "{:.3g}"));
     cells.push_back(std::move(line));
   }
-  std::vector<std::size_t> width(head.size());
-  for (const auto& line : cells)
-    for (std::size_t c = 0; c < line.size(); ++c) width[c] = std::max(width[c], line[c].size());
-  std::string text;
-  for (const auto& line : cells) {
-    text += fmt::format("{:<{}}", line[0], width[0]);
-    for (std::size_t c = 1; c < line.size(); ++c) text += fmt::format("  {:>{}}", line[c], width[c]);
-    text += '\n';
-  }
-  return text;
+  return aligned(cells, 1);
 }
 
 // ---- measuring ----
 
-// Redraws a line on a terminal's standard error.
-class Progress {
- public:
-  void show(const std::string& name, std::size_t at, std::size_t of, double done) {
-    if (!terminal_) return;
-    std::fprintf(stderr, "\r\033[K%zu of %zu, %s: %.0f %%", at + 1, of, name.c_str(), 100 * done);
-    shown_ = true;
-  }
-  void clear() const {
-    if (shown_) std::fputs("\r\033[K", stderr);
-  }
-
- private:
-  bool terminal_ = may_redraw();
-  bool shown_ = false;
-};
-
-Status compare(const Request& request, const lab::Interrupts& interrupts, Progress& progress,
+Status compare(const Request& request, const lab::Interrupts& interrupts, ProgressLine& progress,
                std::vector<ComparedRow>& rows) {
   for (std::size_t k = 0; k < request.topologies.size(); ++k) {
     const topologies::Topology& topology = request.topologies[k];
@@ -200,13 +158,17 @@ Status compare(const Request& request, const lab::Interrupts& interrupts, Progre
     if (!analysis) return Error{name + ": " + analysis.error().message};
     row.compared.analysis = *analysis;
     if (request.measure) {
-      progress.show(name, k, request.topologies.size(), 0);
+      const auto show = [&](double done) {
+        progress.show(
+            fmt::format("{} of {}, {}: {:.0f} %", k + 1, request.topologies.size(), name, 100 * done));
+      };
+      show(0);
       auto lock_step = lab::measure_lock_step(schedule, request.mixing, request.pairwise.seed);
       if (!lock_step) return Error{name + ": " + lock_step.error().message};
       row.compared.lock_step = std::move(*lock_step);
       lab::PairwiseOptions options = request.pairwise;
       options.interrupted = [&interrupts] { return interrupts.requested(); };
-      options.progress = [&](double done) { progress.show(name, k, request.topologies.size(), done); };
+      options.progress = show;
       row.compared.pairwise = lab::measure_pairwise(topology, request.peers, options);
       row.round_deviation_percent =
           lab::deviation_percent(row.compared.lock_step.factor, row.compared.analysis.round_factor);
@@ -221,14 +183,14 @@ Status compare(const Request& request, const lab::Interrupts& interrupts, Progre
 
 int run(const Arguments& arguments) {
   Request request;
-  if (Status read = read_request(arguments, request); !read) return refuse(arguments, read.error().message);
+  if (Status read = read_request(arguments, request); !read) return refuse(arguments, read.error());
   const lab::Interrupts interrupts;
-  Progress progress;
+  ProgressLine progress;
   std::vector<ComparedRow> rows;
   const Status compared = compare(request, interrupts, progress, rows);
   progress.clear();
-  if (!compared) return refuse(arguments, compared.error().message);
-  if (interrupts.requested()) return fail(arguments, "interrupted before everything was measured");
+  if (!compared) return refuse(arguments, compared.error());
+  if (interrupts.requested()) return fail(arguments, "interrupted before the end of the measurement");
 
   std::string picture;
   if (request.picture || request.format == "svg") {
@@ -242,35 +204,31 @@ int run(const Arguments& arguments) {
     file.flush();
     if (!file) return refuse(arguments, "--out: cannot write " + *request.picture);
   }
-  const std::string text = request.format == "svg"    ? picture
-                           : request.format == "json" ? compare_json(request.peers, request.measure, rows)
-                                                      : table(rows, request.measure);
-  std::fputs(text.c_str(), stdout);
-  return kExitDone;
+  return print_out(request.format == "svg"    ? picture
+                   : request.format == "json" ? compare_json(request.peers, request.measure, rows)
+                                              : table(rows, request.measure));
 }
 
 }  // namespace
 
 Command topology_compare_command() {
-  Command command{"topology compare", "topologies side by side, predicted and measured"};
-  command.positionals = {{"NAME", "names of `topology list`; without one, ten usual ones", false, true}};
-  command.flags = {
-      {"--peers", "N", "how many peers"},
-      {"--measure", "", "measure consensus too: lock-step rounds, and exchanges in a virtual world"},
-      {"--mixing", "NAME",
-       "of lock-step rounds: metropolis, uniform, lazy or push-sum (default: by topology)"},
-      {"--partners", "POLICY",
-       "of measured exchanges: uniform, which is what is predicted, or turns (default uniform)"},
-      {"--seeds", "K", "how many worlds to measure in (default: 4 to 16)"},
-      {"--seed", "S", "of the measurement (default 1)"},
-      {"--threads", "N", "for measuring (default: all cores); never changes a result"},
-      {"--format", "NAME", "text, json or svg (default text)"},
-      {"--json", "", "the same as --format json"},
-      {"--out", "FILE.svg", "write the picture of the measured curves"},
-  };
-  command.run = run;
-  command.example = "starling topology compare ring torus exponential --peers 16 --measure --out compare.svg";
-  return command;
+  return {
+      "topology compare",
+      "compare topologies, predicted and measured",
+      {{"NAME", "names of `topology list` (default: ten common ones)", false, true}},
+      {{.name = "--peers", .placeholder = "N", .help = "number of peers", .required = true},
+       {"--measure", "", "also measure consensus in lock-step rounds and in exchanges of virtual peers"},
+       {"--mixing", "NAME",
+        "weights of lock-step rounds: metropolis, uniform, lazy or push-sum (default: by topology)"},
+       {"--partners", "POLICY", "for measured exchanges: uniform (default, as in the prediction) or turns"},
+       {"--seeds", "K", "number of measurements (default: 4 to 16)"},
+       {"--seed", "S", "seed of the measurement (default 1)"},
+       {"--threads", "N", "threads that measure (default: all cores); does not change results"},
+       {"--format", "NAME", "text, json or svg (default text)"},
+       {"--json", "", "the same as --format json"},
+       {"--out", "FILE.svg", "write a plot of the measured curves"}},
+      run,
+      "starling topology compare ring torus exponential --peers 16 --measure --out compare.svg"};
 }
 
 }  // namespace starling::cli

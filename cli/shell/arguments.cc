@@ -15,16 +15,25 @@
 namespace starling::cli {
 namespace {
 
+std::string called(const std::string& command) {
+  return command.empty() ? "starling" : "starling " + command;
+}
+
 int complain(const std::string& command, const std::string& message, int exit_code) {
-  tell(Told::complaint, "starling" + (command.empty() ? "" : " " + command) + ": " + message);
+  tell(Told::complaint, called(command) + ": " + message);
   return exit_code;
 }
 
-std::string help_hint(const std::string& command) {
-  return "; see `starling " + (command.empty() ? std::string() : command + " ") + "--help`";
+std::string help_hint(const std::string& command) { return "see `" + called(command) + " --help`"; }
+
+// If the message begins with a flag, replaces the flag by its place.
+std::string at_its_place(const Arguments& arguments, const std::string& message) {
+  if (!message.starts_with("--")) return message;
+  const std::string flag = message.substr(0, message.find_first_of(": "));
+  return arguments.place(flag) + message.substr(flag.size());
 }
 
-// One command's place in the parser, and where the parser puts what it finds.
+// A command in the parser, and the values that the parser finds for it.
 struct Parsed {
   const Command* command;
   CLI::App* app;
@@ -32,25 +41,18 @@ struct Parsed {
   std::map<std::string, bool> switches;
 };
 
-CLI::App* find_or_add_group(CLI::App& root, const std::string& name) {
-  for (CLI::App* group : root.get_subcommands({})) {
-    if (group->get_name() == name) return group;
-  }
-  CLI::App* group = root.add_subcommand(name);
-  group->require_subcommand(0, 1);
-  return group;
-}
-
 void describe(Parsed& parsed, CLI::App& root) {
   const Command& command = *parsed.command;
   const std::size_t space = command.path.find(' ');
   if (space == std::string::npos) {
     parsed.app = root.add_subcommand(command.path);
   } else {
-    CLI::App* group = find_or_add_group(root, command.path.substr(0, space));
+    const std::string name = command.path.substr(0, space);
+    const auto groups = root.get_subcommands([&](CLI::App* app) { return app->get_name() == name; });
+    CLI::App* group = groups.empty() ? root.add_subcommand(name)->require_subcommand(0, 1) : groups.front();
     parsed.app = group->add_subcommand(command.path.substr(space + 1));
   }
-  // Which positionals are missing is checked by hand.
+  // run_parsed() checks which positionals are missing.
   for (const Positional& positional : command.positionals) {
     CLI::Option* option = parsed.app->add_option(positional.name, parsed.texts[positional.name]);
     if (positional.repeatable)
@@ -72,7 +74,7 @@ void describe(Parsed& parsed, CLI::App& root) {
   }
 }
 
-// The chain of subcommands that the command line named, as far as it got: "topology show".
+// The subcommands that the parser recognized: "topology show".
 std::string named_command(const CLI::App& root) {
   std::string path;
   const CLI::App* app = &root;
@@ -83,76 +85,48 @@ std::string named_command(const CLI::App& root) {
   return path;
 }
 
-constexpr std::size_t kLongestCompared = 64;  // of what came from outside
-
-// "; did you mean swarm?", where one of `names` is near.
+// "; did you mean swarm?" if one of `names` is similar, else empty.
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
+  constexpr std::size_t kLongestCompared = 64;
   if (word.size() > kLongestCompared) return "";
   const std::string* name = nearest(word, names);
-  // Two slips in three letters are another word.
+  // A word of three letters with two edits is another word.
   if (name == nullptr || 2 * edit_distance(word, *name) > name->size()) return "";
   return "; did you mean " + *name + "?";
 }
 
-const Command* find_command(const std::vector<Command>& commands, const std::string& path) {
-  const auto at = std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.path == path; });
-  return at == commands.end() ? nullptr : &*at;
-}
-
-bool is_group(const std::vector<Command>& commands, const std::string& word) {
-  return std::any_of(commands.begin(), commands.end(),
-                     [&](const Command& command) { return command.path.starts_with(word + " "); });
-}
-
-// What may follow `starling`, or `starling GROUP`.
-std::vector<std::string> words_behind(const std::vector<Command>& commands, const std::string& group) {
-  std::vector<std::string> words;
-  for (const Command& command : commands) {
-    std::string word = command.path;
-    if (command.hidden) continue;
-    if (!group.empty()) {
-      if (!word.starts_with(group + " ")) continue;
-      word = word.substr(group.size() + 1);
-    }
-    word = word.substr(0, word.find(' '));
-    if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(std::move(word));
-  }
-  return words;
-}
-
-std::string unknown_flag(const std::vector<Command>& commands, const std::string& path, const std::string& flag) {
-  std::string text = flag + " is no flag of this command";
+std::string unknown_flag(const std::vector<Command>& commands, const std::string& path,
+                         const std::string& flag) {
+  const std::string text = "unknown option " + flag;
   const Command* command = find_command(commands, path);
   std::vector<std::string> names = {"--help"};
-  if (command == nullptr) names.emplace_back("--version");
-  if (command != nullptr) {
-    for (const auto* table : {&command->flags, &shared_flags()})
-      for (const Flag& known : *table)
-        if (!known.hidden) names.push_back(known.name);
+  if (command == nullptr) {
+    names.emplace_back("--version");
+  } else {
+    for (const Flag& known : visible_flags(*command)) names.push_back(known.name);
   }
-  const std::string near = did_you_mean(flag, names);
-  if (!near.empty()) return text + near;
-  for (const Command& other : commands) {
-    if (std::any_of(other.flags.begin(), other.flags.end(),
-                    [&](const Flag& known) { return known.name == flag && !known.hidden; })) {
-      return text + "; `starling " + other.path + "` has it";
-    }
-  }
-  return text;
+  if (const std::string near = did_you_mean(flag, names); !near.empty()) return text + near;
+  const auto has_flag = [&](const Command& other) {
+    return std::ranges::any_of(other.flags,
+                               [&](const Flag& known) { return known.name == flag && !known.hidden; });
+  };
+  const auto other = std::ranges::find_if(commands, has_flag);
+  return other == commands.end() ? text : text + "; `starling " + other->path + "` has it";
 }
 
-std::string unknown_word(const std::vector<Command>& commands, const std::string& path, const std::string& word) {
-  if (find_command(commands, path) != nullptr) return "\"" + word + "\" is one argument too many";
-  std::string text = "\"" + word + "\" is no command";
-  const std::string near = did_you_mean(word, words_behind(commands, path));
+std::string unknown_word(const std::vector<Command>& commands, const std::string& path,
+                         const std::string& word) {
+  if (find_command(commands, path) != nullptr) return "unexpected argument '" + word + "'";
+  const std::string text = "unknown command '" + word + "'";
+  const std::string near = did_you_mean(word, next_words(commands, path));
   if (!near.empty() || !path.empty()) return text + near;
-  // Its second word alone, such as "compare".
+  // The second word of a command, such as "compare".
   for (const Command& command : commands)
     if (command.path.ends_with(" " + word)) return text + "; did you mean " + command.path + "?";
   return text;
 }
 
-// The library's sentence in our form.
+// The parsing library's error in our words.
 std::string explain(const CLI::ParseError& error, const CLI::App& root, const std::string& path,
                     const std::vector<Command>& commands) {
   const std::string text = error.what();
@@ -166,7 +140,7 @@ std::string explain(const CLI::ParseError& error, const CLI::App& root, const st
     return text.substr(0, text.find(':')) + " needs a value";
   }
   if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
-    // Texts convert to texts, so it is a switch: "Could not convert: --json = maybe".
+    // Any text is a valid value, so this is a switch: "Could not convert: --json = maybe".
     const std::size_t dashes = text.find("--");
     if (dashes != std::string::npos)
       return text.substr(dashes, text.find(' ', dashes) - dashes) + " takes no value";
@@ -174,9 +148,10 @@ std::string explain(const CLI::ParseError& error, const CLI::App& root, const st
   return text;
 }
 
-// What --help asks for, if it does: `help topology show`, `swarm --help all`. Nothing where the words name no
-// command: that is said as of any other call.
-std::optional<std::string> asked_help(int argc, const char* const* argv, const std::vector<Command>& commands) {
+// The text that `help topology show` or `swarm --help all` prints. Nothing if the command line does not
+// request help, or names an unknown command, which the parser reports.
+std::optional<std::string> asked_help(int argc, const char* const* argv,
+                                      const std::vector<Command>& commands) {
   std::vector<std::string> words(argv + 1, argv + argc);
   bool asked = false, all = false;
   if (!words.empty() && words.front() == "help") {
@@ -196,56 +171,46 @@ std::optional<std::string> asked_help(int argc, const char* const* argv, const s
     if (word.starts_with("-")) naming = false;
     if (!naming) continue;
     const std::string longer = path.empty() ? word : path + " " + word;
-    if (find_command(commands, longer) != nullptr || is_group(commands, longer)) {
+    if (find_command(commands, longer) != nullptr || !next_words(commands, longer).empty()) {
       path = longer;
     } else if (find_command(commands, path) == nullptr) {
       return std::nullopt;
     }
   }
   if (!asked) return std::nullopt;
-  if (const Command* command = find_command(commands, path)) return help_text(*command, shared_flags(), all);
-  return help_text(commands, path, shared_flags());
+  if (const Command* command = find_command(commands, path)) return help_text(*command, all);
+  return help_text(commands, path);
 }
 
 int run_parsed(Parsed& parsed) {
   const Command& command = *parsed.command;
   Arguments arguments(command.path);
+  const auto complain_of = [&](const std::string& what) {
+    return complain(command.path, what, kExitBadInput);
+  };
+  const auto missing = [&](const std::string& name) {
+    return complain_of(name + " is missing; " + help_hint(command.path));
+  };
   for (const Positional& positional : command.positionals) {
     std::vector<std::string>& values = parsed.texts[positional.name];
-    if (values.empty() && positional.required) {
-      return complain(command.path, positional.name + " is missing" + help_hint(command.path), kExitBadInput);
-    }
+    if (values.empty() && positional.required) return missing(positional.name);
     if (!values.empty()) arguments.set(positional.name, std::move(values));
   }
-  std::vector<Flag> flags = command.flags;
-  flags.insert(flags.end(), shared_flags().begin(), shared_flags().end());
-  for (const Flag& flag : flags) {
-    if (flag.placeholder.empty()) {
-      if (parsed.switches[flag.name]) arguments.set(flag.name, {"true"});
-      continue;
+  for (const auto* table : {&command.flags, &shared_flags()}) {
+    for (const Flag& flag : *table) {
+      std::vector<std::string>& values = parsed.texts[flag.name];
+      if (flag.placeholder.empty() && parsed.switches[flag.name]) values = {"true"};
+      if (values.size() > 1 && !flag.repeatable) return complain_of(flag.name + " is given more than once");
+      if (values.empty() && flag.required) return missing(flag.name);
+      if (!values.empty()) arguments.set(flag.name, std::move(values));
     }
-    std::vector<std::string>& values = parsed.texts[flag.name];
-    if (values.size() > 1 && !flag.repeatable) {
-      return complain(command.path, flag.name + " is given more than once", kExitBadInput);
-    }
-    if (!values.empty()) arguments.set(flag.name, std::move(values));
   }
   if (Status set = set_log(arguments.get("--log-format"), arguments.get("--log-level")); !set)
-    return complain(command.path, set.error().message, kExitBadInput);
+    return complain_of(set.error().message);
   return command.run(arguments);
 }
 
 }  // namespace
-
-const std::vector<Flag>& shared_flags() {
-  static const std::vector<Flag> kFlags = {
-      {"--log-format", "NAME", "of the log on standard error: text (default), or json, an object a line", false, false, "Log",
-       false, "STARLING_LOG_FORMAT"},
-      {"--log-level", "NAME", "trace, debug, info (default), warning or error, and what is worse", false, false, "Log",
-       false, "STARLING_LOG_LEVEL"},
-  };
-  return kFlags;
-}
 
 std::optional<std::string> Arguments::get(const std::string& name) const {
   const auto at = values_.find(name);
@@ -269,33 +234,28 @@ void Arguments::set(const std::string& name, std::vector<std::string> values, co
   if (!place.empty()) places_[name] = place;
 }
 
-namespace {
-
-// A sentence that begins with a flag is about what was said, perhaps elsewhere.
-std::string at_its_place(const Arguments& arguments, const std::string& sentence) {
-  if (!sentence.starts_with("--")) return sentence;
-  const std::string flag = sentence.substr(0, sentence.find_first_of(": "));
-  return arguments.place(flag) + sentence.substr(flag.size());
-}
-
-}  // namespace
-
 int refuse(const Arguments& arguments, const std::string& message) {
   return complain(arguments.command(), at_its_place(arguments, message), kExitBadInput);
 }
+
+int refuse(const Arguments& arguments, const Error& error) { return refuse(arguments, error.message); }
 
 int fail(const Arguments& arguments, const std::string& message) {
   return complain(arguments.command(), at_its_place(arguments, message), kExitRunFailed);
 }
 
+int fail(const Arguments& arguments, const Error& error) { return fail(arguments, error.message); }
+
+int print_out(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return kExitDone;
+}
+
 int run_command_line(int argc, const char* const* argv, const std::vector<Command>& commands) {
-  if (const auto help = asked_help(argc, argv, commands)) {
-    std::fputs(help->c_str(), stdout);
-    return kExitDone;
-  }
-  CLI::App root("Trains one neural network on many peers that gossip: no master, no barrier.", "starling");
+  if (const auto help = asked_help(argc, argv, commands)) return print_out(*help);
+  CLI::App root("", "starling");
   root.set_version_flag("--version", "starling " STARLING_VERSION);
-  root.set_help_flag();  // asked_help() has seen to it
+  root.set_help_flag();  // asked_help() handles --help
   root.require_subcommand(0, 1);
 
   std::list<Parsed> all;  // the parser keeps pointers into it
@@ -303,19 +263,18 @@ int run_command_line(int argc, const char* const* argv, const std::vector<Comman
 
   try {
     root.parse(argc, argv);
-  } catch (const CLI::Success& help_or_version) {
-    return root.exit(help_or_version);
+  } catch (const CLI::Success& version) {
+    return root.exit(version);
   } catch (const CLI::ParseError& error) {
     const std::string command = named_command(root);
     const std::string what = explain(error, root, command, commands), hint = help_hint(command);
-    const std::string end = what.ends_with('?') ? " (" + hint.substr(2) + ")" : hint;
-    return complain(command, what + end, kExitBadInput);
+    return complain(command, what + (what.ends_with('?') ? " (" + hint + ")" : "; " + hint), kExitBadInput);
   }
   for (Parsed& parsed : all) {
     if (*parsed.app) return run_parsed(parsed);
   }
   const std::string group = named_command(root);
-  return complain(group, "a command is missing" + help_hint(group), kExitBadInput);
+  return complain(group, "a command is missing; " + help_hint(group), kExitBadInput);
 }
 
 }  // namespace starling::cli

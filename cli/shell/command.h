@@ -1,5 +1,5 @@
-// A command as a value: its name, its flags and what runs it. The command line is parsed from these
-// (cli/shell/arguments.h), and help, manual page and completions are written from them.
+// Commands as values: path, flags, and the function that runs them. The parser (cli/shell/arguments.h), help,
+// the manual page and the completion scripts are all derived from them.
 #pragma once
 
 #include <functional>
@@ -11,16 +11,19 @@ namespace starling::cli {
 class Arguments;
 
 struct Flag {
-  std::string name;         // "--peers"
-  std::string placeholder;  // "N"; empty: a switch
-  std::string help;
+  std::string name;              // "--peers"
+  std::string placeholder = {};  // "N"; empty for a switch
+  std::string help = {};
   bool repeatable = false;
-  bool hidden = false;  // for our own processes, not in --help
-  std::string section = {};  // the heading under which help lists it; empty: the command's own
-  bool common = false;       // where a command has more flags than fit a screen: stands in the short help too
-  std::string environment = {};  // the variable that says the same ("STARLING_HTTP"); empty: there is none
-  std::string key = {};          // and the key of an experiment's file ("daemon.http")
+  bool hidden = false;           // for processes that Starling starts; not in help
+  std::string section = {};      // its heading in help; empty: none
+  bool common = false;           // shown by the short help of a command with many flags
+  std::string environment = {};  // the variable with the same meaning, "STARLING_HTTP"; empty: none
+  std::string key = {};          // its key in an experiment file, "daemon.http"; empty: none
+  bool required = false;
 };
+
+inline const Flag kJsonFlag{"--json", "", "print one JSON object"};
 
 struct Positional {
   std::string name;  // "NAME"
@@ -35,8 +38,20 @@ struct Command {
   std::vector<Positional> positionals = {};
   std::vector<Flag> flags = {};
   std::function<int(const Arguments&)> run = {};  // returns the exit code
-  std::string example = {};  // what somebody would really type: a line or two, each beginning with "starling"
-  bool hidden = false;       // for our own tools, not in the list of commands
+  std::string example = {};                       // one or two lines that begin with "starling"
+  bool hidden = false;                            // for tests and tools; not in help
 };
+
+// The flags that every command accepts; they are not in Command::flags.
+const std::vector<Flag>& shared_flags();
+
+// The flags of the command and the shared ones, without hidden ones.
+std::vector<Flag> visible_flags(const Command& command);
+
+// nullptr if no command has this path.
+const Command* find_command(const std::vector<Command>& commands, const std::string& path);
+
+// The words that may follow `starling`, or `starling GROUP`; without hidden commands, each word once.
+std::vector<std::string> next_words(const std::vector<Command>& commands, const std::string& group);
 
 }  // namespace starling::cli

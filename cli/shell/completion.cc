@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "datasets/catalogue.h"
 #include "models/spec.h"
 #include "topologies/topology.h"
-#include "training/experiment/experiment.h"
 #include "training/experiment/settings.h"
 
 namespace starling::cli {
@@ -20,72 +18,59 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr const char* kShells[] = {"bash", "zsh", "fish"};
+const Words kShells = {"bash", "zsh", "fish"};
 
-// The values of flags that take names, by flag. A name may be the beginning of a longer one.
-std::map<std::string, Words> known_values() {
-  std::map<std::string, Words> values = {
-      {"--partition", {"iid", "dirichlet:alpha=", "by-label", "whole"}},
-      {"--device", {"auto", "cpu", "cuda:0"}},
-      {"--log-level", {"trace", "debug", "info", "warning", "error"}},
-      {"--log-format", {"text", "json"}},
-  };
-  values["--model"] = models::model_names();
-  for (const auto& entry : datasets::catalogue()) values["--data"].emplace_back(entry.name);
-  for (const auto& entry : topologies::names()) {
-    const std::string name = entry.name;  // "torus:rows=R,columns=C"
-    values["--topology"].push_back(name.substr(0, name.find_first_of(":[ ")));
-  }
-  for (const training::Setting& setting : training::settings())
-    if (!setting.choices.empty()) values[setting.flag] = setting.choices;
-  return values;
+// The names that a flag accepts; empty for other values. A name may be the beginning of a longer value.
+const Words& names_for(const std::string& flag) {
+  static const std::map<std::string, Words> kNames = [] {
+    std::map<std::string, Words> names = {
+        {"", {}},
+        {"--partition", {"iid", "dirichlet:alpha=", "by-label", "whole"}},
+        {"--device", {"auto", "cpu", "cuda:0"}},
+        {"--log-level", {"trace", "debug", "info", "warning", "error"}},
+        {"--log-format", {"text", "json"}},
+        {"--model", models::model_names()},
+    };
+    for (const auto& entry : datasets::catalogue()) names["--data"].emplace_back(entry.name);
+    for (const auto& entry : topologies::names()) {
+      const std::string name = entry.name;  // "torus:rows=R,columns=C"
+      names["--topology"].push_back(name.substr(0, name.find_first_of(":[ ")));
+    }
+    for (const training::Setting& setting : training::settings())
+      if (!setting.choices.empty()) names[setting.flag] = setting.choices;
+    return names;
+  }();
+  const auto at = kNames.find(flag);
+  return at == kNames.end() ? kNames.at("") : at->second;
 }
 
 // The same for a command's first positional.
-Words known_positionals(const Command& command, const std::map<std::string, Words>& values) {
-  if (command.path.starts_with("topology ")) return values.at("--topology");
-  if (command.path.starts_with("model ")) return values.at("--model");
-  if (command.path.starts_with("data ")) return values.at("--data");
-  if (command.path == "completion") return {std::begin(kShells), std::end(kShells)};
-  if (command.path == "log-level") return values.at("--log-level");
-  return {};
+const Words& names_for_positional(const Command& command) {
+  if (command.path == "completion") return kShells;
+  const std::string group = command.path.substr(0, command.path.find(' '));
+  if (group == "topology" || group == "model" || group == "data" || group == "log-level")
+    return names_for("--" + group);
+  return names_for("");
 }
 
-// What the shell completes by itself: files, folders, or nothing.
+// What the shell completes itself: "directory", "file" or nothing.
 std::string action_of(const std::string& placeholder) {
   if (placeholder == "DIR") return "directory";
-  if (placeholder.find("FILE") != std::string::npos || placeholder.find("PATH") != std::string::npos)
-    return "file";
-  return "";
-}
-
-Words next_words(const std::vector<Command>& commands, const std::string& group) {
-  Words words;
-  for (const Command& command : commands) {
-    if (command.hidden) continue;
-    std::string rest = command.path;
-    if (!group.empty()) {
-      if (!rest.starts_with(group + " ")) continue;
-      rest = rest.substr(group.size() + 1);
-    }
-    rest = rest.substr(0, rest.find(' '));
-    if (std::find(words.begin(), words.end(), rest) == words.end()) words.push_back(rest);
-  }
-  return words;
+  const bool file =
+      placeholder.find("FILE") != std::string::npos || placeholder.find("PATH") != std::string::npos;
+  return file ? "file" : "";
 }
 
 // A command's summary; for a group, the names of its commands.
 std::string summary_of(const std::vector<Command>& commands, const std::string& path) {
-  for (const Command& command : commands)
-    if (command.path == path) return command.summary;
-  return fmt::format("{}", fmt::join(next_words(commands, path), ", "));
+  const Command* command = find_command(commands, path);
+  return command != nullptr ? command->summary
+                            : fmt::format("{}", fmt::join(next_words(commands, path), ", "));
 }
 
-std::string join(const Words& words) {
-  return fmt::format("{}", fmt::join(words, " "));
-}
+std::string join(const Words& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
-// Patterns for "the command so far, and the next word", in bash and zsh: " topology" | "topology show" | ...
+// Patterns for the command so far and the next word, in bash and zsh: " topology" | "topology show" | ...
 std::string word_patterns(const std::vector<Command>& commands) {
   Words patterns;
   for (const std::string& word : next_words(commands, "")) {
@@ -96,63 +81,50 @@ std::string word_patterns(const std::vector<Command>& commands) {
   return fmt::format("{}", fmt::join(patterns, " | "));
 }
 
-std::vector<Flag> visible_flags(const Command& command, const std::vector<Flag>& shared) {
-  std::vector<Flag> flags;
-  for (const auto* table : {&command.flags, &shared})
-    for (const Flag& flag : *table)
-      if (!flag.hidden) flags.push_back(flag);
-  flags.push_back({"--help", "", "this command's flags, and an example"});
+std::vector<Flag> completed_flags(const Command& command) {
+  std::vector<Flag> flags = visible_flags(command);
+  flags.push_back({"--help", "", "describe the command, with an example"});
   return flags;
 }
 
-using Values = std::map<std::string, Words>;
+struct BashCases {
+  std::string words;   // per command: its flags, those with a value, and the names for its first positional
+  std::string values;  // per command and flag: the values that can be completed
+};
 
-// A case per command: its flags, those that take a value, and the values of its first positional.
-std::string bash_words(const std::vector<Command>& commands, const std::vector<Flag>& shared,
-                       const Values& values) {
-  std::string text;
+BashCases bash_cases(const std::vector<Command>& commands) {
+  BashCases cases;
   for (const Command& command : commands) {
-    if (command.hidden) continue;
     Words flags, valued;
-    for (const Flag& flag : visible_flags(command, shared)) {
+    for (const Flag& flag : completed_flags(command)) {
       flags.push_back(flag.name);
       if (!flag.placeholder.empty()) valued.push_back(flag.name);
-    }
-    text += fmt::format("    \"{}\")\n      flags=\"{}\"\n", command.path, join(flags));
-    if (!valued.empty()) text += fmt::format("      valued=\" {} \"\n", join(valued));
-    if (const Words known = known_positionals(command, values); !known.empty())
-      text += fmt::format("      values=\"{}\"\n", join(known));
-    text += "      ;;\n";
-  }
-  return text;
-}
-
-// A case per command and flag whose values are known.
-std::string bash_values(const std::vector<Command>& commands, const std::vector<Flag>& shared,
-                        const Values& values) {
-  std::string text;
-  for (const Command& command : commands) {
-    if (command.hidden) continue;
-    for (const Flag& flag : visible_flags(command, shared)) {
-      const auto known = values.find(flag.name);
-      const std::string action = action_of(flag.placeholder);
       Words options;
-      if (known != values.end()) options.push_back("-W \"" + join(known->second) + "\"");
-      if (!action.empty()) options.push_back("-A " + action);
-      if (options.empty()) continue;
-      text += fmt::format("      \"{} {}\") mapfile -t COMPREPLY < <(compgen {} -- \"$current\") ;;\n",
-                          command.path, flag.name, join(options));
+      if (const Words& names = names_for(flag.name); !names.empty())
+        options.push_back("-W \"" + join(names) + "\"");
+      if (const std::string action = action_of(flag.placeholder); !action.empty())
+        options.push_back("-A " + action);
+      if (!options.empty())
+        cases.values +=
+            fmt::format("      \"{} {}\") mapfile -t COMPREPLY < <(compgen {} -- \"$current\") ;;\n",
+                        command.path, flag.name, join(options));
     }
+    cases.words += fmt::format("    \"{}\")\n      flags=\"{}\"\n", command.path, join(flags));
+    if (!valued.empty()) cases.words += fmt::format("      valued=\" {} \"\n", join(valued));
+    if (const Words& names = names_for_positional(command); !names.empty())
+      cases.words += fmt::format("      values=\"{}\"\n", join(names));
+    cases.words += "      ;;\n";
   }
-  return text;
+  return cases;
 }
 
-std::string bash_script(const std::vector<Command>& commands, const std::vector<Flag>& shared) {
-  const Values values = known_values();
-  // The command is made of the words before the first flag, as long as they name one.
+std::string bash_script(const std::vector<Command>& commands) {
+  const BashCases cases = bash_cases(commands);
+  // The command consists of the words before the first flag, as long as they name one.
   std::string text = R"(# starling: completion for bash, made by `starling completion bash`.
 _starling() {
-  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} path= flags= values= valued= word i
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}
+  local path= flags= values= valued= word i
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]}
@@ -168,13 +140,13 @@ _starling() {
     if (const Words second = next_words(commands, word); !second.empty())
       text += fmt::format("    \"{}\") values=\"{}\" flags=\"--help\" ;;\n", word, join(second));
   }
-  text += bash_words(commands, shared, values);
+  text += cases.words;
   text += R"(  esac
-  # A flag's value, where the word before is a flag that has one.
+  # The value of the flag before it.
   if [[ $valued == *" $previous "* ]]; then
     case "$path $previous" in
 )";
-  text += bash_values(commands, shared, values);
+  text += cases.values;
   text += R"(    esac
     return
   fi
@@ -215,43 +187,37 @@ std::string zsh_action(const Words& names, const std::string& placeholder) {
 }
 
 // A command's flags and positionals, for _arguments (zshcompsys(1)).
-std::string zsh_arguments(const Command& command, const std::vector<Flag>& shared, const Values& values) {
+std::string zsh_arguments(const Command& command) {
   std::string text = fmt::format("    '{}')\n      _arguments", command.path);
   const auto add = [&text](const std::string& spec) { text += " \\\n        " + zsh_quoted(spec); };
-  for (const Flag& flag : visible_flags(command, shared)) {
+  for (const Flag& flag : completed_flags(command)) {
     std::string spec = (flag.repeatable ? "*" : "") + flag.name;
     const std::string help = "[" + escaped(flag.help, "[]:\\") + "]";
-    const auto known = values.find(flag.name);
-    if (flag.placeholder.empty()) {
-      spec += help;
-    } else {
-      spec += "=" + help + ":" + escaped(flag.placeholder, ":\\") + ":" +
-              zsh_action(known == values.end() ? Words{} : known->second, flag.placeholder);
-    }
+    spec += flag.placeholder.empty() ? help
+                                     : "=" + help + ":" + escaped(flag.placeholder, ":\\") + ":" +
+                                           zsh_action(names_for(flag.name), flag.placeholder);
     add(spec);
   }
-  Words names = known_positionals(command, values);
+  Words names = names_for_positional(command);
   for (const Positional& positional : command.positionals) {
-    // A positional without known values is mostly the path of a file.
+    // A positional without known names is mostly the path of a file.
     const std::string action = names.empty() && action_of(positional.name).empty()
                                    ? "_files"
                                    : zsh_action(std::exchange(names, {}), positional.name);
-    add((positional.repeatable ? "*:"
-         : positional.required ? ":"
-                               : "::") +
-        escaped(positional.name, ":\\") + ":" + action);
+    const char* number = positional.repeatable ? "*:" : positional.required ? ":" : "::";
+    add(number + escaped(positional.name, ":\\") + ":" + action);
   }
   return text + " ;;\n";
 }
 
 // Commands are completed by _describe.
-std::string zsh_script(const std::vector<Command>& commands, const std::vector<Flag>& shared) {
-  const Values values = known_values();
+std::string zsh_script(const std::vector<Command>& commands) {
   Words groups = {""};
   for (const std::string& word : next_words(commands, ""))
     if (!next_words(commands, word).empty()) groups.push_back(word);
   std::string text = fmt::format(R"zsh(#compdef starling
-# Completion for zsh, made by `starling completion zsh`: to be sourced, or called _starling in a folder of $fpath.
+# Completion for zsh, made by `starling completion zsh`.
+# Source it, or save it as _starling in a folder of $fpath.
 _starling_names_or_files() {{
   _alternative "names:name:(${{(j: :)${{(q)@}}}})" 'files:file:_files'
 }}
@@ -264,7 +230,7 @@ _starling() {{
       *) break ;;
     esac
   done
-  # What follows sees the command as one word.
+  # From here on the command is one word.
   shift $((i - 2)) words
   ((CURRENT -= i - 2))
   case $command in
@@ -278,8 +244,7 @@ _starling() {{
     }
     text += "      )\n      _describe -t commands command next ;;\n";
   }
-  for (const Command& command : commands)
-    if (!command.hidden) text += zsh_arguments(command, shared, values);
+  for (const Command& command : commands) text += zsh_arguments(command);
   return text + R"(  esac
 }
 if [[ $funcstack[1] == _starling ]]; then
@@ -291,17 +256,9 @@ fi
 }
 
 // In single quotes, for fish.
-std::string fish_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) {
-    if (c == '\'' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  return quoted + "'";
-}
+std::string fish_quoted(const std::string& text) { return "'" + escaped(text, "'\\") + "'"; }
 
-std::string fish_script(const std::vector<Command>& commands, const std::vector<Flag>& shared) {
-  const Values values = known_values();
+std::string fish_script(const std::vector<Command>& commands) {
   std::string text =
       "# starling: completion for fish, made by `starling completion fish`.\ncomplete -c starling -f\n";
   for (const std::string& word : next_words(commands, "")) {
@@ -309,7 +266,6 @@ std::string fish_script(const std::vector<Command>& commands, const std::vector<
                         fish_quoted(summary_of(commands, word)));
   }
   for (const Command& command : commands) {
-    if (command.hidden) continue;
     const std::size_t space = command.path.find(' ');
     const std::string group = command.path.substr(0, space);
     std::string when = "__fish_seen_subcommand_from " + group;
@@ -321,15 +277,15 @@ std::string fish_script(const std::vector<Command>& commands, const std::vector<
           second, fish_quoted(command.summary));
       when += "; and __fish_seen_subcommand_from " + second;
     }
-    if (const Words known = known_positionals(command, values); !known.empty())
-      text += fmt::format("complete -c starling -n {} -a {}\n", fish_quoted(when), fish_quoted(join(known)));
+    if (const Words& names = names_for_positional(command); !names.empty())
+      text += fmt::format("complete -c starling -n {} -a {}\n", fish_quoted(when), fish_quoted(join(names)));
     else if (!command.positionals.empty())
       text += fmt::format("complete -c starling -n {} -F\n", fish_quoted(when));
-    for (const Flag& flag : visible_flags(command, shared)) {
+    for (const Flag& flag : completed_flags(command)) {
       text += fmt::format("complete -c starling -n {} -l {}", fish_quoted(when), flag.name.substr(2));
       if (!flag.placeholder.empty()) text += action_of(flag.placeholder).empty() ? " -x" : " -rF";
-      if (const auto known = values.find(flag.name); known != values.end() && !flag.placeholder.empty())
-        text += " -a " + fish_quoted(join(known->second));
+      if (const Words& names = names_for(flag.name); !names.empty() && !flag.placeholder.empty())
+        text += " -a " + fish_quoted(join(names));
       text += " -d " + fish_quoted(flag.help) + "\n";
     }
   }
@@ -338,12 +294,12 @@ std::string fish_script(const std::vector<Command>& commands, const std::vector<
 
 }  // namespace
 
-Result<std::string> completion_script(const std::string& shell, const std::vector<Command>& commands,
-                                      const std::vector<Flag>& shared) {
-  if (shell == "bash") return bash_script(commands, shared);
-  if (shell == "zsh") return zsh_script(commands, shared);
-  if (shell == "fish") return fish_script(commands, shared);
-  return Error{"'" + shell.substr(0, 80) + "' is not supported; expected " + one_of(kShells)};
+Result<std::string> completion_script(const std::string& shell, std::vector<Command> commands) {
+  std::erase_if(commands, [](const Command& command) { return command.hidden; });
+  if (shell == "bash") return bash_script(commands);
+  if (shell == "zsh") return zsh_script(commands);
+  if (shell == "fish") return fish_script(commands);
+  return Error{"unknown shell '" + shell.substr(0, 80) + "'; expected " + one_of(kShells)};
 }
 
 }  // namespace starling::cli

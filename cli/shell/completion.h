@@ -1,4 +1,4 @@
-// Shell completion and the manual page, both generated from the tables of commands.
+// Shell completion and the manual page, both generated from the commands.
 #pragma once
 
 #include <string>
@@ -10,10 +10,9 @@
 namespace starling::cli {
 
 // The script for bash, zsh or fish. An Error for any other shell.
-Result<std::string> completion_script(const std::string& shell, const std::vector<Command>& commands,
-                                      const std::vector<Flag>& shared);
+Result<std::string> completion_script(const std::string& shell, std::vector<Command> commands);
 
 // starling(1) as roff, for man.
-std::string manual_page(const std::vector<Command>& commands, const std::vector<Flag>& shared);
+std::string manual_page(const std::vector<Command>& commands);
 
 }  // namespace starling::cli

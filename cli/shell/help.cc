@@ -6,19 +6,14 @@ namespace starling::cli {
 namespace {
 
 constexpr std::size_t kWidestTerm = 32;
-constexpr std::size_t kFlagsOfAScreen = 16;  // so many are no list to be shortened
+constexpr std::size_t kFlagsOfAScreen = 16;  // a command with more flags has a short help
 
-// A line of a table: what is typed, and what it means.
 struct Row {
-  std::string term, help;
+  std::string term, help;  // "--peers N", and what that means
 };
 
-std::string term_of(const Flag& flag) {
-  return flag.placeholder.empty() ? flag.name : flag.name + " " + flag.placeholder;
-}
-
-std::string help_of(const Flag& flag) {
-  return flag.help + (flag.repeatable ? " (repeatable)" : "");
+Row row_of(const Flag& flag) {
+  return {flag.placeholder.empty() ? flag.name : flag.name + " " + flag.placeholder, help_of(flag)};
 }
 
 std::size_t term_width(const std::vector<Row>& rows, std::size_t width = 0) {
@@ -42,8 +37,7 @@ std::string table(const std::vector<Row>& rows, std::size_t width) {
   return text;
 }
 
-// What a help says first, where all of it does not fit a line: up to its first semicolon outside of brackets,
-// or as many words as there is room for.
+// A help text in one line: up to its first semicolon outside of parentheses, or the words that fit.
 std::string one_line(const std::string& help, std::size_t room) {
   if (help.size() <= room) return help;
   int depth = 0;
@@ -62,6 +56,88 @@ std::string examples_of(const Command& command) {
 }
 
 }  // namespace
+
+std::string help_of(const Flag& flag) {
+  return flag.help + (flag.repeatable ? " (repeatable)" : flag.required ? " (required)" : "");
+}
+
+std::string usage_of(const Command& command) {
+  std::string usage = "starling " + command.path;
+  for (const Positional& positional : command.positionals) {
+    const std::string name = positional.name + (positional.repeatable ? "..." : "");
+    usage += positional.required ? " " + name : " [" + name + "]";
+  }
+  return std::ranges::all_of(command.flags, &Flag::hidden) ? usage : usage + " [FLAG...]";
+}
+
+std::string help_text(const Command& command, bool all) {
+  std::vector<Flag> flags = command.flags;
+  std::erase_if(flags, [](const Flag& flag) { return flag.hidden; });
+  const std::size_t listed = flags.size();
+  const bool brief = !all && listed > kFlagsOfAScreen;
+  if (brief) std::erase_if(flags, [](const Flag& flag) { return !flag.common; });
+  if (all) flags = visible_flags(command);
+  std::vector<Row> positionals;
+  for (const Positional& positional : command.positionals)
+    positionals.push_back({positional.name, positional.help});
+
+  // The sections in the order of their first flags.
+  std::vector<std::pair<std::string, std::vector<Row>>> sections;
+  std::size_t width = term_width(positionals);
+  for (const Flag& flag : flags) {
+    auto at = std::ranges::find(sections, flag.section, [](const auto& section) { return section.first; });
+    if (at == sections.end()) at = sections.insert(at, {flag.section, {}});
+    at->second.push_back(row_of(flag));
+    width = term_width(at->second, width);
+  }
+
+  std::string text = wrapped("starling " + command.path + ": " + command.summary, 0) +
+                     "\n\nusage: " + usage_of(command) + "\n" + table(positionals, width);
+  bool first = true;
+  for (auto& [title, rows] : sections) {
+    if (title.empty()) {
+      if (first && positionals.empty() && !brief) text += "\n";
+    } else {
+      text += (brief && !first ? "" : "\n") + title + "\n";
+    }
+    first = false;
+    if (brief)
+      for (Row& row : rows) row.help = one_line(row.help, kHelpColumns - width - 4);
+    text += table(rows, width);
+  }
+  if (all && std::ranges::any_of(command.flags, [](const Flag& flag) { return !flag.key.empty(); })) {
+    text += "\n" +
+            wrapped(
+                "If a flag is not given, its environment variable is used (--batch-size: "
+                "STARLING_BATCH_SIZE, --data: STARLING_DATA_SOURCE); if that is not set, the experiment "
+                "file.",
+                0) +
+            "\n";
+  }
+  if (brief) text += "\nAll " + std::to_string(listed) + " flags: starling " + command.path + " --help all\n";
+  return text + examples_of(command);
+}
+
+std::string help_text(const std::vector<Command>& commands, const std::string& group) {
+  std::vector<Row> rows;
+  for (const Command& command : commands) {
+    if (!command.hidden && (group.empty() || command.path.starts_with(group + " ")))
+      rows.push_back({command.path, command.summary});
+  }
+  std::vector<Row> flags = {{"--help", "describe the command, with an example"}};
+  if (group.empty()) flags.push_back({"--version", "print the version"});
+  for (const Flag& flag : shared_flags()) flags.push_back(row_of(flag));
+  const std::size_t width = term_width(flags, term_width(rows));
+
+  std::string text = "usage: starling " + group + " COMMAND [FLAG...]\n";
+  if (group.empty()) {
+    text =
+        "starling: trains one neural network on many peers by gossip: no master, no barrier\n\n"
+        "usage: starling COMMAND [FLAG...]\n"
+        "       starling swarm --peers 4 --model lenet --data glyphs --epochs 3\n";
+  }
+  return text + table(rows, width) + "\nFlags of every command\n" + table(flags, width);
+}
 
 std::string wrapped(const std::string& text, std::size_t column) {
   std::string lines;
@@ -82,96 +158,6 @@ std::string wrapped(const std::string& text, std::size_t column) {
     begin = end + 1;
   }
   return lines;
-}
-
-std::string usage_of(const Command& command) {
-  std::string usage;
-  for (const Positional& positional : command.positionals) {
-    const std::string name = positional.name + (positional.repeatable ? "..." : "");
-    usage += positional.required ? " " + name : " [" + name + "]";
-  }
-  if (std::any_of(command.flags.begin(), command.flags.end(), [](const Flag& flag) { return !flag.hidden; }))
-    usage += " [FLAG...]";
-  return usage.empty() ? usage : usage.substr(1);
-}
-
-bool has_more_flags(const Command& command) {
-  const auto shown = std::count_if(command.flags.begin(), command.flags.end(),
-                                   [](const Flag& flag) { return !flag.hidden; });
-  return static_cast<std::size_t>(shown) > kFlagsOfAScreen;
-}
-
-std::string help_text(const Command& command, const std::vector<Flag>& shared, bool all) {
-  const bool brief = !all && has_more_flags(command);
-  std::vector<Row> positionals;
-  for (const Positional& positional : command.positionals)
-    positionals.push_back({positional.name, positional.help});
-
-  // The sections in the order in which they first occur.
-  std::vector<std::pair<std::string, std::vector<Row>>> sections;
-  std::size_t width = term_width(positionals), listed = 0;
-  const auto add = [&](const Flag& flag, const std::string& title) {
-    auto at = std::find_if(sections.begin(), sections.end(), [&](const auto& s) { return s.first == title; });
-    if (at == sections.end()) at = sections.insert(sections.end(), {title, {}});
-    at->second.push_back({term_of(flag), help_of(flag)});
-    width = term_width(at->second, width);
-  };
-  for (const Flag& flag : command.flags) {
-    if (flag.hidden) continue;
-    ++listed;
-    if (!brief || flag.common) add(flag, flag.section);
-  }
-  if (all)
-    for (const Flag& flag : shared) add(flag, flag.section);
-
-  std::string text =
-      wrapped("starling " + command.path + ": " + command.summary, 0) + "\n\nusage: starling " + command.path;
-  if (const std::string usage = usage_of(command); !usage.empty()) text += " " + usage;
-  text += "\n" + table(positionals, width);
-  bool first = true;
-  for (auto& [title, rows] : sections) {
-    if (!title.empty()) {
-      text += (brief && !first ? "" : "\n") + title + "\n";
-    } else {
-      text += first && positionals.empty() && !brief ? "\n" : "";
-    }
-    first = false;
-    if (brief)
-      for (Row& row : rows) row.help = one_line(row.help, kHelpColumns - width - 4);
-    text += table(rows, width);
-  }
-  const auto has_key = [](const Flag& flag) { return !flag.key.empty(); };
-  if (all && std::any_of(command.flags.begin(), command.flags.end(), has_key)) {
-    text += "\n" + wrapped("Where no flag says it, a variable of the environment does (--batch-size: STARLING_BATCH_SIZE; --data: "
-                           "STARLING_DATA_SOURCE), and where none does, the experiment's file.", 0) + "\n";
-  }
-  if (brief) text += "\nAll " + std::to_string(listed) + " flags: starling " + command.path + " --help all\n";
-  return text + examples_of(command);
-}
-
-std::string help_text(const std::vector<Command>& commands, const std::string& group,
-                      const std::vector<Flag>& shared) {
-  std::vector<Row> rows;
-  for (const Command& command : commands) {
-    if (command.hidden) continue;
-    if (group.empty() || command.path.starts_with(group + " "))
-      rows.push_back({command.path, command.summary});
-  }
-  std::vector<Row> flags = {{"--help", "of a command: what it takes, with an example"}};
-  if (group.empty()) flags.push_back({"--version", "which version this is"});
-  for (const Flag& flag : shared) flags.push_back({term_of(flag), help_of(flag)});
-  const std::size_t width = term_width(flags, term_width(rows));
-
-  std::string text;
-  if (group.empty()) {
-    text = "starling: trains one neural network on many peers that gossip: no master, no barrier\n\n";
-    text += "usage: starling COMMAND [FLAG...]\n";
-    text += "       starling swarm --peers 4 --model lenet --data glyphs --epochs 3\n";
-  } else {
-    text = "usage: starling " + group + " COMMAND [FLAG...]\n";
-  }
-  text += table(rows, width) + "\nEvery command takes\n" + table(flags, width);
-  return text;
 }
 
 }  // namespace starling::cli

@@ -1,5 +1,5 @@
-// What --help prints, from the commands' tables: no line longer than a screen is wide, and a command with
-// more flags than a screen has lines shows the common ones alone unless all are asked for.
+// The texts of --help, made from the commands. No line is longer than kHelpColumns. A command with more flags
+// than fit a screen has a short help with the common ones; `--help all` lists all.
 #pragma once
 
 #include <string>
@@ -10,23 +10,20 @@
 namespace starling::cli {
 
 inline constexpr std::size_t kHelpColumns = 100;
-inline constexpr std::size_t kHelpLines = 40;  // of any --help but --help all
 
-// A command's own page. `shared` are the flags that it has in common with all others.
-std::string help_text(const Command& command, const std::vector<Flag>& shared, bool all);
+// The help of one command.
+std::string help_text(const Command& command, bool all);
 
-// The list of all commands; with a group ("topology"), of its own.
-std::string help_text(const std::vector<Command>& commands, const std::string& group,
-                      const std::vector<Flag>& shared);
+// The list of the commands of a group ("topology"), or of all if `group` is empty.
+std::string help_text(const std::vector<Command>& commands, const std::string& group);
 
-// "[EXPERIMENT] [FLAG...]": what stands behind a command's name.
+// "starling simulate [EXPERIMENT] [FLAG...]"
 std::string usage_of(const Command& command);
 
-// Whether the short help leaves some of its flags out.
-bool has_more_flags(const Command& command);
+// The flag's help with "(repeatable)" or "(required)".
+std::string help_of(const Flag& flag);
 
-// `text` in lines of at most kHelpColumns, the first of which begins at `column` and the others are moved
-// there.
+// `text` in lines of at most kHelpColumns. The first begins at `column`, and the others are indented to it.
 std::string wrapped(const std::string& text, std::size_t column);
 
 }  // namespace starling::cli

@@ -15,22 +15,27 @@ std::string log_line_json(const std::string& time, const std::string& level, con
   return to_line(line);
 }
 
-std::string tables_json(const std::vector<Command>& commands, const std::vector<Flag>& shared) {
-  const auto flags_json = [](const std::vector<Flag>& flags) {
-    json list = json::array();
-    for (const Flag& flag : flags) {
-      list.push_back({{"name", flag.name},
-                      {"placeholder", flag.placeholder},
-                      {"help", flag.help},
-                      {"section", flag.section},
-                      {"repeatable", flag.repeatable},
-                      {"common", flag.common},
-                      {"hidden", flag.hidden},
-                      {"environment", flag.environment},
-                      {"key", flag.key}});
-    }
-    return list;
-  };
+namespace {
+
+json flags_json(const std::vector<Flag>& flags) {
+  json list = json::array();
+  for (const Flag& flag : flags) {
+    list.push_back({{"name", flag.name},
+                    {"placeholder", flag.placeholder},
+                    {"help", flag.help},
+                    {"section", flag.section},
+                    {"repeatable", flag.repeatable},
+                    {"common", flag.common},
+                    {"hidden", flag.hidden},
+                    {"environment", flag.environment},
+                    {"key", flag.key}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string tables_json(const std::vector<Command>& commands) {
   json list = json::array();
   for (const Command& command : commands) {
     json positionals = json::array();
@@ -47,7 +52,7 @@ std::string tables_json(const std::vector<Command>& commands, const std::vector<
                     {"example", command.example},
                     {"hidden", command.hidden}});
   }
-  return to_line({{"commands", std::move(list)}, {"shared", flags_json(shared)}});
+  return to_line({{"commands", std::move(list)}, {"shared", flags_json(shared_flags())}});
 }
 
 }  // namespace starling::cli

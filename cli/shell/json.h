@@ -1,4 +1,4 @@
-// What the shell writes as JSON: lines of the log and the tables of commands.
+// JSON that the shell writes: lines of the log and the table of commands.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace starling::cli {
 
-// One line of the log, its newline included: {"time": ..., "level": ..., "peer": ..., "message": ...}; no "peer" where
-// it is empty. What is no UTF-8 is replaced.
+// One line of the log with its newline: {"time": ..., "level": ..., "peer": ..., "message": ...}, without
+// "peer" if it is empty. Replaces invalid UTF-8.
 std::string log_line_json(const std::string& time, const std::string& level, const std::string& peer,
                           const std::string& message);
 
 // {"commands": [{"path": ..., "positionals": [...], "flags": [...], "example": ...}, ...], "shared": [...]}
-std::string tables_json(const std::vector<Command>& commands, const std::vector<Flag>& shared);
+std::string tables_json(const std::vector<Command>& commands);
 
 }  // namespace starling::cli

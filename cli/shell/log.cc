@@ -28,13 +28,7 @@ constexpr std::array<std::pair<const char*, spdlog::level::level_enum>, 5> kLeve
      {"warning", spdlog::level::warn},
      {"error", spdlog::level::err}}};
 
-bool g_json = false;  // this process's one log
-
-const char* level_name(spdlog::level::level_enum level) {
-  for (const auto& [name, value] : kLevels)
-    if (value == level) return name;
-  return "error";
-}
+bool g_json = false;  // the process has one log
 
 // RFC 3339, in UTC, with milliseconds.
 std::string time_text(spdlog::log_clock::time_point at) {
@@ -45,12 +39,13 @@ std::string time_text(spdlog::log_clock::time_point at) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", utc, since % 1000);
 }
 
-// The logger's name is the peer's; the process's own has none.
+// A logger has the name of its peer; the process's own logger has none.
 class JsonFormatter final : public spdlog::formatter {
  public:
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
+    const auto level = spdlog::level::to_string_view(message.level);
     const std::string line =
-        log_line_json(time_text(message.time), level_name(message.level),
+        log_line_json(time_text(message.time), std::string(level.data(), level.size()),
                       std::string(message.logger_name.data(), message.logger_name.size()),
                       std::string(message.payload.data(), message.payload.size()));
     out.append(line.data(), line.data() + line.size());
@@ -58,7 +53,7 @@ class JsonFormatter final : public spdlog::formatter {
   std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<JsonFormatter>(); }
 };
 
-void take_format(bool json) {
+void set_format(bool json) {
   g_json = json;
   if (json) {
     spdlog::set_formatter(std::make_unique<JsonFormatter>());
@@ -75,21 +70,22 @@ std::optional<std::string> variable(const char* name) {
 }  // namespace
 
 void begin_log(int argc, const char* const* argv) {
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stderr_color_sink_mt>()));
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stderr_color_sink_mt>()));
   bool json = variable(kFormatVariable) == "json";
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--log-format" && i + 1 < argc) json = std::string_view(argv[i + 1]) == "json";
     if (word.starts_with("--log-format=")) json = word == "--log-format=json";
   }
-  take_format(json);
+  set_format(json);
 }
 
 Status set_log(const std::optional<std::string>& format, const std::optional<std::string>& level) {
   const std::string format_place = format ? "--log-format" : kFormatVariable;
   const auto wanted_format = format ? format : variable(kFormatVariable);
   if (wanted_format && *wanted_format != "text" && *wanted_format != "json")
-    return Error{format_place + ": '" + wanted_format->substr(0, 80) + "' is neither text nor json"};
+    return Error{format_place + ": '" + wanted_format->substr(0, 80) + "' is unknown; expected text or json"};
   const std::string level_place = level ? "--log-level" : kLevelVariable;
   const auto wanted_level = level ? level : variable(kLevelVariable);
   std::optional<spdlog::level::level_enum> found;
@@ -99,18 +95,16 @@ Status set_log(const std::optional<std::string>& format, const std::optional<std
     if (wanted_level == name) found = value;
   }
   if (wanted_level && !found)
-    return Error{level_place + ": '" + wanted_level->substr(0, 80) + "' is no level; there are " +
+    return Error{level_place + ": '" + wanted_level->substr(0, 80) + "' is unknown; expected " +
                  one_of(names)};
   if (found) spdlog::set_level(*found);
-  if (wanted_format) take_format(*wanted_format == "json");
+  if (wanted_format) set_format(*wanted_format == "json");
   if (format) setenv(kFormatVariable, format->c_str(), 1);
   if (level) setenv(kLevelVariable, level->c_str(), 1);
   return Done{};
 }
 
-bool log_is_json() {
-  return g_json;
-}
+bool log_is_json() { return g_json; }
 
 void tell(Told what, const std::string& sentence) {
   if (!g_json) {
@@ -120,8 +114,6 @@ void tell(Told what, const std::string& sentence) {
   }
 }
 
-bool may_redraw() {
-  return !g_json && isatty(STDERR_FILENO) == 1;
-}
+bool may_redraw() { return !g_json && isatty(STDERR_FILENO) == 1; }
 
 }  // namespace starling::cli

@@ -1,6 +1,5 @@
-// How and what the process logs, on standard error: lines for people, or one JSON object a line. Flags beat
-// the environment (STARLING_LOG_FORMAT, STARLING_LOG_LEVEL), which the processes that a command starts
-// inherit.
+// The log of the process, on standard error: lines for people, or one JSON object per line. Flags override
+// the environment (STARLING_LOG_FORMAT, STARLING_LOG_LEVEL), which processes that a command starts inherit.
 #pragma once
 
 #include <optional>
@@ -10,20 +9,21 @@
 
 namespace starling::cli {
 
-// Before the command line is read: text, unless the environment or a --log-format there says json.
+// Sets up the log before the command line is parsed: as text, unless the environment or --log-format is json.
 void begin_log(int argc, const char* const* argv);
 
-// What the user wants; an Error names the flag or the variable. Puts it into the environment too.
+// Applies --log-format and --log-level, or else the variables, and sets the variables to the flags' values.
+// An Error names the flag or the variable.
 Status set_log(const std::optional<std::string>& format, const std::optional<std::string>& level);
 
 bool log_is_json();
 
-// A line on standard error that is no log of something that happened: a complaint, progress. In JSON it
-// becomes one.
+// Writes a line to standard error that is not an event: an error message or progress. In JSON it is a line of
+// the log with level error or info.
 enum class Told { progress, complaint };
 void tell(Told what, const std::string& sentence);
 
-// Whether standard error is a terminal on which a line may be redrawn.
+// Whether standard error is a terminal on which a line can be redrawn.
 bool may_redraw();
 
 }  // namespace starling::cli

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <iterator>
 
 namespace starling::cli {
 namespace {
@@ -17,6 +19,29 @@ std::string percent(const std::optional<double>& fraction) {
 
 void warn(const std::string& sentence) {
   if (!sentence.empty()) spdlog::warn("{}", sentence);
+}
+
+void ProgressLine::show(const std::string& text) {
+  if (!terminal_ || text == shown_) return;
+  fmt::print(stderr, "\r\033[K{}", text);
+  shown_ = text;
+}
+
+void ProgressLine::clear() { show(""); }
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t left) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  std::string text;
+  for (const auto& row : rows) {
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      if (c > 0) text += "  ";
+      text += c < left ? fmt::format("{:<{}}", row[c], widths[c]) : fmt::format("{:>{}}", row[c], widths[c]);
+    }
+    text += '\n';
+  }
+  return text;
 }
 
 std::string format_bytes(double bytes) {
@@ -35,16 +60,6 @@ std::string format_count(double count) {
   return prefix == 0 ? fmt::format("{:.0f}", count) : fmt::format("{:.3g} {}", count, kPrefixes[prefix]);
 }
 
-namespace {
-
-// The name of a graph from a file holds the whole graph.
-std::string shortened(const std::string& name) {
-  constexpr std::size_t kShown = 60;
-  return name.size() <= kShown ? name : name.substr(0, kShown) + "...";
-}
-
-}  // namespace
-
 std::string summary_text(const training::Summary& summary, const std::string& folder) {
   std::string text;
   auto out = std::back_inserter(text);
@@ -56,8 +71,11 @@ std::string summary_text(const training::Summary& summary, const std::string& fo
     fmt::format_to(out, "{:<{}}  {:<8}  {:>8}  {:>10}  {:>9}  {:>9}  {:>5g}\n", peer.name, width, peer.state,
                    peer.steps, peer.samples, percent(peer.accuracy), peer.exchanges, peer.slow);
   }
+  // The name of a graph from a file contains the whole graph.
+  constexpr std::size_t kShown = 60;
+  const std::string more = summary.topology.size() > kShown ? "..." : "";
   fmt::format_to(out, "\n{} on {}, {} peers, {}, {}\n", summary.model, summary.data, summary.peers,
-                 shortened(summary.topology), summary.rule);
+                 summary.topology.substr(0, kShown) + more, summary.rule);
   fmt::format_to(out, "accuracy  {}", percent(summary.accuracy));
   if (summary.accuracy_min && summary.accuracy_max) {
     fmt::format_to(out, "  (replicas {} to {})", percent(summary.accuracy_min),

@@ -1,19 +1,47 @@
-// What commands print: warnings, and a run's summary for people. JSON is in cli/json.h.
+// What commands print for people: warnings, progress, tables and the summary of a run.
 #pragma once
 
-#include <string>
+#include <fmt/format.h>
 
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/shell/log.h"
 #include "training/records/record.h"
 
 namespace starling::cli {
 
-// A warning in the log (cli/log.h); an empty one is none.
+// Logs a warning; nothing if the sentence is empty.
 void warn(const std::string& sentence);
 
-// A run's outcome for people: accuracy, cost, a line a peer, and where the results lie.
+// A line of progress on standard error that is redrawn. Nothing if standard error is not a terminal, or if
+// the log is JSON.
+class ProgressLine {
+ public:
+  // Redraws the line if the text has changed.
+  void show(const std::string& text);
+  void clear();
+
+ private:
+  bool terminal_ = may_redraw();
+  std::string shown_;
+};
+
+// The rows, one line each, with two spaces between the columns. The first `left` columns are aligned left,
+// the others right. REQUIRES: all rows have the same length.
+std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t left);
+
+// The value in this format, or "-".
+template <class T>
+std::string or_dash(const std::optional<T>& value, const char* format = "{}") {
+  return value ? fmt::format(fmt::runtime(format), *value) : "-";
+}
+
+// The result of a run for people: a line per peer, accuracy, cost, and the folder of the results.
 std::string summary_text(const training::Summary& summary, const std::string& folder);
 
-// "1.5 kB", "47 MB": decimal, three digits.
+// "1.5 kB", "47 MB": decimal prefixes, three digits.
 std::string format_bytes(double bytes);
 std::string format_count(double count);  // "12", "1.5 k", "47 M"
 

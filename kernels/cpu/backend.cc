@@ -3,20 +3,10 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/cpu/batch_norm.h"
-#include "kernels/cpu/convolution.h"
-#include "kernels/cpu/dropout.h"
 #include "kernels/cpu/format.h"
-#include "kernels/cpu/gelu.h"
-#include "kernels/cpu/global_pool.h"
-#include "kernels/cpu/group_norm.h"
 #include "kernels/cpu/lanes/format.h"
 #include "kernels/cpu/lanes/operations.h"
-#include "kernels/cpu/linear.h"
-#include "kernels/cpu/loss.h"
-#include "kernels/cpu/pool.h"
-#include "kernels/cpu/relu.h"
-#include "kernels/cpu/sum.h"
+#include "kernels/cpu/operations.h"
 #include "kernels/cpu/tiles/convolution.h"
 #include "kernels/cpu/tiles/stack.h"
 #include "kernels/cpu/tiles/tiles.h"
@@ -82,45 +72,44 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  // Lanes compute in float32. With bfloat16 they are for first layers, whose few channels would leave tiles
+  // Lanes compute in float32. With bfloat16 they serve first layers, whose few channels would leave tiles
   // empty.
   bool in_lanes(const OperationSpec& spec, const Activation& input) const {
     if (lanes::is_lanes(input)) return true;
     if (choice_ == Choice::onednn || lanes::kernels() == nullptr || as_plain(input) == nullptr) return false;
     if (type_ == Type::bf16 && !(tiles_ && lanes::kernels()->lanes == tiles::kSide &&
-                                 std::holds_alternative<Convolution>(spec) && !suits_tiles(spec, input)))
+                                 std::holds_alternative<ConvolutionSpec>(spec) && !suits_tiles(spec, input)))
       return false;
     return choice_ == Choice::lanes || lanes::suits(input);
   }
   bool suits_tiles(const OperationSpec& spec, const Activation& input) const {
-    const auto* it = std::get_if<Convolution>(&spec);
+    const auto* it = std::get_if<ConvolutionSpec>(&spec);
     return tiles_ && it != nullptr && tiles::suits(*it, input.shape);
   }
 
-  // Convolutions and linear layers are in the back end's precision, what lies between as it comes.
+  // Convolutions and linear layers are in the back end's precision, other operations in that of their input.
   std::unique_ptr<Operation> make_with_onednn(std::span<const OperationSpec> rest, const Activation& input,
                                               Passes passes) const {
-    const bool relu_next = rest.size() > 1 && std::holds_alternative<Relu>(rest[1]);
-    if (const auto* it = std::get_if<Convolution>(&rest[0])) {
+    const bool relu_next = rest.size() > 1 && std::holds_alternative<ReluSpec>(rest[1]);
+    if (const auto* it = std::get_if<ConvolutionSpec>(&rest[0])) {
       if (suits_tiles(*it, input)) return tiles::make_convolution(*it, input, passes, relu_next);
       return make_convolution(*it, input, passes, relu_next, type_, tiles_);
     }
-    if (const auto* it = std::get_if<Linear>(&rest[0])) {
-      // Logits keep all their digits.
+    if (const auto* it = std::get_if<LinearSpec>(&rest[0])) {
+      // Logits are float32.
       const bool last = rest.size() == 1;
       return make_linear(*it, input, passes, relu_next, type_, last ? Type::f32 : type_);
     }
-    if (const auto* it = std::get_if<AveragePool>(&rest[0]))
+    if (const auto* it = std::get_if<AveragePoolSpec>(&rest[0]))
       return tiles::is_stack(input) ? tiles::make_pool(*it, input) : make_average_pool(*it, input, passes);
-    if (const auto* it = std::get_if<MaxPool>(&rest[0]))
+    if (const auto* it = std::get_if<MaxPoolSpec>(&rest[0]))
       return tiles::is_stack(input) ? tiles::make_pool(*it, input) : make_max_pool(*it, input, passes);
-    if (const auto* it = std::get_if<BatchNorm>(&rest[0]))
+    if (const auto* it = std::get_if<BatchNormSpec>(&rest[0]))
       return make_batch_norm(*it, input, passes, relu_next);
-    if (const auto* it = std::get_if<GroupNorm>(&rest[0]))
-      return make_group_norm(*it, input, passes, relu_next);
-    if (const auto* it = std::get_if<Dropout>(&rest[0])) return make_dropout(*it, input, passes);
-    if (std::holds_alternative<GlobalAveragePool>(rest[0])) return make_global_average_pool(input);
-    if (std::holds_alternative<Gelu>(rest[0])) return make_gelu(input, passes);
+    if (const auto* it = std::get_if<GroupNormSpec>(&rest[0])) return make_group_norm(*it, input, relu_next);
+    if (const auto* it = std::get_if<DropoutSpec>(&rest[0])) return make_dropout(*it, input, passes);
+    if (std::holds_alternative<GlobalAveragePoolSpec>(rest[0])) return make_global_average_pool(input);
+    if (std::holds_alternative<GeluSpec>(rest[0])) return make_gelu(input, passes);
     return make_relu(input);
   }
 
@@ -136,7 +125,7 @@ class CpuBackend final : public Backend {
 
   Choice choice_;
   Type type_;
-  bool tiles_;  // used wherever they suit
+  bool tiles_;
 };
 
 }  // namespace

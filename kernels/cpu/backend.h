@@ -1,4 +1,4 @@
-// The back end for processors: oneDNN, and loops of our own. Everything runs on the calling thread alone.
+// The back end for processors: oneDNN, and loops of our own. Everything runs on the calling thread.
 #pragma once
 
 #include <memory>
@@ -7,12 +7,11 @@
 
 namespace starling::kernels::cpu {
 
-// Which operations it takes: for a test or a measurement, only one kind.
+// Which implementation computes the operations; tests and measurements select one.
 enum class Choice {
-  automatic,  // lanes (kernels/cpu/lanes) where there are loops for the operation and the batch suits, else
-              // oneDNN
+  automatic,  // lanes (kernels/cpu/lanes) if they have the operation and suit the batch, else oneDNN
   onednn,
-  lanes,  // whatever the batch, wherever there are loops
+  lanes,  // for any batch, wherever they have the operation
 };
 // REQUIRES: has_bf16() (kernels/cpu/onednn/version.h) for that precision.
 std::unique_ptr<Backend> make_backend(Precision precision = Precision::f32,

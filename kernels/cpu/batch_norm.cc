@@ -1,4 +1,4 @@
-#include "kernels/cpu/batch_norm.h"
+#include "kernels/cpu/operations.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,15 +13,14 @@ namespace {
 
 using namespace channels;  // NOLINT: the loops that this file is about
 
-// A block of channels at a time, in all samples, so that the second pass over it finds much of it in cache;
-// it goes through the samples backward, and finds the last ones there if not all. (Where blocks are
-// interleaved, all of them at a time.) y is (x - origin) a + b with the mean, to float's precision, as
-// origin; what is left of the mean goes into b. The ReLU's gradient is told from x, so y is not read again.
-// Of activations of T, float or Bfloat16.
+// Processes a block of channels at a time in all samples, so that the second pass, which visits the samples
+// backward, finds much of it in cache (interleaved blocks: all of them at a time). y is (x - origin) a + b,
+// where origin is the mean as a float; the rest of the mean is in b. The ReLU's gradient is derived from x,
+// so y is not read again. T is float or Bfloat16.
 template <class T>
 class LayoutBatchNorm final : public Operation {
  public:
-  LayoutBatchNorm(const BatchNorm& spec, const Activation& input, Passes passes, bool relu)
+  LayoutBatchNorm(const BatchNormSpec& spec, const Activation& input, Passes passes, bool relu)
       : Operation(with_layout(input), relu ? 2 : 1),
         spec_(spec),
         passes_(passes),
@@ -88,24 +87,8 @@ class LayoutBatchNorm final : public Operation {
     return static_cast<double>(layout_.shape.batch) * static_cast<double>(layout_.pixels());
   }
 
-  // f(place, channel) for the first place of each channel of a block.
-  template <class F>
-  void for_channels(int block, const F& f) const {
-    for (int place = 0; place < layout_.period; ++place) {
-      const int channel = layout_.channel(block, place);
-      if (channel < layout_.shape.channels) f(place, static_cast<std::size_t>(channel));
-    }
-  }
-  double over_channel(const double* places, int first) const {
-    double sum = 0;
-    for (int place = first; place < kRow; place += layout_.period) sum += places[place];
-    return sum;
-  }
-  void set(float* row, int first, double value) const {
-    for (int place = first; place < kRow; place += layout_.period) row[place] = static_cast<float>(value);
-  }
-
-  // One of the loops over the blocks beginning with `from`, into their sums: sum(block, where, run, floats).
+  // Runs one of the loops over the blocks beginning with `from` into their sums: sum(block, where, run,
+  // floats).
   template <class Sum>
   void add_up(int from, const Sum& sum) {
     std::fill(sums_.begin(), sums_.end(), Sums{});
@@ -126,9 +109,9 @@ class LayoutBatchNorm final : public Operation {
     });
     for (int block = from; block < from + layout_.together(); ++block) {
       const Sums& sums = sums_of(block);
-      for_channels(block, [&](int place, std::size_t c) {
-        const double off = over_channel(sums.first, place) / count();
-        const double squares = over_channel(sums.second, place) / count();
+      layout_.for_channels(block, [&](int place, std::size_t c) {
+        const double off = layout_.over_channel(sums.first, place) / count();
+        const double squares = layout_.over_channel(sums.second, place) / count();
         statistics_[c] = {static_cast<double>(origin_.of(block)[place]) + off,
                           std::max(squares - off * off, 0.0)};
       });
@@ -136,7 +119,7 @@ class LayoutBatchNorm final : public Operation {
   }
 
   void prepare(int block, const float* parameters) {
-    for_channels(block, [&](int place, std::size_t c) {
+    layout_.for_channels(block, [&](int place, std::size_t c) {
       set_affine(block, place, parameters, c, statistics_[c].mean, statistics_[c].variance);
     });
   }
@@ -144,23 +127,23 @@ class LayoutBatchNorm final : public Operation {
                   double variance) {
     const double a = static_cast<double>(parameters[spec_.scale + c]) / deviation(variance);
     const auto origin = static_cast<float>(mean);
-    set(origin_.of(block), place, static_cast<double>(origin));
-    set(a_.of(block), place, a);
-    set(b_.of(block), place,
-        static_cast<double>(parameters[spec_.shift + c]) - a * (mean - static_cast<double>(origin)));
+    layout_.set(origin_.of(block), place, static_cast<double>(origin));
+    layout_.set(a_.of(block), place, a);
+    layout_.set(b_.of(block), place,
+                static_cast<double>(parameters[spec_.shift + c]) - a * (mean - static_cast<double>(origin)));
   }
   double deviation(double variance) const { return std::sqrt(variance + static_cast<double>(spec_.epsilon)); }
 
-  // With u = (x - mean) / deviation and g = scale d, dx = (g - mean of g - u mean of (g u)) / deviation, as
-  // p d + q (x - origin) + r.
+  // With u = (x - mean) / deviation and g = scale d, dx = (g - mean of g - u mean of (g u)) / deviation, in
+  // the form p d + q (x - origin) + r.
   void finish_sums(int block, const float* parameters, float* gradient) {
     const Sums& sums = sums_of(block);
-    for_channels(block, [&](int place, std::size_t c) {
+    layout_.for_channels(block, [&](int place, std::size_t c) {
       const auto [mean, variance] = statistics_[c];
       const double s = deviation(variance), scale = static_cast<double>(parameters[spec_.scale + c]);
       const double left = mean - static_cast<double>(origin_.of(block)[place]);
-      const double sum_d = over_channel(sums.first, place);
-      const double sum_du = (over_channel(sums.second, place) - left * sum_d) / s;
+      const double sum_d = layout_.over_channel(sums.first, place);
+      const double sum_du = (layout_.over_channel(sums.second, place) - left * sum_d) / s;
       gradient[spec_.scale + c] = static_cast<float>(sum_du);
       gradient[spec_.shift + c] = static_cast<float>(sum_d);
       const double unbiased = count() > 1 ? variance * (count() / (count() - 1)) : 0;
@@ -170,15 +153,15 @@ class LayoutBatchNorm final : public Operation {
       gradient[spec_.variance + c] =
           static_cast<float>(momentum * (unbiased - static_cast<double>(parameters[spec_.variance + c])));
       const double per_u = -scale * sum_du / (count() * s);
-      set(p_.of(block), place, scale / s);
-      set(q_.of(block), place, per_u / s);
-      set(r_.of(block), place, -scale * sum_d / (count() * s) - per_u * left / s);
+      layout_.set(p_.of(block), place, scale / s);
+      layout_.set(q_.of(block), place, per_u / s);
+      layout_.set(r_.of(block), place, -scale * sum_d / (count() * s) - per_u * left / s);
     });
   }
 
   void apply_running(const float* parameters, const T* x, T* y) {
     for (int block = 0; block < layout_.blocks; ++block) {
-      for_channels(block, [&](int place, std::size_t c) {
+      layout_.for_channels(block, [&](int place, std::size_t c) {
         set_affine(block, place, parameters, c, static_cast<double>(parameters[spec_.mean + c]),
                    std::max(static_cast<double>(parameters[spec_.variance + c]), 0.0));
       });
@@ -190,19 +173,19 @@ class LayoutBatchNorm final : public Operation {
     }
   }
 
-  BatchNorm spec_;
+  BatchNormSpec spec_;
   Passes passes_;
   bool relu_;
   Layout layout_;
   Conversion x_, dx_;
-  Rows origin_, a_, b_, p_, q_, r_;     // 0 where a block is filled up, so that y and dx are, too
-  std::vector<Sums> sums_;              // of the blocks at hand
-  std::vector<Statistics> statistics_;  // the batch's, of each channel
+  Rows origin_, a_, b_, p_, q_, r_;     // 0 in padding channels, and so are y and dx
+  std::vector<Sums> sums_;              // of the current blocks
+  std::vector<Statistics> statistics_;  // of the batch, for each channel
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> make_batch_norm(const BatchNorm& spec, const Activation& input, Passes passes,
+std::unique_ptr<Operation> make_batch_norm(const BatchNormSpec& spec, const Activation& input, Passes passes,
                                            bool relu) {
   if (is_bf16(with_layout(input)))
     return std::make_unique<LayoutBatchNorm<Bfloat16>>(spec, input, passes, relu);

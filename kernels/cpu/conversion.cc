@@ -22,7 +22,11 @@ Conversion::Conversion(const Activation& from, const Activation& to)
   needed_ = from_lanes_ || to_lanes_ || reorder_.needed();
   if (!needed_) return;
   if ((from_lanes_ || to_lanes_) && reorder_.needed()) plain_ = Buffer(plain_format_.floats);
-  buffer_ = Buffer(std::max(from.floats, to.floats));
+  // Beside lanes the buffer never has a window of larger images.
+  const auto floats = [&](const Activation& it) {
+    return (from_lanes_ || to_lanes_) && as_plain(it) != nullptr ? it.shape.size() : it.floats;
+  };
+  buffer_ = Buffer(std::max(floats(from), floats(to)));
 }
 
 const float* Conversion::convert(const float* from) {

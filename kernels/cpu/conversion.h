@@ -1,5 +1,5 @@
-// The way between any two of this back end's formats of one shape: nothing where they are equal, else through
-// a buffer.
+// Converts between any two of this back end's formats of one shape, through a buffer; does nothing if they
+// are equal.
 #pragma once
 
 #include "kernels/cpu/onednn/onednn.h"
@@ -15,13 +15,13 @@ class Conversion {
 
   bool needed() const { return needed_; }
 
-  // The values in the other format: `from` itself, or the buffer, which keeps them until the next call.
+  // The values in the other format: `from` itself, or the buffer, which is valid until the next call.
   const float* convert(const float* from);
   const float* converted(const float* from) const { return needed_ ? buffer_.data() : from; }
   void convert(const float* from, float* to);
 
-  // The other way about: what writes the first format writes to target(out), then finish(out) leaves the
-  // second at `out`.
+  // The reverse use: write the first format to target(out); then finish(out) writes the second format to
+  // `out`.
   float* target(float* out) { return needed_ ? buffer_.data() : out; }
   void finish(float* out);
 
@@ -32,7 +32,7 @@ class Conversion {
  private:
   Activation from_, to_, plain_format_;
   bool needed_ = false, from_lanes_ = false, to_lanes_ = false;
-  Reorder reorder_;  // from or to plain where the other is lanes
+  Reorder reorder_;  // from or to plain if the other format is lanes
   Buffer plain_;     // between lanes and a format of oneDNN
   Buffer buffer_;
 };

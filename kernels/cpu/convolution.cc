@@ -1,4 +1,4 @@
-#include "kernels/cpu/convolution.h"
+#include "kernels/cpu/operations.h"
 
 #include <algorithm>
 
@@ -9,16 +9,16 @@
 namespace starling::kernels::cpu {
 namespace {
 
-// Where it was faster: twice as fast from 64 channels at 32x32 to 256 at 8x8, and no faster with 512 at 4x4,
+// Where Winograd was faster: twice as fast from 64 channels at 32x32 to 256 at 8x8, but not with 512 at 4x4,
 // where moving the transformed weights takes the time.
-bool suits_winograd(const Convolution& spec, const Shape& in) {
+bool suits_winograd(const ConvolutionSpec& spec, const Shape& in) {
   return spec.kernel == 3 && spec.stride == 1 && spec.groups == 1 && in.channels % 16 == 0 &&
          spec.channels % 16 == 0 && in.channels >= 32 && spec.channels >= 32 && spec.height >= 8 &&
          spec.width >= 8;
 }
 
-ConvolutionGeometry geometry(const Convolution& spec, const Shape& in, Type type) {
-  // Below and right: what the asked-for outputs reach beyond the input, if they do.
+ConvolutionGeometry geometry(const ConvolutionSpec& spec, const Shape& in, Type type) {
+  // Padding below and right: as far as the outputs reach beyond the input.
   const auto end = [&](int outputs, int extent) {
     return memory::dim{std::max((outputs - 1) * spec.stride + spec.kernel - spec.padding - extent, 0)};
   };
@@ -28,30 +28,30 @@ ConvolutionGeometry geometry(const Convolution& spec, const Shape& in, Type type
           type == Type::f32 && suits_winograd(spec, in)};
 }
 
-// Whether the first or the last window lies beyond the input altogether: where oneDNN 2.6's products of
-// bfloat16 crash.
-bool has_empty_windows(const Convolution& spec, const Shape& in) {
+// Whether the first or the last window is entirely outside the input, where oneDNN 2.6's products of bfloat16
+// crash.
+bool has_empty_windows(const ConvolutionSpec& spec, const Shape& in) {
   const auto empty = [&](int outputs, int extent) {
     return spec.padding >= spec.kernel || (outputs - 1) * spec.stride - spec.padding >= extent;
   };
   return empty(spec.height, in.height) || empty(spec.width, in.width);
 }
 
-memory::dims weight_dims(const Convolution& spec, const Shape& in) {
+memory::dims weight_dims(const ConvolutionSpec& spec, const Shape& in) {
   if (spec.groups == 1) return {spec.channels, in.channels, spec.kernel, spec.kernel};
   return {spec.groups, spec.channels / spec.groups, in.channels / spec.groups, spec.kernel, spec.kernel};
 }
 
-memory::desc bias_format(const Convolution& spec) {
+memory::desc bias_format(const ConvolutionSpec& spec) {
   return spec.bias == kNone ? memory::desc() : plain_format({spec.channels});
 }
 
-// The library chooses the formats of x, y and the weights for the forward pass; x and y keep them in the
-// backward passes. Plain weights are reordered once for each pass that wants them otherwise. With Type::bf16,
-// x, y, their gradients and the reordered weights are bfloat16; sums, bias and parameters' gradients float32.
+// oneDNN chooses the formats of x, y and the weights for the forward pass; x and y have them in the backward
+// passes too. Plain weights are reordered for each pass that needs another format. With Type::bf16, x, y,
+// their gradients and the reordered weights are bfloat16; sums, bias and parameters' gradients are float32.
 class OneDnnConvolution final : public Operation {
  public:
-  OneDnnConvolution(const Convolution& spec, const Shape& in, const memory::desc& in_format,
+  OneDnnConvolution(const ConvolutionSpec& spec, const Shape& in, const memory::desc& in_format,
                     const ConvForward& forward, const Activation& out, Passes passes, bool relu, Type type)
       : Operation(out, relu ? 2 : 1),
         spec_(spec),
@@ -69,7 +69,8 @@ class OneDnnConvolution final : public Operation {
     if (passes.backward && passes.input_gradient) build_backward_data(in, in_format, forward);
   }
 
-  // A pass at a time: the primitive's, and behind it the weights, or their gradient, in its format.
+  // One pass runs at a time: the primitive's scratch, followed by the weights or their gradient in its
+  // format.
   std::size_t scratch_floats() const override {
     return std::max({behind(forward_) + weight_.scratch_floats(),
                      behind(backward_weights_) + dweight_.scratch_floats(),
@@ -125,7 +126,7 @@ class OneDnnConvolution final : public Operation {
   }
 
  private:
-  // Floats of the primitive's scratch, up to the next cache line.
+  // Floats of the primitive's scratch, rounded up to a cache line.
   static std::size_t behind(const Primitive& primitive) {
     return (primitive.scratch_floats() + 15) / 16 * 16;
   }
@@ -134,7 +135,7 @@ class OneDnnConvolution final : public Operation {
 
   void build_backward_weights(const Shape& in, const ConvForward& forward) {
     const memory::dims dims = weight_dims(spec_, in);
-    const auto desc = convolution_backward_weights(
+    const auto desc = make_convolution_backward_weights(
         any_format(image_dims(in), type_), any_format(dims), bias_format(spec_),
         any_format(image_dims(output().shape), type_), geometry(spec_, in, type_), forward);
     backward_weights_ = Primitive(desc, Scratchpad::shared);
@@ -149,9 +150,9 @@ class OneDnnConvolution final : public Operation {
 
   void build_backward_data(const Shape& in, const memory::desc& in_format, const ConvForward& forward) {
     const memory::dims dims = weight_dims(spec_, in);
-    const auto desc = convolution_backward_data(any_format(image_dims(in), type_), any_format(dims, type_),
-                                                any_format(image_dims(output().shape), type_),
-                                                geometry(spec_, in, type_), forward);
+    const auto desc = make_convolution_backward_data(
+        any_format(image_dims(in), type_), any_format(dims, type_),
+        any_format(image_dims(output().shape), type_), geometry(spec_, in, type_), forward);
     backward_data_ = Primitive(desc, Scratchpad::shared);
     backward_data_.argument(DNNL_ARG_DIFF_DST, desc.diff_dst_desc())
         .argument(DNNL_ARG_WEIGHTS, desc.weights_desc())
@@ -161,7 +162,7 @@ class OneDnnConvolution final : public Operation {
     dx_ = Reorder(desc.diff_src_desc(), in_format);
   }
 
-  Convolution spec_;
+  ConvolutionSpec spec_;
   bool relu_;
   Type type_;
   Reorder x_, y_, weight_, x_again_, dy_weights_, dweight_, dy_data_, weight_backward_, dx_;
@@ -170,12 +171,12 @@ class OneDnnConvolution final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_convolution(const Convolution& spec, const Activation& input, Passes passes,
-                                            bool relu, Type type, bool stacked) {
+std::unique_ptr<Operation> make_convolution(const ConvolutionSpec& spec, const Activation& input,
+                                            Passes passes, bool relu, Type type, bool stacked) {
   if (type == Type::bf16 && has_empty_windows(spec, input.shape)) type = Type::f32;
-  // For training even where no backward pass follows: the library would choose other formats for inference,
-  // which ResNet-18 then changes to and fro between its layers in more memory than its activations take.
-  const ConvForward forward = convolution_forward(
+  // For training even without a backward pass: for inference the library would choose other formats, between
+  // which ResNet-18 then converts with more memory than its activations take.
+  const ConvForward forward = make_convolution_forward(
       true, any_format(image_dims(input.shape), type), any_format(weight_dims(spec, input.shape), type),
       bias_format(spec), any_format(image_dims(output_shape(spec, input.shape)), type),
       geometry(spec, input.shape, type), relu);

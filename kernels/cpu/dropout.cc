@@ -2,7 +2,7 @@
 #pragma GCC optimize("O3")
 #endif
 
-#include "kernels/cpu/dropout.h"
+#include "kernels/cpu/operations.h"
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ namespace {
 using namespace channels;  // NOLINT: the loops that this file is about
 using reference::DropoutDraw;
 
-// y[i] = x[i] factor where the value of index first + i is kept.
+// y[i] = x[i] factor if the value with index first + i is kept, else 0.
 STARLING_FOR_PROCESSORS void drop(const float* __restrict x, std::uint32_t first, std::size_t n,
                                   DropoutDraw draw, float factor, float* __restrict y) {
   for (std::size_t i = 0; i < n; ++i) {
@@ -27,7 +27,7 @@ STARLING_FOR_PROCESSORS void drop(const float* __restrict x, std::uint32_t first
   }
 }
 
-// The same of whole rows, whose indices begin with the 16 of `first` and go on by `more` from row to row.
+// The same for whole rows. `first` has the 16 indices of the first row; `more` is added from row to row.
 STARLING_FOR_PROCESSORS void drop_rows(const float* __restrict x, std::ptrdiff_t step, int rows,
                                        const std::uint32_t* first, std::uint32_t more, DropoutDraw draw,
                                        float factor, float* __restrict y) {
@@ -42,7 +42,7 @@ STARLING_FOR_PROCESSORS void drop_rows(const float* __restrict x, std::ptrdiff_t
 
 class LayoutDropout final : public Operation {
  public:
-  LayoutDropout(const Dropout& spec, const Activation& input, Passes passes)
+  LayoutDropout(const DropoutSpec& spec, const Activation& input, Passes passes)
       : Operation(with_f32_layout(input), 1),
         spec_(spec),
         training_(passes.backward),
@@ -76,7 +76,7 @@ class LayoutDropout final : public Operation {
     }
   }
 
-  // Of the last draw.
+  // Applies the mask of the last draw.
   void mask(const float* x, float* y) const {
     const DropoutDraw draw(spec_, draws_ - 1);
     const float factor = 1 / (1 - spec_.rate);
@@ -95,7 +95,7 @@ class LayoutDropout final : public Operation {
     const Run& run = layout_.run_of(block);
     const auto pixels = static_cast<std::uint32_t>(layout_.pixels());
     const auto more = static_cast<std::uint32_t>(kRow / layout_.period);
-    std::uint32_t first[kRow];  // of what fills a block up, whatever index: it is 0
+    std::uint32_t first[kRow];  // arbitrary in padding channels, which are 0
     for (int place = 0; place < kRow; ++place) {
       first[place] = sample + static_cast<std::uint32_t>(layout_.channel(block, place)) * pixels +
                      static_cast<std::uint32_t>(place / layout_.period);
@@ -114,7 +114,7 @@ class LayoutDropout final : public Operation {
     }
   }
 
-  Dropout spec_;
+  DropoutSpec spec_;
   bool training_;
   Layout layout_;
   Conversion x_, dx_;
@@ -123,7 +123,7 @@ class LayoutDropout final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_dropout(const Dropout& spec, const Activation& input, Passes passes) {
+std::unique_ptr<Operation> make_dropout(const DropoutSpec& spec, const Activation& input, Passes passes) {
   return std::make_unique<LayoutDropout>(spec, input, passes);
 }
 

@@ -1,5 +1,5 @@
-// The formats in which this back end's activations pass: plain, or one of oneDNN's (blocked by channels, or
-// of bfloat16 values).
+// This back end's formats of activations: plain, or one of oneDNN's (blocked by channels, or of bfloat16
+// values).
 #pragma once
 
 #include "kernels/cpu/onednn/onednn.h"
@@ -14,29 +14,19 @@ class OneDnnFormat : public Format {
   const memory::desc desc;  // of [batch, channels, height, width]
 };
 
-// The descriptor of either kind, [batch, channels, height, width].
+// The descriptor [batch, channels, height, width] of either format.
 memory::desc describe(const Activation& activation);
 
-// Whether its values are bfloat16; float32 otherwise.
+// Whether its values are bfloat16; else float32.
 bool is_bf16(const Activation& activation);
 
-// Storage as what lies there.
-template <class T>
-const T* values(const float* storage) {
-  return reinterpret_cast<const T*>(storage);
-}
-template <class T>
-T* values(float* storage) {
-  return reinterpret_cast<T*>(storage);
-}
-
-// How many values of T the storage holds, padding included.
+// The number of values of T in the storage, including padding.
 template <class T>
 std::size_t stored(const Activation& activation) {
   return activation.floats * (sizeof(float) / sizeof(T));
 }
 
-// Clears dy wherever y, both of this activation, is not positive.
+// Sets dy to 0 where y is not positive; both have this format.
 void mask_where_not_positive(const Activation& activation, const float* y, float* dy);
 
 // An activation in the format `desc`.

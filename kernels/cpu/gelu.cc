@@ -1,4 +1,4 @@
-#include "kernels/cpu/gelu.h"
+#include "kernels/cpu/operations.h"
 
 #include "kernels/cpu/format.h"
 
@@ -11,11 +11,11 @@ class OneDnnGelu final : public Operation {
       : Operation(activation(input.shape, dense), 1),
         x_(describe(input), dense),
         dx_(dense, describe(input)) {
-    const GeluForward forward = gelu_forward(passes.backward, dense);
+    const GeluForward forward = make_gelu_forward(passes.backward, dense);
     forward_ = Primitive(forward);
     forward_.argument(DNNL_ARG_SRC, dense).argument(DNNL_ARG_DST, dense);
     if (!passes.backward || !passes.input_gradient) return;
-    backward_ = Primitive(gelu_backward(dense, forward));
+    backward_ = Primitive(make_gelu_backward(dense, forward));
     backward_.argument(DNNL_ARG_SRC, dense)
         .argument(DNNL_ARG_DIFF_DST, dense)
         .argument(DNNL_ARG_DIFF_SRC, dense);

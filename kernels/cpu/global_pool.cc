@@ -1,4 +1,4 @@
-#include "kernels/cpu/global_pool.h"
+#include "kernels/cpu/operations.h"
 
 #include "kernels/cpu/channels/layout.h"
 #include "kernels/cpu/conversion.h"
@@ -12,7 +12,7 @@ using namespace channels;  // NOLINT: the loops that this file is about
 class LayoutGlobalPool final : public Operation {
  public:
   LayoutGlobalPool(const Activation& input, const Activation& in)
-      : Operation(plain_activation(output_shape(GlobalAveragePool{}, input.shape)), 1),
+      : Operation(plain_activation(output_shape(GlobalAveragePoolSpec{}, input.shape)), 1),
         layout_(*layout_of(in)),
         x_(input, in),
         dx_(in, input) {}
@@ -27,12 +27,9 @@ class LayoutGlobalPool final : public Operation {
       sums.add(layout_.run_of(block), [&](const Run& piece, std::ptrdiff_t offset, float* floats) {
         loops().f32.moments(piece, at + offset, origin, floats);
       });
-      for (int first = 0; first < layout_.period && layout_.channel(block, first) < layout_.shape.channels;
-           ++first) {
-        double sum = 0;
-        for (int place = first; place < kRow; place += layout_.period) sum += sums.first[place];
-        *y++ = static_cast<float>(sum / pixels);
-      }
+      layout_.for_channels(block, [&](int first, std::size_t) {
+        *y++ = static_cast<float>(layout_.over_channel(sums.first, first) / pixels);
+      });
     });
   }
 

@@ -1,4 +1,4 @@
-#include "kernels/cpu/group_norm.h"
+#include "kernels/cpu/operations.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,10 +14,10 @@ namespace {
 
 using namespace channels;  // NOLINT: the loops that this file is about
 
-// What both kinds below have in common. A part is one group of one sample.
+// Common to both kinds below. A part is one group of one sample.
 class CommonGroupNorm : public Operation {
  public:
-  CommonGroupNorm(const GroupNorm& spec, const Activation& input, const Activation& output, bool relu)
+  CommonGroupNorm(const GroupNormSpec& spec, const Activation& input, const Activation& output, bool relu)
       : Operation(output, relu ? 2 : 1),
         spec_(spec),
         relu_(relu),
@@ -49,7 +49,7 @@ class CommonGroupNorm : public Operation {
     return {mean, std::sqrt(variance + static_cast<double>(spec_.epsilon))};
   }
 
-  // dx = p g + q (x - origin) + r from the sums of g and of g (x - origin), g being scale dy.
+  // dx = p g + q (x - origin) + r from the sums of g and of g (x - origin), where g is scale dy.
   struct Gradient {
     double p, q, r;
   };
@@ -59,7 +59,7 @@ class CommonGroupNorm : public Operation {
     return {1 / s, q, -sum_g / (count() * s) - q * it.left()};
   }
 
-  GroupNorm spec_;
+  GroupNormSpec spec_;
   bool relu_;
   int group_channels_;
   Conversion x_, dx_;
@@ -68,10 +68,10 @@ class CommonGroupNorm : public Operation {
   std::vector<Part> parts_;
 };
 
-// Vectors, whose groups are runs of neighboring features.
+// Vectors: groups are runs of neighboring features.
 class VectorGroupNorm final : public CommonGroupNorm {
  public:
-  VectorGroupNorm(const GroupNorm& spec, const Activation& input, bool relu)
+  VectorGroupNorm(const GroupNormSpec& spec, const Activation& input, bool relu)
       : CommonGroupNorm(spec, input, plain_activation(input.shape), relu) {}
 
   void forward(const float* parameters, const float* x, float* y) override {
@@ -111,7 +111,7 @@ class VectorGroupNorm final : public CommonGroupNorm {
   }
 
  private:
-  // f(sample, group, where the part begins)
+  // f(sample, group, offset of the part)
   template <class F>
   void for_parts(const F& f) {
     std::ptrdiff_t at = 0;
@@ -147,10 +147,10 @@ class VectorGroupNorm final : public CommonGroupNorm {
   }
 };
 
-// Images: sums of each channel of a sample, then those of its group's channels together.
+// Images: sums of each channel of a sample, then of its group's channels.
 class ImageGroupNorm final : public CommonGroupNorm {
  public:
-  ImageGroupNorm(const GroupNorm& spec, const Activation& input, bool relu)
+  ImageGroupNorm(const GroupNormSpec& spec, const Activation& input, bool relu)
       : CommonGroupNorm(spec, input, with_f32_layout(input), relu),
         layout_(*layout_of(output())),
         sums_(channels() * 2),
@@ -175,14 +175,13 @@ class ImageGroupNorm final : public CommonGroupNorm {
       }
       for (int group = 0; group < spec_.groups; ++group) part(n, group) = measure(group);
       for (int block = 0; block < layout_.blocks; ++block) {
-        for_channels(block, [&](int place, int c) {
-          const Part& it = part(n, c / group_channels_);
-          const double a =
-              static_cast<double>(parameters[spec_.scale + static_cast<std::size_t>(c)]) / it.deviation;
-          const auto shift = static_cast<double>(parameters[spec_.shift + static_cast<std::size_t>(c)]);
-          set(origin_, row(n, block), place, static_cast<double>(it.origin()));
-          set(a_, row(n, block), place, a);
-          set(b_, row(n, block), place, shift - a * it.left());
+        layout_.for_channels(block, [&](int place, std::size_t c) {
+          const Part& it = part(n, static_cast<int>(c) / group_channels_);
+          const double a = static_cast<double>(parameters[spec_.scale + c]) / it.deviation;
+          const auto shift = static_cast<double>(parameters[spec_.shift + c]);
+          layout_.set(origin_.of(row(n, block)), place, static_cast<double>(it.origin()));
+          layout_.set(a_.of(row(n, block)), place, a);
+          layout_.set(b_.of(row(n, block)), place, shift - a * it.left());
         });
         const std::ptrdiff_t at = layout_.at(n, block);
         loops().f32.affine(layout_.run_of(block), x + at, affine(n, block), y + at);
@@ -224,31 +223,14 @@ class ImageGroupNorm final : public CommonGroupNorm {
     return {origin_.of(row(n, block)), a_.of(row(n, block)), b_.of(row(n, block)), relu_};
   }
 
-  // f(place, channel) for the first place of each channel of a block.
-  template <class F>
-  void for_channels(int block, const F& f) const {
-    for (int place = 0; place < layout_.period; ++place) {
-      const int channel = layout_.channel(block, place);
-      if (channel < layout_.shape.channels) f(place, channel);
-    }
-  }
-  void set(Rows& rows, int block, int first, double value) const {
-    for (int place = first; place < kRow; place += layout_.period)
-      rows.of(block)[place] = static_cast<float>(value);
-  }
-
-  // The two sums of one of the loops over a block of a sample, into the sums of its channels.
+  // Runs one of the loops over a block of a sample; its two sums become those of the block's channels.
   template <class Sum>
   void add_up(int block, const Sum& sum) {
     Sums sums;
     sums.add(layout_.run_of(block), sum);
-    for_channels(block, [&](int first, int c) {
-      double* to = &sums_[2 * static_cast<std::size_t>(c)];
-      to[0] = to[1] = 0;
-      for (int place = first; place < kRow; place += layout_.period) {
-        to[0] += sums.first[place];
-        to[1] += sums.second[place];
-      }
+    layout_.for_channels(block, [&](int first, std::size_t c) {
+      sums_[2 * c] = layout_.over_channel(sums.first, first);
+      sums_[2 * c + 1] = layout_.over_channel(sums.second, first);
     });
   }
 
@@ -262,7 +244,7 @@ class ImageGroupNorm final : public CommonGroupNorm {
     for (int c = first; c < first + group_channels_; ++c) {
       mean += (guess(c) + sums_[2 * static_cast<std::size_t>(c)] / pixels) / group_channels_;
     }
-    // Of each channel about the group's mean, from those about its guess.
+    // The squares about the group's mean, from those about each channel's guess.
     for (int c = first; c < first + group_channels_; ++c) {
       const double* sum = &sums_[2 * static_cast<std::size_t>(c)];
       const double moved = guess(c) - mean;
@@ -279,7 +261,7 @@ class ImageGroupNorm final : public CommonGroupNorm {
     }
   }
 
-  // dx of a sample, from the sums of dy and of dy (x - origin) of its channels.
+  // dx of a sample from its channels' sums of dy and of dy (x - origin).
   void finish(int n, const float* parameters, const float* x, const float* dy, float* dx) {
     const float* scale = parameters + spec_.scale;
     for (int group = 0; group < spec_.groups; ++group) {
@@ -289,12 +271,12 @@ class ImageGroupNorm final : public CommonGroupNorm {
         sum_g_off += static_cast<double>(scale[c]) * sums_[2 * static_cast<std::size_t>(c) + 1];
       }
       const auto [p, q, r] = gradient_of(part(n, group), sum_g, sum_g_off);
-      // Each channel's p takes in its scale; q and r are the group's.
+      // p includes the channel's scale; q and r are the group's.
       for (int c = group * group_channels_; c < (group + 1) * group_channels_; ++c) {
         const int block = c / layout_.period, place = c % layout_.period;
-        set(p_, block, place, p * static_cast<double>(scale[c]));
-        set(q_, block, place, q);
-        set(r_, block, place, r);
+        layout_.set(p_.of(block), place, p * static_cast<double>(scale[c]));
+        layout_.set(q_.of(block), place, q);
+        layout_.set(r_.of(block), place, r);
       }
     }
     for (int block = 0; block < layout_.blocks; ++block) {
@@ -305,15 +287,14 @@ class ImageGroupNorm final : public CommonGroupNorm {
   }
 
   Layout layout_;
-  std::vector<double> sums_, gradients_;  // two of each channel
-  // 0 where a block is filled up; origin_, a_ and b_ of each sample, as the forward pass had them
+  std::vector<double> sums_, gradients_;  // two for each channel
+  // 0 in padding channels. origin_, a_ and b_ are of each sample, from the forward pass.
   Rows guesses_, origin_, a_, b_, p_, q_, r_;
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> make_group_norm(const GroupNorm& spec, const Activation& input, Passes,
-                                           bool relu) {
+std::unique_ptr<Operation> make_group_norm(const GroupNormSpec& spec, const Activation& input, bool relu) {
   if (input.shape.height * input.shape.width == 1)
     return std::make_unique<VectorGroupNorm>(spec, input, relu);
   return std::make_unique<ImageGroupNorm>(spec, input, relu);

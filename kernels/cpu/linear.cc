@@ -1,4 +1,4 @@
-#include "kernels/cpu/linear.h"
+#include "kernels/cpu/operations.h"
 
 #include "kernels/cpu/format.h"
 #include "kernels/cpu/vector_loops.h"
@@ -10,7 +10,8 @@ namespace {
 // passes; y is `y_type`.
 class OneDnnLinear final : public Operation {
  public:
-  OneDnnLinear(const Linear& spec, const Activation& input, Passes passes, bool relu, Type type, Type y_type)
+  OneDnnLinear(const LinearSpec& spec, const Activation& input, Passes passes, bool relu, Type type,
+               Type y_type)
       : Operation(activation(output_shape(spec, input.shape),
                              plain_format({input.shape.batch, spec.features, 1, 1}, y_type)),
                   relu ? 2 : 1),
@@ -27,20 +28,20 @@ class OneDnnLinear final : public Operation {
     const memory::desc dy = plain_format({batch, spec.features}, type);
     weight_ = Reorder(dweight, weight);
     dy_ = Reorder(y, dy);
-    const LinearForward forward = linear_forward(passes.backward, x, weight, bias, y, relu);
+    const LinearForward forward = make_linear_forward(passes.backward, x, weight, bias, y, relu);
     forward_ = Primitive(forward);
     forward_.argument(DNNL_ARG_SRC, x)
         .argument(DNNL_ARG_WEIGHTS, weight)
         .argument(DNNL_ARG_BIAS, bias)
         .argument(DNNL_ARG_DST, y);
     if (!passes.backward) return;
-    backward_weights_ = Primitive(linear_backward_weights(x, dweight, bias, dy, forward));
+    backward_weights_ = Primitive(make_linear_backward_weights(x, dweight, bias, dy, forward));
     backward_weights_.argument(DNNL_ARG_SRC, x)
         .argument(DNNL_ARG_DIFF_DST, dy)
         .argument(DNNL_ARG_DIFF_WEIGHTS, dweight)
         .argument(DNNL_ARG_DIFF_BIAS, bias);
     if (!passes.input_gradient) return;
-    backward_data_ = Primitive(linear_backward_data(x, weight, dy, forward));
+    backward_data_ = Primitive(make_linear_backward_data(x, weight, dy, forward));
     backward_data_.argument(DNNL_ARG_DIFF_DST, dy)
         .argument(DNNL_ARG_WEIGHTS, weight)
         .argument(DNNL_ARG_DIFF_SRC, x);
@@ -67,7 +68,7 @@ class OneDnnLinear final : public Operation {
   }
 
  private:
-  Linear spec_;
+  LinearSpec spec_;
   bool relu_;
   Reorder x_, dx_, weight_, dy_;
   Primitive forward_, backward_weights_, backward_data_;
@@ -75,8 +76,8 @@ class OneDnnLinear final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_linear(const Linear& spec, const Activation& input, Passes passes, bool relu,
-                                       Type type, Type y_type) {
+std::unique_ptr<Operation> make_linear(const LinearSpec& spec, const Activation& input, Passes passes,
+                                       bool relu, Type type, Type y_type) {
   return std::make_unique<OneDnnLinear>(spec, input, passes, relu, type, y_type);
 }
 

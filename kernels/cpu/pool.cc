@@ -1,12 +1,11 @@
-#include "kernels/cpu/pool.h"
+#include "kernels/cpu/operations.h"
 
 #include "kernels/cpu/format.h"
 
 namespace starling::kernels::cpu {
 namespace {
 
-// `in` is the format that the library reads, which is the input's own unless that is a window of larger
-// images.
+// `in` is the format that oneDNN reads: the input's own unless that is a window of larger images.
 class OneDnnPool final : public Operation {
  public:
   OneDnnPool(const Shape& output, const Activation& input, const memory::desc& in, const PoolForward& forward,
@@ -17,14 +16,14 @@ class OneDnnPool final : public Operation {
         dx_(in, describe(input)),
         forward_(forward) {
     forward_.argument(DNNL_ARG_SRC, in).argument(DNNL_ARG_DST, forward.dst_desc());
-    // Max pooling leaves in the workspace which element won, when it is built for training.
+    // For training, max pooling writes to the workspace which elements were the largest.
     max_ = max_ && passes.backward;
     if (max_) {
       forward_.argument(DNNL_ARG_WORKSPACE, forward.workspace_desc());
       winners_ = Buffer(floats(forward.workspace_desc()));
     }
     if (!passes.backward || !passes.input_gradient) return;
-    backward_ = Primitive(pool_backward(in, forward.dst_desc(), geometry, forward));
+    backward_ = Primitive(make_pool_backward(in, forward.dst_desc(), geometry, forward));
     backward_.argument(DNNL_ARG_DIFF_DST, forward.dst_desc()).argument(DNNL_ARG_DIFF_SRC, in);
     if (max_) backward_.argument(DNNL_ARG_WORKSPACE, forward.workspace_desc());
   }
@@ -65,18 +64,18 @@ std::unique_ptr<Operation> make_pool(PoolKind kind, int size, const Activation& 
   const Shape output{shape.batch, shape.channels, shape.height / size, shape.width / size};
   const memory::desc in = as_plain(input) != nullptr ? plain_format(image_dims(shape)) : describe(input);
   const PoolForward forward =
-      pool_forward(passes.backward, in, any_format(image_dims(output), type_of(in)), geometry);
+      make_pool_forward(passes.backward, in, any_format(image_dims(output), type_of(in)), geometry);
   return std::make_unique<OneDnnPool>(output, input, in, forward, geometry, passes);
 }
 
 }  // namespace
 
-std::unique_ptr<Operation> make_average_pool(const AveragePool& spec, const Activation& input,
+std::unique_ptr<Operation> make_average_pool(const AveragePoolSpec& spec, const Activation& input,
                                              Passes passes) {
   return make_pool(PoolKind::average, spec.size, input, passes);
 }
 
-std::unique_ptr<Operation> make_max_pool(const MaxPool& spec, const Activation& input, Passes passes) {
+std::unique_ptr<Operation> make_max_pool(const MaxPoolSpec& spec, const Activation& input, Passes passes) {
   return make_pool(PoolKind::max, spec.size, input, passes);
 }
 

@@ -1,5 +1,4 @@
-// What this processor is, and which of its instruction sets this back end's loops are made for: for people
-// who want to know why a machine is as fast as it is.
+// The processor and its instruction sets, for `starling doctor`.
 #pragma once
 
 #include <string>
@@ -10,12 +9,12 @@ namespace starling::kernels::cpu {
 struct InstructionSet {
   std::string name;  // "avx512"
   bool there = false;
-  std::string use;  // what a machine with it does, in a few words
+  std::string use;  // in a few words
 };
-// Those that matter, the oldest first; none but on x86-64.
+// The relevant ones, the oldest first; empty except on x86-64.
 std::vector<InstructionSet> instruction_sets();
 
-// As the system calls it, or "unknown".
+// The system's name for it, or "unknown".
 std::string processor_name();
 
 }  // namespace starling::kernels::cpu

@@ -1,4 +1,4 @@
-#include "kernels/cpu/relu.h"
+#include "kernels/cpu/operations.h"
 
 #include "kernels/cpu/format.h"
 #include "kernels/cpu/vector_loops.h"

@@ -1,4 +1,4 @@
-#include "kernels/cpu/sum.h"
+#include "kernels/cpu/operations.h"
 
 #include <algorithm>
 
@@ -29,7 +29,7 @@ class ElementwiseSum final : public Sum {
   }
 
   void backward(const float* y, const float* dy, float* da, float* db) override {
-    // Where a conversion follows, what it reads is in its buffer.
+    // If a conversion follows, its input is in its buffer.
     float* to_a = da_.target(da);
     if (relu_ && !db_.needed()) {
       mask_to_both(values<T>(y), values<T>(dy), values<T>(to_a), values<T>(db), size_);

@@ -41,8 +41,8 @@ STARLING_FOR_PROCESSORS void add_relu(const float* a, const float* b, float* y, 
   }
 }
 
-// The same of bfloat16. A value is positive where its bits are, as a number of 16 bits with a sign (of NaNs,
-// those without one).
+// The same for bfloat16. A value is positive if its bits, as a signed 16-bit number, are (also NaNs without a
+// sign).
 
 STARLING_FOR_PROCESSORS void relu(const Bfloat16* x, Bfloat16* y, std::size_t n) {
 #pragma GCC ivdep

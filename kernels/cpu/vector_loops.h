@@ -1,4 +1,4 @@
-// Loops over whole activations that need no library, compiled for several processors.
+// Loops over whole activations, compiled for several processors.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace starling::kernels::cpu {
 
-// Each for float and for bfloat16, which is computed with as float and rounded.
+// For float and for bfloat16, which is computed as float and rounded.
 
 // y = max(x, 0).
 void relu(const float* x, float* y, std::size_t n);
@@ -15,7 +15,7 @@ void relu(const Bfloat16* x, Bfloat16* y, std::size_t n);
 // dx = y > 0 ? dy : 0; dx may be dy.
 void mask_where_not_positive(const float* y, const float* dy, float* dx, std::size_t n);
 void mask_where_not_positive(const Bfloat16* y, const Bfloat16* dy, Bfloat16* dx, std::size_t n);
-// Both are that; da may be dy.
+// The same for both; da may be dy.
 void mask_to_both(const float* y, const float* dy, float* da, float* db, std::size_t n);
 void mask_to_both(const Bfloat16* y, const Bfloat16* dy, Bfloat16* da, Bfloat16* db, std::size_t n);
 // y = a + b, and max(a + b, 0); y may be a.

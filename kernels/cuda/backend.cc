@@ -1,15 +1,11 @@
-#include "kernels/cuda/backend.h"
-
+// The Backend interface for a GPU.
 #include <string>
 
 #include "base/check.h"
-#include "kernels/cuda/format.h"
-#include "kernels/cuda/nccl_averager.h"
+#include "kernels/cuda/nccl.h"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/parameters.h"
 #include "kernels/cuda/passes.h"
-#include "kernels/cuda/runtime.h"
-#include "kernels/cuda/samples.h"
 
 namespace starling::kernels::cuda {
 namespace {
@@ -60,23 +56,24 @@ class CudaBackend final : public Backend {
     use_device(device_);
     if (as_plain(input) != nullptr && (bf16_ || !is_dense_plain(input)))
       return make_entrance(stream, input, bf16_);
-    const bool relu = rest.size() > 1 && std::holds_alternative<Relu>(rest[1]);
-    if (const auto* it = std::get_if<Convolution>(&rest[0]))
+    const bool relu = rest.size() > 1 && std::holds_alternative<ReluSpec>(rest[1]);
+    if (const auto* it = std::get_if<ConvolutionSpec>(&rest[0]))
       return make_convolution(stream, *it, input, passes, relu, tf32_);
-    if (const auto* it = std::get_if<Linear>(&rest[0])) {
+    if (const auto* it = std::get_if<LinearSpec>(&rest[0])) {
       if (is_bf16(input) && input.shape.height * input.shape.width > 1) return make_flatten(stream, input);
       const bool last = rest.size() == 1;  // logits keep all their digits
       return make_linear(stream, *it, input, passes, relu, last, tf32_);
     }
-    if (const auto* it = std::get_if<AveragePool>(&rest[0])) return make_average_pool(stream, *it, input);
-    if (const auto* it = std::get_if<MaxPool>(&rest[0])) return make_max_pool(stream, *it, input);
-    if (const auto* it = std::get_if<BatchNorm>(&rest[0]))
+    if (const auto* it = std::get_if<AveragePoolSpec>(&rest[0])) return make_average_pool(stream, *it, input);
+    if (const auto* it = std::get_if<MaxPoolSpec>(&rest[0])) return make_max_pool(stream, *it, input);
+    if (const auto* it = std::get_if<BatchNormSpec>(&rest[0]))
       return make_batch_norm(stream, *it, input, passes, relu);
-    if (const auto* it = std::get_if<GroupNorm>(&rest[0]))
+    if (const auto* it = std::get_if<GroupNormSpec>(&rest[0]))
       return make_group_norm(stream, *it, input, passes, relu);
-    if (const auto* it = std::get_if<Dropout>(&rest[0])) return make_dropout(stream, *it, input, passes);
-    if (std::holds_alternative<GlobalAveragePool>(rest[0])) return make_global_average_pool(stream, input);
-    if (std::holds_alternative<Gelu>(rest[0])) return make_gelu(stream, input);
+    if (const auto* it = std::get_if<DropoutSpec>(&rest[0])) return make_dropout(stream, *it, input, passes);
+    if (std::holds_alternative<GlobalAveragePoolSpec>(rest[0]))
+      return make_global_average_pool(stream, input);
+    if (std::holds_alternative<GeluSpec>(rest[0])) return make_gelu(stream, input);
     return make_relu(stream, input);
   }
 

@@ -1,5 +1,5 @@
-// The bias of convolutions and linear layers, where their library does not add it: on the way forward with
-// the ReLU in one pass, on the way back with the ReLU's gradient in one.
+// The bias of convolutions and linear layers, which their libraries do not add: in the forward pass together
+// with the ReLU, in the backward pass with the ReLU's gradient.
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/tiles.h"
 

@@ -1,11 +1,11 @@
-// From one format to another. A thread has one value, and threads follow the order in which they write.
+// Converts between formats. A thread has one value, and threads follow the order in which they write.
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/strides.h"
 
 namespace starling::kernels::cuda {
 namespace {
 
-// What lies outside the window becomes 0.
+// Values outside the window become 0.
 template <class From, class To>
 __global__ void convert_values(Walk walk, Extents window, Strides from_strides, const From* from,
                                Strides to_strides, To* to) {
@@ -46,8 +46,8 @@ class Entrance final : public Operation {
   Activation input_;
 };
 
-// The output is one long row of channels for each sample; seen as plain images it is what the input is seen
-// as channels last.
+// The output has one long row of channels for each sample: as plain images it is what the input is as
+// channels last.
 class Flatten final : public Operation {
  public:
   Flatten(Stream& stream, const Activation& input)

@@ -1,6 +1,6 @@
-// Dropout. The count of draws lies on the device and is raised there: a step that is recorded once and
-// replayed draws anew all the same. Which values are kept is reference::DropoutDraw's word; nothing is
-// remembered for the backward pass but the draw's key.
+// Dropout. The number of draws is on the device and incremented there, so that every replay of a recorded
+// step draws new values. reference::DropoutDraw decides which values are kept; the backward pass needs only
+// the draw's key.
 #include "kernels/buffer.h"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/wide.h"
@@ -22,7 +22,7 @@ __global__ void draw_anew(std::uint64_t seed, Drawn* drawn) {
 
 __global__ void set_count(std::uint64_t count, Drawn* drawn) { drawn->count = count; }
 
-// The index in plain order [batch, channel, place] of each of V values from the i-th stored one on.
+// The index in plain order [batch, channel, place] of V values, beginning with the i-th stored one.
 template <unsigned V>
 __device__ void plain_indices(float, unsigned i, unsigned, unsigned, unsigned (&to)[V]) {
   for (unsigned v = 0; v < V; ++v) to[v] = i + v;
@@ -36,7 +36,7 @@ __device__ void plain_indices(Bfloat16, unsigned i, unsigned channels, unsigned 
     to[v] = index;
     index += places;
     if (++c < channels) continue;
-    // The next pixel's first channel, perhaps of the next sample: there the index goes on by one.
+    // The next pixel's first channel; for the next sample the index continues by one.
     c = 0;
     index -= channels * places - 1;
     if (++place < places) continue;
@@ -63,7 +63,7 @@ __global__ void keep_some(unsigned n, unsigned channels, unsigned places, const 
 
 class DeviceDropout final : public Operation {
  public:
-  DeviceDropout(Stream& stream, const Dropout& spec, const Activation& input, Passes passes)
+  DeviceDropout(Stream& stream, const DropoutSpec& spec, const Activation& input, Passes passes)
       : Operation(activation_like(input, input.shape), 1),
         stream_(stream),
         spec_(spec),
@@ -106,7 +106,7 @@ class DeviceDropout final : public Operation {
   }
 
   Stream& stream_;
-  Dropout spec_;
+  DropoutSpec spec_;
   bool training_;
   unsigned n_;
   DeviceMemory memory_;
@@ -115,7 +115,7 @@ class DeviceDropout final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_dropout(Stream& stream, const Dropout& spec, const Activation& input,
+std::unique_ptr<Operation> make_dropout(Stream& stream, const DropoutSpec& spec, const Activation& input,
                                         Passes passes) {
   return std::make_unique<DeviceDropout>(stream, spec, input, passes);
 }

@@ -1,6 +1,6 @@
 // The two formats of this back end's activations. float32: plain, [batch, channels, height, width]; bfloat16:
-// [batch, height, width, channels], as the tensor cores' convolutions read it. Only what enters a network may
-// be a window of larger images; everything else is dense.
+// [batch, height, width, channels], the order of the tensor cores' convolutions. Only the input of a network
+// may be a window of larger images; all others are dense.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -27,17 +27,7 @@ inline Activation activation_like(const Activation& like, const Shape& shape) {
   return is_bf16(like) ? bf16_activation(shape) : plain_activation(shape);
 }
 
-// Storage as what lies there.
-template <class T>
-const T* values(const float* storage) {
-  return reinterpret_cast<const T*>(storage);
-}
-template <class T>
-T* values(float* storage) {
-  return reinterpret_cast<T*>(storage);
-}
-
-// Where the value of a channel and a place (row x width + column) of an image lies.
+// The index of the value of a channel at a place (row x width + column) of an image.
 template <class T>
 struct Order;
 template <>
@@ -53,7 +43,7 @@ struct Order<Bfloat16> {
   }
 };
 
-// Calls f with a value of the type that the activation's numbers are stored as.
+// Calls f with a value of the activation's number type.
 template <class F>
 auto with_type(const Activation& activation, F f) {
   return is_bf16(activation) ? f(Bfloat16()) : f(float());

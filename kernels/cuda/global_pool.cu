@@ -1,4 +1,4 @@
-// The mean of each channel of each sample, and its gradient, the same for all places.
+// The mean of each channel of each sample, and its gradient, which is equal at all places.
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/tiles.h"
 
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads, kTogether)
 class DeviceGlobalAveragePool final : public Operation {
  public:
   DeviceGlobalAveragePool(Stream& stream, const Activation& input)
-      : Operation(activation_like(input, output_shape(GlobalAveragePool{}, input.shape)), 1),
+      : Operation(activation_like(input, output_shape(GlobalAveragePoolSpec{}, input.shape)), 1),
         stream_(stream),
         together_(channel_pattern(input, true, true)),
         apart_(channel_pattern(input, true)) {}
@@ -64,7 +64,7 @@ class DeviceGlobalAveragePool final : public Operation {
 
  private:
   Stream& stream_;
-  Pattern together_, apart_;  // a mean is of all its places, while its gradient may go to each by itself
+  Pattern together_, apart_;  // a mean needs all places, its gradient is written to each independently
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-// How kernels are started, and the few words of CUDA's language that they use. Everything else of the device
-// code is plain C++, so that the same files compile for the processor too (tests/emulator), where a block's
-// threads take turns and another file says what follows here: kernels use threadIdx, blockIdx, blockDim and gridDim, and, if launched together,
-// __syncthreads(), STARLING_SHARED arrays of fixed size and the shuffles of this header, and nothing else of
-// the device.
+// Starts kernels, and defines the few parts of CUDA's language that they use. The rest of the device code is
+// plain C++, so that the same files compile for the processor (tests/emulator), where a block's threads take
+// turns and another header replaces these definitions. Kernels use threadIdx, blockIdx, blockDim and gridDim
+// and, if launched together, __syncthreads(), STARLING_SHARED arrays of fixed size and the shuffles of this
+// header.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -20,7 +20,7 @@ inline constexpr unsigned kWarp = 32;
 #ifndef STARLING_CUDA_EMULATED
 #define STARLING_SHARED __shared__
 
-// kernel<<<grid, block>>> on the stream, of threads that know nothing of each other. Throws DeviceError.
+// kernel<<<grid, block>>> on the stream, for independent threads. Throws DeviceError.
 template <class... Parameters, class... Arguments>
 void launch(Stream& stream, dim3 grid, dim3 block, void (*kernel)(Parameters...), Arguments... arguments) {
   const auto begin = [&](Parameters... values) {
@@ -31,7 +31,7 @@ void launch(Stream& stream, dim3 grid, dim3 block, void (*kernel)(Parameters...)
   begin(static_cast<Parameters>(arguments)...);
 }
 
-// The same, of threads whose block meets in __syncthreads() or shuffles.
+// The same for threads of a block that use __syncthreads() or shuffles.
 template <class... Parameters, class... Arguments>
 void launch_together(Stream& stream, dim3 grid, dim3 block, void (*kernel)(Parameters...),
                      Arguments... arguments) {
@@ -45,20 +45,17 @@ __device__ T shuffle_xor(T value, int bits) {
 }
 #endif
 
-// So many blocks of `block` threads that each thread has one of n values; at most `most` blocks, whose
-// threads then step by all of them.
+// The number of blocks of `block` threads, so that each thread has one of n values; at most `most`, whose
+// threads then take several.
 inline unsigned blocks_for(std::size_t n, unsigned block, unsigned most = 1U << 16) {
   const std::size_t blocks = (n + block - 1) / block;
   return static_cast<unsigned>(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
-// What numbers are stored as: float, or bfloat16, which is rounded to the nearest. Arithmetic is in float.
-__host__ __device__ inline float to_float(float value) {
-  return value;
-}
-__host__ __device__ inline float to_float(__nv_bfloat16 value) {
-  return __bfloat162float(value);
-}
+// Conversions between stored numbers, float or bfloat16 (rounded to nearest), and float, in which all
+// arithmetic is.
+__host__ __device__ inline float to_float(float value) { return value; }
+__host__ __device__ inline float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
 template <class T>
 __host__ __device__ T from_float(float value);
 template <>
@@ -70,7 +67,7 @@ __host__ __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float value) 
   return __float2bfloat16_rn(value);
 }
 
-// The sum over the lanes of a warp, in each of them. REQUIRES: all lanes call it.
+// The sum over the lanes of a warp, returned to each of them. REQUIRES: all lanes call it.
 __device__ inline float warp_sum(float value) {
   for (int bits = static_cast<int>(kWarp) / 2; bits > 0; bits /= 2) value += shuffle_xor(value, bits);
   return value;

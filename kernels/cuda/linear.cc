@@ -1,29 +1,26 @@
-// Linear layers by cuBLAS, whose matrices are column by column: what is [rows, columns] here is its transpose
-// there. In bfloat16 the weights are rounded once a step; sums, the weights' gradient and, where the loss comes
-// next, the output are float32.
+// Linear layers by cuBLAS, whose matrices are column-major: what is [rows, columns] here is its transpose
+// there. In bfloat16 the weights are rounded once per step; sums, the weights' gradient and the output before
+// the loss are float32.
 #include <algorithm>
 
 #include "base/check.h"
 #include "kernels/buffer.h"
 #include "kernels/cuda/format.h"
 #include "kernels/cuda/operations.h"
-#include "kernels/cuda/weights.h"
 
 namespace starling::kernels::cuda {
 namespace {
 
-Activation linear_output(const Linear& spec, const Activation& input, bool float_output) {
+Activation linear_output(const LinearSpec& spec, const Activation& input, bool float_output) {
   const Shape shape{input.shape.batch, spec.features, 1, 1};
   return float_output ? plain_activation(shape) : activation_like(input, shape);
 }
 
-cudaDataType_t type(bool bf16) {
-  return bf16 ? CUDA_R_16BF : CUDA_R_32F;
-}
+cudaDataType_t type(bool bf16) { return bf16 ? CUDA_R_16BF : CUDA_R_32F; }
 
 class BlasLinear final : public Operation {
  public:
-  BlasLinear(Stream& stream, const Linear& spec, const Activation& input, Passes passes, bool relu,
+  BlasLinear(Stream& stream, const LinearSpec& spec, const Activation& input, Passes passes, bool relu,
              bool float_output, bool tf32)
       : Operation(linear_output(spec, input, float_output), relu ? 2 : 1),
         stream_(stream),
@@ -66,7 +63,7 @@ class BlasLinear final : public Operation {
     multiply(CUBLAS_OP_N, CUBLAS_OP_T, in_, spec_.features, batch_, x, in_, factor, spec_.features,
              gradient + spec_.weight, false);
     if (dx == nullptr) return;
-    // dx [batch, in] = dy weight; in bfloat16 with the weights that the forward pass read
+    // dx [batch, in] = dy weight; in bfloat16 with the weights of the forward pass
     const float* weight = bf16_ ? weight_.data() : parameters + spec_.weight;
     multiply(CUBLAS_OP_N, CUBLAS_OP_N, in_, batch_, spec_.features, weight, in_, factor, spec_.features, dx,
              bf16_);
@@ -77,7 +74,7 @@ class BlasLinear final : public Operation {
   void set_scratch(float* scratch) override { scratch_memory_ = scratch; }
 
  private:
-  // c [m, n] = op(a) op(b), column by column, over k; a and b are of the input's number format.
+  // c [m, n] = op(a) op(b), column-major, over k; a and b have the input's number format.
   void multiply(cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k, const float* a,
                 int a_step, const float* b, int b_step, float* c, bool c_bf16) {
     constexpr float kOne = 1, kZero = 0;
@@ -94,7 +91,7 @@ class BlasLinear final : public Operation {
   }
 
   Stream& stream_;
-  Linear spec_;
+  LinearSpec spec_;
   bool relu_, bf16_, out_bf16_;
   int batch_, in_;
   cublasComputeType_t compute_;
@@ -106,9 +103,10 @@ class BlasLinear final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_linear(Stream& stream, const Linear& spec, const Activation& input,
+std::unique_ptr<Operation> make_linear(Stream& stream, const LinearSpec& spec, const Activation& input,
                                        Passes passes, bool relu, bool float_output, bool tf32) {
-  return std::make_unique<BlasLinear>(stream, spec, input, passes, relu, float_output, tf32 && !is_bf16(input));
+  return std::make_unique<BlasLinear>(stream, spec, input, passes, relu, float_output,
+                                      tf32 && !is_bf16(input));
 }
 
 }  // namespace starling::kernels::cuda

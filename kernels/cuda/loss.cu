@@ -1,5 +1,5 @@
-// Softmax cross-entropy: a warp for each sample, then one block that adds up the samples' losses, always in
-// the same order, and writes the sum where the host looks for it.
+// Softmax cross-entropy: a warp for each sample, then one block that adds the samples' losses, always in the
+// same order, and writes the sum to host memory.
 #include "kernels/buffer.h"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/wide.h"
@@ -29,17 +29,17 @@ __device__ Largest largest_of(const float* row, int classes) {
   return best;
 }
 
-// dlogits null: none are asked for. Else they are of the mean over `count`.
+// dlogits may be null; otherwise it is of the mean over `count`.
 __global__ void loss_of_samples(int count, int classes, const float* logits, const std::int32_t* labels,
                                 float* dlogits, SampleLoss* losses) {
   const int warp = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / kWarp);
   const int lane = static_cast<int>(threadIdx.x % kWarp);
-  const bool real = warp < count;  // the last warps do the last sample once more, for nothing
+  const bool real = warp < count;  // surplus warps repeat the last sample without effect
   const int n = real ? warp : count - 1;
   const float* row = logits + static_cast<std::size_t>(n) * classes;
   const int label = labels[n];
   const Largest best = largest_of(row, classes);
-  float others = 0;  // beside the largest, whose exponential is 1: small sums keep their digits
+  float others = 0;  // without the largest, whose exponential is 1: small sums keep their precision
   for (int c = lane; c < classes; c += static_cast<int>(kWarp)) {
     if (c != best.place) others += expf(row[c] - best.logit);
   }
@@ -97,7 +97,7 @@ class DeviceLoss final : public Loss {
   void run(const float* logits, const std::int32_t* labels, int count, float* dlogits, LossValue* value) {
     auto* losses = values<SampleLoss>(losses_.data());
     if (count > 0) {
-      constexpr unsigned kSamples = 4;  // of a block: few, so that small batches have many blocks
+      constexpr unsigned kSamples = 4;  // per block: few, so that small batches have many blocks
       launch_together(stream_, (static_cast<unsigned>(count) + kSamples - 1) / kSamples, kSamples * kWarp,
                       loss_of_samples, count, classes_, logits, labels, dlogits, losses);
     }

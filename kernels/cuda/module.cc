@@ -1,5 +1,5 @@
-// What the program gets when it has loaded this back end (kernels/cuda_module.h): which devices there are, why
-// one cannot be used, and a back end for one that can.
+// The functions that the program gets when it has loaded this back end (kernels/cuda_module.h): the list of
+// devices, and a back end for a device.
 #include "kernels/cuda_module.h"
 
 #include <cublas_v2.h>
@@ -8,8 +8,8 @@
 
 #include <string>
 
-#include "kernels/cuda/backend.h"
 #include "kernels/cuda/nccl.h"
+#include "kernels/cuda/operations.h"
 #include "kernels/cuda/runtime.h"
 
 namespace starling::kernels::cuda {
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kLeastMajor = 8;  // compute capability: bfloat16, and asynchronous graphs of all we use
 
-// As CUDA counts: 13000 is 13.0.
+// 13000 means 13.0.
 std::string cuda_version(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
 }
@@ -36,14 +36,14 @@ std::string libraries() {
   const auto dnn = static_cast<int>(cudnnGetVersion());  // 91900 is 9.19.0
   return "CUDA " + cuda_version(runtime) + ", " +
          (driver == 0 ? std::string("no driver") : "driver for CUDA " + cuda_version(driver)) + ", cuDNN " +
-         triple(dnn / 10000, dnn % 10000 / 100, dnn % 100) + ", cuBLAS " + triple(blas[0], blas[1], blas[2]) + ", " +
-         nccl_version();
+         triple(dnn / 10000, dnn % 10000 / 100, dnn % 100) + ", cuBLAS " + triple(blas[0], blas[1], blas[2]) +
+         ", " + nccl_version();
 }
 
-// CUDA's word for what went wrong; what it remembers of it is forgotten.
-std::string word(cudaError_t status) {
+// CUDA's message for the error, which CUDA then forgets.
+std::string failure(const std::string& call, cudaError_t status) {
   cudaGetLastError();
-  return cudaGetErrorString(status);
+  return call + " failed: " + cudaGetErrorString(status);
 }
 
 CudaDevice look_at(int number) {
@@ -51,7 +51,7 @@ CudaDevice look_at(int number) {
   device.number = number;
   cudaDeviceProp properties;
   if (const auto status = cudaGetDeviceProperties(&properties, number); status != cudaSuccess) {
-    device.problem = "it does not tell its properties: " + word(status);
+    device.problem = failure("cudaGetDeviceProperties", status);
     return device;
   }
   device.name = properties.name;
@@ -60,20 +60,23 @@ CudaDevice look_at(int number) {
   device.memory_bytes = properties.totalGlobalMem;
   if (device.major < kLeastMajor) {
     device.problem = "its compute capability is " + std::to_string(device.major) + "." +
-                     std::to_string(device.minor) + "; at least " + std::to_string(kLeastMajor) + ".0 is wanted";
+                     std::to_string(device.minor) + "; at least " + std::to_string(kLeastMajor) +
+                     ".0 is needed";
     return device;
   }
   std::size_t total = 0;
-  cudaError_t status = cudaSetDevice(number);
-  if (status == cudaSuccess) status = cudaMemGetInfo(&device.free_bytes, &total);
-  if (status != cudaSuccess) device.problem = "it cannot be used: " + word(status);
+  if (const auto status = cudaSetDevice(number); status != cudaSuccess) {
+    device.problem = failure("cudaSetDevice(" + std::to_string(number) + ")", status);
+  } else if (const auto info = cudaMemGetInfo(&device.free_bytes, &total); info != cudaSuccess) {
+    device.problem = failure("cudaMemGetInfo", info);
+  }
   return device;
 }
 
 Result<std::vector<CudaDevice>> devices() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
-  if (status != cudaSuccess) return Error{"CUDA finds no GPU: " + word(status)};
+  if (status != cudaSuccess) return Error{"CUDA finds no GPU: " + failure("cudaGetDeviceCount", status)};
   if (count == 0) return Error{"CUDA finds no GPU"};
   std::vector<CudaDevice> found;
   for (int i = 0; i < count; ++i) found.push_back(look_at(i));
@@ -87,7 +90,8 @@ Result<std::unique_ptr<Backend>> make(int number, Precision precision) {
   if (number < 0 || number >= static_cast<int>(found->size())) {
     const std::size_t count = found->size();
     return Error{"there is no " + name + ": this machine has " +
-                 (count == 1 ? "one GPU, cuda:0" : std::to_string(count) + " GPUs, cuda:0 to cuda:" + std::to_string(count - 1))};
+                 (count == 1 ? "one GPU, cuda:0"
+                             : std::to_string(count) + " GPUs, cuda:0 to cuda:" + std::to_string(count - 1))};
   }
   const CudaDevice& device = (*found)[static_cast<std::size_t>(number)];
   if (!device.problem.empty()) return Error{name + " (" + device.name + "): " + device.problem};
@@ -103,6 +107,7 @@ constexpr CudaModule kModule{kCudaModuleVersion, libraries, devices, make};
 }  // namespace
 }  // namespace starling::kernels::cuda
 
-extern "C" __attribute__((visibility("default"))) const starling::kernels::CudaModule* starling_cuda_module() {
+extern "C" __attribute__((visibility("default"))) const starling::kernels::CudaModule*
+starling_cuda_module() {
   return &starling::kernels::cuda::kModule;
 }

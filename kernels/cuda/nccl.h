@@ -1,12 +1,16 @@
-// What this back end uses of NVIDIA's NCCL, which brings vectors of several GPUs together by the fastest
-// links between them. It comes with neither CUDA nor cuDNN, so it is looked for when it is wanted; these
-// declarations are of its version 2, whose interface has been the same since 2.10.
+// The functions of NVIDIA's NCCL, which averages vectors of several GPUs over the fastest links between them.
+// It is part of neither CUDA nor cuDNN, so it is loaded at run time. The declarations are of version 2, whose
+// interface has not changed since 2.10.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <memory>
 #include <string>
+#include <vector>
+
+#include "kernels/averager.h"
 
 struct ncclComm;
 
@@ -21,7 +25,7 @@ struct Nccl {
   int (*version)(int* number);
   int (*make)(Communicator* communicators, int count, const int* devices);
   int (*destroy)(Communicator communicator);
-  int (*abort)(Communicator communicator);  // what is under way, too; and destroys
+  int (*abort)(Communicator communicator);  // also aborts work in progress, and destroys the communicator
   int (*begin_group)();
   int (*end_group)();
   int (*all_reduce)(const void* from, void* to, std::size_t count, int type, int operation,
@@ -29,9 +33,13 @@ struct Nccl {
   const char* (*word)(int status);
 };
 
-// libnccl.so.2 where the system finds one, loaded once; null where it does not.
+// Loads libnccl.so.2 once; null if the system has none.
 const Nccl* nccl();
 // "NCCL 2.28.3", or "no NCCL".
 std::string nccl_version();
+
+// The mean of vectors on several GPUs by NCCL's all-reduce. Null if NCCL is not installed or a device occurs
+// twice. Throws DeviceError.
+std::unique_ptr<Averager> make_nccl_averager(const std::vector<int>& devices);
 
 }  // namespace starling::kernels::cuda

@@ -1,4 +1,4 @@
-#include "kernels/cuda/packing.h"
+#include "kernels/cuda/passes.h"
 
 #include "base/bfloat16.h"
 #include "kernels/cuda/tiles.h"

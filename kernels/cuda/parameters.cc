@@ -1,18 +1,45 @@
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
 #include "kernels/cuda/parameters.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
-#include "kernels/cuda/host_loops.h"
-#include "kernels/cuda/packing.h"
+#include "base/processor.h"
 #include "kernels/cuda/passes.h"
 
 namespace starling::kernels::cuda {
 namespace {
 
-// 128 KiB: the device's copy engines reach half their speed at that, and the host's caches hold several.
+// 128 KiB: the device's copy engines reach half their speed, and several fit into the host's caches.
 constexpr std::size_t kPiece = 32 * 1024;  // floats
 static_assert(kPiece % kInt8Block == 0);
+
+// The host's passes between pinned memory and an exchange.
+
+// to = from. Returns the largest magnitude, where NaN is larger than infinity; 0 if n is 0.
+STARLING_FOR_PROCESSORS float copy_and_look(const float* __restrict from, float* __restrict to,
+                                            std::size_t n) {
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float value = from[i];
+    const std::int32_t bits = magnitude_bits(value);
+    largest = bits > largest ? bits : largest;
+    to[i] = value;
+  }
+  return std::bit_cast<float>(largest);
+}
+
+float larger_magnitude(float a, float b) { return magnitude_bits(a) > magnitude_bits(b) ? a : b; }
+
+// out = w (theirs - own).
+STARLING_FOR_PROCESSORS void scaled_difference(const float* __restrict theirs, const float* __restrict own,
+                                               float w, float* __restrict out, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = w * (theirs[i] - own[i]);
+}
 
 }  // namespace
 
@@ -30,7 +57,7 @@ DeviceParameters::DeviceParameters(int device, std::size_t floats)
 
 DeviceParameters::~DeviceParameters() {
   cudaSetDevice(device_);
-  cudaStreamSynchronize(stream_.get());  // before the stages go
+  cudaStreamSynchronize(stream_.get());  // before the stages are released
 }
 
 void DeviceParameters::wait() {
@@ -70,7 +97,7 @@ template <class Bring, class Take>
 void DeviceParameters::fetch(std::size_t n, const Bring& bring, const Take& take) {
   const std::lock_guard lock(mutex_);
   use_device(device_);
-  // One piece is on its way while the one before is taken out of pinned memory.
+  // One piece is copied while the one before is taken from pinned memory.
   Stage* coming = nullptr;
   for (std::size_t begin = 0; begin < n || coming != nullptr; begin += kPiece) {
     Stage* next = nullptr;
@@ -101,7 +128,7 @@ float DeviceParameters::read(std::size_t offset, std::span<float> out) {
   return largest;
 }
 
-// A stage holds the largest magnitude of each block, which says its step, too, and behind them the values.
+// A stage has the largest magnitude of each block, which determines its step, then the packed values.
 std::optional<float> DeviceParameters::read_packed(std::size_t offset, std::size_t n, Packing packing,
                                                    std::uint64_t seed, std::span<std::byte> out) {
   const std::size_t bytes_each = packing == Packing::bf16 ? sizeof(std::uint16_t) : sizeof(std::int8_t);
@@ -153,7 +180,7 @@ void DeviceParameters::atomic_add(std::size_t offset, std::span<const float> del
   });
 }
 
-// Both vectors are the host's, so half as much travels if their difference is taken there.
+// Both vectors are on the host, so sending their difference halves the copy.
 void DeviceParameters::mix(std::size_t offset, std::span<const float> theirs, std::span<const float> own,
                            float w) {
   send_and_add(offset, own.size(), false, [&](float* to, std::size_t begin, std::size_t count) {
@@ -166,7 +193,7 @@ void DeviceParameters::mix_at(std::size_t offset, std::span<const std::uint32_t>
                               std::span<float> mixed) {
   const std::lock_guard lock(mutex_);
   use_device(device_);
-  constexpr std::size_t kPlaces = kPiece / 3;  // a stage holds them, the differences and what comes of it
+  constexpr std::size_t kPlaces = kPiece / 3;  // a stage has places, differences and results
   for (std::size_t begin = 0; begin < places.size(); begin += kPlaces) {
     const std::size_t count = std::min(kPlaces, places.size() - begin);
     Stage& stage = next_stage();
@@ -209,7 +236,7 @@ void DeviceParameters::follow(Queue& queue, std::span<float> velocity, std::span
   cuda::follow(stream_of(queue), values_.data(), velocity.data(), last.data(), keep, gain, last.size());
 }
 
-// Of a thread that may have used another device before.
+// The calling thread may have used another device.
 void DeviceParameters::mix(Queue& queue, std::span<const float> theirs, std::span<const float> own, float w,
                            MixMeasure* measure) {
   use_device(device_);

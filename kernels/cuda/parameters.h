@@ -1,6 +1,5 @@
-// A replica's floats in the device's memory. What workers do to them goes through their streams; what the
-// exchange does travels through pinned memory and a stream of its own, a piece at a time, while the piece
-// before is still under way, and no worker waits for it.
+// A replica's floats in the device's memory. Workers change them through their streams. The exchange's data
+// passes through pinned memory and a separate stream, in pieces that overlap, and no worker waits for it.
 #pragma once
 
 #include <array>
@@ -44,21 +43,21 @@ class DeviceParameters final : public Parameters {
   void copy(Queue& queue, std::size_t offset, std::span<float> to) override;
 
  private:
-  // Pinned memory of a piece, and its twin on the device; `free` when the device is done with both.
+  // A piece in pinned memory and on the device; `free` is past when the device has finished with both.
   struct Stage {
     Stage(int device, Memory& pinned, Memory& memory);
     Buffer host, device;
     Event free;
   };
 
-  // The next stage, when it is free.
+  // Waits until the next stage is free.
   Stage& next_stage();
-  // Lets fill(pinned, begin, count) write one piece after another of n floats, and has use(device, begin,
-  // count) work with each on the device.
+  // For each piece of n floats: fill(pinned, begin, count) writes it, then use(device, begin, count) queues
+  // work with it.
   template <class Fill, class Use>
   void send(std::size_t n, const Fill& fill, const Use& use);
-  // Lets bring(stage, begin, count) have the device bring one piece after another of n floats into the
-  // stage's pinned memory, and take(pinned, begin, count) take each out of it.
+  // For each piece of n floats: bring(stage, begin, count) queues its copy to the stage's pinned memory, then
+  // take(pinned, begin, count) reads it.
   template <class Bring, class Take>
   void fetch(std::size_t n, const Bring& bring, const Take& take);
   template <class Fill>
@@ -69,7 +68,7 @@ class DeviceParameters final : public Parameters {
   DeviceMemory memory_;
   PinnedMemory pinned_;
   Buffer values_;
-  std::mutex mutex_;  // of all below: the exchange's threads take turns
+  std::mutex mutex_;  // for all below
   Stream stream_;
   static constexpr std::size_t kStages = 3;
   std::array<Stage, kStages> stages_;

@@ -7,15 +7,15 @@ namespace starling::kernels::cuda {
 namespace {
 
 constexpr unsigned kBlock = 256;
-constexpr unsigned kBlocks = 2048;  // at most: as many as the largest devices run at once
+constexpr unsigned kBlocks = 2048;  // the limit: as many as the largest devices run at once
 
-// The arrays of a pass: those that are written come first.
+// The arrays of a pass: the written ones come first.
 template <int N>
 struct Arrays {
   float* at[N];
 };
 
-// op(values) for every element, `values` being the arrays' values of it; the first Written go back.
+// Calls op(values) for every element with its values of all arrays; the first Written values are stored.
 template <int N, int Written, class Op>
 __global__ void pass(Arrays<N> arrays, std::size_t begin, std::size_t end, Op op) {
   const std::size_t step = std::size_t{gridDim.x} * blockDim.x;
@@ -61,15 +61,14 @@ template <int Written, int N, class Op>
 void run(Stream& stream, Arrays<N> arrays, std::size_t n, Op op) {
   const std::size_t fours = all_aligned(arrays) ? n / 4 : 0, rest = n - 4 * fours;
   if (fours > 0)
-    launch(stream, blocks_for(fours, kBlock, kBlocks), kBlock, pass_by_four<N, Written, Op>, arrays, fours, op);
+    launch(stream, blocks_for(fours, kBlock, kBlocks), kBlock, pass_by_four<N, Written, Op>, arrays, fours,
+           op);
   if (rest > 0)
     launch(stream, blocks_for(rest, kBlock, kBlocks), kBlock, pass<N, Written, Op>, arrays, 4 * fours, n, op);
 }
 
-// What is only read stands in the same list as what is written.
-float* read_only(const float* array) {
-  return const_cast<float*>(array);
-}
+// Read-only arrays are in the same list as written ones.
+float* read_only(const float* array) { return const_cast<float*>(array); }
 
 struct Add {
   __device__ void operator()(float (&v)[2]) const { v[0] += v[1]; }
@@ -133,7 +132,7 @@ __global__ void add_at_places(float* x, const std::uint32_t* places, const float
   }
 }
 
-// One thread's sight of a mix, while it mixes.
+// One thread's measure of a mix.
 struct Sight {
   float distance_square = 0;
   int largest = 0;
@@ -147,7 +146,7 @@ struct Sight {
   }
 };
 
-// The block's sights become one, which joins the others' in *measure.
+// Combines the block's measures and adds them to *measure.
 __device__ inline void report(const Sight& sight, MixMeasure* measure) {
   STARLING_SHARED float squares[kBlock / kWarp];
   STARLING_SHARED int largest[kBlock / kWarp];

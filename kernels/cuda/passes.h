@@ -1,7 +1,7 @@
-// Passes over arrays of floats in the device's memory that lie side by side: what optimizers and exchanges do
-// to the arena, element by element. Like the host's (models/arena.h) they race on purpose with any other pass
-// over the same floats, and treat each element by itself; a float is never torn. Each reads and writes what it
-// must once, 16 bytes a thread at a time where the arrays' alignment allows.
+// Passes over arrays of floats in the device's memory: element-by-element operations of optimizers and
+// exchanges on the arena. Like the host's (models/arena.h) they intentionally race with other passes over the
+// same floats; a float is never torn. Each value is read or written once, 16 bytes per thread if the arrays
+// are aligned.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,18 @@
 namespace starling::kernels::cuda {
 
 // out = x + w (theirs - own).
-void mix(Stream& stream, float* out, const float* x, const float* theirs, const float* own, float w, std::size_t n);
-// x += w (theirs - own), and *measure, on the device, goes on from what it is: one pass for all three.
+void mix(Stream& stream, float* out, const float* x, const float* theirs, const float* own, float w,
+         std::size_t n);
+// x += w (theirs - own), and updates *measure on the device, in one pass.
 void mix(Stream& stream, float* x, const float* theirs, const float* own, float w, MixMeasure* measure,
          std::size_t n);
-// x += delta; `atomic`: against other such passes nothing is lost.
+// x += delta; with `atomic`, concurrent such passes lose no update.
 void add(Stream& stream, float* x, const float* delta, std::size_t n, bool atomic = false);
-// mixed[i] = x[places[i]] += delta[i]. REQUIRES: no place occurs twice.
+// mixed[i] = x[places[i]] += delta[i]. REQUIRES: places are distinct.
 void add_at(Stream& stream, float* x, const std::uint32_t* places, const float* delta, float* mixed,
             std::size_t n);
-void sgd(Stream& stream, float* x, const float* gradient, float* velocity, const SgdStep& step, std::size_t n);
+void sgd(Stream& stream, float* x, const float* gradient, float* velocity, const SgdStep& step,
+         std::size_t n);
 void sgd_along(Stream& stream, float* x, const float* gradient, const float* velocity, const SgdStep& step,
                std::size_t n);
 // REQUIRES: t > 0.
@@ -31,5 +33,12 @@ void adamw(Stream& stream, float* x, const float* gradient, float* mean, float* 
 // velocity = keep velocity + gain (last - x); last = x.
 void follow(Stream& stream, const float* x, float* velocity, float* last, float keep, float gain,
             std::size_t n);
+
+// Packs n floats, each read once, for an exchange (kernels/packing.h). largest[k] becomes the largest
+// magnitude of the k-th block of kInt8Block floats, where NaN is larger than infinity; `packed` receives
+// bfloat16s, or int8s in steps of int8_steps(largest[k]). `seed` and `place` (of the first float in its
+// parcel) as for int8_chance. REQUIRES: n < 2^31; `largest` has a float for each block.
+void pack(Stream& stream, const float* values, std::size_t n, Packing packing, std::uint32_t seed,
+          std::uint32_t place, float* largest, void* packed);
 
 }  // namespace starling::kernels::cuda

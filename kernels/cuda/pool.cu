@@ -1,5 +1,6 @@
 // Average and max pools. A thread has one window, of one channel or of as many neighboring ones as 16 bytes
-// hold. On the way back the rows and columns left over at the end count as windows, too: they get zeros.
+// contain. In the backward pass the remaining rows and columns at the end are windows too, with gradient
+// zero.
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/wide.h"
 
@@ -22,7 +23,7 @@ template <class T, unsigned V>
 struct Window {
   unsigned n, c, i, j;  // output i, j; the first of the channels
 
-  // Through the windows in the order of memory.
+  // The windows in the order of memory.
   __device__ Window(const Windows& all, bool whole, unsigned index) {
     const unsigned channels = all.channels / V, rows = all.rows(whole), columns = all.columns(whole);
     unsigned rest = index;
@@ -42,14 +43,14 @@ struct Window {
   }
 
   __device__ bool is_whole(const Windows& all) const { return i < all.rows(true) && j < all.columns(true); }
-  // Where the value of a place lies in the input, and the window's own in the output.
+  // The offset of a place's value in the input, and of the window in the output.
   __device__ std::size_t in(const Windows& all, unsigned row, unsigned column) const {
     return at(all, all.height, all.width, row, column);
   }
   __device__ std::size_t out(const Windows& all) const {
     return at(all, all.rows(true), all.columns(true), i, j);
   }
-  // f(place in the window, where it lies in the input), in reading order, for what the input has of it.
+  // Calls f(place in the window, its offset in the input), in reading order, for the places inside the input.
   template <class F>
   __device__ void each(const Windows& all, const F& f) const {
     for (unsigned row = i * all.size; row < (i + 1) * all.size && row < all.height; ++row) {
@@ -142,7 +143,7 @@ __global__ void pass_to_largest(Windows all, unsigned count, const T* x, const T
   }
 }
 
-// Channels lie side by side in bfloat16 alone.
+// Channels are adjacent only in bfloat16.
 template <class F>
 void with_values(const Activation& activation, const F& f) {
   if (!is_bf16(activation)) return f.template operator()<float, 1>();
@@ -164,7 +165,7 @@ class Pool : public Operation {
   }
 
  protected:
-  // Starts a kernel on all windows; `whole`: on those that are.
+  // Starts a kernel on all windows; `whole`: only on complete ones.
   template <class... Parameters, class... Arguments>
   void run(bool whole, unsigned values, void (*kernel)(Windows, unsigned, Parameters...),
            Arguments... arguments) {
@@ -194,7 +195,7 @@ class DeviceAveragePool final : public Pool {
   }
 };
 
-// The gradient looks for the largest value again: cheaper than to remember it.
+// The gradient searches the largest value again, which is cheaper than storing its place.
 class DeviceMaxPool final : public Pool {
  public:
   using Pool::Pool;
@@ -214,12 +215,12 @@ class DeviceMaxPool final : public Pool {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_average_pool(Stream& stream, const AveragePool& spec,
+std::unique_ptr<Operation> make_average_pool(Stream& stream, const AveragePoolSpec& spec,
                                              const Activation& input) {
   return std::make_unique<DeviceAveragePool>(stream, spec.size, input, output_shape(spec, input.shape));
 }
 
-std::unique_ptr<Operation> make_max_pool(Stream& stream, const MaxPool& spec, const Activation& input) {
+std::unique_ptr<Operation> make_max_pool(Stream& stream, const MaxPoolSpec& spec, const Activation& input) {
   return std::make_unique<DeviceMaxPool>(stream, spec.size, input, output_shape(spec, input.shape));
 }
 

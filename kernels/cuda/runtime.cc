@@ -8,7 +8,7 @@
 namespace starling::kernels::cuda {
 namespace {
 
-// Room for cuBLAS's own sums; 32 MiB is what its manual asks for on Hopper.
+// cuBLAS's workspace; its manual recommends 32 MiB on Hopper.
 constexpr std::size_t kBlasWorkspace = std::size_t{32} << 20;
 
 [[noreturn]] void fail(const std::string& call, const char* reason, bool out_of_memory) {
@@ -77,7 +77,7 @@ void* DeviceMemory::allocate(std::size_t bytes) {
   return p;
 }
 
-// A device that is lost has taken its memory along.
+// The memory of a lost device is already released.
 void DeviceMemory::release(void* p) noexcept {
   if (p == nullptr) return;
   cudaSetDevice(device_);
@@ -111,13 +111,9 @@ Event::~Event() {
   cudaEventDestroy(event_);
 }
 
-void Event::record(const Stream& stream) {
-  check(cudaEventRecord(event_, stream.get()), "cudaEventRecord");
-}
+void Event::record(const Stream& stream) { check(cudaEventRecord(event_, stream.get()), "cudaEventRecord"); }
 
-void Event::wait() {
-  check(cudaEventSynchronize(event_), "cudaEventSynchronize");
-}
+void Event::wait() { check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
 
 bool Event::is_past() {
   const cudaError_t status = cudaEventQuery(event_);
@@ -199,7 +195,7 @@ cudnnHandle_t Stream::dnn() {
 }
 
 void Stream::upload(const void* host, void* device, std::size_t bytes) {
-  use_device(device_);  // whichever thread this is; so in all that comes from outside
+  use_device(device_);  // for the calling thread
   check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
 }
 
@@ -213,21 +209,13 @@ void Stream::clear(void* device, std::size_t bytes) {
   if (bytes > 0) check(cudaMemsetAsync(device, 0, bytes, stream_), "cudaMemsetAsync");
 }
 
-std::size_t Stream::workspace_bytes() const {
-  return blas_workspace_ == nullptr ? 0 : kBlasWorkspace;
-}
+std::size_t Stream::workspace_bytes() const { return blas_workspace_ == nullptr ? 0 : kBlasWorkspace; }
 
-void Stream::wait() {
-  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-}
+void Stream::wait() { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
 
-std::unique_ptr<Queue::Mark> Stream::make_mark() {
-  return std::make_unique<Event>(device_);
-}
+std::unique_ptr<Queue::Mark> Stream::make_mark() { return std::make_unique<Event>(device_); }
 
-void Stream::mark(Mark& mark) {
-  static_cast<Event&>(mark).record(*this);
-}
+void Stream::mark(Mark& mark) { static_cast<Event&>(mark).record(*this); }
 
 void Stream::run(std::unique_ptr<Recording>& recording, const std::function<void()>& work) {
   use_device(device_);

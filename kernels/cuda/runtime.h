@@ -1,5 +1,5 @@
-// What this back end uses of CUDA's runtime: a device's memory, host memory that is pinned for it, and
-// streams, which are queues.
+// This back end's use of CUDA's runtime: a device's memory, pinned host memory, and streams, which are
+// queues.
 #pragma once
 
 #include <cublas_v2.h>
@@ -22,7 +22,7 @@ void check(cudaError_t status, const char* call);
 void check(cublasStatus_t status, const char* call);
 void check(cudnnStatus_t status, const char* call);
 
-// Whatever the calling thread asks of the runtime from now on concerns this device.
+// Selects the device for the calling thread.
 void use_device(int device);
 
 class DeviceMemory final : public Memory {
@@ -37,7 +37,7 @@ class DeviceMemory final : public Memory {
   int device_;
 };
 
-// Of the host, pinned: the device reads and writes it by itself.
+// Pinned memory of the host, which the device reads and writes directly.
 class PinnedMemory final : public Memory {
  public:
   explicit PinnedMemory(int device) : device_(device) {}
@@ -49,7 +49,7 @@ class PinnedMemory final : public Memory {
   int device_;
 };
 
-// A CUDA stream, with handles of the libraries for those that need them. One thread at a time uses it.
+// A CUDA stream with handles of the libraries. One thread at a time uses it.
 class Stream final : public Queue {
  public:
   explicit Stream(int device);
@@ -69,27 +69,22 @@ class Stream final : public Queue {
 
   int device() const { return device_; }
   cudaStream_t get() const { return stream_; }
-  // The libraries, started when they are first asked for: while an operation is made, not while it is
-  // recorded.
+  // The libraries' handles, created on the first call, which must not be during a recording.
   cublasHandle_t blas();
   cudnnHandle_t dnn();
 
  private:
-  void close() noexcept;
-
   int device_;
   cudaStream_t stream_ = nullptr;
   cublasHandle_t blas_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
-  void* blas_workspace_ = nullptr;  // cuBLAS may allocate none while a graph is recorded
+  void* blas_workspace_ = nullptr;  // because cuBLAS cannot allocate one during a recording
 };
 
 // This back end's queues are streams.
-inline Stream& stream_of(Queue& queue) {
-  return static_cast<Stream&>(queue);
-}
+inline Stream& stream_of(Queue& queue) { return static_cast<Stream&>(queue); }
 
-// An instant in a stream's work, which other streams wait for, too.
+// A point in a stream's work.
 class Event final : public Queue::Mark {
  public:
   explicit Event(int device);

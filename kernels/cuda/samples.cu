@@ -1,12 +1,10 @@
-// A block or several for each sample of a batch. The kernel reads the choices where the host wrote them, in
-// pinned memory: it reads them when its turn in the queue has come, exactly as a copy would, so the host may
-// write new ones when the batch is done; a recorded step sees whatever choices are there when it is replayed;
-// and there is no buffer between them that two queues, or two runs of one recording, could quarrel about. A
+// One or several blocks for each sample of a batch. The kernel reads the choices from pinned memory when the
+// queue reaches it, exactly as a copy would. So the host may write new ones when the batch is done, a
+// replayed recording uses the current ones, and two queues or two runs of a recording share no buffer. A
 // block reads its 12 bytes once.
-#include "kernels/cuda/samples.h"
-
 #include "base/check.h"
 #include "kernels/buffer.h"
+#include "kernels/cuda/operations.h"
 #include "kernels/cuda/wide.h"
 
 namespace starling::kernels::cuda {
@@ -77,7 +75,7 @@ class DeviceSamples final : public Samples {
   template <class T>
   void start(Stream& stream, const Choice* choices, int count, const Buffer& from, float* images,
              std::int32_t* labels) const {
-    constexpr unsigned kTurns = 8;  // values of a thread, about
+    constexpr unsigned kTurns = 8;  // approximate values per thread
     const unsigned size = images_.channels * images_.height * images_.width;
     const unsigned parts = blocks_for(size, kThreads * kTurns);
     launch_together(stream, parts * static_cast<unsigned>(count), kThreads, gather_samples<T>, images_, parts,

@@ -1,5 +1,5 @@
-// Where the values of any activation lie, windows of larger images included: for the kernels that lead from
-// one format to another.
+// The positions of any activation's values, also of windows of larger images, for kernels that convert
+// formats.
 #pragma once
 
 #include "kernels/cuda/format.h"
@@ -19,7 +19,7 @@ struct Extents {
   unsigned channels, height, width;
 };
 
-// Some values of an activation and the order in which kernels go through them, that of their memory.
+// Some values of an activation, in the order of their memory.
 struct Walk {
   unsigned n;
   bool channels_last;
@@ -66,18 +66,14 @@ inline Strides strides_of(const Activation& activation) {
   return {channels * height * width, height * width, width, 1};
 }
 
-// Through all that is stored of the activation, or what is used of it.
+// Over all stored values of the activation, or those in use.
 inline Walk walk(const Activation& activation, const Extents& extents) {
   counted(activation);
   return {static_cast<unsigned>(activation.shape.batch) * extents.channels * extents.height * extents.width,
           is_bf16(activation), extents};
 }
-inline Walk walk_stored(const Activation& activation) {
-  return walk(activation, stored_extents(activation));
-}
-inline Walk walk_used(const Activation& activation) {
-  return walk(activation, used_extents(activation));
-}
+inline Walk walk_stored(const Activation& activation) { return walk(activation, stored_extents(activation)); }
+inline Walk walk_used(const Activation& activation) { return walk(activation, used_extents(activation)); }
 
 // Calls f(a value of a's type, a value of b's type).
 template <class F>

@@ -1,5 +1,5 @@
-// Sums of two branches, and of two gradients. Where both branches have the sum's format they are taken 16
-// bytes at a time; a network's input, which may be a window or of another number format, value by value.
+// Sums of two branches, and of two gradients. If both branches have the sum's format, 16 bytes at a time; a
+// network's input, which may be a window or have another number format, value by value.
 #include "base/check.h"
 #include "kernels/cuda/operations.h"
 #include "kernels/cuda/strides.h"
@@ -50,7 +50,7 @@ __global__ void add_anywhere(Walk walk, Strides at_a, const Y* a, Strides at_b, 
   }
 }
 
-// What the sum did not read of a branch has no gradient.
+// Values that the sum did not read have no gradient.
 template <class Y, class To>
 __global__ void pass_anywhere(Walk walk, Extents window, Strides at_y, const Y* y, const Y* dy, bool relu,
                               To* to) {
@@ -103,7 +103,7 @@ class MixedSum final : public Sum {
              values<Y>(a), strides_of(b_), values<B>(b), relu_, values<Y>(y));
     });
   }
-  // db first: da may take dy's place.
+  // db first, because da may be dy.
   void backward(const float* y, const float* dy, float* da, float* db) override {
     pass(b_, y, dy, db);
     pass(a_, y, dy, da);

@@ -8,9 +8,7 @@ namespace {
 
 constexpr unsigned kTurns = 4;  // units of a thread, at least, before a channel is split
 
-unsigned divided(unsigned n, unsigned by) {
-  return (n + by - 1) / by;
-}
+unsigned divided(unsigned n, unsigned by) { return (n + by - 1) / by; }
 
 }  // namespace
 

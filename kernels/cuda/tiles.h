@@ -1,21 +1,21 @@
-// How a launch shares out an activation channel by channel: the frame of everything here that adds up, or
-// treats alike, the values of a channel. Seen so an activation has `segments` of some samples each (all
-// samples: one segment; or a segment each), and a channel of a segment is a line of units, of one or several
-// values, that is cut into `splits`. A block has `lanes` channels of one split, and for each of them
-// `members` threads, which take turns at its units.
+// How a launch divides an activation by channels, for all kernels that add the values of a channel or treat
+// them alike. An activation has `segments` with some samples each (one segment of all samples, or one per
+// sample). A channel of a segment is a line of units, of one or several values, which is cut into `splits`. A
+// block has `lanes` channels of one split, and for each of them `members` threads, which take turns at its
+// units.
 //
 // There are two patterns. Rows, [sample][channel][place]: a unit is V neighboring places of one channel, and
 // the members of a lane are neighboring threads. Columns, [sample and place][channel]: a unit is a place, V
-// neighboring channels go together as one lane, and the lanes are neighboring threads. Either way neighboring
-// threads read neighboring memory.
+// neighboring channels are one lane, and the lanes are neighboring threads. In both, neighboring threads read
+// neighboring memory.
 #pragma once
 
 #include "kernels/cuda/wide.h"
 
 namespace starling::kernels::cuda {
 
-// So many blocks that a device of 132 multiprocessors holds all of them at once, four on each: kernels that
-// need many registers are told so (__launch_bounds__).
+// The number of blocks that a device of 132 multiprocessors runs at once, four on each; kernels that need
+// many registers declare this (__launch_bounds__).
 inline constexpr unsigned kTogether = 4, kBlocks = 132 * kTogether;
 
 struct Tiles {
@@ -33,10 +33,10 @@ struct Pattern {
   bool bf16, columns, wide;  // `wide`: V is 16 bytes' values, else 1
 };
 
-// Enough blocks for a device to be busy, of at least a few units for each thread; one split where that is
-// asked for. `segments` divides the samples.
+// Enough blocks to keep a device busy, with at least a few units for each thread; `one_split`: one split.
+// `segments` divides the samples.
 Pattern make_pattern(bool bf16, bool columns, const Shape& shape, unsigned segments, bool one_split = false);
-// Of an activation's channels; a segment of all samples, or one of each.
+// For an activation's channels; one segment of all samples, or one for each.
 Pattern channel_pattern(const Activation& activation, bool by_sample, bool one_split = false);
 
 // The pattern as a type.
@@ -64,7 +64,7 @@ template <class L>
 struct Share {
   unsigned segment, split, channel;  // `channel`: the first of the lane's kChannels
   unsigned lane, member;
-  unsigned begin, end;  // of the split's units; none where the lane has no channel
+  unsigned begin, end;  // of the split's units; empty if the lane has no channel
 
   __device__ explicit Share(const Tiles& tiles) {
     lane = L::kColumns ? threadIdx.x % tiles.lanes : threadIdx.x / tiles.members;
@@ -89,13 +89,13 @@ struct Share {
            (unit - sample * per_row) * L::kValues;
   }
 
-  // f(where a unit's values begin), for the thread's units; f loads so many vectors, and where that is one
-  // two units go together: the second's load need not wait for the first's.
+  // Calls f(offset of a unit's values) for the thread's units. f loads kLoads vectors; if that is one, two
+  // units are processed together, so that their loads overlap.
   template <unsigned kLoads = 1, class F>
   __device__ void each(const Tiles& tiles, const F& f) const {
     turns<kLoads>(tiles, [&](unsigned turn) { f(at(tiles, begin + turn)); });
   }
-  // The last first: a second pass finds in the cache what the first one read last.
+  // In reverse order: a second pass finds in the cache what the first one read last.
   template <unsigned kLoads = 1, class F>
   __device__ void each_backwards(const Tiles& tiles, const F& f) const {
     turns<kLoads>(tiles, [&](unsigned turn) { f(at(tiles, end - 1 - turn)); });
@@ -116,8 +116,8 @@ struct Share {
   }
 };
 
-// values[i] becomes the sum of values[i] over the lane's members, in an order that is always the same.
-// REQUIRES: all threads of the block call it.
+// values[i] = the sum of values[i] over the lane's members, always in the same order. REQUIRES: all threads
+// of the block call it.
 template <unsigned N, class L>
 __device__ void sum_members(const Tiles& tiles, const Share<L>& share, float (&values)[N]) {
   STARLING_SHARED float slots[N][kThreads];
@@ -133,10 +133,8 @@ __device__ void sum_members(const Tiles& tiles, const Share<L>& share, float (&v
   __syncthreads();
 }
 
-// The number that stands for a thread's warp, which works alone; of as many as there are.
-__device__ inline unsigned warp_number() {
-  return (blockIdx.x * blockDim.x + threadIdx.x) / kWarp;
-}
+// The number of the thread's warp, for kernels whose warps work independently, and their blocks.
+__device__ inline unsigned warp_number() { return (blockIdx.x * blockDim.x + threadIdx.x) / kWarp; }
 inline dim3 blocks_of_warps(unsigned warps) {
   return dim3((warps + kThreads / kWarp - 1) / (kThreads / kWarp));
 }

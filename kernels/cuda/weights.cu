@@ -1,6 +1,6 @@
-#include "kernels/cuda/weights.h"
-
+// Copies in other formats: bfloat16 weights, and images with added padding.
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/operations.h"
 
 namespace starling::kernels::cuda {
 namespace {
@@ -13,7 +13,7 @@ __global__ void round_all(const float* from, Bfloat16* to, std::size_t n) {
     to[i] = from_float<Bfloat16>(from[i]);
 }
 
-// From [rows, a, b] to [rows, b, a]. Filters are small beside images: what is not read in order comes from the
+// From [rows, a, b] to [rows, b, a]. Filters are small compared with images, so unordered reads come from the
 // cache.
 template <class From, class To>
 __global__ void transpose(const From* from, To* to, std::size_t rows, unsigned a, unsigned b) {
@@ -27,7 +27,7 @@ __global__ void transpose(const From* from, To* to, std::size_t rows, unsigned a
 }
 
 struct Frame {
-  int channels, height, width;              // of the inner images
+  int channels, height, width;  // of the inner images
   int outer_height, outer_width, above, left;
 };
 
@@ -89,8 +89,8 @@ void enclose(Stream& stream, const Activation& inner, const float* from, const A
              int left, float* to) {
   const std::size_t n = outer.shape.size();
   with_type(outer, [&]<class T>(T) {
-    launch(stream, blocks_for(n, kBlock), kBlock, enclose_all<T>, frame(inner.shape, outer.shape, above, left),
-           values<T>(from), values<T>(to), n);
+    launch(stream, blocks_for(n, kBlock), kBlock, enclose_all<T>,
+           frame(inner.shape, outer.shape, above, left), values<T>(from), values<T>(to), n);
   });
 }
 

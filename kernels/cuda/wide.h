@@ -1,6 +1,5 @@
-// Loads and stores of several neighboring values at once: a thread that moves 16 bytes at a time keeps four
-// times as much of the memory's bandwidth busy as one that moves a float. Values are float in registers,
-// whatever they are stored as.
+// Loads and stores of several neighboring values: a thread that moves 16 bytes at a time uses four times as
+// much of the memory's bandwidth as one that moves a float. In registers values are float.
 #pragma once
 
 #include "kernels/cuda/format.h"
@@ -14,7 +13,7 @@ inline constexpr unsigned kThreads = 256;  // of most blocks
 template <class T>
 inline constexpr unsigned kWide = 16 / sizeof(T);
 
-// REQUIRES, of both: the place is a multiple of V values from a 16-byte boundary.
+// Both REQUIRE that the address is a multiple of V values.
 template <unsigned V, class T>
 __device__ inline void load(const T* from, float (&to)[V]) {
   struct alignas(V * sizeof(T)) Values {
@@ -33,17 +32,20 @@ __device__ inline void store(const float (&from)[V], T* to) {
   *reinterpret_cast<Values*>(to) = values;
 }
 
-// `n` as kernels count. Beyond 2^31 values (8 GiB of floats) 32-bit indices would end; a device is then asked
-// for too much, and DeviceError says so.
-unsigned counted(std::size_t n);
+// n as an index of kernels, which are 32-bit. Throws DeviceError for 2^31 values or more (8 GiB of floats).
+inline unsigned counted(std::size_t n) {
+  if (n <= 0x7fffffff) return static_cast<unsigned>(n);
+  throw DeviceError("a layer has " + std::to_string(n) +
+                    " values, more than the device's kernels can count; use a smaller batch");
+}
 inline unsigned counted(const Activation& activation) {
   const Plain* plain = as_plain(activation);
   if (plain == nullptr) return counted(activation.shape.size());
-  return counted(activation.floats);  // of a window, all that is stored
+  return counted(activation.floats);  // all that is stored, for a window
 }
 
-// The first value of each of the calling thread's turns, of `n` values of which every thread takes V at a
-// time: calls whole(i) where there are V, and single(i) for each of the last n % V.
+// Divides n values among all threads: calls whole(i) for V values at i, and single(i) for each of the last n
+// % V.
 template <unsigned V, class Whole, class Single>
 __device__ inline void each_wide(unsigned n, const Whole& whole, const Single& single) {
   const unsigned thread = blockIdx.x * blockDim.x + threadIdx.x, threads = gridDim.x * blockDim.x;

@@ -6,13 +6,11 @@
 #include "kernels/plain.h"
 #include "kernels/reference/convolution.h"
 #include "kernels/reference/dropout.h"
-#include "kernels/reference/gelu.h"
 #include "kernels/reference/linear.h"
 #include "kernels/reference/norm.h"
+#include "kernels/reference/pointwise.h"
 #include "kernels/reference/pool.h"
-#include "kernels/reference/relu.h"
 #include "kernels/reference/softmax_cross_entropy.h"
-#include "kernels/reference/sum.h"
 
 namespace starling::kernels::reference {
 namespace {
@@ -25,13 +23,10 @@ Images<T> view(const Activation& activation, T* values) {
 }
 
 void copy(Images<const float> from, Images<float> to) {
-  const int size = static_cast<int>(to.shape.sample_size());
-  for (int n = 0; n < to.shape.batch; ++n) {
-    for (int k = 0; k < size; ++k) to.flat(n, k) = from.flat(n, k);
-  }
+  for_each_flat(to.shape, [&](int n, int k) { to.flat(n, k) = from.flat(n, k); });
 }
 
-// One spec at a time, every activation plain. `Spec` picks the loops by overload.
+// Computes one spec; all activations are plain. Overloads select the loops of `Spec`.
 template <class Spec>
 class PlainOperation final : public Operation {
  public:
@@ -46,7 +41,7 @@ class PlainOperation final : public Operation {
   }
 
   void forward_again(const float* parameters, const float* x, float* y) override {
-    if constexpr (std::is_same_v<Spec, Dropout>) {
+    if constexpr (std::is_same_v<Spec, DropoutSpec>) {
       forward_again(spec_, parameters, view(input_, x), view(output(), y));
     } else {
       forward(parameters, x, y);
@@ -66,74 +61,74 @@ class PlainOperation final : public Operation {
   using In = Images<const float>;
   using Out = Images<float>;
 
-  void forward(const Convolution& it, const float* p, In x, Out y) {
+  void forward(const ConvolutionSpec& it, const float* p, In x, Out y) {
     convolution_forward(it, p + it.weight, it.bias == kNone ? nullptr : p + it.bias, x, y);
   }
-  void backward(const Convolution& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
+  void backward(const ConvolutionSpec& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
     float* dbias = it.bias == kNone ? nullptr : gradient + it.bias;
     convolution_backward_weight(it, x, dy, gradient + it.weight, dbias);
     if (dx.values != nullptr) convolution_backward_data(it, p + it.weight, dy, dx);
   }
 
-  void forward(const Linear& it, const float* p, In x, Out y) {
+  void forward(const LinearSpec& it, const float* p, In x, Out y) {
     linear_forward(it, p + it.weight, p + it.bias, x, y);
   }
-  void backward(const Linear& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
+  void backward(const LinearSpec& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
     linear_backward_weight(it, x, dy, gradient + it.weight, gradient + it.bias);
     if (dx.values != nullptr) linear_backward_data(it, p + it.weight, dy, dx);
   }
 
-  void forward(const AveragePool& it, const float*, In x, Out y) { average_pool_forward(it, x, y); }
-  void backward(const AveragePool& it, const float*, In, In, In dy, Out dx, float*) {
+  void forward(const AveragePoolSpec& it, const float*, In x, Out y) { average_pool_forward(it, x, y); }
+  void backward(const AveragePoolSpec& it, const float*, In, In, In dy, Out dx, float*) {
     if (dx.values != nullptr) average_pool_backward(it, dy, dx);
   }
 
-  void forward(const MaxPool& it, const float*, In x, Out y) { max_pool_forward(it, x, y); }
-  void backward(const MaxPool& it, const float*, In x, In, In dy, Out dx, float*) {
+  void forward(const MaxPoolSpec& it, const float*, In x, Out y) { max_pool_forward(it, x, y); }
+  void backward(const MaxPoolSpec& it, const float*, In x, In, In dy, Out dx, float*) {
     if (dx.values != nullptr) max_pool_backward(it, x, dy, dx);
   }
 
-  void forward(const GlobalAveragePool&, const float*, In x, Out y) { global_average_pool_forward(x, y); }
-  void backward(const GlobalAveragePool&, const float*, In, In, In dy, Out dx, float*) {
+  void forward(const GlobalAveragePoolSpec&, const float*, In x, Out y) { global_average_pool_forward(x, y); }
+  void backward(const GlobalAveragePoolSpec&, const float*, In, In, In dy, Out dx, float*) {
     if (dx.values != nullptr) global_average_pool_backward(dy, dx);
   }
 
-  void forward(const Relu&, const float*, In x, Out y) { relu_forward(x, y); }
-  void backward(const Relu&, const float*, In, In y, In dy, Out dx, float*) {
+  void forward(const ReluSpec&, const float*, In x, Out y) { relu_forward(x, y); }
+  void backward(const ReluSpec&, const float*, In, In y, In dy, Out dx, float*) {
     if (dx.values != nullptr) relu_backward(y, dy, dx);
   }
 
-  void forward(const Gelu&, const float*, In x, Out y) { gelu_forward(x, y); }
-  void backward(const Gelu&, const float*, In x, In, In dy, Out dx, float*) {
+  void forward(const GeluSpec&, const float*, In x, Out y) { gelu_forward(x, y); }
+  void backward(const GeluSpec&, const float*, In x, In, In dy, Out dx, float*) {
     if (dx.values != nullptr) gelu_backward(x, dy, dx);
   }
 
-  void forward(const BatchNorm& it, const float* p, In x, Out y) {
+  void forward(const BatchNormSpec& it, const float* p, In x, Out y) {
     if (training_) return batch_norm_forward(it, p + it.scale, p + it.shift, x, y);
     batch_norm_apply(it, p + it.scale, p + it.shift, p + it.mean, p + it.variance, x, y);
   }
-  void backward(const BatchNorm& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
+  void backward(const BatchNormSpec& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
     batch_norm_backward(it, p + it.scale, p + it.mean, p + it.variance, x, dy, dx, gradient + it.scale,
                         gradient + it.shift, gradient + it.mean, gradient + it.variance);
   }
 
-  void forward(const GroupNorm& it, const float* p, In x, Out y) {
+  void forward(const GroupNormSpec& it, const float* p, In x, Out y) {
     group_norm_forward(it, p + it.scale, p + it.shift, x, y);
   }
-  void backward(const GroupNorm& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
+  void backward(const GroupNormSpec& it, const float* p, In x, In, In dy, Out dx, float* gradient) {
     group_norm_backward(it, p + it.scale, x, dy, dx, gradient + it.scale, gradient + it.shift);
   }
 
-  // `draws_` counts this forward's.
-  void forward(const Dropout& it, const float*, In x, Out y) {
+  // `draws_` includes this forward().
+  void forward(const DropoutSpec& it, const float*, In x, Out y) {
     if (training_) return dropout(it, draws_++, x, y);
     copy(x, y);
   }
-  void forward_again(const Dropout& it, const float*, In x, Out y) {
+  void forward_again(const DropoutSpec& it, const float*, In x, Out y) {
     if (training_) return dropout(it, draws_ - 1, x, y);
     copy(x, y);
   }
-  void backward(const Dropout& it, const float*, In, In, In dy, Out dx, float*) {
+  void backward(const DropoutSpec& it, const float*, In, In, In dy, Out dx, float*) {
     if (dx.values != nullptr) dropout(it, draws_ - 1, dy, dx);
   }
 
@@ -222,8 +217,6 @@ class ReferenceBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend() {
-  return std::make_unique<ReferenceBackend>();
-}
+std::unique_ptr<Backend> make_backend() { return std::make_unique<ReferenceBackend>(); }
 
 }  // namespace starling::kernels::reference

@@ -1,5 +1,5 @@
-// The reference back end: the plain loops of this folder, behind the Backend interface. It is right and slow;
-// tests hold every other back end against it.
+// The reference back end: the plain loops of this folder behind the Backend interface. Correct and slow;
+// tests compare all other back ends with it.
 #pragma once
 
 #include <memory>

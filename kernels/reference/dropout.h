@@ -1,7 +1,7 @@
-// Dropout, as defined beside kernels::Dropout, in plain loops. Which values are kept is a pure function of
-// the seed, the count of draws before and the value's index in plain order [batch, channel, row, column], so
-// that every back end keeps the same ones in whatever format and order it goes through them, and nothing need
-// be remembered for the backward pass.
+// Dropout, as defined beside kernels::DropoutSpec, in plain loops. Whether a value is kept depends only on
+// the seed, the number of draws before, and the value's index in plain order [batch, channel, row, column].
+// So every back end keeps the same values, in any format and order, and the backward pass needs no stored
+// mask.
 #pragma once
 
 #include <cmath>
@@ -22,18 +22,18 @@ constexpr std::uint32_t mix(std::uint32_t x) {
 
 struct DropoutDraw {
   std::uint32_t key[2];
-  std::uint32_t dropped;  // of 2^32
+  std::uint32_t dropped;  // a fraction, times 2^32
 
-  // `bits`: of key_bits(). What is constexpr here runs on devices, too.
+  // `bits`: from key_bits(). The constexpr functions also run on devices.
   constexpr DropoutDraw(std::uint64_t bits, std::uint32_t of_2_32)
       : key{static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)}, dropped(of_2_32) {}
-  DropoutDraw(const Dropout& it, std::uint64_t draws_before)
+  DropoutDraw(const DropoutSpec& it, std::uint64_t draws_before)
       : DropoutDraw(key_bits(it.seed, draws_before), dropped_of(it)) {}
 
   static constexpr std::uint64_t key_bits(std::uint64_t seed, std::uint64_t draws_before) {
     return Random(seed).split(draws_before).bits();
   }
-  static std::uint32_t dropped_of(const Dropout& it) {
+  static std::uint32_t dropped_of(const DropoutSpec& it) {
     return static_cast<std::uint32_t>(std::lround(it.rate * 0x1p32));
   }
 
@@ -42,16 +42,12 @@ struct DropoutDraw {
 
 // Forward with x, backward with dy.
 template <class T>
-void dropout(const Dropout& it, std::uint64_t draws_before, Images<const T> x, Images<T> y) {
+void dropout(const DropoutSpec& it, std::uint64_t draws_before, Images<const T> x, Images<T> y) {
   const DropoutDraw draw(it, draws_before);
-  const int size = static_cast<int>(x.shape.sample_size());
   std::uint32_t index = 0;
-  for (int n = 0; n < x.shape.batch; ++n) {
-    for (int k = 0; k < size; ++k) {
-      y.flat(n, k) =
-          draw.keeps(index++) ? static_cast<T>(x.flat(n, k) / (1 - static_cast<T>(it.rate))) : T{0};
-    }
-  }
+  for_each_flat(x.shape, [&](int n, int k) {
+    y.flat(n, k) = draw.keeps(index++) ? static_cast<T>(x.flat(n, k) / (1 - static_cast<T>(it.rate))) : T{0};
+  });
 }
 
 }  // namespace starling::kernels::reference

@@ -1,5 +1,5 @@
-// Batch and group normalization, as defined beside kernels::BatchNorm and GroupNorm, in plain loops. `scale`,
-// `shift` and what is like them are [channels]. Sums are in double, whatever T is.
+// Batch and group normalization, as defined beside kernels::BatchNormSpec and GroupNormSpec, in plain loops.
+// `scale`, `shift` and the like are [channels]. Sums are in double for any T.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace starling::kernels::reference {
 
-// What is normalized together: some channels of some samples.
+// Values that are normalized together: some channels of some samples.
 struct Part {
   int first_sample, samples, first_channel, channels;
 
@@ -18,9 +18,7 @@ struct Part {
     return static_cast<double>(samples) * channels * shape.height * shape.width;
   }
 };
-inline Part channel_of_batch(const Shape& shape, int c) {
-  return {0, shape.batch, c, 1};
-}
+inline Part channel_of_batch(const Shape& shape, int c) { return {0, shape.batch, c, 1}; }
 inline Part group_of_sample(const Shape& shape, int groups, int n, int group) {
   const int channels = shape.channels / groups;
   return {n, 1, group * channels, channels};
@@ -87,7 +85,8 @@ void normalize_backward(const Part& part, double epsilon, const T* scale, Images
 
 // With the batch's moments.
 template <class T>
-void batch_norm_forward(const BatchNorm& it, const T* scale, const T* shift, Images<const T> x, Images<T> y) {
+void batch_norm_forward(const BatchNormSpec& it, const T* scale, const T* shift, Images<const T> x,
+                        Images<T> y) {
   for (int c = 0; c < x.shape.channels; ++c) {
     const Part part = channel_of_batch(x.shape, c);
     normalize(part, moments(part, x), it.epsilon, scale, shift, x, y);
@@ -96,17 +95,17 @@ void batch_norm_forward(const BatchNorm& it, const T* scale, const T* shift, Ima
 
 // With the running ones.
 template <class T>
-void batch_norm_apply(const BatchNorm& it, const T* scale, const T* shift, const T* mean, const T* variance,
-                      Images<const T> x, Images<T> y) {
+void batch_norm_apply(const BatchNormSpec& it, const T* scale, const T* shift, const T* mean,
+                      const T* variance, Images<const T> x, Images<T> y) {
   for (int c = 0; c < x.shape.channels; ++c) {
     const Moments running{mean[c], std::max(static_cast<double>(variance[c]), 0.0)};
     normalize(channel_of_batch(x.shape, c), running, it.epsilon, scale, shift, x, y);
   }
 }
 
-// The running moments in, what is to be added to them out.
+// Reads the running moments and writes the changes to add to them.
 template <class T>
-void batch_norm_backward(const BatchNorm& it, const T* scale, const T* mean, const T* variance,
+void batch_norm_backward(const BatchNormSpec& it, const T* scale, const T* mean, const T* variance,
                          Images<const T> x, Images<const T> dy, Images<T> dx, T* dscale, T* dshift,
                          T* mean_step, T* variance_step) {
   std::vector<double> scale_sums(static_cast<std::size_t>(x.shape.channels)), shift_sums(scale_sums.size());
@@ -124,7 +123,8 @@ void batch_norm_backward(const BatchNorm& it, const T* scale, const T* mean, con
 }
 
 template <class T>
-void group_norm_forward(const GroupNorm& it, const T* scale, const T* shift, Images<const T> x, Images<T> y) {
+void group_norm_forward(const GroupNormSpec& it, const T* scale, const T* shift, Images<const T> x,
+                        Images<T> y) {
   for (int n = 0; n < x.shape.batch; ++n) {
     for (int group = 0; group < it.groups; ++group) {
       const Part part = group_of_sample(x.shape, it.groups, n, group);
@@ -134,7 +134,7 @@ void group_norm_forward(const GroupNorm& it, const T* scale, const T* shift, Ima
 }
 
 template <class T>
-void group_norm_backward(const GroupNorm& it, const T* scale, Images<const T> x, Images<const T> dy,
+void group_norm_backward(const GroupNormSpec& it, const T* scale, Images<const T> x, Images<const T> dy,
                          Images<T> dx, T* dscale, T* dshift) {
   std::vector<double> scale_sums(static_cast<std::size_t>(x.shape.channels)), shift_sums(scale_sums.size());
   for (int n = 0; n < x.shape.batch; ++n) {

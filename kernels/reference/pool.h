@@ -1,5 +1,5 @@
-// Average and max pooling, as defined beside kernels::AveragePool, MaxPool and GlobalAveragePool, in plain
-// loops. The windows are the output's pixels; dx of pixels that no window reads is 0.
+// Average and max pooling, as defined beside kernels::AveragePoolSpec, MaxPoolSpec and GlobalAveragePoolSpec,
+// in plain loops. The windows are the output's pixels; dx of pixels that no window reads is 0.
 #pragma once
 
 #include "kernels/reference/image.h"
@@ -7,35 +7,23 @@
 namespace starling::kernels::reference {
 
 template <class T>
-void average_pool_forward(const AveragePool& it, Images<const T> x, Images<T> y) {
-  for (int n = 0; n < y.shape.batch; ++n) {
-    for (int c = 0; c < y.shape.channels; ++c) {
-      for (int i = 0; i < y.shape.height; ++i) {
-        for (int j = 0; j < y.shape.width; ++j) {
-          double sum = 0;
-          for (int u = 0; u < it.size; ++u) {
-            for (int v = 0; v < it.size; ++v) sum += x.at(n, c, i * it.size + u, j * it.size + v);
-          }
-          y.at(n, c, i, j) = static_cast<T>(sum / (it.size * it.size));
-        }
-      }
+void average_pool_forward(const AveragePoolSpec& it, Images<const T> x, Images<T> y) {
+  for_each_value(y.shape, [&](int n, int c, int i, int j) {
+    double sum = 0;
+    for (int u = 0; u < it.size; ++u) {
+      for (int v = 0; v < it.size; ++v) sum += x.at(n, c, i * it.size + u, j * it.size + v);
     }
-  }
+    y.at(n, c, i, j) = static_cast<T>(sum / (it.size * it.size));
+  });
 }
 
 template <class T>
-void average_pool_backward(const AveragePool& it, Images<const T> dy, Images<T> dx) {
-  for (int n = 0; n < dx.shape.batch; ++n) {
-    for (int c = 0; c < dx.shape.channels; ++c) {
-      for (int i = 0; i < dx.shape.height; ++i) {
-        for (int j = 0; j < dx.shape.width; ++j) {
-          const bool read = dy.inside(i / it.size, j / it.size);
-          dx.at(n, c, i, j) =
-              read ? dy.at(n, c, i / it.size, j / it.size) / static_cast<T>(it.size * it.size) : T{0};
-        }
-      }
-    }
-  }
+void average_pool_backward(const AveragePoolSpec& it, Images<const T> dy, Images<T> dx) {
+  for_each_value(dx.shape, [&](int n, int c, int i, int j) {
+    const bool read = dy.inside(i / it.size, j / it.size);
+    dx.at(n, c, i, j) =
+        read ? dy.at(n, c, i / it.size, j / it.size) / static_cast<T>(it.size * it.size) : T{0};
+  });
 }
 
 template <class T>
@@ -54,14 +42,9 @@ void global_average_pool_forward(Images<const T> x, Images<T> y) {
 
 template <class T>
 void global_average_pool_backward(Images<const T> dy, Images<T> dx) {
-  const int H = dx.shape.height, W = dx.shape.width;
-  for (int n = 0; n < dx.shape.batch; ++n) {
-    for (int c = 0; c < dx.shape.channels; ++c) {
-      for (int i = 0; i < H; ++i) {
-        for (int j = 0; j < W; ++j) dx.at(n, c, i, j) = dy.at(n, c, 0, 0) / static_cast<T>(H * W);
-      }
-    }
-  }
+  const auto pixels = static_cast<T>(dx.shape.height * dx.shape.width);
+  for_each_value(dx.shape,
+                 [&](int n, int c, int i, int j) { dx.at(n, c, i, j) = dy.at(n, c, 0, 0) / pixels; });
 }
 
 // The place in x of the largest value in the window of output (i, j).
@@ -69,7 +52,7 @@ struct Place {
   int row, column;
 };
 template <class T>
-Place largest(const MaxPool& it, Images<const T> x, int n, int c, int i, int j) {
+Place largest(const MaxPoolSpec& it, Images<const T> x, int n, int c, int i, int j) {
   Place best{i * it.size, j * it.size};
   for (int row = i * it.size; row < (i + 1) * it.size; ++row) {
     for (int column = j * it.size; column < (j + 1) * it.size; ++column) {
@@ -80,34 +63,20 @@ Place largest(const MaxPool& it, Images<const T> x, int n, int c, int i, int j) 
 }
 
 template <class T>
-void max_pool_forward(const MaxPool& it, Images<const T> x, Images<T> y) {
-  for (int n = 0; n < y.shape.batch; ++n) {
-    for (int c = 0; c < y.shape.channels; ++c) {
-      for (int i = 0; i < y.shape.height; ++i) {
-        for (int j = 0; j < y.shape.width; ++j) {
-          const Place best = largest(it, x, n, c, i, j);
-          y.at(n, c, i, j) = x.at(n, c, best.row, best.column);
-        }
-      }
-    }
-  }
+void max_pool_forward(const MaxPoolSpec& it, Images<const T> x, Images<T> y) {
+  for_each_value(y.shape, [&](int n, int c, int i, int j) {
+    const Place best = largest(it, x, n, c, i, j);
+    y.at(n, c, i, j) = x.at(n, c, best.row, best.column);
+  });
 }
 
 template <class T>
-void max_pool_backward(const MaxPool& it, Images<const T> x, Images<const T> dy, Images<T> dx) {
-  for (int n = 0; n < dx.shape.batch; ++n) {
-    for (int c = 0; c < dx.shape.channels; ++c) {
-      for (int i = 0; i < dx.shape.height; ++i) {
-        for (int j = 0; j < dx.shape.width; ++j) dx.at(n, c, i, j) = T{0};
-      }
-      for (int i = 0; i < dy.shape.height; ++i) {
-        for (int j = 0; j < dy.shape.width; ++j) {
-          const Place best = largest(it, x, n, c, i, j);
-          dx.at(n, c, best.row, best.column) = dy.at(n, c, i, j);
-        }
-      }
-    }
-  }
+void max_pool_backward(const MaxPoolSpec& it, Images<const T> x, Images<const T> dy, Images<T> dx) {
+  for_each_value(dx.shape, [&](int n, int c, int i, int j) { dx.at(n, c, i, j) = T{0}; });
+  for_each_value(dy.shape, [&](int n, int c, int i, int j) {
+    const Place best = largest(it, x, n, c, i, j);
+    dx.at(n, c, best.row, best.column) = dy.at(n, c, i, j);
+  });
 }
 
 }  // namespace starling::kernels::reference

@@ -1,16 +1,16 @@
-// The loss -log softmax(logits)[label], in plain loops. `logits` is [batch, classes]. With the largest logit
-// taken out first no exponential overflows.
+// The loss -log softmax(logits)[label], in plain loops. `logits` is [batch, classes]. Subtracting the largest
+// logit first avoids overflow.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
 #include "base/check.h"
-#include "kernels/loss.h"
+#include "kernels/operation.h"
 
 namespace starling::kernels::reference {
 
-// The first `count` samples. Where `dlogits` is not null it becomes (softmax - onehot(label)) / count, the
+// For the first `count` samples. If `dlogits` is not null, it becomes (softmax - onehot(label)) / count, the
 // gradient of the mean loss. REQUIRES: 0 <= labels[n] < classes.
 template <class T>
 LossValue softmax_cross_entropy(const T* logits, const std::int32_t* labels, int classes, int count,

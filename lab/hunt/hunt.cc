@@ -1,11 +1,11 @@
 #include "lab/hunt/hunt.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <csignal>
 #include <mutex>
@@ -15,19 +15,19 @@
 
 #include "lab/hunt/story.h"
 #include "lab/world/world.h"
+#include "training/records/json.h"
 
 namespace starling::lab {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
-constexpr Instant kFaultsBegin{seconds(4)};
-constexpr Instant kFaultsEnd{seconds(40)};
+constexpr Instant kFaultsBegin{std::chrono::seconds(4)};
+constexpr Instant kFaultsEnd{std::chrono::seconds(40)};
 constexpr Duration kLookEvery = milliseconds(100);
 constexpr std::uint64_t kTwiceEvery = 64;
 
-// Adds something to every float at each of its first steps, later nothing (rate 0).
+// Adds a random value to every float at each of its first steps; later steps add nothing (rate 0).
 class SyntheticLearner : public Learner {
  public:
   SyntheticLearner(Random random, std::uint64_t steps, std::size_t floats)
@@ -36,7 +36,7 @@ class SyntheticLearner : public Learner {
   std::uint64_t end_step(std::uint32_t, models::Arena& arena) override {
     if (left_ == 0) return 1;
     --left_;
-    for (float& d : delta_) {  // a linear congruence is chance enough
+    for (float& d : delta_) {  // a linear congruential generator is random enough
       state_ = state_ * 6364136223846793005U + 1442695040888963407U;
       d = static_cast<float>(static_cast<std::int32_t>(state_ >> 32)) * 0x1p-33F;
     }
@@ -62,7 +62,7 @@ double log_uniform(Random& random, double low, double high) {
   return std::exp(random.uniform(std::log(low), std::log(high)));
 }
 
-// The first machines serve, and the others train.
+// The first machines are servers, the others train.
 void draw_servers(Random& random, WorldOptions& world) {
   gossip::RunRules& rules = *world.rules;
   rules.servers.shards = static_cast<std::uint32_t>(1 + random.below(2));
@@ -76,14 +76,15 @@ void draw_servers(Random& random, WorldOptions& world) {
     world.machines[k].name = "s" + std::to_string(k);
 }
 
-// The table of rules begins with those that exchange.
+// The number of rules that exchange: they come first in the table of rules.
 std::size_t exchanging_rules() {
-  return static_cast<std::size_t>(std::find_if(kRules.begin(), kRules.end(),
-                                               [](const RuleTraits& rule) { return !rule.exchanges(); }) -
-                                  kRules.begin());
+  return static_cast<std::size_t>(
+      std::find_if(kRules.begin(), kRules.end(), [](const RuleTraits& rule) { return !rule.exchanges(); }) -
+      kRules.begin());
 }
 
-// Half of the seeds average pairwise in float32, which the most is known of; the others share what else there is.
+// Half of the seeds average pairwise in float32, for which most can be checked; the others draw a rule and a
+// payload.
 void draw_rule(Random& random, std::optional<Rule> wanted, WorldOptions& world) {
   gossip::RunRules& rules = *world.rules;
   rules.rule = Rule::pairwise;
@@ -95,7 +96,7 @@ void draw_rule(Random& random, std::optional<Rule> wanted, WorldOptions& world) 
     if (traits(rules.rule).takes(Payload::top_k)) {
       world.mix.payload = static_cast<Payload>(random.below(4));
       world.mix.top_k = random.uniform(0.02, 0.5);
-    } else if (traits(rules.rule).keeps != Keeps::weighted_sum) {  // the checker computes it in float32
+    } else if (traits(rules.rule).keeps != Keeps::weighted_sum) {  // the checkers compute in float32
       world.mix.payload = kDense[random.below(kDense.size())];
     }
   }
@@ -118,7 +119,7 @@ void draw_run(Random& random, WorldOptions& world) {
   switch (random.below(8)) {
     case 0:
       pace.kind = Pace::Kind::always;
-      latency = random.uniform(10e-3, 30e-3);  // else thousands of exchanges a second
+      latency = random.uniform(10e-3, 30e-3);  // otherwise there are thousands of exchanges per second
       break;
     case 1:
     case 2:
@@ -145,18 +146,18 @@ void draw_run(Random& random, WorldOptions& world) {
   world.network.latency = from_seconds(latency);
   world.network.latency_jitter = from_seconds(latency * log_uniform(random, 0.1, 2));
   world.network.bandwidth = log_uniform(random, 1e7, 1e9);
-  world.cache_interval = seconds(5);
-  world.begin_after = seconds(12);
+  world.cache_interval = std::chrono::seconds(5);
+  world.begin_after = std::chrono::seconds(12);
 }
 
-// Shorter intervals than the usual ones, so that a virtual minute tells of many suspicions; now and then the
-// usual ones.
+// Shorter intervals than the defaults, so that a virtual minute contains many suspicions; some seeds use the
+// default interval of probes.
 void draw_membership(Random& random, gossip::MembershipOptions& membership) {
   membership.probe_interval = random.chance(0.125) ? milliseconds(1000) : milliseconds(250);
   membership.gossip_interval = milliseconds(50 + random.below(100));
-  membership.retry_max = seconds(6);
-  membership.sync_max = milliseconds(1000 + random.below(3000));
-  membership.quarantine = seconds(5);
+  membership.retry.max = std::chrono::seconds(6);
+  membership.sync.max = milliseconds(1000 + random.below(3000));
+  membership.quarantine = std::chrono::seconds(5);
 }
 
 CheckSetting bounds_of(const WorldOptions& world) {
@@ -166,11 +167,11 @@ CheckSetting bounds_of(const WorldOptions& world) {
   const double suspicion = membership.suspicion_multiplier * std::max(1.0, std::log10(n)) * interval;
   CheckSetting check;
   check.faults_end = kFaultsEnd;
-  // Clocks may run slow by a hundredth; a second is for messages' own time.
+  // Clocks may be slow by a hundredth; messages may take a second in all.
   const double detection =
       (2 * n - 1) * interval + 2 * suspicion + 4 * std::ceil(std::log2(n + 1)) * interval;
   check.detection = from_seconds(1.02 * detection + 1);
-  check.recovery = from_seconds(1.02 * (1.25 * to_seconds(membership.retry_max) + detection) + 1);
+  check.recovery = from_seconds(1.02 * (1.25 * to_seconds(membership.retry.max) + detection) + 1);
   return check;
 }
 
@@ -182,8 +183,8 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   const auto n = options.peers.value_or(static_cast<std::uint32_t>(3 + random.below(10)));
   draw_run(random, world);
   draw_membership(random, world.peer.membership);
-  world.peer.join_retry_max = seconds(4);
-  world.peer.round_limit = seconds(20);
+  world.peer.join_retry.max = std::chrono::seconds(4);
+  world.peer.round_limit = std::chrono::seconds(20);
   for (std::uint32_t i = 0; i < n; ++i) {
     MachineOptions machine;
     machine.name = "p" + std::to_string(i);
@@ -196,7 +197,7 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   const Faults faults = *Faults::named(options.faults);
   FaultDraw drawn = draw(seed, faults, {n, kFaultsBegin, kFaultsEnd});
   world.incidents = std::move(drawn.incidents);
-  world.network.tail_chance = faults.tail_chance;
+  world.network.tail_chance = faults.links.tail_chance;
   world.network.tail_factor = 100;
   world.network.tail_until = kFaultsEnd;
   for (std::uint32_t i = 1; i < n; ++i) {
@@ -206,89 +207,90 @@ Scenario draw_scenario(const HuntOptions& options, std::uint64_t seed) {
   scenario.first_parameters.resize(world.arena_floats);
   for (float& x : scenario.first_parameters) x = static_cast<float>(random.normal());
   scenario.check = bounds_of(world);
-  const Duration exchange = world.peer.exchange_timeout + seconds(5);
-  scenario.end = kFaultsEnd + std::max(scenario.check.recovery, exchange) + seconds(1);
+  const Duration exchange = world.peer.exchange_timeout + std::chrono::seconds(5);
+  scenario.end = kFaultsEnd + std::max(scenario.check.recovery, exchange) + std::chrono::seconds(1);
   return scenario;
 }
 
+// Counts an incident; drifts, poisonings and mutations are not counted.
 struct Counter {
   HuntTotals& totals;
-  void operator()(const Crash& c) const {
-    ++totals.crashes;
-    totals.restarts += c.back.has_value();
-  }
-  void operator()(const Leave& l) const {
-    ++totals.leaves;
-    totals.restarts += l.back.has_value();
-  }
+  void operator()(const Crash& c) const { ++totals.crashes, totals.restarts += c.back.has_value(); }
+  void operator()(const Leave& l) const { ++totals.leaves, totals.restarts += l.back.has_value(); }
   void operator()(const Pause&) const { ++totals.pauses; }
   void operator()(const Slow&) const { ++totals.slownesses; }
   void operator()(const SlowDisk&) const { ++totals.slownesses; }
-  void operator()(const Drift&) const {}
-  void operator()(const Poison&) const {}
   void operator()(const Loss&) const { ++totals.losses; }
-  void operator()(const Mutation&) const {}
   void operator()(const Rewiring&) const { ++totals.rewirings; }
   void operator()(const Cut&) const { ++totals.cuts; }
   void operator()(const Partition&) const { ++totals.partitions; }
   void operator()(const Clog&) const { ++totals.clogs; }
-  void operator()(const PoorLinks&) const {}  // of experiments; never drawn
   void operator()(const Reset&) const { ++totals.resets; }
   void operator()(const HalfOpen&) const { ++totals.half_opens; }
+  template <class Other>
+  void operator()(const Other&) const {}
 };
 
+// A count with its JSON field and its words.
+struct Count {
+  std::uint64_t HuntTotals::*count;
+  const char *key, *one, *many;
+};
+using T = HuntTotals;
+constexpr std::array<Count, 12> kFaults = {{
+    {&T::crashes, "crashes", "crash", "crashes"},
+    {&T::leaves, "leaves", "leave", "leaves"},
+    {&T::restarts, "restarts", "restart", "restarts"},
+    {&T::pauses, "pauses", "pause", "pauses"},
+    {&T::slownesses, "slownesses", "slowness", "slownesses"},
+    {&T::partitions, "partitions", "partition", "partitions"},
+    {&T::cuts, "cuts", "cut", "cuts"},
+    {&T::clogs, "clogs", "clog", "clogs"},
+    {&T::resets, "resets", "reset", "resets"},
+    {&T::half_opens, "half_opens", "half-open link", "half-open links"},
+    {&T::rewirings, "rewirings", "change of topology", "changes of topology"},
+    {&T::losses, "losses", "lost replica", "lost replicas"},
+}};
+constexpr Count kSeeds{&T::seeds, "seeds", "seed", "seeds"};
+constexpr Count kBroken{&T::connections_broken, "connections_broken", "connection", "connections"};
+constexpr Count kPoison{&T::poison_refused, "poisoned_chunks_refused", "poisoned chunk", "poisoned chunks"};
+constexpr Count kMutations{&T::mutations_refused, "mutated_frames_refused", "mutated frame",
+                           "mutated frames"};
+constexpr Count kCompleted{&T::exchanges_completed, "completed", "exchange", "exchanges"};
+constexpr Count kHalfApplied{&T::half_applied_chunks, "half_applied_chunks", "chunk", "chunks"};
+
+void add(HuntTotals& sum, const HuntTotals& totals) {
+  sum.virtual_time += totals.virtual_time;
+  for (const Count& it : kFaults) sum.*it.count += totals.*it.count;
+  using Number = std::uint64_t HuntTotals::*;
+  for (const Number count : std::initializer_list<Number>{
+           kSeeds.count, kBroken.count, kPoison.count, kMutations.count, kCompleted.count, kHalfApplied.count,
+           &T::happenings, &T::exchanges_aborted})
+    sum.*count += totals.*count;
+}
+
 HuntTotals totals_of(const World& world, const Checkers& checkers) {
-  HuntTotals totals;
+  HuntTotals totals{checkers.counts()};
   totals.seeds = 1;
-  totals.virtual_seconds = to_seconds(world.now().since_start);
+  totals.virtual_time = world.now().since_start;
   totals.happenings = world.happenings();
   for (const Incident& incident : world.options().incidents) std::visit(Counter{totals}, incident);
-  totals.poison_refused = checkers.counts().poison_refused;
-  totals.mutations_refused = checkers.counts().mutations_refused;
-  totals.half_applied_chunks = checkers.counts().half_applied;
-  totals.exchanges_completed = checkers.counts().exchanges_completed;
-  totals.exchanges_aborted = checkers.counts().exchanges_aborted;
   totals.connections_broken = world.network().broken();
   return totals;
 }
 
 }  // namespace
 
-HuntTotals& HuntTotals::operator+=(const HuntTotals& other) {
-  seeds += other.seeds;
-  virtual_seconds += other.virtual_seconds;
-  happenings += other.happenings;
-  crashes += other.crashes;
-  leaves += other.leaves;
-  restarts += other.restarts;
-  pauses += other.pauses;
-  slownesses += other.slownesses;
-  partitions += other.partitions;
-  cuts += other.cuts;
-  clogs += other.clogs;
-  resets += other.resets;
-  half_opens += other.half_opens;
-  rewirings += other.rewirings;
-  losses += other.losses;
-  poison_refused += other.poison_refused;
-  mutations_refused += other.mutations_refused;
-  connections_broken += other.connections_broken;
-  exchanges_completed += other.exchanges_completed;
-  exchanges_aborted += other.exchanges_aborted;
-  half_applied_chunks += other.half_applied_chunks;
-  return *this;
-}
-
 SeedOutcome hunt_seed(const HuntOptions& options, std::uint64_t seed, std::string* story,
                       std::optional<PlantedBug> bug) {
   Scenario scenario = draw_scenario(options, seed);
   const std::size_t floats = scenario.world.arena_floats;
   const std::unique_ptr<Sabotage> sabotage = bug ? plant(*bug, seed) : nullptr;
-  Checkers checkers(scenario.check);
-  std::optional<Story> teller;
+  const std::unique_ptr<Checkers> watcher = story != nullptr ? std::make_unique<Story>(scenario.check, *story)
+                                                             : std::make_unique<Checkers>(scenario.check);
+  Checkers& checkers = *watcher;
   scenario.world.sabotage = sabotage.get();
   scenario.world.watcher = &checkers;
-  if (story != nullptr) scenario.world.watcher = &teller.emplace(checkers, *story);
 
   const Random learning = Random(seed).split(0x1ea4);
   World world(
@@ -298,7 +300,6 @@ SeedOutcome hunt_seed(const HuntOptions& options, std::uint64_t seed, std::strin
       },
       std::move(scenario.first_parameters));
   checkers.watch(world);
-  if (teller) teller->watch(world);
 
   Instant next_look = Instant{} + kLookEvery;
   bool faults_over = false;
@@ -311,18 +312,17 @@ SeedOutcome hunt_seed(const HuntOptions& options, std::uint64_t seed, std::strin
     checkers.look();
     next_look = world.now() + kLookEvery;
   }
-  if (!checkers.violation()) checkers.finish();
-  if (teller) teller->finish();
+  checkers.finish();
   return {checkers.violation(), world.trace_hash(), totals_of(world, checkers)};
 }
 
 namespace {
 
-// How to replay what this thread runs now, for whoever sees the program end in an assertion.
+// The line that replays the seed of this thread, written if an assertion fails.
 thread_local std::string replay_of_this_thread;
 
 extern "C" void tell_replay(int) {
-  const std::string& line = replay_of_this_thread;  // abort() is raised on the thread whose seed it is
+  const std::string& line = replay_of_this_thread;  // abort() is raised on the thread that runs the seed
   if (!line.empty() && ::write(STDERR_FILENO, line.data(), line.size()) < 0) return;
 }
 
@@ -347,9 +347,9 @@ HuntOutcome hunt(const HuntOptions& options) {
         result.violation = Violation{10, Instant{}, "the same seed gave two different runs"};
       }
       const std::lock_guard lock(mutex);
-      outcome.totals += result.totals;
+      add(outcome.totals, result.totals);
       ++done;
-      // Seeds below a failed one were begun before it: the lowest of all that fail is what is told.
+      // Lower seeds than a failed one began before it: the lowest that fails is reported.
       if (result.violation && (!outcome.failure || seed < outcome.failure->seed)) {
         outcome.failure = HuntOutcome::Failure{seed, *result.violation};
         stop = true;
@@ -370,11 +370,58 @@ HuntOutcome hunt(const HuntOptions& options) {
 }
 
 std::string replay_line(const HuntOptions& options, std::uint64_t seed) {
-  std::string line = "starling hunt --seeds " + std::to_string(seed) + ".." + std::to_string(seed + 1) +
-                     " --faults " + options.faults;
-  if (options.peers) line += " --peers " + std::to_string(*options.peers);
-  if (options.rule) line += " --rule " + std::string(traits(*options.rule).name);
+  std::string line = fmt::format("starling hunt --seeds {}..{} --faults {}", seed, seed + 1, options.faults);
+  if (options.peers) line += fmt::format(" --peers {}", *options.peers);
+  if (options.rule) line += fmt::format(" --rule {}", traits(*options.rule).name);
   return line;
+}
+
+// ---- the outcome ----
+
+namespace {
+
+std::string words(const HuntTotals& totals, const Count& count) {
+  const std::uint64_t n = totals.*count.count;
+  return fmt::format("{} {}", n, n == 1 ? count.one : count.many);
+}
+
+}  // namespace
+
+std::string summary_text(const HuntOptions& options, const HuntOutcome& outcome) {
+  const HuntTotals& t = outcome.totals;
+  std::string text =
+      fmt::format("{}, {:.1f} virtual hours", words(t, kSeeds), to_seconds(t.virtual_time) / 3600);
+  for (const Count& count : kFaults) text += (&count == kFaults.data() ? ": " : ", ") + words(t, count);
+  text += fmt::format("\n{} broke; {} and {} were refused; {} completed, {} aborted, {} half applied\n",
+                      words(t, kBroken), words(t, kPoison), words(t, kMutations), words(t, kCompleted),
+                      t.exchanges_aborted, words(t, kHalfApplied));
+  if (!outcome.failure) return text + "no violation\n";
+  const auto& [seed, violation] = *outcome.failure;
+  return text + fmt::format("seed {} violates statement {} at {:.3f} s: {}\n{}\n", seed, violation.statement,
+                            to_seconds(violation.at.since_start), violation.text, replay_line(options, seed));
+}
+
+std::string to_json(const HuntOptions& options, const HuntOutcome& outcome) {
+  const HuntTotals& t = outcome.totals;
+  training::Json failure;
+  if (outcome.failure) {
+    failure = {{"seed", outcome.failure->seed},
+               {"statement", outcome.failure->violation.statement},
+               {"at_seconds", to_seconds(outcome.failure->violation.at.since_start)},
+               {"text", outcome.failure->violation.text},
+               {"replay", replay_line(options, outcome.failure->seed)}};
+  }
+  training::Json object = {{"faults", options.faults},
+                           {"seeds", t.seeds},
+                           {"virtual_seconds", to_seconds(t.virtual_time)},
+                           {"happenings", t.happenings}};
+  for (const Count& it : kFaults) object[it.key] = t.*it.count;
+  for (const Count& it : {kBroken, kPoison, kMutations}) object[it.key] = t.*it.count;
+  object["exchanges"] = {{"completed", t.exchanges_completed},
+                         {"aborted", t.exchanges_aborted},
+                         {"half_applied_chunks", t.half_applied_chunks}};
+  object["failure"] = failure;
+  return training::to_text(object);
 }
 
 }  // namespace starling::lab

@@ -27,13 +27,13 @@ MixSums sum(const MixLanes& lanes) {
           sum(lanes.off),   sum(lanes.before),    sum(lanes.after)};
 }
 
-// How far a value is from what it must be, beyond its rounding. Not a number stays not a number.
+// The distance of a value from the expected one, beyond rounding. A NaN remains a NaN.
 inline double beyond(double value, double wanted, double size) {
   const double distance = std::abs(value - wanted) - 4 * kFloatUlp * size;
   return distance < 0 ? 0 : distance;
 }
 
-// The free half is worth c x - k lent: 2 x - lent, or x itself where nothing is lent.
+// The free half has the value c x - k lent: 2 x - lent, or x itself if nothing is lent.
 struct FreeHalf {
   double mass, c, k;
 };
@@ -112,7 +112,7 @@ MixSums sums_of_answer(std::span<const float> own, std::span<const float> theirs
                        std::span<const float> before, std::span<const float> after, double w) {
   MixLanes lanes;
   const FreeHalf half = lent.empty() ? FreeHalf{1, 1, 0} : FreeHalf{0.5, 2, 1};
-  const float* const loan = lent.empty() ? own.data() : lent.data();  // looked at, and not counted
+  const float* const loan = lent.empty() ? own.data() : lent.data();  // read and multiplied by 0
   add_answers(lanes, own.data(), theirs.data(), loan, before.data(), after.data(), own.size(), w, half);
   return sum(lanes);
 }

@@ -1,6 +1,6 @@
-// Sums over the floats of one side's mix, in double, that say whether it is what it must be and what it did
-// to the energy of «Overlap». With the mean kept, distances may be measured from any point: here from the
-// other side's value.
+// Sums over the floats of one side's mix, in double, which show whether the mix is correct and how it changed
+// the energy (World::energy()). A mix preserves the mean, so distances may be measured from any point: here
+// from the other side's value.
 #pragma once
 
 #include <span>
@@ -12,18 +12,18 @@ inline constexpr double kFloatUlp = 0x1p-23;
 
 struct MixSums {
   double shift = 0;      // of the sum of the parameters: w (theirs - own)
-  double magnitude = 0;  // of all that took part, for judging roundings
+  double magnitude = 0;  // of all values that take part, to bound rounding errors
   double square = 0;
-  double off = 0;  // by how much values are not what they must be, beyond their rounding: 0 if all is well
+  double off = 0;                              // error of the values beyond rounding; 0 if the mix is correct
   double energy_before = 0, energy_after = 0;  // of the parts that changed
 };
 
-// All spans are of one length. `before` and `after` are the side's own parameters.
+// All spans have the same length. `before` and `after` are the side's own parameters.
 
-// own is the value it answered with; `lent` its own snapshot that is out, or empty.
+// The responder: `own` is the value with which it answered, `lent` its own snapshot that is lent, or empty.
 MixSums sums_of_answer(std::span<const float> own, std::span<const float> theirs, std::span<const float> lent,
                        std::span<const float> before, std::span<const float> after, double w);
-// own is the snapshot it sent.
+// The initiator: `own` is the snapshot that it sent.
 MixSums sums_of_completion(std::span<const float> own, std::span<const float> theirs,
                            std::span<const float> before, std::span<const float> after, double w);
 

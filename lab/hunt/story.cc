@@ -1,11 +1,10 @@
 #include "lab/hunt/story.h"
 
+#include <fmt/format.h>
+
 #include <array>
-#include <cstdio>
-#include <utility>
 
 namespace starling::lab {
-
 namespace {
 
 std::vector<std::string> names_of(const World& world) {
@@ -15,21 +14,21 @@ std::vector<std::string> names_of(const World& world) {
 }
 
 const char* outcome_name(gossip::Outcome outcome) {
-  static constexpr std::array<const char*, 4> kNames = {"is completed", "broke off", "was refused",
-                                                        "met poison"};
+  static constexpr std::array<const char*, 4> kNames = {"is completed", "is aborted", "is refused",
+                                                        "contained poison"};
   return kNames.at(static_cast<std::size_t>(outcome));
 }
 
 const char* notice_name(gossip::Notice::What what) {
   static constexpr std::array<const char*, 10> kNames = {"knows of",
-                                                        "suspects",
-                                                        "trusts again",
-                                                        "takes for failed",
-                                                        "sees departed",
-                                                        "quarantines",
-                                                        "was said to be gone and refutes it",
-                                                        "waits:",
-                                                        "cannot follow the swarm's topology:",
+                                                         "suspects",
+                                                         "no longer suspects",
+                                                         "considers failed",
+                                                         "learns of the departure of",
+                                                         "quarantines",
+                                                         "refutes that it has failed",
+                                                         "waits:",
+                                                         "cannot follow the swarm's topology:",
                                                          "has lost its own replica"};
   return kNames.at(static_cast<std::size_t>(what));
 }
@@ -37,20 +36,18 @@ const char* notice_name(gossip::Notice::What what) {
 }  // namespace
 
 void Story::watch(const World& world) {
+  Checkers::watch(world);
   world_ = &world;
   const WorldOptions& options = world.options();
-  text_ += std::to_string(world.machines()) + " machines exchange by the rule " +
-           std::string(traits(options.rules->rule).name) + " in " +
-           std::string(traits(options.mix.payload).name) + ", on the topology " +
-           options.rules->topology.name() + ".\nWhat will befall them:\n";
-  for (const Incident& incident : world.options().incidents)
+  text_ += fmt::format("{} machines exchange by the rule {} in {}, on the topology {}.\nIncidents:\n",
+                       world.machines(), traits(options.rules->rule).name, traits(options.mix.payload).name,
+                       options.rules->topology.name());
+  for (const Incident& incident : options.incidents)
     text_ += "  " + sentence(incident, names_of(world)) + "\n";
   text_ += "\nWhat happens:\n";
 }
 
-std::string Story::name(std::uint32_t machine) const {
-  return world_->options().machines[machine].name;
-}
+std::string Story::name(std::uint32_t machine) const { return world_->options().machines[machine].name; }
 
 std::string Story::name(PeerId id) const {
   const auto machine = world_->machine_of(id);
@@ -59,9 +56,7 @@ std::string Story::name(PeerId id) const {
 }
 
 void Story::line(Instant at, const std::string& text) {
-  char stamp[32];
-  std::snprintf(stamp, sizeof stamp, "%12.6f s  ", to_seconds(at.since_start));
-  text_ += stamp + text + "\n";
+  text_ += fmt::format("{:12.6f} s  {}\n", to_seconds(at.since_start), text);
 }
 
 void Story::tell(std::uint32_t machine, const std::string& sentence) {
@@ -80,48 +75,46 @@ void Story::tell_incidents() {
 
 void Story::started(std::uint32_t machine) {
   tell(machine, "starts as instance " + to_string(world_->machine(machine).id));
-  next_.started(machine);
+  Checkers::started(machine);
 }
 
 void Story::ended(std::uint32_t machine, MachineState state) {
   static constexpr std::array<const char*, 6> kEnds = {"waits",    "runs",       "has finished",
                                                        "has left", "has failed", "is dead"};
   tell(machine, kEnds.at(static_cast<std::size_t>(state)));
-  next_.ended(machine, state);
+  Checkers::ended(machine, state);
 }
 
 void Story::event(std::uint32_t machine, const gossip::Event& event) {
   if (const auto* ended = std::get_if<gossip::ExchangeEnded>(&event)) {
     tell(machine,
-         "learns that its exchange " + std::to_string(ended->exchange) + " " + outcome_name(ended->outcome));
+         fmt::format("learns that its exchange {} {}", ended->exchange, outcome_name(ended->outcome)));
   } else if (const auto* lost = std::get_if<gossip::StateLost>(&event)) {
-    tell(machine, "cannot go on copying parameters: " + lost->why);
+    tell(machine, "cannot continue to copy parameters: " + lost->why);
   } else if (const auto* unreachable = std::get_if<gossip::Unreachable>(&event)) {
     tell(machine, "cannot reach " + unreachable->address.host);
   } else if (const auto* answered = std::get_if<gossip::AnswerEnded>(&event)) {
     if (answered->outcome != gossip::Outcome::completed)
-      tell(machine, "breaks off its answer to exchange " + std::to_string(answered->exchange) + " of " +
-                        name(answered->from));
+      tell(machine,
+           fmt::format("aborts its answer to exchange {} of {}", answered->exchange, name(answered->from)));
   } else if (std::holds_alternative<gossip::LeaveRequested>(event)) {
     tell(machine, "is asked to leave");
   }
-  next_.event(machine, event);
+  Checkers::event(machine, event);
 }
 
 void Story::action(std::uint32_t machine, const gossip::Action& action) {
   if (const auto* notice = std::get_if<gossip::Notice>(&action)) {
-    tell(machine, std::string(notice_name(notice->what)) + " " +
-                      (!notice->peer && !notice->text.empty()        ? notice->text
-                       : notice->peer                                ? name(notice->peer)
-                                                                     : std::string()));
+    tell(machine,
+         fmt::format("{} {}", notice_name(notice->what), notice->peer ? name(notice->peer) : notice->text));
   } else if (const auto* begin = std::get_if<gossip::BeginExchange>(&action)) {
-    tell(machine, "begins exchange " + std::to_string(begin->exchange) + " with " + name(begin->partner));
+    tell(machine, fmt::format("begins exchange {} with {}", begin->exchange, name(begin->partner)));
   } else if (const auto* abort = std::get_if<gossip::AbortExchange>(&action)) {
-    tell(machine, "gives exchange " + std::to_string(abort->exchange) + " up");
+    tell(machine, fmt::format("gives up exchange {}", abort->exchange));
   } else if (const auto* fetch = std::get_if<gossip::FetchState>(&action)) {
-    tell(machine, "asks " + name(fetch->donor) + " for its parameters");
+    tell(machine, "requests the parameters of " + name(fetch->donor));
   } else if (std::holds_alternative<gossip::AbortFetch>(action)) {
-    tell(machine, "gives its donor up");
+    tell(machine, "gives up its donor");
   } else if (std::holds_alternative<gossip::StartTraining>(action)) {
     tell(machine, "trains");
   } else if (const auto* rewired = std::get_if<gossip::Rewired>(&action)) {
@@ -129,51 +122,51 @@ void Story::action(std::uint32_t machine, const gossip::Action& action) {
   } else if (const auto* finish = std::get_if<gossip::Finish>(&action)) {
     tell(machine, "ends " + finish->why);
   }
-  next_.action(machine, action);
+  Checkers::action(machine, action);
 }
 
 void Story::has_parameters(std::uint32_t machine) {
   tell(machine, "has all parameters");
-  next_.has_parameters(machine);
+  Checkers::has_parameters(machine);
 }
 
 void Story::lost_parameters(std::uint32_t machine) {
-  tell(machine, "has no finite replica any more");
-  next_.lost_parameters(machine);
+  tell(machine, "has lost its parameters");
+  Checkers::lost_parameters(machine);
 }
 
 void Story::half_applied(std::uint32_t machine, std::uint64_t exchange, std::size_t chunk) {
-  tell(machine, "counts chunk " + std::to_string(chunk) + " of exchange " + std::to_string(exchange) +
-                    " as half applied");
-  next_.half_applied(machine, exchange, chunk);
+  tell(machine, fmt::format("counts chunk {} of exchange {} as half applied", chunk, exchange));
+  Checkers::half_applied(machine, exchange, chunk);
 }
 
 void Story::poison_arrived(std::uint32_t machine, std::uint32_t from, bool refused) {
-  tell(machine, std::string(refused ? "refuses" : "takes") + " a spoiled chunk of " + name(from));
-  next_.poison_arrived(machine, from, refused);
+  tell(machine, fmt::format("{} a poisoned chunk of {}", refused ? "refuses" : "accepts", name(from)));
+  Checkers::poison_arrived(machine, from, refused);
 }
 
 void Story::mutation_arrived(std::uint32_t machine, std::uint32_t from, bool refused) {
   tell(machine,
-       std::string(refused ? "refuses" : "takes") + " a frame of " + name(from) + " with a flipped bit");
-  next_.mutation_arrived(machine, from, refused);
+       fmt::format("{} a frame of {} with a flipped bit", refused ? "refuses" : "accepts", name(from)));
+  Checkers::mutation_arrived(machine, from, refused);
 }
 
 void Story::finish() {
+  Checkers::finish();
   static constexpr std::array<const char*, 4> kLiveness = {"alive", "suspect", "failed", "left"};
   static constexpr std::array<const char*, 4> kPhase = {"joining", "training", "settling", "finished"};
-  text_ += "\nWhat they believe at " + std::to_string(to_seconds(world_->now().since_start)) + " s:\n";
+  text_ += fmt::format("\nThe views at {:f} s:\n", to_seconds(world_->now().since_start));
   for (std::uint32_t i = 0; i < world_->machines(); ++i) {
     const auto view = world_->machine(i);
     if (view.state != MachineState::running || view.membership == nullptr) continue;
     const auto& self = view.membership->self();
-    text_ += "  " + name(i) + " (incarnation " + std::to_string(self.incarnation) + ", " +
-             kPhase.at(static_cast<std::size_t>(self.phase)) + "):";
+    text_ += fmt::format("  {} (incarnation {}, {}):", name(i), self.incarnation,
+                         kPhase.at(static_cast<std::size_t>(self.phase)));
     for (const gossip::Record& record : view.membership->others()) {
-      const wire::Member* member = &record.member;
-      text_ += " " + name(member->id) + " " + kLiveness.at(static_cast<std::size_t>(member->liveness)) + " " +
-               std::to_string(member->incarnation) + " " +
-               kPhase.at(static_cast<std::size_t>(member->phase)) + ";";
+      const wire::Member& member = record.member;
+      text_ += fmt::format(" {} {} {} {};", name(member.id),
+                           kLiveness.at(static_cast<std::size_t>(member.liveness)), member.incarnation,
+                           kPhase.at(static_cast<std::size_t>(member.phase)));
     }
     text_ += "\n";
   }

@@ -1,10 +1,16 @@
-// A chart of curves that decay exponentially, for a paper: panels side by side, with a logarithmic y axis and
-// a linear x axis. Labels are at the right ends of the curves, in their order. Plain SVG on white.
+// Charts of curves that decay exponentially, for a paper, and that of `topology compare`. Panels are side by
+// side, with a logarithmic y axis and a linear x axis. Labels are at the right ends of the curves, in their
+// order. Plain SVG on white.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "lab/measure/consensus.h"
+#include "topologies/analysis.h"
 
 namespace starling::lab {
 
@@ -31,5 +37,16 @@ struct Chart {
 };
 
 std::string to_svg(const Chart& chart);
+
+struct Compared {
+  std::string name;
+  topologies::Analysis analysis;
+  LockStep lock_step;
+  Pairwise pairwise;
+};
+
+// The disagreement of peers on several topologies, with asynchronous exchanges and with lock-step rounds,
+// measured and predicted.
+Chart consensus_chart(std::span<const Compared> topologies, std::uint32_t peers, std::uint64_t seed);
 
 }  // namespace starling::lab

@@ -151,28 +151,17 @@ constexpr std::uint32_t kFewPeers = 16;
 constexpr std::uint64_t kStartsMax = 128;  // of a world
 constexpr std::uint64_t kExchangesOfWorld = 32'768;
 // The window of the fit, two decades of V. It begins late enough for the faster modes to have decayed: there
-// are up to n of them, the slowest one holds about 1/n of V, and if the others decay half as fast again they
+// are up to n of them, the slowest one holds about 1/n of V, and if the others decay 1.5 times as fast they
 // are negligible when V is down to n^-4. It ends before rare seeds dominate the mean: the effect of one
 // exchange persists, so the spread of V among seeds grows exponentially, sooner with few peers or with one
 // that matters more (a star's hub). If the fall is no longer known to a tenth, the window moves up. Few peers
 // are cheap, so they get more starts.
-double fit_begin(std::uint32_t peers) {
-  return std::pow(peers, -4);
-}
+double fit_begin(std::uint32_t peers) { return std::pow(peers, -4); }
 // The window moves up to here at most.
-double highest_fit_begin(std::uint32_t peers) {
-  return std::pow(peers, -2);
-}
+double highest_fit_begin(std::uint32_t peers) { return std::pow(peers, -2); }
 constexpr double kKnown = 0.1;       // standard error of the fall of ln V in the window
 constexpr std::size_t kJudged = 32;  // curves
 constexpr double kFitWindow = 1e-2;  // V at the end of the window, relative to its beginning
-
-// Makes no steps.
-class Idle : public Learner {
- public:
-  void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
-  std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 1; }
-};
 
 // A world whose machines exchange and do not train.
 class ExchangingWorld : private Watcher {
@@ -181,8 +170,8 @@ class ExchangingWorld : private Watcher {
                   std::uint64_t seed)
       : random_(Random(seed).split(0x57a2)),
         world_(
-            options(topology, peers, partners, seed), [](std::uint32_t) { return std::make_unique<Idle>(); },
-            std::vector<float>(kArenaFloats)) {
+            options(topology, peers, partners, seed),
+            [](std::uint32_t) { return std::make_unique<IdleLearner>(); }, std::vector<float>(kArenaFloats)) {
     while (!whole()) run_for(kCheckEvery);
   }
 
@@ -367,9 +356,7 @@ std::optional<double> deviation_percent(std::optional<double> measured, std::opt
   return 100 * (std::log(*measured) / std::log(*predicted) - 1);
 }
 
-double pairwise_floor(std::uint32_t peers) {
-  return kFitWindow * fit_begin(peers);
-}
+double pairwise_floor(std::uint32_t peers) { return kFitWindow * fit_begin(peers); }
 
 Result<LockStep> measure_lock_step(const Schedule& schedule, std::optional<Mixing> mixing,
                                    std::uint64_t seed) {

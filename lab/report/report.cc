@@ -7,9 +7,6 @@
 #include <string_view>
 
 #include "base/text.h"
-#include "lab/report/report_rows.h"
-#include "lab/report/report_table.h"
-#include "lab/report/report_theory.h"
 #include "training/experiment/experiment.h"
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/settings.h"
@@ -88,7 +85,7 @@ std::string take_peers(ReportRun& run, const Json& per_peer) {
     peer.exchanges = of_peer.number("exchanges");
     peer.slow = of_peer.maybe("slow").value_or(1);
     peer.accuracy = of_peer.maybe("accuracy");
-    if (!of_peer.problem().empty()) return "of a peer, " + of_peer.problem();
+    if (!of_peer.problem().empty()) return "in a peer's entry, " + of_peer.problem();
     run.per_peer.push_back(std::move(peer));
   }
   return "";
@@ -133,18 +130,18 @@ Error damaged(const std::string& path, const std::string& how) {
   return Error{path + " is damaged: " + how + "; run it again, or leave this folder out"};
 }
 
-// Calls `take` with each complete line: a run that crashed may have left an incomplete last line.
+// Calls `take` with each complete line of a file: a run that crashed may have left an incomplete last line.
+// `what`: the content of the file, for the Error.
 template <class Take>
-Status for_each_line(const std::string& text, const std::string& path, const Take& take) {
+Status for_each_line(const std::string& text, const std::string& path, const char* what, const Take& take) {
   std::size_t number = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = text.find('\n', at);
     ++number;
     if (end == std::string::npos) break;
-    const Json line = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
-                                  text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    const Json line = training::parse_json(std::string_view(text).substr(at, end - at));
     if (!line.is_object() || !take(line))
-      return damaged(path, "line " + std::to_string(number) + " is not a line of a time series");
+      return damaged(path, "line " + std::to_string(number) + " is not a line of a " + what);
     at = end + 1;
   }
   return Done{};
@@ -154,6 +151,29 @@ std::optional<double> number_in(const Json& line, const char* key) {
   const auto at = line.find(key);
   if (at == line.end() || !at->is_number()) return std::nullopt;
   return at->get<double>();
+}
+
+// Adds a line of timeline.jsonl, in which the lines of a peer follow each other.
+bool take_cell(std::vector<PeerCells>& peers, const Json& line) {
+  const auto peer = line.find("peer");
+  if (peer == line.end() || !peer->is_string()) return false;
+  training::Timeline::Cell cell;
+  const std::pair<const char*, double*> fields[] = {{"from", &cell.from},
+                                                    {"to", &cell.to},
+                                                    {"computing", &cell.activity.computing},
+                                                    {"exchanging", &cell.activity.exchanging},
+                                                    {"waiting", &cell.activity.waiting},
+                                                    {"stopped", &cell.activity.stopped},
+                                                    {"steps", &cell.steps}};
+  for (const auto& [key, to] : fields) {
+    const auto value = number_in(line, key);
+    if (!value) return false;
+    *to = *value;
+  }
+  if (!(cell.from < cell.to)) return false;
+  if (peers.empty() || peers.back().peer != *peer) peers.push_back({peer->get<std::string>(), {}});
+  peers.back().cells.push_back(cell);
+  return true;
 }
 
 // The lines of metrics.jsonl as points of the whole swarm: a point sums up the latest line of each peer. An
@@ -271,7 +291,7 @@ Result<ReportRun> read_run(const std::string& folder, std::size_t most_points) {
   const std::string summary_path = folder + "/summary.json";
   const auto summary = training::read_text(summary_path, kLargestFile);
   if (!summary) return summary.error();
-  const Json json = Json::parse(*summary, nullptr, false);
+  const Json json = training::parse_json(*summary);
   if (!json.is_object()) return damaged(summary_path, "it is not one JSON object");
   if (const std::string problem = take_summary(run, json); !problem.empty())
     return damaged(summary_path, problem);
@@ -289,7 +309,8 @@ Result<ReportRun> read_run(const std::string& folder, std::size_t most_points) {
     if (!text) return text.error();
     const bool evaluations = text->find(R"("peer":"mean")") != std::string::npos;
     Points points(run.seconds, most_points, evaluations);
-    const Status read = for_each_line(*text, path, [&](const Json& line) { return points.take(line); });
+    const Status read =
+        for_each_line(*text, path, "time series", [&](const Json& line) { return points.take(line); });
     if (!read) return read.error();
     run.points = points.points();
   }
@@ -304,7 +325,11 @@ Status add_details(ReportRun& run) {
   if (!fs::exists(path)) return Done{};
   const auto text = training::read_text(path, kLargestFile);
   if (!text) return text.error();
-  return read_rows(run, *text, path);
+  std::vector<PeerCells> peers;
+  const Status read =
+      for_each_line(*text, path, "time line", [&](const Json& line) { return take_cell(peers, line); });
+  if (read) make_rows(run, peers);
+  return read;
 }
 
 // The runs that get details: the first of each group, then others.
@@ -347,7 +372,7 @@ bool before(const std::string& a, const std::string& b) {
 // The folders of runs: the folder itself, or those in it.
 Result<std::vector<std::string>> runs_in(const std::string& folder) {
   std::error_code problem;
-  if (!fs::exists(folder, problem)) return Error{"there is no folder " + folder};
+  if (!fs::exists(folder, problem)) return Error{"the folder " + folder + " does not exist"};
   if (!fs::is_directory(folder, problem)) return Error{folder + " is a file, not the folder of a run"};
   if (fs::exists(folder + "/summary.json", problem)) return std::vector<std::string>{folder};
   std::vector<std::string> runs;
@@ -356,8 +381,7 @@ Result<std::vector<std::string>> runs_in(const std::string& folder) {
     if (!path.ends_with(".part") && fs::exists(path + "/summary.json", problem)) runs.push_back(path);
   }
   if (problem) return Error{"cannot read the folder " + folder + ": " + problem.message()};
-  if (runs.empty())
-    return Error{folder + " holds no results: there is neither a summary.json nor runs of a sweep in it"};
+  if (runs.empty()) return Error{folder + " contains no results: neither a summary.json nor runs of a sweep"};
   std::sort(runs.begin(), runs.end(), before);
   return runs;
 }
@@ -381,7 +405,8 @@ Result<Report> read_report(const std::vector<std::string>& folders, const Report
     }
   }
   if (paths.size() > kMostRuns)
-    return Error{"a report of more than " + std::to_string(kMostRuns) + " runs shows nothing"};
+    return Error{"the folders contain " + std::to_string(paths.size()) + " runs; a report may have " +
+                 std::to_string(kMostRuns) + " at most"};
   Report report;
   const std::size_t most_points = std::clamp(kMostPointsInAll / paths.size(), kFewestPoints, kMostPoints);
   for (const std::string& path : paths) {

@@ -1,17 +1,139 @@
-// Reads the results of one or many runs from their folders.
-// The first kind of run is the reference of speed-ups unless the options name another one.
+// A report: the results of one or many runs side by side, their curves, time lines, and a table over the
+// seeds of each kind of run. read_report() fills it in several steps, to_html() renders it.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
-#include "lab/report/report_data.h"
+#include "lab/report/statistics.h"
+#include "training/records/timeline.h"
 
 namespace starling::lab {
 
-// Each folder is that of a run, or contains the folders of runs. An Error names the file that is damaged and
-// its problem.
+// A moment of a running swarm. What was not measured is absent.
+struct ReportPoint {
+  double seconds = 0;
+  double samples = 0;
+  std::optional<double> bytes;                      // sent by all peers so far
+  std::optional<double> loss, accuracy, consensus;  // of the mean model; the replicas' distance from it
+  std::optional<double> training_loss;              // of late batches, the mean over peers
+  std::optional<double> predicted;                  // consensus distance, see ReportRun::prediction
+  double steps = 0, exchanges = 0;                  // of all peers, so far
+  bool is_end = false;                              // the end, evaluated on the whole test set
+};
+
+// A row of the time lines: columns of equal length, each with its parts in [0, 1].
+struct ReportRow {
+  std::string peer;
+  struct Column {
+    float computing = 0, exchanging = 0, waiting = 0, stopped = 1;
+    float slowness = 1;  // the length of its steps, relative to the swarm's median
+  };
+  std::vector<Column> columns;
+  double slowness = 1;            // over the run
+  std::array<double, 4> parts{};  // computing, exchanging, waiting, stopped: of the time shown
+};
+
+struct ReportPeer {
+  std::string name, state;
+  double steps = 0, samples = 0, exchanges = 0, slow = 1;
+  std::optional<double> accuracy;
+};
+
+// The summary.json of a run.
+struct ReportSummary {
+  std::string name, mode, model, data, topology, rule, payload;
+  std::uint64_t seed = 0;
+  std::uint32_t peers = 0;
+  double parameters = 0, seconds = 0, samples = 0, samples_per_second = 0, exchanges = 0, bytes_sent = 0;
+  std::optional<double> accuracy, loss, accuracy_min, accuracy_max, consensus, seconds_to_target,
+      spectral_gap;
+  std::vector<std::pair<std::string, double>> staleness;  // number of exchanges by steps, "3-4"
+  std::vector<ReportPeer> per_peer;
+};
+
+struct ReportRun : ReportSummary {
+  std::string folder;  // as given, or below a folder that was given
+  std::string label;
+  std::size_t group = 0;
+  std::optional<double> target;                 // of the experiment
+  std::map<std::string, std::string> settings;  // of its experiment.toml: "gossip.rule", "fault.1.slow"
+  std::vector<ReportPoint> points;
+  std::string prediction;  // a sentence: how ReportPoint::predicted is computed, or why it is absent
+  std::vector<ReportRow> rows;
+  double rows_to = 0;  // the rows cover the run up to here, in seconds
+  std::size_t peers_not_shown = 0;
+  std::string graph;       // SVG of its topology; empty if there is nothing to show
+  std::string graph_text;  // the caption below
+};
+
+// Runs that differ only in their seed.
+struct ReportGroup {
+  std::string label;
+  std::vector<std::string> values;  // of Report::keys
+  std::vector<std::size_t> runs;
+  std::size_t reached = 0;  // runs that reached the target
+  std::optional<Spread> seconds_to_target, accuracy, seconds, bytes_sent;
+  std::optional<Speedup> speedup;  // of the time to target, over the reference
+};
+
+struct Report {
+  std::string title;
+  std::vector<std::string> keys;  // settings in which groups differ
+  std::vector<ReportRun> runs;
+  std::vector<ReportGroup> groups;
+  std::optional<double> target;     // accuracy to which times are measured
+  bool target_from_curves = false;  // times are interpolated between evaluations; else the runs measured them
+  std::size_t reference = 0;        // the group that speed-ups are relative to
+};
+
+struct ReportOptions {
+  std::optional<double> target;  // unset: the runs' own, or else one that all of them reach
+  // The group that speed-ups are relative to: its label ("topology=ring"), or a value that only this group
+  // has
+  // ("ring"); unset: the first.
+  std::optional<std::string> against = {};
+};
+
+// Reads the results of runs. Each folder is that of a run, or contains the folders of runs. An Error names
+// the file that is damaged and its problem.
 Result<Report> read_report(const std::vector<std::string>& folders, const ReportOptions& options = {});
+
+// ---- the steps of read_report() ----
+
+// The cells of one peer in timeline.jsonl.
+struct PeerCells {
+  std::string peer;
+  std::vector<training::Timeline::Cell> cells;
+};
+// Fills run.rows with columns of equal length. If there are too many peers, the slowest, the fastest and an
+// even selection of the others are shown.
+void make_rows(ReportRun& run, const std::vector<PeerCells>& peers);
+
+// Fills run.graph, run.graph_text, run.prediction and the predicted values of run.points from the topology.
+// Only the size of the predicted consensus distance is fitted to the run.
+void add_theory(ReportRun& run);
+
+// Groups the runs, names groups and runs, and fills the groups' statistics. A group has a speed-up only if
+// all of its runs reached the target.
+Status tabulate(Report& report, const ReportOptions& options);
+
+// The table as CSV: the names of the columns, and a line per group.
+std::string to_csv(const Report& report);
+
+// ---- the page ----
+
+// The report as one self-contained HTML page with style, script and data. web/report.js draws the plots; the
+// tables do not need it.
+std::string to_html(const Report& report);
+
+// Writes the page of the results in `folder` to its report.html.
+Status write_report(const std::string& folder);
 
 }  // namespace starling::lab

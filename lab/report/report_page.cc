@@ -1,5 +1,4 @@
-#include "lab/report/report_page.h"
-
+// The page of a report.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,48 +7,24 @@
 #include <string_view>
 
 #include "lab/report/report.h"
-#include "lab/report/report_table.h"
 #include "lab/report/web_files.h"
 #include "rules/payload.h"
+#include "topologies/xml.h"
 #include "training/records/files.h"
 #include "training/records/json.h"
 
 namespace starling::lab {
 namespace {
 
+using topologies::escape_xml;
 using training::Json;
-
-std::string escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 // Five digits: a plot cannot show more.
 Json number(double value) {
   if (!std::isfinite(value)) return nullptr;
   return std::strtod(fmt::format("{:.5g}", value).c_str(), nullptr);
 }
-Json number(const std::optional<double>& value) {
-  return value ? number(*value) : Json(nullptr);
-}
+Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
 
 std::string count(double value) {
   constexpr std::array<std::pair<double, const char*>, 4> kUnits = {
@@ -62,9 +37,7 @@ std::string bytes(double value) {
   const std::string text = count(value);
   return text + (value >= 1e3 ? "B" : " B");
 }
-std::string percent(double value) {
-  return fmt::format("{:.2f} %", 100 * value);
-}
+std::string percent(double value) { return fmt::format("{:.2f} %", 100 * value); }
 
 // A part in [0, 1] as one of 36 characters.
 char digit(double part) {
@@ -164,7 +137,7 @@ Json to_json(const Report& report) {
 std::string facts(const Report& report) {
   std::string html = "<dl class=\"facts\">\n";
   const auto fact = [&](const char* what, const std::string& value) {
-    html += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", what, escape(value));
+    html += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", what, escape_xml(value));
   };
   const auto shared = [&](const char* what, const std::function<std::string(const ReportRun&)>& of) {
     const std::string value = of(report.runs.front());
@@ -204,9 +177,7 @@ std::string interval(const std::optional<Interval95>& of, int digits) {
   return of ? fmt::format(" <small>[{:.{}g}, {:.{}g}]</small>", of->low, digits, of->high, digits) : "";
 }
 
-std::string target_text(const Report& report) {
-  return fmt::format("{:g} %", 100 * *report.target);
-}
+std::string target_text(const Report& report) { return fmt::format("{:g} %", 100 * *report.target); }
 
 std::string table_head(const Report& report) {
   const bool target = report.target.has_value();
@@ -219,7 +190,7 @@ std::string table_head(const Report& report) {
   html += "</caption>\n<thead><tr>";
   if (report.keys.empty()) html += "<th scope=\"col\" class=\"text\">run</th>";
   for (const std::string& key : report.keys)
-    html += fmt::format("<th scope=\"col\" class=\"text\">{}</th>", escape(key));
+    html += fmt::format("<th scope=\"col\" class=\"text\">{}</th>", escape_xml(key));
   html += "<th scope=\"col\">runs</th>";
   if (target)
     html += fmt::format(
@@ -266,7 +237,7 @@ std::string table(const Report& report) {
     for (const std::string& value : group.values) names.push_back(value.empty() ? "not set" : value);
     for (std::size_t k = 0; k < names.size(); ++k)
       html += fmt::format(fmt::runtime(k == 0 ? "<th scope=\"row\">{}</th>" : "<td class=\"text\">{}</td>"),
-                          escape(names[k]));
+                          escape_xml(names[k]));
     html += fmt::format("<td>{}</td>", group.runs.size());
     const bool best = report.groups.size() > 1 && group.speedup && 1 / group.speedup->factor == quickest;
     if (report.target) html += time_cells(group, best);
@@ -288,7 +259,7 @@ std::string table_note(const Report& report) {
         "Speed-ups are relative to {}: ratios of geometric means, with intervals by Welch's t on the "
         "logarithms. A row has none unless all of its runs reached the target.",
         report.reference == 0 ? "the first row" : report.groups[report.reference].label);
-  return note.empty() ? "" : "<p class=\"note\">" + escape(note) + "</p>";
+  return note.empty() ? "" : "<p class=\"note\">" + escape_xml(note) + "</p>";
 }
 
 }  // namespace
@@ -299,7 +270,7 @@ std::string to_html(const Report& report) {
   std::string safe;
   for (const char c : data) safe += c == '<' ? std::string("\\u003c") : std::string(1, c);
 
-  const std::string title = escape(report.title);
+  const std::string title = escape_xml(report.title);
   const auto value_of = [&](std::string_view name) -> std::string {
     if (name == "TITLE") return title;
     if (name == "STYLE") return std::string(report_style());

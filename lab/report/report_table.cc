@@ -1,5 +1,4 @@
-#include "lab/report/report_table.h"
-
+// The groups and the table of a report.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,14 +6,14 @@
 #include <filesystem>
 #include <set>
 
+#include "lab/report/report.h"
+
 namespace starling::lab {
 namespace {
 
 constexpr std::size_t kLabelsListed = 12;  // in an error
 
-std::string last_part(const std::string& key) {
-  return key.substr(key.rfind('.') + 1);
-}
+std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
 std::string setting(const ReportRun& run, const std::string& key) {
   const auto found = run.settings.find(key);
@@ -113,7 +112,7 @@ double best_of(const ReportRun& run) {
 }
 
 // The runs' own target if they share one; else, if there are curves, 99 % of the best accuracy of the weakest
-// run, rounded down to half a point: what lies above is noise.
+// run, rounded down to half a point: higher values are noise.
 void choose_target(Report& report, const ReportOptions& options) {
   if (options.target) {
     report.target = options.target;
@@ -148,9 +147,7 @@ std::string cell(std::string text) {
   return quoted + "\"";
 }
 
-std::string cell(const std::optional<double>& value) {
-  return value ? fmt::format("{:.6g}", *value) : "";
-}
+std::string cell(const std::optional<double>& value) { return value ? fmt::format("{:.6g}", *value) : ""; }
 
 // The group with this label or value. The Error lists the groups.
 Result<std::size_t> group_named(const Report& report, const std::string& name) {

@@ -1,9 +1,9 @@
-#include "lab/report/report_theory.h"
-
+// What the topology of a run predicts.
 #include <fmt/format.h>
 
 #include <cmath>
 
+#include "lab/report/report.h"
 #include "topologies/analysis.h"
 #include "topologies/drawing.h"
 #include "topologies/layout.h"
@@ -73,7 +73,7 @@ training::Experiment rule_of(const ReportRun& run, Rule rule) {
     if (setting.key.starts_with("gossip.") && found != run.settings.end())
       (void)setting.set(experiment, found->second);
   }
-  experiment.rule = rule;
+  experiment.gossip.rule = rule;
   return experiment;
 }
 

@@ -13,7 +13,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "lab/simulate/simulate_options.h"
+#include "lab/simulate/simulate.h"
 #include "training/experiment/experiment.h"
 #include "training/records/record.h"
 

@@ -2,24 +2,18 @@
 // A fault `join` is not an incident: it is the time at which a machine starts.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/time.h"
-#include "lab/world/faults.h"
-#include "lab/world/virtual_network.h"
+#include "lab/world/world_options.h"
 #include "training/experiment/experiment.h"
 
 namespace starling::lab {
 
-// Those that happen once.
+// The faults that happen once.
 std::vector<Incident> incidents_of(const training::Experiment& experiment);
 
-// Those that recur: each call returns the next incident, drawn on demand (lab/recurrence.h).
-using Recurring = std::function<std::optional<Incident>()>;
+// Those that recur, drawn on demand (lab/recurrence.h).
 std::vector<Recurring> recurring_of(const training::Experiment& experiment);
 
 // A warning about settings that have no effect on virtual machines (devices of single peers); empty if there

@@ -19,16 +19,10 @@ constexpr Number kNumbers[] = {{"happenings", &SimulationPlace::happenings},
                                {"metrics_bytes", &SimulationPlace::metrics_bytes}};
 
 // A machine that does not run has no learner to save.
-bool runs(const World::MachineView& machine) {
-  return machine.state == MachineState::running;
-}
+bool runs(const World::MachineView& machine) { return machine.state == MachineState::running; }
 
-std::string replica_name(const World::MachineView& machine) {
-  return machine.name + ".replica";
-}
-std::string learner_name(const World::MachineView& machine) {
-  return machine.name + ".learner";
-}
+std::string replica_name(const World::MachineView& machine) { return machine.name + ".replica"; }
+std::string learner_name(const World::MachineView& machine) { return machine.name + ".learner"; }
 
 }  // namespace
 
@@ -41,7 +35,7 @@ Status write_simulation(const std::string& path, const std::string& experiment, 
   };
   for (std::uint32_t i = 0; i < world.machines(); ++i) {
     const auto machine = world.machine(i);
-    const std::span<const float> replica(machine.arena.data(), machine.arena.size());
+    const std::span<const float> replica = machine.parameters();
     tensors.push_back(
         {replica_name(machine), "F32", {static_cast<std::int64_t>(replica.size())}, std::as_bytes(replica)});
     if (i >= learners.size() || learners[i] == nullptr || !runs(machine)) continue;

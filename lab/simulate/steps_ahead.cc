@@ -7,11 +7,7 @@
 
 namespace starling::lab {
 
-void StepsAhead::begin(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends) {
-  go_on(step, worker, arena, ends, {});
-}
-
-void StepsAhead::go_on(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends,
+void StepsAhead::begin(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends,
                        const Midway& from) {
   STARLING_CHECK(!step.under_way());
   step.has_copy_ = false;

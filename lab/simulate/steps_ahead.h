@@ -53,18 +53,20 @@ class StepsAhead {
     double loss = 0;
   };
 
-  // Begins a step on the arena's current values that ends at `ends`. REQUIRES: !step.under_way(); worker and
-  // arena outlive the step.
-  void begin(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends);
+  // Begins a step on the arena's current values, or continues it from the state `from`. It ends at `ends`.
+  // REQUIRES: !step.under_way(); worker and arena outlive the step; the vector of `from`, if any, has the
+  // arena's size.
+  void begin(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends,
+             const Midway& from);
+  void begin(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends) {
+    begin(step, worker, arena, ends, {});
+  }
   // Called before the arena changes.
   void keep(Step& step);
   // Waits until no thread computes the step; its result is kept.
   static void wait(Step& step);
   // Waits for the computation. The vector is valid until finish() or drop(). REQUIRES: step.under_way().
   static Midway midway(Step& step);
-  // As begin(), from the state `from`. REQUIRES: its vector, if any, has the arena's size.
-  void go_on(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends,
-             const Midway& from);
   // Ends the step and returns its mean loss; the worker holds the gradient until done(). REQUIRES:
   // step.under_way().
   double finish(Step& step);

@@ -236,7 +236,7 @@ class Runs {
     for (const auto& axis : sweep_.axes)
       if (axis.key != "seed") lines[0].push_back(axis.key.substr(axis.key.rfind('.') + 1));
     const bool targets = std::any_of(sweep_.points.begin(), sweep_.points.end(), [](const SweepPoint& point) {
-      return point.experiment.target_accuracy.has_value();
+      return point.experiment.end.target_accuracy.has_value();
     });
     lines[0].insert(lines[0].end(), {"runs", "accuracy, median (range)", "seconds"});
     if (targets) lines[0].insert(lines[0].end(), {"seconds to the target", "reached"});

@@ -150,7 +150,7 @@ Status TrainingLearner::load(StateReader& in, const models::Arena& arena) {
     if (!in.fits()) return anothers;
     if (Status restored = place.worker->restore_cursor(state); !restored) return restored;
     if (Status restored = place.worker->restore_optimizer(state, arena); !restored) return restored;
-    if (stepping) ahead_.go_on(place.step, *place.worker, arena, place.ends, midway);
+    if (stepping) ahead_.begin(place.step, *place.worker, arena, place.ends, midway);
   }
   return Done{};
 }

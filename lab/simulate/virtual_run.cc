@@ -16,6 +16,7 @@
 namespace starling::lab {
 namespace {
 
+using training::Evaluator;
 using training::Experiment;
 
 // An evaluation uses the first images of the test set, and all of them if it is within a point of the target.
@@ -34,20 +35,45 @@ std::uint64_t samples_between_evaluations(const Experiment& experiment, std::uin
   const std::uint64_t steps_between = std::max<std::uint64_t>(1, experiment.peers / 100);
   return std::max<std::uint64_t>(
       std::max<std::uint64_t>(1, epoch_samples / per_epoch),
-      steps_between * experiment.peers * experiment.workers * experiment.batch_size);
+      steps_between * experiment.peers * experiment.training.workers * experiment.training.batch_size);
 }
 
 }  // namespace
 
+Evaluator::Score Judge::score(const std::vector<float>& parameters, std::size_t limit) {
+  if (!evaluator_) evaluator_ = std::make_unique<Evaluator>(plan_, backend_, test_);
+  return evaluator_->evaluate(parameters.data(), limit);
+}
+
+std::vector<Evaluator::Score> Judge::scores(const training::Replicas& replicas) {
+  // With many replicas, a task evaluates several, so that each sample is read once for all of them.
+  const std::size_t together = std::max<std::size_t>(1, replicas.size() / 64);
+  std::vector<std::future<std::vector<Evaluator::Score>>> pending;
+  for (std::size_t first = 0; first < replicas.size(); first += together) {
+    const std::size_t count = std::min(together, replicas.size() - first);
+    pending.push_back(pool_.submit([this, some = std::span(replicas).subspan(first, count)] {
+      std::vector<const float*> parameters;
+      for (const auto& replica : some) parameters.push_back(replica.data());
+      return Evaluator(plan_, backend_, test_).evaluate(parameters);
+    }));
+  }
+  std::vector<Evaluator::Score> scores;
+  scores.reserve(replicas.size());
+  for (auto& p : pending) {
+    for (const auto& score : p.get()) scores.push_back(score);
+  }
+  return scores;
+}
+
 Duration virtual_step(const Experiment& experiment) {
-  return experiment.pace.count() > 0 ? experiment.pace : std::chrono::milliseconds(20);
+  return experiment.training.pace.count() > 0 ? experiment.training.pace : std::chrono::milliseconds(20);
 }
 
 Result<std::unique_ptr<VirtualRun>> VirtualRun::make(const Experiment& experiment,
                                                      const SimulateOptions& options,
                                                      const training::RunFolder& folder) {
   const auto started = std::chrono::steady_clock::now();
-  auto data = datasets::load(experiment.data, options.data_root);
+  auto data = datasets::load(experiment.data.source, options.data_root);
   if (!data) return data.error();
   auto plan = training::make_plan(experiment, data->train);
   if (!plan) return plan.error();
@@ -76,35 +102,28 @@ VirtualRun::VirtualRun(const Experiment& experiment, const SimulateOptions& opti
       judge_(plan_, *backend_, data_.test, pool_) {}
 
 Status VirtualRun::begin(std::uint64_t metrics_bytes) {
-  if (Status made = make_backends(); !made) return made;
-  begin_workers();
-  if (auto written = folder_.write("experiment.toml", training::to_toml(experiment_)); !written)
-    return written.error();
-  return open_metrics(metrics_bytes);
-}
-
-Status VirtualRun::make_backends() {
   for (const training::OwnSettings& own : experiment_.own) {
     for (const std::uint32_t peer : own.peers.among(experiment_.peers)) {
       const Experiment its = training::of_peer(experiment_, peer);
-      if (its.precision == experiment_.precision || others_.contains(its.precision)) continue;
+      if (its.training.precision == experiment_.training.precision ||
+          others_.contains(its.training.precision))
+        continue;
       auto backend = training::make_host_backend(its);
       if (!backend) return backend.error();
-      others_.emplace(its.precision, std::move(*backend));
+      others_.emplace(its.training.precision, std::move(*backend));
     }
   }
-  return Done{};
-}
-
-// Each worker shuffles its share of the data, which takes long, so all threads make them.
-void VirtualRun::begin_workers() {
+  // Each worker shuffles its share of the data, which takes long, so all threads make them.
   for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer) {
     const Experiment its = training::of_peer(experiment_, peer);
-    const auto [kind, fresh] = engines_.try_emplace({its.precision, its.recompute});
+    const auto [kind, fresh] = engines_.try_emplace({its.training.precision, its.training.recompute});
     if (fresh) kind->second = training::make_shared_engines(its, plan_, backend_of(its), data_.train);
   }
   for (std::uint32_t peer = 0; peer < experiment_.peers; ++peer)
     made_.push_back(pool_.submit([this, peer] { return make_workers(peer); }));
+  if (auto written = folder_.write("experiment.toml", training::to_toml(experiment_)); !written)
+    return written.error();
+  return open_metrics(metrics_bytes);
 }
 
 Status VirtualRun::open_metrics(std::uint64_t kept_bytes) {
@@ -122,14 +141,14 @@ Status VirtualRun::open_metrics(std::uint64_t kept_bytes) {
 }
 
 const kernels::Backend& VirtualRun::backend_of(const Experiment& its) const {
-  const auto other = others_.find(its.precision);
+  const auto other = others_.find(its.training.precision);
   return other == others_.end() ? *backend_ : *other->second;
 }
 
 VirtualRun::Workers VirtualRun::make_workers(std::uint32_t peer) const {
   const Experiment its = training::of_peer(experiment_, peer);
   return training::make_workers(its, plan_, backend_of(its), data_.train, peer, experiment_.peers, 0,
-                                engines_.at({its.precision, its.recompute}));
+                                engines_.at({its.training.precision, its.training.recompute}));
 }
 
 VirtualRun::Workers VirtualRun::workers(std::uint32_t peer) {
@@ -164,12 +183,12 @@ bool VirtualRun::evaluate(Evaluation evaluation) {
   line.consensus_distance = training::consensus(evaluation.replicas, mean);
   if (!evaluation.model.empty()) mean = std::move(evaluation.model);
   waiting_ = Waiting{std::exchange(lines_, {}), line, {}};
-  if (!experiment_.target_accuracy || seconds_to_target_) {
+  if (!experiment_.end.target_accuracy || seconds_to_target_) {
     waiting_->score =
         pool_.submit([this, mean = std::move(mean)] { return judge_.score(mean, kFirstImages); });
     return false;
   }
-  const double target = *experiment_.target_accuracy;
+  const double target = *experiment_.end.target_accuracy;
   auto score = judge_.score(mean, kFirstImages);
   if (score.accuracy >= target - kOnePoint) {
     score = judge_.score(mean);
@@ -204,32 +223,25 @@ Result<std::uint64_t> VirtualRun::settle_metrics() {
   return static_cast<std::uint64_t>(at);
 }
 
-VirtualRun::~VirtualRun() {
-  write_waiting();
-}
-
-training::Summary VirtualRun::described(training::Summary summary) const {
-  summary.name = experiment_.name;
-  summary.mode = "simulate";
-  summary.seed = experiment_.seed;
-  summary.model = experiment_.model;
-  summary.parameters = plan_.layout.parameter_count();
-  summary.data = data_.name;
-  summary.peers = experiment_.peers;
-  summary.topology = experiment_.topology;
-  summary.rule = traits(experiment_.rule).name;
-  summary.payload = traits(experiment_.payload).name;
-  summary.samples_per_second =
-      summary.seconds > 0 ? static_cast<double>(summary.samples) / summary.seconds : 0;
-  summary.seconds_to_target = seconds_to_target_;
-  return summary;
-}
+VirtualRun::~VirtualRun() { write_waiting(); }
 
 Result<training::Summary> VirtualRun::finish(training::Summary summary, const training::Replicas& replicas,
                                              const std::vector<float>& model, std::uint64_t trace) {
   write_waiting();
   if (replicas.empty()) return Error{"no peer finished the run, so there is no model to evaluate"};
-  summary = described(std::move(summary));
+  summary.name = experiment_.name;
+  summary.mode = "simulate";
+  summary.seed = experiment_.seed;
+  summary.model = experiment_.model.name;
+  summary.parameters = plan_.layout.parameter_count();
+  summary.data = data_.name;
+  summary.peers = experiment_.peers;
+  summary.topology = experiment_.gossip.topology;
+  summary.rule = traits(experiment_.gossip.rule).name;
+  summary.payload = traits(experiment_.gossip.payload).name;
+  summary.samples_per_second =
+      summary.seconds > 0 ? static_cast<double>(summary.samples) / summary.seconds : 0;
+  summary.seconds_to_target = seconds_to_target_;
   std::vector<float> mean;
   summary.consensus_distance = training::consensus(replicas, mean);
   if (!model.empty()) mean = model;
@@ -250,7 +262,7 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary, const tr
   summary.trace_hash = to_string(PeerId{trace});
 
   std::map<std::string, std::string> metadata =
-      training::model_metadata({experiment_.model, experiment_.layers});
+      training::model_metadata({experiment_.model.name, experiment_.model.layers});
   metadata.insert({{"data", data_.name}, {"seed", std::to_string(experiment_.seed)}});
   if (auto written =
           training::write_safetensors(folder_.file("model.safetensors"), plan_.layout, mean, metadata);

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdint>
 #include <fstream>
-#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -18,18 +17,38 @@
 #include "base/time.h"
 #include "datasets/dataset.h"
 #include "kernels/backend.h"
-#include "lab/simulate/judge.h"
-#include "lab/simulate/simulate_options.h"
+#include "lab/simulate/simulate.h"
 #include "lab/thread_pool.h"
 #include "models/spec.h"
 #include "training/experiment/experiment.h"
 #include "training/experiment/schedule.h"
 #include "training/records/record.h"
+#include "training/replica/evaluator.h"
 #include "training/replica/worker.h"
 
 namespace starling::lab {
 
-// Of all peers of a run.
+// Evaluates replicas in memory, several at a time on a thread pool.
+class Judge {
+ public:
+  // All four outlive the judge.
+  Judge(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& test,
+        ThreadPool& pool)
+      : plan_(plan), backend_(backend), test_(test), pool_(pool) {}
+
+  // The score of one replica on the first `limit` samples.
+  training::Evaluator::Score score(const std::vector<float>& parameters, std::size_t limit = SIZE_MAX);
+  // The score of each on all samples, in their order.
+  std::vector<training::Evaluator::Score> scores(const training::Replicas& replicas);
+
+ private:
+  const models::Plan& plan_;
+  const kernels::Backend& backend_;
+  const datasets::Dataset& test_;
+  ThreadPool& pool_;
+  std::unique_ptr<training::Evaluator> evaluator_;
+};
+
 struct LearningRate {
   double base = 0;
   training::Schedule schedule;
@@ -58,14 +77,14 @@ class VirtualRun {
   std::uint64_t epoch_samples() const { return data_.train.size(); }
   ThreadPool& pool() { return pool_; }
 
-  // Writes experiment.toml, opens metrics.jsonl, of which the first `metrics_bytes` are kept, and lets the
-  // pool's threads make the workers of all peers.
+  // Writes experiment.toml, opens metrics.jsonl and keeps its first `metrics_bytes`, and starts to make the
+  // workers of all peers in the pool.
   Status begin(std::uint64_t metrics_bytes = 0);
-  // Those of a new instance of a peer. REQUIRES: begin() has been called.
+  // Returns the workers of a new instance of a peer. REQUIRES: begin() has been called.
   Workers workers(std::uint32_t peer);
 
-  // After every step of the swarm: shows progress now and then. `goal`: the samples at the run's end; 0:
-  // unknown.
+  // After every step of the swarm: shows progress every hundredth of an epoch. `goal`: the samples at the
+  // run's end; 0: unknown.
   void stepped(Instant now, std::uint64_t samples, std::uint64_t goal);
   // Whether the next evaluation is due; true once for each. Evaluations are as frequent as the experiment
   // says, and rarer in a large swarm. `samples`: consumed by the swarm.
@@ -100,10 +119,7 @@ class VirtualRun {
              const training::RunFolder& folder, datasets::DataPair data, models::Plan plan,
              std::unique_ptr<kernels::Backend> backend, const training::Schedule& schedule);
 
-  void begin_workers();
-  Status make_backends();
   Status open_metrics(std::uint64_t kept_bytes);
-  training::Summary described(training::Summary summary) const;
   void write_waiting();
   Error metrics_failed() const;
   const kernels::Backend& backend_of(const training::Experiment& its) const;  // of one peer

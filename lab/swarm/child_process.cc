@@ -18,9 +18,7 @@ namespace {
 constexpr std::size_t kLongestLine = 1 << 20;
 constexpr int kCannotExecute = 127;  // the exit code of shells
 
-Error system_error(const std::string& what) {
-  return Error{what + ": " + std::strerror(errno)};
-}
+Error system_error(const std::string& what) { return Error{what + ": " + std::strerror(errno)}; }
 
 // Runs in the child between fork and exec. The launcher has threads, so only async-signal-safe functions are
 // allowed.

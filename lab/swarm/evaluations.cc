@@ -20,16 +20,17 @@ constexpr double kEvaluationsByDefault = 30;
 constexpr std::size_t kMostBytesByDefault = std::size_t{256} << 20;
 
 bool asks_for_evaluations(const Experiment& experiment) {
-  return experiment.looks.has_value() || experiment.target_accuracy.has_value();
+  return experiment.looks.has_value() || experiment.end.target_accuracy.has_value();
 }
 
 std::uint32_t snapshots_per_epoch(const SwarmRun& run) {
   const Experiment& experiment = run.experiment;
   if (asks_for_evaluations(experiment)) return training::resolved_looks(experiment);
   if (sizeof(float) * run.plan.layout.arena_size() * run.members.size() > kMostBytesByDefault) return 0;
-  std::optional<double> epochs = experiment.epochs;
-  if (experiment.steps) {
-    const double samples = static_cast<double>(*experiment.steps) * experiment.peers * experiment.batch_size;
+  std::optional<double> epochs = experiment.end.epochs;
+  if (experiment.end.steps) {
+    const double samples =
+        static_cast<double>(*experiment.end.steps) * experiment.peers * experiment.training.batch_size;
     const double by_steps = samples / static_cast<double>(std::max<std::size_t>(run.data.train.size(), 1));
     epochs = std::min(epochs.value_or(by_steps), by_steps);
   }
@@ -42,7 +43,7 @@ std::uint32_t snapshots_per_epoch(const SwarmRun& run) {
 
 Evaluations::Evaluations(SwarmRun& run) : run_(run), per_epoch_(snapshots_per_epoch(run)) {
   if (per_epoch_ == 0) return;
-  MeanEvaluator::Options options{.target = run.experiment.target_accuracy};
+  MeanEvaluator::Options options{.target = run.experiment.end.target_accuracy};
   if (!asks_for_evaluations(run.experiment))
     options.processor_share = kShareByDefault * std::max(1U, std::thread::hardware_concurrency());
   evaluator_ = std::make_unique<MeanEvaluator>(run.plan, run.data.test, options);
@@ -50,7 +51,7 @@ Evaluations::Evaluations(SwarmRun& run) : run_(run), per_epoch_(snapshots_per_ep
 
 bool Evaluations::includes(const Member& member) const {
   if (!training::has_servers(run_.experiment)) return true;
-  return run_.serves(member) && member.number - run_.experiment.peers < run_.experiment.servers;
+  return run_.serves(member) && member.number - run_.experiment.peers < run_.experiment.gossip.servers;
 }
 
 std::vector<std::uint32_t> Evaluations::snapshots() const {
@@ -82,7 +83,7 @@ void Evaluations::close_snapshots() {
     const bool served = training::has_servers(run_.experiment);
     MeanEvaluator::Snapshot complete{snapshot.seconds, {}, served};
     for (auto& [of, path] : snapshot.paths) complete.paths.push_back(std::move(path));
-    if (evaluator_ && (!served || complete.paths.size() == run_.experiment.servers)) {
+    if (evaluator_ && (!served || complete.paths.size() == run_.experiment.gossip.servers)) {
       evaluator_->add(std::move(complete));
     } else {
       training::remove_files(complete.paths);
@@ -115,8 +116,8 @@ bool Evaluations::record() {
     if (!evaluation.reached || seconds_to_target_) continue;
     reached = true;
     seconds_to_target_ = evaluation.seconds;
-    run_.inform(fmt::format("target accuracy {:g} reached after {:.1f} s", *run_.experiment.target_accuracy,
-                            evaluation.seconds));
+    run_.inform(fmt::format("target accuracy {:g} reached after {:.1f} s",
+                            *run_.experiment.end.target_accuracy, evaluation.seconds));
   }
   return reached;
 }

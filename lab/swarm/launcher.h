@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "lab/interrupts.h"
 #include "lab/swarm/peer_command.h"
+#include "lab/swarm/process_faults.h"
 #include "lab/swarm/swarm_run.h"
 #include "lab/swarm/timelines.h"
 
@@ -55,6 +56,32 @@ class Launcher {
   std::vector<std::uint32_t> snapshots_;
   training::Experiment told_;  // the experiment with which the run begins
   std::size_t beginner_ = 0;
+};
+
+// Inflicts the faults of the experiment on the processes when they are due: signals, departures and returns,
+// and the properties of links, which each process applies to what it sends.
+class FaultInjector {
+ public:
+  // Both outlive the injector.
+  FaultInjector(SwarmRun& run, Launcher& launcher);
+
+  void inflict_due();
+  // Sends each process the properties of its links that have changed since it was last sent them.
+  void send_links();
+
+  // How long until the next fault is due, `limit` at most.
+  Duration until_next(Duration limit) const;
+  bool resumes_someone() const { return faults_.resumes(); }
+  bool starts_someone() const { return faults_.brings(); }
+
+ private:
+  void inflict(const ProcessFault& fault);
+  void inflict_on_running(Member& member, ProcessFault::Act act);
+
+  SwarmRun& run_;
+  Launcher& launcher_;
+  ProcessFaults faults_;
+  bool links_change_;
 };
 
 // The last line of a log that is not empty, without the program's name: a peer's error message.

@@ -1,5 +1,5 @@
 // How a swarm appears while it runs: a line per peer and a line for all. A terminal shows the table in place;
-// elsewhere one compact line is written now and then.
+// elsewhere one compact line is written every few seconds.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ std::string line_text(const std::vector<LiveRow>& rows, const LiveTotal& total);
 // Draws on standard error.
 class LiveTable {
  public:
-  // With `tell`, nothing is drawn: it receives a line now and then, without its newline.
+  // With `tell`, nothing is drawn: it receives a line every few seconds, without its newline.
   explicit LiveTable(std::function<void(const std::string& line)> tell = {});
   // How long to wait until the next draw().
   double seconds_between() const { return terminal_ ? 0.25 : 5.0; }

@@ -11,7 +11,7 @@
 #include "training/records/checkpoint.h"
 #include "training/records/files.h"
 #include "training/records/record.h"
-#include "training/replica/worker.h"
+#include "training/replica/evaluator.h"
 
 namespace starling::lab {
 namespace {

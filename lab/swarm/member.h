@@ -10,8 +10,8 @@
 
 #include "lab/swarm/child_process.h"
 #include "lab/swarm/peer_state.h"
-#include "training/experiment/conditions.h"
 #include "training/experiment/control.h"
+#include "training/experiment/experiment.h"
 
 namespace starling::lab {
 
@@ -44,7 +44,14 @@ struct Counters {
   training::ExchangeCounts exchanges{};
   training::Staleness staleness{};
 
-  void add(const training::PeerReport& report);
+  void add(const training::PeerReport& report) {
+    steps += report.steps;
+    samples += report.samples;
+    answered += report.answered;
+    bytes_sent += report.bytes_sent;
+    exchanges += report.exchanges;
+    staleness += report.staleness;
+  }
 };
 
 struct Member {

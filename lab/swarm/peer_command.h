@@ -28,7 +28,7 @@ struct PeerPlace {
       0};  // from the run's start to the process's: the times of its faults count from its own start
 };
 
-// The arguments behind the program's name. With all-reduce every peer is a beginner.
+// The arguments after the program's name. With all-reduce every peer is a beginner.
 std::vector<std::string> beginner_arguments(const training::Experiment& experiment, const PeerPlace& place);
 std::vector<std::string> joiner_arguments(const training::Experiment& experiment, const PeerPlace& place,
                                           const std::vector<std::string>& addresses);

@@ -3,6 +3,7 @@
 // reports, of the live table and of summary.json.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -21,7 +22,17 @@ enum class PeerState : std::uint8_t {
   paused,   // stopped by a fault of the experiment
 };
 
-std::string_view name_of(PeerState state);
-std::optional<PeerState> parse_peer_state(std::string_view name);
+inline constexpr std::array<std::string_view, 9> kPeerStateNames = {
+    "starting", "joining", "training", "settling", "finished", "left", "failed", "crashed", "paused"};
+
+constexpr std::string_view name_of(PeerState state) {
+  return kPeerStateNames[static_cast<std::size_t>(state)];
+}
+constexpr std::optional<PeerState> parse_peer_state(std::string_view name) {
+  for (std::size_t i = 0; i < kPeerStateNames.size(); ++i) {
+    if (kPeerStateNames[i] == name) return static_cast<PeerState>(i);
+  }
+  return std::nullopt;
+}
 
 }  // namespace starling::lab

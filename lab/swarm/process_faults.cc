@@ -15,8 +15,8 @@ Status check_links_of_all_reduce(const Experiment& experiment) {
   constexpr const char* kWhy =
       ": all-reduce between processes uses Gloo's links, which cannot be shaped; leave it out, or use "
       "'starling simulate'";
-  if (experiment.latency) return Error{std::string("network.latency") + kWhy};
-  if (experiment.bandwidth) return Error{std::string("network.bandwidth") + kWhy};
+  if (experiment.network.latency) return Error{std::string("network.latency") + kWhy};
+  if (experiment.network.bandwidth) return Error{std::string("network.bandwidth") + kWhy};
   for (const Fault& fault : experiment.faults) {
     if (fault.kind == Fault::Kind::link) return Error{"the fault link of peer " + fault.peer.text() + kWhy};
   }
@@ -26,7 +26,7 @@ Status check_links_of_all_reduce(const Experiment& experiment) {
 }  // namespace
 
 Status check_for_processes(const Experiment& experiment) {
-  if (traits(experiment.rule).all_at_once()) {
+  if (traits(experiment.gossip.rule).all_at_once()) {
     if (Status possible = check_links_of_all_reduce(experiment); !possible) return possible;
   }
   for (const Fault& fault : experiment.faults) {
@@ -40,7 +40,7 @@ Status check_for_processes(const Experiment& experiment) {
 }
 
 std::string warning_for_processes(const Experiment& experiment) {
-  if (!experiment.port) return "";
+  if (!experiment.network.port) return "";
   return "network.port has no effect: it is the network card of a simulated machine. Between processes of "
          "this "
          "machine each link has network.bandwidth to itself";

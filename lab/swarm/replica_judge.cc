@@ -60,20 +60,17 @@ Result<std::vector<float>> read_served_model(const std::vector<std::string>& pat
 Judgement judge_replicas(const std::vector<ReplicaFile>& files, const std::vector<std::string>& servers,
                          const models::Plan& plan, const datasets::Dataset& test) {
   Judgement judgement;
-  // `others` are evaluated and do not count in the mean.
-  std::vector<std::vector<float>> counting, others;
-  constexpr std::size_t kNone = SIZE_MAX;
-  std::vector<std::size_t> place(files.size(), kNone);
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (files[i].path.empty()) continue;
-    std::optional<std::vector<float>> replica = read_replica(files[i].path, plan);
-    if (!replica) continue;
-    std::vector<std::vector<float>>& list = files[i].counts ? counting : others;
-    place[i] = list.size();
-    list.push_back(std::move(*replica));
+  std::vector<std::optional<std::vector<float>>> replicas;
+  training::Replicas counting;
+  std::vector<const float*> models;
+  replicas.reserve(files.size());  // `counting` refers to them
+  for (const ReplicaFile& file : files) {
+    const auto& replica =
+        replicas.emplace_back(file.path.empty() ? std::nullopt : read_replica(file.path, plan));
+    models.push_back(replica ? replica->data() : nullptr);
+    if (replica && file.counts) counting.push_back(*replica);
   }
-  if (!counting.empty())
-    judgement.consensus_distance = training::consensus(training::views_of(counting), judgement.mean);
+  if (!counting.empty()) judgement.consensus_distance = training::consensus(counting, judgement.mean);
 
   if (!servers.empty()) {
     auto model = read_served_model(servers, plan);
@@ -85,11 +82,6 @@ Judgement judge_replicas(const std::vector<ReplicaFile>& files, const std::vecto
     }
   }
 
-  std::vector<const float*> models;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    const std::vector<std::vector<float>>& list = files[i].counts ? counting : others;
-    models.push_back(place[i] == kNone ? nullptr : list[place[i]].data());
-  }
   models.push_back(judgement.mean.empty() ? nullptr : judgement.mean.data());
   judgement.replicas = evaluate_all(models, plan, test);
   judgement.mean_score = judgement.replicas.back();

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "datasets/dataset.h"
 #include "models/spec.h"
-#include "training/replica/worker.h"
+#include "training/replica/evaluator.h"
 
 namespace starling::lab {
 

@@ -1,5 +1,5 @@
 // An experiment on real processes: starts N times `starling peer` on this machine, supervises them, and
-// averages and evaluates the replicas that they leave behind.
+// averages and evaluates their replicas.
 #pragma once
 
 #include "datasets/dataset.h"

@@ -12,7 +12,7 @@ namespace starling::lab {
 struct SwarmOptions {
   std::string program;  // the executable to start as `PROGRAM peer ...`
   std::string key{};    // path of the swarm's key file; empty: no key
-  // Receives a line of progress now and then. Without it, progress is drawn on standard error.
+  // Receives a line of progress every few seconds. Without it, progress is drawn on standard error.
   std::function<void(const std::string& line)> tell = {};
 };
 

@@ -41,7 +41,7 @@ void Timelines::add_report(std::uint32_t member, const training::PeerReport& pre
   const double active = time - still;
   const training::Activity doing = activity_of(previous, report, active, still);
   const auto steps = static_cast<double>(report.steps - std::min(report.steps, previous.steps));
-  // A pause that lasts is drawn behind the activity: the report was sent before it began.
+  // A pause that lasts is drawn after the activity: the report was sent before it began.
   const bool lasts = line.paused_at.has_value();
   const double from = lasts ? line.drawn : line.drawn + still;
   if (!lasts) line.cells.add(line.drawn, from, kStopped);
@@ -57,9 +57,7 @@ void Timelines::add_absence(std::uint32_t member, double at) {
   line = {std::move(line.cells), std::max(line.drawn, at)};
 }
 
-void Timelines::pause(std::uint32_t member, double at) {
-  lines_[member].paused_at = at;
-}
+void Timelines::pause(std::uint32_t member, double at) { lines_[member].paused_at = at; }
 
 void Timelines::resume(std::uint32_t member, double at) {
   Line& line = lines_[member];

@@ -1,6 +1,6 @@
-// Virtual time: what is to happen, ordered by (instant, order of scheduling). Nothing else decides what comes
-// first, so the same schedule replays the same run. A happening is any callable of at most kHappeningBytes;
-// it lies in a slot of the queue's own, so scheduling one costs no allocation.
+// Virtual time: a queue of happenings, ordered only by (instant, order of scheduling), so the same schedule
+// replays the same run. A happening is a callable of at most kHappeningBytes; the queue stores it in a slot
+// of its own, so scheduling needs no allocation.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <new>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -31,7 +30,8 @@ class EventQueue {
   // REQUIRES: at is not before now().
   template <class Happening>
   void schedule(Instant at, Happening happening) {
-    static_assert(sizeof(Happening) <= kHappeningBytes, "a happening holds little: a pointer, some indices");
+    static_assert(sizeof(Happening) <= kHappeningBytes,
+                  "a happening may contain only a pointer and some indices");
     static_assert(alignof(Happening) <= alignof(std::max_align_t));
     STARLING_CHECK(at >= now_);
     const std::uint32_t index = free_slot();
@@ -49,11 +49,11 @@ class EventQueue {
   Instant now() const { return now_; }
   bool empty() const { return entries_.empty(); }
   std::size_t size() const { return entries_.size(); }
-  std::uint64_t scheduled() const { return next_sequence_; }  // ever
-  // When the next one is due. REQUIRES: !empty().
+  std::uint64_t scheduled() const { return next_sequence_; }  // since the beginning
+  // The instant of the next happening. REQUIRES: !empty().
   Instant next() const { return entries_.front().at; }
 
-  // Advances to the next happening and lets it happen. REQUIRES: !empty().
+  // Advances to the next happening and runs it. REQUIRES: !empty().
   void run_one() {
     std::pop_heap(entries_.begin(), entries_.end(), later);
     const Entry entry = entries_.back();
@@ -92,7 +92,7 @@ class EventQueue {
     return index;
   }
 
-  std::vector<Entry> entries_;  // a heap, the earliest first
+  std::vector<Entry> entries_;  // a heap with the earliest at the front
   std::vector<std::unique_ptr<Slot[]>> blocks_;
   std::vector<std::uint32_t> free_;
   std::uint64_t next_sequence_ = 0;

@@ -1,36 +1,29 @@
 #include "lab/world/faults.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
+#include <numeric>
 #include <utility>
 
 #include "topologies/topology.h"
 
 namespace starling::lab {
-
 namespace {
 
 std::string at_text(Instant at) {
-  if (at == kNever) return "the end";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f s", to_seconds(at.since_start));
-  return text;
-}
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
+  return at == kNever ? "the end" : fmt::format("{:.3f} s", to_seconds(at.since_start));
 }
 
 std::string span(Instant from, Instant to) {
-  return "From " + at_text(from) + " to " + at_text(to) + " ";
+  return fmt::format("From {} to {} ", at_text(from), at_text(to));
 }
 
 std::string again(const std::optional<Instant>& back) {
-  return back ? "; at " + at_text(*back) + " it is back as a new instance" : std::string();
+  return back ? "; at " + at_text(*back) + " it is back as a new instance" : "";
 }
 
 struct Teller {
@@ -39,103 +32,102 @@ struct Teller {
   const std::string& name(std::uint32_t machine) const { return names.at(machine); }
 
   std::string list(const std::vector<std::uint32_t>& machines) const {
-    std::string text;
-    for (const std::uint32_t machine : machines) text += (text.empty() ? "" : ", ") + name(machine);
-    return text;
+    std::vector<std::string_view> all;
+    for (const std::uint32_t machine : machines) all.push_back(name(machine));
+    return fmt::format("{}", fmt::join(all, ", "));
   }
 
   std::string operator()(const Crash& c) const {
-    std::string text = "At " + at_text(c.at) + " " + name(c.machine) +
-                       (c.silent ? " loses its power" : " crashes") + again(c.back);
-    if (c.back) text += c.cached ? ", with its cache of addresses" : ", without a cache";
-    return text;
+    const char* const cache = c.cached ? ", with its cache of addresses" : ", without a cache";
+    return fmt::format("At {} {} {}{}{}", at_text(c.at), name(c.machine),
+                       c.silent ? "loses its power" : "crashes", again(c.back), c.back ? cache : "");
   }
   std::string operator()(const Leave& l) const {
-    return "At " + at_text(l.at) + " " + name(l.machine) + " is asked to leave" + again(l.back);
+    return fmt::format("At {} {} is asked to leave{}", at_text(l.at), name(l.machine), again(l.back));
   }
   std::string operator()(const Pause& p) const {
     return span(p.from, p.to) + "nothing happens on " + name(p.machine);
   }
   std::string operator()(const Slow& s) const {
-    const bool fixed = s.factor.factor() > 0;
-    return span(s.from, s.to) + "steps of " + name(s.machine) + " take " +
-           (fixed ? number(s.factor.factor()) + " times as long" : "longer by chance, " + s.factor.text());
+    const double factor = s.factor.factor();
+    return fmt::format("{}steps of {} take {}", span(s.from, s.to), name(s.machine),
+                       factor > 0 ? fmt::format("{:.3g} times as long", factor)
+                                  : "a random time longer, " + s.factor.text());
   }
   std::string operator()(const SlowDisk& d) const {
-    return span(d.from, d.to) + "the disk of " + name(d.machine) + " takes " + number(to_seconds(d.access)) +
-           " s for what it should do at once";
+    return fmt::format("{}the disk of {} takes {:.3g} s per access", span(d.from, d.to), name(d.machine),
+                       to_seconds(d.access));
   }
   std::string operator()(const Drift& d) const {
-    return "The clock of " + name(d.machine) + " runs at " + std::to_string(1 + d.rate) + " of true time";
+    return fmt::format("The clock of {} runs at {:f} of true time", name(d.machine), 1 + d.rate);
   }
   std::string operator()(const Poison& p) const {
-    return span(p.from, p.to) + number(100 * p.chance) + " % of the chunks that " + name(p.machine) +
-           " sends are spoiled (" + lab::name(p.kind) + ")";
+    return fmt::format("{}{:.3g} % of the chunks that {} sends are poisoned ({})", span(p.from, p.to),
+                       100 * p.chance, name(p.machine), lab::name(p.kind));
   }
   std::string operator()(const Loss& l) const {
-    return "At " + at_text(l.at) + (l.device ? " the device of " : " parameters of ") + name(l.machine) +
-           (l.device ? " is lost" : " become NaN");
+    return fmt::format(
+        fmt::runtime(l.device ? "At {} the device of {} is lost" : "At {} parameters of {} become NaN"),
+        at_text(l.at), name(l.machine));
   }
   std::string operator()(const Cut& c) const {
-    return span(c.from, c.to) + "nothing gets from " + name(c.source) + " to " + name(c.target) +
-           (c.both_ways ? ", nor back" : "");
+    return fmt::format("{}nothing travels from {} to {}{}", span(c.from, c.to), name(c.source),
+                       name(c.target), c.both_ways ? ", nor back" : "");
   }
   std::string operator()(const Partition& p) const {
-    std::string island;
-    for (const std::uint32_t machine : p.island) island += (island.empty() ? "" : ", ") + name(machine);
-    return span(p.from, p.to) +
-           (p.outwards && p.inwards ? "nothing gets into or out of {"
-                                    : (p.outwards ? "nothing gets out of {" : "nothing gets into {")) +
-           island + "}";
+    const char* const way = !p.inwards ? "out of" : !p.outwards ? "into" : "into or out of";
+    return fmt::format("{}nothing travels {} {{{}}}", span(p.from, p.to), way, list(p.island));
   }
   std::string operator()(const Clog& c) const {
-    return span(c.from, c.to) + "the bandwidth between " + name(c.a) + " and " + name(c.b) +
-           " is divided by " + number(c.factor);
+    return fmt::format("{}the bandwidth between {} and {} is divided by {:.3g}", span(c.from, c.to),
+                       name(c.a), name(c.b), c.factor);
   }
   std::string operator()(const PoorLinks& p) const {
     std::string text = span(p.from, p.to) + "the links of " + list(p.machines) +
                        (p.others.empty() ? "" : " to " + list(p.others)) + " have";
-    if (p.shape.latency) text += " a latency of " + number(to_seconds(*p.shape.latency)) + " s,";
-    if (p.shape.bandwidth) text += " a bandwidth of " + number(*p.shape.bandwidth) + " bit/s,";
-    return text + " and lose " + number(100 * p.shape.drop) + " % of what is sent at first";
+    if (p.shape.latency) text += fmt::format(" a latency of {:.3g} s,", to_seconds(*p.shape.latency));
+    if (p.shape.bandwidth) text += fmt::format(" a bandwidth of {:.3g} bit/s,", *p.shape.bandwidth);
+    return text + fmt::format(" and lose {:.3g} % of what is sent at first", 100 * p.shape.drop);
   }
   std::string operator()(const Reset& r) const {
-    return "At " + at_text(r.at) + " the connections between " + name(r.a) + " and " + name(r.b) + " break";
+    return fmt::format("At {} the connections between {} and {} break", at_text(r.at), name(r.a), name(r.b));
   }
   std::string operator()(const HalfOpen& h) const {
-    return "At " + at_text(h.at) + " the connections between " + name(h.knows) + " and " + name(h.deaf) +
-           " break, and only " + name(h.knows) + " learns it";
+    return fmt::format("At {} the connections between {} and {} break, and only {} is notified",
+                       at_text(h.at), name(h.knows), name(h.deaf), name(h.knows));
   }
   std::string operator()(const Rewiring& r) const {
-    return "At " + at_text(r.at) + " a user asks " + name(r.machine) + " for the topology " + r.topology;
+    return fmt::format("At {} a user requests the topology {} at {}", at_text(r.at), r.topology,
+                       name(r.machine));
   }
   std::string operator()(const Mutation& m) const {
-    return span(m.from, m.to) + number(100 * m.chance) + " % of all control frames have a bit flipped";
+    return fmt::format("{}{:.3g} % of all control frames have a bit flipped", span(m.from, m.to),
+                       100 * m.chance);
   }
 };
 
 struct Beginning {
-  Instant operator()(const Crash& c) const { return c.at; }
-  Instant operator()(const Leave& l) const { return l.at; }
   Instant operator()(const Drift&) const { return Instant{}; }
-  Instant operator()(const Loss& l) const { return l.at; }
-  Instant operator()(const Reset& r) const { return r.at; }
-  Instant operator()(const HalfOpen& h) const { return h.at; }
-  Instant operator()(const Rewiring& r) const { return r.at; }
-  template <class Lasting>
-  Instant operator()(const Lasting& l) const {
-    return l.from;
+  template <class Other>
+  Instant operator()(const Other& it) const {
+    if constexpr (requires { it.from; }) {
+      return it.from;
+    } else {
+      return it.at;
+    }
   }
 };
 
-// Draws incidents one kind after the other, each from a stream of its own, so that more of one kind shifts no
-// other.
+// Draws each kind of incident from its own random stream, so that the frequency of one kind does not change
+// the others.
 class Drawer {
  public:
   Drawer(std::uint64_t seed, const Faults& faults, const FaultSetting& setting)
       : base_(Random(seed).split(0xfa17)), random_(base_), faults_(faults), setting_(setting) {
     draw_.late.resize(setting.machines);
-    pick_pillars();
+    pillar_.assign(setting.machines, false);
+    const std::vector<std::uint32_t> all = shuffled_machines();
+    for (std::size_t i = 0; i < std::min<std::size_t>(2, all.size()); ++i) pillar_[all[i]] = true;
   }
 
   FaultDraw take() {
@@ -149,27 +141,27 @@ class Drawer {
   }
 
  private:
-  void pick_pillars() {
-    pillar_.assign(setting_.machines, false);
+  std::vector<std::uint32_t> shuffled_machines() {
     std::vector<std::uint32_t> all(setting_.machines);
-    for (std::uint32_t i = 0; i < setting_.machines; ++i) all[i] = i;
+    std::iota(all.begin(), all.end(), 0U);
     random_.shuffle(std::span(all));
-    for (std::size_t i = 0; i < std::min<std::size_t>(2, all.size()); ++i) pillar_[all[i]] = true;
+    return all;
   }
 
+  void add(Incident incident) { draw_.incidents.push_back(std::move(incident)); }
   void stream(std::uint64_t purpose) { random_ = base_.split(purpose); }
   double minutes() const { return to_seconds(setting_.to - setting_.from) / 60; }
   Instant when() {
     return setting_.from + from_seconds(random_.uniform(0, to_seconds(setting_.to - setting_.from)));
   }
-  Duration length(const Faults::Range& range) {  // short ones are more frequent: uniform in the logarithm
+  Duration length(const Faults::Range& range) {  // uniform in the logarithm
     const double least = std::log(to_seconds(range.least)), most = std::log(to_seconds(range.most));
     return from_seconds(std::exp(random_.uniform(least, most)));
   }
   Instant until(Instant from, const Faults::Range& range) {
     return std::min(from + length(range), setting_.to);
   }
-  // How many of something that is expected `rate` times a minute (Poisson).
+  // A Poisson number of events with the expected number `rate` per minute.
   int count(double rate) {
     int n = 0;
     for (double t = random_.exponential(); t < rate * minutes(); t += random_.exponential()) ++n;
@@ -197,15 +189,15 @@ class Drawer {
   void draw_starts() {
     stream(1);
     for (std::uint32_t i = 0; i < setting_.machines; ++i) {
-      if (pillar_[i] || !random_.chance(faults_.late_share)) continue;
+      if (pillar_[i] || !random_.chance(faults_.instances.late_share)) continue;
       draw_.late[i] = when();
     }
   }
 
-  // A machine crashes or leaves, is away for a while, comes back or does not, and so on.
+  // A machine crashes or leaves, possibly comes back after a while, crashes or leaves again, and so on.
   void draw_endings() {
     stream(2);
-    const double rate = faults_.crashes + faults_.leaves;
+    const double rate = faults_.instances.crashes + faults_.instances.leaves;
     if (rate <= 0) return;
     for (std::uint32_t i = 0; i < setting_.machines; ++i) {
       if (pillar_[i]) continue;
@@ -214,14 +206,14 @@ class Drawer {
         at = at + std::chrono::milliseconds(100) + from_seconds(random_.exponential() * 60 / rate);
         if (at >= setting_.to) break;
         std::optional<Instant> back;
-        if (random_.chance(faults_.back_share)) back = until(at, faults_.down);
-        if (random_.uniform(0, rate) < faults_.crashes) {
-          const bool silent = random_.chance(faults_.silent_share);
-          draw_.incidents.push_back(Crash{i, at, silent, back, random_.chance(faults_.cached_share)});
+        if (random_.chance(faults_.instances.back_share)) back = until(at, faults_.instances.down);
+        if (random_.uniform(0, rate) < faults_.instances.crashes) {
+          const bool silent = random_.chance(faults_.instances.silent_share);
+          add(Crash{i, at, silent, back, random_.chance(faults_.instances.cached_share)});
         } else {
-          // It says goodbye first, and that may take a while.
+          // The instance announces its departure first, which may take a while.
           if (back) back = std::max(*back, at + std::chrono::seconds(3));
-          draw_.incidents.push_back(Leave{i, at, back});
+          add(Leave{i, at, back});
         }
         if (!back) break;
         at = *back;
@@ -230,75 +222,76 @@ class Drawer {
   }
 
   void draw_machines() {
-    for_machines(3, faults_.pauses, [&](std::uint32_t i) {
+    for_machines(3, faults_.machines.pauses, [&](std::uint32_t i) {
       const Instant from = when();
-      draw_.incidents.push_back(Pause{i, from, until(from, faults_.pause)});
+      add(Pause{i, from, until(from, faults_.machines.pause)});
     });
-    for_machines(4, faults_.slownesses, [&](std::uint32_t i) {
+    for_machines(4, faults_.machines.slownesses, [&](std::uint32_t i) {
       const Instant from = when();
-      draw_.incidents.push_back(
-          Slow{i, random_.uniform(1.5, faults_.slow_factor_most), from, until(from, faults_.slow)});
+      add(Slow{i, random_.uniform(1.5, faults_.machines.slow_factor_most), from,
+               until(from, faults_.machines.slow)});
     });
-    for_machines(5, faults_.slow_disks, [&](std::uint32_t i) {
+    for_machines(5, faults_.machines.slow_disks, [&](std::uint32_t i) {
       const Instant from = when();
-      draw_.incidents.push_back(SlowDisk{i, from, until(from, faults_.slow), length(faults_.disk_access)});
+      add(SlowDisk{i, from, until(from, faults_.machines.slow), length(faults_.machines.disk_access)});
     });
     stream(6);
-    for (std::uint32_t i = 0; i < setting_.machines && faults_.drift_most > 0; ++i) {
-      const double rate = faults_.drift_most * std::pow(10, random_.uniform(-1, 0));
-      draw_.incidents.push_back(Drift{i, random_.chance(0.5) ? rate : -rate});
+    for (std::uint32_t i = 0; i < setting_.machines && faults_.machines.drift_most > 0; ++i) {
+      const double rate = faults_.machines.drift_most * std::pow(10, random_.uniform(-1, 0));
+      add(Drift{i, random_.chance(0.5) ? rate : -rate});
     }
-    for_machines(7, faults_.poisonings, [&](std::uint32_t i) {
+    for_machines(7, faults_.values.poisonings, [&](std::uint32_t i) {
       const Instant from = when();
-      Poison poison{i, from, until(from, faults_.poison), random_.uniform(0.05, 1)};
-      if (random_.chance(faults_.lie_share))
-        poison.kind = static_cast<PoisonKind>(static_cast<std::uint64_t>(PoisonKind::noise) + random_.below(3));
-      draw_.incidents.push_back(poison);
+      Poison poison{i, from, until(from, faults_.values.poison), random_.uniform(0.05, 1)};
+      if (random_.chance(faults_.values.lie_share))
+        poison.kind =
+            static_cast<PoisonKind>(static_cast<std::uint64_t>(PoisonKind::noise) + random_.below(3));
+      add(poison);
     });
-    for_machines(9, faults_.losses, [&](std::uint32_t i) { draw_.incidents.push_back(Loss{i, when(), random_.chance(0.15)}); });
-    for_swarm(8, faults_.mutations > 0 ? 2 : 0, [&] {
+    for_machines(9, faults_.values.losses, [&](std::uint32_t i) {
+      add(Loss{i, when(), random_.chance(0.15)});
+    });
+    for_swarm(8, faults_.values.mutations > 0 ? 2 : 0, [&] {
       const Instant from = when();
-      draw_.incidents.push_back(Mutation{from, until(from, faults_.slow), faults_.mutations});
+      add(Mutation{from, until(from, faults_.machines.slow), faults_.values.mutations});
     });
   }
 
   void draw_links() {
-    for_swarm(20, faults_.partitions, [&] {
-      std::vector<std::uint32_t> all(setting_.machines);
-      for (std::uint32_t i = 0; i < setting_.machines; ++i) all[i] = i;
-      random_.shuffle(std::span(all));
+    for_swarm(20, faults_.links.partitions, [&] {
+      std::vector<std::uint32_t> all = shuffled_machines();
       all.resize(1 + random_.below(setting_.machines - 1));
       std::sort(all.begin(), all.end());
       const Instant from = when();
-      Partition partition{std::move(all), from, until(from, faults_.partition)};
-      if (random_.chance(faults_.one_way_share))
+      Partition partition{std::move(all), from, until(from, faults_.links.partition)};
+      if (random_.chance(faults_.links.one_way_share))
         (random_.chance(0.5) ? partition.inwards : partition.outwards) = false;
-      draw_.incidents.push_back(std::move(partition));
+      add(std::move(partition));
     });
-    for_swarm(21, faults_.cuts * setting_.machines, [&] {
+    for_swarm(21, faults_.links.cuts * setting_.machines, [&] {
       const Instant from = when();
       const std::uint32_t a = machine();
       const std::uint32_t b = other(a);
-      draw_.incidents.push_back(
-          Cut{a, b, from, until(from, faults_.partition), !random_.chance(faults_.one_way_share)});
+      add(Cut{a, b, from, until(from, faults_.links.partition),
+              !random_.chance(faults_.links.one_way_share)});
     });
-    for_swarm(22, faults_.clogs * setting_.machines, [&] {
+    for_swarm(22, faults_.links.clogs * setting_.machines, [&] {
       const Instant from = when();
       const std::uint32_t a = machine();
       const double factor = std::pow(10, random_.uniform(2, 6));
-      draw_.incidents.push_back(Clog{a, other(a), from, until(from, faults_.clog), factor});
+      add(Clog{a, other(a), from, until(from, faults_.links.clog), factor});
     });
-    for_swarm(23, faults_.resets * setting_.machines, [&] {
+    for_swarm(23, faults_.links.resets * setting_.machines, [&] {
       const std::uint32_t a = machine();
-      draw_.incidents.push_back(Reset{a, other(a), when()});
+      add(Reset{a, other(a), when()});
     });
-    for_swarm(24, faults_.half_opens * setting_.machines, [&] {
+    for_swarm(24, faults_.links.half_opens * setting_.machines, [&] {
       const std::uint32_t a = machine();
-      draw_.incidents.push_back(HalfOpen{a, other(a), when()});
+      add(HalfOpen{a, other(a), when()});
     });
     for_swarm(25, faults_.rewirings, [&] {
       const std::uint32_t asked = machine();
-      draw_.incidents.push_back(Rewiring{asked, when(), random_topology(random_)});
+      add(Rewiring{asked, when(), random_topology(random_)});
     });
   }
 
@@ -309,26 +302,46 @@ class Drawer {
   FaultDraw draw_;
 };
 
-void add_links(Faults& f) {
-  f.cuts = 1.5;
-  f.clogs = 1;
-  f.resets = 6;
-  f.half_opens = 2;
-  f.tail_chance = 0.002;
-}
+constexpr Faults::Links kUnreliable{
+    .cuts = 1.5, .clogs = 1, .resets = 6, .half_opens = 2, .tail_chance = 0.002};
 
-}  // namespace
-
-namespace {
+struct NamedFaults {
+  std::string_view name;
+  Faults faults;
+};
+constexpr std::array<NamedFaults, 11> kNamed = {{
+    {"none", {}},
+    {"all",
+     {.instances = {.crashes = 0.7, .leaves = 0.5, .late_share = 0.25},
+      .machines = {.pauses = 0.7, .slownesses = 0.5, .slow_disks = 0.4, .drift_most = 1e-2},
+      .values = {.poisonings = 0.4, .lie_share = 0.2, .losses = 0.15, .mutations = 0.005},
+      .links = {.partitions = 1.5,
+                .cuts = kUnreliable.cuts,
+                .clogs = kUnreliable.clogs,
+                .resets = kUnreliable.resets,
+                .half_opens = kUnreliable.half_opens,
+                .tail_chance = kUnreliable.tail_chance},
+      .rewirings = 1}},
+    {"crash", {.instances = {.crashes = 2}}},
+    {"pause", {.machines = {.pauses = 3}}},
+    {"partition", {.links = {.partitions = 4}}},
+    {"links", {.links = kUnreliable}},
+    {"churn", {.instances = {.crashes = 1, .leaves = 2, .back_share = 0.85, .late_share = 0.4}}},
+    {"slow", {.instances = {.crashes = 0.5}, .machines = {.slownesses = 2, .slow_disks = 1}}},
+    {"poison",
+     {.instances = {.late_share = 0.3},
+      .values = {.poisonings = 1.5, .lie_share = 0.25, .losses = 0.5, .mutations = 0.01}}},
+    {"drift", {.machines = {.drift_most = 1e-2}}},
+    {"rewire",
+     {.instances = {.crashes = 0.5, .late_share = 0.3}, .links = {.partitions = 1}, .rewirings = 6}},
+}};
 
 constexpr std::array<const char*, 7> kPoisonNames = {"any",   "nan",       "inf",   "huge",
                                                      "noise", "sign-flip", "frozen"};
 
 }  // namespace
 
-const char* name(PoisonKind kind) {
-  return kPoisonNames.at(static_cast<std::size_t>(kind));
-}
+const char* name(PoisonKind kind) { return kPoisonNames.at(static_cast<std::size_t>(kind)); }
 
 std::optional<PoisonKind> poison_named(std::string_view name) {
   for (std::size_t k = 0; k < kPoisonNames.size(); ++k)
@@ -336,89 +349,25 @@ std::optional<PoisonKind> poison_named(std::string_view name) {
   return std::nullopt;
 }
 
-Instant beginning(const Incident& incident) {
-  return std::visit(Beginning{}, incident);
-}
+Instant beginning(const Incident& incident) { return std::visit(Beginning{}, incident); }
 
 std::string sentence(const Incident& incident, const std::vector<std::string>& names) {
   return std::visit(Teller{names}, incident) + ".";
 }
 
 const std::vector<std::string>& Faults::names() {
-  static const std::vector<std::string> kNames = {"none",  "all",   "crash", "pause",  "partition",
-                                                  "links", "churn", "slow",  "poison", "drift", "rewire"};
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names;
+    for (const NamedFaults& it : kNamed) names.emplace_back(it.name);
+    return names;
+  }();
   return kNames;
 }
 
 std::optional<Faults> Faults::named(std::string_view name) {
-  Faults f;
-  if (name == "none") return f;
-  if (name == "crash") {
-    f.crashes = 2;
-    return f;
-  }
-  if (name == "pause") {
-    f.pauses = 3;
-    return f;
-  }
-  if (name == "partition") {
-    f.partitions = 4;
-    return f;
-  }
-  if (name == "links") {
-    add_links(f);
-    return f;
-  }
-  if (name == "churn") {
-    f.crashes = 1;
-    f.leaves = 2;
-    f.late_share = 0.4;
-    f.back_share = 0.85;
-    return f;
-  }
-  if (name == "slow") {
-    f.slownesses = 2;
-    f.slow_disks = 1;
-    f.crashes = 0.5;
-    return f;
-  }
-  if (name == "poison") {
-    f.poisonings = 1.5;
-    f.lie_share = 0.25;
-    f.losses = 0.5;
-    f.mutations = 0.01;
-    f.late_share = 0.3;
-    return f;
-  }
-  if (name == "drift") {
-    f.drift_most = 1e-2;
-    return f;
-  }
-  if (name == "rewire") {
-    f.rewirings = 6;
-    f.partitions = 1;
-    f.crashes = 0.5;
-    f.late_share = 0.3;
-    return f;
-  }
-  if (name == "all") {
-    add_links(f);
-    f.crashes = 0.7;
-    f.leaves = 0.5;
-    f.late_share = 0.25;
-    f.pauses = 0.7;
-    f.partitions = 1.5;
-    f.slownesses = 0.5;
-    f.slow_disks = 0.4;
-    f.poisonings = 0.4;
-    f.lie_share = 0.2;
-    f.losses = 0.15;
-    f.mutations = 0.005;
-    f.rewirings = 1;
-    f.drift_most = 1e-2;
-    return f;
-  }
-  return std::nullopt;
+  const auto found =
+      std::find_if(kNamed.begin(), kNamed.end(), [name](const NamedFaults& it) { return it.name == name; });
+  return found == kNamed.end() ? std::nullopt : std::optional(found->faults);
 }
 
 std::string random_topology(Random& random) {
@@ -431,21 +380,6 @@ std::string random_topology(Random& random) {
 
 FaultDraw draw(std::uint64_t seed, const Faults& faults, const FaultSetting& setting) {
   return Drawer(seed, faults, setting).take();
-}
-
-double slowness_of_step(std::span<const Slow> slow, Instant at, std::uint64_t step) {
-  double factor = 1;
-  for (const Slow& s : slow) {
-    if (s.from <= at && at < s.to) factor *= s.factor.of_step(s.chance, step);
-  }
-  return factor;
-}
-
-Instant awake_at(std::span<const Interval> pauses, Instant at) {
-  for (const Interval& pause : pauses) {
-    if (pause.covers(at)) at = pause.to;
-  }
-  return at;
 }
 
 }  // namespace starling::lab

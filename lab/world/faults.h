@@ -1,11 +1,10 @@
-// What can go wrong in a virtual world. `Faults` says how often and how badly, `draw` turns that into a
-// schedule of concrete incidents, each of which can be said in a sentence; the world plays the schedule. The
-// same seed draws the same schedule.
+// What can go wrong in a virtual world. `Faults` has the frequencies; draw() turns them into a schedule of
+// incidents, which the world plays. The same seed draws the same schedule.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -13,7 +12,7 @@
 
 #include "base/random.h"
 #include "base/time.h"
-#include "training/experiment/link_shape.h"
+#include "training/experiment/fault.h"
 #include "training/experiment/slowness.h"
 
 namespace starling::lab {
@@ -25,180 +24,177 @@ struct Interval {
   bool covers(Instant at) const { return from <= at && at < to; }
 };
 
-// ---- incidents: machines are meant by index ----
+// ---- incidents; machines are given by index ----
 
 struct Crash {
   std::uint32_t machine;
   Instant at;
-  bool silent = false;            // power loss: connections are not even refused afterwards
-  std::optional<Instant> back{};  // a new instance starts then
-  bool cached = false;            // it remembers the addresses of members
+  bool silent = false;            // power loss: the machine does not even refuse connections afterwards
+  std::optional<Instant> back{};  // when a new instance starts
+  bool cached = false;            // the new instance has the addresses of members
 };
 struct Leave {
   std::uint32_t machine;
   Instant at;
   std::optional<Instant> back{};
-  bool comes_back = false;  // also where it has not quite gone by then: as soon as it has
+  bool comes_back = false;  // if the instance is still up at `back`, the new one starts when it has ended
 };
-struct Pause {  // nothing happens on the machine; what arrives waits
+struct Pause {  // nothing happens on the machine; arriving messages wait
   std::uint32_t machine;
   Instant from, to;
 };
-struct Slow {  // its steps take longer
+struct Slow {  // steps take longer
   std::uint32_t machine;
   training::Slowness factor;
   Instant from, to;
-  Random chance{0};  // where the factor is left to it
+  Random chance{0};  // draws a random factor
 };
-struct SlowDisk {  // preparing, and writing the cache, take so long
+struct SlowDisk {  // preparing takes `access` longer, and so does writing the cache
   std::uint32_t machine;
   Instant from, to;
   Duration access;
 };
-struct Drift {  // its clock runs at 1 + rate of true time, always
+struct Drift {  // the clock always runs at 1 + rate of true time
   std::uint32_t machine;
   double rate;
 };
-// What a poisoned machine sends. The first four hold values that may not touch a replica, whatever the rule; the
-// others are lies that only a rule for liars withstands.
+// What a poisoned machine sends. The first four contain values that no rule accepts. The others are lies that
+// only a robust rule withstands.
 enum class PoisonKind : std::uint8_t {
-  any,  // one of the next three, chunk by chunk
+  any,  // one of the next three, drawn for each chunk
   nan,
   infinity,
   huge,       // 1e38
   noise,      // standard normal
-  sign_flip,  // its own, negated
-  frozen,     // its first parameters, for ever
+  sign_flip,  // the machine's own values, negated
+  frozen,     // the machine's first parameters, always
 };
 const char* name(PoisonKind kind);  // "sign-flip"
 std::optional<PoisonKind> poison_named(std::string_view name);
 
-struct Poison {  // chunks it sends are spoiled
+struct Poison {  // the machine sends wrong parameters
   std::uint32_t machine;
   Instant from, to;
   double chance;  // of each chunk
   PoisonKind kind = PoisonKind::any;
 };
-struct Loss {  // a few of its own parameters become NaN, or all are gone with the device that held them
+struct Loss {  // a few parameters of the machine become NaN, or the device that holds them is lost
   std::uint32_t machine;
   Instant at;
   bool device = false;
 };
-struct Cut {  // nothing gets from one machine to another
+struct Cut {  // nothing travels from one machine to another
   std::uint32_t source, target;
   Instant from, to;
   bool both_ways = true;
 };
-struct Partition {  // no connection crosses the border around some machines
+struct Partition {  // nothing travels between the machines of the island and the others
   std::vector<std::uint32_t> island;
   Instant from, to;
-  bool outwards = true, inwards = true;  // which way nothing gets
+  bool outwards = true, inwards = true;  // the directions that are blocked
 };
-struct Clog {  // the bandwidth between two machines is divided
+struct Clog {  // the bandwidth between two machines is divided by `factor`
   std::uint32_t a, b;
   Instant from, to;
   double factor;
 };
-struct PoorLinks {  // all links of some machines, both ways and each for itself, or those to some others
+struct PoorLinks {  // all links of some machines in both directions, or only those to `others`
   std::vector<std::uint32_t> machines;
   Instant from, to;
   LinkShape shape;
   std::vector<std::uint32_t> others{};
 };
-struct Reset {  // their connections break, and both learn it
+struct Reset {  // the connections between two machines break; both ends are notified
   std::uint32_t a, b;
   Instant at;
 };
-struct HalfOpen {  // their connections break, and one learns it
+struct HalfOpen {  // the connections between two machines break; one end is notified
   std::uint32_t knows, deaf;
   Instant at;
 };
-struct Rewiring {  // a user asks a machine to have the swarm follow another topology
+struct Rewiring {  // a user requests another topology at a machine
   std::uint32_t machine;
   Instant at;
   std::string topology;
 };
-struct Mutation {  // control frames, anyone's, have a bit flipped under way
+struct Mutation {  // a bit of a control frame is flipped in transit, on any link
   Instant from, to;
-  double chance;  // of each
+  double chance;  // of each frame
 };
 
-using Incident = std::variant<Crash, Leave, Pause, Slow, SlowDisk, Drift, Poison, Loss, Cut, Partition, Clog, PoorLinks,
-                              Reset, HalfOpen, Rewiring, Mutation>;
+using Incident = std::variant<Crash, Leave, Pause, Slow, SlowDisk, Drift, Poison, Loss, Cut, Partition, Clog,
+                              PoorLinks, Reset, HalfOpen, Rewiring, Mutation>;
 
 Instant beginning(const Incident& incident);
-// "At 12.304 s p3 loses its power; at 18.100 s it is back, with its cache of addresses."
+// "At 12.304 s p3 loses its power; at 18.100 s it is back as a new instance, without a cache."
 std::string sentence(const Incident& incident, const std::vector<std::string>& names);
 
 // ---- rates ----
 
-// Frequencies are expected numbers in a minute: of each machine, or of the whole swarm where it says so.
-// Lengths are drawn from a range.
+// Frequencies are expected numbers per minute, for each machine unless the comment says otherwise. Lengths
+// are drawn from ranges.
 struct Faults {
   struct Range {
     Duration least, most;
   };
-  double crashes = 0;
-  double silent_share = 0.5;  // of crashes: power losses
-  double back_share = 0.75;   // of crashes and leaves: a new instance follows
-  double cached_share = 0.7;  // of those after a crash
-  Range down{std::chrono::milliseconds(300), std::chrono::seconds(15)};
-  double leaves = 0;
-  double late_share = 0;  // of machines: start late
+  struct Instances {
+    double crashes = 0, leaves = 0;
+    double silent_share = 0.5;  // of crashes: power losses
+    double back_share = 0.75;   // of crashes and leaves: a new instance follows
+    double cached_share = 0.7;  // of new instances after a crash
+    Range down{std::chrono::milliseconds(300), std::chrono::seconds(15)};
+    double late_share = 0;  // of machines: start late
+  };
+  struct Machines {
+    double pauses = 0;
+    Range pause{std::chrono::milliseconds(200), std::chrono::seconds(12)};
+    double slownesses = 0;
+    double slow_factor_most = 20;
+    double slow_disks = 0;
+    Range disk_access{std::chrono::milliseconds(100), std::chrono::seconds(4)};
+    Range slow{std::chrono::seconds(2), std::chrono::seconds(20)};
+    double drift_most = 0;  // |rate| of each machine's clock
+  };
+  struct Values {
+    double poisonings = 0;
+    double lie_share = 0;  // of poisonings
+    Range poison{std::chrono::seconds(2), std::chrono::seconds(15)};
+    double losses = 0;
+    double mutations = 0;  // chance of each control frame, during two intervals per minute of the swarm
+  };
+  struct Links {
+    double partitions = 0;  // of the swarm
+    Range partition{std::chrono::milliseconds(300), std::chrono::seconds(20)};
+    double one_way_share = 0.3;
+    double cuts = 0, clogs = 0;
+    Range clog{std::chrono::seconds(1), std::chrono::seconds(15)};
+    double resets = 0, half_opens = 0;
+    double tail_chance = 0;  // of packets with a long travel time (NetworkOptions)
+  };
+  Instances instances{};
+  Machines machines{};
+  Values values{};
+  Links links{};
+  double rewirings = 0;  // of the swarm
 
-  double pauses = 0;
-  Range pause{std::chrono::milliseconds(200), std::chrono::seconds(12)};
-  double slownesses = 0;
-  double slow_factor_most = 20;
-  Range slow{std::chrono::seconds(2), std::chrono::seconds(20)};
-  double slow_disks = 0;
-  Range disk_access{std::chrono::milliseconds(100), std::chrono::seconds(4)};
-  double drift_most = 0;  // |rate| of every machine's clock
-
-  double rewirings = 0;   // of the swarm
-
-  double poisonings = 0;
-  double lie_share = 0;  // of them: lies
-  double losses = 0;     // of a machine's own parameters
-  Range poison{std::chrono::seconds(2), std::chrono::seconds(15)};
-  double mutations = 0;  // chance of each control frame, in stretches
-
-  double partitions = 0;  // of the swarm
-  Range partition{std::chrono::milliseconds(300), std::chrono::seconds(20)};
-  double one_way_share = 0.3;
-  double cuts = 0;
-  double clogs = 0;
-  Range clog{std::chrono::seconds(1), std::chrono::seconds(15)};
-  double resets = 0;
-  double half_opens = 0;
-  double tail_chance = 0;  // of packets whose travel takes long (lab/virtual_network.h)
-
-  // "none", "all", "crash", "pause", "partition", "links", "churn", "slow", "poison", "drift", "rewire".
+  static const std::vector<std::string>& names();  // "none", "all", "crash", ...
   static std::optional<Faults> named(std::string_view name);
-  static const std::vector<std::string>& names();
 };
 
-// What the draw needs to know of the world.
 struct FaultSetting {
   std::uint32_t machines;
-  Instant from, to;  // of the faults; whatever lasts is over at its end
+  Instant from, to;  // all faults begin and end within this time
 };
 
 struct FaultDraw {
-  std::vector<Incident> incidents;           // in the order of their beginnings
-  std::vector<std::optional<Instant>> late;  // per machine: when it starts, of those that start late
+  std::vector<Incident> incidents;           // ordered by beginning
+  std::vector<std::optional<Instant>> late;  // by machine: its start, if it starts late
 };
 
-// The name of one of all topologies that need nothing from outside.
+// A topology that needs no arguments or files, drawn from the table of topologies.
 std::string random_topology(Random& random);
 
-// Two machines, drawn too, start in time and neither crash nor leave, so that the run's parameters survive.
+// Two machines, also drawn, start on time and neither crash nor leave, so the run's parameters survive.
 FaultDraw draw(std::uint64_t seed, const Faults& faults, const FaultSetting& setting);
-
-// By how much a machine's step with this number takes longer that begins at `at`.
-double slowness_of_step(std::span<const Slow> slow, Instant at, std::uint64_t step);
-
-// The end of the pauses that cover `at`, or `at`. REQUIRES: they are in the order of their beginnings.
-Instant awake_at(std::span<const Interval> pauses, Instant at);
 
 }  // namespace starling::lab

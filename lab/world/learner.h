@@ -1,12 +1,15 @@
-// What a virtual machine does between exchanges: steps on its arena. A step sees the parameters as they are
-// at its start and adds its update at its end, so a learner may compute in the background in between.
+// What a virtual machine trains: its replica, and the learner that makes steps on it. A step reads the
+// parameters at its start and adds its update at its end, so a learner may compute in the background.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "base/time.h"
 #include "models/arena.h"
+#include "training/exchange/make.h"
 
 namespace starling::lab {
 
@@ -14,25 +17,54 @@ class Learner {
  public:
   virtual ~Learner() = default;
 
-  // A step of one Hogwild worker begins and will end then, or later. It sees the arena as it is now: what it needs is
-  // read before this returns, or before arena_will_change() does.
+  // A Hogwild worker begins a step that ends at `ends` or, after a pause, later. The learner reads the arena
+  // before this call or the next arena_will_change() returns.
   virtual void begin_step(std::uint32_t worker, const models::Arena& arena, Instant ends) = 0;
-  // Somebody else is about to write to it: an exchange.
+  // An exchange is about to write to the arena.
   virtual void arena_will_change() {}
-  // What the machine's core knows of the swarm's progress, said before each end_step().
+  // The samples that the swarm has consumed as far as the core knows; called before each end_step().
   virtual void swarm_has_consumed(std::uint64_t /*samples*/) {}
-  // It ends: adds the update. Returns the samples it consumed.
+  // The step ends: adds its update and returns the number of samples it consumed.
   virtual std::uint64_t end_step(std::uint32_t worker, models::Arena& arena) = 0;
-  // It ends and nothing comes of it.
+  // The step ends without an update.
   virtual void discard_step(std::uint32_t /*worker*/) {}
-  // No step will end any more with an update; one that is under way is still discarded.
+  // No later step will add an update; a step under way will be discarded.
   virtual void over() {}
-  // The arena holds somebody else's parameters: what an optimizer remembers is forgotten.
+  // The arena holds the parameters of another peer: the optimizer's state is reset.
   virtual void renew() {}
-  // Mean loss of late steps, for the time series.
+  // Smoothed loss of recent steps, for the time series.
   virtual double loss() const { return 0; }
-  // Of its latest step; nullopt before that.
+  // Of the latest step; nullopt before the first.
   virtual std::optional<double> learning_rate() const { return std::nullopt; }
+};
+
+// Makes no changes: for servers, and for worlds without training.
+class IdleLearner : public Learner {
+ public:
+  void begin_step(std::uint32_t, const models::Arena&, Instant) override {}
+  std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 0; }
+};
+
+struct VirtualReplica {
+  VirtualReplica(std::size_t floats, const training::MixOptions& mix) { renew(floats, mix); }
+
+  void renew(std::size_t floats, const training::MixOptions& mix) {
+    mixer.reset();
+    learner.reset();
+    arena = std::make_unique<models::Arena>(floats);
+    mixer = training::make_mixer(*arena, mix);
+    present = false;
+  }
+
+  // Called before anything except a step writes to the arena.
+  void will_change() {
+    if (learner) learner->arena_will_change();
+  }
+
+  std::unique_ptr<models::Arena> arena;
+  std::unique_ptr<training::Mixer> mixer;  // of the arena
+  std::unique_ptr<Learner> learner;        // null before the machine's start
+  bool present = false;                    // the arena holds the peer's parameters
 };
 
 }  // namespace starling::lab

@@ -9,29 +9,21 @@
 namespace starling::lab {
 namespace {
 
-// FlatBuffers: a table is an offset to its vtable and those of its scalars that are not 0, a reference takes
-// 4 bytes, and everything is padded to its own alignment. Equal vtables are written once.
+// FlatBuffers: a table is an offset to its vtable and its scalars that are not 0, a reference takes 4 bytes,
+// and every value is padded to its alignment. Equal vtables are written once.
 constexpr std::size_t kReference = 4;
 constexpr std::size_t kVectorLength = 4;
 constexpr std::size_t kEnvelope = 20;  // the root, the envelope's table and its vtable
 
-std::size_t padded(std::size_t bytes, std::size_t to) {
-  return (bytes + to - 1) / to * to;
-}
+std::size_t padded(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 template <class Scalar>
 std::size_t scalar(Scalar value, std::size_t bytes = sizeof(Scalar)) {
   return value == Scalar{} ? 0 : bytes;
 }
-std::size_t text(const std::string& s) {
-  return kReference + padded(4 + s.size() + 1, 4);
-}
+std::size_t text(const std::string& s) { return kReference + padded(4 + s.size() + 1, 4); }
 // A table whose scalars and references take `fields` bytes, and the vtable of `slots` fields.
-std::size_t table(std::size_t fields) {
-  return padded(kReference + fields, 8);
-}
-std::size_t vtable(std::size_t slots) {
-  return padded(4 + 2 * slots, 4);
-}
+std::size_t table(std::size_t fields) { return padded(kReference + fields, 8); }
+std::size_t vtable(std::size_t slots) { return padded(4 + 2 * slots, 4); }
 
 std::size_t member(const wire::Member& m) {
   return table(2 * kReference + scalar(m.id.value) + scalar(m.address.port) + scalar(m.incarnation) +
@@ -42,7 +34,7 @@ std::size_t member(const wire::Member& m) {
 }
 std::size_t members(const std::vector<wire::Member>& list) {
   std::size_t bytes = 4 + kReference + kVectorLength;
-  if (!list.empty()) bytes += (list.size() > 1 ? 3 : 1) * vtable(9);  // members are of two shapes or more
+  if (!list.empty()) bytes += (list.size() > 1 ? 3 : 1) * vtable(9);       // members have at least two shapes
   for (const wire::Member& m : list) bytes += kReference + member(m) + 4;  // padding, on average
   return bytes;
 }
@@ -63,7 +55,8 @@ struct Size {
   }
   std::size_t operator()(const wire::Gossip& m) const {
     const std::size_t vitals = m.vitals.empty() ? 0 : kReference + kVectorLength + 40 * m.vitals.size();
-    return table(1 + kReference) + vtable(3) + members(m.members) + kVectorLength + 16 * m.progress.size() + vitals;
+    return table(1 + kReference) + vtable(3) + members(m.members) + kVectorLength + 16 * m.progress.size() +
+           vitals;
   }
   static std::size_t revision(const wire::Revision& r) { return scalar(r.number) + scalar(r.author.value); }
   std::size_t operator()(const wire::Digest& m) const {

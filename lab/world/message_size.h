@@ -1,5 +1,5 @@
-// How many bytes a control message takes as a frame, without encoding it: within 15 % of what wire/codec
-// writes, mostly far closer. The simulator counts every message's bytes and builds none of them.
+// The number of bytes of a control message as a frame, computed without encoding it: within 15 % of what
+// wire/codec writes. The simulator counts the bytes of every message and encodes none.
 #pragma once
 
 #include <cstddef>

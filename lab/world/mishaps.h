@@ -1,5 +1,5 @@
-// What befalls one virtual machine over time: pauses, slow stretches, a slow disk, a clock that drifts,
-// stretches in which it sends poison.
+// The incidents of one virtual machine over time: pauses, intervals in which it is slow or sends poison, a
+// slow disk, a clock that drifts.
 #pragma once
 
 #include <algorithm>
@@ -12,17 +12,21 @@
 namespace starling::lab {
 
 struct Mishaps {
-  double clock_rate = 0;         // its clock runs at 1 + rate of true time
-  std::vector<Interval> pauses;  // in the order of their beginnings
+  double clock_rate = 0;         // the clock runs at 1 + rate of true time
+  std::vector<Interval> pauses;  // ordered by beginning
   std::vector<Slow> slow;
   std::vector<SlowDisk> disks;
   std::vector<Poison> poisons;
 
-  // Factors by which the step of this number takes longer if it begins now, and by which the median step
-  // does.
+  // The factor by which the step with this number takes longer if it begins at `at`.
   double slowness_of_step(Instant at, std::uint64_t step) const {
-    return lab::slowness_of_step(slow, at, step);
+    double factor = 1;
+    for (const Slow& s : slow) {
+      if (s.from <= at && at < s.to) factor *= s.factor.of_step(s.chance, step);
+    }
+    return factor;
   }
+  // The same for the median step.
   double slowness(Instant at) const {
     double factor = 1;
     for (const Slow& s : slow) {
@@ -39,7 +43,7 @@ struct Mishaps {
     return access;
   }
 
-  // The likeliest of the poisons that spoil its chunks now; null if there is none.
+  // The poison with the highest chance at this time; null if there is none.
   const Poison* poison(Instant at) const {
     const Poison* likeliest = nullptr;
     for (const Poison& p : poisons) {
@@ -48,14 +52,20 @@ struct Mishaps {
     return likeliest;
   }
 
-  void add_pause(Interval pause, Instant now) {
-    // Nobody asks about pauses that are long over, and recurring ones would accumulate for ever.
-    std::erase_if(pauses, [now](const Interval& it) { return it.to < now - kPausesKept; });
+  // Drops the pauses that ended before `kept_from`: recurring ones would accumulate forever.
+  void add_pause(Interval pause, Instant kept_from) {
+    std::erase_if(pauses, [&](const Interval& it) { return it.to < kept_from; });
     pauses.push_back(pause);
     std::sort(pauses.begin(), pauses.end(),
               [](const Interval& a, const Interval& b) { return a.from < b.from; });
   }
-  Instant awake(Instant at) const { return awake_at(pauses, at); }
+  // The end of the pauses that cover `at`, or `at`.
+  Instant awake(Instant at) const {
+    for (const Interval& pause : pauses) {
+      if (pause.covers(at)) at = pause.to;
+    }
+    return at;
+  }
   Duration paused_within(Instant from, Instant to) const {
     Duration paused{0};
     for (const Interval& pause : pauses) {
@@ -67,7 +77,7 @@ struct Mishaps {
     return paused;
   }
 
-  // What its clock shows, and back: the first instant at which the clock shows `at_local`.
+  // What the clock shows at `at`, and the first instant at which the clock shows `at_local`.
   Instant local(Instant at) const {
     if (clock_rate == 0 || at == kNever) return at;
     return Instant{
@@ -80,9 +90,6 @@ struct Mishaps {
     while (local(at) < at_local) at = at + Duration{1};
     return at;
   }
-
- private:
-  static constexpr Duration kPausesKept = std::chrono::minutes(5);
 };
 
 }  // namespace starling::lab

@@ -1,15 +1,80 @@
-// What travels between virtual machines: control messages, and the frames of bulk connections.
+// What travels between virtual machines: control messages and the frames of bulk connections. Sender and
+// receiver share the bytes of a chunk, so they are never copied.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include "base/bytes.h"
 #include "base/ids.h"
-#include "lab/world/block.h"
 #include "training/exchange/mixer.h"
 #include "wire/messages.h"
 
 namespace starling::lab {
+
+// Shared bytes, aligned to 64 bytes like those of the daemon's data plane.
+class Block {
+  struct Line;
+
+ public:
+  // Does not keep the bytes alive.
+  class Reference {
+   public:
+    explicit Reference(const Block& block) : lines_(block.lines_), bytes_(block.bytes_) {}
+    bool lives() const { return !lines_.expired(); }
+    // REQUIRES: lives() while the bytes are used.
+    MutableBytes bytes() const { return Block(lines_.lock(), bytes_).bytes(); }
+
+   private:
+    std::weak_ptr<Line[]> lines_;
+    std::size_t bytes_;
+  };
+
+  Block() = default;
+  explicit Block(std::size_t bytes)
+      : lines_(std::make_shared_for_overwrite<Line[]>((bytes + sizeof(Line) - 1) / sizeof(Line))),
+        bytes_(bytes) {}
+
+  explicit operator bool() const { return lines_ != nullptr; }
+  MutableBytes bytes() const { return {lines_ ? lines_[0].bytes.data() : nullptr, bytes_}; }
+
+ private:
+  struct alignas(64) Line {
+    std::array<std::byte, 64> bytes;
+  };
+  Block(std::shared_ptr<Line[]> lines, std::size_t bytes) : lines_(std::move(lines)), bytes_(bytes) {}
+
+  std::shared_ptr<Line[]> lines_;
+  std::size_t bytes_ = 0;
+};
+
+// Makes blocks, and lists those still in use in the order in which they were made.
+class BlockStore {
+ public:
+  Block make(std::size_t bytes) {
+    if (blocks_.size() > 2 * in_use_ + 64) {
+      std::erase_if(blocks_, [](const Block::Reference& block) { return !block.lives(); });
+      in_use_ = blocks_.size();
+    }
+    Block block(bytes);
+    blocks_.emplace_back(block);
+    return block;
+  }
+
+  void append_to(std::vector<MutableBytes>& out) const {
+    for (const Block::Reference& block : blocks_) {
+      if (block.lives()) out.push_back(block.bytes());
+    }
+  }
+
+ private:
+  std::vector<Block::Reference> blocks_;
+  std::size_t in_use_ = 0;  // after the latest sweep
+};
 
 struct Packet {
   enum class Kind : std::uint8_t {
@@ -19,17 +84,17 @@ struct Packet {
     offer_chunk,    // lent by the initiator
     reply_chunk,    // the responder's answer
     close,          // the sender gives up the exchange
-    state_request,  // asks for the chunks from `chunk` on
+    state_request,  // requests the chunks from `chunk` on
     state_refusal,
     state_chunk,
   };
   Kind kind = Kind::message;
-  bool poisoned = false;       // on the way out, values were put into it that may not touch a replica
+  bool poisoned = false;       // it contains values that no replica may accept
   bool lied = false;           // its values differ from those that the sender computes with
-  std::uint32_t chunk = 0;     // of a copy of the state
+  std::uint32_t chunk = 0;     // number, in a copy of the state
   std::size_t bytes = 0;       // of the whole frame
   PeerId sender;               // instance
-  std::uint64_t exchange = 0;  // or the joiner's attempt, for a copy of the state
+  std::uint64_t exchange = 0;  // in a copy of the state: the joiner's attempt
   std::uint64_t round = 0;     // of an offer or a refusal
   training::Parcel parcel{};   // of a chunk
   Block block{};               // holds the parcel's values

@@ -2,22 +2,13 @@
 
 #include <array>
 #include <deque>
-#include <utility>
 #include <variant>
+#include <vector>
 
 namespace starling::lab {
 namespace {
 
-class LostMass : public Sabotage {
- public:
-  explicit LostMass(std::uint64_t seed) : random_(seed) {}
-  bool swallows_mix() override { return random_.chance(0.001); }
-
- private:
-  Random random_;
-};
-
-// The members that a message tells of, if it is one of those that do.
+// The members in the news of a message; null if it has none.
 std::vector<wire::Member>* members_of(gossip::Event& event) {
   auto* received = std::get_if<gossip::Received>(&event);
   if (received == nullptr) return nullptr;
@@ -32,51 +23,46 @@ std::vector<wire::Member>* members_of(gossip::Event& event) {
       received->message);
 }
 
-class ResurrectedPeer : public Sabotage {
- public:
-  explicit ResurrectedPeer(std::uint64_t seed) : random_(seed) {}
+struct LostMass : Sabotage {
+  explicit LostMass(std::uint64_t seed) : random(seed) {}
+  bool swallows_mix() override { return random.chance(0.001); }
+  Random random;
+};
+
+struct ResurrectedPeer : Sabotage {
+  explicit ResurrectedPeer(std::uint64_t seed) : random(seed) {}
   void before(std::uint32_t, PeerId, gossip::Event& event) override {
     auto* members = members_of(event);
     if (members == nullptr) return;
     for (wire::Member& member : *members) {
-      if (member.liveness < wire::Liveness::failed || !random_.chance(0.1)) continue;
+      if (member.liveness < wire::Liveness::failed || !random.chance(0.1)) continue;
       member.liveness = wire::Liveness::alive;
       ++member.incarnation;
     }
   }
-
- private:
-  Random random_;
+  Random random;
 };
 
-class UnboundedQueue : public Sabotage {
- public:
+struct UnboundedQueue : Sabotage {
   void before(std::uint32_t, PeerId, gossip::Event& event) override {
-    if (const auto* received = std::get_if<gossip::Received>(&event)) queue_.push_back(received->message);
+    if (const auto* received = std::get_if<gossip::Received>(&event)) queue.push_back(received->message);
   }
-  std::size_t held() const override { return queue_.size(); }
-
- private:
-  std::deque<wire::Message> queue_;
+  std::size_t held() const override { return queue.size(); }
+  std::deque<wire::Message> queue;
 };
 
-class IdleDeadline : public Sabotage {
- public:
-  explicit IdleDeadline(std::uint64_t seed) : random_(seed) {}
-  Instant deadline(Instant now, Instant wanted) override { return random_.chance(1e-4) ? now : wanted; }
-
- private:
-  Random random_;
+struct IdleDeadline : Sabotage {
+  explicit IdleDeadline(std::uint64_t seed) : random(seed) {}
+  Instant deadline(Instant now, Instant wanted) override { return random.chance(1e-4) ? now : wanted; }
+  Random random;
 };
 
-class ForgottenRefutation : public Sabotage {
- public:
+struct ForgottenRefutation : Sabotage {
   void before(std::uint32_t, PeerId self, gossip::Event& event) override {
-    auto* members = members_of(event);
-    if (members == nullptr) return;
-    std::erase_if(*members, [self](const wire::Member& member) {
-      return member.id == self && member.liveness != wire::Liveness::alive;
-    });
+    if (auto* members = members_of(event))
+      std::erase_if(*members, [self](const wire::Member& member) {
+        return member.id == self && member.liveness != wire::Liveness::alive;
+      });
   }
 };
 

@@ -1,11 +1,11 @@
-#include "lab/world/virtual_copies.h"
-
+// Copies of a replica between virtual peers.
 #include <algorithm>
 #include <span>
 #include <utility>
 
 #include "base/check.h"
 #include "lab/world/message_size.h"
+#include "lab/world/virtual_peer.h"
 #include "training/exchange/payload.h"
 #include "training/exchange/values.h"
 #include "wire/frame.h"
@@ -20,7 +20,7 @@ void VirtualCopies::fetch(const gossip::FetchState& fetch) {
   ++attempt_;
   active_ = true;
   if (fetch.afresh) in_place_ = 0;
-  if (donor->second == machine_.index()) {  // a former instance of this machine: now it would dial itself
+  if (donor->second == machine_.index()) {  // a former instance of this machine
     machine_.later(machine_.now() + world_.network.latency(), [this, attempt = attempt_] {
       if (attempt_ == attempt) lose("the donor is this peer itself", false);
     });
@@ -32,7 +32,7 @@ void VirtualCopies::fetch(const gossip::FetchState& fetch) {
   PacketPtr request = machine_.packet(Packet::Kind::state_request, attempt_, kRequestBytes);
   request->chunk = static_cast<std::uint32_t>(in_place_);
   machine_.send(connection, std::move(request));
-  epoch_ = connection.epoch;  // sending may have found the old connection dead
+  epoch_ = connection.epoch;  // send() may have replaced a broken connection
 }
 
 void VirtualCopies::clear() {
@@ -45,19 +45,19 @@ void VirtualCopies::clear() {
 
 void VirtualCopies::take_chunk(VirtualCopies& donor, Connection& connection, const Packet& packet) {
   if (!active_ || attempt_ != packet.exchange) return;
-  STARLING_CHECK(packet.chunk == in_place_);  // a connection keeps their order
+  STARLING_CHECK(packet.chunk == in_place_);  // a connection preserves their order
   const std::span<const float> values = training::as_floats(packet.parcel.values);
   const bool acceptable = training::all_acceptable(values);
   if (packet.poisoned) world_.watcher.poison_arrived(machine_.index(), donor.machine_.index(), !acceptable);
   if (!acceptable) {
-    lose("the donor sent a value that may not touch a replica", true);
+    lose("the donor sent a value that no replica may accept", true);
     world_.network.reset(connection);
     return;
   }
   replica_.will_change();
   replica_.arena->write(packet.parcel.offset, values);
   ++in_place_;
-  const std::size_t chunks = (world_.options.arena_floats - 1) / world_.options.chunk_floats() + 1;
+  const std::size_t chunks = world_.options.chunks();
   if (in_place_ == chunks) {
     active_ = false;
     replica_.present = true;
@@ -112,7 +112,7 @@ void VirtualCopies::send(Connection& connection, std::uint32_t epoch, std::size_
   PacketPtr packet =
       machine_.packet(Packet::Kind::state_chunk, attempt, wire::kChunkPrefixBytes + parcel.values.size());
   packet->chunk = static_cast<std::uint32_t>(chunk);
-  if (!replica_.present || !training::all_acceptable(values)) {  // lost since it began to give
+  if (!replica_.present || !training::all_acceptable(values)) {  // lost since the copy began
     if (replica_.present) machine_.report_divergence();
     return refuse(connection, attempt);
   }

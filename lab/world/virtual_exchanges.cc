@@ -37,7 +37,7 @@ std::span<const float> floats_of(const Parcel& parcel) {
 void VirtualExchanges::begin(const gossip::BeginExchange& begin) {
   const auto partner = world_.by_host.find(begin.address.host);
   STARLING_CHECK(partner != world_.by_host.end());
-  if (partner->second == machine_.index()) {  // a former instance of this machine: now it would dial itself
+  if (partner->second == machine_.index()) {  // a former instance of this machine
     machine_.later(machine_.now() + world_.network.latency(), [this, exchange = begin.exchange] {
       machine_.step(gossip::ExchangeEnded{exchange, gossip::Outcome::aborted});
     });
@@ -53,8 +53,13 @@ void VirtualExchanges::begin(const gossip::BeginExchange& begin) {
   PacketPtr offer = machine_.packet(Packet::Kind::offer, begin.exchange, kOfferBytes);
   offer->round = begin.terms.round;
   machine_.send(connection, std::move(offer));
-  own.epoch = connection.epoch;  // sending may have found the old connection dead
+  own.epoch = connection.epoch;  // send() may have replaced a broken connection
   send_chunks(own);
+  if (own.offering.over()) {  // an exchange of zero cells
+    machine_.later(machine_.now(), [this, exchange = begin.exchange] {
+      if (Own* const empty = this->own(exchange)) end_own(*empty);
+    });
+  }
 }
 
 VirtualExchanges::Own* VirtualExchanges::own(std::uint64_t exchange) {
@@ -85,7 +90,7 @@ void VirtualExchanges::send_chunks(Own& own) {
 
 void VirtualExchanges::take_reply(const Packet& packet) {
   Own* const found = own(packet.exchange);
-  if (found == nullptr) return;  // given up meanwhile, and counted then
+  if (found == nullptr) return;  // given up and counted before
   Own& own = *found;
   const std::uint32_t i = machine_.index();
   replica_.will_change();
@@ -155,8 +160,8 @@ void VirtualExchanges::end_own(Own& own, std::uint64_t round) {
   machine_.step(ended);
 }
 
-// Forgets an exchange that is over. If it broke off, the connection is closed, so that the partner expects no
-// more.
+// Removes an exchange that is over. If it broke off, the connection is closed, so that the partner waits for
+// no more chunks.
 void VirtualExchanges::close_own(Own& own) {
   const std::uint32_t i = machine_.index();
   const Offering::Ending ending = own.offering.ending();
@@ -197,7 +202,7 @@ void VirtualExchanges::answer(const gossip::AnswerOffer& decision) {
     const std::uint64_t initiator = decision.from.value;
     answer->serving.accept(*replica_.mixer,
                            training::session_under(decision.terms, decision.exchange, initiator, initiator));
-    if (answer->waiting.empty()) return;
+    if (answer->waiting.empty() && !answer->serving.completed()) return;
     machine_.later(machine_.now(), [this, from = decision.from, exchange = decision.exchange] {
       answer_waiting(from, exchange);
     });
@@ -206,8 +211,7 @@ void VirtualExchanges::answer(const gossip::AnswerOffer& decision) {
   Connection& connection = *answer->connection;
   const bool stands = connection.epoch == answer->epoch;
   answers_.remove_if([&](const Answer& it) { return &it == answer; });
-  if (!stands)
-    return;  // the connection that took its place is for another exchange, perhaps another instance
+  if (!stands) return;  // its successor belongs to another exchange, possibly of another instance
   static const std::size_t kRefusalBytes =
       frame_bytes(wire::ExchangeRefusal{1, wire::RefusalReason::busy, 1});
   PacketPtr refusal = machine_.packet(Packet::Kind::refusal, decision.exchange, kRefusalBytes);
@@ -215,11 +219,13 @@ void VirtualExchanges::answer(const gossip::AnswerOffer& decision) {
   machine_.send(connection, std::move(refusal));
 }
 
-// The chunks that arrived before the offer was accepted.
+// Answers the chunks that arrived before the offer was accepted, and ends an exchange of zero cells.
 void VirtualExchanges::answer_waiting(PeerId from, std::uint64_t exchange) {
   for (;;) {
     Answer* const answer = answer_of(from, exchange);
-    if (answer == nullptr || answer->waiting.empty()) return;
+    if (answer == nullptr) return;
+    if (answer->serving.completed()) return end_answer(from, exchange);
+    if (answer->waiting.empty()) return;
     if (answer->connection->epoch != answer->epoch) return;  // it broke: the answer is about to end
     const Packet packet = std::move(answer->waiting.front());
     answer->waiting.pop_front();
@@ -229,7 +235,7 @@ void VirtualExchanges::answer_waiting(PeerId from, std::uint64_t exchange) {
 
 void VirtualExchanges::take_chunk(Packet& packet) {
   Answer* const answer = answer_of(packet.sender, packet.exchange);
-  if (answer == nullptr) return;  // refused, or broken off
+  if (answer == nullptr) return;  // refused or aborted
   if (!answer->serving.accepted() || !answer->waiting.empty()) {
     answer->waiting.push_back(std::move(packet));
     return;
@@ -252,11 +258,11 @@ void VirtualExchanges::answer_chunk(Answer& answer, const Packet& packet) {
   const std::uint32_t i = machine_.index(), from = answer.initiator->machine_.index();
   Connection& connection = *answer.connection;
   const Parcel& offer = packet.parcel;
-  const Flight* const lent = covering(offer.offset);  // what this peer has itself lent of the chunk
+  const Flight* const lent = covering(offer.offset);  // by this peer, of the same chunk
   const Block room = world_.blocks.make(training::Mixer::answer_room(offer));
   replica_.will_change();
   const auto reply = answer.serving.take(offer, room.bytes());
-  // choco answers with an empty payload without reading the chunk's values.
+  // With choco, a reply without payload means that the chunk's values were not used.
   const bool unread =
       reply.ok() && reply->payload == Payload::none && traits(world_.options.rules->rule).copies;
   if (packet.poisoned) world_.watcher.poison_arrived(i, from, !reply.ok() || unread);

@@ -1,6 +1,5 @@
-// The exchanges of one virtual peer: what node::Initiator and node::Responder are to the daemon. The books
-// are kept by the same training::Offering and training::Serving; here chunks are packets and time is the
-// world's.
+// The exchanges of one virtual peer, as node::Initiator and node::Responder in the daemon. The same
+// training::Offering and training::Serving do the bookkeeping; here chunks are packets and time is virtual.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +7,20 @@
 #include <list>
 
 #include "gossip/actions.h"
+#include "lab/world/learner.h"
 #include "lab/world/virtual_machine.h"
-#include "lab/world/virtual_replica.h"
-#include "training/exchange/offering.h"
-#include "training/exchange/serving.h"
+#include "training/exchange/sides.h"
 
 namespace starling::lab {
 
 class VirtualExchanges {
  public:
-  // A chunk that was sent and is not answered yet.
+  // A chunk that was sent and has no reply yet.
   struct Flight {
     training::Parcel sent;
     Block room;  // holds its values
     Instant lent_at;
-    bool lied = false;  // the partner got other values than these
+    bool lied = false;  // the partner received other values
     // The reply, once the responder has sent it; for World::energy().
     training::Parcel reply{};
     Block reply_room{};
@@ -36,7 +34,7 @@ class VirtualExchanges {
   void abort(const gossip::AbortExchange& abort);
   void answer(const gossip::AnswerOffer& decision);
 
-  // What arrives from other machines.
+  // Packets from other machines.
   void take_offer(VirtualExchanges& initiator, Connection& connection, const Packet& packet);
   void take_chunk(Packet& packet);
   void take_close(const Packet& packet) { end_answer(packet.sender, packet.exchange); }
@@ -45,10 +43,10 @@ class VirtualExchanges {
   // The connection broke. False if no exchange of this peer used it.
   bool connection_broke(const Connection& connection, std::uint32_t epoch);
 
-  std::uint64_t half_applied() const { return half_applied_; }  // chunks, of all instances
-  // The chunk that is lent at this offset, by any exchange; null if none is.
+  std::uint64_t half_applied() const { return half_applied_; }  // chunks of all instances
+  // The lent chunk that contains this offset, of any exchange; null if there is none.
   const Flight* covering(std::size_t offset) const;
-  // The instance is gone: what it had lent stays lent on a machine that is no more.
+  // The instance has ended.
   void instance_ended() { world_.exchanges_under_way -= owns_.size(); }
   void clear() {
     owns_.clear();
@@ -62,7 +60,7 @@ class VirtualExchanges {
     Connection* connection;
     std::uint32_t epoch;  // of the connection
     training::Offering offering;
-    std::deque<Flight> flights{};  // beside each chunk that the offering has in flight
+    std::deque<Flight> flights{};  // one for each chunk that the offering has in flight
 
     std::uint64_t exchange() const { return offering.session().exchange; }
   };

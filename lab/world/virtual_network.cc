@@ -10,15 +10,13 @@ namespace starling::lab {
 
 namespace {
 
-std::uint64_t key_of(std::uint32_t a, std::uint32_t b) {
-  return std::uint64_t{a} << 32 | b;
-}
+std::uint64_t key_of(std::uint32_t a, std::uint32_t b) { return std::uint64_t{a} << 32 | b; }
 
 }  // namespace
 
 Connection& VirtualNetwork::connection(std::uint32_t dialer, std::uint32_t acceptor, wire::Purpose purpose) {
   STARLING_CHECK(dialer != acceptor);
-  // The purpose goes where no index reaches: machines are far fewer than 2^31.
+  // The highest bit is the purpose: there are far fewer than 2^31 machines.
   const std::uint64_t key =
       key_of(dialer, acceptor) | (purpose == wire::Purpose::bulk ? std::uint64_t{1} << 63 : 0);
   const auto [found, fresh] = connections_.try_emplace(key);
@@ -52,7 +50,7 @@ void VirtualNetwork::note_length(const Way& way) {
 
 void VirtualNetwork::send(Connection& c, std::uint32_t from, PacketPtr packet) {
   if (c.deaf == from) return into_hole(c, from);
-  if (c.deaf) {  // the end that knows dials anew
+  if (c.deaf) {  // the end that knows dials again
     c.deaf.reset();
     ++c.epoch;
   }
@@ -71,16 +69,16 @@ void VirtualNetwork::send(Connection& c, std::uint32_t from, PacketPtr packet) {
   pump(c, from);
 }
 
-void VirtualNetwork::close(Connection& c, std::uint32_t epoch, std::uint32_t from, PacketPtr last_words) {
+void VirtualNetwork::close(Connection& c, std::uint32_t epoch, std::uint32_t from, PacketPtr last) {
   if (c.deaf == from) {
     c.deaf.reset();
     ++c.epoch;
   } else if (c.epoch == epoch) {
-    send(c, from, std::move(last_words));
+    send(c, from, std::move(last));
   }
 }
 
-// Nobody is there; the first write that takes too long says so.
+// The other end is gone; the sender notices it when its first write takes too long.
 void VirtualNetwork::into_hole(Connection& c, std::uint32_t from) {
   if (c.hole_written) return;
   c.hole_written = true;
@@ -124,8 +122,8 @@ void VirtualNetwork::transmit(Connection& c, std::uint32_t from, PacketPtr packe
   if (!c.stands && clear != kNever) clear = std::max({clear, clear_of_cuts(to, from), host_.awake(to)});
   if (clear > now) return stall(c, from, std::move(packet), clear);
   const Conditions found = conditions(from, to);
-  // The port hands a chunk on bit by bit, so the slower of port and link says when its last bit has left.
-  // Waiting for the others of the same port is no stalled write: all of them get on.
+  // The port forwards a chunk bit by bit, so the slower of port and link determines when its last bit leaves.
+  // Waiting for other connections of the same port does not count as a stalled write.
   const Duration in_port = port_time(*packet);
   const Instant begins = in_port.count() > 0 ? std::max(now, ports_[from].out_free) : now;
   const double bandwidth = in_port.count() > 0 ? std::min(found.bandwidth, *options_.port) : found.bandwidth;
@@ -142,20 +140,23 @@ void VirtualNetwork::transmit(Connection& c, std::uint32_t from, PacketPtr packe
   note_length(way);
   if (options_.port && c.purpose == wire::Purpose::bulk) {
     if (in_port.count() > 0) ports_[from].out_free = begins + in_port;
-    // What makes it later than usual (the handshake, being sent again, jitter) holds up its delivery and not
-    // the port.
+    // Handshake, resending and jitter delay the delivery, but do not occupy the port.
     way.last_reach = std::max(way.last_reach, begins + found.latency);
     queue_.schedule(way.last_reach,
                     [this, &c, epoch = c.epoch, from, last = way.last_arrival,
                      p = std::move(packet)]() mutable { enter_port(c, epoch, from, std::move(p), last); });
     return;
   }
-  queue_.schedule(way.last_arrival, [this, &c, epoch = c.epoch, from, p = std::move(packet)]() mutable {
-    arrive(c, epoch, from, std::move(p));
-  });
+  arrive_at(way.last_arrival, c, c.epoch, from, std::move(packet));
 }
 
-// How long a packet has a port to itself: zero without ports, and of all that is no chunk.
+void VirtualNetwork::arrive_at(Instant at, Connection& c, std::uint32_t epoch, std::uint32_t from,
+                               PacketPtr packet) {
+  queue_.schedule(
+      at, [this, &c, epoch, from, p = std::move(packet)]() mutable { arrive(c, epoch, from, std::move(p)); });
+}
+
+// How long a packet occupies a port: zero without ports, and for packets other than chunks.
 Duration VirtualNetwork::port_time(const Packet& packet) const {
   const bool chunk = packet.kind == Packet::Kind::offer_chunk || packet.kind == Packet::Kind::reply_chunk ||
                      packet.kind == Packet::Kind::state_chunk;
@@ -163,11 +164,11 @@ Duration VirtualNetwork::port_time(const Packet& packet) const {
   return from_seconds(static_cast<double>(packet.bytes) * 8 / *options_.port);
 }
 
-// The first bit of a packet has come to the receiver's port. It is through when the port has had the time for
-// it, not before its last bit is there, and not before what was sent ahead of it.
+// The first bit of a packet has reached the receiver's port. The packet has passed the port after
+// port_time(), but not before its last bit has arrived, and not before the packets ahead of it.
 void VirtualNetwork::enter_port(Connection& c, std::uint32_t epoch, std::uint32_t from, PacketPtr packet,
                                 Instant last_bit) {
-  if (c.epoch != epoch) return;  // lost under way
+  if (c.epoch != epoch) return;  // lost in transit
   Way& way = c.way_from(from);
   way.last_through = std::max(way.last_through, last_bit);
   if (const Duration in_port = port_time(*packet); in_port.count() > 0) {
@@ -176,12 +177,10 @@ void VirtualNetwork::enter_port(Connection& c, std::uint32_t epoch, std::uint32_
     way.last_through = std::max(way.last_through, port.in_free);
   }
   way.last_arrival = std::max(way.last_arrival, way.last_through);
-  queue_.schedule(way.last_through, [this, &c, epoch, from, p = std::move(packet)]() mutable {
-    arrive(c, epoch, from, std::move(p));
-  });
+  arrive_at(way.last_through, c, epoch, from, std::move(packet));
 }
 
-// Nothing gets through before `clear`. What takes longer than TCP and patience allow breaks the connection.
+// The way is blocked until `clear`. If that is longer than the limits allow, the connection breaks.
 void VirtualNetwork::stall(Connection& c, std::uint32_t from, PacketPtr packet, Instant clear) {
   Way& way = c.way_from(from);
   way.waiting.insert(way.waiting.begin(), std::move(packet));
@@ -190,7 +189,7 @@ void VirtualNetwork::stall(Connection& c, std::uint32_t from, PacketPtr packet, 
   const Duration limit = c.stands ? options_.write_limit : options_.dial_limit;
   const bool in_time = clear != kNever && clear - now <= limit;
   if (in_time) {
-    // TCP tries again at doubling intervals, so it notices some time after the cut is over.
+    // TCP retries at doubling intervals, so it notices the end of the cut with a delay.
     const Duration late = from_seconds(random_.uniform(0, std::min(1.0, to_seconds(clear - now) / 2)));
     queue_.schedule(clear + late, [this, &c, epoch = c.epoch, from] {
       if (c.epoch != epoch) return;
@@ -202,18 +201,13 @@ void VirtualNetwork::stall(Connection& c, std::uint32_t from, PacketPtr packet, 
   queue_.schedule(now + limit, [this, &c, epoch = c.epoch, from] {
     if (c.epoch != epoch) return;
     const Duration at_once{0};
-    const Duration other =
-        c.purpose == wire::Purpose::bulk ? options_.stall_limit - options_.write_limit : at_once;
-    if (from == c.dialer) {
-      sever(c, at_once, other);
-    } else {
-      sever(c, other, at_once);
-    }
+    const bool bulk = c.purpose == wire::Purpose::bulk;
+    sever(c, from, at_once, bulk ? options_.stall_limit - options_.write_limit : at_once);
   });
 }
 
 void VirtualNetwork::arrive(Connection& c, std::uint32_t epoch, std::uint32_t from, PacketPtr packet) {
-  if (c.epoch != epoch) return;  // lost; who must know was told when the connection broke
+  if (c.epoch != epoch) return;  // lost; the ends were notified when the connection broke
   const std::uint32_t to = c.other(from);
   Way& way = c.way_from(from);
   if (host_.reach(to) != NetworkHost::Reach::up) {
@@ -222,9 +216,7 @@ void VirtualNetwork::arrive(Connection& c, std::uint32_t epoch, std::uint32_t fr
     return;
   }
   if (const Instant awake = host_.awake(to); awake > queue_.now()) {
-    queue_.schedule(awake, [this, &c, epoch, from, p = std::move(packet)]() mutable {
-      arrive(c, epoch, from, std::move(p));
-    });
+    arrive_at(awake, c, epoch, from, std::move(packet));
     return;
   }
   --way.travelling;
@@ -255,7 +247,7 @@ Duration VirtualNetwork::travel(Duration latency) {
   return from_seconds(seconds);
 }
 
-// When the last byte of a packet that begins at `at` has left.
+// When the last byte of a packet that begins at `at` leaves.
 Instant VirtualNetwork::sent_by(std::uint32_t from, std::uint32_t to, Instant at, std::size_t bytes,
                                 double bandwidth) const {
   double left = static_cast<double>(bytes) * 8 / bandwidth;
@@ -286,7 +278,7 @@ Instant VirtualNetwork::clear_of_cuts(std::uint32_t from, std::uint32_t to) cons
   if (cuts_.empty()) return clear;
   const auto found = cuts_.find(key_of(from, to));
   if (found == cuts_.end()) return clear;
-  for (const Interval& cut : found->second) {  // in the order of their beginnings
+  for (const Interval& cut : found->second) {  // ordered by beginning
     if (cut.covers(clear)) clear = cut.to;
   }
   return clear;
@@ -334,7 +326,7 @@ void VirtualNetwork::reset(std::uint32_t a, std::uint32_t b) {
 }
 
 void VirtualNetwork::reset(Connection& c) {
-  if (c.stands) sever(c, options_.latency, options_.latency);
+  if (c.stands) sever(c, c.dialer, options_.latency, options_.latency);
 }
 
 void VirtualNetwork::half_open(std::uint32_t knows, std::uint32_t deaf) {
@@ -347,11 +339,7 @@ void VirtualNetwork::make_half_open(Connection& c, std::uint32_t knows) {
   const std::uint32_t epoch = c.epoch;
   const Way& way = c.way_from(deaf);
   const bool undelivered = way.travelling > 0 || !way.waiting.empty();
-  if (knows == c.dialer) {
-    sever(c, options_.latency, std::nullopt);
-  } else {
-    sever(c, std::nullopt, options_.latency);
-  }
+  sever(c, knows, options_.latency, std::nullopt);
   c.deaf = deaf;
   c.hole_written = false;
   if (undelivered) into_hole(c, deaf);
@@ -361,7 +349,6 @@ void VirtualNetwork::make_half_open(Connection& c, std::uint32_t knows) {
 void VirtualNetwork::down(std::uint32_t machine, Ending ending) {
   if (machine >= of_machine_.size()) return;
   for (Connection* c : of_machine_[machine]) {
-    const bool dialed = c->dialer == machine;
     if (ending == Ending::orderly) {
       end_in_order(*c, c->epoch, machine);
       continue;
@@ -369,55 +356,48 @@ void VirtualNetwork::down(std::uint32_t machine, Ending ending) {
     Duration learns = options_.latency;
     if (ending == Ending::power_loss)
       learns = c->purpose == wire::Purpose::bulk ? options_.stall_limit : options_.write_limit;
-    sever(*c, dialed ? std::nullopt : std::optional(learns), dialed ? std::optional(learns) : std::nullopt);
+    sever(*c, machine, std::nullopt, learns);
   }
 }
 
-// A machine closes a connection once all that it sent is there: a packet may still have to wait for the
-// other's port.
+// A machine closes a connection when all its packets have arrived: a packet may have to wait for the other
+// machine's port.
 void VirtualNetwork::end_in_order(Connection& c, std::uint32_t epoch, std::uint32_t machine) {
   const Instant last = std::max(queue_.now(), c.way_from(machine).last_arrival);
   queue_.schedule(last + options_.latency, [this, &c, epoch, machine, last] {
     if (c.epoch != epoch) return;
     if (c.way_from(machine).last_arrival > last) return end_in_order(c, epoch, machine);
-    const bool dialed = c.dialer == machine;
-    const Duration at_once{0};
-    sever(c, dialed ? std::nullopt : std::optional(at_once), dialed ? std::optional(at_once) : std::nullopt);
+    sever(c, machine, std::nullopt, Duration{0});
   });
 }
 
 void VirtualNetwork::up_again(std::uint32_t machine) {
   if (machine >= of_machine_.size()) return;
-  if (options_.port) ports_[machine] = {};  // nothing of its former self waits there
-  for (Connection* c : of_machine_[machine]) {
-    const bool dialed = c->dialer == machine;
-    const std::optional<Duration> learns = options_.latency;
-    sever(*c, dialed ? std::nullopt : learns, dialed ? learns : std::nullopt);
-  }
+  if (options_.port) ports_[machine] = {};  // drops what its former instance left there
+  for (Connection* c : of_machine_[machine]) sever(*c, machine, std::nullopt, options_.latency);
 }
 
-// The connection is no more: all that is under way is lost, and each end learns it after a while, or never.
-void VirtualNetwork::sever(Connection& c, std::optional<Duration> dialer_learns,
-                           std::optional<Duration> acceptor_learns) {
+void VirtualNetwork::sever(Connection& c, std::uint32_t end, std::optional<Duration> end_learns,
+                           std::optional<Duration> other_learns) {
   const std::uint32_t epoch = c.epoch++;
   if (c.stands) ++broken_;
   c.stands = false;
   c.deaf.reset();
-  for (const std::uint32_t end : {c.dialer, c.acceptor}) {
-    Way& way = c.way_from(end);
+  for (const std::uint32_t it : {c.dialer, c.acceptor}) {
+    Way& way = c.way_from(it);
     const bool undelivered = way.travelling > 0 || !way.waiting.empty();
     way.travelling = 0;
     way.stalled = false;
     way.waiting.clear();
     way.free_at = way.last_arrival = way.last_reach = way.last_through = queue_.now();
-    const auto learns = end == c.dialer ? dialer_learns : acceptor_learns;
-    if (learns) tell(c, end, epoch, undelivered, queue_.now() + *learns);
+    const auto learns = it == end ? end_learns : other_learns;
+    if (learns) tell(c, it, epoch, undelivered, queue_.now() + *learns);
   }
 }
 
 void VirtualNetwork::tell(Connection& c, std::uint32_t end, std::uint32_t epoch, bool undelivered,
                           Instant at) {
-  if (c.purpose == wire::Purpose::control && !undelivered) return;  // a link that rests is no loss
+  if (c.purpose == wire::Purpose::control && !undelivered) return;  // an idle link is not missed
   queue_.schedule(at, [this, &c, end, epoch, undelivered] { host_.broken(c, end, epoch, undelivered); });
 }
 

@@ -16,6 +16,74 @@ constexpr Duration kStillUpCheck = std::chrono::milliseconds(100);
 
 }  // namespace
 
+// ---- steps ----
+
+void VirtualTraining::clear(const gossip::Peer& core) {
+  core_ = &core;
+  running_ = resting_ = false;
+  since_.reset();
+  earlier_steps_ += std::exchange(steps_, 0);
+  earlier_samples_ += std::exchange(samples_, 0);
+}
+
+void VirtualTraining::start() {
+  running_ = true;
+  since_ = machine_.now();
+  if (!world_.training_began) world_.training_began = machine_.now();
+  stepping_.assign(machine_.options().workers, false);
+  begin_steps();
+}
+
+void VirtualTraining::pause(bool discard) {
+  resting_ = true;
+  if (discard) ++era_;
+}
+
+void VirtualTraining::resume() {
+  resting_ = false;
+  begin_steps();
+}
+
+// On every idle worker, unless training has stopped or is paused.
+void VirtualTraining::begin_steps() {
+  if (!running_ || resting_) return;
+  for (std::uint32_t worker = 0; worker < machine_.options().workers; ++worker) {
+    if (!stepping_[worker]) begin_step(worker);
+  }
+}
+
+void VirtualTraining::begin_step(std::uint32_t worker) {
+  stepping_[worker] = true;
+  const MachineOptions& options = machine_.options();
+  double seconds = to_seconds(options.step) * machine_.mishaps().slowness_of_step(machine_.now(), begun_++);
+  if (options.step_spread > 0)
+    seconds *= 1 - options.step_spread + options.step_spread * machine_.random().exponential();
+  const Duration time = std::max(Duration{1}, from_seconds(seconds));
+  const Instant end = machine_.now() + time;
+  replica_.learner->begin_step(worker, *replica_.arena, end);
+  world_.watcher.step_began(machine_.index(), time);
+  machine_.later(end, [this, worker, era = era_] { end_step(worker, era); });
+}
+
+void VirtualTraining::end_step(std::uint32_t worker, std::uint64_t era) {
+  stepping_[worker] = false;
+  if (!running_ || era != era_) {
+    replica_.learner->discard_step(worker);
+    world_.watcher.step_discarded(machine_.index());
+    return begin_steps();
+  }
+  replica_.learner->swarm_has_consumed(core_->view().swarm_samples);
+  const std::uint64_t consumed = replica_.learner->end_step(worker, *replica_.arena);
+  ++steps_;
+  samples_ += consumed;
+  world_.samples += consumed;
+  world_.watcher.step_ended(machine_.index());
+  machine_.step(gossip::Stepped{steps_, samples_});
+  if (machine_.up()) begin_steps();
+}
+
+// ---- the peer ----
+
 VirtualPeer::VirtualPeer(Surroundings& world, std::uint32_t index)
     : VirtualMachine(world, index),
       replica_(world.options.arena_floats, world.options.mix),
@@ -46,7 +114,7 @@ void VirtualPeer::start() {
   later(now(), [this] { step(gossip::Start{}); });
 }
 
-// Whom a starting peer asks to let it in.
+// Gives a starting peer the addresses through which it joins.
 void VirtualPeer::introduce(gossip::PeerOptions& peer) const {
   if (!cache_.empty()) {
     peer.join = cache_;
@@ -54,8 +122,7 @@ void VirtualPeer::introduce(gossip::PeerOptions& peer) const {
     peer.begin_after = world_.options.begin_after;
     return;
   }
-  // As a person would who starts a peer by hand: the addresses of running peers, or the beginner's if there
-  // is none.
+  // Like a user who starts a peer: the addresses of running peers, or the beginner's if there are none.
   for (const VirtualMachine* other : world_.machines) {
     if (peer.join.size() == kJoinAddresses) break;
     if (other->up() && other != this) peer.join.push_back(other->address());
@@ -85,7 +152,7 @@ void VirtualPeer::restart(Instant at, Cache cache, IfStillUp if_still_up) {
   });
 }
 
-// Of the instance that has ended.
+// Adds the counts of the instance that has ended.
 void VirtualPeer::keep_counts() {
   const gossip::ExchangeCounts& counts = core_->view().exchanges;
   earlier_exchanges_.completed += counts.completed;
@@ -177,7 +244,7 @@ void VirtualPeer::step(gossip::Event event) {
     world_.watcher.stood_still(index());
     deadline = local + std::chrono::milliseconds(1);
   }
-  // A tick that is scheduled for earlier schedules the next one in wake().
+  // An earlier tick schedules the next one in wake().
   if (const Instant at = mishaps().true_time(deadline); at < tick_at_) {
     tick_at_ = at;
     later(at, [this] { wake(); });
@@ -198,7 +265,7 @@ void VirtualPeer::act(gossip::Send& send) {
   const auto to = world_.by_host.find(send.to.host);
   if (to == world_.by_host.end() || to->second == index()) {
     later(now() + world_.network.latency(), [this, address = std::make_unique<Address>(send.to)] {
-      step(gossip::Unreachable{*address, false, "nobody listens at " + to_string(*address)});
+      step(gossip::Unreachable{*address, false, "no process listens at " + to_string(*address)});
     });
     return;
   }
@@ -259,7 +326,7 @@ void VirtualPeer::act(const gossip::Prepare&) {
 }
 
 void VirtualPeer::act(const gossip::StartTraining& start) {
-  if (!replica_.present) begin_with(world_.first_parameters);  // it begins the run anew
+  if (!replica_.present) begin_with(world_.first_parameters);  // it begins the run again
   replica_.mixer->adopt();
   if (!mishaps().poisons.empty()) {
     first_values().resize(replica_.arena->size());
@@ -293,7 +360,7 @@ void VirtualPeer::act(const gossip::BeginRound& round) {
 }
 
 void VirtualPeer::act(const gossip::TrainingEnded&) {
-  replica_.learner->over();  // frees memory for what follows
+  replica_.learner->over();  // frees memory
   before_settling_.resize(replica_.arena->size());
   replica_.arena->read(0, before_settling_);
 }
@@ -309,7 +376,7 @@ void VirtualPeer::act(const gossip::Finish& finish) {
   }
 }
 
-// ---- what is read from outside ----
+// ---- the outside view ----
 
 void VirtualPeer::values(std::vector<MutableBytes>& out) {
   replica_.mixer->values(out);

@@ -1,6 +1,6 @@
-// One peer of a virtual world on its machine: a gossip::Peer as its core, a replica, its training, exchanges
-// and copies. This is the driver's loop in virtual time: an event comes in, the core steps, act() carries out
-// the actions.
+// One peer of a virtual world on its machine: a gossip::Peer as its core, a replica, training, exchanges and
+// copies. It contains the driver's loop in virtual time: an event arrives, the core steps, act() executes the
+// actions.
 #pragma once
 
 #include <cstdint>
@@ -10,34 +10,102 @@
 #include <vector>
 
 #include "gossip/peer.h"
-#include "lab/world/machine_view.h"
-#include "lab/world/virtual_copies.h"
+#include "lab/world/learner.h"
 #include "lab/world/virtual_exchanges.h"
 #include "lab/world/virtual_machine.h"
-#include "lab/world/virtual_replica.h"
-#include "lab/world/virtual_training.h"
 
 namespace starling::lab {
+
+// The steps of a virtual peer, as node::Trainer in the daemon: its workers compute on the replica, take
+// virtual time, and pause or stop when the core requests it.
+class VirtualTraining {
+ public:
+  VirtualTraining(VirtualMachine& machine, VirtualReplica& replica, Surroundings& world)
+      : machine_(machine), replica_(replica), world_(world) {}
+
+  // A new instance with this core begins.
+  void clear(const gossip::Peer& core);
+
+  void start();
+  void stop() { running_ = false; }
+  // `discard`: steps under way are discarded when they end.
+  void pause(bool discard);
+  void resume();
+
+  std::optional<Instant> since() const { return since_; }
+  // Sums over all instances.
+  std::uint64_t steps() const { return earlier_steps_ + steps_; }
+  std::uint64_t samples() const { return earlier_samples_ + samples_; }
+
+ private:
+  void begin_steps();
+  void begin_step(std::uint32_t worker);
+  void end_step(std::uint32_t worker, std::uint64_t era);
+
+  VirtualMachine& machine_;
+  VirtualReplica& replica_;
+  Surroundings& world_;
+  const gossip::Peer* core_ = nullptr;
+  bool running_ = false;
+  bool resting_ = false;        // between pause() and resume()
+  std::uint64_t era_ = 0;       // number of discards: a step of an earlier era is discarded
+  std::vector<bool> stepping_;  // by worker
+  std::optional<Instant> since_;
+  std::uint64_t steps_ = 0, samples_ = 0;                  // of this instance
+  std::uint64_t earlier_steps_ = 0, earlier_samples_ = 0;  // of former instances
+  std::uint64_t begun_ = 0;                                // steps of all instances
+};
+
+// Copies of a replica, to a peer that joins or has lost its replica: the sides of the joiner, which fetches,
+// and of the donor, which gives.
+class VirtualCopies {
+ public:
+  VirtualCopies(VirtualMachine& machine, VirtualReplica& replica, Surroundings& world)
+      : machine_(machine), replica_(replica), world_(world) {}
+
+  // Joiner.
+  void fetch(const gossip::FetchState& fetch);
+  void abort() { active_ = false; }
+  void take_chunk(VirtualCopies& donor, Connection& connection, const Packet& packet);
+  void take_refusal(const Packet& packet);
+  void connection_broke(const Connection& connection, std::uint32_t epoch);
+  void clear();  // a new instance begins
+
+  // Donor.
+  void give(Connection& connection, const Packet& request);
+
+ private:
+  void lose(const char* why, bool poisoned);
+  void send(Connection& connection, std::uint32_t epoch, std::size_t chunk, std::uint64_t attempt);
+  void refuse(Connection& connection, std::uint64_t attempt);
+
+  VirtualMachine& machine_;
+  VirtualReplica& replica_;
+  Surroundings& world_;
+  // State of the joiner.
+  std::uint64_t attempt_ = 0;  // chunks of earlier attempts are dropped
+  bool active_ = false;
+  Connection* connection_ = nullptr;
+  std::uint32_t epoch_ = 0;   // of the connection
+  std::size_t in_place_ = 0;  // chunks, from any donor
+};
 
 class VirtualPeer final : public VirtualMachine {
  public:
   VirtualPeer(Surroundings& world, std::uint32_t index);
 
-  enum class Cache : std::uint8_t { kept, lost };  // addresses of members, on disk
-  enum class IfStillUp : std::uint8_t {
-    stay,
-    wait
-  };             // what a restart does with an instance that has not ended
-  void start();  // an instance
-  // Starts a new instance then, unless this peer has finished the run or was never started.
+  enum class Cache : std::uint8_t { kept, lost };      // addresses of members, on disk
+  enum class IfStillUp : std::uint8_t { stay, wait };  // a restart while the former instance is up
+  void start();                                        // starts an instance
+  // Starts a new instance at `at`, unless this peer has finished the run or was never started.
   void restart(Instant at, Cache cache, IfStillUp if_still_up);
   void crash(bool silent);
   void leave();
   void rewire(const std::string& topology);
-  // Loses the replica: the device that holds it is gone, or some of its parameters become NaN.
+  // Loses the replica: its device fails, or some of its parameters become NaN.
   void lose_replica(bool device);
   void end_run();
-  // Begins with these parameters, as the machine that begins the run.
+  // Takes these parameters as the machine that begins the run.
   void begin_with(std::span<const float> values);
   // Replaces the parameters.
   void set_parameters(std::span<const float> values);
@@ -51,7 +119,7 @@ class VirtualPeer final : public VirtualMachine {
   bool has_parameters() const { return replica_.present; }
   const models::Arena& arena() const { return *replica_.arena; }
   const VirtualExchanges& exchanges() const { return exchanges_; }
-  // Appends what depends on computed values, except the replica and what the learner has.
+  // Appends all memory that depends on computed values, except the replica and the learner's state.
   void values(std::vector<MutableBytes>& out);
 
  private:
@@ -83,12 +151,12 @@ class VirtualPeer final : public VirtualMachine {
   VirtualExchanges exchanges_;
   VirtualCopies copies_;
   std::optional<gossip::Peer> core_;
-  Instant tick_at_ = kNever;    // when the scheduled tick that counts is due
-  bool started_ = false;        // from now on the arena is this instance's replica
+  Instant tick_at_ = kNever;    // when the next valid tick is due
+  bool started_ = false;        // the arena is this instance's replica
   std::vector<Address> cache_;  // addresses of members, on disk
   std::vector<float> before_settling_;
-  gossip::ExchangeCounts earlier_exchanges_;  // of its former instances
-  training::MixCounters earlier_mixed_;       // of its former instances, the refused chunks only
+  gossip::ExchangeCounts earlier_exchanges_;  // of former instances
+  training::MixCounters earlier_mixed_;       // of former instances, only the refused chunks
 };
 
 }  // namespace starling::lab

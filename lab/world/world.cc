@@ -5,13 +5,105 @@
 #include <utility>
 
 #include "base/check.h"
-#include "lab/world/incident_player.h"
 #include "lab/world/virtual_peer.h"
 #include "training/exchange/payload.h"
 #include "wire/codec.h"
 #include "wire/frame.h"
 
 namespace starling::lab {
+
+// Plays the schedule of incidents: breaks links, pauses machines, ends and restarts peers.
+class IncidentPlayer {
+ public:
+  using Peers = std::vector<std::unique_ptr<VirtualPeer>>;
+
+  // Both outlive the player.
+  IncidentPlayer(Surroundings& world, const Peers& peers) : world_(world), peers_(peers) {}
+
+  // Schedules the incidents of the world's options. Called once, after the peers were made.
+  void begin() {
+    for (const Incident& incident : world_.options.incidents) play(incident);
+    upcoming_.resize(world_.options.recurring.size());
+    for (std::size_t k = 0; k < upcoming_.size(); ++k) follow(k);
+  }
+
+ private:
+  using Cache = VirtualPeer::Cache;
+  using IfStillUp = VirtualPeer::IfStillUp;
+  static constexpr Duration kPausesKept = std::chrono::minutes(5);
+
+  void play(const Incident& incident) {
+    std::visit([this](const auto& it) { play_one(it); }, incident);
+  }
+  // Draws the next of some recurring incidents when the previous one begins, and plays it when it begins.
+  void follow(std::size_t k) {
+    upcoming_[k] = world_.options.recurring[k]();
+    if (!upcoming_[k]) return;
+    world_.queue.schedule(std::max(beginning(*upcoming_[k]), world_.now()), [this, k] {
+      play(*upcoming_[k]);
+      follow(k);
+    });
+  }
+
+  void play_one(const Crash& crash) {
+    world_.queue.schedule(crash.at, [this, crash] {
+      VirtualPeer& peer = *peers_[crash.machine];
+      peer.crash(crash.silent);
+      if (crash.back) peer.restart(*crash.back, crash.cached ? Cache::kept : Cache::lost, IfStillUp::stay);
+    });
+  }
+  void play_one(const Leave& leave) {
+    world_.queue.schedule(leave.at, [this, leave] {
+      VirtualPeer& peer = *peers_[leave.machine];
+      peer.leave();
+      if (leave.back)
+        peer.restart(*leave.back, Cache::lost, leave.comes_back ? IfStillUp::wait : IfStillUp::stay);
+    });
+  }
+  void play_one(const Rewiring& it) {
+    world_.queue.schedule(it.at, [this, it] { peers_[it.machine]->rewire(it.topology); });
+  }
+  void play_one(const Loss& it) {
+    world_.queue.schedule(it.at, [this, it] { peers_[it.machine]->lose_replica(it.device); });
+  }
+  void play_one(const Reset& it) {
+    world_.queue.schedule(it.at, [this, it] { world_.network.reset(it.a, it.b); });
+  }
+  void play_one(const HalfOpen& it) {
+    world_.queue.schedule(it.at, [this, it] { world_.network.half_open(it.knows, it.deaf); });
+  }
+  void play_one(const Pause& it) {
+    mishaps(it.machine).add_pause({it.from, it.to}, world_.now() - kPausesKept);
+  }
+  void play_one(const Slow& it) { mishaps(it.machine).slow.push_back(it); }
+  void play_one(const SlowDisk& it) { mishaps(it.machine).disks.push_back(it); }
+  void play_one(const Drift& it) { mishaps(it.machine).clock_rate = it.rate; }
+  void play_one(const Poison& it) { mishaps(it.machine).poisons.push_back(it); }
+  void play_one(const Mutation& it) { world_.mutations.push_back(it); }
+  void play_one(const Cut& it) {
+    world_.network.cut(it.source, it.target, {it.from, it.to});
+    if (it.both_ways) world_.network.cut(it.target, it.source, {it.from, it.to});
+  }
+  void play_one(const Partition& it) {
+    for (const std::uint32_t in : it.island) {
+      for (std::uint32_t out = 0; out < peers_.size(); ++out) {
+        if (std::find(it.island.begin(), it.island.end(), out) != it.island.end()) continue;
+        if (it.outwards) world_.network.cut(in, out, {it.from, it.to});
+        if (it.inwards) world_.network.cut(out, in, {it.from, it.to});
+      }
+    }
+  }
+  void play_one(const Clog& it) { world_.network.clog(it.a, it.b, {it.from, it.to}, it.factor); }
+  void play_one(const PoorLinks& it) {
+    world_.network.shape(it.machines, it.others, {it.from, it.to}, it.shape);
+  }
+
+  Mishaps& mishaps(std::uint32_t machine) { return peers_[machine]->mishaps(); }
+
+  Surroundings& world_;
+  const Peers& peers_;
+  std::vector<std::optional<Incident>> upcoming_;  // the next of each recurring incident
+};
 
 World::World(WorldOptions options, MakeLearner make_learner, std::vector<float> first_parameters)
     : shared_(std::move(options), std::move(make_learner), std::move(first_parameters), *this) {
@@ -61,9 +153,7 @@ NetworkHost::Reach World::reach(std::uint32_t machine) const {
   return m.silent() ? Reach::silent : Reach::refuses;
 }
 
-Instant World::awake(std::uint32_t machine) const {
-  return peers_[machine]->awake();
-}
+Instant World::awake(std::uint32_t machine) const { return peers_[machine]->awake(); }
 
 void World::arrived(Connection& connection, std::uint32_t from, std::uint32_t to, Packet& packet) {
   const bool control = packet.kind == Packet::Kind::message;
@@ -76,8 +166,8 @@ void World::broken(Connection& connection, std::uint32_t end, std::uint32_t epoc
   peers_[end]->connection_broke(connection, epoch);
 }
 
-// Whether a bit of this message's frame is flipped under way. Then it is encoded, spoiled, and read as
-// transport reads it.
+// Whether a bit of this message's frame is flipped in transit. If so, the message is encoded, mutated, and
+// parsed as transport does it.
 bool World::mutated(std::uint32_t from, std::uint32_t to, const wire::Message& message) {
   double chance = 0;
   for (const Mutation& m : shared_.mutations) {
@@ -99,11 +189,9 @@ bool World::mutated(std::uint32_t from, std::uint32_t to, const wire::Message& m
   return true;
 }
 
-// ---- what is read and written from outside ----
+// ---- the outside view ----
 
-MachineView World::machine(std::uint32_t i) const {
-  return peers_[i]->view();
-}
+MachineView World::machine(std::uint32_t i) const { return peers_[i]->view(); }
 
 std::optional<std::uint32_t> World::machine_of(PeerId id) const {
   const auto found = shared_.by_id.find(id.value);
@@ -114,9 +202,7 @@ Duration World::paused_within(std::uint32_t i, Instant from, Instant to) const {
   return peers_[i]->mishaps().paused_within(from, to);
 }
 
-std::span<const Interval> World::pauses(std::uint32_t i) const {
-  return peers_[i]->mishaps().pauses;
-}
+std::span<const Interval> World::pauses(std::uint32_t i) const { return peers_[i]->mishaps().pauses; }
 
 std::size_t World::longest_queue() const {
   const std::size_t held = shared_.sabotage != nullptr ? shared_.sabotage->held() : 0;
@@ -142,7 +228,7 @@ void World::put_replica(std::uint32_t i, std::span<const float> values) {
 }
 
 double World::energy() const {
-  // Parts (mass, value) of one float. The mean of all parts is the machines' mean.
+  // The parts of one float. Their mean is the machines' mean.
   struct Part {
     double mass;
     double value;

@@ -1,7 +1,7 @@
-// The virtual driver of the core: machines with a VirtualPeer each, on virtual links, in one event queue,
-// under a schedule of incidents (faults.h). The protocol's decisions are the product's (gossip), and so are
-// the arithmetic and the books of exchanges (training/exchange); only sockets, clocks, disks and threads are
-// simulated. docs/ARCHITECTURE.md compares the two drivers.
+// The virtual driver of the core: machines with a VirtualPeer each, virtual links, one event queue, and a
+// schedule of incidents (faults.h). Protocol decisions (gossip) and the arithmetic and bookkeeping of
+// exchanges (training/exchange) are those of the daemon; sockets, clocks, disks and threads are simulated.
+// docs/ARCHITECTURE.md compares the two drivers.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "lab/world/machine_view.h"
-#include "lab/world/surroundings.h"
+#include "lab/world/virtual_machine.h"
 #include "lab/world/world_options.h"
 
 namespace starling::lab {
@@ -26,23 +25,23 @@ class World final : private NetworkHost {
   using MakeLearner = lab::MakeLearner;
   using MachineView = lab::MachineView;
 
-  // Only the machine that begins the run starts from `first_parameters`; the others copy.
+  // Only the machine that begins the run starts from `first_parameters`; the others copy them.
   World(WorldOptions options, MakeLearner make_learner, std::vector<float> first_parameters);
   ~World();
 
-  // Runs one happening. False if none is left, apart from what a pause without end holds up.
+  // Runs one happening. False if none is left, except those that an endless pause delays.
   bool run_one();
   // Runs until every machine is over.
   void run();
-  // Asks every machine to end its run now.
+  // Requests every machine to end the run now.
   void end_all();
-  // No machine runs or waits for its first start.
+  // Whether no machine runs or waits for its first start.
   bool over() const { return shared_.open == 0; }
-  // No exchange is under way. (What a crashed machine had lent stays lent.)
+  // Whether no exchange is under way.
   bool quiet() const { return shared_.exchanges_under_way == 0; }
 
   Instant now() const { return shared_.now(); }
-  std::size_t pending() const { return shared_.queue.size(); }  // happenings that are scheduled
+  std::size_t pending() const { return shared_.queue.size(); }  // scheduled happenings
   std::uint64_t happenings() const { return shared_.queue.scheduled() - shared_.queue.size(); }
   const WorldOptions& options() const { return shared_.options; }
   const VirtualNetwork& network() const { return shared_.network; }
@@ -50,31 +49,31 @@ class World final : private NetworkHost {
   std::uint64_t trace_hash() const { return shared_.trace_hash; }
   // When the first step of any machine began; nullopt before that.
   std::optional<Instant> training_began() const { return shared_.training_began; }
-  // The greatest length that any queue of messages has had.
+  // The greatest length of any queue of messages so far.
   std::size_t longest_queue() const;
 
   std::size_t machines() const { return peers_.size(); }
   MachineView machine(std::uint32_t i) const;
   // The machine that runs or ran the instance with this id.
   std::optional<std::uint32_t> machine_of(PeerId id) const;
-  // For how long a machine was paused within an interval.
+  // How long a machine was paused within an interval.
   Duration paused_within(std::uint32_t i, Instant from, Instant to) const;
-  // Its pauses, past and to come, in the order of their beginnings.
+  // The pauses of a machine, past and future, ordered by beginning.
   std::span<const Interval> pauses(std::uint32_t i) const;
 
   // Replaces a machine's replica, for measurements that begin from known parameters. REQUIRES: quiet(), the
   // machine has parameters, values.size() == options().arena_floats.
   void set_parameters(std::uint32_t i, std::span<const float> values);
-  // All memory that depends on computed values, except the replicas and what learners have. A world of the
-  // same options in which as much has happened becomes this one when these bytes and each replica are copied
-  // into its own.
+  // All memory that depends on computed values, except the replicas and the learners' states. Copying these
+  // bytes and each replica into a world of the same options, after the same number of happenings, makes it
+  // equal to this one.
   std::vector<MutableBytes> values();
   // REQUIRES: values.size() == options().arena_floats.
   void put_replica(std::uint32_t i, std::span<const float> values);
 
-  // The energy of "Overlap" for pairwise averaging in float32: the sum of m |v - mean|^2 over the parts of
-  // every machine that has parameters, in double, with the loans that are out. Equals the sum of |x - mean|^2
-  // if nothing is in flight.
+  // The energy of pairwise averaging in float32 with overlapping exchanges: the sum of m |v - mean|^2, in
+  // double, over the parts (mass m, value v) of every machine with parameters, including lent chunks. Equals
+  // the sum of |x - mean|^2 if nothing is in flight.
   double energy() const;
 
  private:

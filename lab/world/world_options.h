@@ -1,4 +1,4 @@
-// What a virtual world is made of: its machines, its network, the rule, and what befalls the machines.
+// The parts of a virtual world: machines, network, rule and incidents.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,19 @@
 #include "lab/world/sabotage.h"
 #include "lab/world/virtual_network.h"
 #include "lab/world/watcher.h"
-#include "training/exchange/make.h"
 
 namespace starling::lab {
 
 struct MachineOptions {
   std::string name;
-  Instant start{};            // when its process starts
+  Instant start{};            // of its process
   std::uint32_t workers = 1;  // Hogwild workers
   Duration step{0};           // mean time of one step of one worker, without slowdown
   double step_spread = 0;     // 0: all steps take equally long; 1: exponentially distributed
 };
+
+// A function that returns the next of some incidents, ordered by beginning; nullopt after the last.
+using Recurring = std::function<std::optional<Incident>()>;
 
 struct WorldOptions {
   std::uint64_t seed = 1;
@@ -41,20 +43,19 @@ struct WorldOptions {
   std::vector<MachineOptions> machines;
   std::uint32_t beginner = 0;
   std::vector<Incident> incidents;
-  // Recurring incidents: each function returns its next incident, in the order of their beginnings, or
-  // nullopt when there are no more. It is called when the one before begins.
-  std::vector<std::function<std::optional<Incident>()>> recurring;
+  std::vector<Recurring> recurring;  // the next incident is drawn when the previous one begins
   // How often a machine writes the addresses of the members it knows; 0: never. A restarted machine that has
-  // such addresses joins through them, and begins the run anew if nobody answers within `begin_after`.
+  // such addresses joins through them, and begins the run again if no member answers within `begin_after`.
   Duration cache_interval{0};
   Duration begin_after = std::chrono::seconds(20);
   Watcher* watcher = nullptr;    // may be null; must outlive the world
   Sabotage* sabotage = nullptr;  // may be null; must outlive the world
 
   std::size_t chunk_floats() const { return mix.cell_floats * chunk_cells; }
+  std::size_t chunks() const { return (arena_floats - 1) / chunk_floats() + 1; }
 };
 
-// The learner of a machine, for each of its instances.
+// Makes the learner of a machine, for each of its instances.
 using MakeLearner = std::function<std::unique_ptr<Learner>(std::uint32_t machine)>;
 
 }  // namespace starling::lab

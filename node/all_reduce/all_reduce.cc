@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,8 +19,6 @@
 #include <asio/post.hpp>
 
 #include "node/all_reduce/collective.h"
-#include "node/all_reduce/contribution.h"
-#include "node/all_reduce/phase_clock.h"
 #include "node/launch/process.h"
 #include "node/work/background.h"
 #include "node/work/processors.h"
@@ -35,9 +34,91 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Duration kLeaveLimit = std::chrono::seconds(3);  // from a signal to the process's end
-constexpr std::chrono::duration<double, std::nano> kLongestStep{1e18};
-
 constexpr int kFailed = 1, kBadInput = 2;
+
+// What the peers sum in every step: the gradient, then a word for each thing that all must learn, then for
+// each rank the instant at which it was ready to sum.
+class Contribution {
+ public:
+  enum Word : std::size_t { asked_to_end, lost, words };
+
+  static std::size_t floats(std::size_t parameters, std::uint32_t peers) {
+    return parameters + words + 2 * std::size_t{peers};
+  }
+
+  Contribution(std::size_t parameters, std::uint32_t peers)
+      : parameters_(parameters), values_(floats(parameters, peers)) {}
+
+  std::span<float> all() { return values_; }
+  std::span<float> gradient() { return all().first(parameters_); }
+
+  void set(Word word, bool on) { values_[parameters_ + word] = on ? 1 : 0; }
+  // After the sum: whether any peer has set it.
+  bool is_set(Word word) const { return values_[parameters_ + word] > 0; }
+
+  // An instant is two floats, exact to the microsecond for half a year of uptime. The other ranks' floats are
+  // zero, so after the sum all ranks have all instants. The processes share a clock, as they share a machine.
+  void set_ready(std::uint32_t rank, Clock::time_point at) {
+    const auto instants = all().subspan(parameters_ + words);
+    std::fill(instants.begin(), instants.end(), 0.0F);
+    const auto microseconds = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count());
+    instants[2 * std::size_t{rank}] = static_cast<float>(microseconds / kHalf % kHalf);
+    instants[2 * std::size_t{rank} + 1] = static_cast<float>(microseconds % kHalf);
+  }
+  // After the sum: when the last rank was ready.
+  Clock::time_point all_ready() const {
+    std::uint64_t latest = 0;
+    for (std::size_t i = parameters_ + words; i + 1 < values_.size(); i += 2) {
+      latest = std::max(latest, static_cast<std::uint64_t>(values_[i]) * kHalf +
+                                    static_cast<std::uint64_t>(values_[i + 1]));
+    }
+    return Clock::time_point(std::chrono::microseconds(latest));
+  }
+
+ private:
+  static constexpr std::uint64_t kHalf = 1 << 22;
+
+  const std::size_t parameters_;
+  std::vector<float> values_;
+};
+
+// How a peer divides its time, for the launcher's time lines: computing, waiting for the last peer to be
+// ready, and exchanging. Used by one thread at a time.
+class PhaseClock {
+ public:
+  enum class Phase : std::uint8_t { none, computing, summing };
+  struct Sums {
+    Clock::duration computing{0}, exchanging{0}, waiting{0};
+  };
+
+  void enter(Phase phase) {
+    const auto now = Clock::now();
+    if (phase_ == Phase::computing) sums_.computing += now - since_;
+    phase_ = phase;
+    since_ = now;
+  }
+  // Ends the sum that began at `began`; the time until the last peer was ready counts as waiting.
+  void end_sum(Clock::time_point began, Clock::time_point all_ready) {
+    const auto now = Clock::now();
+    const auto met = std::clamp(all_ready, began, now);
+    sums_.waiting += met - began;
+    sums_.exchanging += now - met;
+    phase_ = Phase::none;
+  }
+  // Includes the current phase; an unfinished sum counts as waiting.
+  Sums sums() const {
+    Sums sums = sums_;
+    if (phase_ != Phase::none)
+      (phase_ == Phase::computing ? sums.computing : sums.waiting) += Clock::now() - since_;
+    return sums;
+  }
+
+ private:
+  Phase phase_ = Phase::none;
+  Clock::time_point since_;
+  Sums sums_;
+};
 
 class AllReducePeer {
  public:
@@ -78,7 +159,7 @@ class AllReducePeer {
     if (!training_start_) return 0;
     return std::chrono::duration<double>(training_end_.value_or(Clock::now()) - *training_start_).count();
   }
-  std::uint64_t swarm_samples() const { return steps_ * experiment_.peers * experiment_.batch_size; }
+  std::uint64_t swarm_samples() const { return steps_ * experiment_.peers * experiment_.training.batch_size; }
 
   const AllReduceOptions& options_;
   const training::Experiment& experiment_;
@@ -107,8 +188,7 @@ class AllReducePeer {
 
 // ---- the main thread ----
 
-// The end comes after the next step. Before the first step a peer may be missing for whom the others would
-// wait, so the end comes at once.
+// The run ends after the next step. Before the first step it ends at once, because a peer may be missing.
 void AllReducePeer::ask_for_end() {
   bool began = false;
   {
@@ -118,7 +198,7 @@ void AllReducePeer::ask_for_end() {
   }
   wake_.notify_all();
   if (!began)
-    quit(failed("asked to end before all " + std::to_string(experiment_.peers) + " peers had come together"));
+    quit(failed("asked to end before all " + std::to_string(experiment_.peers) + " peers had joined"));
 }
 
 void AllReducePeer::leave() {
@@ -142,7 +222,7 @@ training::PeerReport AllReducePeer::make_report(training::PeerReport::Kind kind)
   report.state = state_;
   report.device = device_;
   report.steps = steps_;
-  report.samples = steps_ * experiment_.batch_size;
+  report.samples = steps_ * experiment_.training.batch_size;
   report.swarm_samples = swarm_samples();
   report.members = experiment_.peers;
   report.loss = loss_;
@@ -173,7 +253,7 @@ void AllReducePeer::tick() {
                  report.samples_per_second.value_or(0), report.loss.value_or(0));
   }
   if (leaving_since_ && Clock::now() - *leaving_since_ > kLeaveLimit)
-    quit(failed("left in the middle of a step, as another peer is not done with it"));
+    quit(failed("left during a step that another peer has not finished"));
 }
 
 PeerOutcome AllReducePeer::run() {
@@ -197,16 +277,14 @@ PeerOutcome AllReducePeer::run() {
     trainer.join();
     return outcome_;
   }
-  // The trainer waits for others, and nothing interrupts that wait.
+  // The trainer waits for other peers; this wait cannot be interrupted.
   if (!outcome_.error.empty()) std::fprintf(stderr, "starling peer: %s\n", outcome_.error.c_str());
   std::_Exit(outcome_.exit_code);
 }
 
 // ---- the trainer's thread ----
 
-PeerOutcome AllReducePeer::failed(const std::string& why) const {
-  return {kFailed, why};
-}
+PeerOutcome AllReducePeer::failed(const std::string& why) const { return {kFailed, why}; }
 
 PeerOutcome AllReducePeer::train() {
   PeerOutcome outcome;
@@ -236,11 +314,11 @@ PeerOutcome AllReducePeer::prepare_and_train() {
   if (!begun) return {kBadInput, begun.error().message};
   const auto collective =
       join_collective({options_.number, experiment_.peers, options_.rendezvous, options_.patience});
-  if (!collective) return failed("the peers did not come together: " + collective.error().message);
+  if (!collective) return failed("the peers did not join: " + collective.error().message);
 
   if (const Status lowered = lower_priority(); !lowered) spdlog::debug("{}", lowered.error().message);
   spdlog::info("training begins: {} parameters, {} peers, batches of {}, on {}",
-               replica_->plan.layout.parameter_count(), experiment_.peers, experiment_.batch_size,
+               replica_->plan.layout.parameter_count(), experiment_.peers, experiment_.training.batch_size,
                replica_->devices());
   {
     const std::lock_guard lock(mutex_);
@@ -257,11 +335,9 @@ PeerOutcome AllReducePeer::prepare_and_train() {
 
 // A paced or slowed step waits here until its end, or until the run is asked to end.
 void AllReducePeer::wait_out(Clock::time_point step_start, std::uint64_t step) {
-  using Nanoseconds = std::chrono::duration<double, std::nano>;
-  const Nanoseconds took = std::max<Clock::duration>(Clock::now() - step_start, experiment_.pace);
-  const double factor = slowness_of_step(slowdowns_, step_start - *training_start_, step);
-  const auto until =
-      step_start + std::chrono::duration_cast<Clock::duration>(std::min(took * factor, kLongestStep));
+  const Nanoseconds took = std::max<Clock::duration>(Clock::now() - step_start, experiment_.training.pace);
+  const Nanoseconds due = slowed(took, slowdowns_, step_start - *training_start_, step);
+  const auto until = step_start + std::chrono::duration_cast<Clock::duration>(due);
   std::unique_lock lock(mutex_);
   wake_.wait_until(lock, until, [this] { return end_asked_; });
 }
@@ -279,18 +355,19 @@ void AllReducePeer::enter(Phase phase) {
 
 bool AllReducePeer::wants_end() const {
   const std::lock_guard lock(mutex_);
-  return end_asked_ || (experiment_.seconds && Clock::now() - *training_start_ >= *experiment_.seconds);
+  return end_asked_ ||
+         (experiment_.end.seconds && Clock::now() - *training_start_ >= *experiment_.end.seconds);
 }
 
-// The same at all peers.
+// Has the same result in all peers.
 bool AllReducePeer::is_over() const {
   const double goal =
-      std::ceil(experiment_.epochs.value_or(0) * static_cast<double>(replica_->data.train.size()));
-  return (experiment_.epochs && static_cast<double>(swarm_samples()) >= goal) ||
-         (experiment_.steps && steps_ >= *experiment_.steps);
+      std::ceil(experiment_.end.epochs.value_or(0) * static_cast<double>(replica_->data.train.size()));
+  return (experiment_.end.epochs && static_cast<double>(swarm_samples()) >= goal) ||
+         (experiment_.end.steps && steps_ >= *experiment_.end.steps);
 }
 
-// Returns an outcome where the step failed.
+// Returns an outcome if the step failed.
 std::optional<PeerOutcome> AllReducePeer::step(Collective& collective, Contribution& contribution) {
   training::Worker& worker = *replica_->workers.front();
   const auto start = Clock::now();
@@ -307,7 +384,7 @@ std::optional<PeerOutcome> AllReducePeer::step(Collective& collective, Contribut
   contribution.set_ready(options_.number, ready);
   if (const Status summed = collective.sum(contribution.all()); !summed) {
     return failed("the all-reduce after " + std::to_string(steps_) +
-                  " steps failed, as another peer is gone or silent: " + summed.error().message);
+                  " steps failed, because another peer is gone or silent: " + summed.error().message);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -326,8 +403,9 @@ std::optional<PeerOutcome> AllReducePeer::step(Collective& collective, Contribut
 void AllReducePeer::apply(std::span<float> gradient_sum) {
   training::Worker& worker = *replica_->workers.front();
   for (float& value : gradient_sum) value /= static_cast<float>(experiment_.peers);
-  const double factor = training::step_rate_factor(
-      schedule_, swarm_samples(), experiment_.peers * experiment_.batch_size, replica_->data.train.size());
+  const double factor = training::step_rate_factor(schedule_, swarm_samples(),
+                                                   experiment_.peers * experiment_.training.batch_size,
+                                                   replica_->data.train.size());
   worker.replace_gradient(gradient_sum);
   worker.apply(replica_->arena, factor);
   worker.wait();

@@ -21,7 +21,7 @@ struct AllReduceOptions {
   std::string data_root;        // $STARLING_DATA
   std::string out;              // folder for NAME.safetensors; empty: none is written
   int control_fd = -1;          // a socket to the launcher; its end of file means: end
-  std::uint32_t snapshots = 0;  // replicas to leave in an epoch
+  std::uint32_t snapshots = 0;  // replicas to save per epoch
   std::string rendezvous;       // an empty folder of this run, where the peers find each other
   Duration patience = std::chrono::minutes(10);  // with a silent peer: longer than any step
 };

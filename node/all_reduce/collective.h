@@ -30,7 +30,7 @@ class Collective {
   virtual Status wait_for_all() = 0;
 };
 
-// Whether the program has collectives; the Error says what to install.
+// Whether the program has collectives; the Error names what to install.
 Status check_collectives();
 
 // Waits until all ranks have joined, over TCP on 127.0.0.1. An Error as above. REQUIRES: check_collectives()

@@ -7,51 +7,32 @@
 
 namespace starling::node {
 
-Exchanger::Exchanger(asio::any_io_executor executor, transport::LinkTable& links, ExchangerEvents events,
-                     ExchangerOptions options)
-    : plane_(std::move(executor), links, std::move(events), options),
-      initiator_(plane_),
-      responder_(plane_),
-      joiner_(plane_) {
+Exchanger::Exchanger(asio::any_io_executor executor, transport::LinkTable& links,
+                     std::function<void(gossip::Event)> report, const ExchangerOptions& options,
+                     std::function<std::uint64_t()> steps)
+    : plane_{std::move(executor), links, std::move(report), std::move(steps), options} {
   STARLING_CHECK(options.window.value_or(1) > 0 && options.chunk_cells.value_or(1) > 0);
-}
-
-Exchanger::~Exchanger() {
-  close();
 }
 
 void Exchanger::attach(models::Arena& arena, std::uint64_t fingerprint, training::Mixer& mixer) {
   STARLING_CHECK(plane_.mixer == nullptr && mixer.grid().cell_floats <= wire::kChunkFloatsMax);
   // No chunk is longer than a frame has room for.
-  if (plane_.options.chunk_cells) {
-    const std::size_t most = wire::kChunkFloatsMax / mixer.grid().cell_floats;
-    plane_.options.chunk_cells = std::min(*plane_.options.chunk_cells, most);
-  }
+  if (auto& cells = plane_.options.chunk_cells)
+    cells = std::min(*cells, wire::kChunkFloatsMax / mixer.grid().cell_floats);
   plane_.arena = &arena;
   plane_.fingerprint = fingerprint;
   plane_.mixer = &mixer;
 }
 
-void Exchanger::begin(std::uint64_t exchange, PeerId partner, const Address& address, const gossip::Terms& terms) {
+void Exchanger::begin(std::uint64_t exchange, PeerId partner, const Address& address,
+                      const gossip::Terms& terms) {
   STARLING_CHECK(!closed_);
   initiator_.begin(exchange, partner, address, terms);
-}
-
-void Exchanger::abort(std::uint64_t exchange) {
-  initiator_.abort(exchange);
 }
 
 void Exchanger::fetch_state(PeerId donor, const Address& address, bool afresh) {
   STARLING_CHECK(!closed_);
   joiner_.fetch(donor, address, afresh);
-}
-
-void Exchanger::abort_fetch() {
-  joiner_.abort();
-}
-
-void Exchanger::answer(const gossip::AnswerOffer& answer) {
-  responder_.answer(answer);
 }
 
 void Exchanger::serve(transport::LinkPtr link, wire::Hello remote) {

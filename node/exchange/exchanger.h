@@ -1,17 +1,14 @@
-// The data plane: carries out the exchanges that the core decides on, and copies parameters to joiners, over
-// bulk connections. It moves bytes and calls a training::Mixer for the arithmetic, whatever the rule and the
-// payload; workers go on meanwhile. Everything runs on the daemon's one thread, a chunk at a time, so passes
-// over a chunk are ordered and control messages never wait for a model. Whatever a remote does, what is
-// queued for it stays within a window. The executor may go on after an Exchanger is destroyed; nothing is
-// called then. Its parts are in node/exchange: initiator.h, responder.h, joiner.h.
+// The data plane: performs the exchanges that the core decides on, and copies parameters to joiners, over
+// bulk connections. It moves bytes and calls a training::Mixer for the arithmetic of any rule and payload;
+// workers continue meanwhile. Everything runs on the daemon's one thread, a chunk at a time, so passes over a
+// chunk are ordered and control messages never wait for a model. What is queued for a remote is bounded by a
+// window. The executor may run on after an Exchanger is destroyed; it reports nothing then.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <functional>
 
 #include <asio/any_io_executor.hpp>
 
-#include "node/exchange/events.h"
 #include "node/exchange/initiator.h"
 #include "node/exchange/joiner.h"
 #include "node/exchange/plane.h"
@@ -21,45 +18,51 @@ namespace starling::node {
 
 class Exchanger {
  public:
-  // REQUIRES: what is fixed in options is > 0.
-  Exchanger(asio::any_io_executor executor, transport::LinkTable& links, ExchangerEvents events,
-            ExchangerOptions options = {});
-  ~Exchanger();
+  // `report` gets the core's events of exchanges and copies (gossip/events.h): ExchangeEnded,
+  // ExchangeAdvanced, ExchangeOffered (answer() decides, at once or later), AnswerEnded, StateAdvanced,
+  // StateArrived, StateLost and ReplicaDiverged. `steps` counts the steps applied to the replica so far; by
+  // default staleness is not counted. REQUIRES: options.window and chunk_cells are > 0 if they are set.
+  Exchanger(
+      asio::any_io_executor executor, transport::LinkTable& links, std::function<void(gossip::Event)> report,
+      const ExchangerOptions& options = {},
+      std::function<std::uint64_t()> steps = [] { return std::uint64_t{0}; });
+  ~Exchanger() { close(); }
   Exchanger(const Exchanger&) = delete;
   Exchanger& operator=(const Exchanger&) = delete;
 
-  // From here on there are an arena and its mixer, which outlive the Exchanger. Before, every request is
-  // refused as not_ready.
+  // Gives it the arena and its mixer, which outlive it. Before, every request is refused as not_ready.
   void attach(models::Arena& arena, std::uint64_t fingerprint, training::Mixer& mixer);
-  // The arena was filled anew: it gives what it holds again.
+  // The arena was filled with new values, which may be sent again.
   void renewed() { plane_.diverged = plane_.copying = false; }
 
-  // Each ends in its event, unless close() or abort() comes first. Several may be under way, with different
-  // partners, as far as the rule's mixer lends a cell more than once.
+  // Ends in ExchangeEnded, unless close() or abort() comes first. Several exchanges with different partners
+  // may be under way, as far as the rule's mixer lends a cell more than once.
   void begin(std::uint64_t exchange, PeerId partner, const Address& address, const gossip::Terms& terms = {});
-  void abort(std::uint64_t exchange);  // ends the loans; the connection is closed
-  // Goes on at the first chunk that no donor has sent yet, or, `afresh`, at the very first. REQUIRES: none is
-  // under way.
+  // Ends the exchange's loans and closes its connection.
+  void abort(std::uint64_t exchange) { initiator_.abort(exchange); }
+  // Continues at the first chunk that no donor has sent yet; `afresh`: at the very first. Ends in
+  // StateArrived or StateLost, unless close() or abort_fetch() comes first. REQUIRES: no fetch is under way.
   void fetch_state(PeerId donor, const Address& address, bool afresh = false);
-  void abort_fetch();  // if one is under way; what is in place stays, and another donor may be asked at once
-  void answer(const gossip::AnswerOffer& answer);
+  // Aborts the fetch, if one is under way. The chunks in place stay, and another fetch may begin at once.
+  void abort_fetch() { joiner_.abort(); }
+  void answer(const gossip::AnswerOffer& answer) { responder_.answer(answer); }
 
-  // An inbound bulk connection: serves offers and state requests until it closes.
+  // Serves offers and state requests on an inbound bulk connection until it closes.
   void serve(transport::LinkPtr link, wire::Hello remote);
 
-  void close();  // closes every bulk connection; no event comes afterwards
+  void close();  // closes every bulk connection; nothing is reported afterwards
   const ExchangerCounters& counters() const { return plane_.counters; }
-  std::size_t idle() const { return initiator_.lines(); }  // connections it dialled and keeps for the next time
+  std::size_t idle() const { return initiator_.lines(); }  // dialed connections kept for the next exchange
   std::size_t servers() const { return responder_.servers(); }  // inbound connections
   std::size_t under_way() const { return initiator_.under_way(); }
-  std::size_t spare_bytes() const { return plane_.rooms.bytes(); }  // kept for the next chunks
+  std::size_t spare_bytes() const { return plane_.rooms.bytes(); }
   const Flow* flow(PeerId partner) const { return initiator_.flow(partner); }
 
  private:
   Plane plane_;
-  Initiator initiator_;
-  Responder responder_;
-  Joiner joiner_;
+  Initiator initiator_{plane_};
+  Responder responder_{plane_};
+  Joiner joiner_{plane_};
   bool closed_ = false;
 };
 

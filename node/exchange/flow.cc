@@ -11,18 +11,14 @@ constexpr double kGain = 1.25;
 
 }  // namespace
 
-double Flow::rate() const {
-  return std::max(rate_, rate_before_);
-}
+double Flow::rate() const { return std::max(rate_, rate_before_); }
 
-Duration Flow::delay() const {
-  return from_seconds(delay_);
-}
+Duration Flow::delay() const { return from_seconds(delay_); }
 
 void Flow::turn(Duration now) {
   if (!turned_) turned_ = now;
   if (now - *turned_ < kMemory) return;
-  const bool stale = now - *turned_ >= 2 * kMemory;  // nothing was heard in between
+  const bool stale = now - *turned_ >= 2 * kMemory;  // no reply in between
   rate_before_ = stale ? 0 : rate_;
   rate_ = 0;
   turned_ = now;
@@ -48,7 +44,7 @@ void Flow::answered(Duration now, const Sent& sent) {
   } else if (now - delay_at_ >= kMemory) {
     probing_ = true;
   }
-  // Replies that arrive in a clump came no faster than their offers were sent.
+  // Replies that arrive together are no faster than their offers were sent.
   const double over = to_seconds(std::max(now - sent.last_reply, sent.at - sent.last_sent));
   rate_ = std::max(rate_, static_cast<double>(answered_ - sent.answered) / over);
   adapt();
@@ -59,14 +55,15 @@ void Flow::adapt() {
   const double flight = kGain * rate() * to_seconds(delay());
   if (!options_.chunk_cells) {
     const double in_time = rate() * to_seconds(kChunkTimeMax) / cell;
-    // A long link: larger chunks rather than hundreds of them.
+    // On a link with a long delay: larger chunks rather than hundreds of them.
     constexpr double kMany = 64;
     const double cells = std::max(in_time, flight / (kMany * cell));
     chunk_cells_ = static_cast<std::size_t>(std::clamp(cells, 1.0, static_cast<double>(kChunkCells)));
   }
   const std::size_t chunk_bytes = options_.cell_bytes * chunk_cells();
   const std::size_t most = std::clamp(options_.flight_bytes_max / chunk_bytes, kWindowMin, kWindowMax);
-  // More than the flight, by less than a chunk: what waits beside it would only push others out of the caches.
+  // More than the flight by less than a chunk: further waiting chunks would only displace others from the
+  // caches.
   const double chunks = std::floor(flight / static_cast<double>(chunk_bytes)) + 1;
   window_ = static_cast<std::size_t>(
       std::clamp(chunks, static_cast<double>(kWindowMin), static_cast<double>(most)));

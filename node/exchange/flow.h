@@ -1,11 +1,9 @@
-// How much of an exchange is on its way at once: the size of chunks and how many of them may be unanswered,
-// learned from the replies of one partner. Sends, replies and the clock come in as arguments. The idea is that
-// of BBR (Cardwell et al., ACM Queue 2016): the link's rate is the largest that replies came at lately, its
-// delay the shortest that one took, and their product, a little enlarged, is what keeps the link full and its
-// queues short.
+// Flow control of exchanges with one partner: the size of chunks and the number of unanswered ones, learned
+// from the partner's replies. The clock is an argument. The method is that of BBR (Cardwell et al., ACM Queue
+// 2016): the link's rate is the largest recent rate of replies, its delay the shortest time of a reply, and
+// slightly more than their product in flight keeps the link full and its queues short.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,10 +13,10 @@
 namespace starling::node {
 
 struct FlowOptions {
-  std::optional<std::size_t> chunk_cells;  // fixed, where set
-  std::optional<std::size_t> window;       // fixed, where set: chunks
-  std::size_t cell_bytes = 32 * 1024;      // of a cell as it travels, about
-  std::size_t flight_bytes_max = std::size_t{16} << 20;  // on their way on one link at most
+  std::optional<std::size_t> chunk_cells{};              // fixed if set
+  std::optional<std::size_t> window{};                   // chunks; fixed if set
+  std::size_t cell_bytes = 32 * 1024;                    // an encoded cell, approximately
+  std::size_t flight_bytes_max = std::size_t{16} << 20;  // in flight on one link
 };
 
 class Flow {
@@ -30,39 +28,39 @@ class Flow {
     return options_.window.value_or(probing_ ? kWindowMin : window_);
   }
 
-  struct Sent {  // kept beside every chunk that is on its way
+  struct Sent {  // kept for every chunk in flight
     Duration at{0};
     std::size_t bytes = 0;
-    // As it was then: bytes that had been answered, when the last reply had come, when what it answered was sent.
+    // At that time: the bytes answered, the instant of the last reply, and when its chunk was sent.
     std::uint64_t answered = 0;
     Duration last_reply{0}, last_sent{0};
-    bool alone = false;  // next to nothing was on its way before it
+    bool alone = false;  // fewer than kWindowMin chunks were in flight before it
   };
   Sent sent(Duration now, std::size_t bytes);
-  // A new exchange begins, with nothing on its way: what lies behind is no pause of the link.
+  // A new exchange begins with nothing in flight: the time since the last one is not the link's delay.
   void begin() {
     rests_ = true;
     flying_ = 0;
   }
-  // Its reply has come.
+  // The reply to this chunk has arrived.
   void answered(Duration now, const Sent& sent);
 
-  // Of the link, as far as is known: bytes a second of offers that were answered, and the shortest reply.
+  // Estimates of the link: bytes of answered offers per second, and the shortest time of a reply.
   double rate() const;
   Duration delay() const;
 
   static constexpr std::size_t kWindowMin = 2, kWindowMax = 256, kWindowAtFirst = 3;
-  // Large enough that system calls and wake-ups cost little, small enough that two or three stay in the L2.
+  // Large enough that system calls and wake-ups cost little, small enough that two or three stay in the L2
+  // cache.
   static constexpr std::size_t kChunkCells = 8;
-  // So long a chunk may take on a thin link, or others wait behind it.
+  // The longest time of a chunk on a slow link: other frames wait behind it.
   static constexpr Duration kChunkTimeMax = std::chrono::milliseconds(1);
-  // A rate is believed for so long to twice that. A delay too: then the window closes for a moment, or queues
-  // that this exchange itself has filled would pass for the link's delay.
+  // An estimate of the rate or the delay is used for one to two times this. To measure the delay again, the
+  // window closes for a moment: otherwise queues that this exchange has filled would count as delay.
   static constexpr Duration kMemory = std::chrono::seconds(10);
 
  private:
   void adapt();
-
   void turn(Duration now);
 
   FlowOptions options_;
@@ -72,12 +70,12 @@ class Flow {
   Duration last_reply_{0}, last_sent_{0};
   bool rests_ = true;
   std::size_t flying_ = 0;  // chunks
-  // Bytes a second, the most of the kMemory that runs, and of the one before.
+  // Bytes per second: the largest rate in the current kMemory, and in the one before.
   double rate_ = 0, rate_before_ = 0;
   std::optional<Duration> turned_;
-  double delay_ = 0;  // seconds, the least; 0: none yet
+  double delay_ = 0;  // seconds; 0: not measured yet
   Duration delay_at_{0};
-  bool probing_ = false;  // for the delay, with a window of two
+  bool probing_ = false;  // measures the delay, with a window of two
 };
 
 }  // namespace starling::node

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "node/exchange/parcel_io.h"
-#include "training/exchange/offering.h"
+#include "training/exchange/sides.h"
 #include "transport/message_io.h"
 #include "transport/spawn.h"
 
@@ -30,11 +30,11 @@ Outcome outcome_of(Offering::Ending ending) {
 }  // namespace
 
 struct Initiator::Own {
-  // Beside each chunk that the offering has in flight.
+  // For each chunk that the offering has in flight.
   struct Sent {
     Room room;  // holds the parcel's values
     Flow::Sent when;
-    std::uint64_t steps;  // of the replica, when this was lent
+    std::uint64_t steps;  // applied to the replica when the chunk was lent
   };
 
   Own(const asio::any_io_executor& executor, PeerId remote)
@@ -46,15 +46,15 @@ struct Initiator::Own {
   std::optional<Offering> offering;  // of the current attempt
   std::deque<Sent> sent;             // in the order of the replies
   Room writing;                      // the newest chunk's, if its reply came before its last byte was written
-  bool write_pending = false;        // the newest chunk's room must stay
-  std::uint64_t round = 0;           // in the refusal
+  bool write_pending = false;        // the newest chunk's room is still being written
+  std::uint64_t round = 0;           // from the refusal
   bool abandoned = false;  // by abort() or close(): the Initiator, if it still exists, has dropped it
   bool silent = false;     // the connection ended before the first byte came back
   bool writer_done = false;
   transport::Signal progress;  // a reply came, or the exchange is over
   transport::Signal written;   // the writer is done
   double distance_square = 0, norm_square = 0;
-  std::uint64_t stale = 0;  // steps, of the oldest chunk
+  std::uint64_t stale = 0;  // steps between lending and mixing: the most of any chunk
 };
 
 Initiator::Initiator(Plane& plane)
@@ -104,14 +104,10 @@ std::shared_ptr<Flow> Initiator::flow_of(PeerId partner) {
   auto found = flows_.find(partner);
   if (found == flows_.end()) {
     if (flows_.size() >= plane_.options.partners_max) {
-      flows_.erase(std::min_element(flows_.begin(), flows_.end(), [](const auto& a, const auto& b) {
-        return a.second.used < b.second.used;
-      }));
+      flows_.erase(std::ranges::min_element(flows_, {}, [](const auto& known) { return known.second.used; }));
     }
-    FlowOptions options;
-    options.chunk_cells = plane_.options.chunk_cells;
-    options.window = plane_.options.window;
-    options.cell_bytes = sizeof(float) * plane_.mixer->grid().cell_floats;
+    const FlowOptions options{plane_.options.chunk_cells, plane_.options.window,
+                              sizeof(float) * plane_.mixer->grid().cell_floats};
     found = flows_.try_emplace(partner, Known{std::make_shared<Flow>(options)}).first;
   }
   found->second.used = ++uses_;
@@ -131,17 +127,17 @@ asio::awaitable<void> Initiator::run(OwnPtr own, Address address) {
     }
   }
   if (!own->line) {
-    auto dialled = co_await plane_.links.dial_bulk(address);
+    auto dialed = co_await plane_.links.dial_bulk(address);
     if (own->abandoned) {
-      if (dialled) dialled->link->close();
+      if (dialed) dialed->link->close();
       co_return;
     }
-    if (dialled && dialled->remote.id == own->partner) {
-      own->line = std::make_shared<Line>(plane_.executor, own->partner, dialled->link);
+    if (dialed && dialed->remote.id == own->partner) {
+      own->line = std::make_shared<Line>(plane_.executor, own->partner, dialed->link);
       co_await attempt(own);
       if (own->abandoned) co_return;
-    } else if (dialled) {
-      dialled->link->close();  // another instance listens there now
+    } else if (dialed) {
+      dialed->link->close();  // another instance listens there now
     }
   }
   finish(*own);
@@ -161,19 +157,18 @@ void Initiator::finish(Own& own) {
     plane_.counters.staleness.count(own.stale);
   }
   if (own.line && own.line->link->is_open()) pool_.rest(own.line);
-  const std::uint64_t exchange = own.offering->session().exchange;
-  const std::uint64_t round = own.round;
-  owns_.erase(exchange);
-  plane_.events.on_ended(exchange, outcome, round);
+  const gossip::ExchangeEnded ended{own.offering->session().exchange, outcome, own.round};
+  owns_.erase(ended.exchange);
+  plane_.report(ended);
 }
 
-// One attempt, on own->line. Afterwards nothing is lent, and the writer is done.
+// One attempt, on own->line. At its end nothing is lent, and the writer is done.
 asio::awaitable<void> Initiator::attempt(OwnPtr own) {
   own->line->link->expires_never();  // the core knows how long this partner may be silent, and aborts
   transport::spawn(plane_.executor, write(own));
   co_await read(own);
   if (own->abandoned) co_return;
-  own->offering->abort();  // if nothing has ended it
+  own->offering->abort();  // no effect if it has ended
   const auto ending = own->offering->ending();
   const bool usable = ending == Offering::Ending::completed || ending == Offering::Ending::rejected;
   if (!usable) own->line->link->close();
@@ -219,13 +214,8 @@ asio::awaitable<void> Initiator::write(OwnPtr own) {
 
 wire::ExchangeOffer Initiator::offer_of(const training::Session& session) const {
   const training::CellGrid& grid = plane_.mixer->grid();
-  wire::ExchangeOffer offer;
-  offer.exchange = session.exchange;
-  offer.fingerprint = plane_.fingerprint;
-  offer.arena_floats = grid.arena_floats;
-  offer.cell_floats = static_cast<std::uint32_t>(grid.cell_floats);
-  offer.round = session.round;
-  return offer;
+  return {session.exchange, plane_.fingerprint, grid.arena_floats,
+          static_cast<std::uint32_t>(grid.cell_floats), session.round};
 }
 
 // Until the offering is over or the connection fails.
@@ -240,7 +230,7 @@ asio::awaitable<void> Initiator::read(OwnPtr own) {
     if (!take_reply(*own, *frame)) co_return;
     own->progress.raise();
     if (offering.report_due())
-      plane_.events.on_advanced(offering.session().exchange, offering.cells_answered());
+      plane_.report(gossip::ExchangeAdvanced{offering.session().exchange, offering.cells_answered()});
   }
 }
 
@@ -260,7 +250,7 @@ void Initiator::take_refusal(Own& own, const Frame& frame) {
   if (own.offering->ending() == Offering::Ending::rejected) own.round = refusal->round;
 }
 
-// False if the frame is not the reply that is due: the connection is of no further use.
+// False if the frame is not the reply that is due: the connection cannot be used any more.
 bool Initiator::take_reply(Own& own, const Frame& frame) {
   Offering& offering = *own.offering;
   const auto& head = frame.chunk;
@@ -282,7 +272,7 @@ bool Initiator::take_reply(Own& own, const Frame& frame) {
   own.norm_square += mixed->norm_square;
   own.flow->answered(Plane::now(), sent.when);
   if (own.write_pending && own.sent.empty()) {
-    own.writing = std::move(sent.room);  // the writer gives it back
+    own.writing = std::move(sent.room);  // the writer returns it to the store
   } else {
     plane_.rooms.give(std::move(sent.room));
   }

@@ -1,4 +1,4 @@
-// The exchanges that this peer begins. training::Offering keeps the books of each; this class adds the
+// The exchanges that this peer begins. training::Offering keeps the state of each; this class adds the
 // connections, the retry on a new one, and the flow control. One coroutine writes and one reads, so both
 // directions of a connection stream at once, a window of chunks apart.
 #pragma once
@@ -20,7 +20,7 @@ class Initiator {
  public:
   explicit Initiator(Plane& plane);
 
-  // REQUIRES: there are parameters, and no exchange of this number is under way.
+  // REQUIRES: there are parameters, and no exchange with this number is under way.
   void begin(std::uint64_t exchange, PeerId partner, const Address& address, const gossip::Terms& terms);
   void abort(std::uint64_t exchange);
   void close();

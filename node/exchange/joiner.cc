@@ -24,7 +24,7 @@ struct Joiner::Fetch {
   bool poisoned = false;
 };
 
-// Chunks of a copy are whole cells, as many as fit.
+// The chunks of a copy: runs of whole cells that fit into a frame.
 training::CellGrid Joiner::grid() const {
   const auto& cells = plane_.mixer->grid();
   const std::size_t most = std::max<std::size_t>(1, wire::kChunkFloatsMax / cells.cell_floats);
@@ -54,29 +54,25 @@ asio::awaitable<void> Joiner::run(FetchPtr fetch, Address address) {
   if (fetch->link) fetch->link->close();
   if (fetch->abandoned) co_return;
   fetch_.reset();
-  if (copied) {
-    in_place_ = 0;  // should it ever be asked for again, it is a new copy
-    plane_.copying = plane_.diverged = false;
-    plane_.events.on_state_arrived();
-  } else {
-    plane_.events.on_state_lost("copying parameters from " + to_string(address) + ": " + copied.error().message,
-                                fetch->poisoned);
+  if (!copied) {
+    co_return plane_.report(gossip::StateLost{
+        "copying parameters from " + to_string(address) + ": " + copied.error().message, fetch->poisoned});
   }
+  in_place_ = 0;  // a later fetch is a new copy
+  plane_.copying = plane_.diverged = false;
+  plane_.report(gossip::StateArrived{});
 }
 
 asio::awaitable<Status> Joiner::copy(FetchPtr fetch, Address address) {
-  const Error given_up{"given up"};  // nobody hears of it
-  auto dialled = co_await plane_.links.dial_bulk(address);
-  if (!dialled) co_return dialled.error();
-  const transport::LinkPtr link = fetch->link = dialled->link;
+  const Error given_up{"given up"};  // not reported
+  auto dialed = co_await plane_.links.dial_bulk(address);
+  if (!dialed) co_return dialed.error();
+  const transport::LinkPtr link = fetch->link = dialed->link;
   if (fetch->abandoned) co_return given_up;
-  if (dialled->remote.id != fetch->donor) co_return Error{"another peer listens there now"};
+  if (dialed->remote.id != fetch->donor) co_return Error{"another peer listens there now"};
   const auto chunks = grid();
   const std::size_t first = in_place_;
-  wire::StateRequest request;
-  request.fingerprint = plane_.fingerprint;
-  request.chunk_floats = static_cast<std::uint32_t>(chunks.cell_floats);
-  request.first_chunk = first;
+  const wire::StateRequest request{plane_.fingerprint, static_cast<std::uint32_t>(chunks.cell_floats), first};
   link->expires_after(plane_.options.stall);
   if (const auto written = co_await transport::write_message(*link, request); !written)
     co_return written.error();
@@ -85,7 +81,8 @@ asio::awaitable<Status> Joiner::copy(FetchPtr fetch, Address address) {
   if (!answer) co_return answer.error();
   if (const auto* refusal = std::get_if<wire::Refusal>(&*answer)) co_return Error{refusal->text};
   const auto* head = std::get_if<wire::StateHead>(&*answer);
-  if (head == nullptr || head->arena_floats != chunks.arena_floats || head->chunks != chunks.count() - first) {
+  if (head == nullptr || head->arena_floats != chunks.arena_floats ||
+      head->chunks != chunks.count() - first) {
     co_return Error{"it offers parameters of another length"};
   }
   for (std::size_t chunk = first; chunk < chunks.count(); ++chunk) {
@@ -97,13 +94,13 @@ asio::awaitable<Status> Joiner::copy(FetchPtr fetch, Address address) {
     }
     link->expires_after(plane_.options.stall);
     if (Status placed = put_in_place(*fetch, *frame); !placed) co_return placed;
-    plane_.events.on_state_advanced(in_place_, chunks.count());
-    if (fetch->abandoned) co_return given_up;  // by whoever was told
+    plane_.report(gossip::StateAdvanced{in_place_, chunks.count()});
+    if (fetch->abandoned) co_return given_up;  // by the event's handler
   }
   co_return Done{};
 }
 
-// The next chunk of the copy, if this frame is it.
+// Writes the frame's values to the arena. An Error if the frame is not the next chunk of the copy.
 Status Joiner::put_in_place(Fetch& fetch, const Frame& frame) {
   const auto chunks = grid();
   const auto& head = frame.chunk;

@@ -1,8 +1,7 @@
-// A joiner's first copy: fetches the parameters from a donor, chunk by chunk, and goes on with the next donor
-// where the last one stopped.
+// A joiner's first copy: fetches the parameters from a donor, chunk by chunk. The next donor continues where
+// the last one stopped.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
 #include <asio/awaitable.hpp>
@@ -15,9 +14,10 @@ class Joiner {
  public:
   explicit Joiner(Plane& plane) : plane_(plane) {}
 
-  // `afresh`: nothing is in place any more. REQUIRES: there is an arena, and no fetch is under way.
+  // `afresh`: discards the chunks in place. REQUIRES: there is an arena, and no fetch is under way.
   void fetch(PeerId donor, const Address& address, bool afresh);
-  void abort();  // if one is under way; what is in place stays, and another donor may be asked at once
+  // Aborts the fetch, if one is under way. The chunks in place stay, and another fetch may begin at once.
+  void abort();
 
  private:
   struct Fetch;

@@ -46,7 +46,7 @@ void LinePool::close() {
 
 asio::awaitable<void> LinePool::watch(LinePtr line) {
   line->first.emplace(co_await line->link->read());
-  if (line->idle) {  // whatever came: nothing may come now. The pool is still there, or it would not be idle
+  if (line->idle) {  // nothing may arrive on an idle line. The pool still exists, or it would not be idle
     line->idle = false;
     line->link->close();
     idle_.remove(line);

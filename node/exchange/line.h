@@ -1,4 +1,4 @@
-// The connections that this peer dialled for exchanges, and keeps for the next ones.
+// The connections that this peer dialed for exchanges and keeps for the next ones.
 #pragma once
 
 #include <list>
@@ -13,8 +13,8 @@
 
 namespace starling::node {
 
-// One of them. While it rests in the pool a read is under way, which notices at once when the remote closes;
-// the exchange that takes the line takes that read over.
+// One connection. While it is in the pool, a read is under way, which detects at once that the remote closes;
+// the exchange that takes the line takes over that read.
 struct Line {
   Line(const asio::any_io_executor& executor, PeerId id, transport::LinkPtr l)
       : remote(id), link(std::move(l)), arrived(executor) {}
@@ -24,7 +24,7 @@ struct Line {
   PeerId remote;
   transport::LinkPtr link;
   bool idle = false;
-  bool watched = false;  // the watcher's read is under way, or lies in `first`
+  bool watched = false;  // the watcher's read is under way, or its result is in `first`
   std::optional<transport::LinkResult<transport::Frame>> first;
   transport::Signal arrived;
 };
@@ -36,7 +36,7 @@ class LinePool {
   LinePool(asio::any_io_executor executor, std::size_t lines_max, Duration idle_limit)
       : executor_(std::move(executor)), lines_max_(lines_max), idle_limit_(idle_limit) {}
 
-  LinePtr take(PeerId partner);  // null where there is none
+  LinePtr take(PeerId partner);  // null: none is open
   void rest(LinePtr line);
   void close();
   std::size_t size() const { return idle_.size(); }

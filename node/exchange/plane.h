@@ -1,47 +1,111 @@
-// What an Exchanger's parts have in common. It lives as long as the Exchanger; coroutines may outlive both,
-// and look at their own `over` before they touch it again.
+// What the parts of an Exchanger share: its options, counters and spare buffers. It lives as long as the
+// Exchanger. Coroutines may outlive both; each checks its own flag before it uses the plane again.
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <optional>
+#include <vector>
 
 #include <asio/any_io_executor.hpp>
 
+#include "base/aligned.h"
+#include "base/time.h"
+#include "gossip/events.h"
 #include "models/arena.h"
-#include "node/exchange/events.h"
-#include "node/exchange/room.h"
 #include "training/exchange/mixer.h"
+#include "training/records/staleness.h"
 #include "transport/link_table.h"
 
 namespace starling::node {
 
-struct Plane {
-  Plane(asio::any_io_executor e, transport::LinkTable& l, ExchangerEvents v, const ExchangerOptions& o)
-      : executor(std::move(e)), links(l), events(std::move(v)), options(o), rooms(o.rooms_bytes_max) {}
+struct ExchangerOptions {
+  // How much is in flight on one connection in one direction; if unset, it adapts to the partner's link
+  // (flow.h).
+  std::optional<std::size_t> chunk_cells{};  // cells in a chunk
+  std::optional<std::size_t> window{};       // chunks sent and not yet answered
+  // A connection is closed after this time without progress in answering, sending or fetching parameters. An
+  // exchange that this peer began has no such limit: the partner may hold its offer, and the core aborts.
+  Duration stall = std::chrono::seconds(15);
+  // A connection that this peer dialed is closed after this time without an exchange, one that it accepted
+  // after twice this time: then the dialer has vanished.
+  Duration idle_limit = std::chrono::seconds(30);
+  std::size_t idle_max = 8;        // dialed connections kept for the next exchange
+  std::size_t servers_max = 64;    // inbound connections kept; the oldest idle one is closed first
+  std::size_t donations_max = 8;   // joiners that copy at once; others must ask another peer
+  std::size_t partners_max = 256;  // partners whose link speed is remembered
+  std::size_t rooms_bytes_max = std::size_t{8} << 20;  // buffers kept for the next chunks
+};
 
-  // Of the steady clock, for what is measured.
+struct ExchangerCounters {
+  // Sent and not answered when an exchange ended early: the partner may have mixed them.
+  std::uint64_t half_applied_chunks = 0;
+  // Received, and neither mixed nor put in place; the Mixer counts some of them by reason.
+  std::uint64_t chunks_refused = 0;
+  std::uint64_t redials = 0;        // exchanges begun again because the pooled connection was dead
+  std::optional<double> distance;   // |x - partner| / |x| at the last exchange that this peer began
+  training::Staleness staleness{};  // of the completed exchanges that this peer began
+};
+
+using Room = AlignedBytes;
+
+// A small store of the buffers in which chunks are made and sent, so that an exchange allocates nothing. The
+// buffer used last, which is still in the cache, is used next.
+class RoomStore {
+ public:
+  explicit RoomStore(std::size_t bytes_max) : bytes_max_(bytes_max) {}
+
+  // A room of at least this size.
+  Room take(std::size_t bytes) {
+    for (auto room = rooms_.rbegin(); room != rooms_.rend(); ++room) {
+      if (room->size() < bytes) continue;
+      Room found = std::move(*room);
+      rooms_.erase(std::next(room).base());
+      bytes_ -= found.size();
+      return found;
+    }
+    return Room(bytes);
+  }
+
+  // Keeps the room for the next take(), unless the store is full.
+  void give(Room room) {
+    if (room.size() == 0 || bytes_ + room.size() > bytes_max_) return;
+    bytes_ += room.size();
+    rooms_.push_back(std::move(room));
+  }
+
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_max_;
+  std::size_t bytes_ = 0;
+  std::vector<Room> rooms_;
+};
+
+struct Plane {
+  // The steady clock, for measurements.
   static Duration now() {
     return std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch());
   }
 
-  std::uint64_t steps() const { return events.steps ? events.steps() : 0; }
-
-  // This peer's own values may not travel: it gives nothing until they are renewed.
+  // The replica holds values that must not be sent: nothing is sent until they are renewed.
   void diverge() {
     diverged = true;
-    events.on_diverged();
+    report(gossip::ReplicaDiverged{});
   }
 
   asio::any_io_executor executor;
   transport::LinkTable& links;
-  ExchangerEvents events;
+  std::function<void(gossip::Event)> report;
+  std::function<std::uint64_t()> steps;  // applied to the replica so far
   ExchangerOptions options;
-  ExchangerCounters counters;
-  RoomStore rooms;
+  ExchangerCounters counters{};
+  RoomStore rooms{options.rooms_bytes_max};
   models::Arena* arena = nullptr;
   training::Mixer* mixer = nullptr;  // null: there are no parameters yet
   std::uint64_t fingerprint = 0;
   bool diverged = false;
-  bool copying = false;  // a first copy is not complete: what the arena holds is nobody's parameters
+  bool copying = false;  // a first copy is not complete: the arena holds no usable parameters
 };
 
 }  // namespace starling::node

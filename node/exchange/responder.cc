@@ -4,7 +4,7 @@
 #include <array>
 
 #include "node/exchange/parcel_io.h"
-#include "training/exchange/serving.h"
+#include "training/exchange/sides.h"
 #include "training/exchange/values.h"
 #include "transport/message_io.h"
 #include "transport/signal.h"
@@ -22,13 +22,13 @@ namespace {
 // How often an offer that waits for the core is checked: its initiator may have withdrawn it.
 constexpr Duration kWithdrawalCheck = std::chrono::milliseconds(250);
 
-asio::awaitable<bool> say(LinkPtr link, wire::Message message) {
+asio::awaitable<bool> send(LinkPtr link, wire::Message message) {
   co_return (co_await transport::write_message(*link, std::move(message))).ok();
 }
 
 }  // namespace
 
-// One inbound connection. It serves one exchange or one copy at a time, in order.
+// One inbound connection. It serves one exchange or one copy at a time.
 struct Responder::Server {
   Server(const asio::any_io_executor& executor, LinkPtr l, wire::Hello hello)
       : link(std::move(l)), remote(std::move(hello)), decided(executor) {}
@@ -38,8 +38,8 @@ struct Responder::Server {
   std::optional<Serving> serving;  // from its offer to its end
   std::optional<gossip::AnswerOffer> decision;
   transport::Signal decided;
-  bool giving = false;  // a joiner's copy
-  bool closed = false;  // by close(), or done: the Responder, if it still exists, has dropped it
+  bool giving = false;  // a joiner's copy is under way
+  bool closed = false;  // by close(), or it has ended: the Responder, if it still exists, has dropped it
 
   bool resting() const { return !serving && !giving; }
 };
@@ -91,15 +91,17 @@ void Responder::close() {
   }
 }
 
-// Reports the end of the exchange at hand, if there is one.
+// Reports the end of the current exchange, if there is one.
 void Responder::end_answer(Server& server) {
   if (!server.serving) return;
+  using gossip::Outcome;
   const Serving serving = *std::exchange(server.serving, std::nullopt);
-  plane_.events.on_answer_ended(server.remote.id, serving.exchange(), serving.completed(),
-                                serving.poisoned());
+  const Outcome unfinished = serving.poisoned() ? Outcome::poisoned : Outcome::aborted;
+  plane_.report(gossip::AnswerEnded{server.remote.id, serving.exchange(),
+                                    serving.completed() ? Outcome::completed : unfinished});
 }
 
-// Until the connection closes, or becomes useless.
+// Serves until the connection closes or fails.
 asio::awaitable<void> Responder::run(ServerPtr server) {
   server->link->expires_after(2 * plane_.options.idle_limit);
   while (!server->closed) {
@@ -120,7 +122,7 @@ asio::awaitable<void> Responder::run(ServerPtr server) {
   }
 }
 
-// False: the connection is of no further use.
+// False: the connection cannot be used any more.
 asio::awaitable<bool> Responder::take(ServerPtr server, const Frame& frame) {
   if (frame.kind == wire::FrameKind::chunk) co_return co_await take_chunk(server, frame);
   auto message = transport::message_in(*server->link, frame);
@@ -132,19 +134,19 @@ asio::awaitable<bool> Responder::take(ServerPtr server, const Frame& frame) {
     co_return co_await take_offer(server, *offer);
   if (const auto* request = std::get_if<wire::StateRequest>(&*message))
     co_return co_await give_state(server, *request);
-  co_return false;  // nothing else belongs here
+  co_return false;  // no other message belongs here
 }
 
 asio::awaitable<bool> Responder::take_offer(ServerPtr server, wire::ExchangeOffer offer) {
-  end_answer(*server);  // a new offer means that the initiator has given up the exchange before
+  end_answer(*server);  // a new offer means that the initiator gave up the exchange before
   if (server->closed) co_return false;
   wire::ExchangeRefusal refusal{offer.exchange, RefusalReason::not_ready, 0};
-  if (plane_.mixer == nullptr) co_return co_await say(server->link, refusal);
+  if (plane_.mixer == nullptr) co_return co_await send(server->link, refusal);
   const training::CellGrid& grid = plane_.mixer->grid();
   if (offer.fingerprint != plane_.fingerprint || offer.arena_floats != grid.arena_floats ||
       offer.cell_floats != grid.cell_floats) {
     refusal.reason = RefusalReason::wrong_model;
-    co_return co_await say(server->link, refusal);
+    co_return co_await send(server->link, refusal);
   }
   server->serving.emplace(offer.exchange);
   const auto decision = co_await decision_on(server, offer);
@@ -154,12 +156,14 @@ asio::awaitable<bool> Responder::take_offer(ServerPtr server, wire::ExchangeOffe
     server->serving.reset();
     refusal.reason = decision->reason;
     refusal.round = decision->terms.round;
-    co_return co_await say(server->link, refusal);
+    co_return co_await send(server->link, refusal);
   }
   const std::uint64_t initiator = server->remote.id.value;
   server->serving->accept(*plane_.mixer,
                           training::session_under(decision->terms, offer.exchange, initiator, initiator));
-  // The chunks behind an offer that was withdrawn would be mixed on this side only.
+  if (server->serving->completed()) end_answer(*server);  // an exchange of zero cells
+  if (server->closed) co_return false;                    // by the event's handler
+  // The chunks that follow a withdrawn offer would be mixed on this side only.
   co_return !server->link->hung_up();
 }
 
@@ -167,8 +171,8 @@ asio::awaitable<bool> Responder::take_offer(ServerPtr server, wire::ExchangeOffe
 asio::awaitable<std::optional<gossip::AnswerOffer>> Responder::decision_on(ServerPtr server,
                                                                            wire::ExchangeOffer offer) {
   server->decision.reset();
-  server->link->expires_never();  // this peer may take long, not the initiator
-  plane_.events.on_offered(server->remote.id, offer.exchange, offer.round);
+  server->link->expires_never();  // this peer causes the delay
+  plane_.report(gossip::ExchangeOffered{server->remote.id, offer.exchange, offer.round});
   while (!server->decision && !server->closed) {
     co_await server->decided.wait_until(std::chrono::steady_clock::now() + kWithdrawalCheck);
     if (server->closed || !server->link->is_open()) co_return std::nullopt;
@@ -190,7 +194,7 @@ asio::awaitable<bool> Responder::take_chunk(ServerPtr server, const Frame& frame
     plane_.rooms.give(std::move(room));
     ++plane_.counters.chunks_refused;
     if (reply.error().fault == training::MixFault::own_replica) plane_.diverge();
-    co_return false;  // what follows would be as useless
+    co_return false;  // the following chunks would be rejected too
   }
   alignas(64) std::array<std::byte, wire::kChunkPrefixBytes> prefix;
   wire::write_chunk_prefix(head_of(*reply, head.exchange, wire::ChunkKind::reply), reply->values, prefix);
@@ -203,27 +207,26 @@ asio::awaitable<bool> Responder::take_chunk(ServerPtr server, const Frame& frame
 
 // ---- a joiner's first copy ----
 
-// Why this peer cannot give its parameters now; nullopt if it can.
+// Why this peer cannot send its parameters now; nullopt if it can.
 std::optional<wire::Refusal> Responder::refusal_of(const wire::StateRequest& request) const {
   if (plane_.mixer == nullptr || plane_.copying || plane_.diverged)
-    return wire::Refusal{RefusalReason::not_ready, "this peer has no parameters to give at the moment"};
+    return wire::Refusal{RefusalReason::not_ready, "this peer has no parameters to send now"};
   if (request.fingerprint != plane_.fingerprint)
     return wire::Refusal{RefusalReason::wrong_model, "this peer's model has another layout"};
   if (request.chunk_floats == 0 || request.chunk_floats > wire::kChunkFloatsMax)
     return wire::Refusal{RefusalReason::malformed, "a chunk holds 1 to 2^18 floats"};
   if (donations_ >= plane_.options.donations_max)
-    return wire::Refusal{RefusalReason::busy,
-                         "this peer gives its parameters to enough others at the moment"};
+    return wire::Refusal{RefusalReason::busy, "this peer already sends its parameters to enough others"};
   return std::nullopt;
 }
 
 asio::awaitable<bool> Responder::give_state(ServerPtr server, wire::StateRequest request) {
-  if (auto refusal = refusal_of(request)) co_return co_await say(server->link, std::move(*refusal));
+  if (auto refusal = refusal_of(request)) co_return co_await send(server->link, std::move(*refusal));
   server->giving = true;
   ++donations_;
   const training::CellGrid grid{plane_.arena->size(), request.chunk_floats};
   const std::uint64_t first = std::min<std::uint64_t>(request.first_chunk, grid.count());
-  bool good = co_await say(server->link, wire::StateHead{grid.arena_floats, grid.count() - first});
+  bool good = co_await send(server->link, wire::StateHead{grid.arena_floats, grid.count() - first});
   alignas(64) std::array<std::byte, wire::kChunkPrefixBytes> prefix;
   for (std::size_t chunk = first; good && !server->closed && chunk < grid.count(); ++chunk) {
     Room room = plane_.rooms.take(sizeof(float) * grid.floats(chunk));
@@ -233,11 +236,10 @@ asio::awaitable<bool> Responder::give_state(ServerPtr server, wire::StateRequest
       good = false;
       break;
     }
-    wire::ChunkHead head;
-    head.offset = grid.offset(chunk);
-    head.floats = static_cast<std::uint32_t>(values.size());
-    head.kind = wire::ChunkKind::state;
-    wire::write_chunk_prefix(head, std::as_bytes(values), prefix);
+    wire::write_chunk_prefix({.offset = grid.offset(chunk),
+                              .floats = static_cast<std::uint32_t>(values.size()),
+                              .kind = wire::ChunkKind::state},
+                             std::as_bytes(values), prefix);
     good = (co_await server->link->write(prefix, std::as_bytes(values))).ok();
     if (server->closed) co_return false;
     server->link->expires_after(plane_.options.stall);

@@ -1,7 +1,7 @@
 // The inbound bulk connections: answers the exchanges that other peers begin, as the core decides, and copies
-// the parameters to joiners. training::Serving keeps the books of each exchange. One coroutine per connection
-// reads a chunk, mixes it, writes the reply and reads the next: so a remote that does not read its replies is
-// not read either, and no connection holds more than one chunk.
+// the parameters to joiners. training::Serving keeps the state of each exchange. One coroutine per connection
+// reads a chunk, mixes it, writes the reply and reads the next one. So no chunk is read from a remote that
+// does not read its replies, and no connection holds more than one chunk.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The texts of the HTTP interface (docs/API.md), both ways: a peer writes answers and reads requests, the
-// command line writes requests and reads answers.
+// The JSON texts of the HTTP interface (docs/API.md), both ways: a peer writes answers and reads requests,
+// the command line writes requests and reads answers.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ namespace starling::node {
 std::string to_json(const PeerStatus& status);
 std::string to_json(const std::vector<MemberStatus>& members);
 
-// Texts of older and newer peers can be read too (node/front/status_json.h). An Error if the text is
-// something else.
+// A field that is missing keeps its default and an unknown one is ignored, so that texts of older and newer
+// peers can be read; a name and an id are required. An Error if the text is something else.
 Result<PeerStatus> parse_status(const std::string& text);
 Result<std::vector<MemberStatus>> parse_members(const std::string& text);
 

@@ -16,9 +16,7 @@ Result<std::unique_ptr<Board>> Board::open(const std::string& folder) {
   return std::unique_ptr<Board>(new Board(std::move(*file)));
 }
 
-bool Board::is_due() const {
-  return is_open() && Clock::now() - shown_ >= kInterval;
-}
+bool Board::is_due() const { return is_open() && Clock::now() - shown_ >= kInterval; }
 
 void Board::show(const PeerStatus& its, double speed, const std::optional<SelfJudge::Seen>& seen,
                  Background& disk, std::function<void(const std::string&)> failed) {

@@ -1,5 +1,5 @@
-// A peer's figures for TensorBoard: the curves of its status, at most one point of each per second. Of one
-// thread.
+// A peer's figures for TensorBoard: the curves of its status, at most one point of each per second. Used by
+// one thread.
 #pragma once
 
 #include <chrono>
@@ -25,9 +25,9 @@ class Board {
   // False from the first failed write on.
   bool is_open() const { return file_ != nullptr; }
   bool is_due() const;
-  // Adds a point to each curve, on the disk's thread, which ends before the board does. `speed`: recent
-  // samples per second; `seen`: the latest evaluation of the replica, shown once. `failed` gets a sentence if
-  // the write fails.
+  // Adds a point to each curve on the disk's thread, which ends before the board. `speed`: recent samples per
+  // second; `seen`: the latest evaluation of the replica, shown once. Calls `failed` with a sentence if the
+  // write fails.
   void show(const PeerStatus& its, double speed, const std::optional<SelfJudge::Seen>& seen, Background& disk,
             std::function<void(const std::string&)> failed);
 
@@ -37,7 +37,7 @@ class Board {
 
   std::shared_ptr<training::TensorBoard> file_;  // written on the disk's thread
   Clock::time_point shown_{};
-  std::uint64_t looks_ = 0;  // the latest evaluation that it shows
+  std::uint64_t looks_ = 0;  // the number of the latest evaluation shown
 };
 
 }  // namespace starling::node

@@ -59,9 +59,9 @@ void EventLog::tell(const gossip::Notice& notice) {
                  "this peer's own parameters are no longer finite; it copies those of another member");
     case What::waiting: {
       if (waiting_.size() > kWaitingTextsMax) waiting_.clear();
-      Clock::time_point& said = waiting_[notice.text];
-      if (said != Clock::time_point{} && Clock::now() - said < kWaitingInterval) return;
-      said = Clock::now();
+      Clock::time_point& logged = waiting_[notice.text];
+      if (logged != Clock::time_point{} && Clock::now() - logged < kWaitingInterval) return;
+      logged = Clock::now();
       return say(warn, "waiting", notice.text + "; trying again");
     }
   }

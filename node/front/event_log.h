@@ -1,5 +1,5 @@
-// The events of this peer and its swarm, a sentence each: they go to the log, and the latest ones are kept
-// for the HTTP interface. Of one thread.
+// The events of this peer and its swarm, a sentence each: they are logged, and the latest ones are kept for
+// the HTTP interface. Used by one thread.
 #pragma once
 
 #include <chrono>
@@ -42,7 +42,7 @@ class EventLog {
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::uint64_t next_ = 1;
   std::deque<Happening> kept_;
-  // What the peer waits for, and when that was last logged: limits how often it is logged again.
+  // What the peer waits for, and when that was last logged: it is not logged again too soon.
   std::map<std::string, std::chrono::steady_clock::time_point> waiting_;
 };
 

@@ -15,7 +15,7 @@ void History::add(const HistoryPoint& point) {
     std::vector<HistoryPoint> half;
     half.reserve(kPointsMax);
     for (std::size_t i = 1; i < points_.size(); i += 2) half.push_back(points_[i]);
-    // A little less than what the points are apart now, so that a timer that comes early is heard.
+    // A little less than the present distance of points, so that a point of an early timer is kept.
     apart_ = 0.95 * (half.back().seconds - half.front().seconds) / static_cast<double>(half.size() - 1);
     points_ = std::move(half);
     if (point.seconds - points_.back().seconds < apart_) return;

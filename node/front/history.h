@@ -1,5 +1,5 @@
-// The figures of a peer and its swarm over the last hour, as the live page draws them: one point a second,
-// and fewer when there is no more room.
+// The figures of a peer and its swarm over the last hour for the live page: one point per second, and fewer
+// once kPointsMax are kept.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ class History {
   static constexpr std::size_t kPointsMax = 1024;
   static constexpr double kKeptSeconds = 3600;
 
-  // The points' seconds must rise. When there is no room, of each two neighbors the later one stays.
+  // REQUIRES: the points' seconds increase. If there are kPointsMax points, every other one is dropped.
   void add(const HistoryPoint& point);
   const std::vector<HistoryPoint>& points() const { return points_; }
 
  private:
   std::vector<HistoryPoint> points_;
-  double apart_ = 0;  // seconds between two that are kept, at least
+  double apart_ = 0;  // least seconds between two points that are kept
 };
 
 }  // namespace starling::node

@@ -40,11 +40,9 @@ class BoundedQueue : public httplib::TaskQueue {
   // The return type differs between the library's versions.
   using Enqueued = decltype(std::declval<httplib::TaskQueue&>().enqueue(nullptr));
   Enqueued enqueue(std::function<void()> task) override {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return tasks_.size() < kWaitingMax; });
-      tasks_.push_back(std::move(task));
-    }
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return tasks_.size() < kWaitingMax; });
+    tasks_.push_back(std::move(task));
     changed_.notify_all();
     return static_cast<Enqueued>(true);
   }
@@ -92,11 +90,6 @@ void allow_fast_restart(socket_t socket) {
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
 }
 
-// The client's address as the library gives it; IPv4 may come as IPv6.
-bool is_loopback(const std::string& address) {
-  return address == "::1" || address.starts_with("127.") || address.starts_with("::ffff:127.");
-}
-
 bool is_ip_literal(const std::string& text) {
   in6_addr bytes;
   return ::inet_pton(AF_INET, text.c_str(), &bytes) == 1 || ::inet_pton(AF_INET6, text.c_str(), &bytes) == 1;
@@ -106,17 +99,17 @@ bool is_ip_literal(const std::string& text) {
 bool is_json(const std::string& content_type) {
   std::string type = content_type.substr(0, content_type.find(';'));
   while (type.ends_with(' ')) type.pop_back();
-  std::transform(type.begin(), type.end(), type.begin(),
-                 [](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(type, type.begin(),
+                         [](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return type == kJsonType;
 }
 
-// Takes the same time for every wrong token of the right length.
+// Whether the request has the token. Takes the same time for every wrong token of the right length.
 bool bears(const httplib::Request& request, const std::string& token) {
-  const std::string said = request.get_header_value("Authorization"), wanted = "Bearer " + token;
-  if (token.empty() || said.size() != wanted.size()) return false;
+  const std::string given = request.get_header_value("Authorization"), wanted = "Bearer " + token;
+  if (token.empty() || given.size() != wanted.size()) return false;
   unsigned char differs = 0;
-  for (std::size_t i = 0; i < said.size(); ++i) differs |= static_cast<unsigned char>(said[i] ^ wanted[i]);
+  for (std::size_t i = 0; i < given.size(); ++i) differs |= static_cast<unsigned char>(given[i] ^ wanted[i]);
   return differs == 0;
 }
 
@@ -137,7 +130,7 @@ std::optional<HttpAnswer> refusal_of(const httplib::Request& request, const std:
   if (methods.empty()) {
     std::vector<std::string> paths;
     for (const HttpRoute& route : routes) paths.push_back(route.path);
-    return http_refusal(404, "there is no such path; the paths are " + one_of(paths));
+    return http_refusal(404, "unknown path; the paths are " + one_of(paths));
   }
   if (!takes_method) return http_refusal(405, "this path takes only " + methods);
   if (request.method != "POST") return std::nullopt;
@@ -153,7 +146,7 @@ std::optional<HttpAnswer> refusal_of(const httplib::Request& request, const std:
     return http_refusal(415, std::string("a POST needs the header Content-Type: ") + kJsonType);
   }
   if (request.has_header("Content-Encoding") || request.has_header("Transfer-Encoding")) {
-    return http_refusal(415, "a body must come as it is, without an encoding");
+    return http_refusal(415, "a body must not be encoded");
   }
   const auto length = parse_number<std::uint64_t>(request.get_header_value("Content-Length"));
   if (!length) return http_refusal(411, "a POST needs the header Content-Length");
@@ -167,6 +160,10 @@ std::optional<HttpAnswer> refusal_of(const httplib::Request& request, const std:
 
 HttpAnswer http_refusal(int status, const std::string& sentence) {
   return {status, training::to_line({{"error", sentence}})};
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.") || host.starts_with("::ffff:127.");
 }
 
 bool is_own_host(std::string_view host, const std::string& bound) {
@@ -202,10 +199,8 @@ class Meeting {
   }
 
   void close() {
-    {
-      const std::lock_guard lock(mutex_);
-      closed_ = true;
-    }
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
     changed_.notify_all();
   }
 
@@ -217,10 +212,8 @@ class Meeting {
       if (closed_) return;
     }
     HttpAnswer given = call(body);
-    {
-      const std::lock_guard lock(mutex_);
-      slot = std::move(given);
-    }
+    const std::lock_guard lock(mutex_);
+    slot = std::move(given);
     changed_.notify_all();
   }
 
@@ -229,11 +222,7 @@ class Meeting {
   bool closed_ = false;
 };
 
-}  // namespace
-
-namespace {
-
-// Published pieces on their way to the clients of streams.
+// Published pieces that wait for the clients of streams.
 class Streams {
  public:
   struct Follower {
@@ -257,18 +246,16 @@ class Streams {
     return followers_.size();
   }
   void publish(const std::string& text) {
-    {
-      const std::lock_guard lock(mutex_);
-      for (const auto& follower : followers_) {
-        follower->bytes += text.size();
-        follower->over = follower->over || follower->bytes > HttpServer::kStreamBytesMax ||
-                         follower->pieces.size() >= kPublishedMax;
-        if (!follower->over) follower->pieces.push_back(text);
-      }
+    const std::lock_guard lock(mutex_);
+    for (const auto& follower : followers_) {
+      follower->bytes += text.size();
+      follower->over = follower->over || follower->bytes > HttpServer::kStreamBytesMax ||
+                       follower->pieces.size() >= kPublishedMax;
+      if (!follower->over) follower->pieces.push_back(text);
     }
     changed_.notify_all();
   }
-  // The next piece for the client; empty after a while without one; nullopt once the stream is over.
+  // The next piece for the client; empty: none came within kHeartbeat; nullopt: the stream is over.
   std::optional<std::string> next(Follower& follower) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kHeartbeat, [&] { return closed_ || follower.over || !follower.pieces.empty(); });
@@ -280,10 +267,8 @@ class Streams {
     return piece;
   }
   void close() {
-    {
-      const std::lock_guard lock(mutex_);
-      closed_ = true;
-    }
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
     changed_.notify_all();
   }
 
@@ -294,7 +279,7 @@ class Streams {
   bool closed_ = false;
 };
 
-// Writes the beginning, then everything published since, until the client or the server ends.
+// Sends the beginning, then everything that is published, until the client or the server ends.
 void stream(const std::shared_ptr<Streams>& streams, const std::shared_ptr<Streams::Follower>& follower,
             const HttpAnswer& beginning, httplib::Response& response) {
   response.set_header("Cache-Control", "no-store");
@@ -387,25 +372,19 @@ HttpServer::~HttpServer() {
   state_->meeting->close();
   state_->streams->close();
   // stop() has no effect before the server accepts, so wait until it does.
-  bool told = false;
+  bool stopped = false;
   while (state_->listening.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
-    if (told || !state_->server.is_running()) continue;
+    if (stopped || !state_->server.is_running()) continue;
     state_->server.stop();
-    told = true;
+    stopped = true;
   }
 }
 
-const Address& HttpServer::address() const {
-  return state_->address;
-}
+const Address& HttpServer::address() const { return state_->address; }
 
-std::size_t HttpServer::streams() const {
-  return state_->streams->count();
-}
+std::size_t HttpServer::streams() const { return state_->streams->count(); }
 
-void HttpServer::publish(const std::string& text) {
-  state_->streams->publish(text);
-}
+void HttpServer::publish(const std::string& text) { state_->streams->publish(text); }
 
 Result<HttpAnswer> http_request(const Address& at, const std::string& method, const std::string& path,
                                 const std::string& body, const std::string& token) {
@@ -437,11 +416,11 @@ Result<HttpAnswer> http_request(const Address& at, const std::string& method, co
   switch (result.error()) {
     case httplib::Error::Connection:
     case httplib::Error::ConnectionTimeout:
-      return Error{"nobody answers at " + to_string(at) + "; a peer does where it is started with --http"};
+      return Error{"nothing listens at " + to_string(at) + "; give the --http address of a running peer"};
     default:
-      return Error{"what listens at " + to_string(at) +
-                   (too_long ? " does not stop talking" : " gives no answer") +
-                   "; a peer does at its --http address"};
+      return Error{"the server at " + to_string(at) +
+                   (too_long ? " sent an answer that is too long" : " did not answer") +
+                   "; give the --http address of a running peer"};
   }
 }
 

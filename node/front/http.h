@@ -1,5 +1,4 @@
-// A small HTTP server for a running peer, and the call that asks one. The .cc file is the only code that
-// knows the HTTP library.
+// A small HTTP server for a running peer, and a client. Only the .cc file uses the HTTP library.
 //
 // The server has a few threads and bounds connections, requests, streams and waits. Anyone who can reach it
 // may read; a POST needs the same machine or the peer's token. A foreign web page in a browser on that
@@ -55,8 +54,8 @@ class HttpServer {
   // Listens; port 0 takes any.
   static Result<std::unique_ptr<HttpServer>> start(const Address& at, std::vector<HttpRoute> routes,
                                                    Post post, HttpOptions options = {});
-  // Calls no Post and no route from its beginning on. Ends the requests in progress, then waits for its
-  // threads; a client that keeps one busy without end delays it without end.
+  // Calls no Post and no route any more. Ends the requests in progress, then waits for its threads; a client
+  // that keeps a thread busy delays it.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -76,12 +75,15 @@ class HttpServer {
   std::unique_ptr<State> state_;
 };
 
+// Whether only this machine can reach the host, a name or an IP literal.
+bool is_loopback(const std::string& host);
+
 // Whether a request with this Host header is meant for a server that listens at `bound`: an IP literal,
 // localhost or the bound host, with or without a port.
 bool is_own_host(std::string_view host, const std::string& bound);
 
-// Asks the server at `at`, with `token` unless it is empty, and returns the answer of any status. An Error
-// says in one sentence why there was no answer.
+// Sends a request to the server at `at`, with `token` unless it is empty, and returns the answer of any
+// status. The Error is one sentence: why there was no answer.
 Result<HttpAnswer> http_request(const Address& at, const std::string& method, const std::string& path,
                                 const std::string& body = "", const std::string& token = "");
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <set>
 
 #include "node/front/status_json.h"
@@ -31,34 +31,15 @@ Json json_of(const HistoryPoint& point) {
   return write.take();
 }
 
-// RFC 3339, in UTC, to the millisecond.
+// RFC 3339, UTC, with milliseconds.
 std::string timestamp(std::chrono::system_clock::time_point time) {
   const auto milliseconds = std::chrono::floor<std::chrono::milliseconds>(time).time_since_epoch().count();
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
                      fmt::gmtime(static_cast<std::time_t>(milliseconds / 1000)), milliseconds % 1000);
 }
 
-std::string name_of(training::ConsensusModel::By by) {
-  using By = training::ConsensusModel::By;
-  switch (by) {
-    case By::unknown:
-      return "";
-    case By::nobody:
-      return "nobody";
-    case By::exchange:
-      return "exchange";
-    case By::push:
-      return "push";
-    case By::round:
-      return "round";
-  }
-  return "";
-}
-
-std::string level_name(spdlog::level::level_enum level) {
-  const auto view = spdlog::level::to_string_view(level);
-  return {view.data(), view.size()};
-}
+// By training::ConsensusModel::By.
+constexpr std::array kPredictedBy = {"", "nobody", "exchange", "push", "round"};
 
 }  // namespace
 
@@ -112,7 +93,8 @@ void analyze(LinkGraph& graph, const std::vector<std::string>& names, const trai
   }
   prediction.steps = model.steps;
   prediction.words = training::consensus_words(model, prediction.factor, prediction.is_bound, nodes);
-  if (nodes > 1 && training::predicts(model, prediction.factor)) prediction.by = name_of(model.by);
+  if (nodes > 1 && training::predicts(model, prediction.factor))
+    prediction.by = kPredictedBy.at(static_cast<std::size_t>(model.by));
 }
 
 HistoryPoint point_of(const PeerStatus& status, const std::vector<MemberStatus>& members) {
@@ -124,16 +106,16 @@ HistoryPoint point_of(const PeerStatus& status, const std::vector<MemberStatus>&
   point.loss = status.loss;
   point.accuracy = status.accuracy;
   double distances = 0, speeds = 0;
-  std::size_t told = 0;
+  std::size_t reported = 0;
   for (const MemberStatus& member : members) {
     if (member.state != "alive" && member.state != "suspect" && member.state != "quarantined") continue;
     if (member.distance) {
       distances += *member.distance;
-      ++told;
+      ++reported;
     }
     speeds += member.samples_per_second.value_or(0);
   }
-  if (told > 0) point.distance = distances / static_cast<double>(told);
+  if (reported > 0) point.distance = distances / static_cast<double>(reported);
   if (speeds > 0) point.samples_per_second = speeds;
   return point;
 }
@@ -160,10 +142,11 @@ std::string graph_json(const LinkGraph& graph) {
 std::string events_json(const std::vector<Happening>& events) {
   Json list = Json::array();
   for (const Happening& event : events) {
+    const auto level = spdlog::level::to_string_view(event.level);
     list.push_back({{"number", event.number},
                     {"seconds", event.seconds},
                     {"time", timestamp(event.time)},
-                    {"level", level_name(event.level)},
+                    {"level", std::string(level.begin(), level.end())},
                     {"what", event.what},
                     {"peer", event.peer ? Json(to_string(event.peer)) : Json()},
                     {"text", event.text}});

@@ -1,4 +1,4 @@
-// The texts that feed the live page; docs/API.md has the fields. Pure functions.
+// The texts for the live page, as pure functions; docs/API.md has the fields.
 #pragma once
 
 #include <optional>
@@ -16,10 +16,10 @@ namespace starling::node {
 // How the distance between partners shrinks under the run's rule, predicted from the graph.
 struct Prediction {
   std::string by;                // exchange, push, round, nobody; empty: no prediction
-  std::optional<double> factor;  // of the squared disagreement that one of these leaves
+  std::optional<double> factor;  // of the squared disagreement, by one of these
   bool is_bound = false;         // the factor is an upper bound
-  double steps = 1;              // of a peer in a round
-  std::string words;             // in sentences, for the page
+  double steps = 1;              // of a peer per round
+  std::string words;             // sentences for the page
   friend bool operator==(const Prediction&, const Prediction&) = default;
 };
 
@@ -27,8 +27,8 @@ struct Prediction {
 struct LinkGraph {
   std::string topology;
   std::vector<PeerId> members;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>>
-      edges;  // positions in `members`, each pair once, the lower one first
+  // Positions in `members`, each pair once, the lower one first.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
   std::optional<double> spectral_gap{};
   std::optional<double> contraction{};  // of the squared disagreement by one exchange
   bool contraction_is_bound = false;    // the factor is an upper bound
@@ -43,7 +43,7 @@ Result<LinkGraph> link_graph(const std::string& topology, const std::vector<cons
 // seconds. On any thread.
 void analyze(LinkGraph& graph, const std::vector<std::string>& names, const training::ConsensusModel& model);
 
-// The figures of the whole swarm at this moment.
+// The current figures of the whole swarm.
 HistoryPoint point_of(const PeerStatus& status, const std::vector<MemberStatus>& members);
 
 // One line each, with its newline.

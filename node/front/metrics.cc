@@ -3,7 +3,6 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
-#include <array>
 #include <map>
 #include <utility>
 
@@ -54,8 +53,8 @@ class Page {
 
 using Counts = std::map<std::string, std::uint64_t>;
 
-// Prometheus cannot see the increase of a series that first appears with its first event: all series are
-// there from the beginning, at 0.
+// Prometheus does not count the first increase of a series that appears with it, so all series exist from the
+// beginning, at 0.
 Counts with_all_refusals(Counts chunks) {
   training::MixCounters all;
   all.refused.fill(1);
@@ -69,7 +68,7 @@ Counts with_all_faults(Counts connections) {
 }
 
 void add_peer(Page& page, const PeerStatus& status) {
-  page.gauge("starling_info", "What this peer is and trains; always 1.", 1,
+  page.gauge("starling_info", "This peer and its run; always 1.", 1,
              {{"name", status.name},
               {"swarm", status.swarm},
               {"version", status.version},
@@ -81,23 +80,25 @@ void add_peer(Page& page, const PeerStatus& status) {
   for (const char* phase : {"joining", "training", "settling", "finished"})
     page.gauge("starling_phase", "1 for the phase in which this peer is.", status.phase == phase ? 1 : 0,
                {{"phase", phase}});
-  page.gauge("starling_paused", "1 while its owner has it rest.", status.paused ? 1 : 0);
-  page.gauge("starling_uptime_seconds", "Since the peer's start.", status.uptime_seconds);
+  page.gauge("starling_paused", "1 while its owner pauses it.", status.paused ? 1 : 0);
+  page.gauge("starling_uptime_seconds", "Seconds since the peer's start.", status.uptime_seconds);
 }
 
 void add_training(Page& page, const PeerStatus& status) {
-  page.counter("starling_steps_total", "Steps of its own.", status.steps);
-  page.counter("starling_samples_total", "Samples that it consumed.", status.samples);
+  page.counter("starling_steps_total", "Steps of this peer.", status.steps);
+  page.counter("starling_samples_total", "Samples that this peer has consumed.", status.samples);
   page.counter("starling_swarm_samples_total",
-               "Samples that all who ever took part consumed, as far as known here.", status.swarm_samples);
-  page.gauge("starling_epoch_samples", "Samples of an epoch.", static_cast<double>(status.epoch_samples));
-  page.gauge("starling_loss", "Of late training batches, smoothed.", status.loss);
-  page.gauge("starling_accuracy_ratio", "Of its own replica on the first test samples.", status.accuracy);
-  page.gauge("starling_learning_rate", "In effect.", status.learning_rate);
+               "Samples that all peers that ever took part have consumed, as far as known here.",
+               status.swarm_samples);
+  page.gauge("starling_epoch_samples", "Samples in an epoch.", static_cast<double>(status.epoch_samples));
+  page.gauge("starling_loss", "Training loss, smoothed over recent batches.", status.loss);
+  page.gauge("starling_accuracy_ratio", "Accuracy of this peer's replica on the first test samples.",
+             status.accuracy);
+  page.gauge("starling_learning_rate", "Current learning rate.", status.learning_rate);
   page.gauge("starling_distance_ratio",
-             "Distance to the partner of a late exchange, over the replica's norm.", status.distance);
-  page.gauge("starling_staleness_steps", "Own steps between lending a chunk and mixing the reply, the mean.",
-             status.staleness);
+             "Distance to the partner of a recent exchange, over the replica's norm.", status.distance);
+  page.gauge("starling_staleness_steps",
+             "Mean number of own steps between lending a chunk and mixing the reply.", status.staleness);
 }
 
 void add_exchanges(Page& page, const PeerStatus& status) {
@@ -108,13 +109,13 @@ void add_exchanges(Page& page, const PeerStatus& status) {
   page.counter("starling_exchanges_total", help, exchanges.rejected, {{"outcome", "rejected"}});
   page.counter("starling_exchanges_total", help, exchanges.answered, {{"outcome", "answered"}});
   for (const auto& [reason, count] : with_all_refusals(exchanges.refused_chunks))
-    page.counter("starling_chunks_refused_total", "Chunks of others that were not mixed.", count,
+    page.counter("starling_chunks_refused_total", "Received chunks that were not mixed.", count,
                  {{"reason", reason}});
-  page.counter("starling_chunks_half_applied_total", "Chunks that one side alone mixed.",
+  page.counter("starling_chunks_half_applied_total", "Chunks that only one side mixed.",
                exchanges.half_applied_chunks);
   page.counter("starling_chunks_overlapped_total",
                "Chunks mixed while another exchange mixed the same floats.", exchanges.chunks_overlapped);
-  page.counter("starling_chunks_clipped_total", "Chunks of which a part was taken.",
+  page.counter("starling_chunks_clipped_total", "Chunks of which only a part was mixed.",
                exchanges.chunks_clipped);
 }
 
@@ -122,14 +123,14 @@ void add_network(Page& page, const PeerStatus& status) {
   for (const auto& [reason, count] : with_all_faults(status.connections_refused))
     page.counter("starling_connections_refused_total", "Connections that were refused or broke.", count,
                  {{"reason", reason}});
-  const char* const bytes_help = "On connections to other peers.";
+  const char* const bytes_help = "Bytes on connections to other peers.";
   page.counter("starling_network_bytes_total", bytes_help, status.bytes_sent, {{"direction", "sent"}});
   page.counter("starling_network_bytes_total", bytes_help, status.bytes_received,
                {{"direction", "received"}});
-  page.gauge("starling_connections", "Open ones to other peers.", static_cast<double>(status.links_open),
-             {{"purpose", "control"}});
-  page.gauge("starling_connections", "Open ones to other peers.", static_cast<double>(status.bulk_links_open),
-             {{"purpose", "bulk"}});
+  page.gauge("starling_connections", "Open connections to other peers.",
+             static_cast<double>(status.links_open), {{"purpose", "control"}});
+  page.gauge("starling_connections", "Open connections to other peers.",
+             static_cast<double>(status.bulk_links_open), {{"purpose", "bulk"}});
 }
 
 }  // namespace
@@ -143,10 +144,10 @@ std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatu
   std::map<std::string, std::size_t> states;
   for (const MemberStatus& member : members) ++states[member.state];
   for (const char* state : {"alive", "suspect", "failed", "left", "quarantined"})
-    page.gauge("starling_members", "Members known here, this peer included.",
-               static_cast<double>(states[state]), {{"state", state}});
+    page.gauge("starling_members", "Known members, including this peer.", static_cast<double>(states[state]),
+               {{"state", state}});
   page.gauge("process_resident_memory_bytes", "Resident memory.", static_cast<double>(status.memory_bytes));
-  page.gauge("starling_loop_lag_seconds", "How late the peer's thread came to its latest timer.",
+  page.gauge("starling_loop_lag_seconds", "Delay of the latest timer of the peer's thread.",
              status.loop_lag_seconds);
   return page.text();
 }

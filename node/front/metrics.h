@@ -1,5 +1,5 @@
 // A peer's figures in Prometheus' text format 0.0.4. Names follow its conventions: a prefix, base units,
-// counters that end in _total, labels with few values. The .cc file is the only code that knows the library.
+// counters that end in _total, labels with few values. Only the .cc file uses the library.
 #pragma once
 
 #include <string>

@@ -3,32 +3,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 
 namespace starling::node {
 namespace {
 
-const char* name(wire::Liveness liveness) {
-  switch (liveness) {
-    case wire::Liveness::alive:
-      return "alive";
-    case wire::Liveness::suspect:
-      return "suspect";
-    case wire::Liveness::failed:
-      return "failed";
-    case wire::Liveness::left:
-      return "left";
-  }
-  return "";
-}
+constexpr std::array kLivenessNames = {"alive", "suspect", "failed", "left"};        // by wire::Liveness
+constexpr std::array kPhaseNames = {"joining", "training", "settling", "finished"};  // by wire::Phase
 
 MemberStatus status_of(const wire::Member& member) {
   MemberStatus status;
   status.name = member.name;
   status.id = to_string(member.id);
   status.address = to_string(member.address);
-  status.state = name(member.liveness);
+  status.state = kLivenessNames.at(static_cast<std::size_t>(member.liveness));
   status.phase = phase_name(member.phase);
   status.incarnation = member.incarnation;
   status.samples = member.samples;
@@ -66,19 +56,7 @@ void compare_speeds(std::vector<MemberStatus>& members) {
 
 }  // namespace
 
-const char* phase_name(wire::Phase phase) {
-  switch (phase) {
-    case wire::Phase::joining:
-      return "joining";
-    case wire::Phase::training:
-      return "training";
-    case wire::Phase::settling:
-      return "settling";
-    case wire::Phase::finished:
-      return "finished";
-  }
-  return "";
-}
+const char* phase_name(wire::Phase phase) { return kPhaseNames.at(static_cast<std::size_t>(phase)); }
 
 std::vector<MemberStatus> list_members(const gossip::Membership& membership, Instant now,
                                        const std::vector<PeerId>& exchanging) {
@@ -91,11 +69,10 @@ std::vector<MemberStatus> list_members(const gossip::Membership& membership, Ins
     if (record.last_heard) status.last_heard_seconds = to_seconds(now - *record.last_heard);
     if (record.round_trip > Duration{0}) status.round_trip_seconds = to_seconds(record.round_trip);
     add_vitals(status, record.vitals);
-    status.exchanging = std::find(exchanging.begin(), exchanging.end(), record.member.id) != exchanging.end();
+    status.exchanging = std::ranges::count(exchanging, record.member.id) > 0;
   }
   compare_speeds(members);
-  std::stable_sort(members.begin(), members.end(),
-                   [](const MemberStatus& a, const MemberStatus& b) { return a.name < b.name; });
+  std::ranges::stable_sort(members, {}, &MemberStatus::name);
   return members;
 }
 

@@ -1,6 +1,5 @@
-// What a running peer tells about itself and its swarm over HTTP, as values. node/front/status_json.h has
-// them as JSON, node/front/answers.h as the texts that the peer sends and `starling status` and `starling
-// members` read.
+// What a running peer reports about itself and its swarm over HTTP, as values. node/front/answers.h has the
+// JSON texts that the peer sends and that `starling status` and `starling members` read.
 #pragma once
 
 #include <cstdint>
@@ -26,54 +25,53 @@ struct PeerStatus : training::PeerFigures {
   std::string model, data, topology, rule, payload;  // empty while it joins
   // With several devices: the distance of their replicas from the mean (L2) at the last average.
   std::optional<double> device_spread;
-  std::string phase;                // joining, training, settling, finished
-  std::uint64_t epoch_samples = 0;  // 0 while it joins
-  std::uint64_t accuracy_steps =
-      0;  // the steps of the replica that `accuracy` is of, on the first test samples
-  std::optional<double> staleness;  // in its own steps, the mean over its exchanges
+  std::string phase;                 // joining, training, settling, finished
+  std::uint64_t epoch_samples = 0;   // 0 while it joins
+  std::uint64_t accuracy_steps = 0;  // of the evaluated replica; `accuracy` is on the first test samples
+  std::optional<double> staleness;   // in its own steps, mean over its exchanges
   double uptime_seconds = 0;
   std::uint32_t incarnation = 0;
-  std::uint64_t members_live = 1, members_known = 1;  // itself included
-  // Its own exchanges; refused_chunks by reason, such as not_finite, those that occurred.
+  std::uint64_t members_live = 1, members_known = 1;  // including itself
+  // The exchanges that it began; refused_chunks by reason, such as not_finite, without zeros.
   struct Exchanges : training::ExchangeCounts {
     std::uint64_t begun = 0;
     std::uint64_t answered = 0;  // begun by others
     std::uint64_t chunks_overlapped = 0, chunks_clipped = 0;
-    double lost_weight = 0;  // of push-sum, in replicas
+    double lost_weight = 0;  // push-sum, in replicas
 
     void count(const training::MixCounters& mixed);
     // "not finite 3, half applied 1": the chunks that were not mixed, for the log; empty if there are none.
     std::string losses() const;
   } exchanges;
-  std::map<std::string, std::uint64_t> connections_refused;  // by reason; those that occurred
+  std::map<std::string, std::uint64_t> connections_refused;  // by reason, without zeros
   std::uint64_t links_open = 0, bulk_links_open = 0;
   std::uint64_t memory_bytes = 0;  // resident
   double loop_lag_seconds = 0;     // the delay of its thread's last timer
 };
 
-// The figures are those that the member sent last (wire::Vitals).
+// The figures are the latest that the member sent (wire::Vitals).
 struct MemberStatus : training::PeerFigures {
   std::string name, id, address;
-  std::string state;  // alive, suspect, failed, left, quarantined (alive, but no exchange is begun with it)
+  std::string state;  // alive, suspect, failed, left, quarantined (alive, but gets no exchanges)
   std::string phase;
   std::uint32_t incarnation = 0;
-  std::optional<double> last_heard_seconds;  // ago; nullopt: no message came from it directly
+  std::optional<double> last_heard_seconds;  // since its last direct message; nullopt: there was none
   std::optional<double> round_trip_seconds;  // of probes; nullopt: none was answered yet
   bool this_peer = false;
   std::string http;                // empty: none, or not known
   std::optional<double> slowdown;  // the median member's speed over its own
   std::optional<double> staleness;
   std::string partner;      // id; empty: none yet
-  bool exchanging = false;  // with this peer, at this moment
+  bool exchanging = false;  // with this peer, now
 };
 
 const char* phase_name(wire::Phase phase);
 
-// All members that this peer knows of, itself included, by name. `exchanging`: its partners at the moment.
+// All members that this peer knows, including itself, by name. `exchanging`: its current partners.
 std::vector<MemberStatus> list_members(const gossip::Membership& membership, Instant now,
                                        const std::vector<PeerId>& exchanging = {});
 
-// Resident memory of this process in bytes; 0 if the system does not say.
+// Resident memory of this process in bytes; 0: unknown.
 std::uint64_t resident_bytes();
 std::uint64_t most_resident_bytes();  // since the process began
 

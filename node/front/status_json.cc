@@ -1,7 +1,6 @@
 #include "node/front/status_json.h"
 
-#include <utility>
-
+#include "node/front/answers.h"
 #include "training/records/json_fields.h"
 
 namespace starling::node {
@@ -99,23 +98,35 @@ Json json_of(const std::vector<MemberStatus>& members) {
   return list;
 }
 
-Result<PeerStatus> status_from(const Json& object) {
-  if (!object.is_object()) return Error{"a status is a JSON object"};
+std::string to_json(const PeerStatus& status) { return training::to_line(json_of(status)); }
+
+std::string to_json(const std::vector<MemberStatus>& members) {
+  return training::to_line({{"members", json_of(members)}});
+}
+
+Result<PeerStatus> parse_status(const std::string& text) {
+  const auto refuse = [](const std::string& why) { return Error{"this is not a peer's status: " + why}; };
+  const Json object = Json::parse(text, nullptr, false);
+  if (!object.is_object()) return refuse("a status is a JSON object");
   PeerStatus status;
   FieldReader reader(object, "a status's");
   fields(reader, status);
-  if (!reader.error().empty()) return Error{reader.error()};
+  if (!reader.error().empty()) return refuse(reader.error());
   return status;
 }
 
-Result<std::vector<MemberStatus>> members_from(const Json& array) {
-  if (!array.is_array()) return Error{"\"members\" is not a list"};
+Result<std::vector<MemberStatus>> parse_members(const std::string& text) {
+  const auto refuse = [](const std::string& why) { return Error{"this is not a list of members" + why}; };
+  const Json object = Json::parse(text, nullptr, false);
+  const auto list = object.is_object() ? object.find("members") : object.end();
+  if (list == object.end()) return refuse("");
+  if (!list->is_array()) return refuse(": \"members\" is not a list");
   std::vector<MemberStatus> members;
-  for (const Json& entry : array) {
-    if (!entry.is_object()) return Error{"a member is a JSON object"};
+  for (const Json& entry : *list) {
+    if (!entry.is_object()) return refuse(": a member is a JSON object");
     FieldReader reader(entry, "a member's");
     member_fields(reader, members.emplace_back());
-    if (!reader.error().empty()) return Error{reader.error()};
+    if (!reader.error().empty()) return refuse(": " + reader.error());
   }
   return members;
 }

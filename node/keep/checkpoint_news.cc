@@ -13,18 +13,18 @@ std::optional<std::string> CheckpointNews::failed(const std::string& why, Instan
   return tell(failed_, !std::exchange(failing_, true), "no checkpoint, but training continues: " + why, now);
 }
 
-// A change between success and failure is an event already a minute after the last one of its kind: a disk
-// that comes and goes must not fill the list either.
+// A change between success and failure is an event if the last one of its kind was a minute ago: an
+// unreliable disk must not fill the list.
 std::optional<std::string> CheckpointNews::tell(Kind& kind, bool changed, std::string sentence, Instant now) {
   const auto gap = changed ? kShortestGap : kind.gap;
-  if (kind.told && now - *kind.told < gap) {
-    ++kind.untold;
+  if (kind.reported && now - *kind.reported < gap) {
+    ++kind.unreported;
     return std::nullopt;
   }
-  if (kind.told && !changed) kind.gap = std::min(2 * kind.gap, kLongestGap);
-  kind.told = now;
-  if (const auto untold = std::exchange(kind.untold, 0); untold > 0)
-    sentence += "; " + std::to_string(untold) + " more since the last such event";
+  if (kind.reported && !changed) kind.gap = std::min(2 * kind.gap, kLongestGap);
+  kind.reported = now;
+  if (const auto unreported = std::exchange(kind.unreported, 0); unreported > 0)
+    sentence += "; " + std::to_string(unreported) + " more since the last such event";
   return sentence;
 }
 

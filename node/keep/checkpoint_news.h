@@ -1,6 +1,6 @@
-// Which checkpoints are worth an event (node/front/event_log.h keeps 256): the first one, the first failure,
-// and the first success after a failure. Repetitions become events at growing intervals, with the number of
-// those left out. A value, of one thread; instants come from the caller's clock and never decrease.
+// Which checkpoints become events (node/front/event_log.h keeps 256): the first one, the first failure, and
+// the first success after a failure. Repetitions become events at growing intervals, with the number of those
+// left out. Used by one thread; instants come from the caller's clock and never decrease.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ class CheckpointNews {
  public:
   using Instant = std::chrono::steady_clock::time_point;
 
-  // The event's text for a checkpoint that was written, or failed and why; nullopt if it is not worth one.
+  // The event's text for a checkpoint that was written, or failed and why; nullopt: it is not an event.
   std::optional<std::string> written(const std::string& path, Instant now);
   std::optional<std::string> failed(const std::string& why, Instant now);
 
@@ -22,9 +22,9 @@ class CheckpointNews {
 
  private:
   struct Kind {
-    std::optional<Instant> told;
+    std::optional<Instant> reported;
     std::chrono::minutes gap = kShortestGap;
-    std::uint64_t untold = 0;
+    std::uint64_t unreported = 0;
   };
   std::optional<std::string> tell(Kind& kind, bool changed, std::string sentence, Instant now);
 

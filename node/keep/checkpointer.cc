@@ -1,12 +1,9 @@
 #include "node/keep/checkpointer.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <csignal>
@@ -94,7 +91,7 @@ std::string with_steps(std::uint64_t steps) {
   return std::to_string(steps) + (steps == 1 ? " step" : " steps");
 }
 
-Result<Resumption> look_into(const std::string& path) {
+Result<Resumption> read_resumption(const std::string& path) {
   const auto facts = training::inspect_peer_state(path);
   if (!facts) return facts.error();
   const auto text = [&](const char* key) {
@@ -122,19 +119,19 @@ Result<Resumption> look_into(const std::string& path) {
       static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::hours(24 * 365 * 100)).count());
   if (elapsed > longest) return Error{path + ": 'elapsed_nanoseconds' is more than a hundred years"};
   resumption.earlier.elapsed = Duration{static_cast<Duration::rep>(elapsed)};
-  const std::string order = text("order");
-  const char* const end = order.data() + order.size();
-  if (order.size() != 16 || std::from_chars(order.data(), end, resumption.order, 16).ptr != end)
-    return Error{path + ": 'order' is missing, or not 16 hexadecimal digits"};
-  // Older files do not have this life's share of the samples.
+  const auto read_id = [&](const char* key, std::uint64_t& out) -> Status {
+    const std::string digits = text(key);
+    const char* const end = digits.data() + digits.size();
+    if (digits.size() == 16 && std::from_chars(digits.data(), end, out, 16).ptr == end) return Done{};
+    return Error{path + ": '" + key + "' is missing, or not 16 hexadecimal digits"};
+  };
+  if (const Status read = read_id("order", resumption.order); !read) return read.error();
+  // Older files do not have the samples of the life that wrote the file.
   if (facts->contains("life_samples")) {
     const auto own = training::number_in(*facts, "life_samples", path);
     if (!own) return own.error();
     std::uint64_t id = 0;
-    const std::string words = text("id");
-    const char* const behind = words.data() + words.size();
-    if (words.size() != 16 || std::from_chars(words.data(), behind, id, 16).ptr != behind)
-      return Error{path + ": 'id' is missing, or not 16 hexadecimal digits"};
+    if (const Status read = read_id("id", id); !read) return read.error();
     resumption.earlier.last = {PeerId{id}, *own};
   }
   return resumption;
@@ -163,7 +160,7 @@ Result<std::optional<Resumption>> find_resumption(const std::string& file_or_fol
                                                   const std::string& name) {
   std::error_code ignored;
   if (!fs::is_directory(file_or_folder, ignored)) {
-    auto found = look_into(file_or_folder);
+    auto found = read_resumption(file_or_folder);
     if (!found) return found.error();
     return std::optional(std::move(*found));
   }
@@ -179,7 +176,7 @@ Result<std::optional<Resumption>> find_resumption(const std::string& file_or_fol
   }
   std::vector<std::string> passed_over, warnings;
   for (const Found& file : *files) {
-    auto found = look_into(file.path);
+    auto found = read_resumption(file.path);
     if (found) {
       found->passed_over = std::move(passed_over);
       found->warnings = std::move(warnings);
@@ -189,7 +186,7 @@ Result<std::optional<Resumption>> find_resumption(const std::string& file_or_fol
     warnings.push_back("passed over: " + found.error().message);
   }
   return Error{"none of the " + std::to_string(files->size()) + " checkpoints in " + file_or_folder +
-               " can be used; of the latest: " + warnings.front().substr(std::strlen("passed over: "))};
+               " can be used; the latest: " + warnings.front().substr(std::strlen("passed over: "))};
 }
 
 Status read_state(Resumption& resumption, const models::Layout& layout) {
@@ -204,19 +201,16 @@ Result<training::Experiment> resumed_experiment(const Resumption& resumption,
                                                 const std::vector<std::string>& given,
                                                 const std::optional<std::string>& data) {
   const wire::Manifest& manifest = resumption.run.manifest;
-  const auto is_given = [&](const std::string& key) {
-    return std::find(given.begin(), given.end(), key) != given.end();
-  };
+  const auto is_given = [&](const std::string& key) { return std::ranges::count(given, key) > 0; };
   training::Experiment run = mine;
-  std::vector<std::pair<std::string, std::string>> shared;
-  for (const auto& [key, value] : manifest.settings) shared.emplace_back(key, value);
-  if (const Status applied = training::apply_shared(run, shared); !applied)
+  if (const Status applied = apply_settings(run, manifest); !applied)
     return Error{resumption.path + ": " + applied.error().message};
-  run.model = manifest.model;
+  run.model.name = manifest.model;
   run.seed = manifest.seed;
-  run.data = data.value_or(resumption.source);
-  if (is_given("model.name") && (mine.model != run.model || mine.layers != run.layers)) {
-    return Error{resumption.path + " holds the model '" + run.model + "', not '" + mine.model +
+  run.data.source = data.value_or(resumption.source);
+  if (is_given("model.name") &&
+      (mine.model.name != run.model.name || mine.model.layers != run.model.layers)) {
+    return Error{resumption.path + " has the model '" + run.model.name + "', not '" + mine.model.name +
                  "' as --model says; leave --model out to resume with it"};
   }
   const std::set<std::string> ends = {"training.epochs", "training.steps", "training.seconds"};
@@ -241,25 +235,15 @@ Result<training::Experiment> resumed_experiment(const Resumption& resumption,
 Checkpointer::Checkpointer(CheckpointOptions options, std::string name, int lock)
     : options_(std::move(options)), name_(std::move(name)), lock_(lock), last_(Clock::now()) {}
 
-Checkpointer::~Checkpointer() {
-  ::close(lock_);
-}
+Checkpointer::~Checkpointer() { ::close(lock_); }
 
 Result<std::unique_ptr<Checkpointer>> Checkpointer::open(const CheckpointOptions& options,
                                                          const std::string& name, const Resumption* resumed) {
-  std::error_code problem;
-  fs::create_directories(options.folder, problem);
-  if (problem) return Error{"the folder " + options.folder + " cannot be made: " + problem.message()};
-  const std::string lock_path = options.folder + "/" + name + ".lock";
-  const int lock = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock < 0) return Error{"the folder " + options.folder + " cannot be used: " + std::strerror(errno)};
-  std::unique_ptr<Checkpointer> checkpointer(new Checkpointer(options, name, lock));
-  if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    return Error{errno == EWOULDBLOCK
-                     ? "another running peer writes checkpoints of " + name + " to " + options.folder +
-                           "; each needs a name or a folder of its own"
-                     : "the folder " + options.folder + " cannot be locked: " + std::strerror(errno)};
-  }
+  const auto lock = lock_folder(options.folder, name + ".lock",
+                                "another running peer writes checkpoints of " + name + " to " +
+                                    options.folder + "; each needs its own name or folder");
+  if (!lock) return lock.error();
+  std::unique_ptr<Checkpointer> checkpointer(new Checkpointer(options, name, *lock));
   remove_leftovers(options.folder, name);
   const auto files = checkpoints_in(options.folder);
   if (!files) return files.error();
@@ -281,10 +265,11 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::open(const CheckpointOptions
       return Error{
           options.folder + " holds checkpoints of " + name + " up to " + with_steps(file.name.steps) +
           (resumed == nullptr
-               ? "; resume from them with --resume " + options.folder + ", or begin anew in another folder"
-               : ", beyond " + resumed->path + "; to go on from there take another folder")};
+               ? "; resume from them with --resume " + options.folder + ", or use another folder"
+               : ", more than " + resumed->path + "; to continue from that file, use another folder")};
     }
-    fs::rename(file.path, file.path + ".damaged", problem);
+    std::error_code ignored;
+    fs::rename(file.path, file.path + ".damaged", ignored);
   }
   std::signal(SIGXFSZ,
               SIG_IGN);  // a file above the size limit is a failed write, not the end of the peer

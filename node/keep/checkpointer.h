@@ -1,6 +1,5 @@
 // Checkpoints of a running peer: files NAME.STEPS.safetensors in a folder (training/records/peer_state.h,
-// docs/CHECKPOINTS.md), written atomically; the latest few are kept. And how a peer finds the one that it
-// resumes from.
+// docs/CHECKPOINTS.md), written atomically; the latest few are kept. Also finds the one to resume from.
 //
 // Several peers may share a folder, each under its own name, which is locked (NAME.lock). A peer writes only
 // if the folder has no checkpoint of its name with more steps, so the file with the most steps is always the
@@ -34,8 +33,7 @@ struct CheckpointFacts {
   std::string name;    // the peer's
   PeerId id;           // of the life that wrote the file
   std::uint32_t incarnation = 0;
-  std::uint64_t order =
-      0;  // what the order of the data is drawn from, for a peer without a slot; fixed in its first life
+  std::uint64_t order = 0;  // seed of the order of the data without a slot; fixed in the peer's first life
   std::uint64_t earlier_samples = 0, others_samples = 0;  // before this life; of all others so far
   Duration elapsed{0};                                    // since the run began
 };
@@ -57,7 +55,7 @@ struct Resumption {
 // checkpoints of several. nullopt: the folder has none. Verifies the whole file, and keeps everything except
 // for the tensors.
 Result<std::optional<Resumption>> find_resumption(const std::string& file_or_folder, const std::string& name);
-// Reads the tensors. The Error says what does not fit.
+// Reads the tensors. The Error names what does not fit.
 Status read_state(Resumption& resumption, const models::Layout& layout);
 
 // The run of a checkpoint, with this peer's own settings from `mine` and the shared ones that its user has
@@ -70,9 +68,8 @@ Result<training::Experiment> resumed_experiment(const Resumption& resumption,
 class Checkpointer {
  public:
   // Creates the folder and locks the name. An Error if another peer has it, or if the folder has checkpoints
-  // of this name with more steps than `resumed` (null: the peer begins anew). Unusable files that were passed
-  // over are renamed
-  // (.damaged).
+  // of this name with more steps than `resumed` (null: the peer does not resume). Unusable files that were
+  // passed over are renamed (.damaged).
   static Result<std::unique_ptr<Checkpointer>> open(const CheckpointOptions& options, const std::string& name,
                                                     const Resumption* resumed);
   ~Checkpointer();  // unlocks the name
@@ -90,7 +87,7 @@ class Checkpointer {
   Result<std::string> write(const models::Layout& layout, const training::PeerState& state,
                             const CheckpointFacts& facts);
 
-  // Whether this warning is to be logged: not if it was logged less than a minute ago.
+  // False if this warning was logged less than a minute ago.
   bool is_news(const std::string& warning);
 
  private:

@@ -37,15 +37,15 @@ void remove_leftovers(const std::string& folder) {
   }
 }
 
-// The protocol's limits apply: other members get what is read here.
+// The protocol's limits apply, because other members get what is read here.
 Status check(const CachedSwarm& cached) {
   wire::Welcome welcome;
   welcome.manifest = cached.manifest;
   for (const CachedPeer& member : cached.members) {
-    wire::Member& told = welcome.members.emplace_back();
-    told.id = PeerId{1};
-    told.name = member.name;
-    told.address = member.address;
+    wire::Member& sent = welcome.members.emplace_back();
+    sent.id = PeerId{1};
+    sent.name = member.name;
+    sent.address = member.address;
   }
   const auto decoded = wire::decode(wire::encode(welcome));
   if (!decoded) return decoded.error();
@@ -98,7 +98,7 @@ Result<CachedSwarm> parse_cached_swarm(std::string_view text) {
   CachedSwarm cached;
   try {
     const json object = json::parse(text);
-    if (object.at("format").get<int>() != kFormat) return Error{"its format is of another version"};
+    if (object.at("format").get<int>() != kFormat) return Error{"its format has another version"};
     object.at("swarm").get_to(cached.swarm);
     const json& manifest = object.at("manifest");
     manifest.at("model").get_to(cached.manifest.model);
@@ -116,7 +116,7 @@ Result<CachedSwarm> parse_cached_swarm(std::string_view text) {
       cached.members.push_back({member.at("name").get<std::string>(), std::move(*address)});
     }
   } catch (const json::exception&) {
-    return Error{"its text is not a peer's"};
+    return Error{"its text was not written by a peer"};
   }
   if (cached.members.size() > CachedSwarm::kMembersMax) {
     return Error{"it names more than " + std::to_string(CachedSwarm::kMembersMax) + " members"};
@@ -125,16 +125,20 @@ Result<CachedSwarm> parse_cached_swarm(std::string_view text) {
   return cached;
 }
 
-std::string unheard_settings(const std::vector<std::string>& given, const training::Experiment& mine,
+Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest) {
+  std::vector<std::pair<std::string, std::string>> shared;
+  for (const auto& [key, value] : manifest.settings) shared.emplace_back(key, value);
+  return training::apply_shared(experiment, shared);
+}
+
+std::string ignored_settings(const std::vector<std::string>& given, const training::Experiment& mine,
                              const wire::Manifest& remembered) {
   training::Experiment run = mine;
-  std::vector<std::pair<std::string, std::string>> shared;
-  for (const auto& [key, value] : remembered.settings) shared.emplace_back(key, value);
-  if (!training::apply_shared(run, shared)) return {};  // joining will fail with the reason
+  if (!apply_settings(run, remembered)) return {};  // joining will fail with the reason
   run.seed = remembered.seed;
   std::string list;
   for (const training::Setting& setting : training::settings()) {
-    // Another model is an error elsewhere; the place of the data is each peer's own setting.
+    // Another model is an error elsewhere; each peer has its own source of the data.
     if (!setting.shared || setting.key == "model.name" || setting.key == "data.source") continue;
     if (std::find(given.begin(), given.end(), setting.key) == given.end()) continue;
     const auto wanted = setting.get(mine), there = setting.get(run);
@@ -145,25 +149,27 @@ std::string unheard_settings(const std::vector<std::string>& given, const traini
   return list;
 }
 
-Result<std::unique_ptr<PeerCache>> PeerCache::open(const std::string& folder) {
+Result<int> lock_folder(const std::string& folder, const std::string& file, const std::string& taken) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
-  if (problem) return Error{"the folder " + folder + " cannot be made: " + problem.message()};
-  const int lock = ::open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock < 0) return Error{"the folder " + folder + " cannot be used: " + std::strerror(errno)};
-  std::unique_ptr<PeerCache> cache(new PeerCache(folder, lock));
-  if (::flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    return Error{errno == EWOULDBLOCK
-                     ? "another running peer uses the folder " + folder + "; each needs one of its own"
-                     : "the folder " + folder + " cannot be locked: " + std::strerror(errno)};
-  }
-  remove_leftovers(folder);
-  return cache;
+  if (problem) return Error{"cannot create the folder " + folder + ": " + problem.message()};
+  const int lock = ::open((folder + "/" + file).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
+  const int why = errno;
+  if (lock >= 0) ::close(lock);
+  if (lock >= 0 && why == EWOULDBLOCK) return Error{taken};
+  return Error{"cannot lock " + folder + "/" + file + ": " + std::strerror(why)};
 }
 
-PeerCache::~PeerCache() {
-  ::close(lock_);
+Result<std::unique_ptr<PeerCache>> PeerCache::open(const std::string& folder) {
+  const auto lock =
+      lock_folder(folder, "lock", "another running peer uses the folder " + folder + "; each needs its own");
+  if (!lock) return lock.error();
+  remove_leftovers(folder);
+  return std::unique_ptr<PeerCache>(new PeerCache(folder, *lock));
 }
+
+PeerCache::~PeerCache() { ::close(lock_); }
 
 PeerCache::Loaded PeerCache::load(const std::string& swarm) {
   if (std::error_code ignored; !std::filesystem::exists(path(), ignored)) return {};
@@ -172,7 +178,8 @@ PeerCache::Loaded PeerCache::load(const std::string& swarm) {
   if (text) {
     auto cached = parse_cached_swarm(*text);
     if (cached && cached->swarm == swarm) return {std::move(*cached), ""};
-    why = cached ? "it is of the swarm '" + cached->swarm + "', not '" + swarm + "'" : cached.error().message;
+    why =
+        cached ? "it is for the swarm '" + cached->swarm + "', not '" + swarm + "'" : cached.error().message;
   } else {
     why = text.error().message;
   }

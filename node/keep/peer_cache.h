@@ -35,20 +35,27 @@ struct CachedSwarm {
   friend bool operator==(const CachedSwarm&, const CachedSwarm&) = default;
 };
 
-// The members to remember, by their chance to be alive later: live ones, failed ones, and those of `before`
-// that are not in the table. Without members that left, duplicates and the peer itself.
+// The members to remember, those most likely to be alive later first: live ones, failed ones, and those of
+// `before` that are not in the table. Without members that left, duplicates and the peer itself.
 std::vector<CachedPeer> peers_to_cache(const gossip::Membership& membership,
                                        const std::vector<CachedPeer>& before);
 
 // The file's text. REQUIRES: at most kMembersMax members.
 std::string to_json(const CachedSwarm& cached);
-// An Error for any text that a peer would not have written.
+// An Error for any text that a peer would not write.
 Result<CachedSwarm> parse_cached_swarm(std::string_view text);
+
+// Applies a run's shared settings.
+Status apply_settings(training::Experiment& experiment, const wire::Manifest& manifest);
 
 // The `given` settings that the remembered run overrides: "gossip.rule = choco (it is pairwise), ..."; empty:
 // none.
-std::string unheard_settings(const std::vector<std::string>& given, const training::Experiment& mine,
+std::string ignored_settings(const std::vector<std::string>& given, const training::Experiment& mine,
                              const wire::Manifest& remembered);
+
+// Creates the folder if it is missing, and locks a file in it for this process. Returns the file's
+// descriptor, which unlocks when it is closed. The Error is `taken` if another process has the lock.
+Result<int> lock_folder(const std::string& folder, const std::string& file, const std::string& taken);
 
 class PeerCache {
  public:

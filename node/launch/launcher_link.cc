@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -25,7 +24,7 @@ constexpr std::size_t kCommandBytesMax = 1024;
 
 }  // namespace
 
-struct LauncherLink::State : std::enable_shared_from_this<State> {
+struct LauncherLink::State {
   State(const asio::any_io_executor& executor, int fd) : socket(executor) {
     asio::error_code ignored;
     socket.assign(asio::local::stream_protocol(), fd, ignored);
@@ -42,19 +41,16 @@ struct LauncherLink::State : std::enable_shared_from_this<State> {
     }
   }
 
-  asio::awaitable<void> listen() {
+  static asio::awaitable<void> listen(std::shared_ptr<State> self) {
     asio::streambuf input(kCommandBytesMax);
     for (;;) {
       asio::error_code error;
-      const auto bytes = co_await asio::async_read_until(socket, input, '\n',
+      const auto bytes = co_await asio::async_read_until(self->socket, input, '\n',
                                                          asio::redirect_error(asio::use_awaitable, error));
-      if (closed) co_return;
-      if (error) {
-        on_gone();
-        co_return;
-      }
+      if (self->closed) co_return;
+      if (error) co_return self->on_gone();
       const auto* text = static_cast<const char*>(input.data().data());
-      on_command(std::string(text, bytes - 1));
+      self->on_command(std::string(text, bytes - 1));
       input.consume(bytes);
     }
   }
@@ -71,9 +67,7 @@ LauncherLink::LauncherLink(const asio::any_io_executor& executor, int fd,
     : state_(std::make_shared<State>(executor, fd)) {
   state_->on_command = std::move(on_command);
   state_->on_gone = std::move(on_gone);
-  transport::spawn(executor, [](std::shared_ptr<State> state) -> asio::awaitable<void> {
-    co_await state->listen();
-  }(state_));
+  transport::spawn(executor, State::listen(state_));
 }
 
 LauncherLink::~LauncherLink() {

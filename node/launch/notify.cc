@@ -12,7 +12,7 @@
 namespace starling::node {
 namespace {
 
-// systemd recommends a sign of life in half of the watchdog's time; alive() is called every quarter of a
+// systemd recommends a keep-alive in half of the watchdog's time; alive() is called every quarter of a
 // second.
 std::optional<std::chrono::steady_clock::duration> watchdog_interval() {
   const char* limit = std::getenv("WATCHDOG_USEC");
@@ -52,27 +52,27 @@ void ServiceNotifier::send(const std::string& text) {
 }
 
 void ServiceNotifier::ready(const std::string& status) {
-  said_status_ = status;
+  sent_status_ = status;
   send("READY=1\nSTATUS=" + status);
 }
 
 void ServiceNotifier::alive(const std::string& status) {
   std::string text;
-  if (status != said_status_) {
-    said_status_ = status;
+  if (status != sent_status_) {
+    sent_status_ = status;
     text = "STATUS=" + status;
   }
   const auto now = Clock::now();
-  if (watchdog_ && (!said_alive_ || now - *said_alive_ >= *watchdog_)) {
-    said_alive_ = now;
+  if (watchdog_ && (!sent_alive_ || now - *sent_alive_ >= *watchdog_)) {
+    sent_alive_ = now;
     text += text.empty() ? "WATCHDOG=1" : "\nWATCHDOG=1";
   }
   if (!text.empty()) send(text);
 }
 
 void ServiceNotifier::stopping() {
-  if (said_stopping_) return;
-  said_stopping_ = true;
+  if (sent_stopping_) return;
+  sent_stopping_ = true;
   send("STOPPING=1");
 }
 

@@ -1,5 +1,5 @@
 // Reports to the service manager that started this process (systemd's protocol, sd_notify(3)): one datagram
-// each to the socket that $NOTIFY_SOCKET names. Without a service manager nothing is sent, which is no error.
+// each to the socket that $NOTIFY_SOCKET names. Without a service manager nothing is sent.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ class ServiceNotifier {
   ServiceNotifier& operator=(const ServiceNotifier&) = delete;
 
   void ready(const std::string& status);  // the peer listens; once
-  // To be called often: sends the status if it has changed, and a sign of life if there is a watchdog.
+  // Called often: sends the status if it has changed, and a keep-alive if there is a watchdog.
   void alive(const std::string& status);
   void stopping();  // once
 
@@ -26,10 +26,10 @@ class ServiceNotifier {
 
   using Clock = std::chrono::steady_clock;
   int socket_ = -1;
-  std::optional<Clock::duration> watchdog_;  // between two signs of life; nullopt: no watchdog
-  std::optional<Clock::time_point> said_alive_;
-  std::string said_status_;
-  bool said_stopping_ = false;
+  std::optional<Clock::duration> watchdog_;  // between two keep-alives; nullopt: no watchdog
+  std::optional<Clock::time_point> sent_alive_;
+  std::string sent_status_;
+  bool sent_stopping_ = false;
 };
 
 }  // namespace starling::node

@@ -1,5 +1,5 @@
-// What every peer's process does beside its training, with or without a core: it leaves on a signal, obeys
-// its launcher, ticks four times a second, and saves replicas on the disk's thread.
+// What every peer's process does besides training, with or without a core: it leaves on a signal, follows its
+// launcher's commands, ticks four times a second, and saves replicas on the disk's thread.
 #pragma once
 
 #include <atomic>
@@ -24,13 +24,13 @@ namespace starling::node {
 
 struct ProcessOptions {
   std::string out;              // the folder for replicas; empty: none are saved
-  std::uint32_t snapshots = 0;  // to leave in an epoch of the swarm's progress, at equal distances
-  int control_fd = -1;  // the launcher's socket (training/experiment/control.h); -1: there is no launcher
+  std::uint32_t snapshots = 0;  // per epoch of the swarm's progress, at equal distances
+  int control_fd = -1;          // the launcher's socket (training/experiment/control.h); -1: no launcher
 };
 
 struct ProcessEvents {
   std::function<void()> leave;  // a signal, the launcher's command, or the launcher is gone
-  std::function<void(const std::string& command)> command;  // of the launcher, except for "leave"
+  std::function<void(const std::string& command)> command;  // the launcher's, except for "leave"
   std::function<void()> tick;
 };
 
@@ -41,7 +41,7 @@ class Process {
   static constexpr Duration kLastReportLimit = std::chrono::milliseconds(300);
   static constexpr std::size_t kSavesMax = 4;  // copies of the parameters that wait for the disk
 
-  // `disk` outlives no call of this object's functions but may be constructed later.
+  // `disk` may be constructed later, and ends first.
   Process(asio::io_context& io, const ProcessOptions& options, Background& disk);
 
   // Catches SIGINT and SIGTERM from now on. A second signal ends the process at once with exit code 130.
@@ -49,7 +49,7 @@ class Process {
   // Reports signals, and ticks: the first time at once.
   void start(ProcessEvents events);
   void connect_launcher(const training::PeerReport& first);
-  void stop();  // takes no signals and commands any more, and ticks no more
+  void stop();  // ends signals, commands and ticks
 
   bool is_launched() const { return launcher_ != nullptr; }
   void report(const training::PeerReport& report);
@@ -58,8 +58,8 @@ class Process {
   Duration lag() const { return lag_; }  // the delay of the last tick
   bool is_time_to_log();                 // true once in kLogInterval
 
-  // The snapshot that this progress makes due, counted from 1; each is due once, and none while the disk is
-  // behind.
+  // The number, from 1, of the snapshot that is due at this progress; each is due once. nullopt: none is due,
+  // or kSavesMax copies wait for the disk.
   std::optional<std::uint64_t> due_snapshot(std::uint64_t swarm_samples, std::uint64_t epoch_samples);
   std::string file(const std::string& name) const { return options_.out + "/" + name + ".safetensors"; }
   bool saves() const { return !options_.out.empty(); }

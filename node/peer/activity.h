@@ -1,7 +1,8 @@
-// A peer's time for the launcher's time lines: seconds of computing, exchanging and waiting since training
-// began (training/records/timeline.h defines them). The daemon's thread reports every change.
+// How a peer divides its time since training began among computing, exchanging and waiting, for the
+// launcher's time lines (training/records/timeline.h). The daemon's thread reports every change.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <utility>
@@ -17,8 +18,18 @@ class ActivityClock {
     Duration computing{0}, exchanging{0}, waiting{0};
   };
 
-  // `now` never decreases; `idle` is the total time in which all workers stood still (Trainer::idle).
-  void account(Instant now, Duration idle);
+  // `now` never decreases; `idle` is the total time in which all workers were idle (Trainer::idle).
+  void account(Instant now, Duration idle) {
+    const Duration time = now - std::exchange(since_, now);
+    const Duration stood = std::clamp(idle - std::exchange(idle_, idle), Duration{0}, time);
+    const Duration computed = training_ ? time - stood : Duration{0};
+    sums_.computing += computed;
+    if (owns_.empty() && answers_.empty()) {
+      sums_.waiting += time - computed;
+    } else {
+      sums_.exchanging += time;
+    }
+  }
 
   // Each of the following is called after account().
   void train(bool on) { training_ = on; }

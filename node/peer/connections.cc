@@ -2,18 +2,21 @@
 
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
 #include <utility>
 
 #include <spdlog/spdlog.h>
 
+#include "node/front/http.h"
 #include "node/peer/entropy.h"
+#include "training/experiment/control.h"
 #include "training/replica/recipe.h"
 
 namespace starling::node {
 namespace {
 
 constexpr Duration kHandshakeLimit = std::chrono::seconds(3);
+constexpr int kSilentDialsMax = 3;
 
 std::string host_name() {
   char name[256] = {};
@@ -29,38 +32,25 @@ transport::TcpOptions with_key(const PeerOptions& options) {
 
 }  // namespace
 
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
-}
-
-Connections::Connections(PeerParts& parts, Teller& teller, Preparation& preparation, asio::io_context& io,
-                         ConnectionEvents events)
+Connections::Connections(PeerParts& parts, Teller& teller, Preparation& preparation)
     : parts_(parts),
       teller_(teller),
       preparation_(preparation),
-      io_(io),
-      events_(std::move(events)),
-      transport_(io.get_executor(), with_key(parts.options)),
-      join_addresses_(parts.options.join) {}
+      transport_(parts.io.get_executor(), with_key(parts.options)) {}
 
 void Connections::make_links() {
   const PeerOptions& options = parts_.options;
-  transport_.shape_links(
-      {options.experiment.latency.value_or(Duration{0}), options.experiment.bandwidth.value_or(0), 0});
+  transport_.shape_links({options.experiment.network.latency.value_or(Duration{0}),
+                          options.experiment.network.bandwidth.value_or(0), 0});
   parts_.self.swarm = options.swarm;
   parts_.self.id = PeerId{entropy()};
 
   transport::LinkTableEvents events;
   events.on_message = [this](PeerId from, const Address& at, wire::Message message) {
-    events_.drive(gossip::Received{from, at, std::move(message)});
+    parts_.drive(gossip::Received{from, at, std::move(message)});
   };
   events.on_unreachable = [this](const Address& address, transport::LinkErrorKind kind, std::string why) {
-    const bool hopeless = join_addresses_.is_hopeless(address, kind);
-    if (hopeless && join_addresses_.is_silent(address)) why += "; it does not seem to be a Starling peer";
-    const bool locked_out =
-        kind == transport::LinkErrorKind::wrong_key || kind == transport::LinkErrorKind::no_key;
-    if (locked_out) events_.locked_out();
-    events_.drive(gossip::Unreachable{address, hopeless, std::move(why), locked_out});
+    take_failure(address, kind, std::move(why));
   };
   events.on_bulk = [this](transport::LinkPtr link, wire::Hello remote) {
     parts_.exchanger->serve(std::move(link), std::move(remote));
@@ -70,8 +60,43 @@ void Connections::make_links() {
   };
   transport::LinkTableOptions limits;
   limits.handshake_limit = kHandshakeLimit;
-  parts_.links = std::make_unique<transport::LinkTable>(io_.get_executor(), transport_, parts_.self,
+  parts_.links = std::make_unique<transport::LinkTable>(parts_.io.get_executor(), transport_, parts_.self,
                                                         std::move(events), limits);
+}
+
+// A peer that rejoins a remembered swarm cannot tell which side has the wrong key; a restart reads its own
+// key file again.
+void Connections::take_failure(const Address& address, transport::LinkErrorKind kind, std::string why) {
+  using Kind = transport::LinkErrorKind;
+  const bool hopeless = is_hopeless(address, kind);
+  if (hopeless && silent_dials_.contains(address)) why += "; it does not seem to be a Starling peer";
+  const bool locked_out = kind == Kind::wrong_key || kind == Kind::no_key;
+  if (locked_out && parts_.options.join.empty()) parts_.restart_may_help = true;
+  parts_.drive(gossip::Unreachable{address, hopeless, std::move(why), locked_out});
+}
+
+// Counts a failed connection to an address that the peer was asked to join. True if no retry can succeed: no
+// Starling peer listens there, one of another version, swarm or key does, or, repeatedly, something that
+// accepts the connection and stays silent. Never true for other addresses, which may be out of date.
+bool Connections::is_hopeless(const Address& address, transport::LinkErrorKind kind) {
+  using Kind = transport::LinkErrorKind;
+  if (std::ranges::count(parts_.options.join, address) == 0) return false;
+  switch (kind) {
+    case Kind::bad_magic:
+    case Kind::bad_version:
+    case Kind::wrong_swarm:
+    case Kind::wrong_key:
+    case Kind::no_key:
+    case Kind::refused:
+    case Kind::same_peer:
+      return true;
+    case Kind::timed_out:
+    case Kind::closed_by_peer:
+    case Kind::broken:
+      return ++silent_dials_[address] >= kSilentDialsMax;
+    default:
+      return false;
+  }
 }
 
 std::optional<PeerOutcome> Connections::listen() {
@@ -101,44 +126,32 @@ std::optional<PeerOutcome> Connections::listen() {
 }
 
 void Connections::make_exchanger() {
-  ExchangerEvents events;
-  events.on_ended = [this](std::uint64_t exchange, gossip::Outcome how, std::uint64_t round) {
-    teller_.end_exchange(exchange);
-    events_.drive(gossip::ExchangeEnded{exchange, how, round});
-  };
-  events.on_advanced = [this](std::uint64_t exchange, std::uint64_t cells) {
-    teller_.advance_exchange(exchange);
-    events_.drive(gossip::ExchangeAdvanced{exchange, cells});
-  };
-  events.on_offered = [this](PeerId from, std::uint64_t exchange, std::uint64_t round) {
-    events_.drive(gossip::ExchangeOffered{from, exchange, round});
-  };
-  events.on_answer_ended = [this](PeerId from, std::uint64_t exchange, bool completed, bool poisoned) {
-    teller_.end_answer(from, exchange);
-    const gossip::Outcome unfinished = poisoned ? gossip::Outcome::poisoned : gossip::Outcome::aborted;
-    events_.drive(gossip::AnswerEnded{from, exchange, completed ? gossip::Outcome::completed : unfinished});
-  };
-  events.on_state_advanced = [this](std::uint64_t chunks, std::uint64_t total) {
-    events_.drive(gossip::StateAdvanced{chunks, total});
-  };
-  events.on_state_arrived = [this] {
-    preparation_.take_copied_parameters();
-    events_.drive(gossip::StateArrived{});
-  };
-  events.on_state_lost = [this](std::string why, bool poisoned) {
-    events_.drive(gossip::StateLost{std::move(why), poisoned});
-  };
-  events.on_diverged = [this] { events_.drive(gossip::ReplicaDiverged{}); };
-  events.steps = [this] { return parts_.trainer ? parts_.trainer->steps() : 0; };
   ExchangerOptions limits;
   if (const auto cells = training::chunk_cells(parts_.options.experiment)) limits.chunk_cells = *cells;
-  if (parts_.options.experiment.window > 0) limits.window = parts_.options.experiment.window;
-  parts_.exchanger =
-      std::make_unique<Exchanger>(io_.get_executor(), *parts_.links, std::move(events), limits);
+  if (parts_.options.experiment.gossip.window > 0) limits.window = parts_.options.experiment.gossip.window;
+  parts_.exchanger = std::make_unique<Exchanger>(
+      parts_.io.get_executor(), *parts_.links, [this](gossip::Event event) { take(std::move(event)); },
+      limits, [this] { return parts_.trainer ? parts_.trainer->steps() : 0; });
 }
 
-void Connections::shape(const training::LinkOrder& order) {
-  transport_.shape_links_to(order.to, {order.latency, order.bandwidth, order.drop});
+void Connections::obey(const std::string& link_order) {
+  const auto order = training::parse_link_order(link_order);
+  if (!order) return spdlog::warn("{}", order.error().message);
+  transport_.shape_links_to(order->to, {order->latency, order->bandwidth, order->drop});
+}
+
+// An event of the exchanger.
+void Connections::take(gossip::Event event) {
+  if (const auto* ended = std::get_if<gossip::ExchangeEnded>(&event)) {
+    teller_.end_exchange(ended->exchange);
+  } else if (const auto* advanced = std::get_if<gossip::ExchangeAdvanced>(&event)) {
+    teller_.account_time().advanced(advanced->exchange);
+  } else if (const auto* answered = std::get_if<gossip::AnswerEnded>(&event)) {
+    teller_.account_time().answered(answered->from, answered->exchange);
+  } else if (std::holds_alternative<gossip::StateArrived>(event)) {
+    preparation_.take_copied_parameters();
+  }
+  parts_.drive(std::move(event));
 }
 
 }  // namespace starling::node

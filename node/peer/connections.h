@@ -1,33 +1,23 @@
 // The peer's connections to others: the address where it listens, its control links and its exchanger. What
-// happens on them becomes the core's events. Of the daemon's thread.
+// happens on them becomes the core's events. Used by the daemon's thread only.
 #pragma once
 
-#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
-#include <asio/io_context.hpp>
-
 #include "gossip/events.h"
 #include "node/launch/outcome.h"
-#include "node/peer/join_addresses.h"
 #include "node/peer/parts.h"
 #include "node/peer/preparation.h"
 #include "node/peer/teller.h"
-#include "training/experiment/control.h"
 #include "transport/tcp.h"
 
 namespace starling::node {
 
-struct ConnectionEvents {
-  std::function<void(gossip::Event)> drive;  // gives the core an event
-  std::function<void()> locked_out;          // a member rejected the key
-};
-
 class Connections {
  public:
-  Connections(PeerParts& parts, Teller& teller, Preparation& preparation, asio::io_context& io,
-              ConnectionEvents events);
+  Connections(PeerParts& parts, Teller& teller, Preparation& preparation);
   // The links and the exchanger use the transport, so they end before it.
   ~Connections() {
     parts_.exchanger.reset();
@@ -36,25 +26,23 @@ class Connections {
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
 
-  // Makes the links and listens; then the peer has its name and address. An outcome says why that fails.
+  // Makes the links and listens; then the peer has its name and address. An outcome: why that failed.
   std::optional<PeerOutcome> listen();
   void make_exchanger();
-  // Makes the links to an address slower, for studies.
-  void shape(const training::LinkOrder& order);
+  // The launcher's command (training::LinkOrder) to slow down the links to an address, for studies.
+  void obey(const std::string& link_order);
 
  private:
   void make_links();
+  void take(gossip::Event event);
+  void take_failure(const Address& address, transport::LinkErrorKind kind, std::string why);
+  bool is_hopeless(const Address& address, transport::LinkErrorKind kind);
 
   PeerParts& parts_;
   Teller& teller_;
   Preparation& preparation_;
-  asio::io_context& io_;
-  ConnectionEvents events_;
   transport::TcpTransport transport_;
-  JoinAddresses join_addresses_;
+  std::map<Address, int> silent_dials_;  // of the addresses to join
 };
-
-// Whether only this machine can reach the host.
-bool is_loopback(const std::string& host);
 
 }  // namespace starling::node

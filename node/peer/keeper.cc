@@ -7,6 +7,9 @@
 #include <spdlog/spdlog.h>
 #include <asio/post.hpp>
 
+#include "base/random.h"
+#include "node/peer/entropy.h"
+
 namespace starling::node {
 
 // ---- what is there at the start ----
@@ -44,7 +47,7 @@ std::optional<PeerOutcome> Keeper::find_checkpoint() {
   if (!parts_.resumed) {
     if (!own_folder)
       return PeerOutcome{2, "--resume: there is no checkpoint in the folder " + options.resume};
-    spdlog::info("no checkpoint in {} yet: the peer begins anew", options.resume);
+    spdlog::info("no checkpoint in {} yet: the peer begins without one", options.resume);
     return std::nullopt;
   }
   const Resumption& resumed = *parts_.resumed;
@@ -75,6 +78,22 @@ std::optional<PeerOutcome> Keeper::open_checkpoints() {
   return std::nullopt;
 }
 
+void Keeper::add_contacts(gossip::PeerOptions& peer) const {
+  for (const CachedPeer& member : remembered_) peer.contacts.push_back(member.address);
+}
+
+void Keeper::search_swarm(gossip::PeerOptions& peer) const {
+  const PeerOptions& options = parts_.options;
+  peer.join = peer.contacts;
+  peer.manifest = remembered_manifest_;
+  peer.begin_after = from_seconds(to_seconds(options.begin_after) * Random(entropy()).uniform(1, 1.5));
+  spdlog::info("searching for the swarm in {}: {} addresses", options.state, remembered_.size());
+  const std::string ignored = ignored_settings(options.given, options.experiment, remembered_manifest_);
+  if (ignored.empty()) return;
+  spdlog::warn("the run in {} continues with its own settings; ignored: {}; another run needs another folder",
+               options.state, ignored);
+}
+
 // ---- the cache ----
 
 // Only once the replica is built: a run that this peer cannot take part in is not worth remembering.
@@ -83,12 +102,12 @@ void Keeper::write_cache() {
   ++cache_writes_;
   const CachedSwarm swarm{parts_.self.swarm, *parts_.manifest,
                           peers_to_cache(parts_.core->view().membership, remembered_)};
-  disk_.run([this, text = to_json(swarm)] { return cache_->write(text); },
-            [this](const Status& written) {
-              --cache_writes_;
-              if (!written && !cache_failing_) spdlog::warn("{}", written.error().message);
-              cache_failing_ = !written;
-            });
+  parts_.disk.run([this, text = to_json(swarm)] { return cache_->write(text); },
+                  [this](const Status& written) {
+                    --cache_writes_;
+                    if (!written && !cache_failing_) spdlog::warn("{}", written.error().message);
+                    cache_failing_ = !written;
+                  });
 }
 
 void Keeper::keep_cache() {
@@ -105,16 +124,17 @@ void Keeper::keep_cache() {
 void Keeper::leave_snapshot_if_due() {
   if (!parts_.is_running() || parts_.phase() != wire::Phase::training) return;
   const auto due =
-      process_.due_snapshot(parts_.core->view().swarm_samples, parts_.replica->data.train.size());
+      parts_.process.due_snapshot(parts_.core->view().swarm_samples, parts_.replica->data.train.size());
   if (!due) return;
   auto report = teller_.report(training::PeerReport::Kind::snapshot);
   report.snapshot = *due;
-  process_.save(process_.file(parts_.self.name + ".snapshot-" + std::to_string(*due)), *parts_.replica,
-                parts_.experiment, [this, report = std::move(report)](std::string path) mutable {
-                  if (path.empty()) return;
-                  report.path = std::move(path);
-                  process_.report(report);
-                });
+  parts_.process.save(parts_.process.file(parts_.self.name + ".snapshot-" + std::to_string(*due)),
+                      *parts_.replica, parts_.experiment,
+                      [this, report = std::move(report)](std::string path) mutable {
+                        if (path.empty()) return;
+                        report.path = std::move(path);
+                        parts_.process.report(report);
+                      });
 }
 
 // The state is copied while the workers train, and written on the disk's thread.
@@ -129,7 +149,7 @@ void Keeper::checkpoint_if_due() {
     return write_checkpoint([&trainer] { return trainer.remains(); });
   }
   const bool asked = trainer.capture([this](std::shared_ptr<training::PeerState> state) {
-    asio::post(io_, [this, state = std::move(state)] {
+    asio::post(parts_.io, [this, state = std::move(state)] {
       if (parts_.life != PeerLife::ending) write_checkpoint([state] { return std::move(*state); });
     });
   });
@@ -144,8 +164,8 @@ CheckpointFacts Keeper::checkpoint_facts() const {
   const auto view = parts_.core->view();
   CheckpointFacts facts;
   facts.run = {parts_.self.swarm, *parts_.manifest, peers_to_cache(view.membership, remembered_)};
-  facts.model = {parts_.experiment.model, parts_.experiment.layers};
-  facts.source = parts_.experiment.data;
+  facts.model = {parts_.experiment.model.name, parts_.experiment.model.layers};
+  facts.source = parts_.experiment.data.source;
   facts.name = parts_.self.name;
   facts.id = parts_.self.id;
   facts.incarnation = view.membership.self().incarnation;
@@ -158,7 +178,7 @@ CheckpointFacts Keeper::checkpoint_facts() const {
 
 // Runs state() on the disk's thread.
 void Keeper::write_checkpoint(std::function<training::PeerState()> state) {
-  disk_.run(
+  parts_.disk.run(
       [this, state = std::move(state), facts = checkpoint_facts()] {
         return checkpointer_->write(parts_.replica->plan.layout, state(), facts);
       },

@@ -1,5 +1,5 @@
 // What a peer keeps on disk while it runs: the peer cache, checkpoints, and snapshots of the replica; and
-// what it finds there when it starts. Of the daemon's thread; the disk's thread writes.
+// what it finds there when it starts. Used by the daemon's thread; the disk's thread writes.
 #pragma once
 
 #include <functional>
@@ -8,36 +8,33 @@
 #include <string>
 #include <vector>
 
-#include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
 #include "node/keep/checkpoint_news.h"
 #include "node/keep/checkpointer.h"
 #include "node/keep/peer_cache.h"
 #include "node/launch/outcome.h"
-#include "node/launch/process.h"
 #include "node/peer/parts.h"
 #include "node/peer/teller.h"
-#include "node/work/background.h"
 
 namespace starling::node {
 
 class Keeper {
  public:
-  Keeper(PeerParts& parts, Process& process, const Teller& teller, Background& disk, asio::io_context& io)
-      : parts_(parts), process_(process), teller_(teller), disk_(disk), io_(io), cache_timer_(io) {}
+  Keeper(PeerParts& parts, const Teller& teller) : parts_(parts), teller_(teller), cache_timer_(parts.io) {}
 
-  // Reads the cache, and finds the checkpoint to resume from. An outcome says what cannot be used.
+  // Reads the cache, and finds the checkpoint to resume from. An outcome: what cannot be used.
   std::optional<PeerOutcome> open();
-  // Takes the folder for new checkpoints. REQUIRES: the peer has its name and address.
+  // Locks the folder for new checkpoints. REQUIRES: the peer has its name and address.
   std::optional<PeerOutcome> open_checkpoints();
 
-  // The swarm that the cache or the checkpoint remembers.
+  // Whether the cache or the checkpoint has a swarm.
   bool remembers_swarm() const { return !remembered_.empty(); }
-  const wire::Manifest& remembered_manifest() const { return remembered_manifest_; }
-  const std::vector<CachedPeer>& remembered() const { return remembered_; }
+  void add_contacts(gossip::PeerOptions& peer) const;  // its members
+  // Makes the core search for that swarm, and begin its run again if no member answers.
+  void search_swarm(gossip::PeerOptions& peer) const;
 
-  // Writes the cache from now on, where it has changed.
+  // Writes the cache from now on, whenever it has changed.
   void keep_cache();
   void write_cache();
 
@@ -53,10 +50,7 @@ class Keeper {
   void report_checkpoint(const Result<std::string>& written);
 
   PeerParts& parts_;
-  Process& process_;
   const Teller& teller_;
-  Background& disk_;
-  asio::io_context& io_;
   std::unique_ptr<PeerCache> cache_;
   asio::steady_timer cache_timer_;
   std::size_t cache_writes_ = 0;  // under way

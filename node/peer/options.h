@@ -44,7 +44,7 @@ struct PeerOptions {
 
   // The folder of the peer cache (node/keep/peer_cache.h); empty: no cache. A peer without `join` whose cache
   // names other addresses joins through them. If no member has welcomed it after `begin_after`, or up to half
-  // as long again, it begins the cached run anew; if a member rejected its key, it ends with exit code 1
+  // as long again, it begins the cached run again; if a member rejected its key, it ends with exit code 1
   // instead. The run is always the cached one, even if `experiment` differs: peers that come back from a
   // blackout at different times must agree on it.
   std::string state;
@@ -56,14 +56,14 @@ struct PeerOptions {
   CheckpointOptions checkpoints;
   // A checkpoint to resume from, or a folder of them. With `join`, or if `state` has a swarm, the parameters
   // come from the swarm and the rest from the checkpoint. If the folder is empty and is the one of
-  // `checkpoints`, the peer begins anew.
+  // `checkpoints`, the peer does not resume.
   std::string resume;
 
   std::string out;        // folder for NAME.safetensors (the final replica); empty: none is written
   std::string export_to;  // another file for the final replica; empty: none
-  int control_fd =
-      -1;  // a socket to the launcher (training/experiment/control.h); its end of file means: leave
-  std::uint32_t snapshots = 0;  // replicas to leave in an epoch of the swarm's progress, at equal distances
+  // A socket to the launcher (training/experiment/control.h); its end of file means: leave.
+  int control_fd = -1;
+  std::uint32_t snapshots = 0;  // replicas to save per epoch of the swarm's progress, at equal distances
 };
 
 }  // namespace starling::node

@@ -5,7 +5,6 @@
 #include <spdlog/spdlog.h>
 
 #include "training/exchange/make.h"
-#include "training/replica/manifest.h"
 #include "training/replica/recipe.h"
 
 namespace starling::node {
@@ -13,27 +12,28 @@ namespace starling::node {
 void Preparation::load_own_data() {
   const PeerOptions& options = parts_.options;
   if (!options.data) return;
-  builder_.run([this, &options] { own_data_.emplace(datasets::load(*options.data, options.data_root)); });
+  parts_.builder.run(
+      [this, &options] { own_data_.emplace(datasets::load(*options.data, options.data_root)); });
 }
 
 void Preparation::begin(std::function<void(Result<wire::Manifest>)> done) {
-  builder_.run([this] { return build_own(); },
-               [this, done = std::move(done)](Built built) {
-                 if (!built) return done(built.error());
-                 parts_.replica = std::move(*built);
-                 const Replica& replica = *parts_.replica;
-                 done(training::manifest_of<wire::Manifest>(parts_.experiment, replica.plan.layout,
-                                                            replica.data.name));
-               });
+  parts_.builder.run([this] { return build_own(); },
+                     [this, done = std::move(done)](Built built) {
+                       if (!built) return done(built.error());
+                       parts_.replica = std::move(*built);
+                       const Replica& replica = *parts_.replica;
+                       done(training::manifest_of<wire::Manifest>(parts_.experiment, replica.plan.layout,
+                                                                  replica.data.name));
+                     });
 }
 
 void Preparation::join(const wire::Manifest& manifest, std::function<void(Status)> done) {
-  builder_.run([this, manifest] { return build_of(manifest); },
-               [this, done = std::move(done)](Built built) {
-                 if (!built) return done(built.error());
-                 parts_.replica = std::move(*built);
-                 done(Done{});
-               });
+  parts_.builder.run([this, manifest] { return build_of(manifest); },
+                     [this, done = std::move(done)](Built built) {
+                       if (!built) return done(built.error());
+                       parts_.replica = std::move(*built);
+                       done(Done{});
+                     });
 }
 
 // On the builder's thread.
@@ -50,18 +50,16 @@ Preparation::Built Preparation::build_of(const wire::Manifest& manifest) {
     return Error{"the swarm trains the model '" + manifest.model + "', not '" + *options.expected_model +
                  "' as --model says; leave --model out to train what the swarm trains"};
   }
-  std::vector<std::pair<std::string, std::string>> shared;
-  for (const auto& [key, value] : manifest.settings) shared.emplace_back(key, value);
-  if (const auto applied = training::apply_shared(experiment, shared); !applied) return applied.error();
-  experiment.model = manifest.model;
-  if (options.expected_model && options.experiment.layers != experiment.layers) {
+  if (const Status applied = apply_settings(experiment, manifest); !applied) return applied.error();
+  experiment.model.name = manifest.model;
+  if (options.expected_model && options.experiment.model.layers != experiment.model.layers) {
     return Error{"the swarm's model '" + manifest.model +
                  "' has other layers than the one that --model names; leave "
                  "--model out to train what the swarm trains"};
   }
   experiment.seed = manifest.seed;
-  experiment.data = options.data.value_or(manifest.data);
-  auto data = own_data_ ? std::move(*own_data_) : datasets::load(experiment.data, options.data_root);
+  experiment.data.source = options.data.value_or(manifest.data);
+  auto data = own_data_ ? std::move(*own_data_) : datasets::load(experiment.data.source, options.data_root);
   if (!data) return data.error();
   auto replica = make_replica(experiment, std::move(*data), options.slot, parts_.own_order());
   if (!replica) return replica;
@@ -79,7 +77,7 @@ Preparation::Built Preparation::with_state(Built replica) {
   if (parts_.resumed) {
     if (const Status read = read_state(*parts_.resumed, (*replica)->plan.layout); !read)
       return Error{"--resume: " + read.error().message};
-  } else if (parts_.experiment.init && parts_.options.join.empty()) {
+  } else if (parts_.experiment.model.init && parts_.options.join.empty()) {
     auto first = training::starting_parameters(parts_.experiment, (*replica)->plan);
     if (!first) return first.error();
     first_parameters_ = std::move(*first);
@@ -99,9 +97,9 @@ Result<gossip::RunRules> Preparation::attach(const wire::Manifest& manifest, std
   schedule_ = *schedule;
   const PeerOptions& options = parts_.options;
   const std::uint32_t number = options.slot ? options.slot->first : 0;
-  TrainerOptions training{.pace = experiment.pace,
+  TrainerOptions training{.pace = experiment.training.pace,
                           .slowdowns = slowdowns_of(options.experiment, number, experiment.seed),
-                          .average_every = experiment.average_every,
+                          .average_every = experiment.training.average_every,
                           .last_step = rules->end.steps.value_or(UINT64_MAX),
                           .in_turn = traits(rules->rule).lets_wait()};
   parts_.trainer = std::make_unique<Trainer>(std::move(replica.workers), replica.arena, std::move(training),
@@ -143,7 +141,7 @@ void Preparation::initialize() {
 void Preparation::follow_schedule() {
   if (!parts_.trainer) return;
   parts_.trainer->set_rate_factor(training::step_rate_factor(schedule_, parts_.core->view().swarm_samples,
-                                                             parts_.experiment.batch_size,
+                                                             parts_.experiment.training.batch_size,
                                                              parts_.replica->data.train.size()));
 }
 

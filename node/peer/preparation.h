@@ -1,5 +1,5 @@
 // Prepares a peer for its run: reads the data, builds the model, the replica, the mixer and the trainer, and
-// puts the first parameters in place. The heavy part runs on the builder's thread.
+// writes the first parameters. The slow part runs on the builder's thread.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,6 @@
 #include "datasets/dataset.h"
 #include "gossip/rules.h"
 #include "node/peer/parts.h"
-#include "node/work/background.h"
 #include "training/experiment/schedule.h"
 #include "wire/messages.h"
 
@@ -18,9 +17,9 @@ namespace starling::node {
 
 class Preparation {
  public:
-  Preparation(PeerParts& parts, Background& builder) : parts_(parts), builder_(builder) {}
+  explicit Preparation(PeerParts& parts) : parts_(parts) {}
 
-  // A joiner's own copy of the data, read while it looks for the swarm.
+  // Reads a joiner's own copy of the data while it searches for the swarm.
   void load_own_data();
   // For a peer that begins a run: builds the replica, then calls done(the run's manifest).
   void begin(std::function<void(Result<wire::Manifest>)> done);
@@ -31,13 +30,13 @@ class Preparation {
   // REQUIRES: the replica is built.
   Result<gossip::RunRules> attach(const wire::Manifest& manifest, std::function<void()> stepped);
 
-  // A member's parameters are in the arena.
+  // The arena now has another member's parameters.
   void take_copied_parameters();
-  // Before the first step: a peer that has copied nothing (it begins the run, for the first time, after a
-  // blackout or from a checkpoint) writes the first parameters.
+  // Before the first step: a peer that has copied no parameters writes the first ones. It begins the run, for
+  // the first time, after a blackout or from a checkpoint.
   void initialize();
 
-  // The learning rate follows what the core knows of the swarm's progress.
+  // Sets the learning rate for the swarm's progress as the core knows it.
   void follow_schedule();
 
  private:
@@ -47,11 +46,10 @@ class Preparation {
   Built with_state(Built replica);
 
   PeerParts& parts_;
-  Background& builder_;
   std::optional<Result<datasets::DataPair>> own_data_;
   std::vector<float> first_parameters_;  // from a file; empty: drawn from the seed
   training::Schedule schedule_;
-  bool copied_ = false;  // all parameters, from another member
+  bool copied_ = false;  // the parameters are another member's
 };
 
 }  // namespace starling::node

@@ -7,7 +7,7 @@
 
 #include <spdlog/spdlog.h>
 
-#include "training/replica/worker.h"
+#include "training/replica/evaluator.h"
 #include "transport/spawn.h"
 
 namespace starling::node {
@@ -22,9 +22,10 @@ constexpr Duration kThreadLimit = std::chrono::milliseconds(250);
 }  // namespace
 
 void Shutdown::save_before_settling() {
-  if (!process_.is_launched() || !process_.saves()) return;
-  process_.save(process_.file(parts_.self.name + ".before-settling"), *parts_.replica, parts_.experiment,
-                [this](std::string path) { path_before_settling_ = std::move(path); });
+  if (!parts_.process.is_launched() || !parts_.process.saves()) return;
+  parts_.process.save(parts_.process.file(parts_.self.name + ".before-settling"), *parts_.replica,
+                      parts_.experiment,
+                      [this](std::string path) { path_before_settling_ = std::move(path); });
 }
 
 void Shutdown::hurry() {
@@ -36,33 +37,38 @@ void Shutdown::begin(gossip::Finish::How how, const std::string& why) {
   if (parts_.life == PeerLife::leaving) hurry();
   parts_.advance(PeerLife::ending);
   parts_.finish = how;
-  if (how == gossip::Finish::How::failed) outcome_ = {failure_code_, why};
+  if (how == gossip::Finish::How::failed) outcome_ = {parts_.restart_may_help ? 1 : 2, why};
   teller_.manager().stopping();
   if (parts_.trainer) parts_.trainer->stop();
-  transport::spawn(io_.get_executor(), run());
+  transport::spawn(parts_.io.get_executor(), run());
 }
 
-// Everything on the disk's thread, in this order.
+// Whether there are final parameters.
+bool Shutdown::has_result() const {
+  return teller_.has_trained() && parts_.finish != gossip::Finish::How::failed;
+}
+
+// Queues all writes for the disk's thread, in this order.
 void Shutdown::save_all() {
   const PeerOptions& options = parts_.options;
-  const bool trained = teller_.has_trained() && parts_.finish != gossip::Finish::How::failed;
-  if (trained && process_.saves()) {
-    process_.save(process_.file(parts_.self.name), *parts_.replica, parts_.experiment,
-                  [this](std::string path) { final_path_ = std::move(path); });
+  const bool trained = has_result();
+  if (trained && parts_.process.saves()) {
+    parts_.process.save(parts_.process.file(parts_.self.name), *parts_.replica, parts_.experiment,
+                        [this](std::string path) { final_path_ = std::move(path); });
   }
   if (trained && !options.export_to.empty()) {
-    process_.save(options.export_to, *parts_.replica, parts_.experiment,
-                  [this](std::string path) { exported_path_ = std::move(path); });
+    parts_.process.save(options.export_to, *parts_.replica, parts_.experiment,
+                        [this](std::string path) { exported_path_ = std::move(path); });
   }
   keeper_.write_cache();
   if (trained) keeper_.write_last_checkpoint();
-  if (trained && parts_.finish == gossip::Finish::How::finished && !process_.is_launched())
-    disk_.run([this] { judge_final_replica(); });
-  disk_.run([] {},
-            [this] {  // all is written: nothing to wait for any more
-              deadline_ = Clock::time_point::min();
-              changed_.raise();
-            });
+  if (trained && parts_.finish == gossip::Finish::How::finished && !parts_.process.is_launched())
+    parts_.disk.run([this] { judge_final_replica(); });
+  parts_.disk.run([] {},
+                  [this] {  // all files are written
+                    deadline_ = Clock::time_point::min();
+                    changed_.raise();
+                  });
 }
 
 asio::awaitable<void> Shutdown::run() {
@@ -72,30 +78,30 @@ asio::awaitable<void> Shutdown::run() {
   co_await parts_.links->shut_down(kFlushLimit);
   while (Clock::now() < deadline_) co_await changed_.wait_until(deadline_);
   report();
-  process_.stop();
-  io_.stop();
+  parts_.process.stop();
+  parts_.io.stop();
 }
 
 void Shutdown::report() {
   const PeerOptions& options = parts_.options;
-  const bool trained = teller_.has_trained() && parts_.finish != gossip::Finish::How::failed;
+  const bool trained = has_result();
   const auto cannot_write = [](const std::string& where) {
     return PeerOutcome{1, "the final parameters could not be written to " + where};
   };
-  if (trained && process_.saves() && final_path_.empty()) outcome_ = cannot_write(options.out);
+  if (trained && parts_.process.saves() && final_path_.empty()) outcome_ = cannot_write(options.out);
   if (trained && !options.export_to.empty() && exported_path_.empty())
     outcome_ = cannot_write(options.export_to);
   auto last = teller_.report(training::PeerReport::Kind::finished);
   last.path = final_path_;
   last.path_before_settling = path_before_settling_;
-  process_.report_last(last);
+  parts_.process.report_last(last);
   for (const std::string& path : {final_path_, exported_path_})
     if (!path.empty()) spdlog::info("parameters written to {}", path);
   if (trained) spdlog::info("memory: at most {:.1f} MB", 1e-6 * static_cast<double>(most_resident_bytes()));
 }
 
-// On the disk's thread. The exchanger is closed and the workers have stopped, so nothing changes the replica;
-// the judge takes the workers' memory.
+// On the disk's thread. The exchanger is closed and the workers have stopped, so nothing changes the replica.
+// The evaluator uses the workers' memory.
 void Shutdown::judge_final_replica() const {
   parts_.trainer->give_back();
   Replica& replica = *parts_.replica;

@@ -27,81 +27,51 @@ std::optional<float> as_float(const std::optional<double>& value) {
 
 }  // namespace
 
-Status Teller::open_board() {
-  if (parts_.options.tensorboard.empty()) return Done{};
+std::optional<PeerOutcome> Teller::open_board() {
+  if (parts_.options.tensorboard.empty()) return std::nullopt;
   auto board = Board::open(parts_.options.tensorboard);
-  if (!board) return board.error();
+  if (!board) return PeerOutcome{2, "--tensorboard: " + board.error().message};
   board_ = std::move(*board);
-  return Done{};
+  return std::nullopt;
 }
 
 std::string Teller::http_address() const {
-  if (front_ == nullptr) return "";
-  Address at = front_->address();
+  if (!parts_.http) return "";
+  Address at = *parts_.http;
   if (at.host == "0.0.0.0" || at.host == "::") at.host = parts_.self.address.host;
   return to_string(at);
 }
 
-// ---- what happens ----
+// ---- events ----
 
-void Teller::account_time() {
+ActivityClock& Teller::account_time() {
   activity_.account(parts_.now(), parts_.trainer ? parts_.trainer->idle() : Duration{0});
+  return activity_;
 }
 
 void Teller::begin_training() {
-  measured_samples_ = parts_.trainer->samples();  // the samples of earlier lives are no part of its speed
+  measured_samples_ = parts_.trainer->samples();  // the speed does not count samples of earlier lives
   training_start_ = Clock::now();
-  account_time();
-  activity_.train(true);
-}
-
-void Teller::stop_training() {
-  account_time();
-  activity_.train(false);
+  account_time().train(true);
 }
 
 void Teller::begin_exchange(std::uint64_t exchange, PeerId partner) {
-  account_time();
   latest_partner_ = partner;
   exchanging_[exchange] = partner;
-  activity_.began(exchange, parts_.trainer && parts_.trainer->is_paused(PausedBy::core));
-}
-
-void Teller::advance_exchange(std::uint64_t exchange) {
-  account_time();
-  activity_.advanced(exchange);
+  account_time().began(exchange, parts_.trainer && parts_.trainer->is_paused(PausedBy::core));
 }
 
 void Teller::end_exchange(std::uint64_t exchange) {
-  account_time();
-  activity_.ended(exchange);
+  account_time().ended(exchange);
   exchanging_.erase(exchange);
-}
-
-void Teller::begin_answer(PeerId from, std::uint64_t exchange) {
-  account_time();
-  activity_.answers(from, exchange);
-}
-
-void Teller::end_answer(PeerId from, std::uint64_t exchange) {
-  account_time();
-  activity_.answered(from, exchange);
 }
 
 // ---- figures ----
 
 std::string Teller::state() const {
-  if (parts_.finish) {
-    switch (*parts_.finish) {
-      case gossip::Finish::How::finished:
-        return "finished";
-      case gossip::Finish::How::left:
-        return "left";
-      case gossip::Finish::How::failed:
-        return "failed";
-    }
-  }
-  return parts_.core ? phase_name(parts_.phase()) : "joining";
+  using How = gossip::Finish::How;
+  if (!parts_.finish) return parts_.core ? phase_name(parts_.phase()) : "joining";
+  return *parts_.finish == How::finished ? "finished" : *parts_.finish == How::left ? "left" : "failed";
 }
 
 training::PeerReport Teller::report(training::PeerReport::Kind kind) const {
@@ -156,8 +126,8 @@ PeerStatus Teller::status() const {
     status.data = parts_.manifest->data;
   }
   if (parts_.replica) {  // before that the builder may be writing the experiment
-    status.rule = traits(parts_.experiment.rule).name;
-    status.payload = traits(parts_.experiment.payload).name;
+    status.rule = traits(parts_.experiment.gossip.rule).name;
+    status.payload = traits(parts_.experiment.gossip.payload).name;
     status.epoch_samples = parts_.replica->data.train.size();
   } else {
     status.device.clear();  // a report names the CPU until the device is known
@@ -178,18 +148,15 @@ PeerStatus Teller::status() const {
   status.incarnation = view.membership.self().incarnation;
   status.members_live = its.members;
   status.members_known = 1 + view.membership.others().size();
+  static_cast<training::ExchangeCounts&>(status.exchanges) = its.exchanges;
   status.exchanges.begun = view.exchanges.begun;
-  status.exchanges.completed = view.exchanges.completed;
-  status.exchanges.aborted = view.exchanges.aborted;
-  status.exchanges.rejected = view.exchanges.rejected;
-  status.exchanges.answered = view.exchanges.answered;
-  status.exchanges.half_applied_chunks = parts_.exchanger->counters().half_applied_chunks;
+  status.exchanges.answered = its.answered;
   if (parts_.mixer) status.exchanges.count(parts_.mixer->counters());
   status.bytes_received = links.traffic.received;
   status.links_open = parts_.links->links();
   status.bulk_links_open = parts_.exchanger->idle() + parts_.exchanger->servers();
   status.memory_bytes = resident_bytes();
-  status.loop_lag_seconds = to_seconds(process_.lag());
+  status.loop_lag_seconds = to_seconds(parts_.process.lag());
   return status;
 }
 
@@ -203,7 +170,7 @@ std::vector<MemberStatus> Teller::members() const {
   return members;
 }
 
-wire::Vitals Teller::measure_vitals() {
+gossip::VitalsMeasured Teller::measure_vitals() {
   const auto its = report(training::PeerReport::Kind::status);
   const auto at = Clock::now();
   const double seconds = std::chrono::duration<double>(at - measured_at_).count();
@@ -218,21 +185,20 @@ wire::Vitals Teller::measure_vitals() {
   vitals.staleness = as_float(its.staleness.mean());
   vitals.partner = latest_partner_;
   vitals.paused = parts_.trainer && parts_.trainer->is_paused(PausedBy::owner);
-  return vitals;
+  return {vitals};
 }
 
-// ---- telling ----
+// ---- reporting ----
 
-void Teller::tick(const std::function<void(const wire::Vitals&)>& send_vitals) {
+void Teller::tick() {
   account_time();
   const auto its = report(training::PeerReport::Kind::status);
-  process_.report(its);
-  if (parts_.is_running() && Clock::now() - measured_at_ >= kVitalsInterval) send_vitals(measure_vitals());
+  parts_.process.report(its);
+  if (parts_.is_running() && Clock::now() - measured_at_ >= kVitalsInterval) parts_.drive(measure_vitals());
   judge_own_replica();
-  if (front_ != nullptr) front_->tick();
   draw_board();
   manager_.alive(its.state);
-  if (has_begun() && process_.is_time_to_log()) {
+  if (has_begun() && parts_.process.is_time_to_log()) {
     const auto& exchanges = parts_.core->view().exchanges;
     spdlog::info(
         "{}: {} steps, {:.0f} samples/s, loss {:.4f}, {} members, {} exchanges begun and {} answered",
@@ -241,9 +207,9 @@ void Teller::tick(const std::function<void(const wire::Vitals&)>& send_vitals) {
   }
 }
 
-// Evaluates the replica now and then, if there is a page or a board to show the result.
+// Evaluates the replica from time to time, if there is a page or a board to show the result.
 void Teller::judge_own_replica() {
-  const bool shown = front_ != nullptr || (board_ && board_->is_open());
+  const bool shown = parts_.http || (board_ && board_->is_open());
   if (!shown || parts_.life != PeerLife::training || !parts_.is_running()) return;
   if (parts_.phase() == wire::Phase::training && !parts_.core->view().diverged)
     self_judge_.judge_if_due(*parts_.replica, parts_.trainer->steps());
@@ -251,7 +217,7 @@ void Teller::judge_own_replica() {
 
 void Teller::draw_board() {
   if (!board_ || !has_begun() || !board_->is_due()) return;
-  board_->show(status(), recent_samples_per_second_, self_judge_.latest(), disk_,
+  board_->show(status(), recent_samples_per_second_, self_judge_.latest(), parts_.disk,
                [this](const std::string& problem) {
                  parts_.events.say(spdlog::level::warn, "refused",
                                    problem + "; no more figures are written for TensorBoard");

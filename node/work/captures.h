@@ -1,4 +1,4 @@
-// Copies of what a training remembers, taken while it runs, one at a time. Each worker adds its own part
+// Copies of the state of a training, taken while it runs, one at a time. Each worker adds its own part
 // between two of its steps, on its own thread; after the last part the capture is complete and waits for the
 // parameters.
 #pragma once
@@ -22,7 +22,7 @@ class Captures {
 
   Captures(Gate& gate, std::size_t workers) : gate_(gate), answered_(workers) {}
 
-  // Asks every worker for its part, to be added to `earlier`. False while another capture is under way.
+  // Requests every worker's part, which is added to `earlier`. False while another capture is under way.
   bool begin(const training::PeerState& earlier, Done done) {
     bool begun = false;
     gate_.change([&] {
@@ -37,7 +37,7 @@ class Captures {
     return begun;
   }
 
-  // Of the worker's own thread.
+  // Called on the worker's own thread.
   bool awaits(std::size_t worker) const { return answered_[worker] != asked_; }
   // True for the last part. REQUIRES: awaits(worker).
   bool add(std::size_t worker, training::WorkerState own, std::uint64_t steps, std::uint64_t samples) {
@@ -72,8 +72,9 @@ class Captures {
  private:
   Gate& gate_;
   std::atomic<std::uint64_t> asked_{0};
-  std::vector<std::uint64_t> answered_;         // captures, by worker; each is its worker's own
-  std::shared_ptr<training::PeerState> state_;  // under way; this and the next ones under the gate's lock
+  std::vector<std::uint64_t> answered_;  // captures, by worker; written by that worker
+  std::shared_ptr<training::PeerState>
+      state_;  // of the current capture; this and the next ones need the gate's lock
   Done done_;
   std::size_t missing_ = 0;
   std::atomic<bool> complete_{false};

@@ -1,5 +1,6 @@
-// Where a trainer's threads wait: for the end of a pause, for an instant, or for a condition. Stopping ends
-// every wait. Conditions are checked under the gate's lock, so what they read is changed within change().
+// Where a trainer's threads wait: for the end of a pause, for an instant, for a condition, or for a step that
+// they may make. Stopping ends every wait. Conditions are checked under the gate's lock, so what they read is
+// changed within change().
 #pragma once
 
 #include <atomic>
@@ -13,7 +14,7 @@
 
 namespace starling::node {
 
-// Who pauses the training. It continues when nobody does.
+// Who pauses the training. It continues when none of them does.
 enum class PausedBy : std::uint8_t { core = 1, owner = 2 };
 
 class Gate {
@@ -41,12 +42,12 @@ class Gate {
   bool is_paused(PausedBy who) const { return (pauses_ & static_cast<std::uint8_t>(who)) != 0; }
   bool is_open() const { return pauses_ == 0; }
 
-  // Counts the discards: a step that began in an earlier era is thrown away. A worker reads the era before
-  // is_open(); whoever discards pauses first. So no step of the new era begins before the pause ends.
+  // Counts the discards: a step that began in an earlier era is dropped. A worker reads the era before
+  // is_open(), and a pause precedes each discard. So no step of the new era begins before the pause ends.
   std::uint64_t era() const { return era_; }
   void begin_era() { ++era_; }
 
-  // Makes a change that a condition reads, and wakes all that wait.
+  // Makes a change that a condition reads, and wakes all waiting threads.
   template <class Change>
   void change(Change make_change) {
     {
@@ -55,7 +56,7 @@ class Gate {
     }
     wake_.notify_all();
   }
-  // Wakes all that wait, without the lock: a thread that is about to wait may miss it.
+  // Wakes all waiting threads without the lock: a thread that is about to wait may miss it.
   void nudge() { wake_.notify_all(); }
 
   template <class Condition>
@@ -63,7 +64,7 @@ class Gate {
     std::unique_lock lock(mutex_);
     wake_.wait(lock, [&] { return stopped_ || condition(); });
   }
-  // The same by a worker that has no step to make: idle() counts the time during which all workers wait here.
+  // For a worker without a step to make: idle() counts the time during which all workers wait here.
   template <class Condition>
   void wait_idle(Condition condition) {
     std::unique_lock lock(mutex_);
@@ -92,7 +93,37 @@ class Gate {
   std::atomic<std::uint64_t> era_{0};
   std::size_t idle_workers_ = 0;
   Clock::time_point all_idle_since_;
-  Duration idle_{0};  // of waits that are over
+  Duration idle_{0};  // in waits that have ended
+};
+
+// The steps that a trainer may still make. Workers take each step before they compute it, so that exactly the
+// last step is the last, however fast the workers are.
+class StepBudget {
+ public:
+  // `last`: the number of the last step; UINT64_MAX: no limit.
+  StepBudget(Gate& gate, std::uint64_t last) : gate_(gate), last_(last) {}
+
+  // Before the first step: those of earlier lives count.
+  void begin_at(std::uint64_t steps) { taken_ = steps; }
+
+  // False: all steps are done or under way.
+  bool take() {
+    if (last_ == UINT64_MAX) return true;
+    std::uint64_t taken = taken_;
+    while (taken < last_)
+      if (taken_.compare_exchange_weak(taken, taken + 1)) return true;
+    return false;
+  }
+  // A dropped step is made again.
+  void give_back() {
+    if (last_ != UINT64_MAX) gate_.change([this] { --taken_; });
+  }
+  bool is_left() const { return taken_ < last_; }
+
+ private:
+  Gate& gate_;
+  const std::uint64_t last_;
+  std::atomic<std::uint64_t> taken_{0};
 };
 
 }  // namespace starling::node

@@ -56,14 +56,15 @@ std::optional<std::string> whole_need(const training::Experiment& experiment, co
                 sizeof(float);
       if (!room || need <= room->free) continue;
       std::vector<std::string> remedies{"a smaller batch"};
-      if (experiment.workers > 1) remedies.emplace_back("fewer workers");
-      if (!experiment.recompute) remedies.emplace_back("--recompute");
+      if (experiment.training.workers > 1) remedies.emplace_back("fewer workers");
+      if (!experiment.training.recompute) remedies.emplace_back("--recompute");
       return fmt::format(
           "{} has {} free of its {}, and training {} with batches of {} by {} worker{} needs about {}; {} "
           "need{} less",
-          backend->name(), size_text(room->free), size_text(room->total), experiment.model,
-          experiment.batch_size, experiment.workers, experiment.workers == 1 ? "" : "s", size_text(need),
-          one_of(remedies), remedies.size() == 1 ? "s" : "");
+          backend->name(), size_text(room->free), size_text(room->total), experiment.model.name,
+          experiment.training.batch_size, experiment.training.workers,
+          experiment.training.workers == 1 ? "" : "s", size_text(need), one_of(remedies),
+          remedies.size() == 1 ? "s" : "");
     }
   } catch (const kernels::DeviceError&) {
   }
@@ -82,7 +83,7 @@ Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experi
                                               const std::string& data_root,
                                               std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                               std::uint64_t own_order) {
-  auto data = datasets::load(experiment.data, data_root);
+  auto data = datasets::load(experiment.data.source, data_root);
   if (!data) return data.error();
   return make_replica(experiment, std::move(*data), slot, own_order);
 }
@@ -109,7 +110,7 @@ Status write_replica(const std::string& path, const Replica& replica, const trai
   std::error_code ignored;  // the write below fails if this does
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   std::map<std::string, std::string> metadata =
-      training::model_metadata({experiment.model, experiment.layers});
+      training::model_metadata({experiment.model.name, experiment.model.layers});
   metadata.insert({{"data", replica.data.name}, {"seed", std::to_string(experiment.seed)}});
   return training::write_safetensors(path, replica.plan.layout, parameters, metadata);
 }

@@ -1,4 +1,4 @@
-// What a prepared peer holds of its run: the data, the model, the arena and the workers that train it.
+// The run in a prepared peer: the data, the model, the arena and the workers that train it.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ void SelfJudge::judge_if_due(Replica& replica, std::uint64_t steps) {
 SelfJudge::Evaluation SelfJudge::judge(const Replica& replica) {
   const auto begin = Clock::now();
   if (!evaluator_) {
-    // At the workers' priority an evaluation would slow them down: better none.
+    // At the workers' priority an evaluation would slow them down.
     if (const Status lowered = lower_priority(); !lowered) return {};
     auto backend = kernels::make_backend("cpu");
     if (!backend) return {};

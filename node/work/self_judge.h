@@ -1,5 +1,5 @@
-// Evaluates a peer's own replica now and then while it trains: on the first test samples, on its own thread,
-// and so rarely that training loses almost nothing. Of one thread.
+// Evaluates a peer's own replica from time to time while it trains: on the first test samples, on its own
+// thread, and so rarely that training is hardly slower. Used by one thread.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 #include "kernels/backend.h"
 #include "node/work/background.h"
 #include "node/work/replica.h"
-#include "training/replica/worker.h"
+#include "training/replica/evaluator.h"
 
 namespace starling::node {
 
@@ -44,7 +44,7 @@ class SelfJudge {
   };
   Evaluation judge(const Replica& replica);  // on the thread
 
-  std::unique_ptr<kernels::Backend> backend_;  // the CPU's, whatever device trains
+  std::unique_ptr<kernels::Backend> backend_;  // the CPU's, for every training device
   std::unique_ptr<training::Evaluator> evaluator_;
   std::vector<float> parameters_;
   std::optional<Seen> latest_;

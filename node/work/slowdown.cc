@@ -1,5 +1,7 @@
 #include "node/work/slowdown.h"
 
+#include <algorithm>
+
 namespace starling::node {
 
 std::vector<Slowdown> slowdowns_of(const training::Experiment& experiment, std::uint32_t number,
@@ -13,13 +15,14 @@ std::vector<Slowdown> slowdowns_of(const training::Experiment& experiment, std::
   return slowdowns;
 }
 
-double slowness_of_step(const std::vector<Slowdown>& slowdowns, Duration since_start, std::uint64_t step) {
+Nanoseconds slowed(Nanoseconds took, const std::vector<Slowdown>& slowdowns, Duration since_start,
+                   std::uint64_t step) {
   double factor = 1;
   for (const Slowdown& slow : slowdowns) {
     if (slow.from <= since_start && (!slow.to || since_start < *slow.to))
       factor *= slow.factor.of_step(slow.chance, step);
   }
-  return factor;
+  return std::min(took * factor, Nanoseconds(1e18));
 }
 
 }  // namespace starling::node

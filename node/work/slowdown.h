@@ -1,6 +1,7 @@
-// Slows a real peer down for studies: the `slow` faults of its experiment.
+// Slows down a real peer for studies: the `slow` faults of its experiment.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -12,7 +13,7 @@
 
 namespace starling::node {
 
-// A step, its pace included, takes `factor` times as long. `from` and `to` are times since the first step.
+// A step, including its pace, takes `factor` times as long. `from` and `to` are times since the first step.
 struct Slowdown {
   training::Slowness factor;
   Duration from{0};
@@ -24,7 +25,10 @@ struct Slowdown {
 std::vector<Slowdown> slowdowns_of(const training::Experiment& experiment, std::uint32_t number,
                                    std::uint64_t run_seed);
 
-// The factor on the duration of the step with this number.
-double slowness_of_step(const std::vector<Slowdown>& slowdowns, Duration since_start, std::uint64_t step);
+using Nanoseconds = std::chrono::duration<double, std::nano>;
+
+// The duration of the step with this number that took `took`. At most 1e18 ns, which fits the clock.
+Nanoseconds slowed(Nanoseconds took, const std::vector<Slowdown>& slowdowns, Duration since_start,
+                   std::uint64_t step);
 
 }  // namespace starling::node

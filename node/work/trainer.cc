@@ -15,9 +15,6 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-// Factors may multiply to any size: an instant that much later still fits the clock.
-constexpr std::chrono::duration<double, std::nano> kLongestStep{1e18};
-
 // Counts one more while it lives.
 class Counted {
  public:
@@ -49,24 +46,22 @@ Trainer::Trainer(std::vector<std::unique_ptr<training::Worker>> workers, models:
   STARLING_CHECK(group_ == nullptr || workers_.size() % group_->size() == 0);
 }
 
-Trainer::~Trainer() {
-  give_back();
-}
+Trainer::~Trainer() { give_back(); }
 
 std::vector<std::string> Trainer::restore(const training::PeerState& state) {
   std::vector<std::string> lost;
   if (state.workers.size() != workers_.size()) {
-    lost.push_back("it is of " + std::to_string(state.workers.size()) + " workers, and this peer has " +
+    lost.push_back("it has " + std::to_string(state.workers.size()) + " workers, and this peer has " +
                    std::to_string(workers_.size()) + ": " +
-                   (state.workers.size() > workers_.size() ? "what the others remembered is given up"
-                                                           : "the others begin anew"));
+                   (state.workers.size() > workers_.size() ? "the state of the others is dropped"
+                                                           : "the others begin without state"));
   }
   for (std::size_t i = 0; i < std::min(state.workers.size(), workers_.size()); ++i) {
     const std::string who = workers_.size() == 1 ? "" : " of worker " + std::to_string(i);
     if (const Status set = workers_[i]->restore_cursor(state.workers[i]); !set)
-      lost.push_back("the place in the data" + who + " is given up, as " + set.error().message);
+      lost.push_back("the position in the data" + who + " is dropped: " + set.error().message);
     if (const Status set = workers_[i]->restore_optimizer(state.workers[i], arena_of(i)); !set)
-      lost.push_back("what the optimizer" + who + " remembered is given up, as " + set.error().message);
+      lost.push_back("the optimizer state" + who + " is dropped: " + set.error().message);
   }
   earlier_.steps = state.steps;
   earlier_.samples = state.samples;
@@ -89,7 +84,7 @@ void Trainer::answer_capture(std::size_t worker) {
   if (!captures_.awaits(worker)) return;
   const Seat& seat = seats_[worker];
   const bool last = captures_.add(worker, workers_[worker]->save(arena_of(worker)), seat.steps, seat.samples);
-  if (last && group_ == nullptr) complete_capture();  // of a group, the next average does
+  if (last && group_ == nullptr) complete_capture();  // for a group, the next average does this
 }
 
 void Trainer::complete_capture() {
@@ -153,7 +148,7 @@ models::Arena& Trainer::arena_of(std::size_t worker) {
   return group_->replica(worker / (workers_.size() / group_->size()));
 }
 
-// A worker that cannot be pinned or lowered in priority trains all the same.
+// A worker also trains if it cannot be pinned or lowered in priority.
 void Trainer::settle(std::size_t worker) const {
   if (const Status lowered = lower_priority(); !lowered) spdlog::debug("{}", lowered.error().message);
   if (processors_.empty()) return;
@@ -178,7 +173,7 @@ void Trainer::wait_for_updates() const {
   try {
     for (const auto& worker : workers_) worker->wait();
   } catch (const kernels::DeviceError& error) {
-    spdlog::debug("{}", error.what());  // it adds nothing any more; its worker reports the failure
+    spdlog::debug("{}", error.what());  // nothing more is added; the worker reports the failure
   }
 }
 
@@ -213,8 +208,8 @@ void Trainer::renew() {
   non_finite_ = false;
 }
 
-void Trainer::heard(std::uint64_t steps) {
-  if (options_.in_turn) gate_.change([&] { heard_ = steps; });
+void Trainer::handled(std::uint64_t steps) {
+  if (options_.in_turn) gate_.change([&] { handled_ = steps; });
 }
 
 std::optional<double> Trainer::spread() const {
@@ -228,7 +223,7 @@ std::optional<double> Trainer::loss() const {
   return loss_.load(std::memory_order_relaxed);
 }
 
-// Adds the step's update and counts it, unless the trainer has stopped or the step's era is over. False if
+// Adds the step's update and counts it, unless the trainer has stopped or the step's era has ended. False:
 // the trainer has stopped.
 bool Trainer::apply(std::size_t number, double loss, std::uint64_t era) {
   training::Worker& worker = *workers_[number];
@@ -251,8 +246,8 @@ bool Trainer::apply(std::size_t number, double loss, std::uint64_t era) {
   return runs;
 }
 
-// Waits for the end of a pause and for a step that is left to make, and answers captures meanwhile. Returns
-// the era that the step belongs to; nullopt once the trainer has stopped.
+// Waits for the end of a pause and for a step in the budget, and answers captures meanwhile. Returns the
+// step's era; nullopt: the trainer has stopped.
 std::optional<std::uint64_t> Trainer::await_step(std::size_t worker) {
   for (;;) {
     if (!gate_.is_stopped()) answer_capture(worker);
@@ -263,10 +258,10 @@ std::optional<std::uint64_t> Trainer::await_step(std::size_t worker) {
   }
 }
 
-void Trainer::await_heard(std::size_t worker, std::uint64_t steps) {
-  while (heard_ < steps && !gate_.is_stopped()) {
+void Trainer::await_handled(std::size_t worker, std::uint64_t steps) {
+  while (handled_ < steps && !gate_.is_stopped()) {
     answer_capture(worker);
-    gate_.wait([&] { return heard_ >= steps || captures_.awaits(worker); });
+    gate_.wait([&] { return handled_ >= steps || captures_.awaits(worker); });
   }
 }
 
@@ -294,12 +289,11 @@ void Trainer::average() {
   if (!spread.finite) non_finite_ = true;
 }
 
-// A step of a slow or paced machine lands at its end, on parameters that others have changed since it began,
-// as it would on such a machine.
+// A slowed or paced step lands at its end, on parameters that others have changed since it began, as on a
+// slow machine.
 void Trainer::work(std::size_t number) {
   training::Worker& worker = *workers_[number];
   const models::Arena& arena = arena_of(number);
-  using Nanoseconds = std::chrono::duration<double, std::nano>;
   const auto start = Clock::now();
   std::uint64_t renewals = 0;
   Nanoseconds landing{0};  // the time that the last step took to land
@@ -312,8 +306,7 @@ void Trainer::work(std::size_t number) {
     const std::uint64_t begun = steps_begun_.fetch_add(1, std::memory_order_relaxed);
     const double loss = worker.compute(arena.data());
     const Nanoseconds took = std::max<Nanoseconds>(Clock::now() - step_start + landing, options_.pace);
-    const double slowness = slowness_of_step(options_.slowdowns, step_start - start, begun);
-    const Nanoseconds due = std::min<Nanoseconds>(took * slowness, kLongestStep);
+    const Nanoseconds due = slowed(took, options_.slowdowns, step_start - start, begun);
     gate_.wait_until(step_start + std::chrono::duration_cast<Clock::duration>(due - landing));
 
     const auto landing_start = Clock::now();
@@ -322,7 +315,7 @@ void Trainer::work(std::size_t number) {
     if (average_is_due()) gate_.nudge();  // if the averaging thread misses it, the next step's nudge follows
     const std::uint64_t steps = steps_;
     stepped_();
-    if (options_.in_turn) await_heard(number, steps);
+    if (options_.in_turn) await_handled(number, steps);
   }
 }
 

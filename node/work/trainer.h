@@ -21,7 +21,6 @@
 #include "node/work/gate.h"
 #include "node/work/processors.h"
 #include "node/work/slowdown.h"
-#include "node/work/step_budget.h"
 #include "training/records/peer_state.h"
 #include "training/replica/device_group.h"
 #include "training/replica/worker.h"
@@ -36,8 +35,7 @@ struct TrainerOptions {
   // The last step, counted from the peer's first life. A worker that would begin another one waits for
   // stop(). The core learns of steps late, and a fast network would make a thousand more in that time.
   std::uint64_t last_step = UINT64_MAX;
-  bool in_turn =
-      false;  // after each step a worker waits for heard(), and so for a pause that the step leads to
+  bool in_turn = false;  // after each step a worker waits for handled(), and so for a pause that may follow
 };
 
 class Trainer {
@@ -49,39 +47,39 @@ class Trainer {
   ~Trainer();  // stops and waits for the threads
 
   // Continues from this state. A worker whose part does not fit (another shard, optimizer or number of
-  // workers) begins anew; the list has a sentence for each. REQUIRES: before start().
+  // workers) begins without state; the list has a sentence for each. REQUIRES: before start().
   std::vector<std::string> restore(const training::PeerState& state);
   // The arena holds other parameters than the restored ones. REQUIRES: before start().
   void moved();
 
   void start();
-  // Begins no further step and throws away those under way. When it returns, the workers have changed the
+  // Begins no further step and drops those under way. When it returns, the workers have changed the
   // arena and the counts for the last time, and a group has averaged for the last time. It waits only for
   // updates that are being added at that moment (a pass over the arena).
   void stop();
   // Stops, waits for the steps under way, and frees the workers' memory. The counts stay.
   void give_back();
 
-  // Begins no further step until nobody pauses the training any more. Steps under way land.
+  // Begins no further step until all have resumed the training. Steps under way land.
   void pause(PausedBy who) { gate_.pause(who); }
   void resume(PausedBy who) { gate_.resume(who); }
   bool is_paused(PausedBy who) const { return gate_.is_paused(who); }
-  // Throws away the steps under way: when it returns, no worker changes the arena. REQUIRES: paused.
+  // Drops the steps under way: when it returns, no worker changes the arena. REQUIRES: paused.
   void discard_steps();
-  // The arena holds another replica: optimizers begin anew. REQUIRES: paused, steps discarded.
+  // The arena holds another replica: optimizers restart. REQUIRES: paused, steps discarded.
   void renew();
 
-  // Asks for a copy of all that training remembers. Every worker copies its own part between two steps, on
-  // its own thread; the last one reads the arena and calls `done` there. So a worker's samples, optimizer and
-  // count are of one moment, and the parameters hold every counted step; with several workers they may hold a
-  // few more. With several devices the parameters are those of the next average. False while another capture
-  // is under way, or if the trainer is not running. After stop() `done` is not called.
+  // Requests a copy of the training's state. Every worker copies its own part between two steps, on its own
+  // thread; the last one reads the arena and calls `done` there. So a worker's samples, optimizer and count
+  // are consistent, and the parameters include every counted step; with several workers perhaps a few more.
+  // With several devices the parameters are those of the next average. False while another capture is under
+  // way, or if the trainer is not running. After stop() `done` is not called.
   bool capture(Captures::Done done);
-  // The same of a trainer that has stopped or was never started: waits for its threads.
+  // The state of a trainer that has stopped or was never started. Waits for its threads.
   training::PeerState remains();
 
-  // All consequences of that many steps are done: workers that go in turn wait for this.
-  void heard(std::uint64_t steps);
+  // The daemon has processed that many steps: with in_turn, workers wait for this.
+  void handled(std::uint64_t steps);
 
   // The factor on the learning rate of steps that land from now on (training/experiment/schedule.h); 1 at
   // first.
@@ -111,7 +109,7 @@ class Trainer {
 
   void work(std::size_t worker);
   std::optional<std::uint64_t> await_step(std::size_t worker);
-  void await_heard(std::size_t worker, std::uint64_t steps);
+  void await_handled(std::size_t worker, std::uint64_t steps);
   bool apply(std::size_t worker, double loss, std::uint64_t era);
   void wait_for_updates() const;
   models::Arena& arena_of(std::size_t worker);
@@ -139,7 +137,7 @@ class Trainer {
   Captures captures_;
   std::atomic<std::uint64_t> average_due_{0};  // the step after which the next average is due
   std::atomic<double> spread_{-1};             // negative: never averaged
-  std::atomic<std::uint64_t> steps_begun_{0}, steps_{0}, samples_{0}, heard_{0};
+  std::atomic<std::uint64_t> steps_begun_{0}, steps_{0}, samples_{0}, handled_{0};
   std::atomic<double> loss_{0}, rate_factor_{1};
   std::atomic<bool> non_finite_{false};
   std::atomic<std::uint64_t> renewals_{0};  // a worker that has seen fewer renews its optimizer

@@ -9,9 +9,7 @@ namespace {
 
 using Graph = std::map<std::string, std::set<std::string>>;
 
-std::string unit_of(const std::string& path) {
-  return path.substr(0, path.rfind('.'));
-}
+std::string unit_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
 
 Graph graph_of(const std::vector<Source>& sources) {
   Graph graph;

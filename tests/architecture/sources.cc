@@ -10,9 +10,7 @@
 namespace starling::architecture {
 namespace {
 
-bool is_word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 // Reads the text character by character and appends what is code to the current line.
 class Stripper {
@@ -105,9 +103,7 @@ bool is_no_source_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-std::vector<std::string> code_of(std::string_view text) {
-  return Stripper(text).run();
-}
+std::vector<std::string> code_of(std::string_view text) { return Stripper(text).run(); }
 
 Source make_source(const std::string& path, std::string_view text) {
   Source source{path, code_of(text), {}};

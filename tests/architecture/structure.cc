@@ -14,13 +14,9 @@ struct Token {
   std::size_t line;
 };
 
-bool is_word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-bool is_word(const std::string& text) {
-  return !text.empty() && is_word(text.front());
-}
+bool is_word(const std::string& text) { return !text.empty() && is_word(text.front()); }
 
 void tokenize(std::string_view line, std::size_t number, std::vector<Token>& tokens) {
   static constexpr std::array<std::string_view, 6> kPairs = {"::", "->", "==", "<=", ">=", "!="};
@@ -79,9 +75,7 @@ Head bare(Head head) {
   return head;
 }
 
-bool is_type(const Head& head) {
-  return !head.empty() && contains(kTypeKeys, head.front());
-}
+bool is_type(const Head& head) { return !head.empty() && contains(kTypeKeys, head.front()); }
 
 std::string type_name(const Head& head) {
   for (const auto& word : head) {
@@ -279,8 +273,6 @@ class Parser {
 
 }  // namespace
 
-Structure structure_of(const Source& source) {
-  return Parser(source).run();
-}
+Structure structure_of(const Source& source) { return Parser(source).run(); }
 
 }  // namespace starling::architecture

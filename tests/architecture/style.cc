@@ -19,9 +19,7 @@ int columns(std::string_view line) {
   return count;
 }
 
-bool is_header(const std::string& path) {
-  return path.ends_with(".h") || path.ends_with(".cuh");
-}
+bool is_header(const std::string& path) { return path.ends_with(".h") || path.ends_with(".cuh"); }
 
 void add_if_over(int limit, const Finding& finding, std::vector<Finding>& findings) {
   if (finding.number > limit) findings.push_back(finding);

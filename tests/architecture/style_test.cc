@@ -52,9 +52,7 @@ const std::vector<Finding>& findings() {
   return kFindings;
 }
 
-Structure structure(const std::string& text) {
-  return structure_of(make_source("a/b.h", text));
-}
+Structure structure(const std::string& text) { return structure_of(make_source("a/b.h", text)); }
 
 }  // namespace
 

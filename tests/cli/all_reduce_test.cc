@@ -50,7 +50,7 @@ std::string with_faults(const TemporaryFolder& folder, const std::string& faults
 
 }  // namespace
 
-TEST_CASE("three processes train as one by all-reduce, and end with the same bits") {
+TEST_CASE("three processes train by all-reduce and end with identical replicas") {
   if (!node::check_collectives()) return;
   const TemporaryFolder folder;
   const std::string out = folder.file("run");
@@ -72,7 +72,7 @@ TEST_CASE("three processes train as one by all-reduce, and end with the same bit
   CHECK_FALSE(std::filesystem::exists(out + "/rendezvous"));
 }
 
-TEST_CASE("processes come to what the simulator says, but for rounding") {
+TEST_CASE("processes and the simulator agree up to rounding") {
   if (!node::check_collectives()) return;
   const TemporaryFolder folder;
   const json real =
@@ -84,7 +84,7 @@ TEST_CASE("processes come to what the simulator says, but for rounding") {
   CHECK(real.at("loss").get<double>() == Approx(simulated.at("loss").get<double>()).epsilon(1e-3));
 }
 
-TEST_CASE("everybody waits for a slow process and for a paused one") {
+TEST_CASE("all-reduce waits for slow and paused processes") {
   if (!node::check_collectives()) return;
   const TemporaryFolder folder;
   const std::string out = folder.file("run");
@@ -97,7 +97,7 @@ TEST_CASE("everybody waits for a slow process and for a paused one") {
   for (const json& peer : summary.at("per_peer")) CHECK(peer.at("steps") == 20);
   check_equal_replicas(out, 3);
 
-  // The time lines say who waited.
+  // The time lines show which peers waited.
   std::map<std::string, double> waited;  // seconds
   std::ifstream timeline(out + "/timeline.jsonl");
   for (std::string line; std::getline(timeline, line);) {
@@ -109,7 +109,7 @@ TEST_CASE("everybody waits for a slow process and for a paused one") {
   CHECK(waited.at("p0") > 0.7);
 }
 
-TEST_CASE("who is paused for good stops all by all-reduce, and the run ends there") {
+TEST_CASE("a peer that stays paused stops an all-reduce") {
   if (!node::check_collectives()) return;
   const TemporaryFolder folder;
   const std::string file = with_faults(folder, "[[fault]]\npeer = 1\npause = true\nfrom = \"200ms\"\n");
@@ -120,7 +120,7 @@ TEST_CASE("who is paused for good stops all by all-reduce, and the run ends ther
   check_equal_replicas(folder.file("run"), 3);
 }
 
-TEST_CASE("by all-reduce a run ends after a time, at the target, and at Ctrl-C, with equal replicas") {
+TEST_CASE("an all-reduce ends by time, target or Ctrl-C with equal replicas") {
   if (!node::check_collectives()) return;
   const TemporaryFolder folder;
   const std::string out = folder.file("run");
@@ -141,7 +141,7 @@ TEST_CASE("by all-reduce a run ends after a time, at the target, and at Ctrl-C, 
   check_equal_replicas(folder.file("asked"), 3);
 }
 
-TEST_CASE("a process that dies ends the run by all-reduce, with a sentence from each of the others") {
+TEST_CASE("a process that dies ends an all-reduce with an error from each other process") {
   if (!node::check_collectives()) return;
   const TemporaryFolder folder;
   const std::string out = folder.file("run");
@@ -158,14 +158,14 @@ TEST_CASE("a process that dies ends the run by all-reduce, with a sentence from 
     CAPTURE(outcome->err);
     CHECK(contains(outcome->err, std::string(other) + " ended with exit code 1: the all-reduce after "));
     const std::string log = read_whole(out + "/" + other + ".log");
-    CHECK(contains(log, "steps failed, as another peer is gone or silent: "));
+    CHECK(contains(log, "steps failed, because another peer is gone or silent: "));
   }
   const json summary = json::parse(read_whole(out + "/summary.json"));
   for (const json& peer : summary.at("per_peer")) CHECK(peer.at("state") == "crashed");
   CHECK(summary.at("accuracy").is_null());
 }
 
-TEST_CASE("peers by all-reduce wait no longer for one that never comes than they are told") {
+TEST_CASE("peers of an all-reduce wait for a missing peer only for --patience") {
   if (!node::check_collectives()) return;
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.file("meeting"));
@@ -176,9 +176,9 @@ TEST_CASE("peers by all-reduce wait no longer for one that never comes than they
   const auto outcome = waiting.finish_within(std::chrono::seconds(60));
   REQUIRE(outcome.has_value());
   CHECK(outcome->exit_code == 1);
-  CHECK(contains(outcome->err, "starling peer: the peers did not come together: "));
+  CHECK(contains(outcome->err, "starling peer: the peers did not join: "));
 
-  // One that is asked to leave meanwhile does so at once.
+  // A peer that is asked to leave meanwhile ends at once.
   const std::string meeting = folder.file("other");
   std::filesystem::create_directory(meeting);
   Words patient = alone;
@@ -190,10 +190,10 @@ TEST_CASE("peers by all-reduce wait no longer for one that never comes than they
   const auto left = asked.finish_within(std::chrono::seconds(3));
   REQUIRE(left.has_value());
   CHECK(left->exit_code == 1);
-  CHECK(contains(left->err, "asked to end before all 2 peers had come together"));
+  CHECK(contains(left->err, "asked to end before all 2 peers had joined"));
 }
 
-TEST_CASE("what all-reduce cannot do is refused in a sentence") {
+TEST_CASE("settings that all-reduce does not support are rejected") {
   const auto refused = [](const Words& words, const std::string& why) {
     const Outcome outcome = run(words);
     CAPTURE(outcome.err);
@@ -202,9 +202,10 @@ TEST_CASE("what all-reduce cannot do is refused in a sentence") {
     CHECK(contains(outcome.err, why));
   };
   const TemporaryFolder folder;
-  refused({"peer", "--rule", "all-reduce"}, "all-reduce is for peers that all begin together");
-  refused({"peer", "--rule", "all-reduce", "--join", "127.0.0.1:7100"}, "--rule does not go with --join");
-  refused({"hunt", "--rule", "all-reduce"}, "--rule: 'all-reduce' is none of pairwise");
+  refused({"peer", "--rule", "all-reduce"}, "the peers of an all-reduce must begin together");
+  refused({"peer", "--rule", "all-reduce", "--join", "127.0.0.1:7100"},
+          "--rule cannot be combined with --join");
+  refused({"hunt", "--rule", "all-reduce"}, "--rule: 'all-reduce' is unknown; expected pairwise");
   refused(swarm(folder.file("a"), {"--latency", "1ms"}), "network.latency: all-reduce between processes");
   refused(swarm(folder.file("a"), {"--bandwidth", "1Mbit/s"}),
           "network.bandwidth: all-reduce between processes");

@@ -1,12 +1,12 @@
-// members, status, leave and topology set, asked of a peer that really runs.
+// Commands for a running peer: members, status, leave, pause, topology set and others.
 #include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <functional>
 
 #include "base/ids.h"
-#include "node/front/http.h"
 #include "node/front/answers.h"
+#include "node/front/http.h"
 #include "tests/catch.h"
 #include "tests/cli/program.h"
 #include "tests/transport/world.h"
@@ -23,7 +23,7 @@ Words peer(Words more) {
   return words;
 }
 
-// A peer that trains and can be asked.
+// A training peer with an --http address.
 struct Asked {
   explicit Asked(Words more) : program(peer(std::move(more))) {
     http = program.wait_for_error_word("HTTP at ");
@@ -42,7 +42,7 @@ struct Asked {
   std::string http, address;
 };
 
-// Asks again and again, for a while.
+// Repeats until `holds` is true, for at most 60 seconds.
 bool eventually(const std::function<bool()>& holds) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!holds()) {
@@ -60,7 +60,7 @@ void check_fails(const Words& words, int exit_code, const Words& said) {
   for (const std::string& text : said) CHECK(outcome.err.find(text) != std::string::npos);
 }
 
-TEST_CASE("a running peer tells how it fares, who is in the swarm, and leaves when it is asked to") {
+TEST_CASE("a running peer answers status and members, and leaves on request") {
   Asked first({"--model", "softmax", "--name", "first", "--pace", "5ms"});
   Asked second({"--join", first.address, "--name", "second", "--pace", "5ms"});
 
@@ -98,7 +98,7 @@ TEST_CASE("a running peer tells how it fares, who is in the swarm, and leaves wh
   CHECK(members[1].at("this_peer") == true);
   CHECK(members[1].at("round_trip_seconds").is_null());
 
-  // For people.
+  // The tables for people.
   const Outcome table = run({"members", "--at", second.http});
   REQUIRE(table.exit_code == 0);
   CHECK(table.out.starts_with("member"));
@@ -118,16 +118,16 @@ TEST_CASE("a running peer tells how it fares, who is in the swarm, and leaves wh
     CHECK(member.at("state") == (member.at("name") == "first" ? "alive" : "left"));
 }
 
-TEST_CASE("a running peer rests and goes on when it is told to, and others see that it does") {
+TEST_CASE("a running peer pauses and resumes, and others see it") {
   Asked first({"--model", "softmax", "--name", "first", "--pace", "5ms"});
   Asked second({"--join", first.address, "--name", "second", "--pace", "5ms"});
   const auto steps = [](const Asked& peer) { return peer.ask("status").at("steps").get<std::uint64_t>(); };
 
   const Outcome paused = run({"pause", "--at", second.http});
   CHECK(paused.exit_code == 0);
-  CHECK(paused.out == "the peer rests; `starling resume` ends that\n");
+  CHECK(paused.out == "the peer is paused; `starling resume` resumes it\n");
   CHECK(second.ask("status").at("paused") == true);
-  // A step that was under way may land; then there is none, while the first makes many.
+  // A step in progress may finish; then there is none, while the first peer makes many.
   const std::uint64_t soon = steps(second), others = steps(first);
   while (steps(first) < others + 20) continue;
   CHECK(steps(second) <= soon + 1);
@@ -139,7 +139,7 @@ TEST_CASE("a running peer rests and goes on when it is told to, and others see t
   };
   CHECK(eventually(seen_paused));
 
-  CHECK(run({"resume", "--at", second.http}).out == "the peer goes on\n");
+  CHECK(run({"resume", "--at", second.http}).out == "the peer resumes training\n");
   CHECK(eventually([&] { return steps(second) > soon + 5; }));
   CHECK(second.ask("status").at("paused") == false);
 
@@ -148,14 +148,15 @@ TEST_CASE("a running peer rests and goes on when it is told to, and others see t
   CHECK(top.out.find("2 of 2 members live") != std::string::npos);
   CHECK(top.out.find("\nsecond ") != std::string::npos);
 
-  CHECK(run({"log-level", "debug", "--at", first.http}).out == "the peer's log tells from debug on\n");
+  CHECK(run({"log-level", "debug", "--at", first.http}).out == "the peer's log level is now debug\n");
   CHECK(first.program.wait_for_error_text("the log level is debug"));
-  check_fails({"log-level", "loud", "--at", first.http}, 2, {"'loud'", "trace, debug, info, warning or error"});
+  check_fails({"log-level", "loud", "--at", first.http}, 2,
+              {"'loud'", "trace, debug, info, warning or error"});
   check_fails({"top"}, 2, {"--at is missing"});
   check_fails({"pause", "--at", first.http, "--token-file", "/nowhere"}, 2, {"--token-file", "/nowhere"});
 }
 
-TEST_CASE("a peer says over HTTP whether it lives and is ready, in Prometheus' words, and shows a page") {
+TEST_CASE("a peer serves health checks, metrics and a page over HTTP") {
   Asked peer({"--model", "softmax", "--name", "first", "--pace", "5ms"});
   const auto at = Address::parse(peer.http);
   const auto get = [&](const char* path) {
@@ -175,7 +176,7 @@ TEST_CASE("a peer says over HTTP whether it lives and is ready, in Prometheus' w
   CHECK(events.at(0).at("what") == "training");
 }
 
-TEST_CASE("a joiner follows the swarm's schedule from where the swarm stands") {
+TEST_CASE("a joiner continues the swarm's learning-rate schedule") {
   Asked first({"--model", "softmax", "--name", "first", "--pace", "5ms", "--learning-rate", "0.1",
                "--schedule", "cosine", "--warmup", "50", "--epochs", "100"});
   Asked second({"--join", first.address, "--name", "second", "--pace", "1h"});
@@ -186,7 +187,7 @@ TEST_CASE("a joiner follows the swarm's schedule from where the swarm stands") {
           Approx(0.1 * (samples + 64) / (50 * 60'000)).epsilon(1e-9));  // in the warm-up
     if (asked == &second) CHECK(samples > status.at("samples").get<double>());
   }
-  // The joiner's own steps are one or none, and its rate rises.
+  // The joiner makes at most one step itself, and its rate rises.
   const json before = second.ask("status");
   json now = before;
   while (now.at("swarm_samples") == before.at("swarm_samples")) now = second.ask("status");
@@ -194,19 +195,19 @@ TEST_CASE("a joiner follows the swarm's schedule from where the swarm stands") {
   CHECK(now.at("learning_rate").get<double>() > before.at("learning_rate").get<double>());
 }
 
-TEST_CASE("what cannot be asked is one line that says so, with exit code 1; a wrong flag is exit code 2") {
+TEST_CASE("an unreachable peer is exit code 1, and a wrong flag is exit code 2") {
   Asked asked({"--model", "softmax", "--pace", "5ms"});
   for (const char* command : {"members", "status", "leave"}) {
     check_fails({command}, 2, {"--at is missing", "--help"});
     check_fails({command, "--at", "here"}, 2, {"--at", "'here'"});
     check_fails({command, "--at", "127.0.0.1:0"}, 2, {"--at", "port 0"});
     check_fails({command, "--at", "127.0.0.1:1"}, 1, {"nobody answers at 127.0.0.1:1", "--http"});
-    // It talks Starling's own protocol there, and no HTTP.
+    // The gossip port does not serve HTTP.
     check_fails({command, "--at", asked.address}, 1, {asked.address, "--http"});
   }
 }
 
-TEST_CASE("two islands that learn one address of each other become one swarm") {
+TEST_CASE("two swarms that learn one address of each other merge") {
   Asked left({"--model", "softmax", "--name", "left", "--pace", "5ms"});
   Asked right({"--model", "softmax", "--name", "right", "--pace", "5ms"});
   Asked far({"--join", right.address, "--name", "far", "--pace", "5ms"});
@@ -232,7 +233,7 @@ TEST_CASE("two islands that learn one address of each other become one swarm") {
   }
 }
 
-TEST_CASE("a running swarm is told another topology, and whoever joins later follows it too") {
+TEST_CASE("the topology of a running swarm can be changed, also for later joiners") {
   Asked first({"--model", "softmax", "--name", "first", "--pace", "5ms"});
   Asked second({"--join", first.address, "--name", "second", "--pace", "5ms"});
   CHECK(first.ask("status").at("topology") == "exponential");
@@ -240,7 +241,7 @@ TEST_CASE("a running swarm is told another topology, and whoever joins later fol
   const Outcome set = run({"topology", "set", "ring", "--at", second.http});
   INFO(set.err);
   REQUIRE(set.exit_code == 0);
-  CHECK(set.out == "the swarm's topology is ring from now on\n");
+  CHECK(set.out == "the swarm's topology is now ring\n");
   CHECK(first.program.wait_for_error_text("the swarm's topology is ring from now on"));
   CHECK(first.ask("status").at("topology") == "ring");
   CHECK(second.ask("status").at("topology") == "ring");
@@ -261,16 +262,17 @@ TEST_CASE("a running swarm is told another topology, and whoever joins later fol
   CHECK(post("{}").status == 400);
   CHECK(post("{\"topology\": 3}").status == 400);
   CHECK(post("{\"topology\": \"moebius\"}").status == 400);
-  CHECK(node::parse_error(post("{\"topology\": \"moebius\"}").body).find("'moebius' is unknown") != std::string::npos);
+  CHECK(node::parse_error(post("{\"topology\": \"moebius\"}").body).find("'moebius' is unknown") !=
+        std::string::npos);
   CHECK(second.ask("status").at("topology") == "ring");
 }
 
-TEST_CASE("a topology that the swarm cannot be set to is refused to whoever asks, and not said to be set") {
+TEST_CASE("a topology that the swarm cannot use is rejected") {
   Asked asked({"--model", "softmax", "--pace", "5ms", "--rule", "d-psgd"});
   check_fails({"topology", "set", "directed-exponential", "--at", asked.http}, 1, {"is directed", "d-psgd"});
   CHECK(asked.ask("status").at("topology") == "exponential");
 
-  // Somebody claims the greatest revision that there is.
+  // A stranger claims the greatest possible revision.
   transport::testing::World world;
   const auto transport = world.make_transport();
   wire::Hello stranger;
@@ -286,13 +288,13 @@ TEST_CASE("a topology that the swarm cannot be set to is refused to whoever asks
   CHECK(asked.ask("status").at("topology") == "ring");
 }
 
-TEST_CASE("an --http address that is taken, or is none of this machine's, is refused") {
+TEST_CASE("an --http address that cannot be used is rejected") {
   Asked asked({"--model", "softmax", "--pace", "5ms"});
   check_fails({"peer", "--listen", "127.0.0.1:0", "--http", asked.http}, 2, {"--http", asked.http, "taken"});
   check_fails({"peer", "--http", "here"}, 2, {"--http", "'here'"});
 }
 
-TEST_CASE("an --http address that others can reach is warned of") {
+TEST_CASE("an --http address that others can reach gives a warning") {
   Program program({"peer", "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0", "--model", "softmax"});
   CHECK(program.wait_for_error_text("anyone who can reach it can read this peer"));
 }

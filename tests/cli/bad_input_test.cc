@@ -1,4 +1,4 @@
-// Whatever is wrong with what the user gave is one line that says so, and nothing else happens.
+// Wrong input gives one line on standard error and has no other effect.
 #include <filesystem>
 
 #include "tests/catch.h"
@@ -9,7 +9,7 @@ namespace {
 
 struct Case {
   Words arguments;
-  Words said;  // each of these is in the line
+  Words said;  // all of these are in the line
 };
 
 void check_refused(const Case& bad, const Environment& environment = {}) {
@@ -24,19 +24,19 @@ void check_refused(const Case& bad, const Environment& environment = {}) {
   for (const std::string& text : bad.said) CHECK(outcome.err.find(text) != std::string::npos);
 }
 
-TEST_CASE("a command line that cannot be read is refused with one line that says what, and where help is") {
+TEST_CASE("a wrong command line gives one line with the error and where to find help") {
   for (const Case& bad : std::vector<Case>{
            {{}, {"a command is missing", "starling --help"}},
-           {{"fly"}, {"\"fly\" is no command", "starling --help"}},
-           {{"--fly"}, {"--fly is no flag", "starling --help"}},
+           {{"fly"}, {"unknown command 'fly'", "starling --help"}},
+           {{"--fly"}, {"unknown option --fly", "starling --help"}},
            {{"model"}, {"a command is missing", "starling model --help"}},
            {{"model", "show"}, {"NAME is missing", "starling model show --help"}},
-           {{"swarm", "--fly"}, {"--fly is no flag", "starling swarm --help"}},
-           {{"swarm", "--fly=1"}, {"--fly is no flag", "starling swarm --help"}},
+           {{"swarm", "--fly"}, {"unknown option --fly", "starling swarm --help"}},
+           {{"swarm", "--fly=1"}, {"unknown option --fly", "starling swarm --help"}},
            {{"swarm", "--seed"}, {"--seed needs a value", "starling swarm --help"}},
            {{"swarm", "--seed", "1", "--seed", "2"}, {"--seed is given more than once"}},
            {{"swarm", "--json=maybe"}, {"--json takes no value"}},
-           {{"swarm", "a.toml", "b.toml"}, {"\"b.toml\" is one argument too many"}},
+           {{"swarm", "a.toml", "b.toml"}, {"unexpected argument 'b.toml'"}},
            {{"evaluate", "--data", "glyphs"}, {"--checkpoint is missing"}},
            {{"topology", "show", "ring"}, {"--peers is missing"}},
        }) {
@@ -44,7 +44,7 @@ TEST_CASE("a command line that cannot be read is refused with one line that says
   }
 }
 
-TEST_CASE("a flag's bad value is refused with the flag's name and what is accepted") {
+TEST_CASE("a wrong value is rejected with the flag and the expected values") {
   for (const Case& bad : std::vector<Case>{
            {{"swarm", "--seed", "x"}, {"--seed", "'x'", "whole number"}},
            {{"swarm", "--peers", "0"}, {"--peers", "'0'", "1"}},
@@ -77,7 +77,7 @@ TEST_CASE("a flag's bad value is refused with the flag's name and what is accept
   }
 }
 
-TEST_CASE("names that nobody knows are refused with the names that are known") {
+TEST_CASE("unknown names are rejected with the known names") {
   for (const char* command : {"swarm", "simulate", "peer"}) {
     check_refused({{command, "--model", "brain"}, {"brain", "softmax", "lenet"}});
     check_refused({{command, "--data", "/nowhere"}, {"/nowhere", "glyphs"}});
@@ -89,13 +89,13 @@ TEST_CASE("names that nobody knows are refused with the names that are known") {
   check_refused({{"topology", "show", "pretzel", "--peers", "4"}, {"pretzel", "ring"}});
 }
 
-TEST_CASE("nothing is written where something is refused") {
+TEST_CASE("a rejected command writes nothing") {
   const TemporaryFolder folder;
   check_refused({{"swarm", "--topology", "pretzel", "--out", folder.file("run")}, {"pretzel"}});
   CHECK_FALSE(std::filesystem::exists(folder.file("run")));
 }
 
-TEST_CASE("an experiment file's mistake is refused with the file, the line and the key") {
+TEST_CASE("an error in an experiment file names file, line and key") {
   const TemporaryFolder folder;
   folder.write("typo.toml", "seed = 1\n[training]\nlearning_rat = 0.1\n");
   check_refused(
@@ -108,7 +108,7 @@ TEST_CASE("an experiment file's mistake is refused with the file, the line and t
   check_refused({{"swarm", folder.file("absent.toml")}, {"absent.toml"}});
 }
 
-TEST_CASE("a bad environment variable is refused by its name") {
+TEST_CASE("an error in an environment variable names the variable") {
   check_refused({{"swarm"}, {"STARLING_BATCH_SIZE", "'big'"}}, {{"STARLING_BATCH_SIZE", "big"}});
 }
 
@@ -123,13 +123,13 @@ TEST_CASE("a peer's own flags are checked before it listens") {
            {{"peer", "--name", "a/b"}, {"--name", "a/b"}},
            {{"peer", "--slot", "4/4"}, {"--slot", "4/4"}},
            {{"peer", "--control-fd", "1"}, {"--control-fd"}},
-           {{"peer", "--peers", "3"}, {"--peers is no flag"}},
+           {{"peer", "--peers", "3"}, {"unknown option --peers"}},
        }) {
     check_refused(bad);
   }
 }
 
-TEST_CASE("a joiner may not set what belongs to the swarm") {
+TEST_CASE("a joiner cannot set shared settings") {
   check_refused({{"peer", "--join", "127.0.0.1:1", "--batch-size", "3"}, {"--batch-size", "from the swarm"}});
   check_refused({{"peer", "--join", "127.0.0.1:1", "--set", "training.momentum=0.5"},
                  {"--set training.momentum", "from the swarm"}});

@@ -1,4 +1,4 @@
-// Checkpoints of real peers, which are killed at any moment and go on.
+// Checkpoints of real peers that are killed at random moments and resume.
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ Words peer(Words more) {
   return words;
 }
 
-// 300 samples of a table: a peer that reads it trains at once.
+// A table of 300 samples, which loads fast.
 std::string table_in(const TemporaryFolder& folder) {
   Random random(3);
   std::string text = "a,b,c,label\n";
@@ -43,7 +43,7 @@ std::string table_in(const TemporaryFolder& folder) {
   return folder.file("table.csv");
 }
 
-// Writes to the folder as often as it can, and goes on from what is there.
+// A peer that writes checkpoints to the folder after every step, and resumes from it.
 Words tireless(const std::string& data, const std::string& folder, Words more = {}) {
   Words words = peer({"--model", "mlp", "--data", data, "--batch-size", "16", "--checkpoints", folder,
                       "--resume", folder, "--checkpoint-every", "1 steps"});
@@ -58,7 +58,7 @@ std::set<std::string> checkpoints_in(const std::string& folder) {
   return paths;
 }
 
-// What a file says of itself, read by this test's own means; nothing where it is not whole.
+// The header of a safetensors file; nothing if the file is incomplete. Read without the product's code.
 std::optional<json> header_of(const std::string& path) {
   const std::string bytes = read_whole(path);
   std::uint64_t length = 0;
@@ -108,8 +108,7 @@ std::pair<std::uint64_t, std::uint64_t> resumed_at(Program& program, const std::
 
 }  // namespace
 
-TEST_CASE(
-    "a peer that is killed again and again goes on from a whole checkpoint, and counts every sample once") {
+TEST_CASE("a peer that is killed repeatedly resumes and counts every sample once") {
   const TemporaryFolder folder;
   const std::string there = folder.file("there"), table = table_in(folder);
   Random random(11);
@@ -126,10 +125,10 @@ TEST_CASE(
       REQUIRE(steps >= last_steps);
       last_steps = steps;
     } else {
-      REQUIRE(program.wait_for_error_text("the peer begins anew"));
+      REQUIRE(program.wait_for_error_text("the peer begins without one"));
     }
     REQUIRE(program.wait_for_error_text("checkpoint written: "));
-    ::usleep(static_cast<useconds_t>(random.below(6000)));  // somewhere in what follows, writes among them
+    ::usleep(static_cast<useconds_t>(random.below(6000)));  // at a random moment, perhaps within a write
     kill_at_once(program);
     for (const auto& entry : fs::directory_iterator(there)) {
       const std::string name = entry.path().filename().string();
@@ -137,7 +136,7 @@ TEST_CASE(
       REQUIRE(name.find(".damaged") == std::string::npos);
     }
     REQUIRE_FALSE(checkpoints_in(there).empty());
-    REQUIRE(checkpoints_in(there).size() <= 4);  // the newest of them before the oldest was removed
+    REQUIRE(checkpoints_in(there).size() <= 4);  // a new one is written before the oldest is removed
     for (const std::string& path : checkpoints_in(there)) {
       REQUIRE(header_of(path).has_value());
       REQUIRE(fact(path, "samples") == 16 * fact(path, "steps"));
@@ -150,10 +149,10 @@ TEST_CASE(
   if (!kSanitized) CHECK(in_a_write > 0);
 }
 
-TEST_CASE("a run of so many steps that is interrupted time and again has that many in all, and ends") {
+TEST_CASE("an interrupted run makes its number of steps in total") {
   const TemporaryFolder folder;
   const std::string there = folder.file("there"), table = table_in(folder);
-  // What it gave is the checkpoint's from then on: model, data, batches, end.
+  // Model, data, batches and end now come from the checkpoint.
   Program first(tireless(table, there, {"--steps", "300", "--pace", "2ms"}));
   REQUIRE(first.wait_for_error_text("checkpoint written: "));
   kill_at_once(first);
@@ -163,7 +162,7 @@ TEST_CASE("a run of so many steps that is interrupted time and again has that ma
       peer({"--checkpoints", there, "--resume", there, "--checkpoint-every", "20 steps", "--pace", "2ms"}));
   CHECK(resumed_at(second, killed).first == killed_at);
   REQUIRE(second.wait_for_error_text("checkpoint written: "));
-  second.signal(SIGTERM);  // in order: nothing is lost
+  second.signal(SIGTERM);  // orderly: nothing is lost
   CHECK(second.finish().exit_code == 0);
   const std::string written = newest_in(there);
   CHECK(fact(written, "steps") >= killed_at + 20);
@@ -177,7 +176,7 @@ TEST_CASE("a run of so many steps that is interrupted time and again has that ma
   CHECK(steps == 300);
   CHECK(fact(newest_in(there), "samples") == 16 * steps);
 
-  // Nothing is left to be done, unless another end is given.
+  // Nothing is left to do, unless the end is changed.
   const Outcome again = run(peer({"--resume", there}));
   CHECK(again.exit_code == 0);
   CHECK(again.err.find("training ends after " + std::to_string(steps) + " steps") != std::string::npos);
@@ -187,10 +186,10 @@ TEST_CASE("a run of so many steps that is interrupted time and again has that ma
   CHECK(fact(newest_in(there), "steps") == 450);
 }
 
-TEST_CASE("a peer that was interrupted in order goes on where one is that was not, to the last bit") {
+TEST_CASE("an interrupted peer continues bit for bit like an uninterrupted one") {
   const TemporaryFolder folder;
   const std::string table = table_in(folder);
-  // By hand, each peer has an order of the data of its own; those of one slot have the same.
+  // Peers without a slot have different orders of the data; peers of one slot have the same.
   const auto words = [&](const char* name, Words more) {
     Words all = {"peer",
                  "--listen",
@@ -228,7 +227,7 @@ TEST_CASE("a peer that was interrupted in order goes on where one is that was no
     if (steps <= interrupted || !fs::exists(other)) continue;
     ++compared;
     const json here = header_of(path)->at("__metadata__"), there = header_of(other)->at("__metadata__");
-    // Optimizer and order too: the data of both has one checksum.
+    // Optimizer and order too: the tensors of both have the same checksum.
     for (const char* key :
          {"crc32", "sampler.0.random", "sampler.0.position", "optimizer.0.steps", "samples", "loss"})
       CHECK(here.at(key) == there.at(key));
@@ -236,7 +235,7 @@ TEST_CASE("a peer that was interrupted in order goes on where one is that was no
   CHECK(compared > 0);
 }
 
-TEST_CASE("a peer that resumes joins its swarm with the swarm's parameters and its own counts") {
+TEST_CASE("a resumed peer joins with the swarm's parameters and its own counts") {
   const TemporaryFolder folder;
   const std::string there = folder.file("there");
   Program stays({"peer", "--listen", "127.0.0.1:0", "--name", "stays", "--model", "softmax", "--batch-size",
@@ -267,7 +266,7 @@ TEST_CASE("a peer that resumes joins its swarm with the swarm's parameters and i
   CHECK(stays.finish().exit_code == 0);
 }
 
-TEST_CASE("checkpoints are among a peer's happenings: that it resumes, that one was written, that one was not") {
+TEST_CASE("the event log shows resumed, written and failed checkpoints") {
   const TemporaryFolder folder;
   const std::string there = folder.file("there"), table = table_in(folder);
   Program first(tireless(table, there, {"--pace", "2ms"}));
@@ -277,7 +276,7 @@ TEST_CASE("checkpoints are among a peer's happenings: that it resumes, that one 
   Program second(tireless(table, there, {"--pace", "2ms", "--http", "127.0.0.1:0"}));
   const std::string asked_at = second.wait_for_error_word("HTTP at ");
   const auto [steps, samples] = resumed_at(second, newest);
-  REQUIRE(second.wait_for_error_text("checkpoint written: ", 20));  // the log tells of each
+  REQUIRE(second.wait_for_error_text("checkpoint written: ", 20));  // the log shows each
   const auto told = [&] {
     const auto answer = node::http_request(*Address::parse(asked_at), "GET", "/api/v1/events");
     REQUIRE(answer.ok());
@@ -288,7 +287,7 @@ TEST_CASE("checkpoints are among a peer's happenings: that it resumes, that one 
     return of_checkpoints;
   };
   const auto before = told();
-  REQUIRE(before.size() == 2);  // however many were written
+  REQUIRE(before.size() == 2);  // not one per checkpoint
   CHECK(before[0].at("level") == "info");
   CHECK(before[0].at("text") == "resumes from " + newest + ": " + std::to_string(steps) + " steps, " +
                                     std::to_string(samples) + " samples");
@@ -302,7 +301,7 @@ TEST_CASE("checkpoints are among a peer's happenings: that it resumes, that one 
   kill_at_once(second);
 }
 
-TEST_CASE("a swarm counts what a peer did in the moments before it was killed, as soon as it is back") {
+TEST_CASE("a swarm counts the last samples of a killed peer when it is back") {
   const TemporaryFolder folder;
   const std::string table = table_in(folder);
   Program stays({"peer", "--listen", "127.0.0.1:0", "--name", "stays", "--model", "mlp", "--data", table,
@@ -310,7 +309,7 @@ TEST_CASE("a swarm counts what a peer did in the moments before it was killed, a
   const std::string asked_at = stays.wait_for_error_word("HTTP at ");
   const std::string address = stays.wait_for_error_word(" listens at ");
   REQUIRE(stays.wait_for_error_text("training begins"));
-  const auto others = [&asked_at] {  // samples, of everybody but the one that stays
+  const auto others = [&asked_at] {  // samples of all peers but `stays`
     const json status = json::parse(run({"status", "--at", asked_at, "--json"}).out);
     return status.at("swarm_samples").get<std::uint64_t>() - status.at("samples").get<std::uint64_t>();
   };
@@ -324,12 +323,12 @@ TEST_CASE("a swarm counts what a peer did in the moments before it was killed, a
     REQUIRE(quick.wait_for_error_text("training begins"));
     REQUIRE(quick.wait_for_error_text("checkpoint written: "));
     kill_at_once(quick);
-    others();  // what it said last is heard before this is answered
+    others();  // its last message is processed before this request
     const std::uint64_t before = others(), of_life = fact(newest_in(there), "life_samples");
     REQUIRE(of_life > 0);
     was_missing += std::max(sum + of_life, before) - before;
 
-    // It comes back, and makes no step.
+    // It returns and makes no step.
     Words rests = joins;
     rests.insert(rests.end(), {"--pace", "1h", "--http", "127.0.0.1:0"});
     Program back(rests);
@@ -342,21 +341,21 @@ TEST_CASE("a swarm counts what a peer did in the moments before it was killed, a
     sum = counted;
     kill_at_once(back);
   }
-  CHECK(was_missing > 0);  // else nothing was tried
+  CHECK(was_missing > 0);  // otherwise the test shows nothing
   stays.signal(SIGTERM);
   CHECK(stays.finish().exit_code == 0);
 }
 
-TEST_CASE("a folder that takes no checkpoint is a warning, and training goes on") {
+TEST_CASE("a checkpoint that cannot be written is a warning, and training continues") {
   const TemporaryFolder folder;
   const std::string there = folder.file("there");
   fs::create_directory(there);
-  // Where the first one would lie something else is in the way: not even root may write over a folder.
+  // Folders occupy the checkpoints' names: not even root can overwrite a folder.
   for (int steps = 1; steps <= 60; ++steps)
     fs::create_directory(there + "/p." + std::to_string(steps) + ".safetensors");
   const Outcome outcome = run(peer({"--model", "softmax", "--steps", "60", "--checkpoints", there, "--resume",
                                     there, "--checkpoint-every", "1 steps"}));
-  CHECK(outcome.exit_code == 2);  // a folder of such a name is no checkpoint to go on from
+  CHECK(outcome.exit_code == 2);  // a folder of such a name is not a checkpoint
   CHECK(outcome.err.find("none of the 60 checkpoints") != std::string::npos);
   for (int steps = 1; steps <= 60; ++steps)
     fs::remove(there + "/p." + std::to_string(steps) + ".safetensors");
@@ -369,11 +368,10 @@ TEST_CASE("a folder that takes no checkpoint is a warning, and training goes on"
   program.signal(SIGTERM);
   const Outcome ended = program.finish();
   CHECK(ended.exit_code == 0);
-  CHECK_FALSE(checkpoints_in(there).empty());  // it was written as soon as that was possible again
+  CHECK_FALSE(checkpoints_in(there).empty());  // written as soon as that was possible again
 }
 
-TEST_CASE(
-    "a checkpoint is evaluated, exported, predicted with, and begun with, and each gives the same model") {
+TEST_CASE("evaluate, export, predict and --init read the same model from a checkpoint") {
   const TemporaryFolder folder;
   const std::string there = folder.file("there"), table = table_in(folder),
                     out = folder.file("export.safetensors");
@@ -417,7 +415,7 @@ TEST_CASE(
   CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == 6);
   CHECK(csv.out.starts_with("sample,class,probability,label\n0,"));
 
-  // With a learning rate of nothing, what a run ends with is what it began with.
+  // With a learning rate of 0 a run ends with the parameters that it began with.
   for (const std::string& file : {full, out}) {
     INFO(file);
     for (const char* rule : {"pairwise", "all-reduce"}) {
@@ -455,7 +453,7 @@ TEST_CASE(
   CHECK(run({"export", "--checkpoint", table, "--out", out}).exit_code == 2);
 }
 
-TEST_CASE("what cannot be meant by a flag about checkpoints is one sentence") {
+TEST_CASE("wrong checkpoint flags give one line") {
   const TemporaryFolder folder;
   folder.write("text", "nothing\n");
   fs::create_directory(folder.file("empty"));
@@ -469,16 +467,17 @@ TEST_CASE("what cannot be meant by a flag about checkpoints is one sentence") {
     INFO(text);
     CHECK(text.find(part) != std::string::npos);
   };
-  says(refusal({"--resume", "x", "--init", "y"}), "--init does not go with --resume");
-  says(refusal({"--keep", "3"}), "--keep says nothing without --checkpoints DIR");
+  says(refusal({"--resume", "x", "--init", "y"}), "--init cannot be combined with --resume");
+  says(refusal({"--keep", "3"}), "--keep has no effect without --checkpoints DIR");
   says(refusal({"--checkpoints", "d", "--keep", "0"}), "--keep: '0' is not a whole number from 1 to");
   says(refusal({"--checkpoints", "d", "--checkpoint-every", "always"}),
        "'always' is neither a time such as 30s nor");
   says(refusal({"--checkpoints", "d", "--checkpoint-every", "0 steps"}), "--checkpoint-every: '0 steps'");
-  says(refusal({"--checkpoints", ""}), "--checkpoints: a folder's path is wanted");
-  says(refusal({"--export", ""}), "--export: a file's path is wanted");
-  says(refusal({"--export", folder.file("empty")}), "--export: a file's path is wanted");
-  says(refusal({"--export", folder.file("absent/x")}), "--export: there is no folder " + folder.file("absent") + " that");
+  says(refusal({"--checkpoints", ""}), "--checkpoints: the path is empty");
+  says(refusal({"--export", ""}), "--export: expected the path of a file");
+  says(refusal({"--export", folder.file("empty")}), "--export: expected the path of a file");
+  says(refusal({"--export", folder.file("absent/x")}),
+       "--export: the folder " + folder.file("absent") + " does not exist");
   says(refusal({"--checkpoints", folder.file("text")}), "--checkpoints: the folder " + folder.file("text"));
   says(refusal({"--resume", folder.file("absent")}), "--resume: cannot read " + folder.file("absent"));
   says(refusal({"--resume", folder.file("text")}), folder.file("text") + " is not a usable safetensors file");

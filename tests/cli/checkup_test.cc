@@ -1,5 +1,4 @@
-// What doctor tries out: each finding is a sentence, and where something is to be done, another one that says
-// what.
+// The checks of `starling doctor`: each finding is a sentence, with a remedy if there is something to do.
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -20,14 +19,14 @@ struct Examined {
   int exit_code = 0;
   json checks;
 
-  // Those of a topic.
+  // The checks of a topic.
   std::vector<json> of(const std::string& topic) const {
     std::vector<json> found;
     for (const json& check : checks)
       if (check.at("topic") == topic) found.push_back(check);
     return found;
   }
-  // Whether one of a topic has this outcome and these words; with a remedy unless it is good.
+  // Whether a check of the topic has this outcome and these words, and a remedy unless it is good.
   bool has(const std::string& topic, const std::string& outcome, const std::string& words) const {
     for (const json& check : of(topic)) {
       if (check.at("outcome") != outcome ||
@@ -52,7 +51,7 @@ Examined examine(Words flags, const Environment& environment = {}) {
   return {outcome.exit_code, object.at("checks")};
 }
 
-// A port that somebody listens at.
+// A port that is in use.
 class Taken {
  public:
   Taken() {
@@ -75,7 +74,7 @@ class Taken {
   int socket_ = -1, port_ = 0;
 };
 
-TEST_CASE("doctor tries whether a peer could listen, and says what is in the way") {
+TEST_CASE("doctor checks whether a peer can listen") {
   const Taken taken;
   const Examined busy = examine({"--listen", taken.address()});
   CHECK(busy.exit_code == 1);
@@ -83,12 +82,12 @@ TEST_CASE("doctor tries whether a peer could listen, and says what is in the way
   const Examined free = examine({"--listen", "127.0.0.1:0"});
   CHECK(free.exit_code == 0);
   CHECK(free.has("port", "good", "can listen at 127.0.0.1:0"));
-  CHECK(examine({"--listen", "0.0.0.0:0"}).has("port", "note", "no address that others could dial"));
+  CHECK(examine({"--listen", "0.0.0.0:0"}).has("port", "note", "others cannot dial this address"));
   CHECK(examine({"--listen", "192.0.2.1:7100"}).has("port", "bad", "Cannot assign requested address"));
   CHECK(examine({"--listen", "no-such-host.invalid:7100"}).has("port", "bad", "does not resolve"));
 }
 
-TEST_CASE("doctor looks at the clock and at names") {
+TEST_CASE("doctor checks clock and names") {
   const Examined found = examine({"--resolve", "localhost", "--resolve", "no-such-host.invalid"});
   CHECK(found.of("clock").size() >= 2);
   CHECK(found.exit_code == 1);
@@ -96,9 +95,9 @@ TEST_CASE("doctor looks at the clock and at names") {
   CHECK(found.has("names", "bad", "no-such-host.invalid does not resolve: "));
 }
 
-TEST_CASE("doctor lists the data that is there, and what of it cannot be read") {
+TEST_CASE("doctor lists data sets and those that cannot be read") {
   const TemporaryFolder folder;
-  CHECK(examine({}).has("data", "note", "STARLING_DATA, which names the folder of data sets, is not set"));
+  CHECK(examine({}).has("data", "note", "STARLING_DATA, the folder of data sets, is not set"));
   CHECK(examine({}, {{"STARLING_DATA", folder.file("")}}).has("data", "note", "holds no data set"));
   CHECK(examine({}, {{"STARLING_DATA", "/nowhere"}}).has("data", "bad", "cannot be read: No such file"));
   folder.write("points.csv",
@@ -114,7 +113,7 @@ TEST_CASE("doctor lists the data that is there, and what of it cannot be read") 
   CHECK(found.has("data", "bad", "mnist cannot be read: "));
 }
 
-TEST_CASE("doctor looks for room where results and states would lie") {
+TEST_CASE("doctor checks the space for results and state") {
   const TemporaryFolder folder;
   folder.write("file", "");
   const Examined found =
@@ -123,10 +122,10 @@ TEST_CASE("doctor looks for room where results and states would lie") {
   CHECK(found.of("space").size() == 3);
   CHECK((found.has("space", "good", "a/b/c can be written") ||
          found.has("space", "note", "a/b/c can be written")));
-  CHECK(found.has("space", "bad", "file cannot be made: '" + folder.file("file") + "' is no folder"));
+  CHECK(found.has("space", "bad", "file cannot be created: '" + folder.file("file") + "' is not a folder"));
 }
 
-TEST_CASE("doctor says why a running peer would refuse this machine's, or that it would not") {
+TEST_CASE("doctor checks whether a running peer would accept this machine") {
   const TemporaryFolder folder;
   folder.write("points.csv",
                "a,b,label\n1,2,0\n3,4,1\n1,3,0\n3,5,1\n1,2,0\n3,4,1\n1,3,0\n3,5,1\n1,2,0\n3,4,1\n");
@@ -139,15 +138,15 @@ TEST_CASE("doctor says why a running peer would refuse this machine's, or that i
   const Examined welcome = examine({"--at", http, "--data", folder.file("points.csv"), "--model", "softmax"});
   CHECK(welcome.exit_code == 0);
   CHECK(welcome.has("peer", "good", "north answers: starling "));
-  CHECK(welcome.has("peer", "good", "its swarm is 'starling', as ours"));
-  CHECK(welcome.has("peer", "good", "which is reached from here: join with --join 127.0.0.1:"));
-  CHECK(welcome.has("peer", "good", "its data is points, which is here: 9 samples"));
+  CHECK(welcome.has("peer", "good", "its swarm is 'starling', like ours"));
+  CHECK(welcome.has("peer", "good", "this machine can reach its address: join with --join 127.0.0.1:"));
+  CHECK(welcome.has("peer", "good", "its data is points, which this machine has: 9 samples"));
 
   const Examined refused = examine({"--at", http, "--swarm", "other", "--model", "lenet"});
   CHECK(refused.exit_code == 1);
   CHECK(refused.has("peer", "bad", "its swarm is 'starling', and ours 'other'"));
   CHECK(refused.has("peer", "bad", "it trains softmax, not lenet"));
-  CHECK(refused.has("peer", "bad", "its data is points, which this machine has not"));
+  CHECK(refused.has("peer", "bad", "its data is points, which this machine lacks"));
   peer.signal(SIGTERM);
   peer.finish();
 
@@ -158,16 +157,16 @@ TEST_CASE("doctor says why a running peer would refuse this machine's, or that i
   CHECK(text.out.find("\nbad   peer    ") != std::string::npos);
   const Outcome alone = run({"doctor", "--swarm", "other"});
   CHECK(alone.exit_code == 2);
-  CHECK(alone.err == "starling doctor: --swarm is compared with a peer's; name one with --at\n");
+  CHECK(alone.err == "starling doctor: --swarm is compared with a running peer; name one with --at\n");
 }
 
-TEST_CASE("doctor says whether a running peer has a key that this machine lacks, the other way round, or another") {
+TEST_CASE("doctor compares a running peer's key with this machine's") {
   const TemporaryFolder folder;
   const std::string key = folder.file("swarm.key"), other = folder.file("other.key");
   for (const std::string& path : {key, other}) REQUIRE(run({"key", "new", path}).exit_code == 0);
   for (const bool keyed : {true, false}) {
-    Words words = {"peer", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--swarm", "herd", "--name", "north",
-                   "--model", "softmax", "--pace", "50ms"};
+    Words words = {"peer",   "--listen", "127.0.0.1:0", "--http",  "127.0.0.1:0", "--swarm", "herd",
+                   "--name", "north",    "--model",     "softmax", "--pace",      "50ms"};
     if (keyed) words.insert(words.end(), {"--key", key});
     Program peer(words);
     const std::string http = peer.wait_for_error_word("HTTP at ");
@@ -183,19 +182,20 @@ TEST_CASE("doctor says whether a running peer has a key that this machine lacks,
       CHECK(with(key).has("key", "good", "it has the same key as this machine"));
       const Examined without = examine(at);
       CHECK(without.exit_code == 1);
-      CHECK(without.has("key", "bad", "belongs to a swarm with a key, and this machine's peer would have none"));
-      CHECK(without.of("key").at(0).at("remedy").get<std::string>().find("--key or STARLING_KEY") != std::string::npos);
+      CHECK(without.has("key", "bad", "belongs to a swarm with a key, and this machine has none"));
+      CHECK(without.of("key").at(0).at("remedy").get<std::string>().find("--key or STARLING_KEY") !=
+            std::string::npos);
       CHECK(with(other).exit_code == 1);
       CHECK(with(other).has("key", "bad", "has another key than " + other));
-      // The name of another swarm is said once, as such: the key is compared all the same.
+      // The swarm's name differs; the key is compared nevertheless.
       const Examined elsewhere = examine({"--at", http, "--swarm", "flock", "--key", key});
       CHECK(elsewhere.has("peer", "bad", "its swarm is 'herd', and ours 'flock'"));
       CHECK(elsewhere.has("key", "good", "the same key"));
     } else {
-      CHECK(examine(at).has("key", "good", "its swarm has no key, as ours"));
+      CHECK(examine(at).has("key", "good", "neither its swarm nor this machine has a key"));
       const Examined keyed_alone = with(key);
       CHECK(keyed_alone.exit_code == 1);
-      CHECK(keyed_alone.has("key", "bad", "has no key, and this machine's peer would have one"));
+      CHECK(keyed_alone.has("key", "bad", "has no key, and this machine has one"));
       const Outcome by_variable = run({"doctor", "--at", http, "--swarm", "herd"}, {{"STARLING_KEY", key}});
       CHECK(by_variable.exit_code == 1);
       CHECK(by_variable.out.find("bad   key     north at ") != std::string::npos);

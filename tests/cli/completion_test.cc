@@ -1,4 +1,4 @@
-// What shells are told to complete, asked of a real bash; and the manual page, read by a real troff.
+// Shell completion, tested with a real bash, and the manual page, tested with a real troff.
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -16,7 +16,7 @@ struct Said {
   std::string text;
 };
 
-// Standard output of a command of the shell.
+// Runs a shell command and returns its standard output.
 Said shell(const std::string& command) {
   FILE* pipe = popen(command.c_str(), "r");
   STARLING_CHECK(pipe != nullptr);
@@ -31,7 +31,7 @@ bool is_there(const std::string& program) {
   return shell("command -v " + program + " >/dev/null").status == 0;
 }
 
-// What bash would offer behind "starling WORDS...", the last of which is not whole yet: one a line.
+// The completions of the last word of "starling WORDS..." in bash, one per line.
 std::string completed(const std::string& script, const std::string& words, int number) {
   const Said said =
       shell("bash --norc -c 'source " + script + "; COMP_WORDS=(starling " + words +
@@ -40,7 +40,7 @@ std::string completed(const std::string& script, const std::string& words, int n
   return said.text;
 }
 
-TEST_CASE("bash completes commands, flags and the values that are known") {
+TEST_CASE("bash completes commands, flags and known values") {
   const TemporaryFolder folder;
   const Outcome outcome = run({"completion", "bash"});
   REQUIRE(outcome.exit_code == 0);
@@ -56,12 +56,12 @@ TEST_CASE("bash completes commands, flags and the values that are known") {
   CHECK(completed(script, "swarm --topology one", 3) == "one-peer-exponential\n");
   CHECK(completed(script, "peer --rule push", 3) == "push-sum\n");
   CHECK(completed(script, "simulate --model " + folder.file("my"), 3) == folder.file("my-net.toml") + "\n");
-  CHECK(completed(script, "peer --control", 2) == "\n");  // hidden flags are nobody's
-  CHECK(completed(script, "swarm --peers ", 3) == "\n");  // a number is nobody's guess
+  CHECK(completed(script, "peer --control", 2) == "\n");  // hidden flags are not completed
+  CHECK(completed(script, "swarm --peers ", 3) == "\n");  // numbers are not completed
   CHECK(completed(script, "completion f", 2) == "fish\n");
 }
 
-TEST_CASE("every command and flag is in each shell's script, and an unknown shell is refused") {
+TEST_CASE("each shell's script has every command and flag") {
   const json tables = run_json({"tables"});
   const std::string bash = run({"completion", "bash"}).out, zsh = run({"completion", "zsh"}).out,
                     fish = run({"completion", "fish"}).out;
@@ -91,17 +91,17 @@ TEST_CASE("every command and flag is in each shell's script, and an unknown shel
   }
   const Outcome unknown = run({"completion", "tcsh"});
   CHECK(unknown.exit_code == 2);
-  CHECK(unknown.err == "starling completion: 'tcsh' is not supported; expected bash, zsh or fish\n");
+  CHECK(unknown.err == "starling completion: unknown shell 'tcsh'; expected bash, zsh or fish\n");
 }
 
-TEST_CASE("the manual page has every command, flag and example, and troff reads it without a warning") {
+TEST_CASE("the manual page has every command and gives no troff warnings") {
   const json tables = run_json({"tables"});
   const Outcome outcome = run({"man"});
   REQUIRE(outcome.exit_code == 0);
   const TemporaryFolder folder;
   folder.write("starling.1", outcome.out);
   if (!is_there("groff")) {
-    WARN("there is no groff, so nobody has read the manual page");
+    WARN("skipped: groff is not installed");
     return;
   }
   const Said warned = shell("groff -man -ww -Tascii " + folder.file("starling.1") + " 2>&1 >/dev/null");

@@ -1,4 +1,4 @@
-// Data sets from files, shown and learned.
+// Data sets from files: printed and trained on.
 
 #include <sstream>
 
@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// Two classes that one line parts, in columns of very different size.
+// Two linearly separable classes, in columns of very different scale.
 std::string two_clouds(int records) {
   std::ostringstream text;
   text << "far,near,label\r\n";
@@ -21,7 +21,7 @@ std::string two_clouds(int records) {
   return text.str();
 }
 
-TEST_CASE("data info tells what a table holds, column by column") {
+TEST_CASE("data info describes a table") {
   const TemporaryFolder folder;
   folder.write("clouds.csv", two_clouds(200));
   const json info = run_json({"data", "info", folder.file("clouds.csv"), "--json"});
@@ -42,7 +42,7 @@ TEST_CASE("data info tells what a table holds, column by column") {
   CHECK(text.out.find("the first training row, of class 0:\n5000 0.006\n") != std::string::npos);
 }
 
-TEST_CASE("data list says which files may hold a data set") {
+TEST_CASE("data list describes the file formats") {
   const Outcome list = run({"data", "list"});
   CHECK(list.exit_code == 0);
   for (const char* part :
@@ -50,7 +50,7 @@ TEST_CASE("data list says which files may hold a data set") {
     CHECK(list.out.find(part) != std::string::npos);
 }
 
-TEST_CASE("what is wrong with a table is one line with its file, line and column") {
+TEST_CASE("an error in a table names file, line and column") {
   const TemporaryFolder folder;
   folder.write("bad.csv", "a,b,label\n1,2,0\n1,x,0\n");
   for (const Words& words : std::vector<Words>{{"data", "info", folder.file("bad.csv")},
@@ -61,7 +61,7 @@ TEST_CASE("what is wrong with a table is one line with its file, line and column
     CHECK(outcome.exit_code == 2);
     CHECK(outcome.out.empty());
     CHECK(is_one_line(outcome.err));
-    CHECK(outcome.err.find("bad.csv', line 3, column 2 (\"b\") holds 'x'") != std::string::npos);
+    CHECK(outcome.err.find("bad.csv', line 3, column 2 (\"b\") is 'x'") != std::string::npos);
   }
 }
 

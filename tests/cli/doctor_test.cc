@@ -1,4 +1,4 @@
-// What a machine offers, told to people and to programs; the GPUs are emulated ones.
+// What `starling doctor` reports about processor and GPUs, as text and as JSON. The GPUs are emulated.
 
 #include "tests/catch.h"
 #include "tests/cli/json.h"
@@ -17,7 +17,7 @@ json examine(const Environment& environment) {
   return json::parse(outcome.out);
 }
 
-TEST_CASE("doctor tells what the processor can do, and with a sentence what it cannot") {
+TEST_CASE("doctor describes the processor") {
   const json found = examine({{"STARLING_CUDA_MODULE", "/nowhere"}});
   CHECK(!found.at("version").get<std::string>().empty());
   CHECK(found.at("onednn").get<std::string>().find('.') != std::string::npos);
@@ -32,7 +32,7 @@ TEST_CASE("doctor tells what the processor can do, and with a sentence what it c
   CHECK(processor.at("bf16").get<bool>() == processor.at("bf16_problem").is_null());
 }
 
-TEST_CASE("doctor says where the CUDA back end was looked for, and that nothing is wrong without one") {
+TEST_CASE("doctor lists where it searched for the CUDA back end") {
   const Environment nowhere = {{"STARLING_CUDA_MODULE", "/nowhere"}};
   const json found = examine(nowhere);
   const json& cuda = found.at("cuda");
@@ -51,7 +51,7 @@ TEST_CASE("doctor says where the CUDA back end was looked for, and that nothing 
   CHECK(text.out.find("A peer with --device auto trains on this processor.") != std::string::npos);
 }
 
-TEST_CASE("doctor says what is wrong with a CUDA back end that cannot be loaded") {
+TEST_CASE("doctor reports a CUDA back end that cannot be loaded") {
   const TemporaryFolder folder;
   folder.write("module.so", "no library");
   const json cuda = examine({{"STARLING_CUDA_MODULE", folder.file("module.so")}}).at("cuda");
@@ -61,7 +61,7 @@ TEST_CASE("doctor says what is wrong with a CUDA back end that cannot be loaded"
 }
 
 #ifdef STARLING_EMULATED_MODULE
-TEST_CASE("doctor lists every GPU with its memory, and which one a peer would take") {
+TEST_CASE("doctor lists the GPUs and the one that a peer would use") {
   const Environment two = {{"STARLING_CUDA_MODULE", STARLING_EMULATED_MODULE},
                            {"STARLING_EMULATOR_DEVICES", "2"}};
   const json found = examine(two);

@@ -31,7 +31,7 @@ std::string line_of(const std::string& name, const std::string& content) {
   return hash.hex() + " " + std::to_string(content.size()) + " " + name + "\n";
 }
 
-TEST_CASE("data fetch brings a set that can be trained on at once, and says so when it is there") {
+TEST_CASE("data fetch downloads a usable set, and only once") {
   const TemporaryFolder folder;
   std::map<std::string, Mirror::File> files;
   std::string sums;
@@ -58,8 +58,8 @@ TEST_CASE("data fetch brings a set that can be trained on at once, and says so w
   INFO(fetched.err);
   REQUIRE(fetched.exit_code == 0);
   CHECK(fetched.err.empty());
-  CHECK(fetched.out.find("mnist: 108 B fetched, all checksums right\n" + folder.file("data/mnist") + "\n") ==
-        0);
+  CHECK(fetched.out.find("mnist: 108 B downloaded, all checksums match\n" + folder.file("data/mnist") +
+                         "\n") == 0);
   const Outcome info = run({"data", "info", "mnist"}, {{"STARLING_DATA", folder.file("data")}});
   INFO(info.err);
   CHECK(info.exit_code == 0);
@@ -73,7 +73,7 @@ TEST_CASE("data fetch brings a set that can be trained on at once, and says so w
   CHECK(said.at("folder") == folder.file("data/mnist"));
 }
 
-TEST_CASE("data fetch says in one line what went wrong") {
+TEST_CASE("an error of data fetch is one line") {
   const TemporaryFolder folder;
   folder.write("broken", "abc\n");
   Mirror mirror(std::map<std::string, Mirror::File>{{"/sets/train-images-idx3-ubyte.gz", {"not it"}}});
@@ -87,17 +87,17 @@ TEST_CASE("data fetch says in one line what went wrong") {
            {{"glyphs"}, 2, "glyphs is built in"},
            {{"mnits", "--into", folder.file("x")},
             2,
-            "there are cifar10, cifar100, fashion-mnist, kmnist or mnist"},
+            "expected cifar10, cifar100, fashion-mnist, kmnist or mnist"},
            {{"mnist", "--into", folder.file("x"), "--from", "ftp://here"},
             2,
-            "--from: 'ftp://here' is no address"},
+            "--from: 'ftp://here' is not the address"},
            {{"mnist", "--into", folder.file("x"), "--sums", folder.file("broken")},
             2,
             "line 1 is not SHA256 SIZE NAME"},
-           {{"mnist", "--into", folder.file("broken")}, 1, "cannot be made"},
+           {{"mnist", "--into", folder.file("broken")}, 1, "cannot be created"},
            {{"mnist", "--into", folder.file("x"), "--from", mirror.base()},
             1,
-            "has 6 bytes, and the published file 9912422"},
+            "has 6 bytes, but the published file has 9912422"},
            {{"kmnist", "--into", folder.file("x"), "--from", mirror.base()},
             1,
             "has 6 bytes, and the published file 18165135"},
@@ -115,7 +115,7 @@ TEST_CASE("data fetch says in one line what went wrong") {
     CHECK(is_one_line(outcome.err));
     CHECK(outcome.err.find(bad.said) != std::string::npos);
   }
-  // Who asks for data that is not there is told about it.
+  // A command that lacks a published data set suggests the download.
   const Outcome absent = run({"data", "info", "mnist"});
   CHECK(absent.exit_code == 2);
   CHECK(absent.err.find("`starling data fetch mnist` gets it") != std::string::npos);

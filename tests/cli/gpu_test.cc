@@ -1,6 +1,5 @@
-// Peers on a GPU, as users start them: beside peers on processors, with too little memory, and when the
-// device goes in the midst of it. Where the GPU must be small, or break, it is the emulated one, else only on
-// machines that have no other.
+// Peers on a GPU: together with peers on processors, with too little memory, and when the device fails. Tests
+// that need a small or failing GPU use the emulated one; the others use it only if the machine has no GPU.
 #include <signal.h>
 
 #include <nlohmann/json.hpp>
@@ -17,8 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// The module whose GPU programs are to use: the machine's own, else the emulated one; empty where there is
-// neither.
+// The CUDA module of the tests: the machine's own, else the emulated one; empty if there is neither.
 const std::string& gpu() {
   static const std::string path = []() -> std::string {
     for (const std::string& place : kernels::cuda_module_places()) {
@@ -38,13 +36,11 @@ const std::string& gpu() {
   return path;
 }
 
-// For a program that is to see it.
-Environment environment() {
-  return {{"STARLING_CUDA_MODULE", gpu()}};
-}
+// The environment for a program that uses it.
+Environment environment() { return {{"STARLING_CUDA_MODULE", gpu()}}; }
 
-// For one that is to see the emulated GPU also where there is a real one, because of what `more` does to it;
-// nothing where the build has none.
+// The environment with the emulated GPU, even if there is a real one, and `more`, which configures it;
+// nothing if the build has none.
 std::optional<Environment> emulated(Environment more) {
 #ifdef STARLING_EMULATED_MODULE
   more.insert({"STARLING_CUDA_MODULE", STARLING_EMULATED_MODULE});
@@ -61,15 +57,13 @@ Words peer(Words more) {
   return words;
 }
 
-// 0 where the text has no such words.
+// The number after `words`; 0 if the text does not contain them.
 double number_behind(const std::string& text, const std::string& words) {
   const auto at = text.find(words);
   return at == std::string::npos ? 0 : std::stod(text.substr(at + words.size()));
 }
 
-double accuracy_in(const std::string& log) {
-  return number_behind(log, "accuracy ");
-}
+double accuracy_in(const std::string& log) { return number_behind(log, "accuracy "); }
 
 }  // namespace
 
@@ -111,8 +105,8 @@ TEST_CASE("two workers of a peer share a GPU's arena, in bfloat16", "[gpu]") {
 TEST_CASE("a peer with a replica on each of two GPUs exchanges as one, and learns", "[gpu]") {
   const auto two = emulated({{"STARLING_EMULATOR_DEVICES", "2"}});
   if (!two) return;
-  Program first(peer({"--model", "mlp", "--devices", "cuda:0,cuda:1", "--average-every", "4", "--steps", "250", "--pace", "5ms",
-                      "--http", "127.0.0.1:0"}),
+  Program first(peer({"--model", "mlp", "--devices", "cuda:0,cuda:1", "--average-every", "4", "--steps",
+                      "250", "--pace", "5ms", "--http", "127.0.0.1:0"}),
                 *two);
   const std::string http = first.wait_for_error_word("HTTP at ");
   const std::string address = first.wait_for_error_word(" listens at ");
@@ -134,7 +128,7 @@ TEST_CASE("a peer with a replica on each of two GPUs exchanges as one, and learn
   }
 }
 
-TEST_CASE("several GPUs that are not different, or not there, or beside --device, are refused", "[gpu]") {
+TEST_CASE("--devices must name different existing GPUs", "[gpu]") {
   if (gpu().empty()) return;
   const auto refused = [](const Words& words, const std::string& why) {
     Words all = {"--model", "mlp"};
@@ -145,14 +139,15 @@ TEST_CASE("several GPUs that are not different, or not there, or beside --device
     CHECK(is_one_line(outcome.err));
     CHECK(outcome.err.find(why) != std::string::npos);
   };
-  refused({"--devices", "cuda:0,cuda:0"}, "--devices: 'cuda:0,cuda:0' does not name different GPUs; expected cuda:0,cuda:1, ...");
+  refused({"--devices", "cuda:0,cuda:0"},
+          "--devices: 'cuda:0,cuda:0' does not name different GPUs; expected cuda:0,cuda:1, ...");
   refused({"--devices", "cuda:0,cpu"}, "does not name different GPUs");
   refused({"--devices", "cuda:0,"}, "does not name different GPUs");
   refused({"--devices", "cuda:0,cuda:7"}, "training.devices: ");
   refused({"--devices", "cuda:0,cuda:1", "--device", "cpu"}, "training.devices and training.device: ");
 }
 
-TEST_CASE("a swarm takes a GPU for each peer as far as they go, and says so", "[gpu]") {
+TEST_CASE("a swarm distributes its peers over the GPUs", "[gpu]") {
   const auto two = emulated({{"STARLING_EMULATOR_DEVICES", "2"}});
   if (!two) return;
   const TemporaryFolder folder;
@@ -167,8 +162,7 @@ TEST_CASE("a swarm takes a GPU for each peer as far as they go, and says so", "[
   CHECK(devices == std::vector<std::string>{"cuda:0", "cuda:1", "cuda:0"});
 }
 
-TEST_CASE("a GPU without room for the replica is one sentence with the whole need and what is free",
-          "[gpu]") {
+TEST_CASE("too little GPU memory is an error with the required and the free memory", "[gpu]") {
   const auto with = [](double bytes) {
     return emulated({{"STARLING_EMULATOR_MEMORY", std::to_string(static_cast<long>(bytes))}});
   };
@@ -186,14 +180,14 @@ TEST_CASE("a GPU without room for the replica is one sentence with the whole nee
                            " with batches of " + flags[3] + " by ") != std::string::npos);
     const double need = 1e6 * number_behind(outcome.err, " needs about ");
     REQUIRE(need > 80e6);
-    // What it says is so: with a little more the peer starts, with a little less it does not.
+    // The figure is right: with slightly more memory the peer starts, with slightly less it does not.
     CHECK(run(words, *with(0.95 * need)).exit_code == 2);
     Program starts(words, *with(1.05 * need));
     CHECK(starts.wait_for_error_text("training begins"));
   }
 }
 
-TEST_CASE("a GPU without room for the smallest batch is a sentence with what is free", "[gpu]") {
+TEST_CASE("a GPU too small for the smallest batch is an error with the free memory", "[gpu]") {
   const auto small = emulated({{"STARLING_EMULATOR_MEMORY", "3000000"}});
   if (!small) return;
   const Outcome outcome = run(peer({"--model", "lenet", "--device", "cuda:0", "--steps", "5"}), *small);
@@ -204,7 +198,7 @@ TEST_CASE("a GPU without room for the smallest batch is a sentence with what is 
   CHECK(outcome.err.find(" are free; ") != std::string::npos);
 }
 
-TEST_CASE("a peer whose GPU is lost says so and ends; the others hear its goodbye and go on", "[gpu]") {
+TEST_CASE("a peer that loses its GPU leaves, and the others continue", "[gpu]") {
   const auto breaks = emulated({{"STARLING_EMULATOR_CALLS", "4000"}});
   if (!breaks) return;
   Program stays(peer({"--model", "mlp", "--device", "cpu", "--pace", "5ms"}));
@@ -221,18 +215,19 @@ TEST_CASE("a peer whose GPU is lost says so and ends; the others hear its goodby
   CHECK(stays.finish().exit_code == 0);
 }
 
-TEST_CASE("a peer that loses its GPUs while they average says so and ends", "[gpu]") {
+TEST_CASE("a peer that loses its GPUs during an average ends", "[gpu]") {
   const auto breaks = emulated({{"STARLING_EMULATOR_DEVICES", "2"}, {"STARLING_EMULATOR_CALLS", "9000"}});
   if (!breaks) return;
   const Outcome outcome =
-      run(peer({"--model", "mlp", "--devices", "cuda:0,cuda:1", "--average-every", "1", "--steps", "100000"}), *breaks);
+      run(peer({"--model", "mlp", "--devices", "cuda:0,cuda:1", "--average-every", "1", "--steps", "100000"}),
+          *breaks);
   INFO(outcome.err);
   CHECK(outcome.exit_code == 1);
   CHECK(outcome.err.find("training begins") != std::string::npos);
   CHECK(outcome.err.find(" failed: ") != std::string::npos);
 }
 
-TEST_CASE("a GPU that is not there is refused with those that are", "[gpu]") {
+TEST_CASE("a GPU that does not exist is rejected", "[gpu]") {
   if (gpu().empty()) return;
   const Outcome outcome = run(peer({"--model", "mlp", "--device", "cuda:7"}), environment());
   INFO(outcome.err);

@@ -1,4 +1,4 @@
-// What --help prints, of every command; and what is said to somebody who typed something else than was meant.
+// The help texts of all commands, and the suggestions for misspelled commands and flags.
 #include <algorithm>
 #include <sstream>
 
@@ -44,7 +44,7 @@ std::size_t visible_flags(const json& command) {
       flags.begin(), flags.end(), [](const json& flag) { return !flag.at("hidden").get<bool>(); }));
 }
 
-// Holds one line of an example against the tables: the command, its flags with their values, its positionals.
+// Checks one line of an example against the tables: command, flags with their values, positionals.
 void check_example(const std::string& line, const json& command, const json& shared) {
   CAPTURE(line);
   const std::string beginning = "starling " + command.at("path").get<std::string>();
@@ -52,7 +52,7 @@ void check_example(const std::string& line, const json& command, const json& sha
   const Words words = words_of(line.substr(beginning.size()));
   std::size_t positionals = 0;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "|" || words[i] == ">") break;  // the shell's from here
+    if (words[i] == "|" || words[i] == ">") break;  // the rest is for the shell
     if (!words[i].starts_with("--")) {
       ++positionals;
       continue;
@@ -78,7 +78,7 @@ void check_example(const std::string& line, const json& command, const json& sha
   CHECK(positionals <= most);
 }
 
-TEST_CASE("every command's help fits a screen and ends with an example that the command would take") {
+TEST_CASE("every help text fits a screen and ends with a valid example") {
   const json tables = run_json({"tables"});
   REQUIRE(tables.at("commands").size() >= 20);
   for (const json& command : tables.at("commands")) {
@@ -98,7 +98,7 @@ TEST_CASE("every command's help fits a screen and ends with an example that the 
       check_example(examples[i], command, tables.at("shared"));
       CHECK(lines.at(lines.size() - examples.size() + i) == "  " + examples[i]);
     }
-    // Either every flag is there, or the way to all of them is, and there they are.
+    // The help lists all flags or refers to --help all, which lists them.
     const std::string all = help_of(with(with(words_of(path), "--help"), "all"));
     for (const json& flag : command.at("flags")) {
       const std::string name = flag.at("name");
@@ -115,7 +115,7 @@ TEST_CASE("every command's help fits a screen and ends with an example that the 
   }
 }
 
-TEST_CASE("the list of commands fits a screen and has each of them, and so has that of a group") {
+TEST_CASE("the list of commands fits a screen and is complete") {
   const json tables = run_json({"tables"});
   const std::string help = help_of({"--help"});
   CHECK(lines_of(help).size() <= kLines);
@@ -129,7 +129,7 @@ TEST_CASE("the list of commands fits a screen and has each of them, and so has t
   }
 }
 
-TEST_CASE("help is the same in each of the ways to ask for it") {
+TEST_CASE("all ways to request help print the same text") {
   CHECK(help_of({"help", "topology", "show"}) == help_of({"topology", "show", "--help"}));
   CHECK(help_of({"help"}) == help_of({"-h"}));
   CHECK(help_of({"swarm", "-h"}) == help_of({"swarm", "--seed", "1", "--help"}));
@@ -137,22 +137,22 @@ TEST_CASE("help is the same in each of the ways to ask for it") {
   CHECK(help_of({"swarm", "--help-all"}) != help_of({"swarm", "--help"}));
 }
 
-TEST_CASE("who mistypes a command or a flag is told which one is near, or which command has it") {
+TEST_CASE("a misspelled command or flag gives a suggestion") {
   struct Case {
     Words arguments;
     std::string said;
   };
   for (const Case& bad : std::vector<Case>{
-           {{"simulat"}, "\"simulat\" is no command; did you mean simulate?"},
-           {{"compare"}, "\"compare\" is no command; did you mean topology compare?"},
-           {{"topology", "shwo", "ring"}, "\"shwo\" is no command; did you mean show?"},
-           {{"swarm", "--peer", "4"}, "--peer is no flag of this command; did you mean --peers?"},
-           {{"swarm", "--learning-rat=1"},
-            "--learning-rat is no flag of this command; did you mean --learning-rate?"},
-           {{"swarm", "--listen", "x"}, "--listen is no flag of this command; `starling peer` has it"},
-           {{"peer", "--control-f", "1"}, "--control-f is no flag of this command; see"},  // hidden ones are nobody's
-           {{"--versoin"}, "--versoin is no flag of this command; did you mean --version?"},
-           {{"fly", "--help"}, "\"fly\" is no command; see"},
+           {{"simulat"}, "unknown command 'simulat'; did you mean simulate?"},
+           {{"compare"}, "unknown command 'compare'; did you mean topology compare?"},
+           {{"topology", "shwo", "ring"}, "unknown command 'shwo'; did you mean show?"},
+           {{"swarm", "--peer", "4"}, "unknown option --peer; did you mean --peers?"},
+           {{"swarm", "--learning-rat=1"}, "unknown option --learning-rat; did you mean --learning-rate?"},
+           {{"swarm", "--listen", "x"}, "unknown option --listen; `starling peer` has it"},
+           {{"peer", "--control-f", "1"},
+            "unknown option --control-f; see"},  // hidden flags are not suggested
+           {{"--versoin"}, "unknown option --versoin; did you mean --version?"},
+           {{"fly", "--help"}, "unknown command 'fly'; see"},
        }) {
     CAPTURE(bad.said);
     const Outcome outcome = run(bad.arguments);

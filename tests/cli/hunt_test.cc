@@ -3,7 +3,7 @@
 
 namespace starling::cli_tests {
 
-TEST_CASE("a hunt without prey says what did happen, and exits with 0") {
+TEST_CASE("a hunt without a violation prints totals and exits with 0") {
   const Outcome outcome = run({"hunt", "--seeds", "0..4", "--peers", "4", "--threads", "2"});
   INFO(outcome.err);
   CHECK(outcome.exit_code == 0);
@@ -16,7 +16,7 @@ TEST_CASE("a hunt without prey says what did happen, and exits with 0") {
   CHECK(json.out.find("\"failure\":null") != std::string::npos);
 }
 
-TEST_CASE("one seed's run can be read as a story") {
+TEST_CASE("the run of one seed can be written as a story") {
   const TemporaryFolder folder;
   const Outcome outcome = run({"hunt", "--seeds", "7..8", "--trace", folder.file("story")});
   CHECK(outcome.exit_code == 0);
@@ -25,7 +25,7 @@ TEST_CASE("one seed's run can be read as a story") {
   CHECK(story.find("What happens:") != std::string::npos);
 }
 
-TEST_CASE("a hunt's bad flags are refused with one line that says what is accepted") {
+TEST_CASE("wrong flags of hunt give one line with what is expected") {
   struct Case {
     Words arguments;
     Words said;
@@ -40,7 +40,7 @@ TEST_CASE("a hunt's bad flags are refused with one line that says what is accept
            {{"hunt", "--threads", "0"}, {"--threads", "'0'"}},
            {{"hunt", "--seeds", "0..2", "--trace", "/nowhere/story"}, {"--trace", "one seed"}},
            {{"hunt", "--seeds", "0..1", "--trace", "/nowhere/story"}, {"--trace", "/nowhere/story"}},
-           {{"hunt", "now"}, {"\"now\" is one argument too many"}},
+           {{"hunt", "now"}, {"unexpected argument 'now'"}},
        }) {
     const Outcome outcome = run(bad.arguments);
     INFO(outcome.err);

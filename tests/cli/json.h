@@ -8,7 +8,7 @@
 
 namespace starling::cli_tests {
 
-// What the command prints. REQUIREs that it succeeds, says nothing else, and prints an object on one line.
+// What the command prints. REQUIREs exit code 0, an empty standard error, and one object on one line.
 inline nlohmann::json run_json(const Words& arguments) {
   const Outcome outcome = run(arguments);
   INFO(outcome.err);

@@ -1,4 +1,4 @@
-// Swarms with a key, as real processes: who trains together, and who is kept out.
+// Swarms with a key, as real processes: which peers can join and which are rejected.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -12,9 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::string new_key(const TemporaryFolder& folder, const std::string& name) {
   const Outcome made = run({"key", "new", folder.file(name)});
@@ -30,7 +28,7 @@ Words beginner(Words more = {}) {
   return words;
 }
 
-// A peer that tries to join and is not let in says why, and ends.
+// A peer that is rejected reports why, and ends.
 void check_kept_out(const std::string& address, const Words& more, const std::string& why) {
   Words words = {"peer", "--listen", "127.0.0.1:0", "--join", address};
   words.insert(words.end(), more.begin(), more.end());
@@ -47,7 +45,7 @@ void check_kept_out(const std::string& address, const Words& more, const std::st
 
 }  // namespace
 
-TEST_CASE("two peers with the key train; whoever has another key or none is told so, kept out and counted") {
+TEST_CASE("only peers with the key can join, and others are counted") {
   const TemporaryFolder folder;
   const std::string key = new_key(folder, "key"), other = new_key(folder, "other");
   Program first(beginner({"--key", key, "--http", "127.0.0.1:0"}));
@@ -78,7 +76,7 @@ TEST_CASE("two peers with the key train; whoever has another key or none is told
   CHECK_FALSE(holds(outcome.err, "without --key"));
 }
 
-TEST_CASE("a peer with a key does not join a swarm that has none, and both say so") {
+TEST_CASE("a peer with a key cannot join a swarm without one") {
   const TemporaryFolder folder;
   Program first(beginner());
   const std::string address = first.wait_for_error_word(" listens at ");
@@ -87,11 +85,11 @@ TEST_CASE("a peer with a key does not join a swarm that has none, and both say s
   first.signal(SIGTERM);
   const Outcome outcome = first.finish();
   CHECK(outcome.exit_code == 0);
-  CHECK(holds(outcome.err, "has a key (it speaks TLS), and this peer has none"));
+  CHECK(holds(outcome.err, "has a key (it uses TLS), and this peer has none"));
   CHECK(holds(outcome.err, "wrong key 1"));
 }
 
-TEST_CASE("a peer that comes back to a living swarm with another key, or none, says so and begins no second one") {
+TEST_CASE("a peer that returns with a wrong key does not begin a second swarm") {
   const TemporaryFolder folder;
   const std::string key = new_key(folder, "key"), other = new_key(folder, "other");
   for (const bool swarm_has_key : {true, false}) {
@@ -107,11 +105,11 @@ TEST_CASE("a peer that comes back to a living swarm with another key, or none, s
     };
     Program member(returns({"--join", address}, keyed));
     REQUIRE(member.wait_for_error_text("training begins"));
-    member.signal(SIGTERM);  // it writes what it remembers before it ends
+    member.signal(SIGTERM);  // it writes its cache before it ends
     REQUIRE(member.finish().exit_code == 0);
 
-    const std::vector<Words> wrong = swarm_has_key ? std::vector<Words>{{"--key", other}, {}}
-                                                   : std::vector<Words>{{"--key", key}};
+    const std::vector<Words> wrong =
+        swarm_has_key ? std::vector<Words>{{"--key", other}, {}} : std::vector<Words>{{"--key", key}};
     for (const Words& with : wrong) {
       const Outcome outcome = run(returns({}, with));
       INFO(outcome.err);
@@ -131,7 +129,7 @@ TEST_CASE("a peer that comes back to a living swarm with another key, or none, s
   }
 }
 
-TEST_CASE("a swarm passes its key on to its peers") {
+TEST_CASE("a swarm passes its key to its peers") {
   const TemporaryFolder folder;
   const std::string out = folder.file("run");
   const Outcome outcome = run({"swarm", "--peers", "3", "--model", "softmax", "--steps", "40", "--pace",
@@ -142,7 +140,7 @@ TEST_CASE("a swarm passes its key on to its peers") {
   CHECK_FALSE(holds(read_whole(out + "/p0.log"), "refused a connection"));
 }
 
-TEST_CASE("a key's file that is none, or that others may open, is one line and exit code 2") {
+TEST_CASE("an unusable key file is one line and exit code 2") {
   const TemporaryFolder folder;
   folder.write("empty", "");
   folder.write("words", "open sesame\n");
@@ -156,7 +154,7 @@ TEST_CASE("a key's file that is none, or that others may open, is one line and e
   };
   for (const Case& bad : {Case{"nowhere", "cannot be read"},
                           {"empty", "is empty"},
-                          {"words", "holds no key"},
+                          {"words", "does not contain a key"},
                           {"short", "is too short"},
                           {"shared", "chmod 600"}}) {
     const std::string path = folder.file(bad.name);
@@ -173,22 +171,22 @@ TEST_CASE("a key's file that is none, or that others may open, is one line and e
   }
   const Outcome again = run({"key", "new", shared});
   CHECK(again.exit_code == 2);
-  CHECK(holds(again.err, "is there already"));
+  CHECK(holds(again.err, "already exists"));
   const Outcome unwritable = run({"key", "new", folder.file("no/such/folder")});
   CHECK(unwritable.exit_code == 2);
   CHECK(is_one_line(unwritable.err));
 }
 
-TEST_CASE("an all-reduce takes no key, because its connections would not be encrypted") {
+TEST_CASE("all-reduce rejects a key") {
   const TemporaryFolder folder;
   const Outcome outcome = run({"swarm", "--rule", "all-reduce", "--steps", "1", "--key",
                                new_key(folder, "key"), "--out", folder.file("run")});
   CHECK(outcome.exit_code == 2);
   CHECK(is_one_line(outcome.err));
-  CHECK(holds(outcome.err, "--key does not go with --rule all-reduce"));
+  CHECK(holds(outcome.err, "--key cannot be combined with --rule all-reduce"));
 }
 
-TEST_CASE("whoever listens beyond this machine without a key is warned") {
+TEST_CASE("a public --listen address without a key gives a warning") {
   const TemporaryFolder folder;
   const std::string key = new_key(folder, "key");
   const Words open = {"--listen", "0.0.0.0:0", "--advertise", "127.0.0.1:7100", "--steps", "1"};

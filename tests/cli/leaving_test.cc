@@ -1,5 +1,5 @@
-// A peer that is told to leave is gone within three seconds, in order, whatever it is doing. The statement is
-// about time, so these tests have a clock.
+// A peer that is asked to leave does so in order within three seconds, in every phase. These tests measure
+// time.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ Words peer(Words more) {
   return words;
 }
 
-// A port where connections are taken and nothing is ever said.
+// A port that accepts connections and never sends anything.
 class SilentPort {
  public:
   SilentPort() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -55,7 +55,7 @@ class SilentPort {
   std::string address_;
 };
 
-TEST_CASE("a peer leaves within three seconds while it looks for its swarm") {
+TEST_CASE("a peer leaves within three seconds while it searches its swarm") {
   Program alone(peer({"--join", "127.0.0.1:1"}));
   REQUIRE(alone.wait_for_error_text("listens at"));
   check_leaves(alone);
@@ -67,20 +67,19 @@ TEST_CASE("a peer leaves within three seconds while it looks for its swarm") {
 
 TEST_CASE("a peer leaves within three seconds while it reads its data") {
   Program beginner(peer({"--http", "127.0.0.1:0"}));
-  REQUIRE(beginner.wait_for_error_text("HTTP at"));  // said before the data is read
+  REQUIRE(beginner.wait_for_error_text("HTTP at"));  // logged before the data is read
   check_leaves(beginner);
 
   Program swarm(peer({"--pace", "5ms"}));
   const std::string address = swarm.wait_for_error_word(" listens at ");
   REQUIRE(swarm.wait_for_error_text("training begins"));
   Program joiner({"peer", "--listen", "127.0.0.1:0", "--join", address});
-  REQUIRE(joiner.wait_for_error_text("the swarm trains"));  // said before the data is read
+  REQUIRE(joiner.wait_for_error_text("the swarm trains"));  // logged before the data is read
   check_leaves(joiner);
   check_leaves(swarm);
 }
 
-TEST_CASE(
-    "a peer leaves within three seconds while it trains, alone and among others, and keeps what it has") {
+TEST_CASE("a peer leaves within three seconds while it trains, and saves its replica") {
   const TemporaryFolder folder;
   Program alone(peer({"--out", folder.file("out"), "--name", "alone"}));
   REQUIRE(alone.wait_for_error_text("training begins"));
@@ -100,7 +99,7 @@ TEST_CASE(
   check_leaves(second, SIGINT);
 }
 
-TEST_CASE("a peer leaves within three seconds while its only neighbor is frozen in the middle of exchanges") {
+TEST_CASE("a peer leaves within three seconds while its only neighbor is frozen") {
   Program first(peer({"--every", "always"}));
   const std::string address = first.wait_for_error_word(" listens at ");
   Program second({"peer", "--listen", "127.0.0.1:0", "--join", address});
@@ -118,7 +117,7 @@ TEST_CASE("a peer leaves within three seconds in a step that takes an hour") {
 }
 
 TEST_CASE("a peer leaves within three seconds while it settles") {
-  // The first has its steps soon; the second is frozen, so nobody settles with the first.
+  // The first soon finishes its steps; the second is frozen, so the first has no partner to settle with.
   Program first(peer({"--every", "always", "--steps", "50", "--pace", "20ms"}));
   const std::string address = first.wait_for_error_word(" listens at ");
   Program second({"peer", "--listen", "127.0.0.1:0", "--join", address});
@@ -130,7 +129,7 @@ TEST_CASE("a peer leaves within three seconds while it settles") {
   check_leaves(second);
 }
 
-TEST_CASE("a peer leaves within three seconds though a client of its HTTP server goes on and on") {
+TEST_CASE("a peer leaves within three seconds despite an endless HTTP request") {
   Program program(peer({"--http", "127.0.0.1:0"}));
   const std::string http = program.wait_for_error_word("HTTP at ");
   REQUIRE(program.wait_for_error_text("training begins"));
@@ -162,7 +161,7 @@ TEST_CASE("a second signal ends a peer at once") {
   REQUIRE(program.wait_for_error_text("leaving"));
   program.signal(SIGTERM);
   const Outcome outcome = program.finish();
-  CHECK((outcome.exit_code == 130 || outcome.exit_code == 0));  // 0: it had ended before
+  CHECK((outcome.exit_code == 130 || outcome.exit_code == 0));  // 0: it ended before the signal
 }
 
 }  // namespace

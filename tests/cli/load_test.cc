@@ -1,4 +1,4 @@
-// A swarm on a machine that is busy with more than it.
+// A swarm on a busy machine.
 #include <sched.h>
 
 #include <atomic>
@@ -12,7 +12,7 @@
 namespace starling::cli_tests {
 namespace {
 
-// Threads that take a processor each, until the value goes.
+// Threads that each keep a processor busy for the lifetime of the object.
 class Burners {
  public:
   explicit Burners(unsigned count) {
@@ -41,7 +41,7 @@ unsigned processors() {
   return static_cast<unsigned>(CPU_COUNT(&set));
 }
 
-// Whether three peers that train for some seconds all finish, and none is suspected meanwhile.
+// Trains three peers for some seconds; they must finish. Returns whether none was suspected.
 bool all_keep_their_heartbeats() {
   const TemporaryFolder folder;
   const Outcome outcome = run({"swarm", "--peers", "3", "--workers", std::to_string(processors() + 1),
@@ -63,8 +63,8 @@ bool all_keep_their_heartbeats() {
 
 TEST_CASE("peers with more workers than processors keep their heartbeats on a busy machine") {
   const Burners burners(processors());
-  // A machine whose own neighbors hold it up for seconds is no fault of the peers; three times in a row it
-  // would be.
+  // The host can delay a virtual machine for seconds, which is not an error of the peers; three times in a
+  // row is.
   CHECK((all_keep_their_heartbeats() || all_keep_their_heartbeats() || all_keep_their_heartbeats()));
 }
 

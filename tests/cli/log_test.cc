@@ -1,4 +1,4 @@
-// Logs as JSON: each line of standard error is an object, whatever is in it.
+// JSON logs: each line of standard error is an object, whatever text it contains.
 #include <regex>
 #include <sstream>
 
@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// Every line of it, parsed; REQUIREs the fields that all have.
+// Parses all lines. REQUIREs the fields that all of them have.
 std::vector<json> lines_of(const std::string& text) {
   static const std::regex kTime(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)");
   std::vector<json> lines;
@@ -29,9 +29,7 @@ std::vector<json> lines_of(const std::string& text) {
   return lines;
 }
 
-TEST_CASE(
-    "whatever is complained about is one JSON object, also where it holds quotes, newlines and broken "
-    "UTF-8") {
+TEST_CASE("an error message is one JSON object, whatever text it contains") {
   for (const std::string& nasty :
        {std::string("\"quoted\" \\ back"), std::string("two\nlines\ttab\r"),
         std::string("caf\xc3\xa9 \xe2\x82\xac"), std::string("broken \xff\xfe\x80 \xc3"),
@@ -45,12 +43,12 @@ TEST_CASE(
     CHECK(lines[0].at("message").get<std::string>().starts_with("starling model show: "));
     CHECK_FALSE(lines[0].contains("peer"));
   }
-  // Before the command line is understood, too.
+  // Also before the command line is parsed.
   const auto unknown = lines_of(run({"fly", "--log-format=json"}).err);
-  CHECK(unknown.at(0).at("message").get<std::string>().find("\"fly\" is no command") != std::string::npos);
+  CHECK(unknown.at(0).at("message").get<std::string>().find("unknown command 'fly'") != std::string::npos);
 }
 
-TEST_CASE("a peer's log in JSON has its name, and its level is that which was asked for") {
+TEST_CASE("a peer's JSON log has its name and the requested level") {
   const Words peer = {"peer",    "--listen", "127.0.0.1:0", "--name",  "north", "--model",
                       "softmax", "--data",   "glyphs",      "--steps", "3"};
   const Outcome outcome = run(peer, {{"STARLING_LOG_FORMAT", "json"}});
@@ -69,7 +67,7 @@ TEST_CASE("a peer's log in JSON has its name, and its level is that which was as
   CHECK(silent.err.empty());
 }
 
-TEST_CASE("the peers that swarm starts log as it does") {
+TEST_CASE("a swarm's peers use its log format") {
   const TemporaryFolder folder;
   const Outcome outcome = run({"swarm", "--peers", "2", "--model", "softmax", "--steps", "20", "--out",
                                folder.file("run"), "--log-format", "json", "--json"});
@@ -82,19 +80,21 @@ TEST_CASE("the peers that swarm starts log as it does") {
   }
 }
 
-TEST_CASE("a log format or level that there is not is refused by its flag or variable") {
+TEST_CASE("an unknown log format or level is rejected") {
   struct Case {
     Words flags;
     Environment environment;
     std::string said;
   };
   for (const Case& bad : std::vector<Case>{
-           {{"--log-format", "xml"}, {}, "--log-format: 'xml' is neither text nor json"},
+           {{"--log-format", "xml"}, {}, "--log-format: 'xml' is unknown; expected text or json"},
            {{"--log-level", "loud"},
             {},
-            "--log-level: 'loud' is no level; there are trace, debug, info, warning or error"},
-           {{}, {{"STARLING_LOG_FORMAT", "xml"}}, "STARLING_LOG_FORMAT: 'xml' is neither text nor json"},
-           {{}, {{"STARLING_LOG_LEVEL", "loud"}}, "STARLING_LOG_LEVEL: 'loud' is no level"},
+            "--log-level: 'loud' is unknown; expected trace, debug, info, warning or error"},
+           {{},
+            {{"STARLING_LOG_FORMAT", "xml"}},
+            "STARLING_LOG_FORMAT: 'xml' is unknown; expected text or json"},
+           {{}, {{"STARLING_LOG_LEVEL", "loud"}}, "STARLING_LOG_LEVEL: 'loud' is unknown"},
        }) {
     CAPTURE(bad.said);
     Words words = {"model", "list"};

@@ -1,4 +1,4 @@
-// What `model show` says of memory: that it adds up, and that real processes take so much.
+// The memory that `model show` predicts: it adds up, and real processes use as much.
 
 #include <string>
 
@@ -6,7 +6,7 @@
 #include "tests/cli/json.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define STARLING_OWN_MEMORY 0  // the sanitizers keep books, and freed blocks
+#define STARLING_OWN_MEMORY 0  // sanitizers need memory of their own
 #else
 #define STARLING_OWN_MEMORY 1
 #endif
@@ -16,9 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-std::size_t bytes(const json& object, const char* key) {
-  return object.at(key).get<std::size_t>();
-}
+std::size_t bytes(const json& object, const char* key) { return object.at(key).get<std::size_t>(); }
 
 json shown(Words words) {
   words.insert(words.begin(), {"model", "show"});
@@ -26,7 +24,7 @@ json shown(Words words) {
   return run_json(words);
 }
 
-// A CIFAR folder with few images: sets that take no memory, networks that take their usual.
+// A CIFAR folder with few images: the sets need little memory, the networks as much as usual.
 void write_images(const TemporaryFolder& folder) {
   for (const auto& [name, count] : {std::pair("data_batch_1.bin", 500), std::pair("test_batch.bin", 10)}) {
     std::string records;
@@ -38,7 +36,7 @@ void write_images(const TemporaryFolder& folder) {
   }
 }
 
-// The peer's own word at its end. (What the system says of a child begins at what its parent had.)
+// What the peer logs at its end. (The system's figure for a child starts at its parent's.)
 double most_megabytes(const Outcome& peer) {
   const std::string label = "memory: at most ";
   const std::size_t at = peer.err.find(label);
@@ -47,7 +45,7 @@ double most_megabytes(const Outcome& peer) {
 
 }  // namespace
 
-TEST_CASE("the memory of the layers and what they share add up to the network's, to the byte") {
+TEST_CASE("the memory of layers and shared buffers adds up to the total") {
   for (const char* model : {"softmax", "mlp", "lenet", "resnet8"}) {
     for (const Words& more :
          {Words{}, Words{"--recompute"}, Words{"--workers", "3", "--optimizer", "adamw"}}) {
@@ -77,7 +75,7 @@ TEST_CASE("the memory of the layers and what they share add up to the network's,
   }
 }
 
-TEST_CASE("weights are one for all workers, everything else each has for itself") {
+TEST_CASE("workers share the weights and nothing else") {
   const json one = shown({"lenet"}), three = shown({"lenet", "--workers", "3"});
   CHECK(three.at("weights_bytes") == one.at("weights_bytes"));
   for (const char* key : {"gradients_bytes", "optimizer_bytes", "activations_bytes"})
@@ -97,18 +95,18 @@ TEST_CASE("the table of a deep network's layers fits into 120 columns") {
   CHECK(text.find('\n') <= 120);
 }
 
-TEST_CASE("with a data set, its shape and its memory are told") {
+TEST_CASE("model show uses the shape and memory of a data set") {
   const json it = shown({"softmax", "--data", "glyphs"});
   CHECK(it.at("parameters") == 7850);
   CHECK(bytes(it.at("peer"), "data_bytes") == 70'000 * 785 + 60'000 * 4);
   const std::string text = run({"model", "show", "softmax", "--data", "glyphs"}).out;
   CHECK(text.find("glyphs 55.2 MB") != std::string::npos);
   CHECK(run({"model", "show", "softmax", "--data", "glyphs", "--classes", "3"})
-            .err.find("--classes does not go with --data") != std::string::npos);
+            .err.find("--classes cannot be combined with --data") != std::string::npos);
   CHECK(run({"model", "show", "softmax", "--workers", "0"}).exit_code == 2);
 }
 
-TEST_CASE("a peer takes at most 10 % more or less memory than was told") {
+TEST_CASE("a peer uses the predicted memory within 10 %") {
   if (!STARLING_OWN_MEMORY) return;
   const TemporaryFolder folder;
   write_images(folder);
@@ -124,7 +122,8 @@ TEST_CASE("a peer takes at most 10 % more or less memory than was told") {
     const std::string model = words.front();
     words.insert(words.end(), {"--data", folder.file("")});
     const auto told = static_cast<double>(bytes(shown(words).at("peer"), "peak_bytes"));
-    words.insert(words.begin(), {"peer", "--listen", "127.0.0.1:0", "--device", "cpu", "--steps", "4", "--model"});
+    words.insert(words.begin(),
+                 {"peer", "--listen", "127.0.0.1:0", "--device", "cpu", "--steps", "4", "--model"});
     const Outcome peer = run(words);
     INFO(model << ":\n" << peer.err);
     REQUIRE(peer.exit_code == 0);

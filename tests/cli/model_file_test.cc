@@ -1,5 +1,4 @@
-// Networks that the zoo does not have: from a file, in an experiment, and in the checkpoint of what they
-// learned.
+// Networks that are not in the zoo: from a file, in an experiment, and in checkpoints.
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -36,7 +35,7 @@ json summary_of(const Outcome& outcome) {
 
 }  // namespace
 
-TEST_CASE("model show tells a network from a file, and what each layer reads") {
+TEST_CASE("model show describes a network from a file") {
   const TemporaryFolder folder;
   folder.write("my-net.toml", kNetwork);
   const json model = run_json({"model", "show", folder.file("my-net.toml"), "--json"});
@@ -52,7 +51,7 @@ TEST_CASE("model show tells a network from a file, and what each layer reads") {
   CHECK(layers[5].at("other") == "relu1");
   const Outcome text = run({"model", "show", folder.file("my-net.toml")});
   CHECK(text.out.find("relu2 + relu1") != std::string::npos);
-  // Columns stand in line: every row of the table is as long as its head.
+  // The columns are aligned: every row of the table is as long as its head.
   const std::string table = text.out.substr(0, text.out.find("\n\n"));
   const std::size_t width = table.find('\n');
   for (std::size_t at = 0; at < table.size(); at = table.find('\n', at) + 1) {
@@ -61,7 +60,7 @@ TEST_CASE("model show tells a network from a file, and what each layer reads") {
   }
 }
 
-TEST_CASE("a network in an experiment file learns, and its checkpoint says what it is") {
+TEST_CASE("a network in an experiment file learns, and its checkpoint contains it") {
   const TemporaryFolder folder;
   folder.write("run.toml",
                std::string("peers = 2\n[training]\nsteps = 60\n[model]\nname = \"tiny\"\n") + kNetwork);
@@ -74,7 +73,7 @@ TEST_CASE("a network in an experiment file learns, and its checkpoint says what 
   CHECK(evaluated.at("model") == "tiny");
   CHECK(evaluated.at("accuracy").get<double>() == Approx(summary.at("accuracy").get<double>()).margin(0.002));
 
-  // What the run left behind is an experiment, and a network file too.
+  // The experiment.toml of the run is an experiment and a network file.
   const std::string resolved = read_whole(folder.file("run/experiment.toml"));
   CHECK(resolved.find("\n  { type = \"max pool\", size = 2 },\n") != std::string::npos);
   const json again = summary_of(
@@ -87,7 +86,7 @@ TEST_CASE("a network in an experiment file learns, and its checkpoint says what 
   CHECK(traffic.at("parameters") == summary.at("parameters"));
 }
 
-TEST_CASE("a network file is a model wherever one is named, and flags beat the experiment's layers") {
+TEST_CASE("a network file can be given as a model, and flags override the file's layers") {
   const TemporaryFolder folder;
   folder.write("own.toml", "name = \"own\"\nlayers = [\"linear\"]\n");
   folder.write("run.toml", std::string("peers = 1\n[training]\nsteps = 2\n[model]\n") + kNetwork);
@@ -107,7 +106,7 @@ TEST_CASE("a network file is a model wherever one is named, and flags beat the e
   CHECK(set.at("parameters") == 7850);
 }
 
-TEST_CASE("processes train a network from a file: those that join are told its layers") {
+TEST_CASE("joining processes receive the layers of a network from a file") {
   const TemporaryFolder folder;
   folder.write("own.toml", "layers = [{ type = \"linear\", features = 12 }, \"gelu\", \"linear\"]\n");
   const json summary = summary_of(run({"swarm", "--peers", "2", "--model", folder.file("own.toml"), "--data",
@@ -119,7 +118,7 @@ TEST_CASE("processes train a network from a file: those that join are told its l
   CHECK(evaluated.at("model") == "own");
 }
 
-TEST_CASE("a joiner may name the network's file again, but no other of that name") {
+TEST_CASE("a joiner can name the network file, but not another one of that name") {
   const TemporaryFolder folder;
   folder.write("own.toml", "name = \"own\"\nlayers = [\"relu\", \"linear\"]\n");
   folder.write("other.toml", "name = \"own\"\nlayers = [\"gelu\", \"linear\"]\n");
@@ -139,13 +138,13 @@ TEST_CASE("a joiner may name the network's file again, but no other of that name
   CHECK(run(with("softmax")).err.find("the swarm trains the model 'own', not 'softmax'") !=
         std::string::npos);
   CHECK(run({"peer", "--join", there, "--layers", "[\"linear\"]"})
-            .err.find("--layers does not go with --join") != std::string::npos);
+            .err.find("--layers cannot be combined with --join") != std::string::npos);
   Program second(with(folder.file("own.toml")));
   CHECK(second.wait_for_error_text("the swarm trains own on glyphs"));
   CHECK(second.wait_for_error_text("training begins"));
 }
 
-TEST_CASE("a network that cannot be is refused with its file, its line and its layer") {
+TEST_CASE("an error in a network names file, line and layer") {
   const TemporaryFolder folder;
   folder.write("bad.toml",
                "layers = [\n  \"relu\",\n  { type = \"convolution\", channels = 4, kernal = 3 },\n]\n");
@@ -170,12 +169,12 @@ TEST_CASE("a network that cannot be is refused with its file, its line and its l
   check({"topology", "show", "ring", "--peers", "4", "--model", folder.file("bad.toml")}, {kernal});
   check({"simulate", "--model", folder.file("large.toml")}, {"model \"large\": conv1 has a kernel of 99"});
   check({"model", "show", folder.file("none.toml")},
-        {"none.toml, line 1: it holds no network; expected layers"});
+        {"none.toml, line 1: it contains no network; expected layers"});
   check({"model", "show", folder.file("absent.toml")}, {"absent.toml: No such file"});
-  check({"model", "show", "my-net"}, {"there is no model \"my-net\""});
+  check({"model", "show", "my-net"}, {"unknown model \"my-net\""});
   check({"simulate", folder.file("run.toml")},
-        {"run.toml, line 4: model.layers: layer 2: there is no layer 'rely'; did you mean relu?"});
-  check({"simulate", "--layers", "[\"rely\"]"}, {"--layers: layer 1: there is no layer 'rely'"});
+        {"run.toml, line 4: model.layers: layer 2: unknown layer 'rely'; did you mean relu?"});
+  check({"simulate", "--layers", "[\"rely\"]"}, {"--layers: layer 1: unknown layer 'rely'"});
   check({"simulate", "--set", "model.layers=[3]"}, {"--set: model.layers: layer 1: expected a type"});
   check({"simulate", "--model", "lenet", "--layers", "[\"linear\"]"}, {"'lenet' is a network of the zoo"});
   check({"simulate", "--layers", "[{ type = \"linear\", features = 3 }]", "--data", "glyphs"},

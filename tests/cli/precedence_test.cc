@@ -1,6 +1,6 @@
-// Flags beat the environment, which beats the file, which beats the defaults: of every option that the
-// commands' own tables say has a variable and a key. A new option is tried by itself where its placeholder is
-// one of `values_of`; else this test fails and says so.
+// Flags override variables, which override the file, which overrides the defaults: for every option with a
+// variable and a key in the tables of the commands. A new option is tested automatically if its placeholder
+// is one of `values_of`; otherwise this test fails and asks for values.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -14,29 +14,29 @@ namespace {
 
 using nlohmann::json;
 
-// What an option says, of lowest rank first: in the file, in the environment, as a flag.
+// The sources of an option, lowest precedence first.
 enum Source : std::size_t { in_file, in_environment, as_flag };
 using Values = std::array<std::string, 3>;
 
-// What has neither variable nor key, each for its reason.
+// Options with neither variable nor key, and why.
 const std::map<std::string, std::string>& flags_alone() {
   static const std::map<std::string, std::string> kFlags = {
       {"--set", "names keys itself"},
       {"--slow", "adds a fault to those of the file"},
-      {"--print-config", "asks"},
-      {"--force", "is meant for this once"},
-      {"--json", "is about this once's output"},
+      {"--print-config", "is a request"},
+      {"--force", "is for a single run"},
+      {"--json", "is about the output of a single run"},
       {"--threads", "changes no result"},
   };
   return kFlags;
 }
 
-// Of a run in virtual time, where its results go and come from: about this once.
+// Options about the results of a single run.
 bool is_about_this_run(const std::string& command, const std::string& flag) {
   return command != "peer" && (flag == "--out" || flag == "--checkpoint-every" || flag == "--resume");
 }
 
-// What has a variable and no key: it is about the one command, or names the file itself.
+// Options with a variable and no key: about the command, or the path of the file itself.
 bool has_no_key(const std::string& command, const std::string& flag) {
   return flag == "--config" || flag.starts_with("--log-") || (command != "peer" && flag == "--key");
 }
@@ -61,13 +61,12 @@ class Places {
   TemporaryFolder folder_;
 };
 
-// Three values of an option that it accepts and tells again in these very words. Nothing where none are known
-// here.
+// Three values that the option accepts and prints unchanged. Nothing for an unknown option.
 std::optional<Values> values_of(const json& flag, const Places& places) {
   static const std::map<std::string, Values> kByName = {
       {"--name", {"one", "two", "three"}},
       {"--swarm", {"red", "green", "blue"}},
-      {"--model", {"one", "two", "three"}},  // with layers of its own
+      {"--model", {"one", "two", "three"}},  // used with model.layers
       {"--data", {"glyphs", "mnist", "cifar10"}},
       {"--partition", {"whole", "by-label", "iid"}},
       {"--optimizer", {"adamw", "sgd", "adamw"}},
@@ -124,8 +123,8 @@ const json& command_of(const json& tables, const std::string& path) {
   throw std::runtime_error("no command " + path);
 }
 
-// The options of a command that have a key, with three values each, by key. Says what is to be added here
-// where an option has none, or has lost its variable.
+// The options of a command that have a key, with three values each. Fails with what must be added here if an
+// option has no values or no variable.
 struct Option {
   std::string flag, variable, key;
   bool is_switch, is_list;
@@ -155,9 +154,7 @@ std::vector<Option> options_of(const json& tables, const std::string& path, cons
   return options;
 }
 
-std::string quoted(const std::string& text) {
-  return "\"" + text + "\"";
-}
+std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 
 bool is_bare(const Option& option, const std::string& value) {
   return option.is_switch || option.key == "model.layers" ||
@@ -165,7 +162,7 @@ bool is_bare(const Option& option, const std::string& value) {
 }
 
 std::string file_of(const std::vector<Option>& options) {
-  std::map<std::string, std::string> tables;  // "" is the first
+  std::map<std::string, std::string> tables;  // "" is the root table
   for (const Option& option : options) {
     const std::size_t dot = option.key.find('.');
     const std::string value = option.values[in_file];
@@ -178,7 +175,7 @@ std::string file_of(const std::vector<Option>& options) {
   return text;
 }
 
-// Every key of what was printed, as it stands there without quotes and spaces.
+// All keys of the printed file; the values without quotes and spaces.
 std::map<std::string, std::string> read_config(const std::string& text) {
   std::map<std::string, std::string> values;
   std::istringstream lines(text);
@@ -254,19 +251,19 @@ void check_command(const std::string& path) {
   check_values(read_config(config(from_file, flags, {})), options, as_flag);
   check_values(read_config(config(from_file, flags, environment)), options, as_flag);
 
-  // --set is a flag for every key: it beats variable and file, and the flag of its own beats it.
+  // --set overrides variable and file, and the option's own flag overrides --set.
   Words sets;
   for (const Option& option : options)
     sets.insert(sets.end(), {"--set", option.key + "=" + option.values[as_flag]});
   check_values(read_config(config(from_file, sets, environment)), options, as_flag);
   Words others = flags;
   for (const Option& option : options) {
-    if (option.is_switch) continue;  // a switch can say but one thing
+    if (option.is_switch) continue;  // a switch has only one value
     others.insert(others.end(), {"--set", option.key + "=" + option.values[in_environment]});
   }
   check_values(read_config(config(from_file, others, {})), options, as_flag);
 
-  // What is printed is a file that comes to the same; an empty variable says nothing.
+  // The printed file gives the same result; empty variables are ignored.
   places.folder().write("again.toml", printed);
   const std::string again = places.folder().file("again.toml");
   Environment empty;
@@ -278,17 +275,14 @@ void check_command(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("of every option of a peer the flag beats the variable, and the variable the file") {
-  check_command("peer");
-}
+TEST_CASE("peer: flags override variables, and variables override the file") { check_command("peer"); }
 
-TEST_CASE(
-    "of every option of a swarm and of a simulation the flag beats the variable, and the variable the file") {
+TEST_CASE("swarm and simulate: flags override variables, and variables override the file") {
   check_command("swarm");
   check_command("simulate");
 }
 
-TEST_CASE("the file that a peer reads is named by a flag or by a variable") {
+TEST_CASE("a peer's file is named by --config or STARLING_CONFIG") {
   const TemporaryFolder folder;
   folder.write("one.toml", "seed = 11\n");
   folder.write("two.toml", "seed = 12\n");
@@ -298,7 +292,7 @@ TEST_CASE("the file that a peer reads is named by a flag or by a variable") {
             .at("seed") == "12");
 }
 
-TEST_CASE("several peers to join stand in a variable with commas, and in the file as a list") {
+TEST_CASE("STARLING_JOIN separates peers by commas, and the file has a list") {
   const TemporaryFolder folder;
   folder.write("list.toml", "[daemon]\njoin = [\"a:7100\", \"b:7100\"]\n");
   const std::string wanted = "[a:7100,b:7100]";
@@ -310,9 +304,9 @@ TEST_CASE("several peers to join stand in a variable with commas, and in the fil
             .at("daemon.join") == wanted);
 }
 
-TEST_CASE("what is wrong with a peer's own option is said with the place where it was said") {
+TEST_CASE("an error in a peer's option names its source") {
   struct Bad {
-    std::string option, value, said;  // `option` as the file has it
+    std::string option, value, said;  // `option` as in the file
   };
   const TemporaryFolder folder;
   folder.write("open.token", "0123456789abcdef\n");
@@ -324,8 +318,8 @@ TEST_CASE("what is wrong with a peer's own option is said with the place where i
                                          {"key", "/no/key", "/no/key cannot be read"},
                                          {"token_file", folder.file("open.token"), "chmod 600"},
                                          {"resume", "/no/such", "/no/such"},
-                                         {"keep", "3", "says nothing without --checkpoints"},
-                                         {"log_level", "loud", "'loud' is no level"}}) {
+                                         {"keep", "3", "has no effect without --checkpoints"},
+                                         {"log_level", "loud", "'loud' is unknown"}}) {
     std::string variable = "STARLING_", flag = "--";
     for (const char c : bad.option) {
       variable += c == '_' ? '_' : static_cast<char>(c - 'a' + 'A');
@@ -349,8 +343,7 @@ TEST_CASE("what is wrong with a peer's own option is said with the place where i
   }
 }
 
-TEST_CASE(
-    "a [daemon] with a key that there is none is refused, and so is the table where nobody has a daemon") {
+TEST_CASE("unknown [daemon] keys, and [daemon] for other commands, are rejected") {
   const TemporaryFolder folder;
   folder.write("typo.toml", "seed = 1\n[daemon]\nlissen = \"127.0.0.1:1\"\n");
   const Outcome typo = run({"peer", "--config", folder.file("typo.toml")});
@@ -366,12 +359,13 @@ TEST_CASE(
     const Outcome outcome = run({command, folder.file("good.toml")});
     CHECK(outcome.exit_code == 2);
     CHECK(is_one_line(outcome.err));
-    CHECK(outcome.err.find("good.toml, line 1: [daemon] configures one peer; run it with: starling peer --config") !=
+    CHECK(outcome.err.find(
+              "good.toml, line 1: [daemon] configures one peer; run it with: starling peer --config") !=
           std::string::npos);
   }
 }
 
-TEST_CASE("a swarm's peers do not take from the environment what belongs to a peer of its own") {
+TEST_CASE("a swarm's peers ignore the variables of a single peer") {
   const TemporaryFolder folder;
   const Outcome outcome = run({"swarm", "--peers", "2", "--model", "softmax", "--steps", "20", "--pace",
                                "5ms", "--out", folder.file("run"), "--json"},
@@ -385,7 +379,7 @@ TEST_CASE("a swarm's peers do not take from the environment what belongs to a pe
   CHECK(outcome.exit_code == 0);
 }
 
-TEST_CASE("a token's file for orders may be named by the variable that its peer has it from") {
+TEST_CASE("STARLING_TOKEN_FILE names the token for commands") {
   const TemporaryFolder folder;
   const Outcome outcome =
       run({"leave", "--at", "127.0.0.1:9"}, {{"STARLING_TOKEN_FILE", folder.file("none")}});
@@ -393,7 +387,7 @@ TEST_CASE("a token's file for orders may be named by the variable that its peer 
   CHECK(outcome.err.find("starling leave: STARLING_TOKEN_FILE: cannot read " + folder.file("none")) == 0);
 }
 
-TEST_CASE("where a joiner's data lies is said by variable and file too") {
+TEST_CASE("a joiner's data can be set by variable and file") {
   const TemporaryFolder folder;
   folder.write("data.toml", "[data]\nsource = \"/no/such/data\"\n");
   Program first({"peer", "--listen", "127.0.0.1:0", "--model", "softmax", "--pace", "5ms"});

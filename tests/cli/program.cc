@@ -102,9 +102,7 @@ std::string Program::wait_for_error_word(const std::string& text) {
   }
 }
 
-void Program::signal(int number) {
-  kill(pid_, number);
-}
+void Program::signal(int number) { kill(pid_, number); }
 
 Outcome Program::finish() {
   while (read_some()) {
@@ -130,9 +128,7 @@ Outcome run(const Words& arguments, const Environment& environment) {
   return Program(arguments, environment).finish();
 }
 
-bool is_one_line(const std::string& text) {
-  return !text.empty() && text.find('\n') == text.size() - 1;
-}
+bool is_one_line(const std::string& text) { return !text.empty() && text.find('\n') == text.size() - 1; }
 
 TemporaryFolder::TemporaryFolder() {
   path_ = (std::filesystem::temp_directory_path() / "starling-cli-XXXXXX").string();

@@ -1,4 +1,4 @@
-// Runs the real program and keeps what it said. Its environment has no STARLING_ variables but those given.
+// Runs the program and collects its output. Its environment has only the given STARLING_ variables.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +19,7 @@ struct Outcome {
   std::string out, err;
 };
 
-// The program while it runs.
+// The running program.
 class Program {
  public:
   explicit Program(const Words& arguments, const Environment& environment = {});
@@ -27,14 +27,14 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // Reads until standard error holds `text` so many times; false where the program ended before.
+  // Reads until standard error contains `text` this often; false if the program ends before.
   bool wait_for_error_text(const std::string& text, std::size_t times = 1);
-  // Reads until standard error holds `text` with a whole line behind it, and returns the first word of that;
-  // empty where the program ended before.
+  // Reads until standard error contains `text` and the rest of its line, and returns the first word after
+  // `text`; empty if the program ends before.
   std::string wait_for_error_word(const std::string& text);
   void signal(int number);
   Outcome finish();
-  // The same, where the program ends within this time; nothing where it does not.
+  // The same if the program ends within this time; otherwise nothing.
   std::optional<Outcome> finish_within(std::chrono::milliseconds limit);
   const std::string& error_text() const { return outcome_.err; }  // so far
 
@@ -51,7 +51,7 @@ Outcome run(const Words& arguments, const Environment& environment = {});
 // Whether `text` is one line, with its newline.
 bool is_one_line(const std::string& text);
 
-// A folder that goes with the value.
+// A folder that is deleted with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder();

@@ -1,4 +1,4 @@
-// starling report, as it is typed: what it makes of folders, and what it says of those that hold nothing.
+// starling report: pages of folders, and errors for folders without results.
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -30,7 +30,7 @@ void check_refused(const Words& words, const std::string& said) {
   CHECK(outcome.err.find("starling report: " + said) == 0);
 }
 
-TEST_CASE("a folder that is not there, holds no results, or damaged ones, is one sentence and no page") {
+TEST_CASE("a folder without usable results is an error and gives no page") {
   const TemporaryFolder folder;
   const std::string nowhere = folder.file("nowhere"), empty = folder.file("empty"),
                     half = folder.file("half"), other = folder.file("other");
@@ -39,24 +39,24 @@ TEST_CASE("a folder that is not there, holds no results, or damaged ones, is one
   folder.write("other/notes.txt", "no result");
   folder.write("half/summary.json", "{\"name\": \"half-writ");
   check_refused({"report"}, "DIR is missing");
-  check_refused({"report", nowhere}, "there is no folder " + nowhere);
+  check_refused({"report", nowhere}, "the folder " + nowhere + " does not exist");
   check_refused({"report", folder.file("file")}, folder.file("file") + " is a file, not the folder of a run");
   for (const std::string& path : {empty, other})
     check_refused({"report", path},
-                  path + " holds no results: there is neither a summary.json nor runs of a sweep in it");
+                  path + " contains no results: neither a summary.json nor runs of a sweep");
   const std::string damaged =
       half + "/summary.json is damaged: it is not one JSON object; run it again, or leave this folder out";
   check_refused({"report", half}, damaged);
   for (const std::string& path : {empty, half, other}) CHECK_FALSE(fs::exists(path + "/report.html"));
 
-  // One that is damaged spoils the whole, and leaves the page of the others as it was.
+  // A damaged folder is an error, and an existing page stays unchanged.
   const std::string good = run_in(folder, "good", "ring");
   const std::string page = read_whole(good + "/report.html");
   check_refused({"report", good, half}, damaged);
   CHECK(read_whole(good + "/report.html") == page);
 }
 
-TEST_CASE("a page or a table that cannot be written is one sentence that names the file") {
+TEST_CASE("a page or table that cannot be written is an error that names the file") {
   const TemporaryFolder folder;
   const std::string good = run_in(folder, "good", "ring");
   folder.write("file", "text");
@@ -72,14 +72,13 @@ TEST_CASE("a page or a table that cannot be written is one sentence that names t
       CHECK(outcome.err.find(path) != std::string::npos);
     }
   }
-  check_refused({"report", good, "--out", ""}, "--out: the path of a file is missing");
-  check_refused({"report", good, "--csv", ""}, "--csv: the path of a file is missing");
-  check_refused({"report", good, "--target", "2"}, "--target: '2' is not an accuracy above 0 and up to 1");
+  check_refused({"report", good, "--out", ""}, "--out: the path is empty");
+  check_refused({"report", good, "--csv", ""}, "--csv: the path is empty");
+  check_refused({"report", good, "--target", "2"}, "--target: '2' is not an accuracy above 0 and at most 1");
   CHECK(read_whole(folder.file("file")) == "text");
 }
 
-TEST_CASE(
-    "which kind of run the others are compared against may be said, and one that there is none is told") {
+TEST_CASE("--against selects the reference run, and an unknown one is rejected") {
   const TemporaryFolder folder;
   const std::string ring = run_in(folder, "a", "ring"), complete = run_in(folder, "b", "complete");
   const std::string page = folder.file("page.html");

@@ -22,15 +22,14 @@ json run_rule(const std::string& command, const TemporaryFolder& folder, const W
   return summary;
 }
 
-// What every rule but none brings about. Peers that learn alone are at 0.3 and more from each other here.
-// Their steps are slow, so that processes which did not begin at the same moment train together for most of
-// the time.
+// What every rule but none achieves. Peers without exchanges have a consensus distance of at least 0.3 here.
+// Steps are slow, so that processes that start at different moments train together for most of the time.
 void check_learned(const json& summary, double distance) {
   CHECK(summary.at("accuracy").get<double>() > 0.3);
   CHECK(summary.at("consensus_distance").get<double>() < distance);
   const auto completed = summary.at("exchanges").at("completed").get<std::uint64_t>();
   CHECK(completed > 5);
-  // A process that gets no time for long is given up now and then.
+  // An exchange with a process that is not scheduled for long is aborted.
   CHECK(summary.at("exchanges").at("aborted").get<std::uint64_t>() <= completed / 10);
   CHECK(summary.at("exchanges").at("refused_chunks").empty());
   for (const json& peer : summary.at("per_peer")) CHECK(peer.at("state") == "finished");
@@ -46,7 +45,7 @@ TEST_CASE("real peers learn together by every rule") {
     CAPTURE(rule);
     Words flags = {"--rule", rule};
     if (rule == "push-sum") flags.insert(flags.end(), {"--every", "40ms"});
-    // Often enough that one which came late to a busy machine is near the others at the end.
+    // Often enough that a peer that started late on a busy machine is near the others at the end.
     if (rule == "noloco") flags.insert(flags.end(), {"--every", "8 steps"});
     const json summary = run_rule("swarm", folder, flags);
     CHECK(summary.at("rule") == rule);
@@ -54,7 +53,7 @@ TEST_CASE("real peers learn together by every rule") {
   }
 }
 
-TEST_CASE("real peers learn together in every payload, and the smaller ones send less", "[figures]") {
+TEST_CASE("real peers learn together with every payload, and smaller ones send less", "[figures]") {
   const TemporaryFolder folder;
   double f32 = 0;
   for (const char* payload : {"f32", "bf16", "int8", "top-k"}) {
@@ -72,8 +71,7 @@ TEST_CASE("real peers learn together in every payload, and the smaller ones send
   }
 }
 
-TEST_CASE("simulated peers learn together by every rule, and a run repeats itself to the last bit",
-          "[figures]") {
+TEST_CASE("simulated peers learn together by every rule, reproducibly", "[figures]") {
   const TemporaryFolder folder;
   for (const std::string& rule : kRules) {
     CAPTURE(rule);

@@ -24,7 +24,7 @@ Words served(const std::string& command, const std::string& rule, const std::str
   return words;
 }
 
-// What is the same in virtual time and for real.
+// What holds in virtual time and for processes.
 void check_run(const json& summary, std::size_t servers) {
   CHECK(summary.at("accuracy").get<double>() > 0.9);
   CHECK(summary.at("peers") == 3);
@@ -42,7 +42,7 @@ void check_run(const json& summary, std::size_t servers) {
 
 }  // namespace
 
-TEST_CASE("processes train by parameter servers, whose parts are the model") {
+TEST_CASE("processes train with parameter servers") {
   for (const char* const rule : {"parameter-server", "ssp"}) {
     const TemporaryFolder folder;
     const json summary = summary_of(
@@ -50,18 +50,18 @@ TEST_CASE("processes train by parameter servers, whose parts are the model") {
     CHECK(summary.at("rule") == rule);
     check_run(summary, 2);
     CHECK(summary.at("seconds_to_target").is_number());
-    // What the launcher looked at on the way is gone again.
+    // The launcher's snapshots are deleted.
     for (const auto& file : std::filesystem::directory_iterator(folder.file("run")))
       CHECK(file.path().filename().string().find("snapshot") == std::string::npos);
   }
 }
 
-TEST_CASE("processes train by a server for each rack, and one above them") {
+TEST_CASE("processes train with a server per rack and one above them") {
   const TemporaryFolder folder;
   check_run(summary_of(run(served("swarm", "parameter-server", folder.file("run"), {"--racks", "2"}))), 4);
 }
 
-TEST_CASE("virtual peers train by parameter servers, the same way twice") {
+TEST_CASE("virtual peers train with parameter servers, reproducibly") {
   for (const char* const rule : {"parameter-server", "ssp"}) {
     const TemporaryFolder folder;
     const json one = summary_of(run(served("simulate", rule, folder.file("one"), {"--threads", "1"})));
@@ -72,16 +72,16 @@ TEST_CASE("virtual peers train by parameter servers, the same way twice") {
   }
 }
 
-TEST_CASE("servers that there cannot be are refused in a sentence") {
+TEST_CASE("impossible server settings are rejected") {
   const TemporaryFolder folder;
   struct Case {
     Words more;
     std::string sentence;
   };
   for (const auto& [more, sentence] :
-       {Case{
-            {"--model", "softmax", "--servers", "3"},
-            "gossip.servers: 3 servers share a model by cells of 8160 floats, and softmax has but 1 of them"},
+       {Case{{"--model", "softmax", "--servers", "3"},
+             "gossip.servers: 3 servers share a model in cells of 8160 floats, and softmax has only 1 of "
+             "them"},
         {{"--rule", "ssp", "--racks", "2"}, "gossip.racks: the rule ssp has no racks"},
         {{"--rule", "ssp", "--every", "200ms"},
          "gossip.every: the rule ssp is paced by steps (1 step), not by time: its staleness counts steps"},

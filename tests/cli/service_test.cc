@@ -6,8 +6,7 @@
 namespace starling::cli_tests {
 namespace {
 
-TEST_CASE(
-    "a peer tells its service manager that it is ready, what it does, that it lives, and that it stops") {
+TEST_CASE("a peer reports its state to the service manager") {
   const std::string path = "@starling-service-" + std::to_string(getpid());
   const node::Manager manager(path);
   const Outcome outcome = run({"peer", "--listen", "127.0.0.1:0", "--model", "softmax", "--data", "glyphs",

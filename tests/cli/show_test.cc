@@ -1,4 +1,4 @@
-// The commands that show things.
+// The commands that print models, data sets and topologies.
 
 #include <cmath>
 #include <filesystem>
@@ -20,7 +20,7 @@ bool lists(const json& list, const std::string& name) {
   return false;
 }
 
-TEST_CASE("--version says the version and --help the commands, on standard output") {
+TEST_CASE("--version prints the version and --help the commands") {
   const Outcome version = run({"--version"});
   CHECK(version.exit_code == 0);
   CHECK(version.out.starts_with("starling "));
@@ -39,7 +39,7 @@ TEST_CASE("--version says the version and --help the commands, on standard outpu
   CHECK(run({"peer", "--help"}).out.find("--control-fd") == std::string::npos);
 }
 
-TEST_CASE("the lists name what the program has") {
+TEST_CASE("the lists name models, data sets and topologies") {
   CHECK(lists(run_json({"model", "list", "--json"}).at("models"), "lenet"));
   CHECK(lists(run_json({"data", "list", "--json"}).at("data"), "glyphs"));
   CHECK(lists(run_json({"topology", "list", "--json"}).at("topologies"), "exponential"));
@@ -50,7 +50,7 @@ TEST_CASE("the lists name what the program has") {
   }
 }
 
-TEST_CASE("LeNet for 28x28 images has 129,068 parameters, and costs what its layers cost") {
+TEST_CASE("LeNet for 28x28 images has 129,068 parameters") {
   const json model = run_json({"model", "show", "lenet", "--batch-size", "32", "--json"});
   CHECK(model.at("parameters") == 129068);
   std::size_t parameters = 0;
@@ -71,7 +71,7 @@ TEST_CASE("LeNet for 28x28 images has 129,068 parameters, and costs what its lay
   CHECK(run({"model", "show", "lenet"}).out.find("129068 parameters") != std::string::npos);
 }
 
-TEST_CASE("computing activations again keeps less than 60 % of ResNet-18's") {
+TEST_CASE("--recompute keeps less than 60 % of ResNet-18's activations") {
   const json model = run_json(
       {"model", "show", "resnet18", "--input", "3x32x32", "--batch-size", "4", "--recompute", "--json"});
   CHECK(model.at("kept_bytes").get<double>() < 0.6 * model.at("kept_without_recompute_bytes").get<double>());
@@ -81,7 +81,7 @@ TEST_CASE("computing activations again keeps less than 60 % of ResNet-18's") {
   CHECK(plain.at("memory_bytes") > model.at("memory_bytes"));
 }
 
-TEST_CASE("what a data set holds adds up") {
+TEST_CASE("a data set's counts add up") {
   const json info = run_json({"data", "info", "glyphs", "--json"});
   for (const char* set : {"train", "test"}) {
     std::size_t sum = 0;
@@ -92,17 +92,17 @@ TEST_CASE("what a data set holds adds up") {
   CHECK(info.at("shape") == json::array({1, 28, 28}));
 }
 
-TEST_CASE("a ring of eight has the ring's figures") {
+TEST_CASE("topology show prints the figures of a ring of eight") {
   const json ring = run_json({"topology", "show", "ring", "--peers", "8", "--json"});
   CHECK(ring.at("edges") == 8);
   CHECK(ring.at("degree_max") == 2);
   CHECK(ring.at("diameter") == 4);
-  // Weights of a third: 1 - (1 + 2 cos 45 degrees) / 3.
+  // With weights of 1/3: 1 - (1 + 2 cos 45 degrees) / 3.
   CHECK(ring.at("spectral_gap").get<double>() == Approx(0.195262));
   CHECK(run_json({"topology", "show", "ring", "--peers", "8", "--format", "json"}) == ring);
 }
 
-TEST_CASE("a topology's figures say how its rounds and its exchanges mix") {
+TEST_CASE("topology show prints a topology's mixing rates") {
   const json rounds = run_json({"topology", "show", "one-peer-exponential", "--peers", "16", "--json"});
   CHECK(rounds.at("directed") == true);
   CHECK(rounds.at("period") == 4);
@@ -123,7 +123,7 @@ TEST_CASE("a topology's figures say how its rounds and its exchanges mix") {
         Approx(-2 * std::log(10) / std::log(0.99058) / 16).epsilon(1e-3));
 }
 
-TEST_CASE("with a model, a topology's figures say what travels") {
+TEST_CASE("topology show --model prints the traffic") {
   const json torus = run_json({"topology", "show", "torus", "--peers", "16", "--model", "lenet", "--json"});
   CHECK(torus.at("parameters") == 129068);
   CHECK(torus.at("bytes_per_exchange") == 4 * 129068);
@@ -148,7 +148,7 @@ TEST_CASE("a topology can be drawn") {
   CHECK(text.out.find(" 3 ") != std::string::npos);
 }
 
-TEST_CASE("a drawing goes to a file when it is told to") {
+TEST_CASE("topology show --out writes the drawing to a file") {
   const std::filesystem::path path = std::filesystem::temp_directory_path() / "starling-show-test.svg";
   const Outcome outcome =
       run({"topology", "show", "torus", "--peers", "9", "--format", "svg", "--out", path.string()});
@@ -161,14 +161,14 @@ TEST_CASE("a drawing goes to a file when it is told to") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("what is wrong with a request for a topology is one sentence") {
+TEST_CASE("an error of topology show is one line") {
   const std::vector<std::pair<Words, std::string>> wrong = {
       {{"ring"}, "--peers is missing"},
       {{"ring", "--peers", "0"}, "not a whole number from 1"},
       {{"hypercube", "--peers", "12"}, "8 and 16 are possible"},
-      {{"ring", "--peers", "4", "--format", "png"}, "accepted are text, json, dot, svg or edges"},
-      {{"ring", "--peers", "4", "--format", "svg", "--json"}, "--json does not go with --format svg"},
-      {{"ring", "--peers", "5000", "--format", "svg"}, "shows nothing"},
+      {{"ring", "--peers", "4", "--format", "png"}, "expected text, json, dot, svg or edges"},
+      {{"ring", "--peers", "4", "--format", "svg", "--json"}, "--json cannot be combined with --format svg"},
+      {{"ring", "--peers", "5000", "--format", "svg"}, "is not readable"},
       {{"ring", "--peers", "4", "--mixing", "given"}, "metropolis, uniform, lazy or push-sum"},
       {{"directed-exponential", "--peers", "8", "--mixing", "lazy"},
        "push-sum and uniform serve directed ones"},

@@ -1,4 +1,4 @@
-// Real swarms of real processes, small ones.
+// Small swarms of real processes.
 #include <signal.h>
 
 #include <filesystem>
@@ -35,7 +35,7 @@ json summary_of(const Outcome& outcome) {
 TEST_CASE("a swarm of two processes learns, and its summary has every field") {
   const TemporaryFolder folder;
   const std::string out = folder.file("run");
-  // Paced, so that both have joined long before the end.
+  // With a pace, so that both have joined long before the end.
   const json summary = summary_of(
       run(small_swarm(out, {"--name", "two", "--steps", "100", "--pace", "20ms", "--slow", "1=2"})));
 
@@ -99,7 +99,7 @@ TEST_CASE("a swarm of two processes learns, and its summary has every field") {
   heard.erase("mean");  // evaluations, if the run lasts long enough for one
   CHECK(heard == std::set<std::string>{"p0", "p1"});
 
-  // The model in the folder is the one that was judged, and no file is left that nobody asked for.
+  // The model in the folder is the evaluated one, and no other files are left.
   const Outcome evaluated =
       run({"evaluate", "--checkpoint", out + "/model.safetensors", "--data", "glyphs", "--json"});
   REQUIRE(evaluated.exit_code == 0);
@@ -119,8 +119,7 @@ TEST_CASE("a swarm of two processes learns, and its summary has every field") {
   CHECK(json::parse(read_whole(out + "/summary.json")) == summary);
 }
 
-TEST_CASE(
-    "a flag beats the environment, which beats the file, which beats the default; --force replaces results") {
+TEST_CASE("flags override variables, which override the file; --force replaces results") {
   const TemporaryFolder folder;
   const std::string out = folder.file("run");
   folder.write(
@@ -136,17 +135,15 @@ TEST_CASE(
   training::Experiment resolved;
   REQUIRE(training::read_file(resolved, out + "/experiment.toml").ok());
   CHECK(resolved.name == "from-file");
-  CHECK(resolved.batch_size == 16);
-  CHECK(resolved.learning_rate == 0.02);
-  CHECK(resolved.momentum == 0.7);
+  CHECK(resolved.training.batch_size == 16);
+  CHECK(resolved.optimizer.learning_rate == 0.02);
+  CHECK(resolved.optimizer.momentum == 0.7);
   CHECK(resolved.seed == 6);
-  CHECK(resolved.optimizer == "sgd");
-  CHECK_FALSE(resolved.epochs.has_value());
+  CHECK(resolved.optimizer.name == "sgd");
+  CHECK_FALSE(resolved.end.epochs.has_value());
 }
 
-TEST_CASE(
-    "peers make as many steps as they are told, however quick these are, and one that goes on makes the "
-    "rest") {
+TEST_CASE("peers make exactly --steps steps, and a resumed peer makes the rest") {
   const TemporaryFolder folder;
   for (const std::uint64_t steps : {1, 700}) {
     CAPTURE(steps);
@@ -189,11 +186,11 @@ TEST_CASE("a second Ctrl-C ends a swarm at once") {
   REQUIRE(program.wait_for_error_text("press Ctrl-C again"));
   program.signal(SIGINT);
   const Outcome outcome = program.finish();
-  CHECK((outcome.exit_code == 130 || outcome.exit_code == 0));  // 0: it had ended before
+  CHECK((outcome.exit_code == 130 || outcome.exit_code == 0));  // 0: it ended before the signal
   CHECK(outcome.out.empty() == (outcome.exit_code == 130));
 }
 
-TEST_CASE("a swarm refuses what only a virtual peer can do, and leaves no folder") {
+TEST_CASE("a swarm rejects faults of virtual peers and creates no folder") {
   const TemporaryFolder folder;
   folder.write("liar.toml", "peers = 4\n[[fault]]\npeer = 3\npoison = \"sign-flip\"\n");
   const Outcome outcome = run({"swarm", folder.file("liar.toml"), "--out", folder.file("run")});
@@ -202,7 +199,7 @@ TEST_CASE("a swarm refuses what only a virtual peer can do, and leaves no folder
   CHECK_FALSE(std::filesystem::exists(folder.file("run")));
 }
 
-TEST_CASE("a process that crashed is followed by another of its name, and the summary counts both") {
+TEST_CASE("a crashed process is replaced, and the summary counts both") {
   const TemporaryFolder folder;
   folder.write("back.toml",
                "peers = 3\n[model]\nname = \"softmax\"\n[training]\nsteps = 250\npace = \"20ms\"\n"
@@ -211,7 +208,7 @@ TEST_CASE("a process that crashed is followed by another of its name, and the su
   const json summary =
       summary_of(run({"swarm", folder.file("back.toml"), "--out", folder.file("run"), "--json"}));
   CHECK(summary.at("per_peer").at(1).at("state") == "finished");
-  CHECK(summary.at("per_peer").at(1).at("samples") > 64 * 250);  // those of the first process besides
+  CHECK(summary.at("per_peer").at(1).at("samples") > 64 * 250);  // with those of the first process
   CHECK(std::filesystem::exists(folder.file("run") + "/p1.2.log"));
   CHECK_FALSE(std::filesystem::exists(folder.file("run") + "/p2.2.log"));
 }
@@ -237,7 +234,7 @@ TEST_CASE("a swarm survives a crash, a departure, a pause and a late arrival") {
   CHECK(peers[4].at("steps") > 0);
 }
 
-TEST_CASE("a peer's links become worse for a while, and what they can carry bounds what is exchanged") {
+TEST_CASE("a fault that limits a peer's links limits its exchanges") {
   const TemporaryFolder folder;
   folder.write("thin.toml",
                "peers = 2\n[model]\nname = \"softmax\"\n[training]\nseconds = 5\npace = \"5ms\"\n"
@@ -247,7 +244,7 @@ TEST_CASE("a peer's links become worse for a while, and what they can carry boun
   const json summary =
       summary_of(run({"swarm", folder.file("thin.toml"), "--out", folder.file("run"), "--json"}));
   for (const json& peer : summary.at("per_peer")) CHECK(peer.at("state") == "finished");
-  // Exchanges of the peer so far, by time.
+  // The number of exchanges of the peer over time.
   std::map<double, double> exchanges;
   std::ifstream metrics(folder.file("run/metrics.jsonl"));
   for (std::string line; std::getline(metrics, line);) {
@@ -257,14 +254,13 @@ TEST_CASE("a peer's links become worse for a while, and what they can carry boun
   const auto first = exchanges.lower_bound(1.5), last = exchanges.lower_bound(3.8);
   REQUIRE(first != exchanges.end());
   REQUIRE(last != exchanges.end());
-  // 7,850 parameters take a quarter of a second, in either peer's exchanges.
+  // 7,850 parameters take a quarter of a second, in exchanges that either peer initiates.
   const double most = 2 * (1 + (last->first - first->first) * 1e6 / (7850 * 32));
-  CHECK(last->second - first->second <= 2 * most);  // twice: reports may come late
+  CHECK(last->second - first->second <= 2 * most);  // twice: reports can be late
   CHECK(summary.at("per_peer")[1].at("exchanges").get<double>() > 4 * most);
 }
 
-TEST_CASE(
-    "a swarm without a target evaluates its mean model as often as it is told, and not with --looks 0") {
+TEST_CASE("--looks sets the number of evaluations of the mean model") {
   const TemporaryFolder folder;
   const auto evaluations = [&folder](const char* name, const Words& more) {
     Words words = {"--epochs", "1", "--pace", "2ms"};
@@ -281,14 +277,14 @@ TEST_CASE(
   };
   const int none = evaluations("none", {"--looks", "0"}), told = evaluations("told", {"--looks", "8"});
   CHECK(none == 0);
-  CHECK(told >= 4);  // a peer may be past two at once
+  CHECK(told >= 4);  // a peer can pass two at once
   CHECK(told <= 8);
   const int usual = evaluations("usual", {});
   CHECK(usual >= 1);
   CHECK(usual <= 20);
 }
 
-TEST_CASE("reaching the target ends a swarm that has no other end") {
+TEST_CASE("the target accuracy ends a swarm without another end") {
   const TemporaryFolder folder;
   const json summary =
       summary_of(run(small_swarm(folder.file("run"), {"--target-accuracy", "0.3", "--pace", "5ms"})));
@@ -304,7 +300,7 @@ TEST_CASE("reaching the target ends a swarm that has no other end") {
   CHECK(looked);
 }
 
-TEST_CASE("what the first peer cannot do is the swarm's error") {
+TEST_CASE("an error of the first peer is the swarm's error") {
   const TemporaryFolder folder;
   folder.write("run-is-a-file", "");
   const Outcome outcome = run(small_swarm(folder.file("run-is-a-file"), {}));

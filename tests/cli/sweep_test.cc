@@ -1,4 +1,4 @@
-// `starling sweep` as users start it: to its end, stopped in the midst of it, and wrongly.
+// `starling sweep`: completed, interrupted, and with wrong input.
 #include <signal.h>
 
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ constexpr const char* kSweep =
 
 }  // namespace
 
-TEST_CASE("a sweep tells its progress, its table and its folder, and knows afterwards what is done") {
+TEST_CASE("a sweep prints progress and table, and skips complete runs") {
   const TemporaryFolder folder;
   folder.write("try.toml", kSweep);
   const Words words = {"sweep", folder.file("try.toml"), "--out", folder.file("out")};
@@ -29,7 +29,7 @@ TEST_CASE("a sweep tells its progress, its table and its folder, and knows after
   REQUIRE(outcome.exit_code == 0);
   CHECK(outcome.err.find("4 of 4: slow=") != std::string::npos);
   CHECK(outcome.out.find("\nexponential  2 ") != std::string::npos);
-  CHECK(outcome.out.find("4 experiments ran, 0 were complete before\nresults   " + folder.file("out")) !=
+  CHECK(outcome.out.find("4 experiments ran, 0 were already complete\nresults   " + folder.file("out")) !=
         std::string::npos);
   CHECK(read_whole(folder.file("out") + "/results.csv").rfind("fault.1.slow,seed,accuracy,", 0) == 0);
   CHECK(read_whole(folder.file("out") + "/slow=1,seed=2/experiment.toml").find("seed = 2\n") !=
@@ -45,7 +45,7 @@ TEST_CASE("a sweep tells its progress, its table and its folder, and knows after
   CHECK(results.at("runs").at(0).at("values") == json{{"fault.1.slow", "1"}, {"seed", "1"}});
 }
 
-TEST_CASE("a sweep that is stopped keeps what is whole, and the same command goes on") {
+TEST_CASE("an interrupted sweep continues with the same command") {
   const TemporaryFolder folder;
   std::string text = kSweep;
   text.replace(text.find("seed = [1, 2]"), std::string("seed = [1, 2]").size(),
@@ -62,12 +62,12 @@ TEST_CASE("a sweep that is stopped keeps what is whole, and the same command goe
   CHECK(first.err.find("repeat the command to continue") != std::string::npos);
   const Outcome second = run(words);
   REQUIRE(second.exit_code == 0);
-  CHECK(second.out.find(" were complete before") != std::string::npos);
-  CHECK(second.out.find(", 0 were complete before") == std::string::npos);
+  CHECK(second.out.find(" were already complete") != std::string::npos);
+  CHECK(second.out.find(", 0 were already complete") == std::string::npos);
   CHECK(second.err.find("40 of 40: ") != std::string::npos);
 }
 
-TEST_CASE("a sweep that cannot be is refused in one sentence before anything runs") {
+TEST_CASE("a wrong sweep is rejected before anything runs") {
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& text, const std::string& why, const Words& more = {}) {
     folder.write("bad.toml", text);

@@ -1,4 +1,4 @@
-// What a peer writes for TensorBoard, read by a program that knows the published formats alone.
+// Event files for TensorBoard, read by a program that only knows the published formats.
 #include <cstdlib>
 #include <filesystem>
 
@@ -8,17 +8,18 @@
 namespace starling::cli_tests {
 namespace {
 
-TEST_CASE("a peer's figures lie in an event file: losses, progress, and accuracy on test samples") {
+TEST_CASE("a peer writes loss, progress and accuracy for TensorBoard") {
   TemporaryFolder folder;
-  const Outcome outcome = run({"peer", "--listen", "127.0.0.1:0", "--model", "softmax", "--epochs", "2", "--tensorboard",
-                               folder.file("board"), "--pace", "1ms"});
+  const Outcome outcome = run({"peer", "--listen", "127.0.0.1:0", "--model", "softmax", "--epochs", "2",
+                               "--tensorboard", folder.file("board"), "--pace", "1ms"});
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   std::string file;
   for (const auto& entry : std::filesystem::directory_iterator(folder.file("board"))) file = entry.path();
   REQUIRE(file.find("events.out.tfevents.") != std::string::npos);
   const std::string command = std::string("python3 ") + STARLING_SOURCE_DIR +
-                              "/tests/training/read_tensorboard.py '" + file + "' > '" + folder.file("read") + "'";
+                              "/tests/training/read_tensorboard.py '" + file + "' > '" + folder.file("read") +
+                              "'";
   REQUIRE(std::system(command.c_str()) == 0);
   const std::string text = read_whole(folder.file("read"));
   for (const char* tag : {" loss ", " learning_rate 0.05", " swarm/epochs ", " swarm/members 1"}) {
@@ -27,7 +28,8 @@ TEST_CASE("a peer's figures lie in an event file: losses, progress, and accuracy
   }
 
   folder.write("taken", "x");
-  const Outcome refused = run({"peer", "--listen", "127.0.0.1:0", "--tensorboard", folder.file("taken/board")});
+  const Outcome refused =
+      run({"peer", "--listen", "127.0.0.1:0", "--tensorboard", folder.file("taken/board")});
   CHECK(refused.exit_code == 2);
   CHECK(refused.err.find("--tensorboard: cannot make the folder") != std::string::npos);
 }

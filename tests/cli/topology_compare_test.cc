@@ -15,7 +15,7 @@ json compare_json(Words arguments) {
   return run_json(arguments);
 }
 
-// The one line that says what is wrong.
+// The error message.
 std::string refused(Words arguments) {
   arguments.insert(arguments.begin(), {"topology", "compare"});
   const Outcome outcome = run(arguments);
@@ -26,9 +26,7 @@ std::string refused(Words arguments) {
   return outcome.err;
 }
 
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -46,7 +44,7 @@ TEST_CASE("topologies are compared in the order they are named") {
   CHECK_FALSE(list[0].contains("measured"));
 }
 
-TEST_CASE("without a name the usual topologies are compared, those that exist") {
+TEST_CASE("the default is to compare the common topologies that exist") {
   const std::size_t at_eight = compare_json({"--peers", "8"}).at("topologies").size();
   CHECK(at_eight == 10);
   const json at_nine = compare_json({"--peers", "9"}).at("topologies");
@@ -54,7 +52,7 @@ TEST_CASE("without a name the usual topologies are compared, those that exist") 
   for (const json& one : at_nine) CHECK(one.at("name") != "hypercube");
 }
 
-TEST_CASE("what is measured stands beside what is predicted") {
+TEST_CASE("measurements agree with predictions") {
   const json ring = compare_json({"ring", "--peers", "8", "--measure", "--seeds", "4"}).at("topologies")[0];
   const json& measured = ring.at("measured");
   CHECK(measured.at("round_factor").get<double>() == Approx(0.647603).epsilon(1e-3));
@@ -73,7 +71,7 @@ TEST_CASE("what is measured stands beside what is predicted") {
   CHECK(lazy.at("measured").at("round_factor") > measured.at("round_factor"));
 }
 
-TEST_CASE("the table has a line for each topology, and the picture is written where it is wanted") {
+TEST_CASE("the table has a line per topology, and --out writes the plot") {
   const TemporaryFolder folder;
   const std::string picture = folder.file("curves.svg");
   const Outcome outcome = run({"topology", "compare", "ring", "complete", "--peers", "8", "--measure",
@@ -90,7 +88,7 @@ TEST_CASE("the table has a line for each topology, and the picture is written wh
   CHECK(drawn.out == svg);
 }
 
-TEST_CASE("what cannot be compared is said in one sentence") {
+TEST_CASE("an error of topology compare is one line") {
   CHECK(holds(refused({"ring"}), "--peers is missing"));
   CHECK(holds(refused({"wheel", "--peers", "8"}), "topology 'wheel' is unknown"));
   CHECK(holds(refused({"hypercube", "--peers", "9"}), "hypercube"));
@@ -98,11 +96,12 @@ TEST_CASE("what cannot be compared is said in one sentence") {
   CHECK(holds(refused({"--peers", "1", "--measure"}), "from 2 to 256"));
   CHECK(holds(refused({"--peers", "300", "--measure"}), "from 2 to 256"));
   CHECK(holds(refused({"ring", "--peers", "8", "--mixing", "fast"}), "--mixing"));
-  CHECK(holds(refused({"ring", "--peers", "8", "--seeds", "3"}), "--seeds goes with --measure"));
-  CHECK(holds(refused({"ring", "--peers", "8", "--out", "x.svg"}), "--out goes with --measure"));
+  CHECK(holds(refused({"ring", "--peers", "8", "--seeds", "3"}), "--seeds has no effect without --measure"));
+  CHECK(holds(refused({"ring", "--peers", "8", "--out", "x.svg"}), "--out has no effect without --measure"));
   CHECK(holds(refused({"ring", "--peers", "8", "--format", "svg"}), "--measure"));
-  CHECK(holds(refused({"ring", "--peers", "8", "--format", "dot"}), "not one of text, json and svg"));
-  CHECK(holds(refused({"ring", "--peers", "8", "--json", "--format", "text"}), "--json does not go with"));
+  CHECK(holds(refused({"ring", "--peers", "8", "--format", "dot"}), "expected text, json or svg"));
+  CHECK(holds(refused({"ring", "--peers", "8", "--json", "--format", "text"}),
+              "--json cannot be combined with"));
   CHECK(holds(refused({"ring", "--peers", "4", "--measure", "--seeds", "1", "--out", "/nowhere/x.svg"}),
               "cannot write /nowhere/x.svg"));
   CHECK(holds(refused({"directed-exponential", "--peers", "8", "--mixing", "metropolis"}), "undirected"));

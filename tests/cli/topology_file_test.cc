@@ -1,4 +1,4 @@
-// Topologies from files, as the program takes them.
+// Topologies from files.
 #include <nlohmann/json.hpp>
 
 #include "tests/catch.h"
@@ -28,7 +28,7 @@ void check_refused(const Words& words, const Words& parts) {
   }
 }
 
-TEST_CASE("a graph from a file is shown as any other, whichever of the two formats it has") {
+TEST_CASE("a graph can be read from an edge list or GraphML") {
   const TemporaryFolder folder;
   folder.write("star.txt", kStar);
   const json star = shown("file:" + folder.file("star.txt"), "4");
@@ -40,33 +40,32 @@ TEST_CASE("a graph from a file is shown as any other, whichever of the two forma
       "<edge source='a' target='b'/><edge source='b' target='c'/><edge source='c' "
       "target='a'/></graph></graphml>";
   folder.write("ring.graphml", ring);
-  folder.write("ring", "\n" + ring);  // known by what it holds
+  folder.write("ring", "\n" + ring);  // recognized by its content
   for (const char* file : {"ring.graphml", "ring"})
     CHECK(shown("file:" + folder.file(file), "3").at("edges") == 3);
 }
 
-TEST_CASE("a graph's file that is no such thing is refused with its path and what would be right") {
+TEST_CASE("an error in a graph's file names its path") {
   const TemporaryFolder folder;
   const auto named = [&](const char* file) { return "file:" + folder.file(file); };
   folder.write("loop.txt", "0 1\n1 1\n");
   folder.write("broken.graphml", "<graphml>\n<graph>");
   folder.write("star.txt", kStar);
   for (const char* command : {"swarm", "simulate", "peer"}) {
-    check_refused({command, "--topology", named("none")}, {named("none"), "no such file"});
+    check_refused({command, "--topology", named("none")}, {named("none"), "No such file"});
     check_refused({command, "--topology", named("loop.txt")},
                   {named("loop.txt"), "line 2", "linked to itself"});
   }
   check_refused({"topology", "show", named("broken.graphml"), "--peers", "4"},
                 {"broken.graphml", "is not XML"});
-  check_refused({"topology", "show", "file:" + folder.file(""), "--peers", "4"},
-                {"no file but something else"});
-  check_refused({"topology", "show", "file:", "--peers", "4"}, {"file:PATH is right"});
+  check_refused({"topology", "show", "file:" + folder.file(""), "--peers", "4"}, {"it is a folder"});
+  check_refused({"topology", "show", "file:", "--peers", "4"}, {"expected file:PATH"});
   check_refused({"simulate", "--peers", "5", "--topology", named("star.txt")},
                 {"4 nodes", "4 peers are right"});
   check_refused({"topology", "show", "edges:2;0:0", "--peers", "2"}, {"edges:2;0:0", "linked to itself"});
 }
 
-TEST_CASE("a run on a graph from a file leaves a record that needs no file") {
+TEST_CASE("the record of a run on a graph from a file contains the graph") {
   const TemporaryFolder folder;
   folder.write("star.txt", kStar);
   folder.write("star.toml", "peers = 4\n[gossip]\ntopology = \"file:" + folder.file("star.txt") + "\"\n");

@@ -35,7 +35,7 @@ TEST_CASE("a folder without a data set's files says which it should hold") {
   TemporaryFolder folder;
   const auto set = load(folder.path(), "");
   REQUIRE_FALSE(set.ok());
-  REQUIRE(contains(set.error().message, "holds no data set; accepted are"));
+  REQUIRE(contains(set.error().message, "contains no data set; accepted are"));
 }
 
 TEST_CASE("a folder is loaded by its path, and by its name under the data root") {
@@ -90,7 +90,7 @@ TEST_CASE("folders of tables and of arrays are loaded by their path, tables with
   REQUIRE(tables.ok());
   CHECK(tables->name == "tables:label=2");
   CHECK(tables->train.labels == FileBytes{2, 1});
-  CHECK(contains(load("tables", root.path()).error().message, "holds '0.5', but a label is a whole number"));
+  CHECK(contains(load("tables", root.path()).error().message, "is '0.5', but a label is a whole number"));
 
   std::filesystem::create_directory(root.path("arrays"));
   root.write("arrays/x_train.npy", {});

@@ -16,7 +16,8 @@ FileBytes records(const std::vector<FileBytes>& labels) {
   FileBytes bytes;
   for (std::size_t k = 0; k < labels.size(); ++k) {
     bytes.insert(bytes.end(), labels[k].begin(), labels[k].end());
-    for (std::size_t c = 0; c < 3; ++c) bytes.insert(bytes.end(), kPixels / 3, static_cast<std::uint8_t>(k + 10 * c));
+    for (std::size_t c = 0; c < 3; ++c)
+      bytes.insert(bytes.end(), kPixels / 3, static_cast<std::uint8_t>(k + 10 * c));
   }
   return bytes;
 }
@@ -39,7 +40,8 @@ TEST_CASE("any whole number of CIFAR records is read, plain and gzipped alike, a
   TemporaryFolder folder;
   Dataset set;
   std::vector<FileBytes> labels;
-  for (std::uint8_t k = 0; k < 100; ++k) labels.insert(labels.end(), 6, FileBytes{static_cast<std::uint8_t>(k % 10)});
+  for (std::uint8_t k = 0; k < 100; ++k)
+    labels.insert(labels.end(), 6, FileBytes{static_cast<std::uint8_t>(k % 10)});
   REQUIRE(read_cifar(folder.write("a", records(labels)), kCifar10, set).ok());
   REQUIRE(read_cifar(folder.write_gzip("b", records({{9}})), kCifar10, set).ok());
   REQUIRE(set.size() == 601);
@@ -67,11 +69,13 @@ TEST_CASE("of CIFAR-100's two labels the fine one counts") {
 TEST_CASE("a truncated CIFAR file names the record, and a wrong label its record and what labels are") {
   auto bytes = records({{1}, {2}, {3}});
   bytes.resize(bytes.size() - 100);
-  REQUIRE(contains(refusal(bytes), "record 3 ends after 2973 of the 3073 bytes that a record of CIFAR-10 has"));
+  REQUIRE(
+      contains(refusal(bytes), "record 3 ends after 2973 of the 3073 bytes that a record of CIFAR-10 has"));
   REQUIRE(contains(refusal({5}), "record 1 ends after 1 of the 3073 bytes"));
   REQUIRE(contains(refusal(records({{1}, {2}}), kCifar100), "record 2 ends after 3072 of the 3074 bytes"));
-  REQUIRE(contains(refusal(records({{1}, {10}})), "record 2 has the label 10; labels of CIFAR-10 run from 0 to 9"));
-  REQUIRE(contains(refusal({}), "holds no record"));
+  REQUIRE(contains(refusal(records({{1}, {10}})),
+                   "record 2 has the label 10; labels of CIFAR-10 run from 0 to 9"));
+  REQUIRE(contains(refusal({}), "contains no record"));
   // What was read before stays as it was.
   TemporaryFolder folder;
   Dataset set;
@@ -87,7 +91,8 @@ TEST_CASE("any prefix of a CIFAR file is an Error or a data set") {
   for (std::size_t size = 0; size <= bytes.size(); size += size % 3073 < 3070 && size % 3073 > 2 ? 307 : 1) {
     Dataset set;
     const bool whole = size > 0 && size % 3073 == 0;
-    const auto path = folder.write("prefix", FileBytes(bytes.begin(), bytes.begin() + static_cast<long>(size)));
+    const auto path =
+        folder.write("prefix", FileBytes(bytes.begin(), bytes.begin() + static_cast<long>(size)));
     REQUIRE(read_cifar(path, kCifar10, set).ok() == whole);
   }
 }

@@ -10,9 +10,7 @@
 namespace starling::datasets {
 namespace {
 
-FileBytes bytes(const std::string& text) {
-  return {text.begin(), text.end()};
-}
+FileBytes bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
 // The pair of a folder whose training and test file both hold this text.
 Result<DataPair> twice(const std::string& text, const std::string& label = "") {
@@ -96,15 +94,14 @@ TEST_CASE("the labels' column is the one with the usual name, else the last, or 
 }
 
 TEST_CASE("a choice of a column that is not there says what there is") {
-  CHECK(
-      contains(refusal("a,b\n1,2\n", "species"), "has no column called 'species'; its header has 'a', 'b'"));
-  CHECK(contains(refusal("1,2\n", "species"), "has no header line, so no column is called 'species'"));
+  CHECK(contains(refusal("a,b\n1,2\n", "species"), "has no column named 'species'; its header has 'a', 'b'"));
+  CHECK(contains(refusal("1,2\n", "species"), "has no header line, so no column is named 'species'"));
   CHECK(contains(refusal("1,2\n", "species"), "by its number from 1 to 2"));
   for (const char* number : {"0", "3", "99999999999999999999999"})
-    CHECK(
-        contains(refusal("1,2\n", number), "has 2 columns, so ':label=" + std::string(number) + "' is none"));
-  CHECK(contains(refusal("a,b,a\n1,2,3\n", "a"), "calls both column 1 and column 3 'a'"));
-  CHECK(contains(refusal("label,b,Label\n1,2,3\n"), "calls both column 1 and column 3 'label'"));
+    CHECK(contains(refusal("1,2\n", number),
+                   "has 2 columns, so ':label=" + std::string(number) + "' is not one"));
+  CHECK(contains(refusal("a,b,a\n1,2,3\n", "a"), "column 1 and column 3 are both named 'a'"));
+  CHECK(contains(refusal("label,b,Label\n1,2,3\n"), "column 1 and column 3 are both named 'label'"));
 }
 
 TEST_CASE("a bad cell is named by its line and column, with what would be right") {
@@ -115,22 +112,22 @@ TEST_CASE("a bad cell is named by its line and column, with what would be right"
     for (const std::string& part : parts) CHECK(contains(message, part));
   };
   has("1,tall,0\n",
-      {", line 3, column 2 (\"height\") holds 'tall', which is no number; every cell holds one"});
-  has("1,2,0\n\"1 m\",2,0\n", {", line 4, column 1 (\"width\") holds '1 m'"});
-  has("1,,0\n", {", line 3, column 2 (\"height\") is empty; every cell holds a number"});
+      {", line 3, column 2 (\"height\") is 'tall', which is not a number; every cell must be one"});
+  has("1,2,0\n\"1 m\",2,0\n", {", line 4, column 1 (\"width\") is '1 m'"});
+  has("1,,0\n", {", line 3, column 2 (\"height\") is empty; every cell must be a number"});
   has("  ,2,0\n", {", line 3, column 1 (\"width\") is empty"});
-  has("1,nan,0\n", {", line 3, column 2 (\"height\") holds 'nan'; only finite numbers"});
-  has("-inf,1,0\n", {", line 3, column 1 (\"width\") holds '-inf'; only finite numbers"});
-  has("1e39,1,0\n", {"holds '1e39'; only finite numbers that fit into 32-bit floats"});
-  has("1e999,1,0\n", {"holds '1e999'; only finite numbers"});
-  has("\"1,5\",1,0\n", {"holds '1,5', but numbers are written with a point, as in 1.5"});
-  has("0x10,1,0\n", {"holds '0x10', which is no number"});
-  has("+-1,1,0\n", {"holds '+-1', which is no number"});
-  has("\"1\"2,1,0\n", {", line 3, column 1 (\"width\") has text behind its closing quote"});
+  has("1,nan,0\n", {", line 3, column 2 (\"height\") is 'nan'; only finite numbers"});
+  has("-inf,1,0\n", {", line 3, column 1 (\"width\") is '-inf'; only finite numbers"});
+  has("1e39,1,0\n", {"is '1e39'; only finite numbers that fit into 32-bit floats"});
+  has("1e999,1,0\n", {"is '1e999'; only finite numbers"});
+  has("\"1,5\",1,0\n", {"is '1,5', but numbers are written with a point, as in 1.5"});
+  has("0x10,1,0\n", {"is '0x10', which is not a number"});
+  has("+-1,1,0\n", {"is '+-1', which is not a number"});
+  has("\"1\"2,1,0\n", {", line 3, column 1 (\"width\") has text after its closing quote"});
   has("1,\"2,0\n", {", line 3, column 2 (\"height\") opens a quote that is not closed on its line"});
-  has(std::string(100, 'x') + ",1,0\n", {"holds '" + std::string(40, 'x') + "...'"});
-  has(std::string("a\x1b[31m,1,0\n"), {"holds 'a?[31m'"});
-  CHECK(contains(refusal("1,2,0\n1,x,0\n"), ", line 2, column 2 holds 'x'"));
+  has(std::string(100, 'x') + ",1,0\n", {"is '" + std::string(40, 'x') + "...'"});
+  has(std::string("a\x1b[31m,1,0\n"), {"is 'a?[31m'"});
+  CHECK(contains(refusal("1,2,0\n1,x,0\n"), ", line 2, column 2 is 'x'"));
 }
 
 TEST_CASE("a bad label is named by its line and column, with what a label is") {
@@ -141,7 +138,7 @@ TEST_CASE("a bad label is named by its line and column, with what a label is") {
     const std::string other = refusal("a,class,b\n1,0,2\n1," + std::string(label) + ",2\n");
     CHECK(contains(other, ", line 3, column 2 (\"class\")"));
     CHECK(contains(other, "a label is a whole number from 0 to 255"));
-    CHECK(contains(other, *label ? "holds '" + std::string(label) + "'" : "is empty"));
+    CHECK(contains(other, *label ? "is '" + std::string(label) + "'" : "is empty"));
     CHECK(contains(other, "':label=1'"));
   }
 }
@@ -152,18 +149,18 @@ TEST_CASE("too few and too many cells are counted") {
   CHECK(contains(refusal(good + "1,2\n"), "column 3 (\"c\") is missing"));
   CHECK(contains(refusal(good + "1\n"), ", line 3 has 1 cell, but the first line has 3"));
   CHECK(contains(refusal(good + "1,2,0,4,\n"), ", line 3 has 5 cells, but the first line has 3"));
-  CHECK(contains(refusal(good + "1;2;0\n"), ", line 3, column 1 (\"a\") holds '1;2;0'"));
+  CHECK(contains(refusal(good + "1;2;0\n"), ", line 3, column 1 (\"a\") is '1;2;0'"));
   CHECK(contains(refusal(good + "\n\n1,2,0\n"),
-                 ", line 3 is empty; only behind the last record may lines be empty"));
+                 ", line 3 is empty; lines may be empty only after the last record"));
 }
 
 TEST_CASE("a file without a table says what it lacks") {
-  CHECK(contains(refusal(""), "is empty; a record a line is needed"));
+  CHECK(contains(refusal(""), "is empty; one record per line is needed"));
   CHECK(contains(refusal("\xef\xbb\xbf"), "is empty"));
   CHECK(contains(refusal("\n1,2\n"), ", line 1 is empty"));
-  CHECK(contains(refusal("a,b\n"), "holds no record behind its header line"));
-  CHECK(contains(refusal("1\n2\n"), "has one column only"));
-  CHECK(contains(refusal("1,0\n2,0\n"), "holds 2 records; at least 10 are needed"));
+  CHECK(contains(refusal("a,b\n"), "contains no record after its header line"));
+  CHECK(contains(refusal("1\n2\n"), "has only one column"));
+  CHECK(contains(refusal("1,0\n2,0\n"), "has 2 records; at least 10 are needed"));
   CHECK(contains(refusal("\xff\xfe"
                          "1"),
                  "is text in UTF-16"));
@@ -252,13 +249,13 @@ TEST_CASE("training and test tables with different columns or classes are refuse
   };
   CHECK(contains(message("a,label\n0,0\n"),
                  "test.csv' has 2 columns, but '" + folder.path("train.csv") + "' has 3"));
-  CHECK(contains(message("b,a,label\n0,0,0\n"), "calls column 1 'b', but '"));
+  CHECK(contains(message("b,a,label\n0,0,0\n"), "names column 1 'b', but '"));
   CHECK(contains(message("a,b,label\n0,0,2\n"), "test labels go up to 2, but the training labels only to 1"));
   CHECK(contains(message("1,2,0\n"),
                  "train.csv' has a header line, but '" + folder.path("test.csv") + "' has none"));
   folder.write("test.csv", bytes("a,b,label\n0,x,1\n"));
-  CHECK(contains(read_csv_folder(folder.path()).error().message,
-                 "test.csv', line 2, column 2 (\"b\") holds 'x'"));
+  CHECK(
+      contains(read_csv_folder(folder.path()).error().message, "test.csv', line 2, column 2 (\"b\") is 'x'"));
 }
 
 TEST_CASE("lines that cross the pieces in which a file is read are whole") {

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "datasets/info.h"
-#include "datasets/statistics.h"
 #include "tests/datasets/files.h"
 
 namespace starling::datasets {

@@ -44,9 +44,7 @@ FetchOptions into(const TemporaryFolder& folder, const Mirror& mirror) {
   return options;
 }
 
-bool exists(const std::string& path) {
-  return std::filesystem::exists(path);
-}
+bool exists(const std::string& path) { return std::filesystem::exists(path); }
 
 TEST_CASE("SHA-256 is that of the standard's examples") {
   CHECK(hash_of("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -134,8 +132,7 @@ TEST_CASE("what a broken fetch leaves is where the next one goes on") {
     const auto broken = fetch(set, options);
     REQUIRE_FALSE(broken);
     CHECK(broken.error().message ==
-          mirror.base() +
-              "/a: the connection broke after 20000 of 50000 bytes; the same command goes on from there");
+          mirror.base() + "/a: the connection broke after 20000 of 50000 bytes; the same command resumes it");
     CHECK_FALSE(exists(folder.path("set/a")));
     CHECK(read(folder.path("set/a.part")) == a.substr(0, 20'000));
   }
@@ -178,15 +175,14 @@ TEST_CASE("each way to fail is one sentence that says which file, what happened 
     return message.substr(mirror.base().size());
   };
   CHECK(why({a}, "/sets/elsewhere") == "/a: the server has no such file (404)");
-  CHECK(why({.content = a, .status = 403}) == "/a: the server refuses with status 403");
-  CHECK(why({.content = a, .status = 503}) == "/a: the server refuses with status 503");
-  CHECK(why({text_of(4'999)}) ==
-        "/a has 4999 bytes, and the published file 5000; a mirror may have the right one (--from)");
-  CHECK(why({.content = text_of(9'000), .tells_length = false}).find("and the published file 5000") !=
+  CHECK(why({.content = a, .status = 403}) == "/a: the server answered with status 403");
+  CHECK(why({.content = a, .status = 503}) == "/a: the server answered with status 503");
+  CHECK(why({text_of(4'999)}) == "/a has 4999 bytes, but the published file has 5000; try a mirror (--from)");
+  CHECK(why({.content = text_of(9'000), .tells_length = false}).find("but the published file has 5000") !=
         std::string::npos);
-  CHECK(why({text_of(5'000, 2)}) == "/a: what came is not the published file: its SHA-256 is " +
+  CHECK(why({text_of(5'000, 2)}) == "/a is not the published file: its SHA-256 is " +
                                         hash_of(text_of(5'000, 2)) + ", not " + hash_of(a) +
-                                        "; it is thrown away, and a mirror may have the right one (--from)");
+                                        "; it was deleted; try a mirror (--from)");
   CHECK_FALSE(exists(folder.path("set/a.part")));
 
   FetchOptions nobody;
@@ -195,7 +191,7 @@ TEST_CASE("each way to fail is one sentence that says which file, what happened 
   nobody.attempts = 1;
   const auto refused = fetch(set, nobody);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().message == "http://127.0.0.1:1/a: no connection could be made");
+  CHECK(refused.error().message == "http://127.0.0.1:1/a: cannot connect");
 }
 
 TEST_CASE("another file of that name is left alone") {
@@ -206,7 +202,7 @@ TEST_CASE("another file of that name is left alone") {
   Mirror mirror({{"/sets/a", {a}}});
   const auto fetched = fetch({"few", "", {file_of("a", a)}}, into(folder, mirror));
   REQUIRE_FALSE(fetched);
-  CHECK(contains(fetched.error().message, "is there already and is not the published file"));
+  CHECK(contains(fetched.error().message, "already exists and is not the published file"));
   CHECK(read(folder.path("set/a")) == "mine");
   CHECK(mirror.requests().empty());
 }
@@ -219,7 +215,7 @@ TEST_CASE("a disk without room is seen before anything is fetched, and one that 
   huge.files[0].size = std::uint64_t{1} << 60;
   const auto none = fetch(huge, into(folder, mirror));
   REQUIRE_FALSE(none);
-  CHECK(contains(none.error().message, "free, and few needs 1152921504606 MB; make room"));
+  CHECK(contains(none.error().message, "free, and few needs 1152921504606 MB; free some space"));
   CHECK(mirror.requests().empty());
 
   // The system's limit on a file's size stands for the disk: the write fails in the same place.
@@ -235,8 +231,8 @@ TEST_CASE("a disk without room is seen before anything is fetched, and one that 
   REQUIRE_FALSE(full);
   CHECK(full.error().message ==
         "'" + folder.path("set/a.part") +
-            "' cannot be written: File too large; what came so far is kept, and the same command "
-            "goes on from there");
+            "' cannot be written: File too large; the part that is present is kept, and the same command "
+            "resumes it");
   CHECK(read(folder.path("set/a.part")) == a.substr(0, 50'000));
   const auto fetched = fetch(set, into(folder, mirror));
   REQUIRE(fetched);
@@ -290,15 +286,16 @@ TEST_CASE("an archive's files are unpacked, and the archive goes") {
   set.files[0].members.push_back({"inner/three.bin", 9});
   const auto short_of = fetch(set, into(other, mirror));
   REQUIRE_FALSE(short_of);
-  CHECK(contains(short_of.error().message, "holds 2 of the 3 files that it should"));
+  CHECK(contains(short_of.error().message, "contains 2 of the expected 3 files"));
 }
 
 TEST_CASE("what is no archive, or half of one, is said to be so") {
   const TemporaryFolder folder;
   const auto unpack = [&](const std::string& text) {
     const std::string path = folder.write("a.tar", FileBytes(text.begin(), text.end()));
-    return unpack_tar(path, {[](const std::string&, std::uint64_t) { return true; },
-                             [](std::span<const std::uint8_t>) -> Status { return Done{}; }});
+    return unpack_tar(
+        path, [](const std::string&, std::uint64_t) { return true; },
+        [](std::span<const std::uint8_t>) -> Status { return Done{}; });
   };
   const std::string whole = tar_entry("one", text_of(2'000));
   CHECK(unpack(whole + std::string(1024, '\0')).ok());
@@ -306,7 +303,7 @@ TEST_CASE("what is no archive, or half of one, is said to be so") {
        {std::string("no archive"), text_of(2'048), whole.substr(0, 1'500), whole + whole.substr(0, 100)}) {
     const auto unpacked = unpack(text);
     REQUIRE_FALSE(unpacked);
-    CHECK(contains(unpacked.error().message, "is no tar archive, or ends too early"));
+    CHECK(contains(unpacked.error().message, "is not a tar archive, or it is truncated"));
   }
 }
 
@@ -323,7 +320,7 @@ TEST_CASE("a list of files is read line by line, and a bad line is named") {
     REQUIRE_FALSE(read);
     CHECK(read.error().message == "line 2 is not SHA256 SIZE NAME");
   }
-  CHECK(parse_file_list("\n").error().message == "it names no file");
+  CHECK(parse_file_list("\n").error().message == "it lists no file");
 }
 
 }  // namespace

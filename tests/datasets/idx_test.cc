@@ -57,11 +57,11 @@ TEST_CASE("trailing bytes are counted") {
   auto bytes = images(4);
   bytes.resize(bytes.size() + 5);
   REQUIRE(contains(refusal(bytes),
-                   "trailing bytes behind the 4 images (24 bytes) that its header promises: 5 too many"));
+                   "trailing bytes after the 4 images (24 bytes) that its header promises: 5 too many"));
 }
 
 TEST_CASE("zero images and absurd dimensions are refused before anything is allocated") {
-  REQUIRE(contains(refusal(idx({0, 28, 28}, {})), "holds zero images"));
+  REQUIRE(contains(refusal(idx({0, 28, 28}, {})), "contains zero images"));
   REQUIRE(contains(refusal(idx({4, 0, 3}, {})), "dimension 2 has length 0, but 1 to 4096 is accepted"));
   REQUIRE(contains(refusal(idx({4, 2, 0xffffffff}, {})), "dimension 3 has length 4294967295"));
   REQUIRE(contains(refusal(idx({0xffffffff, 4096, 4096}, {})), "dimension 1 has length 4294967295"));
@@ -84,7 +84,7 @@ TEST_CASE("a gzipped file is held to its header as a plain one is") {
   auto longer = images(200);
   longer.push_back(0);
   REQUIRE(contains(read_idx(folder.write_gzip("long", longer), 3).error().message,
-                   "trailing bytes behind the 200 images"));
+                   "trailing bytes after the 200 images"));
 }
 
 TEST_CASE("a corrupt, a cut-off and a continued gzip stream are three sentences") {
@@ -104,12 +104,12 @@ TEST_CASE("a corrupt, a cut-off and a continued gzip stream are three sentences"
   REQUIRE(contains(read_idx(folder.write("corrupt", corrupt), 1).error().message, "is a corrupt gzip file"));
 
   const FileBytes cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(good.size() / 2));
-  REQUIRE(contains(read_idx(folder.write("cut", cut), 1).error().message, "breaks off before its end"));
+  REQUIRE(contains(read_idx(folder.write("cut", cut), 1).error().message, "is a truncated gzip file"));
 
   auto continued = good;
   continued.push_back('x');
   REQUIRE(contains(read_idx(folder.write("continued", continued), 1).error().message,
-                   "bytes behind the end of its gzip stream"));
+                   "bytes after the end of its gzip stream"));
 }
 
 TEST_CASE("any prefix of a good file and any flipped header bit is an Error or a data set, never a crash") {
@@ -131,8 +131,8 @@ TEST_CASE("labels and images of different counts name both files and counts") {
   TemporaryFolder folder;
   const auto set = read_idx_dataset(folder.write("i", images(4)), folder.write("l", labels({0, 1, 2})));
   REQUIRE_FALSE(set.ok());
-  REQUIRE(contains(set.error().message, "/i' holds 4 images, but '"));
-  REQUIRE(contains(set.error().message, "/l' holds 3 labels"));
+  REQUIRE(contains(set.error().message, "/i' contains 4 images, but '"));
+  REQUIRE(contains(set.error().message, "/l' contains 3 labels"));
 }
 
 TEST_CASE("the greatest label tells the number of classes, 255 at most") {

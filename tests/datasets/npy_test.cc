@@ -181,7 +181,7 @@ TEST_CASE("a header that is not NumPy's says where it goes wrong") {
                  "'x' where nothing but spaces"));
   CHECK(contains(said("{'descr': '|u1', 'fortran_order': False, }"), "lacks the key 'shape'"));
   CHECK(contains(said("{'descr': '|u1', 'descr': '|u1'}"), "has 'descr' twice"));
-  CHECK(contains(said("{'color': '|u1'}"), "a key that is none of 'descr', 'fortran_order' and 'shape'"));
+  CHECK(contains(said("{'color': '|u1'}"), "a key other than 'descr', 'fortran_order' and 'shape'"));
   CHECK(contains(said("{'descr': '|u1' 'shape': (2, 3)}"), "where , or } was expected"));
   CHECK(contains(said("{'fortran_order': 0}"), "where True or False was expected"));
   for (const char* shape :
@@ -214,11 +214,11 @@ TEST_CASE("types and orders that are not read are refused with the way to conver
                                    "', but |u1, <f4 or <f8 is needed; convert it with " +
                                    "np.ascontiguousarray(x, dtype=\"<f4\")"));
   }
-  CHECK(contains(said(">f4"), "holds big-endian elements of type"));
-  CHECK(contains(said("|O"), "holds Python objects of type"));
+  CHECK(contains(said(">f4"), "has big-endian elements of type"));
+  CHECK(contains(said("|O"), "has Python objects of type"));
   const std::string order =
       refusal(npy_file("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", FileBytes(24)));
-  CHECK(contains(order, "in Fortran's order"));
+  CHECK(contains(order, "in Fortran order"));
   CHECK(contains(order, "np.ascontiguousarray(x, dtype=\"<f4\")"));
   const std::string labels = label_refusal(array("<f4", "(2,)", FileBytes(8)));
   CHECK(contains(labels, "of type '<f4', but |u1, |i1, <i2"));
@@ -228,22 +228,21 @@ TEST_CASE("types and orders that are not read are refused with the way to conver
 TEST_CASE("shapes that are no samples or no labels are refused with those that are") {
   for (const char* shape : {"()", "(6,)", "(2, 1, 1, 1, 3)"})
     CHECK(contains(refusal(array("|u1", shape, counting(6))), "[n, features], [n, height, width]"));
-  CHECK(contains(refusal(array("|u1", "(0, 3)", {})), "holds 0 samples"));
-  CHECK(contains(refusal(array("|u1", "(2, 0)", {})), "every length behind the first is 1 to 1048576"));
+  CHECK(contains(refusal(array("|u1", "(0, 3)", {})), "has 0 samples"));
+  CHECK(contains(refusal(array("|u1", "(2, 0)", {})), "every length after the first is 1 to 1048576"));
   CHECK(contains(label_refusal(array("|u1", "(2, 10)", counting(20))), "y.argmax(axis=1)"));
   CHECK(contains(label_refusal(array("|u1", "()", {1})), "y.reshape(-1)"));
-  CHECK(contains(label_refusal(array("|u1", "(0,)", {})), "holds 0 labels"));
+  CHECK(contains(label_refusal(array("|u1", "(0,)", {})), "has 0 labels"));
 }
 
 TEST_CASE("counts, lengths and trailing bytes are held against the header") {
   const std::string mismatch = refusal(array("|u1", "(3, 2)", counting(6)));
-  CHECK(contains(mismatch, "x.npy' holds 3 samples, but '"));
-  CHECK(contains(mismatch, "y.npy' holds 2 labels"));
-  CHECK(
-      contains(refusal(array("<f4", "(2, 3)", FileBytes(23))),
-               "is truncated: its header promises the shape [2, 3] (24 bytes), but only 23 bytes are there"));
-  CHECK(contains(refusal(array("<f4", "(2, 3)", FileBytes(25))), "has trailing bytes behind"));
-  CHECK(contains(refusal(array("|u1", "(2, 3)", FileBytes(7))), "has trailing bytes behind"));
+  CHECK(contains(mismatch, "x.npy' has 3 samples, but '"));
+  CHECK(contains(mismatch, "y.npy' has 2 labels"));
+  CHECK(contains(refusal(array("<f4", "(2, 3)", FileBytes(23))),
+                 "is truncated: its header promises the shape [2, 3] (24 bytes), but it has only 23 bytes"));
+  CHECK(contains(refusal(array("<f4", "(2, 3)", FileBytes(25))), "has trailing bytes after"));
+  CHECK(contains(refusal(array("|u1", "(2, 3)", FileBytes(7))), "has trailing bytes after"));
   CHECK(contains(label_refusal(array("<i8", "(2,)", FileBytes(15))), "is truncated"));
   CHECK(contains(label_refusal(array("<i8", "(2,)", FileBytes(17))), "has trailing bytes"));
 }
@@ -262,7 +261,7 @@ TEST_CASE("a gzipped array reads as a plain one does, and is held to its header 
   const auto shorter =
       read_npy_dataset(folder.write_gzip("s.gz", array("<f4", "(2, 200000)", content)), labels);
   REQUIRE_FALSE(shorter.ok());
-  CHECK(contains(shorter.error().message, "(1600000 bytes), but only 1599995 bytes are there"));
+  CHECK(contains(shorter.error().message, "(1600000 bytes), but it has only 1599995 bytes"));
   content.resize(content.size() + 6);
   const auto longer =
       read_npy_dataset(folder.write_gzip("l.gz", array("<f4", "(2, 200000)", content)), labels);
@@ -274,22 +273,22 @@ TEST_CASE("a hostile header takes no memory") {
   TemporaryFolder folder;
   std::string labels;
   for (const auto& [type, shape, part] : std::vector<std::array<std::string, 3>>{
-           {"<f8", "(2, 1048576, 256)", "(4294967296 bytes), but only 100 bytes are there"},
-           {"<f8", "(2, 1048576, 1048576)", "a sample has at most"},
-           {"|u1", "(2, 1048577)", "every length behind the first is 1 to 1048576"},
-           {"|u1", "(18446744073709551615, 2)", "holds 18446744073709551615 samples"},
-           {"|u1", "(2, 4294967296, 4294967296)", "every length behind"},
+           {"<f8", "(2, 1048576, 256)", "(4294967296 bytes), but it has only 100 bytes"},
+           {"<f8", "(2, 1048576, 1048576)", "a sample may have at most"},
+           {"|u1", "(2, 1048577)", "every length after the first is 1 to 1048576"},
+           {"|u1", "(18446744073709551615, 2)", "has 18446744073709551615 samples"},
+           {"|u1", "(2, 4294967296, 4294967296)", "every length after"},
        }) {
     CAPTURE(shape);
     CHECK(contains(refusal(array(type, shape, FileBytes(100))), part));
   }
-  CHECK(contains(label_refusal(array("<u8", "(134217728,)", FileBytes(100))), "only 100 bytes are there"));
-  CHECK(contains(label_refusal(array("<u8", "(9999999999,)", FileBytes(100))), "holds 9999999999 labels"));
+  CHECK(contains(label_refusal(array("<u8", "(134217728,)", FileBytes(100))), "only 100 bytes"));
+  CHECK(contains(label_refusal(array("<u8", "(9999999999,)", FileBytes(100))), "has 9999999999 labels"));
   const auto zipped =
       read_npy_dataset(folder.write_gzip("x.gz", array("<f8", "(2, 1048576, 256)", FileBytes(1000))),
                        folder.write("y.npy", labels_array({0, 1})));
   REQUIRE_FALSE(zipped.ok());
-  CHECK(contains(zipped.error().message, "but only at most "));
+  CHECK(contains(zipped.error().message, "but it has only at most "));
 }
 
 TEST_CASE("an element that is not finite is named by its index") {
@@ -337,8 +336,8 @@ TEST_CASE("a folder's four arrays make a pair, by either of the usual names") {
     folder.write(name("test", false), labels_array({1}));
     const auto unlike = read_npy_folder(folder.path());
     REQUIRE_FALSE(unlike.ok());
-    CHECK(contains(unlike.error().message, "holds floats of 2 x 1 x 1"));
-    CHECK(contains(unlike.error().message, "holds bytes of 1 x 1 x 2"));
+    CHECK(contains(unlike.error().message, "is floats of 2 x 1 x 1"));
+    CHECK(contains(unlike.error().message, "is bytes of 1 x 1 x 2"));
   }
 }
 

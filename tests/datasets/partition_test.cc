@@ -138,9 +138,9 @@ TEST_CASE("unknown names list what is accepted, and impossible shares say why") 
   for (const char* name : {"dirichlet", "dirichlet:alpha", "dirichlet:alpha=0", "dirichlet:alpha=x",
                            "dirichlet:alpha=1e9", "dirichlet:beta=1"})
     CHECK(message(name).find("as in 'dirichlet:alpha=0.1'") != std::string::npos);
-  CHECK(message("iid", 2000).find("cannot share 1003 samples among 2000 peers") != std::string::npos);
+  CHECK(message("iid", 2000).find("cannot divide 1003 samples among 2000 peers") != std::string::npos);
   CHECK(message("iid", 0).find("at least one") != std::string::npos);
-  CHECK(message("iid", 2, -1).find("counted from 0") != std::string::npos);
+  CHECK(message("iid", 2, -1).find("numbered from 0") != std::string::npos);
 }
 
 }  // namespace starling::datasets

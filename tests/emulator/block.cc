@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/emulator/fiber.h"
-#include "tests/emulator/kernel.h"
+#include "tests/emulator/indices.h"
 
 namespace starling::emulator {
 
@@ -123,9 +123,7 @@ void Block::wait(Meeting& meeting, unsigned members) {
   self.fiber.yield();
 }
 
-void Block::meet() {
-  wait(all_, size_);
-}
+void Block::meet() { wait(all_, size_); }
 
 void Block::shuffle(void* value, std::size_t bytes, int bits) {
   const unsigned lane = current_ % kLanes;

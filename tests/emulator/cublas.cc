@@ -7,8 +7,10 @@
 #include <optional>
 #include <vector>
 
+#include "tests/emulator/calls.h"
 #include "tests/emulator/captures.h"
 #include "tests/emulator/device.h"
+#include "tests/emulator/enqueue.h"
 #include "tests/emulator/multiply.h"
 #include "tests/emulator/number.h"
 #include "tests/emulator/stream.h"

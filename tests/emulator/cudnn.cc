@@ -10,9 +10,11 @@
 #include <optional>
 #include <string>
 
+#include "tests/emulator/calls.h"
 #include "tests/emulator/captures.h"
 #include "tests/emulator/convolution.h"
 #include "tests/emulator/device.h"
+#include "tests/emulator/enqueue.h"
 #include "tests/emulator/stream.h"
 
 namespace emulator = starling::emulator;
@@ -52,9 +54,7 @@ cudnnStatus_t fail(cudnnStatus_t status, const char* sentence) {
   return status;
 }
 
-cudnnStatus_t bad(const char* sentence) {
-  return fail(CUDNN_STATUS_BAD_PARAM, sentence);
-}
+cudnnStatus_t bad(const char* sentence) { return fail(CUDNN_STATUS_BAD_PARAM, sentence); }
 
 std::optional<Number> number_of(cudnnDataType_t type) {
   if (type == CUDNN_DATA_FLOAT) return Number::f32;
@@ -250,9 +250,7 @@ cudnnStatus_t destroy(T* p) {
 
 }  // namespace
 
-size_t cudnnGetVersion() {
-  return CUDNN_VERSION;
-}
+size_t cudnnGetVersion() { return CUDNN_VERSION; }
 
 const char* cudnnGetErrorString(cudnnStatus_t status) {
   switch (status) {
@@ -282,9 +280,7 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   return create(handle);
 }
 
-cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
-  return destroy(handle);
-}
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) { return destroy(handle); }
 
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   const auto status = begin(handle);
@@ -292,13 +288,9 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   return status;
 }
 
-cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* made) {
-  return create(made);
-}
+cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* made) { return create(made); }
 
-cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t descriptor) {
-  return destroy(descriptor);
-}
+cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t descriptor) { return destroy(descriptor); }
 
 cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t descriptor, cudnnTensorFormat_t format,
                                          cudnnDataType_t type, int n, int c, int h, int w) {
@@ -311,13 +303,9 @@ cudnnStatus_t cudnnSetTensor4dDescriptorEx(cudnnTensorDescriptor_t descriptor, c
   return set(descriptor->tensor, type, {n, c, h, w}, {n_stride, c_stride, h_stride, w_stride});
 }
 
-cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* made) {
-  return create(made);
-}
+cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t* made) { return create(made); }
 
-cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t descriptor) {
-  return destroy(descriptor);
-}
+cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t descriptor) { return destroy(descriptor); }
 
 cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t descriptor, cudnnDataType_t type,
                                          cudnnTensorFormat_t format, int k, int c, int h, int w) {
@@ -325,9 +313,7 @@ cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t descriptor, cud
   return set(descriptor->tensor, type, {k, c, h, w}, strides(format, c, h, w));
 }
 
-cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t* made) {
-  return create(made);
-}
+cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t* made) { return create(made); }
 
 cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t descriptor) {
   return destroy(descriptor);

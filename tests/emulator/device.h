@@ -1,5 +1,5 @@
-// The emulated devices of this process and their state: memory, whether they are lost, and CUDA's per-thread
-// state: the current device and the last error.
+// The emulated devices of this process and their state: memory, whether they are lost, and the calling
+// thread's current device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -26,18 +26,8 @@ Device* device_of(const void* p);
 // Whether `bytes` at the address lie in one device allocation.
 bool on_device(const void* p, std::size_t bytes);
 
-// Called first in every function: the error that every call currently fails with.
-cudaError_t begin_call();
-// Called last in every function: stores the thread's last error unless it is a success.
-cudaError_t remember(cudaError_t status);
-cudaError_t last_error(bool forget);
-
+// Whether the devices have failed, which tests cause (testing.h).
 bool lost();
-
-template <class F>
-cudaError_t call(const F& body) {
-  const cudaError_t status = begin_call();
-  return remember(status == cudaSuccess ? body() : status);
-}
+void set_lost(bool lost);
 
 }  // namespace starling::emulator

@@ -71,9 +71,7 @@ extern "C" void starling_emulator_first();
 
 namespace {
 
-void change(void** from, void* to) {
-  starling_emulator_switch(from, to);
-}
+void change(void** from, void* to) { starling_emulator_switch(from, to); }
 
 // Sets up the stack as if starling_emulator_switch() had saved `self` and `run` in the registers that
 // _first() reads.
@@ -91,9 +89,7 @@ void* first_stack(char* top, void (*run)(Fiber*), Fiber* self) {
 }
 
 void end_stack(void*) {}
-void* resumer_stack() {
-  return nullptr;
-}
+void* resumer_stack() { return nullptr; }
 
 }  // namespace
 
@@ -129,12 +125,8 @@ void* first_stack(char* top, void (*run)(Fiber*), Fiber* self) {
   return context;
 }
 
-void end_stack(void* stack) {
-  delete static_cast<ucontext_t*>(stack);
-}
-void* resumer_stack() {
-  return new ucontext_t;
-}
+void end_stack(void* stack) { delete static_cast<ucontext_t*>(stack); }
+void* resumer_stack() { return new ucontext_t; }
 
 }  // namespace
 

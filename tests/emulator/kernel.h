@@ -14,6 +14,7 @@
 
 #include "kernels/cuda/runtime.h"
 #include "tests/emulator/block.h"
+#include "tests/emulator/indices.h"
 
 #undef __shared__
 #undef __launch_bounds__
@@ -21,21 +22,12 @@
 #define STARLING_SHARED \
   static thread_local  // a block's threads are fibers of one thread, and blocks run one at a time
 
-constinit inline thread_local uint3 threadIdx{0, 0, 0};
-constinit inline thread_local uint3 blockIdx{0, 0, 0};
-constinit inline thread_local dim3 blockDim{1, 1, 1};
-constinit inline thread_local dim3 gridDim{1, 1, 1};
-
-inline void __syncthreads() {
-  starling::emulator::meet();
-}
+inline void __syncthreads() { starling::emulator::meet(); }
 template <class T>
 T __ldg(const T* p) {
   return *p;
 }
-inline float rsqrtf(float x) {
-  return 1 / std::sqrt(x);
-}
+inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 // Streams are CPU threads and run concurrently.
 template <class T>
 T atomicAdd(T* p, T more) {
@@ -52,7 +44,7 @@ T atomicMax(T* p, T other) {
 
 namespace starling::emulator {
 
-// Declared in stream.h.
+// Defined in enqueue.cc.
 cudaError_t enqueue_kernel(cudaStream_t stream, dim3 grid, dim3 block, std::function<void()> work);
 
 // Calls `thread` once for every thread of every block.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/emulator/device.h"
+#include "tests/emulator/enqueue.h"
 #include "tests/emulator/stream.h"
 
 namespace emulator = starling::emulator;
@@ -84,9 +85,7 @@ int destroy(Communicator communicator) {
 }
 
 // Streams that wait for a lost device continue by themselves (Meeting::arrive).
-int abort_all(Communicator communicator) {
-  return destroy(communicator);
-}
+int abort_all(Communicator communicator) { return destroy(communicator); }
 
 int begin_group() {
   t_group.clear();
@@ -118,9 +117,7 @@ int end_group() {
   return kSuccess;
 }
 
-const char* word(int status) {
-  return status == kInvalidUsage ? "invalid usage" : "invalid argument";
-}
+const char* word(int status) { return status == kInvalidUsage ? "invalid usage" : "invalid argument"; }
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "tests/emulator/calls.h"
 #include "tests/emulator/device.h"
 
 namespace emulator = starling::emulator;
@@ -36,9 +37,7 @@ cudaDeviceProp properties(int number) {
   return p;
 }
 
-bool exists(int device) {
-  return device >= 0 && device < static_cast<int>(emulator::devices().size());
-}
+bool exists(int device) { return device >= 0 && device < static_cast<int>(emulator::devices().size()); }
 
 }  // namespace
 
@@ -115,13 +114,9 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 
-cudaError_t cudaGetLastError() {
-  return emulator::last_error(true);
-}
+cudaError_t cudaGetLastError() { return emulator::last_error(true); }
 
-cudaError_t cudaPeekAtLastError() {
-  return emulator::last_error(false);
-}
+cudaError_t cudaPeekAtLastError() { return emulator::last_error(false); }
 
 const char* cudaGetErrorName(cudaError_t status) {
   switch (status) {

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/emulator/calls.h"
 #include "tests/emulator/captures.h"
 #include "tests/emulator/device.h"
+#include "tests/emulator/enqueue.h"
 #include "tests/emulator/pinned.h"
 #include "tests/emulator/stream.h"
 
@@ -14,9 +16,7 @@ namespace starling::emulator {
 namespace {
 
 // Whether the range is in host memory or in one device allocation.
-bool is_sound(const void* p, std::size_t bytes) {
-  return device_of(p) == nullptr || on_device(p, bytes);
-}
+bool is_sound(const void* p, std::size_t bytes) { return device_of(p) == nullptr || on_device(p, bytes); }
 
 bool fits(cudaMemcpyKind kind, const void* to, const void* from) {
   const bool to_device = device_of(to) != nullptr, from_device = device_of(from) != nullptr;
@@ -100,13 +100,9 @@ cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) {
   });
 }
 
-cudaError_t cudaMallocHost(void** p, size_t bytes) {
-  return cudaHostAlloc(p, bytes, cudaHostAllocDefault);
-}
+cudaError_t cudaMallocHost(void** p, size_t bytes) { return cudaHostAlloc(p, bytes, cudaHostAllocDefault); }
 
-cudaError_t cudaFreeHost(void* p) {
-  return emulator::release(p, emulator::release_pinned);
-}
+cudaError_t cudaFreeHost(void* p) { return emulator::release(p, emulator::release_pinned); }
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   return emulator::call([&] {

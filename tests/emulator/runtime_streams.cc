@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "tests/emulator/calls.h"
 #include "tests/emulator/captures.h"
 #include "tests/emulator/device.h"
+#include "tests/emulator/enqueue.h"
 #include "tests/emulator/stream.h"
 
 namespace emulator = starling::emulator;
@@ -65,13 +67,9 @@ cudaError_t recorded(cudaEvent_t event, std::shared_ptr<Instant>& instant) {
 
 }  // namespace
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  return make_stream(stream);
-}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) { return make_stream(stream); }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
-  return make_stream(stream);
-}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) { return make_stream(stream); }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return call([&] {

@@ -8,10 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "tests/emulator/block.h"
-#include "tests/emulator/captures.h"
-#include "tests/emulator/kernel.h"
-
 namespace starling::emulator {
 
 namespace {
@@ -34,9 +30,7 @@ Streams*& current_streams() {
   return current;
 }
 
-Streams& streams() {
-  return *current_streams();
-}
+Streams& streams() { return *current_streams(); }
 
 }  // namespace
 
@@ -63,41 +57,9 @@ CUstream_st* find_stream(cudaStream_t handle) {
   return streams().all.contains(handle) ? handle : nullptr;
 }
 
-bool destroy_stream(cudaStream_t handle) {
-  {
-    const std::lock_guard lock(streams().mutex);
-    if (streams().all.erase(handle) == 0) return false;
-  }
-  abandon_capture(*handle);
-  delete handle;
-  return true;
-}
-
-cudaError_t enqueue(cudaStream_t handle, Work work) {
-  CUstream_st* stream = find_stream(handle);
-  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  Work careful = [work = std::move(work)] {
-    if (!lost()) work();
-  };
-  switch (capture(*stream, careful)) {
-    case Captured::no:
-      stream->push(std::move(careful));
-      return cudaSuccess;
-    case Captured::yes:
-      return cudaSuccess;
-    case Captured::ruined:
-      break;
-  }
-  return cudaErrorStreamCaptureInvalidated;
-}
-
-cudaError_t enqueue_kernel(cudaStream_t handle, dim3 grid, dim3 block, Work work) {
-  return call([&] {
-    const CUstream_st* stream = find_stream(handle);
-    if (stream == nullptr || stream->device != current_device()) return cudaErrorInvalidResourceHandle;
-    if (!fits(grid, block)) return cudaErrorInvalidConfiguration;
-    return enqueue(handle, std::move(work));
-  });
+bool forget_stream(cudaStream_t handle) {
+  const std::lock_guard lock(streams().mutex);
+  return streams().all.erase(handle) == 1;
 }
 
 void drain_all() {
@@ -112,9 +74,7 @@ void drain_all() {
   for (CUstream_st* stream : all) stream->drain();
 }
 
-bool in_stream() {
-  return t_in_stream;
-}
+bool in_stream() { return t_in_stream; }
 
 }  // namespace starling::emulator
 

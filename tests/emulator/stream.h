@@ -39,11 +39,8 @@ class Instant {
 CUstream_st* create_stream();
 // The handle's stream, which may be the current device's default stream; null if there is none.
 CUstream_st* find_stream(cudaStream_t handle);
-// Destroys the stream once its work is done. False if there is no such stream.
-bool destroy_stream(cudaStream_t handle);
-
-// Queues work on the stream, or captures it. Dropped if the device is lost.
-cudaError_t enqueue(cudaStream_t handle, Work work);
+// Removes a created stream from those that find_stream() knows. False if there is no such stream.
+bool forget_stream(cudaStream_t handle);
 
 // Waits until the current work of all streams is done.
 void drain_all();

@@ -2,8 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "gossip/circle.h"
-#include "gossip/local_view.h"
+#include "gossip/members.h"
 #include "tests/catch.h"
 #include "tests/gossip/story.h"
 
@@ -129,22 +128,21 @@ TEST_CASE("drawn members are live and different") {
 
 TEST_CASE("a circle is small, replaces dead members at once, and in time goes around the swarm") {
   LocalView view = view_of(2, 60);
-  Circle circle(view);
   std::set<PeerId> seen;
   for (int i = 0; i < 2000; ++i) {
-    seen.insert(circle.draw()->member.id);
-    REQUIRE(circle.members().size() == Circle::kSize);
-    circle.renew();
+    seen.insert(view.draw_from_circle()->member.id);
+    REQUIRE(view.circle.size() == LocalView::kCircleSize);
+    view.renew_circle();
   }
   REQUIRE(seen.size() == 59);
-  const PeerId dead = circle.members().back();
+  const PeerId dead = view.circle.back();
   set_liveness(view.members, dead.value, Liveness::failed);
-  for (int i = 0; i < 50; ++i) REQUIRE(circle.draw()->member.id != dead);
+  for (int i = 0; i < 50; ++i) REQUIRE(view.draw_from_circle()->member.id != dead);
 }
 
 TEST_CASE("a circle without other members draws nobody") {
   LocalView view = view_of(2, 1);
-  REQUIRE(Circle(view).draw() == nullptr);
+  REQUIRE(view.draw_from_circle() == nullptr);
 }
 
 }  // namespace starling::gossip

@@ -184,19 +184,18 @@ TEST_CASE("a failed member that is back receives the claim, refutes it and is al
   const auto pings = sent<wire::Ping>(here.out);
   REQUIRE_FALSE(pings.empty());
   std::vector<Action> answer;
-  there.on_ping(at(60s), PeerId{1}, address_of(1), pings.back().second, answer);
+  there.on(at(60s), PeerId{1}, address_of(1), pings.back().second, answer);
   const auto acks = sent<wire::Ack>(answer);
   REQUIRE(acks.size() == 1);
   REQUIRE(acks[0].first == address_of(1));
   REQUIRE(acks[0].second.sequence == pings.back().second.sequence);
-  here.membership.on_ack(at(60s), PeerId{2}, address_of(2), acks[0].second, here.out);
+  here.membership.on(at(60s), PeerId{2}, address_of(2), acks[0].second, here.out);
   REQUIRE(here.liveness(2) == Liveness::alive);
 }
 
 TEST_CASE("a ping meant for an earlier instance at this address is not answered") {
   Table table;
-  table.membership.on_ping(at(1s), PeerId{2}, address_of(2), wire::Ping{1, PeerId{99}, {member(2)}},
-                           table.out);
+  table.membership.on(at(1s), PeerId{2}, address_of(2), wire::Ping{1, PeerId{99}, {member(2)}}, table.out);
   REQUIRE(sent<wire::Ack>(table.out).empty());
   // Who is there now says so instead.
   const auto told = sent<wire::Gossip>(table.out);

@@ -3,8 +3,7 @@
 #include "gossip/ending.h"
 #include "gossip/exchanges.h"
 #include "gossip/prober.h"
-#include "gossip/retries.h"
-#include "gossip/round_count.h"
+#include "gossip/rounds.h"
 #include "tests/catch.h"
 #include "tests/gossip/story.h"
 

@@ -1,8 +1,7 @@
 // Small machines beside the exchange: patience, limited acceptance, shares.
 
-#include "gossip/patience.h"
-#include "gossip/acceptance.h"
-#include "gossip/shares.h"
+#include "gossip/pacing.h"
+#include "gossip/partner.h"
 #include "tests/catch.h"
 #include "tests/gossip/life.h"
 #include "tests/gossip/table.h"

@@ -63,8 +63,8 @@ TEST_CASE("helpers are asked when a member does not answer, and what they relay 
   }
   REQUIRE(helpers.size() == 3);
   const std::uint64_t helper = std::stoull(requests[0].first.host.substr(1));
-  table.membership.on_ack(probed + 600ms, PeerId{helper}, requests[0].first,
-                          wire::Ack{ping.second.sequence, {}, target}, table.out);
+  table.membership.on(probed + 600ms, PeerId{helper}, requests[0].first,
+                      wire::Ack{ping.second.sequence, {}, target}, table.out);
   table.run(probed + 1s);
   REQUIRE(table.liveness(target.value) == Liveness::alive);
   REQUIRE_FALSE(table.membership.find(target)->last_heard);  // not a sign of life
@@ -77,12 +77,12 @@ TEST_CASE("an Ack on behalf of another, or of another sequence, cancels nothing"
   const PeerId target = ping.second.target;
   const std::uint64_t other = 5 - target.value;
   const Instant probed = table.now;
-  table.membership.on_ack(probed, PeerId{other}, address_of(other),
-                          wire::Ack{ping.second.sequence + 1, {}, target}, table.out);
-  table.membership.on_ack(probed, PeerId{other}, address_of(other),
-                          wire::Ack{ping.second.sequence, {}, PeerId{77}}, table.out);
-  table.membership.on_ack(probed, PeerId{other}, address_of(other), wire::Ack{ping.second.sequence, {}, {}},
-                          table.out);
+  table.membership.on(probed, PeerId{other}, address_of(other),
+                      wire::Ack{ping.second.sequence + 1, {}, target}, table.out);
+  table.membership.on(probed, PeerId{other}, address_of(other),
+                      wire::Ack{ping.second.sequence, {}, PeerId{77}}, table.out);
+  table.membership.on(probed, PeerId{other}, address_of(other), wire::Ack{ping.second.sequence, {}, {}},
+                      table.out);
   table.run(probed + 1s, {other});
   REQUIRE(table.liveness(target.value) == Liveness::suspect);
 }
@@ -90,24 +90,24 @@ TEST_CASE("an Ack on behalf of another, or of another sequence, cancels nothing"
 TEST_CASE("a helper asks the target and relays its answer once") {
   Table table;
   table.learn(2, 3);
-  table.membership.on_ping_request(at(1s), PeerId{2}, address_of(2),
-                                   wire::PingRequest{42, PeerId{3}, address_of(3), {member(2)}}, table.out);
+  table.membership.on(at(1s), PeerId{2}, address_of(2),
+                      wire::PingRequest{42, PeerId{3}, address_of(3), {member(2)}}, table.out);
   const auto pings = sent<wire::Ping>(table.out);
   REQUIRE(pings.size() == 1);
   REQUIRE(pings[0].first == address_of(3));
   REQUIRE(pings[0].second.target == PeerId{3});
   table.out.clear();
   const wire::Ack answer{pings[0].second.sequence, {}, {}};
-  table.membership.on_ack(at(1s), PeerId{2}, address_of(2), answer, table.out);  // by somebody else
+  table.membership.on(at(1s), PeerId{2}, address_of(2), answer, table.out);  // by somebody else
   REQUIRE(sent<wire::Ack>(table.out).empty());
-  table.membership.on_ack(at(1s), PeerId{3}, address_of(3), answer, table.out);
+  table.membership.on(at(1s), PeerId{3}, address_of(3), answer, table.out);
   const auto relayed = sent<wire::Ack>(table.out);
   REQUIRE(relayed.size() == 1);
   REQUIRE(relayed[0].first == address_of(2));
   REQUIRE(relayed[0].second.sequence == 42);
   REQUIRE(relayed[0].second.on_behalf == PeerId{3});
   table.out.clear();
-  table.membership.on_ack(at(1s), PeerId{3}, address_of(3), answer, table.out);
+  table.membership.on(at(1s), PeerId{3}, address_of(3), answer, table.out);
   REQUIRE(sent<wire::Ack>(table.out).empty());
 }
 
@@ -115,8 +115,8 @@ TEST_CASE("a helper remembers a bounded number of requests") {
   Table table;
   table.learn(2, 3);
   for (std::uint64_t k = 0; k < 10'000; ++k) {
-    table.membership.on_ping_request(at(1s), PeerId{2}, address_of(2),
-                                     wire::PingRequest{k, PeerId{3}, address_of(3), {}}, table.out);
+    table.membership.on(at(1s), PeerId{2}, address_of(2), wire::PingRequest{k, PeerId{3}, address_of(3), {}},
+                        table.out);
   }
   REQUIRE(table.membership.queued() < 1000);
 }
@@ -224,8 +224,8 @@ TEST_CASE("helpers are asked earlier if round trips are short, and later if they
     table.learn(2, 3);
     for (int k = 0; k < 40; ++k) {
       const auto [to, ping] = next_ping(table);
-      table.membership.on_ack(table.now + round_trip, ping.target, to, wire::Ack{ping.sequence, {}, {}},
-                              table.out);
+      table.membership.on(table.now + round_trip, ping.target, to, wire::Ack{ping.sequence, {}, {}},
+                          table.out);
     }
     for (int k = 0; k < 40; ++k) table.membership.slept(lag);
     next_ping(table);
@@ -276,7 +276,7 @@ TEST_CASE("a restarted peer records its former instance as dead, counts its samp
   auto former = member(9);
   former.address = address_of(1);
   former.samples = 70;
-  table.membership.on_gossip(at(1s), PeerId{2}, address_of(2), wire::Gossip{{former}, false, {}}, table.out);
+  table.membership.on(at(1s), PeerId{2}, address_of(2), wire::Gossip{{former}, false, {}}, table.out);
   REQUIRE(table.liveness(9) == Liveness::failed);
   REQUIRE(table.membership.live_others() == 1);
   REQUIRE(table.membership.swarm_samples() == 70);

@@ -5,9 +5,7 @@ namespace starling::gossip {
 
 namespace {
 
-std::string follows(const Life& life) {
-  return life.peer.view().topology->name();
-}
+std::string follows(const Life& life) { return life.peer.view().topology->name(); }
 
 wire::Rewire rewire(std::uint64_t number, const std::string& topology, std::uint64_t author = 9) {
   return {{number, PeerId{author}}, topology};

@@ -14,9 +14,7 @@ RunRules in_step(const std::string& topology = "complete", std::uint64_t every =
 RunRules outer(std::uint64_t every = 10) {
   return rules_of({Pace::Kind::steps, every, {}}, {}, "complete", Rule::noloco);
 }
-std::vector<AnswerOffer> answers(const std::vector<Action>& actions) {
-  return all<AnswerOffer>(actions);
-}
+std::vector<AnswerOffer> answers(const std::vector<Action>& actions) { return all<AnswerOffer>(actions); }
 
 // Peer 1, whose id is the lowest, at the beginning of its first round.
 // As seen from peer 9, of whom peer 2 has the lower id, after a first round with it.

@@ -76,12 +76,12 @@ TEST_CASE("what a rule cannot do is refused: a pace in steps of push-sum, a dire
 
 TEST_CASE("a setting that cannot be followed is an error that names its key") {
   const std::vector<wire::Setting> bad = {
-      {"gossip.topology", "moebius"},  {"gossip.rule", "shout"},      {"gossip.every", ""},
-      {"gossip.every", "0 steps"},     {"gossip.every", "-1 steps"},  {"gossip.every", "steps"},
-      {"gossip.every", "0s"},          {"gossip.every", "sometimes"}, {"training.epochs", "-1"},
-      {"training.epochs", "nan"},      {"training.epochs", "1e300"},  {"training.epochs", "three"},
-      {"gossip.weights", "fair"},      {"training.steps", "-5"},        {"training.steps", "1.5"},     {"training.seconds", "-1"},
-      {"training.seconds", "for ever"}};
+      {"gossip.topology", "moebius"}, {"gossip.rule", "shout"},        {"gossip.every", ""},
+      {"gossip.every", "0 steps"},    {"gossip.every", "-1 steps"},    {"gossip.every", "steps"},
+      {"gossip.every", "0s"},         {"gossip.every", "sometimes"},   {"training.epochs", "-1"},
+      {"training.epochs", "nan"},     {"training.epochs", "1e300"},    {"training.epochs", "three"},
+      {"gossip.weights", "fair"},     {"training.steps", "-5"},        {"training.steps", "1.5"},
+      {"training.seconds", "-1"},     {"training.seconds", "for ever"}};
   for (const auto& setting : bad) {
     const auto rules = rules_with({setting});
     CAPTURE(setting.key, setting.value);

@@ -1,7 +1,7 @@
 // Rules with parameter servers, as one peer follows them.
 
-#include "gossip/clocks.h"
 #include "gossip/roster.h"
+#include "gossip/rounds.h"
 #include "tests/catch.h"
 #include "tests/gossip/life.h"
 

@@ -15,14 +15,10 @@ namespace starling::gossip {
 
 using namespace std::chrono_literals;
 
-inline Instant at(Duration since_start) {
-  return Instant{since_start};
-}
+inline Instant at(Duration since_start) { return Instant{since_start}; }
 
 // Peer number k: id k, name "pk", address pk:7100.
-inline Address address_of(std::uint64_t k) {
-  return {"p" + std::to_string(k), 7100};
-}
+inline Address address_of(std::uint64_t k) { return {"p" + std::to_string(k), 7100}; }
 inline wire::Member member(std::uint64_t k, wire::Phase phase = wire::Phase::training) {
   wire::Member m;
   m.id = PeerId{k};

@@ -1,5 +1,5 @@
-#include "gossip/suspicion.h"
-
+#include "gossip/membership.h"
+#include "gossip/prober.h"
 #include "tests/catch.h"
 #include "tests/gossip/story.h"
 

@@ -42,7 +42,7 @@ struct Table {
         // A retry is addressed to whoever listens there.
         const std::uint64_t k = ping.target ? ping.target.value : std::stoull(to.host.substr(1));
         pinged[k].push_back(now);
-        if (answers.contains(k)) membership.on_ack(now, PeerId{k}, to, wire::Ack{ping.sequence, {}, {}}, out);
+        if (answers.contains(k)) membership.on(now, PeerId{k}, to, wire::Ack{ping.sequence, {}, {}}, out);
       }
     }
   }

@@ -27,17 +27,12 @@ int converse(std::map<std::uint64_t, Table*> tables, Instant now) {
         const Address& address = address_of(k);
         busy = true;
         REQUIRE(++carried < 10'000);
-        if (const auto* m = std::get_if<wire::Ping>(&send.message)) {
-          there.membership.on_ping(now, from, address, *m, there.out);
-        } else if (const auto* ack = std::get_if<wire::Ack>(&send.message)) {
-          there.membership.on_ack(now, from, address, *ack, there.out);
-        } else if (const auto* gossip = std::get_if<wire::Gossip>(&send.message)) {
-          there.membership.on_gossip(now, from, address, *gossip, there.out);
-        } else if (const auto* digest = std::get_if<wire::Digest>(&send.message)) {
-          there.membership.on_digest(now, from, address, *digest, there.out);
-        } else if (const auto* view = std::get_if<wire::View>(&send.message)) {
-          there.membership.on_view(now, from, address, *view, there.out);
-        }
+        std::visit(
+            [&](const auto& message) {
+              if constexpr (requires { there.membership.on(now, from, address, message, there.out); })
+                there.membership.on(now, from, address, message, there.out);
+            },
+            send.message);
       }
     }
   }
@@ -89,7 +84,7 @@ TEST_CASE("a member's vitals travel with its progress, and the newest are kept")
                  {PeerId{999}, 5, 7, 0.5F, 0.1F, 1, {}, false}};
   told.reply_wanted = true;
   table.out.clear();
-  table.membership.on_gossip(at(1s), PeerId{2}, address_of(2), told, table.out);
+  table.membership.on(at(1s), PeerId{2}, address_of(2), told, table.out);
   const auto replies = sent<wire::Gossip>(table.out);
   REQUIRE(replies.size() == 1);
   REQUIRE(replies[0].second.vitals.size() == 2);
@@ -99,7 +94,7 @@ TEST_CASE("a member's vitals travel with its progress, and the newest are kept")
   CHECK(table.membership.find(PeerId{999}) == nullptr);
 
   told.vitals = {{PeerId{3}, 4, 1, 2, 3, 4, {}, true}};  // an older one comes late
-  table.membership.on_gossip(at(1s), PeerId{2}, address_of(2), told, table.out);
+  table.membership.on(at(1s), PeerId{2}, address_of(2), told, table.out);
   CHECK(table.membership.find(PeerId{3})->vitals->sequence == 5);
   table.membership.set_vitals(own);
   CHECK(table.membership.vitals()->sequence == 2);
@@ -114,7 +109,7 @@ TEST_CASE("progress travels apart from members, the latest first, with a bounded
   told.progress.push_back({PeerId{999}, 5});  // nobody knows it
   told.reply_wanted = true;
   table.out.clear();
-  table.membership.on_gossip(at(1s), PeerId{2}, address_of(2), told, table.out);
+  table.membership.on(at(1s), PeerId{2}, address_of(2), told, table.out);
   std::uint64_t sum = 30;
   for (std::uint64_t k = 2; k <= 200; ++k) sum += 100 + k;
   REQUIRE(table.membership.swarm_samples() == sum);
@@ -125,8 +120,7 @@ TEST_CASE("progress travels apart from members, the latest first, with a bounded
   REQUIRE(progress[0] == wire::Progress{PeerId{1}, 30});
   REQUIRE(progress[1] == wire::Progress{PeerId{200}, 300});
   // Progress never decreases.
-  table.membership.on_gossip(at(1s), PeerId{2}, address_of(2), wire::Gossip{{}, false, {{PeerId{2}, 1}}},
-                             table.out);
+  table.membership.on(at(1s), PeerId{2}, address_of(2), wire::Gossip{{}, false, {{PeerId{2}, 1}}}, table.out);
   REQUIRE(table.membership.swarm_samples() == sum);
 }
 
@@ -168,7 +162,7 @@ TEST_CASE("two peers that compare views have equal views afterwards, and send on
   REQUIRE(a.membership.digest() != b.membership.digest());
   a.membership.sync_with(address_of(2), a.out);
   const auto digests = sent<wire::Digest>(a.out);
-  b.membership.on_digest(at(1s), PeerId{1}, address_of(1), digests.at(0).second, b.out);
+  b.membership.on(at(1s), PeerId{1}, address_of(1), digests.at(0).second, b.out);
   REQUIRE(bytes_told(b) <= 3 * (1000 / wire::kDigestBuckets + 2));
   a.out.clear();
   converse({{1, &a}, {2, &b}}, at(1s));
@@ -200,8 +194,7 @@ TEST_CASE("a peer that lists dead members as alive is corrected") {
   table.learn(2, 3);
   table.tell(at(0s), said_to_be(member(3), Liveness::left));
   table.out.clear();
-  table.membership.on_gossip(at(5s), PeerId{2}, address_of(2), wire::Gossip{{member(3)}, false, {}},
-                             table.out);
+  table.membership.on(at(5s), PeerId{2}, address_of(2), wire::Gossip{{member(3)}, false, {}}, table.out);
   REQUIRE(table.liveness(3) == Liveness::left);
   const auto told = sent<wire::Gossip>(table.out);
   REQUIRE(told.size() == 1);
@@ -291,7 +284,7 @@ TEST_CASE("a peer gossips with a few members at a time, and eventually with most
     most = std::max(most, told.size());
     all_told.insert(told.begin(), told.end());
   }
-  REQUIRE(most <= Circle::kSize + 1);
+  REQUIRE(most <= LocalView::kCircleSize + 1);
   REQUIRE(all_told.size() > 60);
 }
 
@@ -355,7 +348,7 @@ TEST_CASE("an introduction is bounded, and many of them name all live members") 
 
 TEST_CASE("an unknown sender is pinged, so that it introduces itself") {
   Table table;
-  table.membership.on_gossip(at(1s), PeerId{2}, address_of(2), wire::Gossip{}, table.out);
+  table.membership.on(at(1s), PeerId{2}, address_of(2), wire::Gossip{}, table.out);
   const auto pings = sent<wire::Ping>(table.out);
   REQUIRE(pings.size() == 1);
   REQUIRE(pings[0].first == address_of(2));

@@ -70,7 +70,7 @@ void check_evaluations_agree(const Problem& problem) {
 TEST_CASE("An unknown back end is rejected with the list of known ones") {
   const auto result = make_backend("abacus");
   REQUIRE(!result.ok());
-  CHECK(result.error().message == "there is no back end \"abacus\"; accepted are cpu or reference");
+  CHECK(result.error().message == "unknown back end \"abacus\"; accepted are cpu or reference");
   for (const std::string& name : backend_names()) CHECK(backend(name)->name() == name);
 }
 
@@ -85,8 +85,8 @@ TEST_CASE("Convolutions of every shape agree with the reference") {
     const Shape in{problem.stored.batch, channels, problem.height, problem.width};
     const int out = between(random, 0, 3) == 0 ? 32 : between(random, 1, 26);
     problem.specs.push_back(convolution(random, problem, in, out, kernel, stride, padding));
-    if (random.chance(0.5)) problem.specs.push_back(Relu{});
-    if (random.chance(0.3)) problem.specs.push_back(AveragePool{1});
+    if (random.chance(0.5)) problem.specs.push_back(ReluSpec{});
+    if (random.chance(0.3)) problem.specs.push_back(AveragePoolSpec{1});
     INFO("round " << round << ", kernel " << kernel << ", stride " << stride << ", padding " << padding
                   << ", " << channels << " to " << out << " channels, " << in.height << "x" << in.width
                   << ", batch " << in.batch);
@@ -103,7 +103,7 @@ TEST_CASE("Linear layers of every shape agree with the reference") {
     const Shape in{problem.stored.batch, problem.stored.channels, problem.height, problem.width};
     const int out = between(random, 1, 70);
     problem.specs.push_back(linear(random, problem, in, out));
-    if (random.chance(0.5)) problem.specs.push_back(Relu{});
+    if (random.chance(0.5)) problem.specs.push_back(ReluSpec{});
     INFO("round " << round << ", " << in.sample_size() << " to " << out << ", batch " << in.batch);
     finish(random, problem);
     check_agreement(problem, random.chance(0.7));
@@ -116,9 +116,9 @@ TEST_CASE("Pools and ReLUs of every shape agree with the reference") {
     const int size = between(random, 1, 3);
     Problem problem = images_problem(random, between(random, 1, 21), between(random, size, 9),
                                      between(random, size, 9), random.chance(0.3));
-    if (round % 3 == 0) problem.specs.push_back(AveragePool{size});
-    if (round % 3 == 1) problem.specs.push_back(MaxPool{size});
-    if (round % 3 == 2) problem.specs.push_back(Relu{});
+    if (round % 3 == 0) problem.specs.push_back(AveragePoolSpec{size});
+    if (round % 3 == 1) problem.specs.push_back(MaxPoolSpec{size});
+    if (round % 3 == 2) problem.specs.push_back(ReluSpec{});
     INFO("round " << round << ", size " << size << ", " << problem.height << "x" << problem.width);
     finish(random, problem);
     check_agreement(problem, true);
@@ -143,16 +143,16 @@ TEST_CASE("Chains of operations agree with the reference for any fusion and any 
         add(convolution(random, problem, shape, between(random, 1, 20), between(random, 1, 3), 1, 0));
         text += "convolution ";
       } else if (kind == 1 && shape.height % 2 == 0 && shape.width % 2 == 0) {
-        add(AveragePool{2});
+        add(AveragePoolSpec{2});
         text += "average ";
       } else if (kind == 2 && shape.height > 1 && shape.width > 1) {
-        add(MaxPool{2});
+        add(MaxPoolSpec{2});
         text += "max ";
       } else if (kind == 3 && i + 3 > length) {
         add(linear(random, problem, shape, between(random, 1, 20)));
         text += "linear ";
       } else {
-        add(Relu{});
+        add(ReluSpec{});
         text += "relu ";
       }
     }
@@ -174,13 +174,13 @@ TEST_CASE("LeNet's layers agree with the reference") {
     shape = output_shape(spec, shape);
   };
   add(convolution(random, problem, shape, 20, 3, 1, 0));
-  add(Relu{});
-  add(AveragePool{2});
+  add(ReluSpec{});
+  add(AveragePoolSpec{2});
   add(convolution(random, problem, shape, 50, 5, 1, 0));
-  add(Relu{});
-  add(AveragePool{2});
+  add(ReluSpec{});
+  add(AveragePoolSpec{2});
   add(linear(random, problem, shape, 128));
-  add(Relu{});
+  add(ReluSpec{});
   add(linear(random, problem, shape, 10));
   REQUIRE(shape == Shape{64, 10, 1, 1});
   finish(random, problem);
@@ -202,7 +202,7 @@ TEST_CASE("Grouped and biasless convolutions agree with the reference") {
     const bool biased = random.chance(0.5);
     problem.specs.push_back(
         convolution(random, problem, in, groups * out_each, kernel, stride, padding, groups, biased));
-    if (random.chance(0.5)) problem.specs.push_back(Relu{});
+    if (random.chance(0.5)) problem.specs.push_back(ReluSpec{});
     INFO("round " << round << ", kernel " << kernel << ", stride " << stride << ", padding " << padding
                   << ", " << groups << " groups of " << in_each << " to " << out_each << " channels, "
                   << in.height << "x" << in.width << ", batch " << in.batch << ", biased " << biased);
@@ -222,7 +222,7 @@ TEST_CASE("Strided convolutions that leave a remainder agree with the reference"
     const Shape in{problem.stored.batch, problem.stored.channels, problem.height, problem.width};
     OperationSpec spec =
         convolution(random, problem, in, between(random, 1, 33), kernel, stride, padding, 1, false);
-    auto& it = std::get<Convolution>(spec);
+    auto& it = std::get<ConvolutionSpec>(spec);
     const auto extent = [&](int size) {
       return (size + 2 * padding - kernel) / stride + 1;
     };  // rounded down as usual
@@ -258,7 +258,7 @@ TEST_CASE("Normalizations, GELU and dropout agree with the reference in every fo
     problem.specs.push_back(spec);
     text += name;
     if (random.chance(0.5)) {
-      problem.specs.push_back(Relu{});
+      problem.specs.push_back(ReluSpec{});
       text += "relu ";
     }
     // Operations that read whole blocks would see nonzero padding.
@@ -283,7 +283,7 @@ TEST_CASE("Global average pools agree with the reference in every format and sha
                                      between(random, 1, 9), between(random, 1, 9), random.chance(0.3));
     const Shape in{problem.stored.batch, problem.stored.channels, problem.height, problem.width};
     if (round % 2 == 1) problem.specs.push_back(convolution(random, problem, in, channels, 1, 1, 0));
-    problem.specs.push_back(GlobalAveragePool{});
+    problem.specs.push_back(GlobalAveragePoolSpec{});
     if (random.chance(0.5))
       problem.specs.push_back(linear(random, problem, {in.batch, channels, 1, 1}, between(random, 1, 12)));
     INFO("round " << round << ": " << channels << " channels, " << in.height << "x" << in.width);
@@ -308,13 +308,13 @@ TEST_CASE("Networks of modern layers agree with the reference for any formats") 
                                 between(random, 1, 2), kernel / 2, groups, random.chance(0.3)),
                     "convolution ");
         if (random.chance(0.6)) network.add(batch_norm(random, problem, shape.channels), "batch norm ");
-        if (random.chance(0.6)) network.add(Relu{}, "relu ");
+        if (random.chance(0.6)) network.add(ReluSpec{}, "relu ");
       } else {
         network.add_shape_keeper(random, kind - 3);
       }
     }
     if (random.chance(0.5)) {
-      network.add(GlobalAveragePool{}, "global pool ");
+      network.add(GlobalAveragePoolSpec{}, "global pool ");
       network.add(linear(random, problem, shape, between(random, 1, 20)), "linear");
     }
     INFO("round " << round << ": " << text);
@@ -385,16 +385,16 @@ TEST_CASE("Sums of two branches agree with the reference for any formats of the 
       std::vector<OperationSpec> specs;
       const int kind = between(random, may_be_empty ? 0 : 1, 5);
       if (kind == 1) {
-        specs.push_back(Relu{});
+        specs.push_back(ReluSpec{});
       } else if (kind == 2) {
         specs.push_back(convolution(random, problem, shape, channels, 1, 1, 0));
       } else if (kind == 3) {
         specs.push_back(convolution(random, problem, shape, channels, 1, 1, 0, 1, false));
         specs.push_back(batch_norm(random, problem, channels));
       } else if (kind == 4) {
-        specs.push_back(Gelu{});
+        specs.push_back(GeluSpec{});
       } else if (kind == 5) {
-        auto spec = std::get<Convolution>(convolution(random, problem, shape, channels, 3, 1, 1));
+        auto spec = std::get<ConvolutionSpec>(convolution(random, problem, shape, channels, 3, 1, 1));
         spec.height = spec.width = extent;
         specs.push_back(spec);
       }
@@ -434,9 +434,9 @@ TEST_CASE("Our own operations do not allocate after construction") {
       problem.stored = {16, channels, extent, extent};
       problem.height = problem.width = extent;
       problem.x = random_values(random, problem.stored.size());
-      problem.specs = {Relu{},           batch_norm(random, problem, channels),
-                       Relu{},           group_norm(random, problem, channels),
-                       Dropout{0.2F, 3}, GlobalAveragePool{}};
+      problem.specs = {ReluSpec{},           batch_norm(random, problem, channels),
+                       ReluSpec{},           group_norm(random, problem, channels),
+                       DropoutSpec{0.2F, 3}, GlobalAveragePoolSpec{}};
       finish(random, problem);
       int candidate = 0;
       for (const auto& on : host_candidates()) {
@@ -490,7 +490,7 @@ TEST_CASE("The loss of every back end counts only the first samples of a batch d
     // The logits have the format of a ReLU's output.
     const auto owned = on->make_queue();
     Queue& queue = *owned;
-    const OperationSpec relu[] = {Relu{}};
+    const OperationSpec relu[] = {ReluSpec{}};
     const Activation logits = on->make(queue, relu, on->input({5, 4, 1, 1}, 1, 1), {})->output();
     const auto loss = on->softmax_cross_entropy(queue, logits);
     const std::vector<float> plain = random_values(random, 20);

@@ -104,7 +104,7 @@ TEST_CASE("bfloat16 rounds to nearest, ties to even") {
 TEST_CASE("A back end without bfloat16 is rejected with an explanation") {
   const auto reference = make_backend("reference", Precision::bf16);
   REQUIRE(!reference.ok());
-  CHECK(reference.error().message == "the reference back end computes in f32 precision alone");
+  CHECK(reference.error().message == "the reference back end has only f32 precision");
   const auto cpu = make_backend("cpu", Precision::bf16);
   CHECK(cpu.ok() == cpu::has_bf16());
   if (!cpu.ok()) CHECK(cpu.error().message.find("AVX512-BF16 or AMX") != std::string::npos);
@@ -132,7 +132,7 @@ TEST_CASE("bfloat16 convolutions round only stored values") {
     problem.specs.push_back(
         convolution(random, problem, in, out, kernel, stride, padding, 1, random.chance(0.5)));
     const bool relu = random.chance(0.4);
-    if (relu) problem.specs.push_back(Relu{});
+    if (relu) problem.specs.push_back(ReluSpec{});
     finish(random, problem);
     round_all(problem);
     INFO("round " << round << ", kernel " << kernel << ", stride " << stride << ", padding " << padding
@@ -162,7 +162,7 @@ TEST_CASE("bfloat16 linear layers round only stored values, and do not round log
     const Shape in{problem.stored.batch, problem.stored.channels, problem.height, problem.width};
     problem.specs.push_back(linear(random, problem, in, between(random, 1, 70)));
     const bool relu = random.chance(0.5);
-    if (relu) problem.specs.push_back(Relu{});
+    if (relu) problem.specs.push_back(ReluSpec{});
     INFO("round " << round << ", " << in.sample_size() << " features, batch " << in.batch << ", relu "
                   << relu);
     finish(random, problem);
@@ -192,10 +192,10 @@ TEST_CASE("bfloat16 pools and conversions from lanes to stacks agree with the re
     const Shape inside{in.batch, channels, extent, extent};
     problem.specs = {convolution(random, problem, in, channels, 1, 1, 0),
                      convolution(random, problem, inside, channels, 1, 1, 0)};
-    const auto& first = std::get<Convolution>(problem.specs[0]);
-    const auto& second = std::get<Convolution>(problem.specs[1]);
+    const auto& first = std::get<ConvolutionSpec>(problem.specs[0]);
+    const auto& second = std::get<ConvolutionSpec>(problem.specs[1]);
     const auto c = static_cast<std::size_t>(channels), few = static_cast<std::size_t>(in.channels);
-    const auto one_hot = [&](const Convolution& spec, std::size_t inputs) {
+    const auto one_hot = [&](const ConvolutionSpec& spec, std::size_t inputs) {
       for (std::size_t o = 0; o < c; ++o) {
         problem.parameters[spec.bias + o] = 0;
         for (std::size_t i = 0; i < inputs; ++i)
@@ -204,8 +204,8 @@ TEST_CASE("bfloat16 pools and conversions from lanes to stacks agree with the re
     };
     one_hot(first, few);
     one_hot(second, c);
-    if (round % 2 == 0) problem.specs.push_back(MaxPool{size});
-    if (round % 2 == 1) problem.specs.push_back(AveragePool{size});
+    if (round % 2 == 0) problem.specs.push_back(MaxPoolSpec{size});
+    if (round % 2 == 1) problem.specs.push_back(AveragePoolSpec{size});
     finish(random, problem);
     round_all(problem);
     INFO("round " << round << ", size " << size << ", extent " << extent << ", " << in.channels << " to "
@@ -239,15 +239,15 @@ TEST_CASE("bfloat16 networks stay close to float32 for any formats") {
       } else if (kind < 7) {
         network.add_shape_keeper(random, kind - 3);
       } else if (shape.height % 2 == 0 && shape.width % 2 == 0) {
-        if (kind == 7) network.add(AveragePool{2}, "average pool ");
-        if (kind == 8) network.add(MaxPool{2}, "max pool ");
+        if (kind == 7) network.add(AveragePoolSpec{2}, "average pool ");
+        if (kind == 8) network.add(MaxPoolSpec{2}, "max pool ");
       }
     }
     // The mean of normalized values would be only rounding errors.
     const bool normalized =
-        !problem.specs.empty() && (std::holds_alternative<GroupNorm>(problem.specs.back()) ||
-                                   std::holds_alternative<BatchNorm>(problem.specs.back()));
-    if (!normalized && random.chance(0.5)) network.add(GlobalAveragePool{}, "global pool ");
+        !problem.specs.empty() && (std::holds_alternative<GroupNormSpec>(problem.specs.back()) ||
+                                   std::holds_alternative<BatchNormSpec>(problem.specs.back()));
+    if (!normalized && random.chance(0.5)) network.add(GlobalAveragePoolSpec{}, "global pool ");
     network.add(linear(random, problem, shape, between(random, 1, 20)), "linear");
     INFO("round " << round << ": " << text << ", batch " << shape.batch);
     finish(random, problem);

@@ -150,9 +150,7 @@ TEST_CASE("The loops of every instruction set are correct and write nothing else
   check_row_loops<float>(1e-5);
 }
 
-TEST_CASE("The bfloat16 loops give the same results, rounded") {
-  check_row_loops<Bfloat16>(0x1p-8);
-}
+TEST_CASE("The bfloat16 loops give the same results, rounded") { check_row_loops<Bfloat16>(0x1p-8); }
 
 TEST_CASE("The loops round like Bfloat16, including infinities and NaNs") {
   Random random(54);
@@ -218,9 +216,7 @@ TEST_CASE("The vector loops are correct on every instruction set") {
 namespace {
 
 // Values that bfloat16 represents exactly.
-Values representable(const Values& values) {
-  return floats_of(stored_as<Bfloat16>(values));
-}
+Values representable(const Values& values) { return floats_of(stored_as<Bfloat16>(values)); }
 
 }  // namespace
 
@@ -232,9 +228,12 @@ TEST_CASE("An operation's values and gradients do not depend on the input's form
     const Shape shape{4 + static_cast<int>(random.below(6)), channels, 1 + static_cast<int>(random.below(7)),
                       1 + static_cast<int>(random.below(7))};
     const auto c = static_cast<std::size_t>(channels);
-    const OperationSpec specs[] = {
-        BatchNorm{0, c, 2 * c, 3 * c, 1e-3F}, Relu{}, GroupNorm{channels % 2 == 0 ? 2 : 1, 0, c, 1e-3F},
-        Dropout{0.4F, random.bits()},         Gelu{}, GlobalAveragePool{}};
+    const OperationSpec specs[] = {BatchNormSpec{0, c, 2 * c, 3 * c, 1e-3F},
+                                   ReluSpec{},
+                                   GroupNormSpec{channels % 2 == 0 ? 2 : 1, 0, c, 1e-3F},
+                                   DropoutSpec{0.4F, random.bits()},
+                                   GeluSpec{},
+                                   GlobalAveragePoolSpec{}};
     const Values parameters = random_values(random, 4 * c, 0.5, 1.5),
                  x = representable(random_values(random, shape.size()));
     for (std::size_t i = 0; i < std::size(specs); ++i) {

@@ -40,31 +40,31 @@ inline OperationSpec convolution(Random& random, Problem& problem, const Shape& 
   };
   // Sometimes the end has a full padding more.
   const int more = stride == 1 && random.chance(0.5) ? padding : 0;
-  return Convolution{out,
-                     kernel,
-                     stride,
-                     padding,
-                     extent(in.height) + more,
-                     extent(in.width) + more,
-                     place.weight,
-                     biased ? place.bias : kNone,
-                     groups};
+  return ConvolutionSpec{out,
+                         kernel,
+                         stride,
+                         padding,
+                         extent(in.height) + more,
+                         extent(in.width) + more,
+                         place.weight,
+                         biased ? place.bias : kNone,
+                         groups};
 }
 
 inline OperationSpec linear(Random& random, Problem& problem, const Shape& in, int out) {
   const Place place =
       add_parameters(random, problem.parameters, static_cast<std::size_t>(out), in.sample_size());
-  return Linear{out, place.weight, place.bias};
+  return LinearSpec{out, place.weight, place.bias};
 }
 
 inline OperationSpec batch_norm(Random& random, Problem& problem, int channels) {
   const NormPlace place = add_norm_parameters(random, problem.parameters, static_cast<std::size_t>(channels));
-  return BatchNorm{place.scale,
-                   place.shift,
-                   place.mean,
-                   place.variance,
-                   random.chance(0.5) ? 1e-5F : 1e-2F,
-                   static_cast<float>(random.uniform(0.05, 0.5))};
+  return BatchNormSpec{place.scale,
+                       place.shift,
+                       place.mean,
+                       place.variance,
+                       random.chance(0.5) ? 1e-5F : 1e-2F,
+                       static_cast<float>(random.uniform(0.05, 0.5))};
 }
 
 // A random number of groups that divides the channels.
@@ -72,7 +72,7 @@ inline OperationSpec group_norm(Random& random, Problem& problem, int channels) 
   const NormPlace place = add_norm_parameters(random, problem.parameters, static_cast<std::size_t>(channels));
   int groups = between(random, 1, channels);
   while (channels % groups != 0) --groups;
-  return GroupNorm{groups, place.scale, place.shift, random.chance(0.5) ? 1e-5F : 1e-2F};
+  return GroupNormSpec{groups, place.scale, place.shift, random.chance(0.5) ? 1e-5F : 1e-2F};
 }
 
 // A random shape-preserving operation, and its name for failure messages.
@@ -84,11 +84,11 @@ inline std::pair<OperationSpec, const char*> shape_keeper(Random& random, Proble
     case 1:
       return {group_norm(random, problem, channels), "group norm "};
     case 2:
-      return {Gelu{}, "gelu "};
+      return {GeluSpec{}, "gelu "};
     case 3:
-      return {Dropout{static_cast<float>(random.uniform(0, 0.9)), random.bits()}, "dropout "};
+      return {DropoutSpec{static_cast<float>(random.uniform(0, 0.9)), random.bits()}, "dropout "};
     default:
-      return {Relu{}, "relu "};
+      return {ReluSpec{}, "relu "};
   }
 }
 

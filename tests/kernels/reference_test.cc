@@ -5,13 +5,11 @@
 
 #include "kernels/reference/convolution.h"
 #include "kernels/reference/dropout.h"
-#include "kernels/reference/gelu.h"
 #include "kernels/reference/linear.h"
 #include "kernels/reference/norm.h"
+#include "kernels/reference/pointwise.h"
 #include "kernels/reference/pool.h"
-#include "kernels/reference/relu.h"
 #include "kernels/reference/softmax_cross_entropy.h"
-#include "kernels/reference/sum.h"
 #include "tests/catch.h"
 #include "tests/kernels/near.h"
 #include "tests/kernels/run.h"
@@ -47,12 +45,8 @@ void check_derivative(Values& at, const Values& derivative, const std::function<
   }
 }
 
-Images<const double> read(const Values& values, const Shape& shape) {
-  return images(values.data(), shape);
-}
-Images<double> write(Values& values, const Shape& shape) {
-  return images(values.data(), shape);
-}
+Images<const double> read(const Values& values, const Shape& shape) { return images(values.data(), shape); }
+Images<double> write(Values& values, const Shape& shape) { return images(values.data(), shape); }
 
 }  // namespace
 
@@ -71,8 +65,8 @@ TEST_CASE("The reference convolution's backward passes are the derivative of its
       return slack / stride + (slack % stride != 0 ? more : 0) + 1;
     };
     const int out_channels = 2 * groups;
-    const Convolution it{out_channels,     kernel, stride, padding, extent(in.height),
-                         extent(in.width), 0,      0,      groups};
+    const ConvolutionSpec it{out_channels,     kernel, stride, padding, extent(in.height),
+                             extent(in.width), 0,      0,      groups};
     const Shape out = output_shape(it, in);
     Values x = draw(random, in.size()), y(out.size()), dy = draw(random, out.size()), dx(in.size());
     Values weight = draw(random, static_cast<std::size_t>(2 * in.channels * kernel * kernel)),
@@ -95,7 +89,7 @@ TEST_CASE("The reference convolution's backward passes are the derivative of its
 TEST_CASE("The reference linear layer's backward passes are the derivative of its forward pass") {
   Random random(12);
   const Shape in{3, 2, 2, 3}, out{3, 5, 1, 1};
-  const Linear it{5, 0, 0};
+  const LinearSpec it{5, 0, 0};
   Values x = draw(random, in.size()), y(out.size()), dy = draw(random, out.size()), dx(in.size());
   Values weight = draw(random, 5 * 12), bias = draw(random, 5), dweight(weight.size()), dbias(5);
   const auto f = [&] {
@@ -114,16 +108,16 @@ TEST_CASE("The reference pools' and ReLU's backward passes are the derivatives o
   const Shape in{2, 3, 5, 7};
   Values x = draw(random, in.size()), dx(in.size());
   for (const int size : {1, 2, 3}) {
-    const Shape out = output_shape(AveragePool{size}, in);
+    const Shape out = output_shape(AveragePoolSpec{size}, in);
     Values y(out.size()), dy = draw(random, out.size());
-    average_pool_backward(AveragePool{size}, read(dy, out), write(dx, in));
+    average_pool_backward(AveragePoolSpec{size}, read(dy, out), write(dx, in));
     check_derivative(x, dx, [&] {
-      average_pool_forward(AveragePool{size}, read(x, in), write(y, out));
+      average_pool_forward(AveragePoolSpec{size}, read(x, in), write(y, out));
       return dot(y, dy);
     });
-    max_pool_backward(MaxPool{size}, read(x, in), read(dy, out), write(dx, in));
+    max_pool_backward(MaxPoolSpec{size}, read(x, in), read(dy, out), write(dx, in));
     check_derivative(x, dx, [&] {
-      max_pool_forward(MaxPool{size}, read(x, in), write(y, out));
+      max_pool_forward(MaxPoolSpec{size}, read(x, in), write(y, out));
       return dot(y, dy);
     });
   }
@@ -139,7 +133,7 @@ TEST_CASE("The reference pools' and ReLU's backward passes are the derivatives o
 
 TEST_CASE("The reference's global pool, GELU and sums have the derivatives of their forward passes") {
   Random random(15);
-  const Shape in{2, 3, 4, 5}, out = output_shape(GlobalAveragePool{}, in);
+  const Shape in{2, 3, 4, 5}, out = output_shape(GlobalAveragePoolSpec{}, in);
   REQUIRE(out == Shape{2, 3, 1, 1});
   Values x = draw(random, in.size()), dx(in.size()), means(out.size()), dmeans = draw(random, out.size());
   global_average_pool_backward(read(dmeans, out), write(dx, in));
@@ -178,7 +172,7 @@ TEST_CASE("The reference normalizations' backward passes are the derivatives of 
     std::function<double()> f;
     if (round % 2 == 0) {
       // A large epsilon, so that central differences are exact to seven digits even for few values.
-      BatchNorm it{0, 0, 0, 0};
+      BatchNormSpec it{0, 0, 0, 0};
       it.epsilon = 0.01F;
       f = [=, &x, &y, &dy, &scale, &shift] {
         batch_norm_forward(it, scale.data(), shift.data(), read(x, in), write(y, in));
@@ -188,7 +182,7 @@ TEST_CASE("The reference normalizations' backward passes are the derivatives of 
                           write(dx, in), dscale.data(), dshift.data(), mean_step.data(),
                           variance_step.data());
     } else {
-      const GroupNorm it{round % 4 == 1 ? 3 : 1, 0, 0, 0.01F};
+      const GroupNormSpec it{round % 4 == 1 ? 3 : 1, 0, 0, 0.01F};
       f = [=, &x, &y, &dy, &scale, &shift] {
         group_norm_forward(it, scale.data(), shift.data(), read(x, in), write(y, in));
         return dot(y, dy);
@@ -207,7 +201,7 @@ TEST_CASE("Batch normalization matches a manual calculation, including running m
   const Shape shape{2, 2, 1, 2};
   const Values x{1, 3, 2, 2, 5, 7, 2, 2}, scale{std::sqrt(5.0), 10}, shift{100, 1};
   const Values mean{2, 2}, variance{-1, 0.5};
-  BatchNorm it{0, 0, 0, 0};
+  BatchNormSpec it{0, 0, 0, 0};
   it.epsilon = 1e-30F;
   it.momentum = 0.5F;
   Values y(8);
@@ -237,7 +231,7 @@ TEST_CASE("The unbiased variance of a single value is 0") {
   const Shape shape{1, 1, 1, 1};
   const Values x{3}, scale{2}, dy{1}, mean{1}, variance{4};
   Values dx(1), dscale(1), dshift(1), mean_step(1), variance_step(1);
-  BatchNorm it{0, 0, 0, 0};
+  BatchNormSpec it{0, 0, 0, 0};
   batch_norm_backward(it, scale.data(), mean.data(), variance.data(), read(x, shape), read(dy, shape),
                       write(dx, shape), dscale.data(), dshift.data(), mean_step.data(), variance_step.data());
   CHECK(near(mean_step[0], 0.2, 1e-7));
@@ -249,7 +243,8 @@ TEST_CASE("Layer normalization matches a manual calculation") {
   const Shape shape{1, 4, 1, 1};
   const Values x{1, 3, 5, 7}, scale{1, 1, 1, 2}, shift{0, 0, 0, 1};
   Values y(4);
-  group_norm_forward(GroupNorm{1, 0, 0, 1e-30F}, scale.data(), shift.data(), read(x, shape), write(y, shape));
+  group_norm_forward(GroupNormSpec{1, 0, 0, 1e-30F}, scale.data(), shift.data(), read(x, shape),
+                     write(y, shape));
   const double unit = 1 / std::sqrt(5.0);
   const Values expected{-3 * unit, -unit, unit, 2 * 3 * unit + 1};
   for (std::size_t i = 0; i < y.size(); ++i) CHECK(near(y[i], expected[i], 1e-12));
@@ -271,7 +266,7 @@ TEST_CASE(
   const Shape shape{10, 10, 10, 10};
   Random random(17);
   for (const float rate : {0.0F, 0.1F, 0.5F, 0.9F}) {
-    const Dropout it{rate, 5};
+    const DropoutSpec it{rate, 5};
     const Values ones(shape.size(), 1.0);
     std::vector<Values> draws(3, Values(shape.size()));
     for (std::uint64_t i = 0; i < 3; ++i) dropout(it, i, read(ones, shape), write(draws[i], shape));
@@ -325,7 +320,7 @@ TEST_CASE("Huge logits neither overflow the loss nor its gradient") {
 
 TEST_CASE("A convolution matches a manual calculation") {
   // 3x3 image 1..9, a 2x2 kernel (1 2; 3 4), bias 10: y[0,0] = 10 + 1*1 + 2*2 + 3*4 + 4*5 = 47.
-  const Convolution it{1, 2, 1, 0, 2, 2, 0, 0};
+  const ConvolutionSpec it{1, 2, 1, 0, 2, 2, 0, 0};
   const Values x{1, 2, 3, 4, 5, 6, 7, 8, 9}, weight{1, 2, 3, 4}, bias{10};
   const Shape in{1, 1, 3, 3}, out{1, 1, 2, 2};
   Values y(4);
@@ -335,7 +330,7 @@ TEST_CASE("A convolution matches a manual calculation") {
 
 TEST_CASE("A grouped, strided convolution without bias matches a manual calculation") {
   // Two separate channels, 1x1 kernel with stride 2 over 4x4: rows and columns 0 and 2, the last ones unread.
-  const Convolution it{2, 1, 2, 0, 2, 2, 0, kNone, 2};
+  const ConvolutionSpec it{2, 1, 2, 0, 2, 2, 0, kNone, 2};
   const Shape in{1, 2, 4, 4}, out{1, 2, 2, 2};
   REQUIRE(output_shape(it, in) == out);
   Values x(32), y(8), dx(32, 9.0);

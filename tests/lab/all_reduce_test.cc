@@ -63,11 +63,11 @@ std::string write_table(const Scratch& scratch) {
 // 4 peers with 16 rows each; a batch is all 16.
 Experiment small(const Scratch& scratch) {
   Experiment experiment;
-  experiment.rule = Rule::all_reduce;
-  experiment.model = "mlp";
-  experiment.data = write_table(scratch);
-  experiment.batch_size = kRows / 4;
-  experiment.steps = 10;
+  experiment.gossip.rule = Rule::all_reduce;
+  experiment.model.name = "mlp";
+  experiment.data.source = write_table(scratch);
+  experiment.training.batch_size = kRows / 4;
+  experiment.end.steps = 10;
   return experiment;
 }
 
@@ -88,14 +88,12 @@ training::Summary run(const Experiment& experiment, unsigned threads = 2) {
 }
 
 std::size_t arena_floats(const Experiment& experiment) {
-  const auto data = datasets::load(experiment.data, "");
+  const auto data = datasets::load(experiment.data.source, "");
   REQUIRE(data.ok());
   return training::make_plan(experiment, data->train)->layout.arena_size();
 }
 
-std::int64_t nanoseconds(double seconds) {
-  return std::llround(seconds * 1e9);
-}
+std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 // The time of one round: the largest of four chunks over this link.
 std::int64_t round_time(const Experiment& experiment, double bandwidth, Duration latency) {
@@ -116,19 +114,19 @@ void check_equals_one_large_batch(Experiment experiment) {
   const auto summary = simulate(experiment, {}, *folder);
   REQUIRE(summary.ok());
   REQUIRE(summary->per_peer.front().steps == 10);
-  const auto data = datasets::load(experiment.data, "");
+  const auto data = datasets::load(experiment.data.source, "");
   REQUIRE(data.ok());
   const auto plan = training::make_plan(experiment, data->train);
   const auto learned = training::read_safetensors(folder->file("model.safetensors"), plan->layout);
   REQUIRE(learned.ok());
 
   experiment.peers = 1;
-  experiment.batch_size = kRows;
+  experiment.training.batch_size = kRows;
   const auto backend = training::make_host_backend(experiment);
   std::vector<std::uint32_t> all(kRows);
   std::iota(all.begin(), all.end(), 0U);
-  training::Worker worker(*plan, **backend, data->train, training::BatchSampler(all, Random(99)), kRows,
-                          training::make_optimizer(experiment));
+  training::Worker worker(*plan, **backend, data->train, training::BatchSampler(all, Random(99)),
+                          {kRows, training::make_optimizer(experiment)});
   models::Arena arena(plan->layout.arena_size());
   const std::vector<float> first = training::first_parameters(*plan, experiment.seed);
   arena.write(0, first);
@@ -148,7 +146,7 @@ void check_equals_one_large_batch(Experiment experiment) {
 
 }  // namespace
 
-TEST_CASE("a step of all-reduce lasts as long as its formula says, to the nanosecond") {
+TEST_CASE("the duration of a step of all-reduce equals its formula, to the nanosecond") {
   const Scratch scratch;
   Experiment experiment = small(scratch);
   const std::int64_t round = round_time(experiment, 1e9, 100us);
@@ -160,18 +158,18 @@ TEST_CASE("a step of all-reduce lasts as long as its formula says, to the nanose
   CHECK(summary.consensus_distance == 0);
   for (const auto& peer : summary.per_peer) {
     CHECK(peer.steps == 10);
-    CHECK(peer.samples == 10 * experiment.batch_size);
+    CHECK(peer.samples == 10 * experiment.training.batch_size);
     CHECK(peer.state == "finished");
   }
 
-  experiment.pace = 5ms;
-  experiment.latency = 3ms;
-  experiment.bandwidth = 1e7;
+  experiment.training.pace = 5ms;
+  experiment.network.latency = 3ms;
+  experiment.network.bandwidth = 1e7;
   CHECK(nanoseconds(run(experiment).seconds) == 10 * (5'000'000 + 6 * round_time(experiment, 1e7, 3ms)));
   // A machine's network card limits the bandwidth; both directions are independent.
-  experiment.port = 5e6;
+  experiment.network.port = 5e6;
   CHECK(nanoseconds(run(experiment).seconds) == 10 * (5'000'000 + 6 * round_time(experiment, 5e6, 3ms)));
-  experiment.port = training::kUnlimited;
+  experiment.network.port = training::kUnlimited;
   // One poor link slows down all peers.
   experiment.faults = {{.peer = 2, .kind = Fault::Kind::link, .link = {.latency = 50ms, .bandwidth = 1e6}}};
   CHECK(nanoseconds(run(experiment).seconds) == 10 * (5'000'000 + 6 * round_time(experiment, 1e6, 50ms)));
@@ -275,8 +273,8 @@ TEST_CASE("a paused peer stops all others until it resumes") {
   const auto never = attempt(experiment);
   REQUIRE(!never.ok());
   CHECK(never.error().message == "p3 was paused for good after 0 s, and all-reduce cannot go on without it");
-  experiment.steps.reset();
-  experiment.seconds = 1s;  // ends the run while all wait
+  experiment.end.steps.reset();
+  experiment.end.seconds = 1s;  // ends the run while all wait
   CHECK(run(experiment).samples == 0);
 }
 
@@ -293,8 +291,8 @@ TEST_CASE("frames that a link of the ring loses arrive later, and the swarm wait
 
 TEST_CASE("all-reduce gives the same result on any number of threads") {
   Experiment experiment;
-  experiment.rule = Rule::all_reduce;
-  experiment.epochs = 0.03;
+  experiment.gossip.rule = Rule::all_reduce;
+  experiment.end.epochs = 0.03;
   const training::Summary one = run(experiment, 1), two = run(experiment, 2);
   REQUIRE(one.trace_hash.has_value());
   CHECK(one.trace_hash == two.trace_hash);
@@ -306,14 +304,12 @@ TEST_CASE("all-reduce gives the same result on any number of threads") {
 TEST_CASE("a step equals one with all batches combined, with either optimizer") {
   const Scratch scratch;
   Experiment experiment = small(scratch);
-  experiment.weight_decay = 1e-3;
+  experiment.optimizer.weight_decay = 1e-3;
   SECTION("momentum") {}
-  SECTION("Nesterov's") {
-    experiment.nesterov = true;
-  }
+  SECTION("Nesterov's") { experiment.optimizer.nesterov = true; }
   SECTION("AdamW") {
-    experiment.optimizer = "adamw";
-    experiment.learning_rate = 0.001;
+    experiment.optimizer.name = "adamw";
+    experiment.optimizer.learning_rate = 0.001;
   }
   check_equals_one_large_batch(experiment);
 }
@@ -336,18 +332,18 @@ TEST_CASE("all-reduce ends after a time, at the target, and on interruption, lik
   const Scratch scratch;
   Experiment experiment = small(scratch);
   const double step = run(experiment).seconds / 10;
-  experiment.steps.reset();
-  experiment.seconds = from_seconds(4.5 * step);
+  experiment.end.steps.reset();
+  experiment.end.seconds = from_seconds(4.5 * step);
   CHECK(run(experiment).per_peer.front().steps == 4);
 
-  experiment.seconds.reset();
-  experiment.target_accuracy = 0.7;
+  experiment.end.seconds.reset();
+  experiment.end.target_accuracy = 0.7;
   const training::Summary reached = run(experiment);
   REQUIRE(reached.seconds_to_target.has_value());
   CHECK(*reached.seconds_to_target == reached.seconds);
   CHECK(*reached.accuracy >= 0.7);
 
-  experiment.target_accuracy.reset();
+  experiment.end.target_accuracy.reset();
   SimulateOptions options;
   options.interrupted = [asked = 0]() mutable { return ++asked > 3; };
   const auto stopped = attempt(experiment, 2, options);
@@ -358,7 +354,7 @@ TEST_CASE("all-reduce ends after a time, at the target, and on interruption, lik
 TEST_CASE("all-reduce reports a loss that is not finite") {
   const Scratch scratch;
   Experiment experiment = small(scratch);
-  experiment.learning_rate = 1000;
+  experiment.optimizer.learning_rate = 1000;
   const auto diverged = attempt(experiment);
   REQUIRE(!diverged.ok());
   CHECK(contains(diverged.error().message, "the loss is not finite after "));

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "lab/measure/consensus_chart.h"
 #include "tests/catch.h"
 
 namespace starling::lab {

@@ -27,9 +27,7 @@ std::vector<Topology> families(std::uint32_t n) {
   return all;
 }
 
-double deviation(double measured, double predicted) {
-  return std::log(measured) / std::log(predicted) - 1;
-}
+double deviation(double measured, double predicted) { return std::log(measured) / std::log(predicted) - 1; }
 
 // The exact E V after each exchange, relative to the start: the second moments X of the replicas follow
 // X <- sum_e p_e W_e X W_e, computed with dense sums.
@@ -83,7 +81,7 @@ TEST_CASE("in lock-step every family mixes at the rate of its eigenvalues", "[fi
   }
 }
 
-TEST_CASE("lock-step on a ring and on the complete graph decays as the closed forms say") {
+TEST_CASE("lock-step on a ring and on the complete graph decays like the closed forms") {
   const auto ring = measure_lock_step(Topology::parse("ring")->among(16), std::nullopt, 1);
   REQUIRE(ring.ok());
   const double second = (1 + 2 * std::cos(2 * std::acos(-1.0) / 16)) / 3;

@@ -31,7 +31,7 @@ TEST_CASE("the same seed draws the same faults, another seed others") {
   }
 }
 
-TEST_CASE("faults begin in their time, in order, and what lasts is over at its end") {
+TEST_CASE("faults begin and end within their time and are in order") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const FaultDraw drawn = draw(seed, *Faults::named("all"), kSetting);
     Instant last{};
@@ -52,7 +52,7 @@ TEST_CASE("faults begin in their time, in order, and what lasts is over at its e
   }
 }
 
-TEST_CASE("two machines at least are there all along") {
+TEST_CASE("at least two machines run all the time") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const FaultDraw drawn = draw(seed, *Faults::named("churn"), kSetting);
     std::set<std::uint32_t> leaving;
@@ -67,7 +67,7 @@ TEST_CASE("two machines at least are there all along") {
   }
 }
 
-TEST_CASE("every poison of an experiment file is one that the simulator knows") {
+TEST_CASE("the simulator has every poison of an experiment file") {
   for (const std::string& poison : training::poisons()) {
     INFO(poison);
     const auto kind = poison_named(poison);
@@ -76,7 +76,7 @@ TEST_CASE("every poison of an experiment file is one that the simulator knows") 
   }
 }
 
-TEST_CASE("every name draws what it names, and nothing where there is none") {
+TEST_CASE("every name draws its faults, and \"none\" draws nothing") {
   for (const std::string& name : Faults::names()) {
     REQUIRE(Faults::named(name).has_value());
     std::size_t drawn = 0;
@@ -88,7 +88,7 @@ TEST_CASE("every name draws what it names, and nothing where there is none") {
   REQUIRE_FALSE(Faults::named("gremlins").has_value());
 }
 
-TEST_CASE("an incident can be said in a sentence") {
+TEST_CASE("every incident has a sentence") {
   const std::vector<std::string> names{"p0", "p1", "p2", "p3"};
   const auto said = [&](const Incident& incident) { return sentence(incident, names); };
   const Instant from{12'304ms}, to{15'001ms};
@@ -99,11 +99,12 @@ TEST_CASE("an incident can be said in a sentence") {
   CHECK(said(Leave{1, from}) == "At 12.304 s p1 is asked to leave.");
   CHECK(said(Pause{1, from, to}) == "From 12.304 s to 15.001 s nothing happens on p1.");
   CHECK(said(Slow{1, 10, from, kNever}) == "From 12.304 s to the end steps of p1 take 10 times as long.");
-  CHECK(said(Cut{1, 2, from, to, true}) == "From 12.304 s to 15.001 s nothing gets from p1 to p2, nor back.");
+  CHECK(said(Cut{1, 2, from, to, true}) ==
+        "From 12.304 s to 15.001 s nothing travels from p1 to p2, nor back.");
   CHECK(said(Partition{{0, 2}, from, to}) ==
-        "From 12.304 s to 15.001 s nothing gets into or out of {p0, p2}.");
+        "From 12.304 s to 15.001 s nothing travels into or out of {p0, p2}.");
   CHECK(said(HalfOpen{1, 2, from}) ==
-        "At 12.304 s the connections between p1 and p2 break, and only p1 learns it.");
+        "At 12.304 s the connections between p1 and p2 break, and only p1 is notified.");
 }
 
 }  // namespace starling::lab

@@ -38,7 +38,7 @@ struct Swarm {
     while (world.now() < Instant{when} && world.run_one()) {
     }
   }
-  // Every machine that runs knows all the others that run, as alive, and nobody else as live.
+  // Whether the live members in the view of each running machine are exactly the other running ones.
   bool is_one() const {
     std::size_t running = 0;
     for (std::uint32_t i = 0; i < world.machines(); ++i)
@@ -102,7 +102,7 @@ TEST_CASE("the address that all used may die at any moment") {
   for (const Duration death : {300ms, 600ms, 1000ms, 3000ms}) {
     WorldOptions options = swarm_of(40);
     for (std::uint32_t i = 1; i < 40; ++i) {
-      // Everyone who is welcomed in time; a joiner whose only address is dead has nobody to ask.
+      // Those that are welcomed in time; a joiner whose only address is dead cannot join.
       options.machines[i].start = Instant{std::chrono::milliseconds(5 * i)};
     }
     options.incidents.push_back(Crash{0, Instant{death}, true, {}, false});

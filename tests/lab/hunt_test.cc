@@ -16,7 +16,7 @@ constexpr std::uint64_t kSeeds = seeds(40);
 
 }  // namespace
 
-TEST_CASE("no kind of fault makes a swarm break its promises") {
+TEST_CASE("a swarm satisfies all statements under every kind of fault") {
   for (const std::string& faults : Faults::names()) {
     HuntOptions options;
     options.faults = faults;
@@ -30,7 +30,7 @@ TEST_CASE("no kind of fault makes a swarm break its promises") {
   }
 }
 
-TEST_CASE("under no rule does a swarm break its promises") {
+TEST_CASE("a swarm satisfies all statements under every rule") {
   for (const RuleTraits& traits : kRules) {
     if (!traits.exchanges()) continue;
     HuntOptions options;
@@ -43,13 +43,13 @@ TEST_CASE("under no rule does a swarm break its promises") {
   }
 }
 
-TEST_CASE("seeds that once broke a promise keep it") {
+TEST_CASE("seeds that once violated a statement satisfy all of them") {
   struct Once {
     std::uint64_t seed;
     std::optional<Rule> rule{};
   };
   for (const Once& once : {
-           Once{186}, Once{1145}, Once{1258}, Once{1410},  // lock-step: rounds skipped in which somebody
+           Once{186}, Once{1145}, Once{1258}, Once{1410},  // lock-step: skipped rounds in which a peer
                                                            // waited, links that had changed
            Once{525, Rule::d_psgd}, Once{781, Rule::d_psgd},
            Once{879, Rule::d_psgd},  // lock-step: views differed, and neighbors waited in a circle
@@ -80,21 +80,21 @@ TEST_CASE("a seed replays to the same run, with or without its story, and anothe
   }
 }
 
-TEST_CASE("a story tells the faults, what came of them, and what everybody believes in the end") {
+TEST_CASE("a story describes the incidents, the events and the final views") {
   HuntOptions options;
   options.faults = "crash";
   options.peers = 5;
   std::string story;
   hunt_seed(options, 3, &story);
-  for (const char* part : {"What will befall them:", "What happens:", "p0 trains", " knows of p", "asks p",
-                           "begins exchange 1 with", "is completed", "suspects p", "takes for failed p",
-                           "What they believe at"}) {
+  for (const char* part :
+       {"Incidents:", "What happens:", "p0 trains", " knows of p", "requests the parameters of p",
+        "begins exchange 1 with", "is completed", "suspects p", "considers failed p", "The views at"}) {
     CAPTURE(part);
     CHECK(story.find(part) != std::string::npos);
   }
 }
 
-TEST_CASE("the line that replays a seed names what it needs, and no more") {
+TEST_CASE("the line that replays a seed has exactly the necessary options") {
   HuntOptions options;
   options.from = 5;
   options.to = 100;
@@ -106,7 +106,7 @@ TEST_CASE("the line that replays a seed names what it needs, and no more") {
   CHECK(replay_line(options, 17) == "starling hunt --seeds 17..18 --faults links --peers 5 --rule push-sum");
 }
 
-TEST_CASE("a hunt that dies of an assertion still says which seed replays it") {
+TEST_CASE("a hunt that ends by an assertion writes the line that replays its seed") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   const pid_t child = ::fork();

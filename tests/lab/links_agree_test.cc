@@ -7,7 +7,7 @@
 #include "lab/world/virtual_network.h"
 #include "tests/catch.h"
 #include "tests/lab/world_story.h"
-#include "tests/node/flock.h"
+#include "tests/node/test_peer.h"
 #include "transport/shaped.h"
 
 namespace starling::lab {
@@ -105,7 +105,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an exchange takes as long in the program as in the simulator: what latency and bandwidth say") {
+TEST_CASE("an exchange takes as long in the program as in the simulator: as latency and bandwidth predict") {
   Pace pace;
   pace.kind = Pace::Kind::time;
   pace.time = 1s;
@@ -131,7 +131,7 @@ TEST_CASE("an exchange takes as long in the program as in the simulator: what la
     node::testing::World world(kind);
     node::ExchangerOptions options = steady();
     options.window = kCells;
-    Bird a(world, 1, options), b(world, 2, options);
+    TestPeer a(world, 1, options), b(world, 2, options);
     a.attach(kFloats, kCellFloats);
     b.attach(kFloats, kCellFloats);
     REQUIRE(exchange(world, a, b) == gossip::Outcome::completed);  // over a link that is not shaped

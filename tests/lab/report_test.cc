@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "lab/report/report_page.h"
-#include "lab/report/report_table.h"
 #include "lab/report/statistics.h"
 #include "lab/simulate/simulate.h"
 #include "tests/catch.h"
@@ -22,9 +20,7 @@ namespace {
 
 using training::Json;
 
-bool near(double a, double b, double tolerance) {
-  return std::abs(a - b) <= tolerance;
-}
+bool near(double a, double b, double tolerance) { return std::abs(a - b) <= tolerance; }
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -183,7 +179,7 @@ TEST_CASE("runs that differ only in their seed share a line of the table") {
   CHECK(contains(csv, "\nline,1,0.85,0,,,,,,,,,,0.9,,,20,4000\n"));
 }
 
-TEST_CASE("without a target in the runs, times to target are read off the curves") {
+TEST_CASE("without a target in the runs, times to target are interpolated on the curves") {
   const Folders folders;
   const std::string metrics =
       R"({"seconds":1,"peer":"p0","steps":5,"samples":50,"exchanges":4,"bytes_sent":100,"loss":2.0,"accuracy":null})"
@@ -324,9 +320,9 @@ TEST_CASE(
 
 TEST_CASE("a folder without results, or with damaged ones, is an error that names the file") {
   const Folders folders;
-  CHECK(refusal_of({folders.path + "/nowhere"}) == "there is no folder " + folders.path + "/nowhere");
+  CHECK(refusal_of({folders.path + "/nowhere"}) == "the folder " + folders.path + "/nowhere does not exist");
   CHECK(refusal_of({folders.path}) ==
-        folders.path + " holds no results: there is neither a summary.json nor runs of a sweep in it");
+        folders.path + " contains no results: neither a summary.json nor runs of a sweep");
   const std::string run = folders.write("one", "summary.json", "{\"name\":\"x\"");
   CHECK(refusal_of({run + "/"}) ==
         run + "/summary.json is damaged: it is not one JSON object; run it again, or leave this folder out");
@@ -363,13 +359,13 @@ TEST_CASE("a page contains its data, whatever characters the names have") {
 TEST_CASE("a simulated run's time line and staleness are those of its faults") {
   const Folders folders;
   training::Experiment experiment;
-  experiment.model = "softmax";
-  experiment.data = "glyphs";
+  experiment.model.name = "softmax";
+  experiment.data.source = "glyphs";
   experiment.peers = 4;
-  experiment.pace = std::chrono::milliseconds(20);
-  experiment.seconds = std::chrono::seconds(4);
-  experiment.every = Pace{.steps = 2};
-  experiment.latency =
+  experiment.training.pace = std::chrono::milliseconds(20);
+  experiment.end.seconds = std::chrono::seconds(4);
+  experiment.gossip.every = Pace{.steps = 2};
+  experiment.network.latency =
       std::chrono::milliseconds(30);  // longer than a step, so replies are mixed some steps later
   experiment.faults = {{.peer = 1, .factor = 5},
                        {.peer = 2,
@@ -432,12 +428,12 @@ TEST_CASE("a simulated run's time line and staleness are those of its faults") {
 TEST_CASE("in lock-step, the time lines of all peers but the straggler show waiting") {
   const Folders folders;
   training::Experiment experiment;
-  experiment.model = "softmax";
-  experiment.data = "glyphs";
-  experiment.rule = Rule::all_reduce;
+  experiment.model.name = "softmax";
+  experiment.data.source = "glyphs";
+  experiment.gossip.rule = Rule::all_reduce;
   experiment.peers = 3;
-  experiment.pace = std::chrono::milliseconds(20);
-  experiment.steps = 40;
+  experiment.training.pace = std::chrono::milliseconds(20);
+  experiment.end.steps = 40;
   experiment.faults = {{.peer = 1, .factor = 4}};
   const auto folder = training::RunFolder::create(folders.path + "/run", false);
   REQUIRE(folder.ok());

@@ -54,13 +54,13 @@ Left left_by(const training::Summary& summary, const training::RunFolder& folder
 
 training::Experiment experiment_of(Rule rule, std::uint32_t workers) {
   training::Experiment experiment;
-  experiment.model = "softmax";
-  experiment.data = "glyphs";
+  experiment.model.name = "softmax";
+  experiment.data.source = "glyphs";
   experiment.peers = 6;
-  experiment.workers = workers;
-  experiment.epochs = 0.1;
-  experiment.rule = rule;
-  if (rule == Rule::d_psgd) experiment.topology = "ring";
+  experiment.training.workers = workers;
+  experiment.end.epochs = 0.1;
+  experiment.gossip.rule = rule;
+  if (rule == Rule::d_psgd) experiment.gossip.topology = "ring";
   return experiment;
 }
 
@@ -98,8 +98,8 @@ Left run_in_pieces(const training::Experiment& experiment, const std::string& pa
 TEST_CASE(
     "a simulation that is stopped and resumed ends as one that never stopped, to the last bit, with every "
     "rule") {
-  const Rule rule = GENERATE(Rule::pairwise, Rule::push_sum, Rule::d_psgd, Rule::choco, Rule::noloco, Rule::clipped,
-                             Rule::parameter_server, Rule::ssp, Rule::none);
+  const Rule rule = GENERATE(Rule::pairwise, Rule::push_sum, Rule::d_psgd, Rule::choco, Rule::noloco,
+                             Rule::clipped, Rule::parameter_server, Rule::ssp, Rule::none);
   const std::uint32_t workers = rule == Rule::pairwise || rule == Rule::choco ? 2 : 1;
   const Scratch scratch;
   const auto experiment = experiment_of(rule, workers);
@@ -122,21 +122,19 @@ TEST_CASE(
     "go") {
   const Scratch scratch;
   auto experiment = experiment_of(Rule::pairwise, 1);
-  SECTION("top-k") {
-    experiment.payload = Payload::top_k;
-  }
+  SECTION("top-k") { experiment.gossip.payload = Payload::top_k; }
   SECTION("choco, int8") {
-    experiment.rule = Rule::choco;
-    experiment.payload = Payload::int8;
+    experiment.gossip.rule = Rule::choco;
+    experiment.gossip.payload = Payload::int8;
   }
   SECTION("bf16, AdamW") {
-    experiment.payload = Payload::bf16;
-    experiment.optimizer = "adamw";
+    experiment.gossip.payload = Payload::bf16;
+    experiment.optimizer.name = "adamw";
   }
   SECTION("momentum of the swarm, changed images") {
-    experiment.quasi_global_momentum = true;
-    experiment.crop = 2;
-    experiment.flip = true;
+    experiment.optimizer.quasi_global_momentum = true;
+    experiment.training.crop = 2;
+    experiment.training.flip = true;
   }
   SECTION("crashes, returns, late joiners, a straggler") {
     training::Fault crash;

@@ -82,8 +82,8 @@ class Mixing {
     std::uint64_t end_step(std::uint32_t, models::Arena&) override { return 1; }
   };
 
-  static WorldOptions options(Rule rule, std::uint32_t n, const std::string& topology,
-                              std::uint64_t seed, Payload payload) {
+  static WorldOptions options(Rule rule, std::uint32_t n, const std::string& topology, std::uint64_t seed,
+                              Payload payload) {
     Pace pace{Pace::Kind::time, 0, 20ms};
     if (rule == Rule::d_psgd) pace = {Pace::Kind::steps, 1, {}};
     Scene scene = scene_of(seed, n, {*topologies::Topology::parse(topology), rule, pace, {}}, kStep);
@@ -124,12 +124,10 @@ TEST_CASE("pairwise and choco bring all replicas to the initial mean, with every
     Payload payload;
     double spread, drift;
   };
-  for (const Case& c : {Case{Rule::pairwise, Payload::f32, 1e-5, 1e-5},
-                        Case{Rule::pairwise, Payload::bf16, 0.05, 1e-5},
-                        Case{Rule::pairwise, Payload::int8, 0.1, 1e-5},
-                        Case{Rule::choco, Payload::f32, 1e-3, 1e-5},
-                        Case{Rule::choco, Payload::int8, 1e-3, 1e-5},
-                        Case{Rule::choco, Payload::top_k, 0.3, 1e-5}}) {
+  for (const Case& c :
+       {Case{Rule::pairwise, Payload::f32, 1e-5, 1e-5}, Case{Rule::pairwise, Payload::bf16, 0.05, 1e-5},
+        Case{Rule::pairwise, Payload::int8, 0.1, 1e-5}, Case{Rule::choco, Payload::f32, 1e-3, 1e-5},
+        Case{Rule::choco, Payload::int8, 1e-3, 1e-5}, Case{Rule::choco, Payload::top_k, 0.3, 1e-5}}) {
     CAPTURE(traits(c.rule).name, int(c.payload));
     Mixing mixing(c.rule, 6, "complete", 3, c.payload);
     const double before = mixing.spread();
@@ -202,8 +200,8 @@ TEST_CASE("in lock-step, peers of equal speed make rounds together, as many as s
 }
 
 TEST_CASE("a machine whose replica becomes NaN copies a neighbor's and does not harm others") {
-  for (const Rule rule : {Rule::pairwise, Rule::push_sum, Rule::d_psgd,
-                                  Rule::choco, Rule::noloco, Rule::clipped}) {
+  for (const Rule rule :
+       {Rule::pairwise, Rule::push_sum, Rule::d_psgd, Rule::choco, Rule::noloco, Rule::clipped}) {
     CAPTURE(traits(rule).name);
     Pace pace{Pace::Kind::time, 0, 20ms};
     Scene scene = scene_of(7, 4, {*topologies::Topology::parse("complete"), rule, pace, {}}, 10ms);
@@ -222,8 +220,7 @@ TEST_CASE("a machine whose replica becomes NaN copies a neighbor's and does not 
 }
 
 TEST_CASE("without barriers a stopped peer does not slow down the others") {
-  for (const Rule rule : {Rule::pairwise, Rule::push_sum, Rule::choco,
-                                  Rule::noloco, Rule::clipped}) {
+  for (const Rule rule : {Rule::pairwise, Rule::push_sum, Rule::choco, Rule::noloco, Rule::clipped}) {
     CAPTURE(traits(rule).name);
     Pace pace{Pace::Kind::time, 0, 20ms};
     Scene scene = scene_of(8, 4, {*topologies::Topology::parse("complete"), rule, pace, {}}, 10ms);

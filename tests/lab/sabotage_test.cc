@@ -1,4 +1,4 @@
-// The hunter is hunted: bugs planted from outside the core must be found.
+// Bugs that are planted between the core and the world must be found.
 #include "lab/world/sabotage.h"
 
 #include "lab/hunt/hunt.h"

@@ -36,11 +36,11 @@ struct Scratch {
 
 training::Experiment small() {
   training::Experiment experiment;
-  experiment.model = "softmax";
-  experiment.data = "glyphs";
+  experiment.model.name = "softmax";
+  experiment.data.source = "glyphs";
   experiment.peers = 4;
-  experiment.workers = 2;
-  experiment.epochs = 0.1;
+  experiment.training.workers = 2;
+  experiment.end.epochs = 0.1;
   return experiment;
 }
 
@@ -85,8 +85,8 @@ TEST_CASE("the same seed gives the same result to the last digit, on any number 
 TEST_CASE("a schedule changes the run, and it is the same on any number of threads") {
   auto experiment = small();
   const auto constant = run(experiment);
-  experiment.schedule = "cosine";
-  experiment.warmup = 0.02;
+  experiment.schedule.name = "cosine";
+  experiment.schedule.warmup = 0.02;
   const auto first = run(experiment, 1);
   REQUIRE(run(experiment, 2).trace_hash == first.trace_hash);
   REQUIRE(first.trace_hash != constant.trace_hash);
@@ -96,8 +96,8 @@ TEST_CASE("a schedule changes the run, and it is the same on any number of threa
 TEST_CASE("cropped and flipped images are the same on any number of threads") {
   auto experiment = small();
   const auto plain = run(experiment);
-  experiment.crop = 2;
-  experiment.flip = true;
+  experiment.training.crop = 2;
+  experiment.training.flip = true;
   const auto first = run(experiment, 1);
   REQUIRE(run(experiment, 3).trace_hash == first.trace_hash);
   REQUIRE(first.trace_hash != plain.trace_hash);
@@ -105,11 +105,11 @@ TEST_CASE("cropped and flipped images are the same on any number of threads") {
 
 TEST_CASE("a slow peer and a late joiner use the learning rate of the swarm's progress") {
   auto experiment = small();
-  experiment.workers = 1;
-  experiment.epochs = 0.5;
-  experiment.schedule = "cosine";
-  experiment.warmup = 0.05;
-  experiment.learning_rate = 0.08;
+  experiment.training.workers = 1;
+  experiment.end.epochs = 0.5;
+  experiment.schedule.name = "cosine";
+  experiment.schedule.warmup = 0.05;
+  experiment.optimizer.learning_rate = 0.08;
   experiment.faults = {{.peer = 1, .factor = 8},
                        {.peer = 3, .kind = training::Fault::Kind::join, .from = std::chrono::seconds(2)}};
   std::vector<training::Json> series;
@@ -150,9 +150,9 @@ TEST_CASE("a slow peer and a late joiner use the learning rate of the swarm's pr
 
 TEST_CASE("peers that exchange agree far better than peers that train alone") {
   auto experiment = small();
-  experiment.every = *parse_pace("2 steps");
+  experiment.gossip.every = *parse_pace("2 steps");
   const auto together = run(experiment);
-  experiment.rule = Rule::none;
+  experiment.gossip.rule = Rule::none;
   const auto alone = run(experiment);
   REQUIRE(alone.exchanges.completed == 0);
   REQUIRE(together.exchanges.completed > 0);
@@ -162,8 +162,8 @@ TEST_CASE("peers that exchange agree far better than peers that train alone") {
 
 TEST_CASE("poison is rejected and counted by reason, until no peer exchanges with its sender") {
   auto experiment = small();
-  experiment.workers = 1;
-  experiment.every = *parse_pace("2 steps");
+  experiment.training.workers = 1;
+  experiment.gossip.every = *parse_pace("2 steps");
   for (const auto& [poison, reason] :
        {std::pair{"nan", "not_finite"}, {"inf", "not_finite"}, {"huge", "too_large"}}) {
     INFO(poison);
@@ -192,8 +192,8 @@ TEST_CASE("the first peer finishes alone if the others cannot copy its parameter
 
 TEST_CASE("a poisoned peer whose values cannot be rejected harms the others with pairwise averaging") {
   auto experiment = small();
-  experiment.workers = 1;
-  experiment.every = *parse_pace("2 steps");
+  experiment.training.workers = 1;
+  experiment.gossip.every = *parse_pace("2 steps");
   const auto honest = run(experiment);
   experiment.faults = {{.peer = 3,
                         .kind = training::Fault::Kind::poison,
@@ -206,8 +206,8 @@ TEST_CASE("a poisoned peer whose values cannot be rejected harms the others with
 
 TEST_CASE("a peer with poor links exchanges less, and the others finish") {
   auto experiment = small();
-  experiment.workers = 1;
-  experiment.every = *parse_pace("2 steps");
+  experiment.training.workers = 1;
+  experiment.gossip.every = *parse_pace("2 steps");
   const auto fine = run(experiment);
   experiment.faults = {{.peer = 3,
                         .kind = training::Fault::Kind::link,
@@ -220,13 +220,13 @@ TEST_CASE("a peer with poor links exchanges less, and the others finish") {
 
 TEST_CASE("the network card of a star's hub limits it, unless it is unlimited") {
   auto experiment = small();
-  experiment.workers = 1;
+  experiment.training.workers = 1;
   experiment.peers = 8;
-  experiment.topology = "star";
-  experiment.every = *parse_pace("always");
-  experiment.bandwidth = 20e6;
+  experiment.gossip.topology = "star";
+  experiment.gossip.every = *parse_pace("always");
+  experiment.network.bandwidth = 20e6;
   const auto exchanges = [&](std::optional<double> port) {
-    experiment.port = port;
+    experiment.network.port = port;
     return run(experiment).exchanges.completed;
   };
   const auto shared = exchanges(std::nullopt);
@@ -238,8 +238,8 @@ TEST_CASE("the network card of a star's hub limits it, unless it is unlimited") 
 TEST_CASE(
     "peers that crash and leave by churn come back, continue training and finish; a replay is the same") {
   auto experiment = small();
-  experiment.workers = 1;
-  experiment.epochs = 0.6;
+  experiment.training.workers = 1;
+  experiment.end.epochs = 0.6;
   experiment.faults = {
       {.peer = training::Fault::kAll,
        .kind = training::Fault::Kind::churn,
@@ -266,8 +266,8 @@ TEST_CASE(
     "a peer that stands still half of the time makes half of the steps, and one with a pace of its own its "
     "own") {
   auto experiment = small();
-  experiment.workers = 1;
-  experiment.epochs = 1;
+  experiment.training.workers = 1;
+  experiment.end.epochs = 1;
   experiment.faults = {{.peer = 1,
                         .kind = training::Fault::Kind::pause,
                         .every = std::chrono::milliseconds(500),
@@ -292,10 +292,10 @@ TEST_CASE("every ready experiment runs to its end, shortened and with little dat
       REQUIRE(training::read_file(experiments.emplace_back(), entry.path()).ok());
     }
     for (training::Experiment& experiment : experiments) {
-      experiment.model = "softmax";
-      experiment.data = "glyphs";
-      experiment.epochs = 0.2;
-      experiment.target_accuracy.reset();
+      experiment.model.name = "softmax";
+      experiment.data.source = "glyphs";
+      experiment.end.epochs = 0.2;
+      experiment.end.target_accuracy.reset();
       CHECK(run(experiment).samples >= 12'000);
     }
   }
@@ -303,7 +303,7 @@ TEST_CASE("every ready experiment runs to its end, shortened and with little dat
 
 TEST_CASE("an epoch counts the samples of failed and departed peers") {
   auto experiment = small();
-  experiment.epochs = 0.3;
+  experiment.end.epochs = 0.3;
   training::Fault crash;
   crash.peer = 0;
   crash.kind = training::Fault::Kind::crash;
@@ -332,8 +332,8 @@ TEST_CASE("an epoch counts the samples of failed and departed peers") {
 
 TEST_CASE("reaching the target accuracy ends a simulated run") {
   auto experiment = small();
-  experiment.epochs = 5;
-  experiment.target_accuracy = 0.6;
+  experiment.end.epochs = 5;
+  experiment.end.target_accuracy = 0.6;
   const auto summary = run(experiment);
   REQUIRE(summary.seconds_to_target.has_value());
   REQUIRE(*summary.seconds_to_target > 0);
@@ -345,7 +345,7 @@ TEST_CASE("an interrupted simulation ends orderly and writes its results") {
   auto folder = training::RunFolder::create(scratch.path + "/run", false);
   REQUIRE(folder.ok());
   auto experiment = small();
-  experiment.epochs = 1000;
+  experiment.end.epochs = 1000;
   SimulateOptions options;
   int asked = 0;
   options.interrupted = [&asked] { return ++asked > 20; };
@@ -358,7 +358,7 @@ TEST_CASE("an interrupted simulation ends orderly and writes its results") {
 
 TEST_CASE("a slow peer does its share more slowly and does not delay others") {
   auto experiment = small();
-  experiment.workers = 1;
+  experiment.training.workers = 1;
   training::Fault slow;
   slow.peer = 1;
   slow.factor = 10;
@@ -393,7 +393,7 @@ TEST_CASE("random slowness of steps is the same in every run of a seed, for all 
 TEST_CASE("a simulation with an unknown name is an error") {
   const Scratch scratch;
   auto experiment = small();
-  experiment.model = "nonesuch";
+  experiment.model.name = "nonesuch";
   auto folder = training::RunFolder::create(scratch.path + "/run", false);
   const auto summary = simulate(experiment, {}, *folder);
   REQUIRE(!summary);

@@ -46,8 +46,9 @@ struct Site {
   std::unique_ptr<Worker> worker(std::size_t i, const std::shared_ptr<training::Engines>& engines) const {
     std::vector<std::uint32_t> shard(data.size());
     std::iota(shard.begin(), shard.end(), 0U);
-    return std::make_unique<Worker>(plan, *backend, data, BatchSampler(std::move(shard), Random(100 + i)),
-                                    kBatch, kSgd, models::NetworkOptions{}, nullptr, engines);
+    return std::make_unique<Worker>(
+        plan, *backend, data, BatchSampler(std::move(shard), Random(100 + i)),
+        training::WorkerOptions{kBatch, kSgd, models::NetworkOptions{}, nullptr, engines});
   }
 };
 
@@ -84,8 +85,8 @@ TEST_CASE("steps computed ahead give the results of their beginning, with few ve
   Random random(seed);
   ThreadPool pool(threads);
   StepsAhead steps(pool, ahead);
-  const auto engines = std::make_shared<training::Engines>(site.plan, *site.backend, site.data, kBatch,
-                                                           models::NetworkOptions{}, nullptr);
+  const auto engines = std::make_shared<training::Engines>(site.plan, *site.backend, site.data,
+                                                           training::WorkerOptions{.batch_size = kBatch});
   std::vector<std::unique_ptr<Twin>> twins;
   for (std::size_t i = 0; i < kMachines; ++i)
     twins.push_back(std::make_unique<Twin>(site, i, engines, steps));
@@ -135,8 +136,8 @@ TEST_CASE(
   const Site site;
   ThreadPool pool(2);
   StepsAhead steps(pool, 3);
-  const auto engines = std::make_shared<training::Engines>(site.plan, *site.backend, site.data, kBatch,
-                                                           models::NetworkOptions{}, nullptr);
+  const auto engines = std::make_shared<training::Engines>(site.plan, *site.backend, site.data,
+                                                           training::WorkerOptions{.batch_size = kBatch});
   std::vector<std::unique_ptr<Twin>> twins;
   for (std::size_t i = 0; i < kMachines; ++i) {
     twins.push_back(std::make_unique<Twin>(site, i, engines, steps));

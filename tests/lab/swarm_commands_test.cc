@@ -6,7 +6,7 @@
 #include "lab/swarm/process_faults.h"
 #include "tests/catch.h"
 #include "training/experiment/check.h"
-#include "training/experiment/conditions.h"
+#include "training/experiment/experiment.h"
 #include "training/experiment/settings.h"
 
 namespace starling::lab {
@@ -30,10 +30,10 @@ bool has(const std::vector<std::string>& words, const std::string& word) {
 TEST_CASE("the first peer gets the whole experiment, so that the environment cannot change it") {
   Experiment experiment;
   experiment.peers = 8;
-  experiment.learning_rate = 0.125;
-  experiment.nesterov = true;
-  experiment.epochs = 2.5;
-  experiment.target_accuracy = 0.9;
+  experiment.optimizer.learning_rate = 0.125;
+  experiment.optimizer.nesterov = true;
+  experiment.end.epochs = 2.5;
+  experiment.end.target_accuracy = 0.9;
   const auto words =
       beginner_arguments(experiment, {.number = 0, .out = "runs/x", .control_fd = 3, .snapshots = 20});
   CHECK(words.front() == "peer");
@@ -57,9 +57,9 @@ TEST_CASE("the first peer gets the whole experiment, so that the environment can
 TEST_CASE("a joiner gets addresses of peers, the place of its data, and its own settings") {
   Experiment experiment;
   experiment.peers = 3;
-  experiment.workers = 2;
-  experiment.learning_rate = 0.125;
-  experiment.data = "/data/mnist";
+  experiment.training.workers = 2;
+  experiment.optimizer.learning_rate = 0.125;
+  experiment.data.source = "/data/mnist";
   const auto words =
       joiner_arguments(experiment, {.number = 2, .out = "runs/x", .control_fd = 3, .snapshots = 0},
                        {"127.0.0.1:4000", "127.0.0.1:4001"});
@@ -78,7 +78,7 @@ TEST_CASE("a joiner gets addresses of peers, the place of its data, and its own 
 
 TEST_CASE("every peer of a run by all-reduce gets the whole experiment and the rendezvous") {
   Experiment experiment;
-  experiment.rule = Rule::all_reduce;
+  experiment.gossip.rule = Rule::all_reduce;
   PeerPlace place{.number = 2, .out = "runs/x", .control_fd = 3, .snapshots = 0};
   place.rendezvous = "runs/x/rendezvous";
   place.patience = 90s;
@@ -215,7 +215,7 @@ TEST_CASE("pauses and churn recur without end, and a peer returns after it depar
 TEST_CASE("a peer's own settings are in its flags, and those of the run in all flags") {
   Experiment experiment;
   experiment.peers = 4;
-  experiment.pace = 20ms;
+  experiment.training.pace = 20ms;
   experiment.own = {
       {training::PeerSet::all(), {{"training.workers", "2"}}},
       {3, {{"training.workers", "4"}, {"training.device", "cuda:1"}, {"training.pace", "40ms"}}}};
@@ -256,7 +256,7 @@ TEST_CASE("a fault can concern only the links between two groups") {
 TEST_CASE("a link has the poorer properties of its two peers, while their faults last") {
   using Kind = Fault::Kind;
   Experiment experiment;
-  experiment.latency = 1ms;
+  experiment.network.latency = 1ms;
   experiment.faults = {{.peer = 1,
                         .kind = Kind::link,
                         .from = 2s,

@@ -87,8 +87,8 @@ TEST_CASE("the socket of a child that sends a megabyte without a newline is clos
 training::Experiment small_experiment() {
   training::Experiment experiment;
   experiment.peers = 2;
-  experiment.model = "softmax";
-  experiment.epochs = 1;
+  experiment.model.name = "softmax";
+  experiment.end.epochs = 1;
   return experiment;
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("both ends of a link receive its properties when a fault begins and wh
       "while [ $lines -gt 0 ]; do read -r line <&3; echo \"$line\"; lines=$((lines - 1)); done\n");
   training::Experiment experiment = small_experiment();
   experiment.peers = 3;
-  experiment.latency = std::chrono::milliseconds(1);
+  experiment.network.latency = std::chrono::milliseconds(1);
   experiment.faults = {{.peer = 1,
                         .kind = training::Fault::Kind::link,
                         .from = Duration{0},

@@ -24,13 +24,13 @@ training::Sweep small(const std::vector<std::string>& seeds, std::uint64_t steps
       training::SweepPoint point;
       point.values = {rule, seed};
       point.name = "rule=" + std::string(rule) + ",seed=" + seed;
-      point.experiment.model = "softmax";
+      point.experiment.model.name = "softmax";
       point.experiment.peers = 2;
-      point.experiment.batch_size = 16;
-      point.experiment.rule = *rule_named(rule);
+      point.experiment.training.batch_size = 16;
+      point.experiment.gossip.rule = *rule_named(rule);
       point.experiment.seed = std::stoull(seed);
-      point.experiment.steps = steps;
-      point.experiment.target_accuracy = 0.2;
+      point.experiment.end.steps = steps;
+      point.experiment.end.target_accuracy = 0.2;
       sweep.points.push_back(std::move(point));
     }
   }
@@ -45,7 +45,8 @@ SweepOutcome run(const training::Sweep& sweep, const SweepOptions& options) {
 
 }  // namespace
 
-TEST_CASE("a sweep runs each experiment once, on any number of threads with the same results, and goes on") {
+TEST_CASE(
+    "a sweep runs each experiment once, on any number of threads with the same results, and continues") {
   const SwarmFolder scratch;
   std::vector<std::string> hashes;
   for (const unsigned threads : {1U, 3U}) {
@@ -90,7 +91,7 @@ TEST_CASE("a sweep runs each experiment once, on any number of threads with the 
   CHECK(json::parse(again.json).at("runs").size() == 6);
 }
 
-TEST_CASE("what a stopped sweep had not finished is run by the next") {
+TEST_CASE("the next sweep makes the runs that a stopped one had not finished") {
   const SwarmFolder scratch;
   SweepOptions options;
   options.out = scratch.file("runs");
@@ -111,7 +112,7 @@ TEST_CASE("what a stopped sweep had not finished is run by the next") {
   for (const auto& entry : fs::directory_iterator(options.out)) CHECK(entry.path().extension() != ".part");
 }
 
-TEST_CASE("a folder with the results of another experiment is not taken for done") {
+TEST_CASE("a folder with the results of another experiment is not considered complete") {
   const SwarmFolder scratch;
   SweepOptions options;
   options.out = scratch.file("runs");
@@ -130,7 +131,7 @@ TEST_CASE("an experiment that fails ends the sweep with its name") {
   SweepOptions options;
   options.out = scratch.file("runs");
   auto sweep = small({"1"});
-  sweep.points[1].experiment.model = "nonesuch";
+  sweep.points[1].experiment.model.name = "nonesuch";
   const auto outcome = run_sweep(sweep, options);
   REQUIRE_FALSE(outcome.ok());
   CHECK(outcome.error().message.find("rule=none,seed=1: ") == 0);

@@ -13,9 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Instant at(Duration since_start) {
-  return Instant{since_start};
-}
+Instant at(Duration since_start) { return Instant{since_start}; }
 
 // Machines that note what arrives and what they learn.
 class Net final : public NetworkHost {
@@ -90,7 +88,7 @@ class Net final : public NetworkHost {
 
 }  // namespace
 
-TEST_CASE("order holds within one connection, and not between two") {
+TEST_CASE("packets keep their order within a connection, but not between two") {
   NetworkOptions options = Net::calm();
   options.latency_jitter = 5ms;
   Net net(options);
@@ -114,7 +112,7 @@ TEST_CASE("order holds within one connection, and not between two") {
   REQUIRE(crossed);
 }
 
-TEST_CASE("a first message costs two round trips more, a large one its length") {
+TEST_CASE("the first message takes two more round trips, a large one its transfer time") {
   Net net;
   Connection& c = net.network.control(0, 1);
   net.send(c, 0, 1, 0);
@@ -158,7 +156,7 @@ Instant last_arrival(const Net& net, std::uint32_t machine) {
 
 }  // namespace
 
-TEST_CASE("a transfer that has both ports to itself takes as long as without ports") {
+TEST_CASE("a transfer that alone uses both ports takes as long as without ports") {
   for (const double bandwidth : {4e7, kPort, 3e7}) {
     INFO(bandwidth);
     std::vector<std::vector<Net::Arrival>> runs;
@@ -184,7 +182,7 @@ TEST_CASE("a transfer that has both ports to itself takes as long as without por
   }
 }
 
-TEST_CASE("many senders to one receiver take so many times as long as one, and so do many receivers") {
+TEST_CASE("n senders to one receiver take n times as long as one, and so do n receivers") {
   for (const bool to_one : {true, false}) {
     for (const std::uint32_t senders : {1U, 2U, 5U}) {
       INFO(to_one << " " << senders);
@@ -208,7 +206,7 @@ TEST_CASE("many senders to one receiver take so many times as long as one, and s
   }
 }
 
-TEST_CASE("pairs that have no machine in common do not slow each other, nor do a machine's two ways") {
+TEST_CASE("pairs without a common machine do not slow each other, nor do a machine's two directions") {
   Net net(with_ports());
   for (std::uint64_t k = 0; k < 8; ++k) {
     net.network.send(net.network.bulk(0, 1), 0, chunk(k));
@@ -221,7 +219,7 @@ TEST_CASE("pairs that have no machine in common do not slow each other, nor do a
   CHECK(last_arrival(net, 0) <= at(8 * 10ms + 1ms));
 }
 
-TEST_CASE("control messages pass beside what waits at the ports") {
+TEST_CASE("control messages bypass the chunks that wait at the ports") {
   Net net(with_ports());
   net.send(net.network.control(0, 1), 0, 100);
   net.run_until(at(10ms));
@@ -237,7 +235,7 @@ TEST_CASE("control messages pass beside what waits at the ports") {
   CHECK(net.numbers(1).size() == 202);
 }
 
-TEST_CASE("whatever is sent, a port never carries more than its rate, and a way keeps its order") {
+TEST_CASE("a port never exceeds its rate, and a way keeps its order, for random traffic") {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     INFO(seed);
     Random random(seed);
@@ -292,7 +290,7 @@ TEST_CASE("whatever is sent, a port never carries more than its rate, and a way 
   }
 }
 
-TEST_CASE("a machine that ends in order has its last chunks wait at the other's port, and arrive") {
+TEST_CASE("the last chunks of a machine that ends orderly wait at the other's port and arrive") {
   Net net(with_ports());
   for (std::uint64_t k = 0; k < 3; ++k) {
     net.network.send(net.network.bulk(0, 2), 0, chunk(k));
@@ -323,7 +321,7 @@ TEST_CASE("the links between two groups are poor, and those within them are not"
   }
 }
 
-TEST_CASE("a machine's poor links are poor both ways, for what is sent meanwhile") {
+TEST_CASE("a machine's poor links affect both directions, for packets sent during the fault") {
   Net net;
   net.network.shape({1}, {}, {at(1s), at(2s)}, {.latency = 20ms, .bandwidth = 1e6});
   Connection& poor = net.network.control(0, 1);
@@ -353,7 +351,7 @@ TEST_CASE("a machine's poor links are poor both ways, for what is sent meanwhile
   }
 }
 
-TEST_CASE("of two machines with poor links the worse counts") {
+TEST_CASE("between two machines with poor links the worse value counts") {
   Net net;
   net.network.shape({0}, {}, {at(0s), kNever}, {.latency = 20ms, .bandwidth = 1e5});
   net.network.shape({1}, {}, {at(0s), kNever}, {.latency = 30ms, .bandwidth = 1e6});
@@ -367,7 +365,7 @@ TEST_CASE("of two machines with poor links the worse counts") {
   REQUIRE(net.arrivals[1].at == at(1130ms));
 }
 
-TEST_CASE("what a link drops arrives after a timeout, in order, and nothing is lost") {
+TEST_CASE("packets that a link drops arrive after a timeout, in order, and none is lost") {
   Net net;
   net.network.shape({1}, {}, {at(0s), kNever}, {.drop = 0.1});
   Connection& c = net.network.control(0, 1);
@@ -383,7 +381,8 @@ TEST_CASE("what a link drops arrives after a timeout, in order, and nothing is l
   }
   REQUIRE(net.breaks.empty());
   int late = 0;
-  for (const auto& [milliseconds, count] : times_resent) {  // 1 ms, and 200 ms, 400 ms, 800 ms ... of waiting before
+  for (const auto& [milliseconds, count] :
+       times_resent) {  // 1 ms, and 200 ms, 400 ms, 800 ms ... of waiting before
     REQUIRE((milliseconds - 1) % 200 == 0);
     const std::int64_t waits = (milliseconds - 1) / 200 + 1;
     REQUIRE((waits & (waits - 1)) == 0);
@@ -401,7 +400,7 @@ TEST_CASE("what a link drops arrives after a timeout, in order, and nothing is l
   REQUIRE(std::is_sorted(numbers.begin(), numbers.end()));
 }
 
-TEST_CASE("behind a short cut messages wait and arrive late, in order") {
+TEST_CASE("during a short cut messages wait, and they arrive late and in order") {
   Net net;
   Connection& c = net.network.control(0, 1);
   net.send(c, 0, 1);
@@ -419,7 +418,7 @@ TEST_CASE("behind a short cut messages wait and arrive late, in order") {
   REQUIRE(net.breaks.empty());
 }
 
-TEST_CASE("behind a long cut a connection breaks after ten seconds, a dial after five") {
+TEST_CASE("a long cut breaks a connection after ten seconds and a dial after five") {
   Net net;
   Connection& standing = net.network.control(0, 1);
   net.send(standing, 0, 1);
@@ -440,7 +439,7 @@ TEST_CASE("behind a long cut a connection breaks after ten seconds, a dial after
   REQUIRE(net.numbers(1) == std::vector<std::uint64_t>{1, 4});
 }
 
-TEST_CASE("a reset loses what is under way, both ways, and whoever lost something learns it") {
+TEST_CASE("a reset loses the packets in transit in both directions, and their senders are notified") {
   Net net;
   Connection& control = net.network.control(0, 1);
   Connection& bulk = net.network.bulk(0, 1);
@@ -460,7 +459,7 @@ TEST_CASE("a reset loses what is under way, both ways, and whoever lost somethin
   REQUIRE(net.numbers(1).back() == 4);
 }
 
-TEST_CASE("a program that closes a connection which talks into a hole is rid of the hole at once") {
+TEST_CASE("a program that closes a half-open connection uses a new one at once") {
   Net net;
   Connection& c = net.network.bulk(0, 1);
   net.send(c, 0, 1);
@@ -474,14 +473,14 @@ TEST_CASE("a program that closes a connection which talks into a hole is rid of 
   net.send(c, 0, 4);
   net.run_until(at(4s));
   REQUIRE(net.numbers(1) == std::vector<std::uint64_t>{1, 4});
-  // One that stands carries the last words; of one that has broken since nobody hears them.
+  // A connection that stands carries the last message; one that broke since then does not.
   net.network.close(c, c.epoch, 0, net.packet(5));
   net.network.close(c, epoch, 0, net.packet(6));
   net.run_until(at(5s));
   REQUIRE(net.numbers(1) == std::vector<std::uint64_t>{1, 4, 5});
 }
 
-TEST_CASE("on a half-open connection one end talks into a hole until its write limit, or the other dials") {
+TEST_CASE("on a half-open connection one end sends in vain until its write limit, or until the other dials") {
   for (const bool other_dials : {false, true}) {
     Net net;
     Connection& c = net.network.control(0, 1);
@@ -515,7 +514,7 @@ TEST_CASE("on a half-open connection one end talks into a hole until its write l
   }
 }
 
-TEST_CASE("a crash is refused at once, a power loss is silent until time-outs") {
+TEST_CASE("a crashed machine refuses connections at once, after a power loss they time out") {
   for (const bool silent : {false, true}) {
     Net net;
     Connection& c = net.network.control(0, 1);
@@ -532,7 +531,7 @@ TEST_CASE("a crash is refused at once, a power loss is silent until time-outs") 
   }
 }
 
-TEST_CASE("a machine's last words arrive where it ends in order") {
+TEST_CASE("the last messages of a machine that ends orderly arrive") {
   Net net;
   Connection& c = net.network.control(0, 1);
   net.send(c, 0, 1);
@@ -544,7 +543,7 @@ TEST_CASE("a machine's last words arrive where it ends in order") {
   REQUIRE(net.numbers(1) == std::vector<std::uint64_t>{1, 2});
 }
 
-TEST_CASE("what arrives at a paused machine waits; a dial to it gives up") {
+TEST_CASE("messages to a paused machine wait; a dial to it times out") {
   Net net;
   Connection& c = net.network.control(0, 1);
   net.send(c, 0, 1);
@@ -562,7 +561,7 @@ TEST_CASE("what arrives at a paused machine waits; a dial to it gives up") {
   REQUIRE(net.arrivals.back().at == at(30s));
 }
 
-TEST_CASE("a clogged link is slow while it is clogged") {
+TEST_CASE("a clogged link is slow during the fault") {
   Net net;
   Connection& c = net.network.bulk(0, 1);
   net.send(c, 0, 1, 0);
@@ -579,7 +578,7 @@ TEST_CASE("a clogged link is slow while it is clogged") {
   REQUIRE(net.arrivals[3].at == at(4001ms) + 100us);
 }
 
-TEST_CASE("what waits for a link is bounded, and the oldest goes first") {
+TEST_CASE("the queue of a link is bounded, and the oldest message is dropped first") {
   Net net;
   Connection& c = net.network.control(0, 1);
   net.send(c, 0, 0);

@@ -25,7 +25,7 @@ double rounding_of(const Watched& watched) {
 
 }  // namespace
 
-TEST_CASE("however exchanges overlap, the sum of all parameters is what was there and what was added") {
+TEST_CASE("overlapping exchanges conserve the sum of all parameters") {
   std::uint64_t exchanges = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     Scene scene = overlapping_scene(seed, 50);

@@ -1,6 +1,6 @@
 // Virtual worlds for tests: tiny arenas, a learner that adds known increments, links whose delays vary as
 // much as the time between exchanges, so that exchanges overlap heavily; and a watcher outside that adds up
-// what there must be.
+// the expected values.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,7 @@ namespace starling::lab {
 
 using namespace std::chrono_literals;
 
-inline Instant at_instant(Duration since_start) {
-  return Instant{since_start};
-}
+inline Instant at_instant(Duration since_start) { return Instant{since_start}; }
 
 // What all learners of a world have added so far, and how often they still will.
 struct Ledger {
@@ -106,8 +104,8 @@ inline Scene overlapping_scene(std::uint64_t seed, std::uint64_t steps) {
   return scene;
 }
 
-// A world with a watcher that knows what the sum of all parameters must be: what the first machine began
-// with, what joiners copied, and what learners added.
+// A world with a watcher that computes the expected sum of all parameters: those with which the first machine
+// began, those that joiners copied, and those that learners added.
 class Watched {
  public:
   explicit Watched(const Scene& scene)

@@ -34,7 +34,7 @@ std::vector<std::uint64_t> steps_of(const Watched& watched) {
 
 }  // namespace
 
-TEST_CASE("when a machine crashes, the others know it, go on, and finish") {
+TEST_CASE("when a machine crashes, the others detect it, continue and finish") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     for (const std::uint32_t victim : {0U, 2U}) {
       Scene scene = story(seed, 4, kAlways, 3s);
@@ -78,7 +78,8 @@ TEST_CASE(
     watched.run();
     const auto counts = watched.exchanges();
     REQUIRE(watched.half_applied_chunks() <= window * counts.aborted);
-    // The crashed machine's own last exchange may be half applied at its partner; nobody is left to count it.
+    // The crashed machine's own last exchange may be half applied at its partner; no machine is left to count
+    // it.
     const auto broken = static_cast<double>(watched.half_applied_chunks() + window);
     REQUIRE(std::abs(watched.sum() - watched.expected_sum()) <= broken * 8 * 0.5 * furthest + 1e-3);
     half_applied += watched.half_applied_chunks();
@@ -86,9 +87,9 @@ TEST_CASE(
   REQUIRE(half_applied > 0);
 }
 
-TEST_CASE("an answerer is free again when the machine that asked it crashes or leaves") {
+TEST_CASE("a responder is free again when the initiator crashes or leaves") {
   // Forty machines come and go beside two that stay: were one broken exchange in three never ended, the two
-  // would soon refuse everybody as busy, and wait at their end for answers that nobody awaits.
+  // would soon refuse all offers as busy, and wait at their end for exchanges that are over.
   for (const bool crash : {true, false}) {
     Scene scene = story(5, 42, kAlways, 8s);
     for (std::uint32_t i = 2; i < 42; ++i) {
@@ -111,7 +112,7 @@ TEST_CASE("an answerer is free again when the machine that asked it crashes or l
     REQUIRE(watched.world.machine(1).exchanges.rejected == rejected);
     REQUIRE(watched.world.machine(0).state == MachineState::finished);
     REQUIRE(watched.world.machine(1).state == MachineState::finished);
-    REQUIRE(watched.world.now() < at_instant(10s));  // nobody lingered
+    REQUIRE(watched.world.now() < at_instant(10s));  // no machine waits for long
   }
 }
 
@@ -174,11 +175,11 @@ TEST_CASE("when a donor crashes in the middle of a copy, the joiner copies from 
     REQUIRE(watched.world.machine(2).state == MachineState::finished);
     REQUIRE(watched.world.machine(2).steps > 100);
   }
-  REQUIRE(broken_copies > 5);   // about half of the joiners had asked the one that crashed ...
+  REQUIRE(broken_copies > 5);   // about half of the joiners had requested the state from the crashed one ...
   REQUIRE(broken_copies < 25);  // ... the others were not disturbed
 }
 
-TEST_CASE("a paused machine stops no other, and goes on when it wakes") {
+TEST_CASE("a paused machine does not stop the others, and continues afterwards") {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     Scene scene = story(seed, 4, kEveryTwoSteps, 4s);
     Watched undisturbed(scene);
@@ -203,7 +204,7 @@ TEST_CASE("a paused machine stops no other, and goes on when it wakes") {
   }
 }
 
-TEST_CASE("a pause without end leaves one machine running for ever and ends the world all the same") {
+TEST_CASE("an endless pause leaves one machine running forever, and the world still ends") {
   Scene scene = story(1, 3, kEveryTwoSteps, 2s);
   scene.options.incidents.emplace_back(Pause{1, at_instant(1s), kNever});
   Watched watched(scene);
@@ -215,7 +216,7 @@ TEST_CASE("a pause without end leaves one machine running for ever and ends the 
   REQUIRE(watched.world.now() < at_instant(60s));
 }
 
-TEST_CASE("a slow machine slows itself alone") {
+TEST_CASE("a slow machine slows only itself") {
   Scene scene = story(1, 4, kEveryTwoSteps, 4s);
   Watched undisturbed(scene);
   undisturbed.run();
@@ -230,7 +231,7 @@ TEST_CASE("a slow machine slows itself alone") {
   REQUIRE(watched.world.machine(2).exchanges.answered > 3 * steps[2]);
 }
 
-TEST_CASE("slowness and pauses last only as long as they should") {
+TEST_CASE("slowness and pauses end with their intervals") {
   Scene scene = story(1, 1, kEveryTwoSteps, 4s);
   scene.options.incidents.emplace_back(Slow{0, 10, at_instant(1s), at_instant(2s)});
   scene.options.incidents.emplace_back(Pause{0, at_instant(3s), at_instant(3500ms)});
@@ -257,7 +258,7 @@ TEST_CASE(
     REQUIRE(watched.world.machine(i).state == MachineState::finished);
 }
 
-TEST_CASE("asked to end, every machine settles and finishes") {
+TEST_CASE("on a request to end, every machine settles and finishes") {
   Scene scene = story(4, 5, kEveryTwoSteps, 1h);
   scene.adding_steps = 50;
   Watched watched(scene);
@@ -290,7 +291,7 @@ TEST_CASE("a run's last exchanges bring the replicas closer together") {
   REQUIRE(after < 0.3 * before);
 }
 
-TEST_CASE("what is scheduled stays bounded, however long a world lasts") {
+TEST_CASE("the number of scheduled happenings is bounded in a long run") {
   for (const Pace pace : {kAlways, kEveryTwoSteps, Pace{Pace::Kind::time, 0, 2ms}}) {
     Scene scene = story(6, 6, pace, 20s);
     scene.options.network.latency = 200us;

@@ -29,47 +29,23 @@ void freed(void* memory) {
 
 }  // namespace
 
-long starling::allocation_count() {
-  return allocations.load();
-}
+long starling::allocation_count() { return allocations.load(); }
 
-starling::Live starling::live_allocations() {
-  return {live_blocks.load(), live_bytes.load()};
-}
+starling::Live starling::live_allocations() { return {live_blocks.load(), live_bytes.load()}; }
 
-void* operator new(std::size_t bytes) {
-  return counted(bytes, 16);
-}
-void* operator new[](std::size_t bytes) {
-  return counted(bytes, 16);
-}
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return counted(bytes, 16);
-}
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
-  return counted(bytes, 16);
-}
+void* operator new(std::size_t bytes) { return counted(bytes, 16); }
+void* operator new[](std::size_t bytes) { return counted(bytes, 16); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes, 16); }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes, 16); }
 void* operator new(std::size_t bytes, std::align_val_t to) {
   return counted(bytes, static_cast<std::size_t>(to));
 }
 void* operator new[](std::size_t bytes, std::align_val_t to) {
   return counted(bytes, static_cast<std::size_t>(to));
 }
-void operator delete(void* memory) noexcept {
-  freed(memory);
-}
-void operator delete[](void* memory) noexcept {
-  freed(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  freed(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  freed(memory);
-}
-void operator delete(void* memory, std::align_val_t) noexcept {
-  freed(memory);
-}
-void operator delete[](void* memory, std::align_val_t) noexcept {
-  freed(memory);
-}
+void operator delete(void* memory) noexcept { freed(memory); }
+void operator delete[](void* memory) noexcept { freed(memory); }
+void operator delete(void* memory, std::size_t) noexcept { freed(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { freed(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { freed(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { freed(memory); }

@@ -1,4 +1,5 @@
-// Counts what this test program allocates through operator new and has not given back, whichever library asks.
+// Counts what this test program allocates through operator new and has not given back, whichever library
+// asks.
 #pragma once
 
 namespace starling {

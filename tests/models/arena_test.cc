@@ -24,9 +24,7 @@ std::vector<float> draw(Random& random, std::size_t n) {
   return values;
 }
 
-bool close(float a, double b) {
-  return std::abs(a - b) < 1e-6;
-}
+bool close(float a, double b) { return std::abs(a - b) < 1e-6; }
 
 std::vector<float> contents(const Arena& arena) {
   std::vector<float> values(arena.size());

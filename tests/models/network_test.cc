@@ -1,7 +1,7 @@
 // Whole networks: their gradient against finite differences, one back end against the other, and that they
 // learn.
-#include "kernels/backends.h"
 #include "models/network.h"
+#include "kernels/backends.h"
 
 #include <cmath>
 #include <map>
@@ -182,8 +182,8 @@ TEST_CASE("What no pool reads is not computed") {
   CHECK(lowered.input_height == 26);
   CHECK(lowered.input_width == 26);
   REQUIRE(lowered.nodes.size() == 9);
-  CHECK(std::get<kernels::Convolution>(*lowered.nodes[0].operation).height == 24);
-  CHECK(std::get<kernels::Convolution>(*lowered.nodes[3].operation).width == 8);
+  CHECK(std::get<kernels::ConvolutionSpec>(*lowered.nodes[0].operation).height == 24);
+  CHECK(std::get<kernels::ConvolutionSpec>(*lowered.nodes[3].operation).width == 8);
 }
 
 TEST_CASE("A network that computes activations again has the same loss and gradient, and keeps less") {

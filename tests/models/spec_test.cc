@@ -62,9 +62,8 @@ TEST_CASE("A spec that does not fit is refused with the layer's name and the rea
 TEST_CASE("Layers of residual blocks, groups and normalizations are checked too") {
   const Shape image{6, 8, 8};
   CHECK(refusal({"net", image, {Residual{{Convolution{7, 3, 1, 1}}}, Linear{2}}}) ==
-        "model \"net\": add1 cannot add 7x8x8, which its layers yield, and 6x8x8, which came in: give it a "
-        "shortcut "
-        "that changes the shape");
+        "model \"net\": add1 cannot add 7x8x8, which its layers yield, and 6x8x8, its input: add a "
+        "shortcut that changes the shape");
   CHECK(refusal({"net", image, {Residual{{Convolution{7, 3, 2, 1}}, {Convolution{7, 1}}}, Linear{2}}}) ==
         "model \"net\": add1 cannot add 7x4x4, which its layers yield, and 7x8x8, which its shortcut yields");
   CHECK(refusal({"net", image, {Residual{{Relu{}, Convolution{4, 9}}}, Linear{2}}}) ==
@@ -108,11 +107,11 @@ TEST_CASE("The models of the zoo have the parameters they are known for") {
   CHECK(lenet->classes == 10);
 }
 
-TEST_CASE("An unknown model is refused with the names there are, and each of them is described") {
+TEST_CASE("An unknown model is rejected with a list of the known ones, each of which has a description") {
   const auto plan = make_model("alexnet", {1, 28, 28}, 10);
   REQUIRE(!plan.ok());
   CHECK(plan.error().message ==
-        "there is no model \"alexnet\"; the models are softmax, mlp, lenet, vgg-small, resnet8 or resnet18");
+        "unknown model \"alexnet\"; the models are softmax, mlp, lenet, vgg-small, resnet8 or resnet18");
   for (const std::string& name : model_names()) {
     CHECK(!describe_model(name).empty());
     CHECK(make_model(name, {3, 32, 32}, 7).ok());

@@ -95,7 +95,7 @@ TEST_CASE("Every kind of layer reads back from its canonical text") {
   CHECK(round_trip(lines, Lines::many) == lines);
 }
 
-TEST_CASE("Fields keep their values, and what is left out has its default") {
+TEST_CASE("Fields keep their values, and omitted fields have their defaults") {
   const auto layers = parse_layers(kEverything);
   REQUIRE(layers.ok());
   REQUIRE(layers->size() == 19);
@@ -113,21 +113,29 @@ TEST_CASE("Fields keep their values, and what is left out has its default") {
   CHECK(std::get<Linear>((*layers)[18].kind).features == 0);
 }
 
-TEST_CASE("In many lines each layer has its own, those of a block too") {
+TEST_CASE("Each layer can have its own line, also within a block") {
   CHECK(round_trip(R"(["relu", { type = "residual", layers = ["gelu", "layer norm"] }, "linear"])",
                    Lines::many) ==
         "[\n  \"relu\",\n  { type = \"residual\", layers = [\n    \"gelu\",\n    \"layer norm\",\n  ] },\n"
         "  \"linear\",\n]");
 }
 
-TEST_CASE("A layer that cannot be is refused with its place and what would be right") {
-  const std::map<std::string, std::string> cases = {
+// Parses each text and compares the beginning of the error.
+void check_refusals(const std::map<std::string, std::string>& cases) {
+  for (const auto& [text, sentence] : cases) {
+    INFO(text);
+    const std::string message = refusal(text);
+    CHECK(message.substr(0, sentence.size()) == sentence);
+    CHECK(message.find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("A wrong field is rejected with the layer's position and the accepted values") {
+  check_refusals({
       {R"(["relu", { type = "convolution", channels = 4, kernal = 3 }])",
-       "layer 2 (convolution): unknown key 'kernal'; did you mean kernel? It takes channels, kernel, stride, "
-       "padding, "
-       "groups or bias"},
-      {R"([{ type = "relu", slope = 0.1 }])",
-       "layer 1 (relu): unknown key 'slope'; it takes none but its type"},
+       "layer 2 (convolution): unknown key 'kernal'; did you mean kernel? It has channels, kernel, stride, "
+       "padding, groups or bias"},
+      {R"([{ type = "relu", slope = 0.1 }])", "layer 1 (relu): unknown key 'slope'; it has only its type"},
       {R"(["relu", "convolution"])",
        "layer 2 (convolution): 'channels' is missing, a whole number from 1 to 1048576"},
       {R"([{ type = "convolution", channels = 4 }])",
@@ -152,28 +160,31 @@ TEST_CASE("A layer that cannot be is refused with its place and what would be ri
        "layer 1 (batch norm): 'momentum' must be a number above 0 and at most 1"},
       {R"([{ type = "layer norm", epsilon = inf }])",
        "layer 1 (layer norm): 'epsilon' must be a number above 0 and below 1"},
+  });
+}
+
+TEST_CASE("An unknown or misplaced layer is rejected with its position and the known layers") {
+  check_refusals({
       {R"(["convolutoin"])",
-       "layer 1: there is no layer 'convolutoin'; did you mean convolution? The layers are "},
-      {R"(["ReLU"])", "layer 1: there is no layer 'ReLU'; did you mean relu? The layers are "},
+       "layer 1: unknown layer 'convolutoin'; did you mean convolution? The layers are "},
+      {R"(["ReLU"])", "layer 1: unknown layer 'ReLU'; did you mean relu? The layers are "},
       {R"(["attention"])",
-       "layer 1: there is no layer 'attention'; the layers are convolution, average pool, max pool, global "
-       "average "
-       "pool, linear, relu, gelu, batch norm, group norm, layer norm, dropout or residual"},
-      {R"(["re\nlu"])", "layer 1: there is no layer 're?lu'; did you mean relu?"},
+       "layer 1: unknown layer 'attention'; the layers are convolution, average pool, max pool, global "
+       "average pool, linear, relu, gelu, batch norm, group norm, layer norm, dropout or residual"},
+      {R"(["re\nlu"])", "layer 1: unknown layer 're?lu'; did you mean relu?"},
       {R"([{ channels = 4 }])", "layer 1: 'type' is missing, which is one of convolution, "},
       {R"([{ type = 4 }])", "layer 1: 'type' must be text, one of convolution, "},
       {R"(["relu", 4])", "layer 2: expected a type such as \"relu\" or a table such as { type = \"linear\""},
       {R"([["relu"]])", "layer 1: expected a type such as"},
       {R"(["linear", "relu"])",
-       "layer 1 (linear): 'features' is missing; only a network's last layer goes without, which then has "
-       "one per "
+       "layer 1 (linear): 'features' is missing; only a network's last layer may omit it, for one per "
        "class"},
       {R"([{ type = "linear", features = 0 }])",
        "layer 1 (linear): 'features' must be a whole number from 1 to"},
       {R"(["relu", { type = "residual", layers = ["gelu", { type = "dropout", rat = 1 }] }])",
        "layer 2 (residual), layer 2 inside (dropout): unknown key 'rat'; did you mean rate?"},
       {R"([{ type = "residual", layers = ["relu"], shortcut = ["relu", "rely"] }])",
-       "layer 1 (residual), layer 2 of its shortcut: there is no layer 'rely'; did you mean relu?"},
+       "layer 1 (residual), layer 2 of its shortcut: unknown layer 'rely'; did you mean relu?"},
       {R"([{ type = "residual", layers = ["linear"] }])",
        "layer 1 (residual), layer 1 inside (linear): 'features' is missing"},
       {R"(["residual"])", "layer 1 (residual): 'layers' is missing, an array of at least one layer"},
@@ -185,29 +196,23 @@ TEST_CASE("A layer that cannot be is refused with its place and what would be ri
        "layer 1 (residual), layer 2 inside: expected"},
       {"[]", "expected an array of at least one layer, for example [\"relu\", \"linear\"]"},
       {"5", "expected an array of at least one layer"},
-      {"", "it is no TOML array: "},
-      {"[\"relu\"", "it is no TOML array: "},
-      {"[\"relu\"]\nmore = 1", "expected one array of layers and nothing behind it"},
-      {"[\"relu\"]\nlayers = 1", "it is no TOML array: "},
-  };
-  for (const auto& [text, sentence] : cases) {
-    INFO(text);
-    const std::string said = refusal(text);
-    CHECK(said.substr(0, sentence.size()) == sentence);
-    CHECK(said.find('\n') == std::string::npos);
-  }
+      {"", "it is not a TOML array: "},
+      {"[\"relu\"", "it is not a TOML array: "},
+      {"[\"relu\"]\nmore = 1", "expected one array of layers and nothing after it"},
+      {"[\"relu\"]\nlayers = 1", "it is not a TOML array: "},
+  });
 }
 
-TEST_CASE("A refusal knows the line of the layer") {
+TEST_CASE("An error has the line of the layer") {
   const auto layers = parse_layers(
       "[\n  \"relu\",\n  { type = \"residual\", layers = [\n    \"gelu\",\n    \"x\",\n  ] },\n]");
   REQUIRE(!layers.ok());
   CHECK(layers.error().line == 5);
 }
 
-TEST_CASE("A text that is too long, too deep or too much is refused") {
+TEST_CASE("A text that is too long, too deep or has too many layers is rejected") {
   CHECK(parse_layers(nested(kResidualDepthMax)).ok());
-  CHECK(refusal(nested(kResidualDepthMax + 1)).find("residual blocks may lie at most 8 deep") !=
+  CHECK(refusal(nested(kResidualDepthMax + 1)).find("residual blocks may be at most 8 levels deep") !=
         std::string::npos);
   CHECK(!parse_layers(nested(1000)).ok());
   CHECK(!parse_layers(std::string(40'000, '[')).ok());
@@ -221,10 +226,10 @@ TEST_CASE("A text that is too long, too deep or too much is refused") {
   CHECK(refusal(dots + " = 1 }]") == "there are more than 4000 dots");
   dots = "[{ type = \"relu\", a";
   for (int i = 0; i < 3'900; ++i) dots += ".a";
-  CHECK(refusal(dots + " = 1 }]") == "layer 1 (relu): unknown key 'a'; it takes none but its type");
+  CHECK(refusal(dots + " = 1 }]") == "layer 1 (relu): unknown key 'a'; it has only its type");
 }
 
-TEST_CASE("No change of a text makes the reader fail otherwise than by a sentence") {
+TEST_CASE("A damaged text is parsed or rejected with a message") {
   const std::string good = kEverything;
   static const std::string kPieces[] = {"[",           "]",        "{",   "}",  "\"",   ",",     "=",
                                         ".",           "\n",       "'''", "#",  "nan",  "1e999", "-1",
@@ -293,7 +298,7 @@ TEST_CASE("The zoo's networks written as TOML are the zoo's networks") {
   }
 }
 
-TEST_CASE("A network has as many logits as there are classes, and stays within measure") {
+TEST_CASE("A network has one logit per class and is limited in size") {
   const auto make = [](const std::string& layers, const std::string& name = "my-net") {
     const auto plan = make_model(ModelText{name, layers}, {1, 28, 28}, 10);
     return plan.ok() ? std::string() : plan.error().message;
@@ -302,21 +307,20 @@ TEST_CASE("A network has as many logits as there are classes, and stays within m
   CHECK(make(R"([{ type = "linear", features = 10 }])").empty());
   CHECK(make(R"([{ type = "linear", features = 12 }])") ==
         "model \"my-net\": fc1 yields 12 logits, but there are 10 classes; a last layer \"linear\" without "
-        "features has "
-        "as many as there are");
+        "features has one for each");
   CHECK(make(R"([{ type = "max pool", size = 40 }, "linear"])") ==
         "model \"my-net\": pool1 has a window of 40, larger than its input 1x28x28");
   CHECK(make("[5]").find("model \"my-net\": layer 1: expected a type") == 0);
   CHECK(make(R"(["linear"])", "lenet").find("'lenet' is a network of the zoo") != std::string::npos);
-  CHECK(make("", "my-net").find("there is no model \"my-net\"") != std::string::npos);
+  CHECK(make("", "my-net").find("unknown model \"my-net\"") != std::string::npos);
   CHECK(
       make(R"([{ type = "linear", features = 1000000 }, "linear"])").find("more than 536870912 parameters") !=
       std::string::npos);
   CHECK(make(R"([{ type = "convolution", channels = 1000000, kernel = 1 }, "global average pool", "linear"])")
-            .find("up to conv1 its layers yield more than 134217728 values") != std::string::npos);
+            .find("the layers up to conv1 yield more than 134217728 values") != std::string::npos);
 }
 
-TEST_CASE("A network file has layers and perhaps a name, at the top or under [model]") {
+TEST_CASE("A network file has layers and optionally a name, at the top or under [model]") {
   const auto read = [](const std::string& document) {
     const auto model = read_model(document, "file");
     INFO((model.ok() ? std::string() : model.error().message));
@@ -338,12 +342,12 @@ TEST_CASE("A network file has layers and perhaps a name, at the top or under [mo
     return std::to_string(model.error().line) + ": " + model.error().message;
   };
   CHECK(refused("seed = 3\n[model]\nname = 'lenet'") ==
-        "1: it holds no network; expected layers = [ ... ], at the top or in [model]");
+        "1: it contains no network; expected layers = [ ... ], at the top or in [model]");
   CHECK(refused("model = 3") ==
-        "1: it holds no network; expected layers = [ ... ], at the top or in [model]");
+        "1: it contains no network; expected layers = [ ... ], at the top or in [model]");
   CHECK(refused("layers = ['linear']\nlyers = []") ==
-        "2: unknown key 'lyers'; a network has layers and perhaps a name");
-  CHECK(refused("layers = [\n'relu',\n'rely']").find("3: layer 2: there is no layer 'rely'") == 0);
+        "2: unknown key 'lyers'; a network has layers and optionally a name");
+  CHECK(refused("layers = [\n'relu',\n'rely']").find("3: layer 2: unknown layer 'rely'") == 0);
   CHECK(refused("\nlayers = 3").find("2: expected an array") == 0);
   CHECK(refused("name = 'lenet'\nlayers = ['linear']").find("1: name: 'lenet' is a network of the zoo") == 0);
   CHECK(refused("name = 3\nlayers = ['linear']") == "1: name: expected text");

@@ -1,6 +1,6 @@
 // A cable between two peers, over either transport: it passes frames on in both directions as far as it is
 // told to, counts what comes, and is cut where a test wants it, in the middle of a frame too. Whoever dials
-// the cable's address reaches the peer behind it; `up` is the direction from that dialler.
+// the cable's address reaches the peer behind it; `up` is the direction from that dialer.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/node/flock.h"
+#include "tests/node/test_peer.h"
 #include "wire/codec.h"
 
 namespace starling::node::testing {
@@ -29,7 +29,7 @@ inline std::vector<std::byte> bytes_of(const transport::Frame& frame) {
 class Cable {
  public:
   static constexpr std::size_t kAll = SIZE_MAX;
-  enum class End : std::uint8_t { dialler, listener };
+  enum class End : std::uint8_t { dialer, listener };
 
   // What passes in one direction of a connection, from its beginning, the handshake's frame included.
   struct Limit {
@@ -45,9 +45,9 @@ class Cable {
     wiring_->links = &world.transport();
     wiring_->to = to;
     auto listening =
-        wiring_->links->listen(transport::testing::anywhere(), [wiring = wiring_](LinkPtr dialler) {
-          const auto executor = dialler->executor();
-          transport::spawn(executor, connect(wiring, std::move(dialler)));
+        wiring_->links->listen(transport::testing::anywhere(), [wiring = wiring_](LinkPtr dialer) {
+          const auto executor = dialer->executor();
+          transport::spawn(executor, connect(wiring, std::move(dialer)));
         });
     REQUIRE(listening.ok());
     listener_ = std::move(*listening);
@@ -79,18 +79,18 @@ class Cable {
   void cut(End end) {
     if (!wiring_->wire) return;
     wiring_->wire->cut = true;
-    const LinkPtr& link = end == End::dialler ? wiring_->wire->dialler : wiring_->wire->listener;
+    const LinkPtr& link = end == End::dialer ? wiring_->wire->dialer : wiring_->wire->listener;
     if (link) link->close();
   }
   void cut() {
-    cut(End::dialler);
+    cut(End::dialer);
     cut(End::listener);
   }
   // Both ends of the connection before the latest.
   void cut_before() {
     if (!wiring_->before) return;
     wiring_->before->cut = true;
-    wiring_->before->dialler->close();
+    wiring_->before->dialer->close();
     if (wiring_->before->listener) wiring_->before->listener->close();
   }
 
@@ -100,7 +100,7 @@ class Cable {
     bool broken = false;
   };
   struct Wire {
-    LinkPtr dialler, listener;
+    LinkPtr dialer, listener;
     Limits limits;
     Way up, down;
     bool cut = false;
@@ -119,22 +119,22 @@ class Cable {
     return wiring_->wire ? *wiring_->wire : none;
   }
 
-  static asio::awaitable<void> connect(std::shared_ptr<Wiring> wiring, LinkPtr dialler) {
-    const auto executor = dialler->executor();
+  static asio::awaitable<void> connect(std::shared_ptr<Wiring> wiring, LinkPtr dialer) {
+    const auto executor = dialer->executor();
     wiring->before = wiring->wire;
     const auto wire = wiring->wire = std::make_shared<Wire>();
-    wire->dialler = std::move(dialler);
+    wire->dialer = std::move(dialer);
     wire->limits = std::exchange(wiring->next, Limits{});
     ++wiring->connections;
-    auto dialled = co_await wiring->links->dial(wiring->to, transport::testing::kLong);
-    if (!dialled || wire->cut) {
-      if (dialled) (*dialled)->close();
-      wire->dialler->close();
+    auto dialed = co_await wiring->links->dial(wiring->to, transport::testing::kLong);
+    if (!dialed || wire->cut) {
+      if (dialed) (*dialed)->close();
+      wire->dialer->close();
       co_return;
     }
-    wire->listener = *dialled;
-    transport::spawn(executor, carry(wire, wire->dialler, wire->listener, &Wire::up, &Limits::up));
-    transport::spawn(executor, carry(wire, wire->listener, wire->dialler, &Wire::down, &Limits::down));
+    wire->listener = *dialed;
+    transport::spawn(executor, carry(wire, wire->dialer, wire->listener, &Wire::up, &Limits::up));
+    transport::spawn(executor, carry(wire, wire->listener, wire->dialer, &Wire::down, &Limits::down));
   }
 
   static asio::awaitable<void> carry(WirePtr wire, LinkPtr from, LinkPtr to, Way Wire::*direction,

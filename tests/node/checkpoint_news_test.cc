@@ -7,9 +7,7 @@ namespace {
 
 using std::chrono::minutes, std::chrono::seconds;
 
-CheckpointNews::Instant at(seconds since_start) {
-  return CheckpointNews::Instant{} + since_start;
-}
+CheckpointNews::Instant at(seconds since_start) { return CheckpointNews::Instant{} + since_start; }
 
 TEST_CASE("a checkpoint every second makes few events in a week, with the number of those left out") {
   CheckpointNews news;

@@ -103,9 +103,7 @@ std::set<std::string> files_in(const TemporaryFolder& folder) {
   return names;
 }
 
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -198,7 +196,7 @@ TEST_CASE("a folder with only damaged checkpoints is an error, an empty one is n
   const auto damaged = find_resumption(folder.path(), "");
   REQUIRE_FALSE(damaged.ok());
   CHECK(says(damaged.error().message, "none of the 2 checkpoints in " + folder.path() +
-                                          " can be used; of the latest: " + folder.file("p.4.safetensors")));
+                                          " can be used; the latest: " + folder.file("p.4.safetensors")));
   CHECK_FALSE(find_resumption(folder.file("absent"), "").ok());
 }
 
@@ -210,11 +208,11 @@ TEST_CASE("a peer does not write where checkpoints of its name have more steps")
   }
   CHECK(refusal(folder) == folder.path() +
                                " holds checkpoints of p up to 20 steps; resume from them with --resume " +
-                               folder.path() + ", or begin anew in another folder");
+                               folder.path() + ", or use another folder");
   const Resumption early = found(folder.file("p.1.safetensors"));
-  CHECK(refusal(folder, "p", &early) == folder.path() + " holds checkpoints of p up to 20 steps, beyond " +
+  CHECK(refusal(folder, "p", &early) == folder.path() + " holds checkpoints of p up to 20 steps, more than " +
                                             folder.file("p.1.safetensors") +
-                                            "; to go on from there take another folder");
+                                            "; to continue from that file, use another folder");
   const Resumption late = found(folder.path());
   const auto p = open(folder, "p", &late);
   CHECK(
@@ -354,26 +352,26 @@ TEST_CASE("settings that a user gives when resuming a run apply, and the others 
   write(*open(folder), 30);
   const Resumption resumption = found(folder.path());
   training::Experiment mine;
-  mine.workers = 3;     // its own
-  mine.momentum = 0.7;  // the run's: heard where it was given
-  mine.epochs = 2;      // an end of its own takes the place of the run's
+  mine.training.workers = 3;      // its own
+  mine.optimizer.momentum = 0.7;  // the run's: heard where it was given
+  mine.end.epochs = 2;            // an end of its own takes the place of the run's
   auto run = resumed_experiment(resumption, mine, {}, std::nullopt);
   REQUIRE(run.ok());
-  CHECK(run->model == "mlp");
+  CHECK(run->model.name == "mlp");
   CHECK(run->seed == 7);
-  CHECK(run->workers == 3);
-  CHECK(run->momentum == 0.5);
-  CHECK(run->steps == 1000);
-  CHECK_FALSE(run->epochs.has_value());
+  CHECK(run->training.workers == 3);
+  CHECK(run->optimizer.momentum == 0.5);
+  CHECK(run->end.steps == 1000);
+  CHECK_FALSE(run->end.epochs.has_value());
   run = resumed_experiment(resumption, mine, {"training.momentum", "training.epochs"}, "/data/glyphs");
   REQUIRE(run.ok());
-  CHECK(run->momentum == 0.7);
-  CHECK_FALSE(run->steps.has_value());
-  CHECK(run->epochs == 2);
-  CHECK(run->data == "/data/glyphs");
+  CHECK(run->optimizer.momentum == 0.7);
+  CHECK_FALSE(run->end.steps.has_value());
+  CHECK(run->end.epochs == 2);
+  CHECK(run->data.source == "/data/glyphs");
   const auto other = resumed_experiment(resumption, mine, {"model.name"}, std::nullopt);
   REQUIRE_FALSE(other.ok());
-  CHECK(says(other.error().message, "holds the model 'mlp', not 'lenet' as --model says"));
+  CHECK(says(other.error().message, "has the model 'mlp', not 'lenet' as --model says"));
 }
 
 }  // namespace starling::node

@@ -177,27 +177,27 @@ TEST_CASE("a replica that cannot be built is an error that names the reason") {
     return replica.error().message;
   };
   SECTION("data") {
-    experiment.data = "nowhere";
+    experiment.data.source = "nowhere";
     REQUIRE(why().find("'nowhere'") != std::string::npos);
   }
   SECTION("a folder without data") {
-    experiment.data = ".";
+    experiment.data.source = ".";
     REQUIRE(why().find("IDX") != std::string::npos);
   }
   SECTION("model") {
-    experiment.model = "nothing";
+    experiment.model.name = "nothing";
     REQUIRE(why().find("nothing") != std::string::npos);
   }
   SECTION("partition") {
-    experiment.partition = "sideways";
+    experiment.data.partition = "sideways";
     REQUIRE(why(std::pair<std::uint32_t, std::uint32_t>{0, 2}).find("sideways") != std::string::npos);
   }
 }
 
 TEST_CASE("a replica holds its data, its model, a zero arena that fits and the workers asked for") {
   training::Experiment experiment;
-  experiment.model = "softmax";
-  experiment.workers = 2;
+  experiment.model.name = "softmax";
+  experiment.training.workers = 2;
   const auto replica = make_replica(experiment, "", std::pair<std::uint32_t, std::uint32_t>{1, 4}, 1);
   REQUIRE(replica.ok());
   const Replica& made = **replica;

@@ -1,12 +1,14 @@
-// Two sets of parameters of eleven chunks, the last one shorter, and their chunks as hand-made remotes send them.
+// Two sets of parameters of eleven chunks, the last one shorter; their chunks as a test's remotes send them;
+// and two peers with these parameters.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "tests/node/flock.h"
+#include "tests/node/test_peer.h"
 #include "wire/frame.h"
 
 namespace starling::node::testing {
@@ -27,6 +29,46 @@ inline wire::ChunkHead head_of(wire::ChunkKind kind, std::size_t chunk, std::uin
   head.offset = chunk * kChunk;
   head.weight = weight;
   return head;
+}
+
+inline constexpr int kTries = 200;
+
+inline bool near(const std::vector<float>& x, const std::vector<float>& y) {
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (std::abs(x[i] - y[i]) > 1e-6f) return false;
+  }
+  return x.size() == y.size();
+}
+
+// Two peers with different parameters.
+struct TwoPeers {
+  explicit TwoPeers(Kind kind, ExchangerOptions options = steady())
+      : world(kind), a(world, 1, options), b(world, 2, options) {
+    a.attach(kA, kChunk);
+    b.attach(kB, kChunk);
+  }
+  World world;
+  TestPeer a, b;
+};
+
+// `peer` exchanges properly with a newcomer, both ways: it is unharmed, and nothing of it is lent. A peer
+// with a short stall limit may need several tries on a machine that has other things to do.
+inline void require_well(World& world, TestPeer& peer, int tries = 1) {
+  TestPeer other(world, 99);
+  other.attach(random_floats(kFloats, 9), kChunk);
+  const auto overlapped = peer.mixer->counters().overlapped;
+  const auto completes = [&](TestPeer& from, TestPeer& to) {
+    for (int i = 0; i < tries; ++i) {
+      if (exchange(world, from, to) == gossip::Outcome::completed) return true;
+    }
+    return false;
+  };
+  REQUIRE(completes(other, peer));
+  REQUIRE(near(peer.values(), other.values()));
+  REQUIRE(peer.mixer->counters().overlapped == overlapped);
+  other.arena->write(0, kA);
+  REQUIRE(completes(peer, other));
+  REQUIRE(near(peer.values(), other.values()));
 }
 
 }  // namespace starling::node::testing

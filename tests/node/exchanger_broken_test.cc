@@ -15,7 +15,7 @@
 
 #include "tests/models/allocations.h"
 #include "tests/node/cable.h"
-#include "tests/node/flock.h"
+#include "tests/node/test_peer.h"
 #include "training/exchange/push_sum.h"
 
 namespace starling::node {
@@ -61,10 +61,10 @@ struct Pair {
     mix.rule = of.rule;
     mix.payload = of.payload;
     mix.cell_floats = kCell;
-    for (Bird* bird : {&a, &b}) {
-      bird->attach(kFloats, mix);
-      bird->arena->write(0, bird == &a ? kA : kB);
-      bird->mixer->adopt();
+    for (TestPeer* peer : {&a, &b}) {
+      peer->attach(kFloats, mix);
+      peer->arena->write(0, peer == &a ? kA : kB);
+      peer->mixer->adopt();
     }
     if (!of.met) return;
     REQUIRE(exchange(world, b, a) == Outcome::completed);  // by the other way round: a keeps no connection
@@ -81,21 +81,21 @@ struct Pair {
   }
 
   World world;
-  Bird a, b;
+  TestPeer a, b;
   Cable cable;
 };
 
-double weight_of(const Bird& bird, std::size_t cell) {
-  const auto* push_sum = dynamic_cast<const training::PushSum*>(bird.mixer.get());
+double weight_of(const TestPeer& peer, std::size_t cell) {
+  const auto* push_sum = dynamic_cast<const training::PushSum*>(peer.mixer.get());
   return push_sum != nullptr ? push_sum->share(cell) : 1;
 }
 
 // What exchanges conserve, element by element: the sum of u x, u being 1 but in push-sum.
 std::vector<double> sums(const Pair& pair) {
   std::vector<double> sum(kFloats, 0.0);
-  for (const Bird* bird : {&pair.a, &pair.b}) {
-    const auto x = bird->values();
-    for (std::size_t i = 0; i < kFloats; ++i) sum[i] += weight_of(*bird, i / kCell) * double{x[i]};
+  for (const TestPeer* peer : {&pair.a, &pair.b}) {
+    const auto x = peer->values();
+    for (std::size_t i = 0; i < kFloats; ++i) sum[i] += weight_of(*peer, i / kCell) * double{x[i]};
   }
   return sum;
 }
@@ -116,9 +116,9 @@ double disagreement(const Pair& pair) {
 
 // Whether the replica is `from`, moved by `share` of the way towards `to` in the first `chunks` cells and not
 // at all behind them.
-bool moved(const Bird& bird, const std::vector<float>& from, const std::vector<float>& to, std::size_t chunks,
-           double share, double step) {
-  const auto x = bird.values();
+bool moved(const TestPeer& peer, const std::vector<float>& from, const std::vector<float>& to,
+           std::size_t chunks, double share, double step) {
+  const auto x = peer.values();
   for (std::size_t i = 0; i < kFloats; ++i) {
     const bool untouched = i / kCell >= chunks || share == 0;
     if (untouched && x[i] != from[i]) return false;
@@ -145,13 +145,35 @@ bool shifted_within(const Pair& pair, const Case& of, std::size_t from, std::siz
 struct Break {
   std::size_t replies = 0, offers = 0;       // chunks: r and u
   std::size_t up_bytes = 0, down_bytes = 0;  // of the frame behind these, offer or reply
-  End first = End::dialler;                  // hears of it, and the other later
+  End first = End::dialer;                   // hears of it, and the other later
 };
+
+// Nothing of either side is lent any more: the next exchanges between the same two conserve, and agree.
+void recovers(Pair& pair, const Case& of) {
+  auto& [world, a, b, cable] = pair;
+  const auto half_applied = a.counters().half_applied_chunks;
+  const int completed = b.answers_completed;
+  const auto before = sums(pair);
+  const double apart = disagreement(pair);
+  REQUIRE(exchange(world, a, b) == Outcome::completed);
+  REQUIRE(exchange(world, b, a) == Outcome::completed);
+  for (int i = 0; i < 4; ++i) REQUIRE(exchange(world, a, b) == Outcome::completed);
+  REQUIRE(world.until([&] { return a.answers_ended == a.accepted && b.answers_ended == b.accepted; }));
+  REQUIRE(b.answers_completed == completed + 5);
+  REQUIRE(largest_difference(before, sums(pair)) < 20 * kRounding);
+  REQUIRE(a.mixer->counters().overlapped + b.mixer->counters().overlapped == 0);
+  REQUIRE(a.counters().half_applied_chunks == half_applied);
+  if (of.initiator) {
+    REQUIRE(disagreement(pair) <= 2 * of.step);
+  } else {
+    REQUIRE(disagreement(pair) < 0.5 * apart);
+  }
+}
 
 // One exchange that is cut, and what must be true afterwards.
 void breaks(Kind kind, const Case& of, const Break& at) {
   CAPTURE(kind == Kind::tcp ? "tcp" : "memory", of.name, at.replies, at.offers, at.up_bytes, at.down_bytes,
-          at.first == End::dialler);
+          at.first == End::dialer);
   Pair pair(kind, of);
   auto& [world, a, b, cable] = pair;
   const bool all = at.replies == kCells;
@@ -167,7 +189,7 @@ void breaks(Kind kind, const Case& of, const Break& at) {
            cable.broken_down() == (at.down_bytes > 0) && (!all || a.ended.size() > ended);
   }));
   cable.cut(at.first);
-  if (at.first == End::dialler) {
+  if (at.first == End::dialer) {
     REQUIRE(world.until([&] { return a.ended.size() == ended + 1 && a.exchanger->idle() == 0; }));
   } else {
     REQUIRE(world.until([&] { return b.exchanger->servers() == 0; }));
@@ -202,23 +224,7 @@ void breaks(Kind kind, const Case& of, const Break& at) {
     }
     REQUIRE(std::abs(a.mixer->counters().lost_weight - lost / kFloats) < 1e-12);
   }
-
-  // Nothing of either side is lent any more: the next exchanges between the same two conserve, and agree.
-  const auto before = sums(pair);
-  const double apart = disagreement(pair);
-  REQUIRE(exchange(world, a, b) == Outcome::completed);
-  REQUIRE(exchange(world, b, a) == Outcome::completed);
-  for (int i = 0; i < 4; ++i) REQUIRE(exchange(world, a, b) == Outcome::completed);
-  REQUIRE(world.until([&] { return a.answers_ended == a.accepted && b.answers_ended == b.accepted; }));
-  REQUIRE(b.answers_completed == completed + (at.offers == kCells) + 5);
-  REQUIRE(largest_difference(before, sums(pair)) < 20 * kRounding);
-  REQUIRE(a.mixer->counters().overlapped + b.mixer->counters().overlapped == 0);
-  REQUIRE(a.counters().half_applied_chunks == sent - at.replies);
-  if (of.initiator) {
-    REQUIRE(disagreement(pair) <= 2 * of.step);
-  } else {
-    REQUIRE(disagreement(pair) < 0.5 * apart);
-  }
+  recovers(pair, of);
 }
 
 }  // namespace
@@ -229,7 +235,7 @@ TEST_CASE(
     for (const Case& of : kCases) {
       for (std::size_t replies = 0; replies <= kCells; ++replies) {
         for (std::size_t offers = replies; offers <= std::min(replies + kWindow, kCells); ++offers) {
-          for (const End first : {End::dialler, End::listener})
+          for (const End first : {End::dialer, End::listener})
             breaks(kind, of, {replies, offers, 0, 0, first});
         }
       }
@@ -243,7 +249,7 @@ TEST_CASE("a connection may be cut in the middle of a chunk or of a reply, and t
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const Case& of : kCases) {
       for (const std::size_t bytes : places) {
-        for (const End first : {End::dialler, End::listener}) {
+        for (const End first : {End::dialer, End::listener}) {
           breaks(kind, of, {0, 0, bytes, 0, first});
           breaks(kind, of, {1, 2, bytes, 0, first});
           breaks(kind, of, {0, 1, 0, bytes, first});
@@ -310,7 +316,7 @@ TEST_CASE("an exchange whose old connection breaks begins again on a new one, bu
               return b.accepted == accepted + 1 && cable.came_up() == 2 + kCells + 1 + replies + kWindow &&
                      cable.came_down() == 1 + kCells + offers && a.advanced.size() == told + replies;
             }));
-            cable.cut(End::dialler);
+            cable.cut(End::dialer);
             if (!late) cable.cut();  // else the responder hears of it when the exchange has been made again
             const auto old = cable.connections();
             REQUIRE(world.until([&] { return a.ended.size() == 2; }));
@@ -341,10 +347,10 @@ TEST_CASE("a first copy may be cut anywhere: what is in place stays, and another
     // The handshake and the head come before the chunks.
     for (std::size_t frames = 0; frames < 2 + kCells; ++frames) {
       for (const std::size_t bytes : {1, 24, 64, 500}) {
-        for (const End first : {End::dialler, End::listener}) {
-          CAPTURE(kind == Kind::tcp ? "tcp" : "memory", frames, bytes, first == End::dialler);
+        for (const End first : {End::dialer, End::listener}) {
+          CAPTURE(kind == Kind::tcp ? "tcp" : "memory", frames, bytes, first == End::dialer);
           World world(kind);
-          Bird joiner(world, 1), donor(world, 2), other(world, 3);
+          TestPeer joiner(world, 1), donor(world, 2), other(world, 3);
           joiner.attach(kA, kCell);
           donor.attach(kB, kCell);
           other.attach(kB, kCell);
@@ -354,7 +360,7 @@ TEST_CASE("a first copy may be cut anywhere: what is in place stays, and another
           const std::size_t in_place = frames - std::min<std::size_t>(frames, 2);
           REQUIRE(world.until([&] { return cable.broken_down() && joiner.advances.size() == in_place; }));
           cable.cut(first);
-          if (first == End::dialler) REQUIRE(world.until([&] { return joiner.states_lost.size() == 1; }));
+          if (first == End::dialer) REQUIRE(world.until([&] { return joiner.states_lost.size() == 1; }));
           if (first == End::listener) REQUIRE(world.until([&] { return donor.exchanger->servers() == 0; }));
           cable.cut();
           REQUIRE(
@@ -397,10 +403,10 @@ class Breakage {
     a.attach(kA, kCell);
     b.attach(kB, kCell);
     short_tempered.attach(kB, kCell);
-    for (Bird* bird : {&a, &b, &short_tempered}) {  // what the tests write down is not what is counted
-      bird->ended.reserve(10'000);
-      bird->advanced.reserve(100'000);
-      bird->rounds_offered.reserve(10'000);
+    for (TestPeer* peer : {&a, &b, &short_tempered}) {  // what the tests write down is not what is counted
+      peer->ended.reserve(10'000);
+      peer->advanced.reserve(100'000);
+      peer->rounds_offered.reserve(10'000);
     }
   }
 
@@ -435,7 +441,7 @@ class Breakage {
   }
 
   World world;
-  Bird a, b, short_tempered;
+  TestPeer a, b, short_tempered;
   Cable cable;
   Stranger stranger;
   Random random{11};
@@ -468,7 +474,7 @@ class Breakage {
   }
 
   // Some chunks, of which not all replies are read.
-  void speak(const Bird& to) {
+  void speak(const TestPeer& to) {
     stranger.dial(to);
     REQUIRE(stranger.say(stranger.offer(to, kCell, ++spoken_)));
     const std::size_t chunks = random.below(kCells);

@@ -3,25 +3,25 @@
 #include <atomic>
 #include <thread>
 
-#include "tests/node/flock.h"
+#include "tests/node/test_peer.h"
 
 namespace starling::node {
 namespace {
 
 using namespace testing;
 
-// Keeps every bird exchanging with random others, back to back, until told to stop.
+// Keeps every peer exchanging with random others, back to back, until told to stop.
 class Flight {
  public:
-  Flight(World& world, std::vector<std::unique_ptr<Bird>>& birds) : world_(world), birds_(birds) {
-    for (auto& bird : birds_) {
-      bird->on_ended = [this, b = bird.get()] {
+  Flight(World& world, std::vector<std::unique_ptr<TestPeer>>& peers) : world_(world), peers_(peers) {
+    for (auto& peer : peers_) {
+      peer->on_ended = [this, b = peer.get()] {
         all_completed_ = all_completed_ && b->ended.back().outcome == gossip::Outcome::completed;
         ++completed_;
         completed_.notify_all();
         if (!landing_) begin(*b);
       };
-      begin(*bird);
+      begin(*peer);
     }
   }
 
@@ -45,10 +45,10 @@ class Flight {
     until([&] {
       int answered = 0, accepted = 0;
       std::uint64_t begun = 0;
-      for (const auto& bird : birds_) {
-        answered += bird->answers_ended;
-        accepted += bird->accepted;
-        begun += bird->last_exchange;
+      for (const auto& peer : peers_) {
+        answered += peer->answers_ended;
+        accepted += peer->accepted;
+        begun += peer->last_exchange;
       }
       return completed_ == begun && answered == accepted;
     });
@@ -61,30 +61,30 @@ class Flight {
   }
   std::uint64_t overlapped() const {
     std::uint64_t sum = 0;
-    for (const auto& bird : birds_) sum += bird->mixer->counters().overlapped;
+    for (const auto& peer : peers_) sum += peer->mixer->counters().overlapped;
     return sum;
   }
 
  private:
   static constexpr std::uint64_t kNeverMind = std::uint64_t{1} << 62;
 
-  void begin(Bird& bird) {
-    const Bird* partner = &bird;
-    while (partner == &bird) partner = birds_[random_.below(birds_.size())].get();
-    bird.begin(*partner);
+  void begin(TestPeer& peer) {
+    const TestPeer* partner = &peer;
+    while (partner == &peer) partner = peers_[random_.below(peers_.size())].get();
+    peer.begin(*partner);
   }
 
   World& world_;
-  std::vector<std::unique_ptr<Bird>>& birds_;
+  std::vector<std::unique_ptr<TestPeer>>& peers_;
   Random random_{5};
   std::atomic<std::uint64_t> completed_{0};
   bool landing_ = false, all_completed_ = true;
 };
 
-std::vector<double> sum_of(const std::vector<std::unique_ptr<Bird>>& birds) {
-  std::vector<double> sum(birds[0]->arena->size(), 0.0);
-  for (const auto& bird : birds) {
-    const auto x = bird->values();
+std::vector<double> sum_of(const std::vector<std::unique_ptr<TestPeer>>& peers) {
+  std::vector<double> sum(peers[0]->arena->size(), 0.0);
+  for (const auto& peer : peers) {
+    const auto x = peer->values();
     for (std::size_t i = 0; i < x.size(); ++i) sum[i] += double{x[i]};
   }
   return sum;
@@ -102,24 +102,31 @@ float compute(std::vector<float>& scratch) {
   return sum;
 }
 
+// Its replica loses no concurrent update.
+std::unique_ptr<TestPeer> exact_peer(World& world, std::uint64_t number, std::size_t floats,
+                                     std::size_t chunk) {
+  auto peer = std::make_unique<TestPeer>(world, number);
+  training::MixOptions mix;
+  mix.cell_floats = chunk;
+  mix.exact = true;
+  mix.wary = false;  // a worker that the system delays catches up at once, and its replica moves far
+  peer->attach(floats, mix);
+  return peer;
+}
+
 void conserves(Kind kind) {
-  constexpr std::size_t kBirds = 4, kFloats = 9'700, kChunk = 1'000;  // ten chunks, the last one shorter
+  constexpr std::size_t kPeers = 4, kFloats = 9'700, kChunk = 1'000;  // ten chunks, the last one shorter
   constexpr std::uint64_t kAdds = 200, kExchanges = 300;
   constexpr double kLeastIncrement = 0.1;
   World world(kind);
-  std::vector<std::unique_ptr<Bird>> birds;
+  std::vector<std::unique_ptr<TestPeer>> peers;
   std::vector<std::vector<float>> increments;
   std::vector<double> expected(kFloats, 0.0);
   Random random(3);
-  for (std::size_t b = 0; b < kBirds; ++b) {
-    birds.push_back(std::make_unique<Bird>(world, b + 1));
-    training::MixOptions mix;
-    mix.cell_floats = kChunk;
-    mix.exact = true;
-    mix.wary = false;  // a worker that the system holds up makes up for it at once, and its replica leaps away
-    birds[b]->attach(kFloats, mix);
+  for (std::size_t b = 0; b < kPeers; ++b) {
+    peers.push_back(exact_peer(world, b + 1, kFloats, kChunk));
     const auto first = random_floats(kFloats, b + 10);
-    birds[b]->arena->write(0, first);
+    peers[b]->arena->write(0, first);
     increments.emplace_back(kFloats);
     for (std::size_t i = 0; i < kFloats; ++i) {
       increments[b][i] = static_cast<float>(random.uniform(kLeastIncrement, 2 * kLeastIncrement));
@@ -127,15 +134,15 @@ void conserves(Kind kind) {
     }
   }
 
-  std::atomic<std::size_t> working{kBirds};
-  Flight flight(world, birds);
+  std::atomic<std::size_t> working{kPeers};
+  Flight flight(world, peers);
   std::vector<std::jthread> workers;
   const Flight::Release release{flight};
-  for (std::size_t b = 0; b < kBirds; ++b) {
+  for (std::size_t b = 0; b < kPeers; ++b) {
     workers.emplace_back([&, b] {
       for (std::uint64_t i = 0; i < kAdds; ++i) {
         flight.await(i * kExchanges / kAdds);  // spread over the flight
-        birds[b]->arena->atomic_add(0, increments[b]);
+        peers[b]->arena->atomic_add(0, increments[b]);
       }
       --working;
     });
@@ -148,10 +155,10 @@ void conserves(Kind kind) {
   // What may be missing is rounding alone. A worker's add rounds once. Both ends of an exchange add the same
   // product with opposite signs, and each rounds its own addition once. A rounding is at most 2^-24 |x|, and
   // no replica gets beyond its first values plus all increments (twice that with a free half on its way).
-  const double largest = 2 * (1 + kBirds * kAdds * 2 * kLeastIncrement);
-  const double roundings = static_cast<double>(kBirds * kAdds) + 2 * static_cast<double>(flight.completed());
+  const double largest = 2 * (1 + kPeers * kAdds * 2 * kLeastIncrement);
+  const double roundings = static_cast<double>(kPeers * kAdds) + 2 * static_cast<double>(flight.completed());
   const double bound = roundings * std::ldexp(largest, -24);
-  const auto sum = sum_of(birds);
+  const auto sum = sum_of(peers);
   double worst = 0;
   for (std::size_t i = 0; i < kFloats; ++i) worst = std::max(worst, std::abs(sum[i] - expected[i]));
   WARN((kind == Kind::tcp ? "tcp" : "memory")
@@ -160,9 +167,9 @@ void conserves(Kind kind) {
   REQUIRE(bound < kLeastIncrement / 2);  // so a lost update would show
   REQUIRE(worst <= bound);
   REQUIRE(flight.overlapped() >= 100);
-  for (const auto& bird : birds) {
-    REQUIRE(bird->counters().half_applied_chunks == 0);
-    REQUIRE(bird->counters().chunks_refused == 0);
+  for (const auto& peer : peers) {
+    REQUIRE(peer->counters().half_applied_chunks == 0);
+    REQUIRE(peer->counters().chunks_refused == 0);
   }
 }
 
@@ -177,63 +184,63 @@ TEST_CASE("in memory the sum of the parameters is kept to rounding while peers e
 }
 
 TEST_CASE("exchanges without workers bring all replicas together and keep their mean") {
-  constexpr std::size_t kBirds = 3, kFloats = 5'000, kChunk = 700;
+  constexpr std::size_t kPeers = 3, kFloats = 5'000, kChunk = 700;
   World world(Kind::tcp);
-  std::vector<std::unique_ptr<Bird>> birds;
-  for (std::size_t b = 0; b < kBirds; ++b) {
-    birds.push_back(std::make_unique<Bird>(world, b + 1));
-    birds[b]->attach(random_floats(kFloats, b + 1), kChunk);
+  std::vector<std::unique_ptr<TestPeer>> peers;
+  for (std::size_t b = 0; b < kPeers; ++b) {
+    peers.push_back(std::make_unique<TestPeer>(world, b + 1));
+    peers[b]->attach(random_floats(kFloats, b + 1), kChunk);
   }
-  const auto before = sum_of(birds);
-  Flight flight(world, birds);
+  const auto before = sum_of(peers);
+  Flight flight(world, peers);
   flight.until([&] { return flight.completed() >= 200; });
   flight.land();
-  const auto after = sum_of(birds);
+  const auto after = sum_of(peers);
   double worst = 0, spread = 0;
   for (std::size_t i = 0; i < kFloats; ++i) worst = std::max(worst, std::abs(after[i] - before[i]));
-  const auto x = birds[0]->values(), y = birds[1]->values();
+  const auto x = peers[0]->values(), y = peers[1]->values();
   for (std::size_t i = 0; i < kFloats; ++i) spread = std::max(spread, std::abs(double{x[i]} - double{y[i]}));
   REQUIRE(worst < 400 * std::ldexp(2.0, -24));
   REQUIRE(spread < 1e-4);
-  REQUIRE(birds[0]->counters().distance.has_value());
-  REQUIRE(*birds[0]->counters().distance < 1e-3);
+  REQUIRE(peers[0]->counters().distance.has_value());
+  REQUIRE(*peers[0]->counters().distance < 1e-3);
 }
 
 TEST_CASE("with plain adds and a step's arithmetic between them next to no update is lost") {
-  constexpr std::size_t kBirds = 3, kFloats = 16 * training::kDefaultCellFloats;  // about LeNet's
+  constexpr std::size_t kPeers = 3, kFloats = 16 * training::kDefaultCellFloats;  // about LeNet's
   constexpr int kAdds = 50;
   World world(Kind::tcp);
-  std::vector<std::unique_ptr<Bird>> birds;
+  std::vector<std::unique_ptr<TestPeer>> peers;
   const std::vector<float> ones(kFloats, 1.0f);
-  for (std::size_t b = 0; b < kBirds; ++b) {
-    birds.push_back(std::make_unique<Bird>(world, b + 1, ExchangerOptions{}));
-    birds[b]->attach(ones, training::kDefaultCellFloats);
+  for (std::size_t b = 0; b < kPeers; ++b) {
+    peers.push_back(std::make_unique<TestPeer>(world, b + 1, ExchangerOptions{}));
+    peers[b]->attach(ones, training::kDefaultCellFloats);
   }
-  std::atomic<std::size_t> working{kBirds};
+  std::atomic<std::size_t> working{kPeers};
   std::atomic<float> result{0};
   std::vector<std::jthread> workers;
-  for (std::size_t b = 0; b < kBirds; ++b) {
+  for (std::size_t b = 0; b < kPeers; ++b) {
     workers.emplace_back([&, b] {
       std::vector<float> scratch(8192, 0.5f);
       for (int i = 0; i < kAdds; ++i) {
-        birds[b]->arena->add(0, ones);
+        peers[b]->arena->add(0, ones);
         result += compute(scratch);
       }
       --working;
     });
   }
-  Flight flight(world, birds);
+  Flight flight(world, peers);
   flight.until([&] { return working == 0; });
   flight.land();
   for (auto& worker : workers) worker.join();
   REQUIRE(std::isfinite(result.load()));
 
-  const auto sum = sum_of(birds);
-  constexpr double kRight = static_cast<double>(kBirds) * (1 + kAdds);
+  const auto sum = sum_of(peers);
+  constexpr double kRight = static_cast<double>(kPeers) * (1 + kAdds);
   std::size_t wrong = 0;
   for (const double element : sum) wrong += std::abs(element - kRight) > 0.05;
   const double fraction = static_cast<double>(wrong) / (static_cast<double>(kFloats) * kRight);
-  WARN("element updates lost: " << fraction << " (" << kBirds * kAdds << " adds, " << flight.completed()
+  WARN("element updates lost: " << fraction << " (" << kPeers * kAdds << " adds, " << flight.completed()
                                 << " exchanges)");
   REQUIRE(flight.completed() > 0);
   REQUIRE(fraction < 1e-4);

@@ -50,7 +50,7 @@ struct Scene {
   }
 
   World world;
-  Bird b;
+  TestPeer b;
   Stranger honest, evil;
   std::vector<float> begun;  // the parameters now
 };
@@ -210,7 +210,7 @@ TEST_CASE(
     World world(kind);
     ExchangerOptions options = steady();
     options.window = 100;
-    Bird a(world, 1, options), other(world, 3, options);
+    TestPeer a(world, 1, options), other(world, 3, options);
     const auto x = random_floats(kMany, 3);
     a.attach(x, kLarge);
     other.attach(random_floats(kMany, 4), kLarge);

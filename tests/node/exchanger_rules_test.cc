@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "tests/models/allocations.h"
-#include "tests/node/flock.h"
+#include "tests/node/test_peer.h"
 #include "training/exchange/push_sum.h"
 
 namespace starling::node {
@@ -25,21 +25,21 @@ training::MixOptions mix_of(Rule rule, Payload payload) {
   return mix;
 }
 
-void fill(Bird& bird, const training::MixOptions& mix, std::uint64_t seed) {
-  bird.attach(kFloats, mix);
-  bird.arena->write(0, random_floats(kFloats, seed));
-  bird.mixer->adopt();
+void fill(TestPeer& peer, const training::MixOptions& mix, std::uint64_t seed) {
+  peer.attach(kFloats, mix);
+  peer.arena->write(0, random_floats(kFloats, seed));
+  peer.mixer->adopt();
 }
 
-double disagreement(const Bird& a, const Bird& b) {
+double disagreement(const TestPeer& a, const TestPeer& b) {
   const auto x = a.values(), y = b.values();
   double sum = 0;
   for (std::size_t i = 0; i < x.size(); ++i) sum += std::pow(double{x[i]} - double{y[i]}, 2);
   return std::sqrt(sum);
 }
 
-std::uint64_t refused(const Bird& bird, MixFault fault) {
-  return bird.mixer->counters().refused[static_cast<std::size_t>(fault)];
+std::uint64_t refused(const TestPeer& peer, MixFault fault) {
+  return peer.mixer->counters().refused[static_cast<std::size_t>(fault)];
 }
 
 }  // namespace
@@ -64,22 +64,22 @@ TEST_CASE("every rule in every payload of its own brings two peers together, ove
       World world(kind);
       ExchangerOptions options = steady();
       options.chunk_cells = 2;
-      Bird a(world, 1, options), b(world, 2, options);
+      TestPeer a(world, 1, options), b(world, 2, options);
       fill(a, mix_of(rule, payload), 1);
       fill(b, mix_of(rule, payload), 2);
       const double before = disagreement(a, b);
       for (std::uint64_t round = 1; round <= 12; ++round) {
-        Bird& from = round % 2 == 1 ? a : b;
-        Bird& to = round % 2 == 1 ? b : a;
-        for (Bird* bird : {&a, &b}) {
-          bird->mixer->begin_round(round);
-          bird->terms.round = round;
+        TestPeer& from = round % 2 == 1 ? a : b;
+        TestPeer& to = round % 2 == 1 ? b : a;
+        for (TestPeer* peer : {&a, &b}) {
+          peer->mixer->begin_round(round);
+          peer->terms.round = round;
         }
         REQUIRE(exchange(world, from, to) == Outcome::completed);
       }
       REQUIRE(world.until([&] { return a.answers_ended + b.answers_ended == 12; }));
       REQUIRE(a.answers_completed + b.answers_completed == 12);
-      for (Bird* bird : {&a, &b}) bird->mixer->begin_round(13);
+      for (TestPeer* peer : {&a, &b}) peer->mixer->begin_round(13);
       REQUIRE(disagreement(a, b) < (payload == Payload::top_k ? 0.97 : 0.8) * before);
       REQUIRE(a.counters().chunks_refused + b.counters().chunks_refused == 0);
       REQUIRE(a.counters().half_applied_chunks + b.counters().half_applied_chunks == 0);
@@ -89,13 +89,13 @@ TEST_CASE("every rule in every payload of its own brings two peers together, ove
 
 TEST_CASE("a peer meets all its neighbors at once in a lock-step round, and offers say the round") {
   World world(Kind::tcp);
-  Bird center(world, 1);
+  TestPeer center(world, 1);
   fill(center, mix_of(Rule::d_psgd, Payload::f32), 1);
-  std::vector<std::unique_ptr<Bird>> others;
+  std::vector<std::unique_ptr<TestPeer>> others;
   std::vector<double> expected(kFloats);
   constexpr double kWeight = 0.2;
   for (std::uint64_t i = 0; i < 4; ++i) {
-    others.push_back(std::make_unique<Bird>(world, 10 + i));
+    others.push_back(std::make_unique<TestPeer>(world, 10 + i));
     fill(*others.back(), mix_of(Rule::d_psgd, Payload::f32), 10 + i);
     others.back()->terms.weight = static_cast<float>(kWeight);
     others.back()->mixer->begin_round(7);
@@ -123,12 +123,12 @@ TEST_CASE("a peer meets all its neighbors at once in a lock-step round, and offe
 TEST_CASE("a push goes to the servers of two parts at once, and each mixes its own alone") {
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     World world(kind);
-    Bird worker(world, 1);
-    std::vector<std::unique_ptr<Bird>> servers;
+    TestPeer worker(world, 1);
+    std::vector<std::unique_ptr<TestPeer>> servers;
     fill(worker, mix_of(Rule::parameter_server, Payload::f32), 1);
     const auto first = worker.values();
     for (std::uint32_t k = 0; k < 2; ++k) {
-      servers.push_back(std::make_unique<Bird>(world, 10 + k));
+      servers.push_back(std::make_unique<TestPeer>(world, 10 + k));
       fill(*servers[k], mix_of(Rule::parameter_server, Payload::f32), 1);
       servers[k]->terms.weight = 0.5F;
       servers[k]->terms.part = {k, 2};
@@ -161,7 +161,7 @@ TEST_CASE(
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     for (const Payload payload : {Payload::f32, Payload::int8}) {
       World world(kind);
-      Bird a(world, 1), b(world, 2);
+      TestPeer a(world, 1), b(world, 2);
       fill(a, mix_of(Rule::push_sum, payload), 1);
       fill(b, mix_of(Rule::push_sum, payload), 2);
       const auto& shares = dynamic_cast<const training::PushSum&>(*a.mixer);
@@ -183,7 +183,7 @@ TEST_CASE(
 
 TEST_CASE("a refusal tells the refuser's round") {
   World world(Kind::tcp);
-  Bird a(world, 1), b(world, 2);
+  TestPeer a(world, 1), b(world, 2);
   fill(a, mix_of(Rule::pairwise, Payload::f32), 1);
   fill(b, mix_of(Rule::pairwise, Payload::f32), 2);
   b.decide = [] { return Decision{false, wire::RefusalReason::busy}; };
@@ -194,7 +194,7 @@ TEST_CASE("a refusal tells the refuser's round") {
 
 TEST_CASE("an exchange tells how far it is, at every sixteenth or oftener") {
   World world(Kind::tcp);
-  Bird a(world, 1), b(world, 2);
+  TestPeer a(world, 1), b(world, 2);
   a.attach(random_floats(100 * 64, 1), 64);
   b.attach(random_floats(100 * 64, 2), 64);
   REQUIRE(exchange(world, a, b) == Outcome::completed);
@@ -210,7 +210,7 @@ TEST_CASE("an exchange tells how far it is, at every sixteenth or oftener") {
 
 TEST_CASE("an offer may wait for the core, and is answered or withdrawn then") {
   World world(Kind::tcp);
-  Bird a(world, 1), b(world, 2);
+  TestPeer a(world, 1), b(world, 2);
   fill(a, mix_of(Rule::pairwise, Payload::f32), 1);
   fill(b, mix_of(Rule::pairwise, Payload::f32), 2);
   const auto y = b.values();
@@ -236,14 +236,12 @@ TEST_CASE("an offer may wait for the core, and is answered or withdrawn then") {
 TEST_CASE("a peer whose own values are not finite gives none of them away, and says so") {
   const float poison = GENERATE(std::numeric_limits<float>::quiet_NaN(), 1e38F);
   World world(Kind::tcp);
-  Bird sick(world, 1), healthy(world, 2);
+  TestPeer sick(world, 1), healthy(world, 2);
   fill(sick, mix_of(Rule::pairwise, Payload::f32), 1);
   fill(healthy, mix_of(Rule::pairwise, Payload::f32), 2);
   const auto before = healthy.values();
   sick.arena->write(300, std::vector<float>{poison});
-  SECTION("in an exchange of its own") {
-    REQUIRE(exchange(world, sick, healthy) == Outcome::aborted);
-  }
+  SECTION("in an exchange of its own") { REQUIRE(exchange(world, sick, healthy) == Outcome::aborted); }
   SECTION("when another asks") {
     REQUIRE(exchange(world, healthy, sick) == Outcome::aborted);
     REQUIRE(healthy.counters().half_applied_chunks <= kWindow);
@@ -270,7 +268,7 @@ TEST_CASE("a peer whose own values are not finite gives none of them away, and s
 
 TEST_CASE("what a partner sends is refused by its reason, and the reasons are counted") {
   World world(Kind::tcp);
-  Bird b(world, 2);
+  TestPeer b(world, 2);
   fill(b, mix_of(Rule::pairwise, Payload::f32), 2);
   const auto before = b.values();
   const auto send = [&](std::uint64_t number, wire::ChunkHead head, const std::vector<float>& values) {
@@ -317,7 +315,7 @@ TEST_CASE("a chunk more in an exchange costs no allocation, but for the coroutin
   for (const Kind kind : {Kind::tcp, Kind::memory}) {
     const auto allocations = [&](std::size_t chunks) {
       World world(kind);
-      Bird a(world, 1), b(world, 2);
+      TestPeer a(world, 1), b(world, 2);
       a.attach(random_floats(chunks * 1024, 1), 1024);
       b.attach(random_floats(chunks * 1024, 2), 1024);
       for (int i = 0; i < 10; ++i) REQUIRE(exchange(world, a, b) == Outcome::completed);

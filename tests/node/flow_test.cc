@@ -53,15 +53,15 @@ Run drive(Flow& flow, const Path& path, Duration from, Duration to) {
   return run;
 }
 
-constexpr Duration ms(int n) {
-  return std::chrono::milliseconds(n);
-}
+constexpr Duration ms(int n) { return std::chrono::milliseconds(n); }
 
 }  // namespace
 
-TEST_CASE("whatever the link, its rate is used to nine tenths after a second, and little waits in its queues") {
-  for (const Path path : {Path{1.5e9, Duration{60'000}}, Path{1.25e8, ms(1)}, Path{1.25e8, ms(50)}, Path{1.25e7, ms(20)},
-                          Path{1.25e6, ms(5)}, Path{1.25e6, ms(200)}, Path{3e7, ms(300)}}) {
+TEST_CASE(
+    "whatever the link, its rate is used to nine tenths after a second, and little waits in its queues") {
+  for (const Path path :
+       {Path{1.5e9, Duration{60'000}}, Path{1.25e8, ms(1)}, Path{1.25e8, ms(50)}, Path{1.25e7, ms(20)},
+        Path{1.25e6, ms(5)}, Path{1.25e6, ms(200)}, Path{3e7, ms(300)}}) {
     CAPTURE(path.rate, path.delay.count());
     Flow flow({.chunk_cells = {}, .window = {}, .cell_bytes = kCell});
     drive(flow, path, Duration{0}, ms(1500) + 5 * path.delay);
@@ -70,7 +70,8 @@ TEST_CASE("whatever the link, its rate is used to nine tenths after a second, an
     REQUIRE(run.rate > 0.9 * path.rate);
     // What the link holds, a quarter more, and the chunks that are being made up to whole ones.
     const double holds = path.rate * to_seconds(path.delay);
-    REQUIRE(static_cast<double>(run.flight_most) < 2 * holds + 5.0 * static_cast<double>(flow.chunk_cells() * kCell));
+    REQUIRE(static_cast<double>(run.flight_most) <
+            2 * holds + 5.0 * static_cast<double>(flow.chunk_cells() * kCell));
   }
 }
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "node/work/captures.h"
-#include "node/work/step_budget.h"
 #include "tests/catch.h"
 
 namespace starling::node {

@@ -400,7 +400,7 @@ TEST_CASE("a call that gets no answer is an error with the address in it") {
 
   const auto nobody = http_request(at, "GET", "/read");
   REQUIRE_FALSE(nobody.ok());
-  CHECK(nobody.error().message.find("nobody answers at " + to_string(at)) != std::string::npos);
+  CHECK(nobody.error().message.find("nothing listens at " + to_string(at)) != std::string::npos);
 
   REQUIRE(::listen(listener, 1) == 0);
   for (const std::string greeting : {"", "SSH-2.0-OpenSSH\r\n"}) {

@@ -79,7 +79,7 @@ TEST_CASE("members report their figures, and slow ones stand out against the med
   wire::Gossip gossip;
   gossip.vitals = {vitals(2, 110), vitals(3, 10), vitals(4, 90)};
   gossip.vitals[2].paused = true;
-  membership.on_gossip(Instant{}, PeerId{2}, {"127.0.0.1", 4002}, gossip, out);
+  membership.on(Instant{}, PeerId{2}, {"127.0.0.1", 4002}, gossip, out);
   const auto members = list_members(membership, Instant{}, {PeerId{3}});
   REQUIRE(members.size() == 5);
   CHECK(*members[0].slowdown == Approx(1));
@@ -146,7 +146,7 @@ TEST_CASE("the graph is the topology's among the members that train") {
   // Under other rules: a round leaves (1 - gap)^2, a push less than nothing and more than an exchange; of
   // momentum no analysis is.
   const auto under = [&](Rule rule) {
-    run.rule = rule;
+    run.gossip.rule = rule;
     auto other = *link_graph("ring", gossip::vertices(membership));
     analyze(other, {"p1", "p2", "p3", "p4", "p5", "p6"}, training::consensus_model(run));
     CHECK(other.contraction == graph->contraction);

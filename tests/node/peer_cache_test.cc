@@ -60,7 +60,7 @@ TEST_CASE(
                                            member(4, 7104, Liveness::alive), member(5, 7105, Liveness::alive),
                                            member(6, 7100, Liveness::alive)};
   membership.merge(Instant{}, PeerId{3}, alive, actions);
-  membership.on_leave(Instant{}, PeerId{4}, {member(4, 7104, Liveness::left)}, actions);
+  membership.on(Instant{}, PeerId{4}, {}, wire::Leave{member(4, 7104, Liveness::left)}, actions);
   for (Instant now{}; now < Instant{std::chrono::seconds(60)}; now = now + std::chrono::milliseconds(100)) {
     for (const std::uint16_t id : {3, 5})
       membership.heard(now, PeerId{id}, {"127.0.0.1", static_cast<std::uint16_t>(7100 + id)}, actions);

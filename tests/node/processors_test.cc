@@ -13,9 +13,7 @@ namespace starling::node {
 namespace {
 
 // Names of this process's own, so that peers that happen to run have taken nothing.
-std::string own_name() {
-  return "starling-test-" + std::to_string(::getpid());
-}
+std::string own_name() { return "starling-test-" + std::to_string(::getpid()); }
 
 std::set<int> allowed() {
   cpu_set_t set;

@@ -74,9 +74,7 @@ int numbered_items(const std::string& text) {
       std::distance(std::sregex_iterator(text.begin(), text.end(), kItem), std::sregex_iterator()));
 }
 
-TEST_CASE("a new rule touches at most four files") {
-  CHECK(numbered_items(section("A rule")) <= 4);
-}
+TEST_CASE("a new rule touches at most four files") { CHECK(numbered_items(section("A rule")) <= 4); }
 
 TEST_CASE("the files that docs/EXTENDING.md names exist") {
   const std::string text = source_text("docs/EXTENDING.md");
@@ -148,7 +146,7 @@ TEST_CASE("a type of layer occurs in the four files that define it, and in the z
     INFO(type);
     for (const std::string& file : files_with_word(type)) {
       if (file == "models/network.cc")
-        continue;  // kernels::Relu, which it fuses with the operation before it
+        continue;  // kernels::ReluSpec, which it fuses with the operation before it
       INFO(file);
       CHECK(allowed.contains(file));
     }
@@ -162,7 +160,7 @@ TEST_CASE("a type of layer occurs in the four files that define it, and in the z
 }
 
 TEST_CASE("a data format is read by its own files and named in one table") {
-  for (const datasets::Format& format : datasets::formats()) {
+  for (const datasets::DataFormat& format : datasets::formats()) {
     INFO(format.what);
     CHECK_FALSE(std::string(format.files).empty());
     CHECK(format.matches != nullptr);

@@ -93,9 +93,7 @@ double dense_consensus_factor(std::uint32_t n, const std::vector<EdgeClock>& clo
   return Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(map, Eigen::EigenvaluesOnly).eigenvalues().maxCoeff();
 }
 
-double ring_gap(double n) {
-  return 1 - (1.0 / 3 + 2.0 / 3 * std::cos(2 * std::numbers::pi / n));
-}
+double ring_gap(double n) { return 1 - (1.0 / 3 + 2.0 / 3 * std::cos(2 * std::numbers::pi / n)); }
 
 bool near(std::optional<double> value, double expected, double tolerance) {
   UNSCOPED_INFO("value " << (value ? std::to_string(*value) : "none") << ", expected " << expected);

@@ -11,9 +11,7 @@
 namespace starling::topologies {
 namespace {
 
-Graph triangle_with_tail() {
-  return Graph::from_edges(4, {{0, 1}, {1, 2}, {2, 0}, {2, 3}});
-}
+Graph triangle_with_tail() { return Graph::from_edges(4, {{0, 1}, {1, 2}, {2, 0}, {2, 3}}); }
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t n = 0;

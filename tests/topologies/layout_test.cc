@@ -14,9 +14,7 @@ Layout layout_of(const std::string& name, std::uint32_t n) {
   return layout(*Graph::of_period(named(name).among(n)), name);
 }
 
-double distance(const Point& a, const Point& b) {
-  return std::hypot(a.x - b.x, a.y - b.y);
-}
+double distance(const Point& a, const Point& b) { return std::hypot(a.x - b.x, a.y - b.y); }
 
 bool at(const Point& p, double x, double y) {
   UNSCOPED_INFO("at " << p.x << ", " << p.y);

@@ -30,9 +30,7 @@ Rows matrix_of(const Schedule& schedule, Mixing mixing, std::uint64_t round = 0)
   return rows;
 }
 
-bool is_one(double value) {
-  return std::abs(value - 1) < 1e-12;
-}
+bool is_one(double value) { return std::abs(value - 1) < 1e-12; }
 
 void check_sums(const Rows& w, bool rows, bool columns) {
   for (std::size_t i = 0; i < w.size(); ++i) {

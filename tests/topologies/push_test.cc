@@ -15,9 +15,7 @@ namespace {
 using Eigen::Index;
 using Eigen::MatrixXd;
 
-Schedule schedule_of(const std::string& name, std::uint32_t n) {
-  return Topology::parse(name)->among(n);
-}
+Schedule schedule_of(const std::string& name, std::uint32_t n) { return Topology::parse(name)->among(n); }
 
 bool near(std::optional<double> value, double expected, double tolerance) {
   UNSCOPED_INFO("value " << (value ? std::to_string(*value) : "none") << ", expected " << expected);

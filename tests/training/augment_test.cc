@@ -1,5 +1,5 @@
-#include "kernels/backends.h"
 #include "training/replica/augment.h"
+#include "kernels/backends.h"
 
 #include <map>
 #include <numeric>
@@ -11,7 +11,7 @@
 namespace starling::training {
 namespace {
 
-// Images of which no two pixels are alike, but for the channel's mean and deviation.
+// Images whose pixels all differ, except for the channel's mean and deviation.
 datasets::Dataset distinct(datasets::ImageShape shape, std::size_t n) {
   datasets::Dataset data;
   data.shape = shape;
@@ -110,7 +110,7 @@ TEST_CASE("a batch is changed image by image, all channels alike") {
   }
 }
 
-TEST_CASE("a flip alone mirrors about half of the images, and twice the same flips give the image back") {
+TEST_CASE("flips mirror about half of the images, and the same flips twice restore the image") {
   const auto data = distinct({2, 5, 6}, 1000);
   const auto original = gathered(data);
   auto images = original;
@@ -134,15 +134,15 @@ TEST_CASE("where nothing is asked for, nothing is changed or drawn") {
 TEST_CASE("workers show the network changed images, the same ones each time, in the same order of samples") {
   auto data = distinct({1, 8, 8}, 200);
   Experiment experiment;
-  experiment.model = "softmax";
-  experiment.batch_size = 32;
+  experiment.model.name = "softmax";
+  experiment.training.batch_size = 32;
   const auto plan = make_plan(experiment, data);
   REQUIRE(plan.ok());
   const auto backend = kernels::make_backend("reference");
   const auto parameters = first_parameters(*plan, 1);
   const auto losses = [&](std::uint32_t crop, bool flip) {
-    experiment.crop = crop;
-    experiment.flip = flip;
+    experiment.training.crop = crop;
+    experiment.training.flip = flip;
     const auto workers = make_workers(experiment, *plan, **backend, data, 0, 1);
     REQUIRE(workers.ok());
     std::vector<double> seen;
@@ -162,27 +162,27 @@ TEST_CASE("workers show the network changed images, the same ones each time, in 
   CHECK(losses(2, true) == black);
 }
 
-TEST_CASE("crops and flips of what is no image, or too small, are refused") {
+TEST_CASE("crops and flips of vectors, or of images that are too small, are rejected") {
   Experiment experiment;
   CHECK_FALSE(make_augmentation(experiment, {784, 1, 1})->any());
-  experiment.flip = true;
+  experiment.training.flip = true;
   CHECK(refusal(experiment, {784, 1, 1}) ==
         "training.flip: the samples of this data are vectors of 784 numbers; only images can be cropped and "
         "flipped");
-  experiment.crop = 1;
+  experiment.training.crop = 1;
   CHECK(refusal(experiment, {784, 1, 1}).starts_with("training.crop: the samples of this data are vectors"));
-  experiment.crop = 15;
+  experiment.training.crop = 15;
   CHECK(refusal(experiment, {1, 28, 40}) ==
         "training.crop: a padding of 15 pixels is more than half of an image of 28x40; expected at most 14");
-  experiment.crop = 14;
+  experiment.training.crop = 14;
   const auto made = make_augmentation(experiment, {1, 28, 40});
   REQUIRE(made.ok());
   CHECK(made->crop == 14);
   CHECK(made->flip);
 
   // Found where the workers are made, with the data at hand.
-  experiment.model = "softmax";
-  experiment.crop = 3;
+  experiment.model.name = "softmax";
+  experiment.training.crop = 3;
   const auto data = distinct({2, 4, 4}, 20);
   const auto plan = make_plan(experiment, data);
   const auto backend = kernels::make_backend("reference");

@@ -34,7 +34,7 @@ std::vector<float> numbered(const models::Layout& layout) {
   return arena;
 }
 
-// A file of the given header and so many bytes of data.
+// A file with the given header and number of data bytes.
 std::string safetensors(const std::string& header, std::size_t data_bytes) {
   const std::uint64_t length = header.size();
   std::string bytes(8, '\0');
@@ -82,7 +82,7 @@ TEST_CASE("a checkpoint is laid out as safetensors says, its data on a 64-byte b
   REQUIRE(value == 16);  // the first of fc1.bias
 }
 
-TEST_CASE("a checkpoint of another model is refused with the tensor's name") {
+TEST_CASE("a checkpoint of another model is rejected with the tensor's name") {
   const TemporaryFolder folder;
   const auto layout = small_layout();
   REQUIRE(write_safetensors(folder.file("a"), layout, numbered(layout), {}).ok());
@@ -100,7 +100,7 @@ TEST_CASE("a checkpoint of another model is refused with the tensor's name") {
   REQUIRE(contains(refusal(fewer), folder.file("a")));
 }
 
-TEST_CASE("a file that lies about itself is refused and says how") {
+TEST_CASE("a file whose header is wrong is rejected with the reason") {
   const TemporaryFolder folder;
   models::Layout layout;
   layout.append("w", {2});
@@ -170,7 +170,7 @@ TEST_CASE("no truncation and no changed byte of a checkpoint crashes its reader"
   REQUIRE(refused > 1000);
 }
 
-TEST_CASE("a checkpoint that cannot be written says where and why") {
+TEST_CASE("the error for a checkpoint that cannot be written has the place and the reason") {
   const TemporaryFolder folder;
   const auto layout = small_layout();
   const Status status = write_safetensors(folder.file("absent/a"), layout, numbered(layout), {});

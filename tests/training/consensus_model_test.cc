@@ -10,7 +10,7 @@ using By = ConsensusModel::By;
 ConsensusModel of(
     const std::string& rule, void (*change)(Experiment&) = [](Experiment&) {}) {
   Experiment experiment;
-  experiment.rule = *rule_named(rule);
+  experiment.gossip.rule = *rule_named(rule);
   change(experiment);
   return consensus_model(experiment);
 }
@@ -20,11 +20,11 @@ TEST_CASE("a rule is predicted by what it does, and by nothing where no analysis
   CHECK(of("push-sum").by == By::push);
   CHECK(of("none").by == By::nobody);
   CHECK(of("choco").by == By::exchange);
-  CHECK(of("choco", [](Experiment& e) { e.payload = Payload::int8; }).by == By::exchange);
-  CHECK(of("choco", [](Experiment& e) { e.payload = Payload::top_k; }).by == By::unknown);
-  CHECK(of("choco", [](Experiment& e) { e.consensus_rate = 0.5; }).by == By::unknown);
-  CHECK(of("pairwise", [](Experiment& e) { e.weights = Shares::work; }).by == By::unknown);
-  const ConsensusModel rounds = of("d-psgd", [](Experiment& e) { e.every = Pace{.steps = 4}; });
+  CHECK(of("choco", [](Experiment& e) { e.gossip.payload = Payload::int8; }).by == By::exchange);
+  CHECK(of("choco", [](Experiment& e) { e.gossip.payload = Payload::top_k; }).by == By::unknown);
+  CHECK(of("choco", [](Experiment& e) { e.gossip.consensus_rate = 0.5; }).by == By::unknown);
+  CHECK(of("pairwise", [](Experiment& e) { e.gossip.weights = Shares::work; }).by == By::unknown);
+  const ConsensusModel rounds = of("d-psgd", [](Experiment& e) { e.gossip.every = Pace{.steps = 4}; });
   CHECK(rounds.by == By::round);
   CHECK(rounds.steps == 4);
   CHECK(of("d-psgd").steps == 1);
@@ -42,9 +42,9 @@ TEST_CASE("the words of a prediction say what is left, what is a bound and what 
   CHECK(consensus_words(of("push-sum"), 0.99, false, 8) == "A push leaves 0.99 of the squared disagreement.");
   CHECK(consensus_words(of("clipped"), 0.98, false, 8) ==
         "An exchange leaves 0.98 of the squared disagreement, as if nothing were clipped.");
-  CHECK(
-      consensus_words(of("pairwise", [](Experiment& e) { e.partners = Partners::turns; }), 0.98, false, 8) ==
-      "An exchange leaves 0.98 of the squared disagreement, as if partners were drawn at random.");
+  CHECK(consensus_words(of("pairwise", [](Experiment& e) { e.gossip.partners = Partners::turns; }), 0.98,
+                        false, 8) ==
+        "An exchange leaves 0.98 of the squared disagreement, as if partners were drawn at random.");
   CHECK(consensus_words(of("pairwise"), 0.98, true, 100) ==
         "An exchange leaves at most 0.98 of the squared disagreement; of 100 members that is a bound, and "
         "they may agree up "

@@ -1,7 +1,7 @@
 // The replicas of a peer on several devices: that averages lose nothing of what workers and partners do, on
 // back ends of the host and on GPUs (emulated ones where there are none).
-#include "kernels/backends.h"
 #include "training/replica/device_group.h"
+#include "kernels/backends.h"
 
 #include <atomic>
 #include <cmath>
@@ -143,7 +143,7 @@ TEST_CASE("GPUs that average by their own ways keep what each did, and all of wh
   for (std::uint64_t seed = 1; seed <= seeds(3); ++seed) check_rounds(backends, seed);
 }
 
-TEST_CASE("what happens while devices average is lost to nobody") {
+TEST_CASE("no update is lost while devices average") {
   const Backends backends = host_backends(3);
   constexpr std::size_t kFloats = 20'000;
   constexpr int kAdds = 300;

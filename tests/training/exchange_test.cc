@@ -1,4 +1,4 @@
-// Both machines of an exchange (training/exchange/offering.h, serving.h) in conversations with a real mixer.
+// Both sides of an exchange (training/exchange/sides.h) in conversations with a real mixer.
 #include <limits>
 #include <string>
 #include <vector>
@@ -6,9 +6,8 @@
 #include "tests/catch.h"
 #include "tests/training/mixers.h"
 #include "tests/training/near.h"
-#include "training/exchange/offering.h"
 #include "training/exchange/payload.h"
-#include "training/exchange/serving.h"
+#include "training/exchange/sides.h"
 
 namespace starling::training {
 namespace {
@@ -106,7 +105,7 @@ TEST_CASE("an exchange reports progress after each sixteenth of its cells, at le
   REQUIRE(reported.back() == kCells);
 }
 
-// What befalls an initiator that has lent three chunks of four cells, of which the first `answered` were
+// The state of an initiator that has lent three chunks of four cells; the first `answered` were
 // answered.
 struct InitiatorsEnd {
   std::string what;
@@ -185,7 +184,7 @@ TEST_CASE("an exchange that does not complete ends every loan and counts what ma
     talk.offering.refuse();
     REQUIRE(talk.offering.ending() == end.ending);
     REQUIRE(talk.half_applied == end.half_applied);
-    // Every cell can be lent anew.
+    // Every cell can be lent again.
     Offering another{*talk.initiator.mixer, session_of(8, 1, 2), talk.half_applied};
     Room room(talk.initiator.mixer->room(another.next(kCells)));
     REQUIRE(another.lend(another.next(kCells), room.bytes()).ok());
@@ -302,7 +301,7 @@ TEST_CASE("an offer that is withdrawn before or after it was accepted is not com
   REQUIRE_FALSE(talk.answer(talk.sent.front()).ok());
 }
 
-TEST_CASE("push-sum takes the mass of a refused exchange back, and loses that of an aborted one") {
+TEST_CASE("push-sum takes back the mass of a rejected exchange, and loses that of an aborted one") {
   for (const bool refused : {true, false}) {
     MixOptions options = small_cells();
     options.rule = Rule::push_sum;

@@ -1,5 +1,5 @@
 // What an arena on a GPU packs by itself, against the host's encoder, and exchanges in which it does. Skipped
-// with a warning where there is no GPU, not even the emulated one.
+// with a warning if there is no GPU, not even the emulated one.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -20,7 +20,7 @@ using models::Arena;
 constexpr std::pair<Packing, Payload> kPackings[] = {{Packing::bf16, Payload::bf16},
                                                      {Packing::int8, Payload::int8}};
 
-// A GPU's arena works in pieces of so many floats.
+// A GPU's arena works in pieces of this many floats.
 constexpr std::size_t kPiece = 32 * 1024;
 
 // Any finite float, or one near a halfway case of bf16.

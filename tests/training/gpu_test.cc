@@ -1,6 +1,6 @@
 // A replica on a GPU against the same one on the host: the arena's passes, and workers with their recorded
 // steps, their samples on the device or brought there, their optimizers, their judge. Skipped with a warning
-// where there is no GPU, not even the emulated one.
+// if there is no GPU, not even the emulated one.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -11,6 +11,7 @@
 #include "tests/kernels/gpu.h"
 #include "tests/seeds.h"
 #include "tests/training/near.h"
+#include "training/replica/evaluator.h"
 #include "training/replica/worker.h"
 
 namespace starling::training {
@@ -31,12 +32,13 @@ std::vector<float> contents(const Arena& arena) {
   return values;
 }
 
-// Images of random pixels (or floats) whose brightest quarter tells the class.
+// Images of random pixels (or floats) whose brightest quarter is the class.
 datasets::Dataset quarters(std::size_t n, int channels, int extent, bool floats = false) {
   datasets::Dataset data;
   data.shape = {channels, extent, extent};
   data.classes = 4;
-  for (int c = 0; c < channels; ++c) data.normalization.push_back({0.4F + 0.05F * static_cast<float>(c), 0.25F});
+  for (int c = 0; c < channels; ++c)
+    data.normalization.push_back({0.4F + 0.05F * static_cast<float>(c), 0.25F});
   Random random(n);
   for (std::size_t i = 0; i < n; ++i) {
     const auto label = static_cast<int>(random.below(4));
@@ -63,7 +65,7 @@ std::vector<std::uint32_t> all_of(const datasets::Dataset& data) {
 
 struct Options {
   Optimizer optimizer = Arena::SgdStep{.learning_rate = 0.02F, .momentum = 0.9F, .weight_decay = 1e-3F};
-  bool kept = true;          // the samples, on the device
+  bool kept = true;  // the samples, on the device
   bool follow_swarm = false;
   Augmentation augmentation{};
   bool recompute = false;
@@ -74,19 +76,20 @@ struct Trained {
   std::vector<float> parameters;
 };
 
-Trained train(const kernels::Backend& backend, const models::Plan& plan, const datasets::Dataset& data, int steps,
-              const Options& options) {
+Trained train(const kernels::Backend& backend, const models::Plan& plan, const datasets::Dataset& data,
+              int steps, const Options& options) {
   Arena arena(plan.layout.arena_size(), backend);
   models::initialize(plan, Random(3), arena);
-  Worker worker(plan, backend, data, BatchSampler(all_of(data), Random(4)), 12, options.optimizer,
-                {7, options.recompute}, options.kept ? keep(data, backend) : nullptr);
+  Worker worker(
+      plan, backend, data, BatchSampler(all_of(data), Random(4)),
+      {12, options.optimizer, {7, options.recompute}, options.kept ? keep(data, backend) : nullptr});
   if (options.augmentation.any()) worker.augment(options.augmentation, Random(5));
   if (options.follow_swarm) worker.follow_swarm(1);
   const bool late = !backend.memory().on_host();
   Trained trained;
   for (int i = 0; i < steps; ++i) {
     const double loss = worker.compute(arena.data());
-    // A device tells a loss when the step two behind it is computed; the first two it waits for.
+    // A device returns a loss two steps late; it waits for the first two.
     if (!late || i < 2 || i >= 4) trained.losses.push_back(loss);
     worker.apply(arena, i % 3 == 0 ? 1 : 0.5);
     if (options.follow_swarm && i % 4 == 3) {
@@ -104,7 +107,8 @@ Trained train(const kernels::Backend& backend, const models::Plan& plan, const d
 
 double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
   double most = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
   return most;
 }
 
@@ -132,9 +136,11 @@ TEST_CASE("every pass of an arena on a GPU does what the host's does", "[gpu]") 
       CHECK(largest_difference(contents(there), contents(here)) < 1e-6);
 
       std::vector<std::uint32_t> places;
-      for (std::uint32_t i = 0; i < n; i += 1 + static_cast<std::uint32_t>(random.below(3))) places.push_back(i);
+      for (std::uint32_t i = 0; i < n; i += 1 + static_cast<std::uint32_t>(random.below(3)))
+        places.push_back(i);
       std::vector<float> mixed_here(places.size()), mixed_there(places.size());
-      const auto few_theirs = std::span(theirs).first(places.size()), few_own = std::span(own).first(places.size());
+      const auto few_theirs = std::span(theirs).first(places.size()),
+                 few_own = std::span(own).first(places.size());
       here.mix_at(offset, places, few_theirs, few_own, 0.5F, mixed_here);
       there.mix_at(offset, places, few_theirs, few_own, 0.5F, mixed_there);
       CHECK(largest_difference(mixed_there, mixed_here) < 1e-6);
@@ -179,7 +185,8 @@ TEST_CASE("ten steps of LeNet on a GPU have the host's losses", "[gpu]") {
   }
 }
 
-TEST_CASE("a worker on a GPU ends where the host's does, whatever its optimizer and where its samples lie", "[gpu]") {
+TEST_CASE("a worker on a GPU ends where the host's does, whatever its optimizer and where its samples lie",
+          "[gpu]") {
   const auto backend = gpu_backend();
   if (!backend) return;
   const auto host = std::move(kernels::make_backend("cpu")).value();
@@ -187,8 +194,8 @@ TEST_CASE("a worker on a GPU ends where the host's does, whatever its optimizer 
   const auto plan = make_plan(
       {"small",
        {3, 8, 8},
-       {Convolution{6, 3, 1, 1, 1, false}, BatchNorm{}, Relu{}, Residual{{Convolution{6, 3, 1, 1}, GroupNorm{2}}}, Relu{},
-        MaxPool{2}, Dropout{0.2}, Linear{4}}});
+       {Convolution{6, 3, 1, 1, 1, false}, BatchNorm{}, Relu{},
+        Residual{{Convolution{6, 3, 1, 1}, GroupNorm{2}}}, Relu{}, MaxPool{2}, Dropout{0.2}, Linear{4}}});
   REQUIRE(plan.ok());
   const Arena::SgdStep nesterov{.learning_rate = 0.02F, .momentum = 0.9F, .nesterov = true};
   const Arena::AdamWStep adamw{.learning_rate = 0.005F, .weight_decay = 0.1F};
@@ -217,8 +224,8 @@ TEST_CASE("a worker that is renewed on a GPU forgets what its optimizer remember
   const auto data = quarters(50, 1, 6);
   const auto plan = std::move(models::make_model("softmax", {1, 6, 6}, 4)).value();
   Arena arena(plan.layout.arena_size(), *backend);
-  Worker worker(plan, *backend, data, BatchSampler(all_of(data), Random(4)), 12,
-                Arena::SgdStep{.learning_rate = 0.1F, .momentum = 0.9F});
+  Worker worker(plan, *backend, data, BatchSampler(all_of(data), Random(4)),
+                {12, Arena::SgdStep{.learning_rate = 0.1F, .momentum = 0.9F}});
   for (int i = 0; i < 3; ++i) {
     worker.compute(arena.data());
     worker.apply(arena);
@@ -255,7 +262,8 @@ TEST_CASE("a judge on a GPU finds what the host's finds", "[gpu]") {
     models::initialize(plan, Random(8), there);
     const auto actual = Evaluator(plan, *backend, data, 32).evaluate(there.data());
     CHECK(near(actual.loss, expected.loss, precision == kernels::Precision::f32 ? 1e-4 : 1e-2));
-    CHECK(std::abs(actual.accuracy - expected.accuracy) <= (precision == kernels::Precision::f32 ? 0.0 : 0.05));
+    CHECK(std::abs(actual.accuracy - expected.accuracy) <=
+          (precision == kernels::Precision::f32 ? 0.0 : 0.05));
   }
 }
 
@@ -267,8 +275,8 @@ TEST_CASE("exchanges and workers that come and go leave no memory behind on a GP
   const auto plan = std::move(models::make_model("mlp", {1, 28, 28}, 4)).value();
   Arena arena(plan.layout.arena_size(), *backend);
   const auto join = [&] {
-    Worker worker(plan, *backend, data, BatchSampler(all_of(data), Random(4)), 12,
-                  Arena::SgdStep{.learning_rate = 0.01F, .momentum = 0.9F}, {}, keep(data, *backend));
+    Worker worker(plan, *backend, data, BatchSampler(all_of(data), Random(4)),
+                  {12, Arena::SgdStep{.learning_rate = 0.01F, .momentum = 0.9F}, {}, keep(data, *backend)});
     for (int i = 0; i < 3; ++i) {
       worker.compute(arena.data());
       worker.apply(arena);

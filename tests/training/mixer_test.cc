@@ -28,10 +28,10 @@ TEST_CASE("a chunk is the fewest whole cells that hold the bytes that were asked
   REQUIRE_FALSE(chunk_cells(experiment, 1000).has_value());  // auto
   for (const auto& [bytes, cells] :
        {std::pair{1, 1}, {3999, 1}, {4000, 1}, {4001, 2}, {8000, 2}, {1'000'000, 250}}) {
-    experiment.chunk = static_cast<std::uint64_t>(bytes);
+    experiment.gossip.chunk = static_cast<std::uint64_t>(bytes);
     REQUIRE(chunk_cells(experiment, 1000) == static_cast<std::size_t>(cells));
   }
-  experiment.chunk = 4 * sizeof(float) * kDefaultCellFloats;
+  experiment.gossip.chunk = 4 * sizeof(float) * kDefaultCellFloats;
   REQUIRE(chunk_cells(experiment) == 4);
 }
 

@@ -119,7 +119,7 @@ double report(const char* name, Pacing pacing) {
 
 }  // namespace
 
-TEST_CASE("with atomic adds and an exact mixer the sum over replicas is kept while workers go on",
+TEST_CASE("with atomic adds and an exact mixer the sum over replicas is kept while workers continue",
           "[arena]") {
   constexpr std::size_t kFloats = 3000;
   constexpr int kAdds = 150;

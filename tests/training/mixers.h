@@ -14,6 +14,7 @@
 #include "models/arena.h"
 #include "tests/catch.h"
 #include "training/exchange/make.h"
+#include "training/exchange/payload.h"
 
 namespace starling::training {
 
@@ -43,18 +44,24 @@ inline std::vector<float> contents(const models::Arena& arena) {
   return values;
 }
 
-inline double square(double x) {
-  return x * x;
+inline constexpr Payload kDense[] = {Payload::f32, Payload::bf16, Payload::int8};
+
+inline std::vector<float> decoded(const Parcel& parcel) {
+  std::vector<float> values(parcel.floats);
+  decode(parcel.payload, parcel.values, parcel.floats, 0, values);
+  return values;
 }
 
-inline double wide(float x) {
-  return static_cast<double>(x);
-}
+inline double square(double x) { return x * x; }
+
+inline double wide(float x) { return static_cast<double>(x); }
 
 // A replica under a rule.
 struct Party {
   Party(std::size_t floats, const MixOptions& options) : arena(floats), mixer(make_mixer(arena, options)) {}
-  Party(std::span<const float> values, const MixOptions& options) : Party(values.size(), options) { begin(values); }
+  Party(std::span<const float> values, const MixOptions& options) : Party(values.size(), options) {
+    begin(values);
+  }
   Party(std::span<const float> values, const MixOptions& options, const kernels::Backend& backend)
       : arena(values.size(), backend), mixer(make_mixer(arena, options)) {
     begin(values);

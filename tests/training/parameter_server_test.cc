@@ -28,9 +28,7 @@ double rounding(Payload payload) {
   return payload == Payload::int8 ? 12.0 / 127 : 4e-6;
 }
 
-Session session_of(float w) {
-  return {.exchange = 1, .initiator = 1, .partner = 2, .weight = w};
-}
+Session session_of(float w) { return {.exchange = 1, .initiator = 1, .partner = 2, .weight = w}; }
 
 void push(Party& worker, Party& server, Cells cells, float w, std::span<const float> meanwhile = {}) {
   const auto sent = worker.lend(session_of(w), cells);
@@ -44,8 +42,8 @@ void push(Party& worker, Party& server, Cells cells, float w, std::span<const fl
 }  // namespace
 
 TEST_CASE(
-    "a server takes its share of a push, and the worker goes on from the server's values with what it has "
-    "added") {
+    "a server takes its share of a push, and the worker continues from the server's values plus its own "
+    "updates") {
   for (const Payload payload : {Payload::f32, Payload::bf16, Payload::int8}) {
     for (std::uint64_t seed = 0; seed < 50; ++seed) {
       INFO("payload " << static_cast<int>(payload) << ", seed " << seed);
@@ -119,7 +117,7 @@ TEST_CASE("parts of an arena cover it, once") {
   }
 }
 
-TEST_CASE("a push that was given up is pushed again, by whoever answers next") {
+TEST_CASE("a push that was given up is part of the next push") {
   Random random(7);
   const auto first = random_values(random, kFloats), step = random_values(random, kFloats);
   Party server(first, options_of(Payload::f32)), worker(first, options_of(Payload::f32));
@@ -132,7 +130,7 @@ TEST_CASE("a push that was given up is pushed again, by whoever answers next") {
     REQUIRE(near(wide(served[i]), wide(first[i]) + wide(step[i]), 1e-6));
 }
 
-TEST_CASE("what is no push, or no answer to one, changes nothing") {
+TEST_CASE("a parcel that is not a push, or not an answer to one, changes nothing") {
   Random random(8);
   const auto first = random_values(random, kFloats);
   Party server(first, options_of(Payload::f32)), worker(first, options_of(Payload::f32));

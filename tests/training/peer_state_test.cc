@@ -1,6 +1,6 @@
 // A peer's training, kept in a file and gone on with: to the last bit.
-#include "kernels/backends.h"
 #include "training/records/peer_state.h"
+#include "kernels/backends.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -12,8 +12,8 @@
 #include "tests/kernels/gpu.h"
 #include "tests/training/temporary_folder.h"
 #include "training/records/checkpoint.h"
-#include "training/replica/recipe.h"
 #include "training/records/safetensors.h"
+#include "training/replica/recipe.h"
 
 namespace starling::training {
 namespace {
@@ -22,10 +22,10 @@ namespace {
 // batches.
 Experiment small_experiment() {
   Experiment experiment;
-  experiment.model = "mlp";
-  experiment.batch_size = 16;
-  experiment.learning_rate = 0.05;
-  experiment.device = "cpu";
+  experiment.model.name = "mlp";
+  experiment.training.batch_size = 16;
+  experiment.optimizer.learning_rate = 0.05;
+  experiment.training.device = "cpu";
   return experiment;
 }
 
@@ -110,22 +110,25 @@ struct Kind {
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = {
       {"sgd", [](Experiment&) {}},
-      {"nesterov and decay", [](Experiment& e) { e.nesterov = true, e.weight_decay = 1e-3; }},
-      {"adamw", [](Experiment& e) { e.optimizer = "adamw", e.learning_rate = 0.002, e.weight_decay = 0.01; }},
-      {"quasi-global momentum", [](Experiment& e) { e.quasi_global_momentum = true; }},
-      {"crops and flips", [](Experiment& e) { e.crop = 2, e.flip = true; }},
-      {"three workers", [](Experiment& e) { e.workers = 3; }},
+      {"nesterov and decay",
+       [](Experiment& e) { e.optimizer.nesterov = true, e.optimizer.weight_decay = 1e-3; }},
+      {"adamw",
+       [](Experiment& e) {
+         e.optimizer.name = "adamw", e.optimizer.learning_rate = 0.002, e.optimizer.weight_decay = 0.01;
+       }},
+      {"quasi-global momentum", [](Experiment& e) { e.optimizer.quasi_global_momentum = true; }},
+      {"crops and flips", [](Experiment& e) { e.training.crop = 2, e.training.flip = true; }},
+      {"three workers", [](Experiment& e) { e.training.workers = 3; }},
       {"everything",
        [](Experiment& e) {
-         e.workers = 2, e.crop = 1, e.flip = true, e.quasi_global_momentum = true, e.weight_decay = 1e-4;
+         e.training.workers = 2, e.training.crop = 1, e.training.flip = true,
+         e.optimizer.quasi_global_momentum = true, e.optimizer.weight_decay = 1e-4;
        }},
   };
   return all;
 }
 
-std::unique_ptr<kernels::Backend> cpu() {
-  return std::move(*kernels::make_backend("cpu"));
-}
+std::unique_ptr<kernels::Backend> cpu() { return std::move(*kernels::make_backend("cpu")); }
 
 PeerState through_a_file(const PeerState& state, const models::Layout& layout) {
   const TemporaryFolder folder;
@@ -143,7 +146,7 @@ PeerState through_a_file(const PeerState& state, const models::Layout& layout) {
 
 }  // namespace
 
-TEST_CASE("a worker that is stopped, kept in a file and put into another goes on to the last bit") {
+TEST_CASE("a worker that resumes from another worker's file continues identically to the last bit") {
   const auto data = datasets::make_glyphs(1, 90, 10);
   const auto backend = cpu();
   for (const Kind& kind : kinds()) {
@@ -170,8 +173,8 @@ TEST_CASE("a step that was computed and thrown away is as if it had not begun: i
   const auto data = datasets::make_glyphs(1, 90, 10);
   const auto backend = cpu();
   Experiment experiment = small_experiment();
-  experiment.crop = 2;
-  experiment.flip = true;
+  experiment.training.crop = 2;
+  experiment.training.flip = true;
   for (std::size_t before = 0; before < 12; ++before) {  // with and without the end of a pass in that step
     INFO(before);
     Life whole(experiment, data, *backend), first(experiment, data, *backend),
@@ -187,11 +190,11 @@ TEST_CASE("a step that was computed and thrown away is as if it had not begun: i
   }
 }
 
-TEST_CASE("what a network drops by chance goes on too") {
+TEST_CASE("dropout continues identically too") {
   const auto data = datasets::make_glyphs(1, 90, 10);
   Experiment experiment = small_experiment();
-  experiment.model = "dropping";
-  experiment.layers = kDropping;
+  experiment.model.name = "dropping";
+  experiment.model.layers = kDropping;
   for (const char* name : {"reference", "cpu"}) {
     INFO(name);
     const auto backend = std::move(*kernels::make_backend(name));
@@ -207,7 +210,7 @@ TEST_CASE("what a network drops by chance goes on too") {
   }
 }
 
-TEST_CASE("a device's worker goes on to the last bit too, though its batches are chosen ahead", "[gpu]") {
+TEST_CASE("a device's worker continues identically too, although its batches are chosen ahead", "[gpu]") {
   const auto backend = kernels::gpu_backend();
   if (!backend) return;
   const auto data = datasets::make_glyphs(1, 90, 10);
@@ -217,8 +220,8 @@ TEST_CASE("a device's worker goes on to the last bit too, though its batches are
     for (const Kind& it : kinds())
       if (std::string(kind) == it.name) it.set(experiment);
     if (std::string(kind) == "dropping") {
-      experiment.model = "dropping";
-      experiment.layers = kDropping;
+      experiment.model.name = "dropping";
+      experiment.model.layers = kDropping;
     }
     Life whole(experiment, data, *backend), first(experiment, data, *backend),
         second(experiment, data, *backend);
@@ -232,11 +235,11 @@ TEST_CASE("a device's worker goes on to the last bit too, though its batches are
   }
 }
 
-TEST_CASE("a state of another shard or another optimizer is refused, and the worker stays as it is") {
+TEST_CASE("a state of another shard or another optimizer is rejected, and the worker stays unchanged") {
   const auto data = datasets::make_glyphs(1, 90, 10), more = datasets::make_glyphs(1, 91, 10);
   const auto backend = cpu();
   Experiment experiment = small_experiment(), adamw = experiment;
-  adamw.optimizer = "adamw";
+  adamw.optimizer.name = "adamw";
   Life sgd(experiment, data, *backend), larger(experiment, more, *backend), other(adamw, data, *backend);
   sgd.step(5);
   larger.step(5);
@@ -244,7 +247,7 @@ TEST_CASE("a state of another shard or another optimizer is refused, and the wor
   const WorkerState state = sgd.save().workers.front(), before = larger.save().workers.front();
   const Status cursor = larger.worker(0).restore_cursor(state);
   REQUIRE_FALSE(cursor.ok());
-  CHECK(cursor.error().message == "it was in a shard of 90 samples, and here are 91");
+  CHECK(cursor.error().message == "it was in a shard of 90 samples, but this shard has 91");
   CHECK(larger.save().workers.front() == before);
   const Status optimizer = sgd.worker(0).restore_optimizer(other.save().workers.front(), sgd.arena());
   REQUIRE_FALSE(optimizer.ok());
@@ -256,7 +259,7 @@ TEST_CASE("a state of another shard or another optimizer is refused, and the wor
   CHECK(sgd.save().workers.front() == state);
 }
 
-TEST_CASE("a full checkpoint holds the parameters under their names, and evaluation reads those alone") {
+TEST_CASE("a full checkpoint holds the parameters under their names, and evaluation reads only those") {
   const TemporaryFolder folder;
   const auto data = datasets::make_glyphs(1, 90, 10);
   const auto backend = cpu();
@@ -267,7 +270,7 @@ TEST_CASE("a full checkpoint holds the parameters under their names, and evaluat
   const auto read = read_safetensors(path, life.layout());
   REQUIRE(read.ok());
   CHECK(same_bits(read->arena, life.parameters()));
-  // In a file that is no checkpoint such names belong to nobody.
+  // In a file that is not a checkpoint, such names are parameters.
   const std::vector<float> one = {1};
   REQUIRE(write_tensors(
               folder.file("b"),
@@ -277,7 +280,7 @@ TEST_CASE("a full checkpoint holds the parameters under their names, and evaluat
   CHECK(is_parameter({}, "optimizer.0.x"));
 }
 
-TEST_CASE("a checkpoint that is damaged, of another kind or of another format is refused with a sentence") {
+TEST_CASE("a checkpoint that is damaged, of another kind or of another format is rejected with a sentence") {
   const TemporaryFolder folder;
   const auto data = datasets::make_glyphs(1, 90, 10);
   const auto backend = cpu();
@@ -337,7 +340,7 @@ TEST_CASE(
   const auto data = datasets::make_glyphs(1, 90, 10);
   const auto backend = cpu();
   Experiment experiment = small_experiment();
-  experiment.model = "softmax";
+  experiment.model.name = "softmax";
   Life life(experiment, data, *backend);
   life.step(3);
   REQUIRE(write_peer_state(folder.file("a"), life.layout(), life.save(), {}).ok());
@@ -358,7 +361,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a reader that is written from the format's description alone finds what was written") {
+TEST_CASE("a reader that was written only from the format's description finds what was written") {
   if (std::system("python3 -c 'import sys' > /dev/null 2>&1") != 0) {
     WARN("skipped: there is no python3");
     return;

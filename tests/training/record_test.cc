@@ -4,8 +4,10 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/random.h"
 #include "tests/catch.h"
@@ -19,6 +21,11 @@ using Json = nlohmann::ordered_json;
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
 }
 
 }  // namespace
@@ -47,33 +54,10 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
   const Json json = Json::parse(text);
   std::vector<std::string> keys, peer_keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  REQUIRE(keys == std::vector<std::string>{"name",
-                                           "mode",
-                                           "seed",
-                                           "model",
-                                           "parameters",
-                                           "data",
-                                           "peers",
-                                           "topology",
-                                           "spectral_gap",
-                                           "rule",
-                                           "payload",
-                                           "seconds",
-                                           "wall_seconds",
-                                           "wall_training_seconds",
-                                           "samples",
-                                           "samples_per_second",
-                                           "accuracy",
-                                           "loss",
-                                           "accuracy_min",
-                                           "accuracy_max",
-                                           "consensus_distance",
-                                           "consensus_distance_before_settling",
-                                           "seconds_to_target",
-                                           "exchanges",
-                                           "bytes_sent",
-                                           "staleness",
-                                           "per_peer"});
+  REQUIRE(keys == words("name mode seed model parameters data peers topology spectral_gap rule payload "
+                        "seconds wall_seconds wall_training_seconds samples samples_per_second accuracy loss "
+                        "accuracy_min accuracy_max consensus_distance consensus_distance_before_settling "
+                        "seconds_to_target exchanges bytes_sent staleness per_peer"));
   for (const auto& [key, value] : json["per_peer"][0].items()) peer_keys.push_back(key);
   REQUIRE(peer_keys == std::vector<std::string>{"name", "device", "steps", "samples", "accuracy", "exchanges",
                                                 "slow", "state"});
@@ -81,8 +65,9 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
   REQUIRE(json["accuracy"] == 0.984);
   REQUIRE(json["loss"].is_null());
   REQUIRE(json["seconds_to_target"].is_null());
-  REQUIRE(json["exchanges"].dump() ==
-          R"({"completed":412,"aborted":1,"rejected":2,"half_applied_chunks":3,"refused_chunks":{"not_finite":4}})");
+  REQUIRE(
+      json["exchanges"].dump() ==
+      R"({"completed":412,"aborted":1,"rejected":2,"half_applied_chunks":3,"refused_chunks":{"not_finite":4}})");
   REQUIRE(json["staleness"].dump() == R"({"0":2,"1":0,"2":0,"3-4":2,"5-8":1})");
   REQUIRE(json["per_peer"][1]["accuracy"].is_null());
 
@@ -90,7 +75,7 @@ TEST_CASE("a summary is one line of JSON with the documented keys in their order
   REQUIRE(Json::parse(to_json(summary))["trace_hash"] == "00ff");
 }
 
-TEST_CASE("counts of exchanges add up, refused chunks by their reasons") {
+TEST_CASE("counts of exchanges add up, and rejected chunks by reason") {
   ExchangeCounts sum{1, 2, 3, 4, {{"late", 5}}};
   sum += {10, 20, 30, 40, {{"late", 50}, {"weight", 60}}};
   CHECK(sum.completed == 11);
@@ -137,7 +122,7 @@ TEST_CASE("the consensus distance is the spread of the replicas over the size of
   REQUIRE(near(consensus(views_of(replicas), mean), std::sqrt(spread / size), 0, 1e-12));
 }
 
-TEST_CASE("a run's folder is made with its parents and refuses another run's results") {
+TEST_CASE("a run's folder is made with its parents, and another run's results there are an error") {
   const TemporaryFolder folder;
   const std::string path = folder.file("runs/a-1");
   const auto first = RunFolder::create(path, false);
@@ -155,8 +140,7 @@ TEST_CASE("a run's folder is made with its parents and refuses another run's res
   REQUIRE(std::filesystem::exists(first->file("notes.txt")));
 
   folder.write("file", "");
-  REQUIRE(
-      contains(RunFolder::create(folder.file("file"), true).error().message, "there is a file of that name"));
+  REQUIRE(contains(RunFolder::create(folder.file("file"), true).error().message, "a file has that name"));
   REQUIRE(!RunFolder::create(folder.file("file/below"), true).ok());
 }
 
@@ -181,7 +165,7 @@ TEST_CASE("a file of a run is replaced as a whole, and a failed write leaves the
   REQUIRE(entries == 2);
 }
 
-TEST_CASE("a write that the system cuts short leaves the old file and says why") {
+TEST_CASE("a write that the system interrupts leaves the old file and returns the reason") {
   const TemporaryFolder folder;
   const auto run = RunFolder::create(folder.file("run"), false);
   REQUIRE(run.ok());

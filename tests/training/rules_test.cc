@@ -7,14 +7,12 @@
 
 #include "tests/training/mixers.h"
 #include "tests/training/near.h"
-#include "training/exchange/clipped.h"
+#include "training/exchange/pairwise.h"
 #include "training/exchange/payload.h"
 #include "training/exchange/push_sum.h"
 
 namespace starling::training {
 namespace {
-
-constexpr Payload kDense[] = {Payload::f32, Payload::bf16, Payload::int8};
 
 using Parties = std::vector<std::unique_ptr<Party>>;
 
@@ -180,7 +178,8 @@ class Pushes {
   void refuse() {
     if (messages_.empty()) return;
     const Message message = take();
-    if (random_.chance(0.5)) return parties_[message.from]->mixer->take_back(message.session, message.offer.parcel);
+    if (random_.chance(0.5))
+      return parties_[message.from]->mixer->take_back(message.session, message.offer.parcel);
     Parcel reply = message.offer.parcel;
     reply.payload = Payload::none;
     reply.values = {};
@@ -246,7 +245,7 @@ TEST_CASE("push-sum without losses brings all peers to the mean of their beginni
   }
 }
 
-TEST_CASE("push-sum gets back exactly what a refused exchange had taken along, and nothing of it is lost") {
+TEST_CASE("push-sum gets back exactly the weight of a rejected exchange, and loses none of it") {
   for (const Payload payload : kDense) {
     Random random(7);
     const auto options = options_of(Rule::push_sum, payload, 16);
@@ -287,7 +286,7 @@ TEST_CASE("push-sum gets back exactly what a refused exchange had taken along, a
   }
 }
 
-TEST_CASE("push-sum refuses weights that nobody has, and sends none that is hardly one") {
+TEST_CASE("push-sum rejects impossible weights, and sends none that is too small") {
   Random random(2);
   Party peer(random_values(random, 16), options_of(Rule::push_sum, Payload::f32, 16));
   const auto before = contents(peer.arena);
@@ -369,7 +368,7 @@ TEST_CASE("a round of d-psgd is the product with the mixing matrix") {
   }
 }
 
-TEST_CASE("d-psgd keeps the mean to rounding, mixes rounds apart with nobody, and takes no weight beyond 1") {
+TEST_CASE("d-psgd keeps the mean up to rounding, rejects other rounds, and takes no weight above 1") {
   Random random(4);
   for (const Payload payload : kDense) {
     const auto options = options_of(Rule::d_psgd, payload, 64);

@@ -14,15 +14,15 @@ constexpr double kTiny = 1e-12;
 
 Experiment cosine() {
   Experiment experiment;
-  experiment.schedule = "cosine";
-  experiment.epochs = 10;
+  experiment.schedule.name = "cosine";
+  experiment.end.epochs = 10;
   return experiment;
 }
 
 Experiment step() {
   Experiment experiment;
-  experiment.schedule = "step";
-  experiment.epochs = 9;
+  experiment.schedule.name = "step";
+  experiment.end.epochs = 9;
   return experiment;
 }
 
@@ -43,19 +43,19 @@ std::string refusal(const Experiment& experiment) {
 
 }  // namespace
 
-TEST_CASE("a constant schedule leaves the learning rate alone, whatever else is set") {
+TEST_CASE("a constant schedule does not change the learning rate, whatever else is set") {
   Experiment experiment;
-  experiment.step_epochs = 1;
-  experiment.final_rate = 0.5;
+  experiment.schedule.step_epochs = 1;
+  experiment.schedule.final_rate = 0.5;
   const Schedule schedule = schedule_of(experiment);
   for (const double epochs : {0.0, 1e-9, 1.0, 3.0, 1e6}) CHECK(rate_factor(schedule, epochs) == 1);
 }
 
 TEST_CASE("a warm-up rises in a line from nothing to the whole rate") {
   Experiment experiment;
-  experiment.warmup = 0.5;
+  experiment.schedule.warmup = 0.5;
   for (const bool ends : {false, true}) {
-    if (ends) experiment.epochs = 3;
+    if (ends) experiment.end.epochs = 3;
     const Schedule schedule = schedule_of(experiment);
     CHECK(rate_factor(schedule, 0) == 0);
     CHECK(rate_factor(schedule, 0.05) == 0.1);
@@ -79,8 +79,8 @@ TEST_CASE("cosine falls from one over a half in the middle to nothing at the run
 
 TEST_CASE("cosine begins where the warm-up ends, and ends at the final rate") {
   Experiment experiment = cosine();
-  experiment.warmup = 2;
-  experiment.final_rate = 0.1;
+  experiment.schedule.warmup = 2;
+  experiment.schedule.final_rate = 0.1;
   const Schedule schedule = schedule_of(experiment);
   CHECK(rate_factor(schedule, 0) == 0);
   CHECK(rate_factor(schedule, 1) == 0.5);
@@ -102,7 +102,7 @@ TEST_CASE("cosine begins where the warm-up ends, and ends at the final rate") {
   }
 }
 
-TEST_CASE("step multiplies the rate every so many epochs, by default every third of the run") {
+TEST_CASE("step multiplies the rate at equal intervals, by default every third of the run") {
   Schedule schedule = schedule_of(step());
   for (const auto& [epochs, factor] :
        {std::pair(0.0, 1.0), {2.999, 1.0}, {3.0, 0.1}, {5.999, 0.1}, {6.0, 0.01}}) {
@@ -110,11 +110,11 @@ TEST_CASE("step multiplies the rate every so many epochs, by default every third
     CHECK(near(rate_factor(schedule, epochs), factor, kTiny));
   }
   Experiment experiment = step();
-  experiment.epochs.reset();
-  experiment.steps = 1000;
-  experiment.step_epochs = 0.25;
-  experiment.step_factor = 0.5;
-  experiment.warmup = 0.5;
+  experiment.end.epochs.reset();
+  experiment.end.steps = 1000;
+  experiment.schedule.step_epochs = 0.25;
+  experiment.schedule.step_factor = 0.5;
+  experiment.schedule.warmup = 0.5;
   schedule = schedule_of(experiment);
   CHECK(near(rate_factor(schedule, 0.125), 0.25, kTiny));        // of the warm-up
   CHECK(near(rate_factor(schedule, 0.375), 0.75 * 0.5, kTiny));  // and the first fall
@@ -125,32 +125,32 @@ TEST_CASE("step multiplies the rate every so many epochs, by default every third
 
 TEST_CASE("a step takes the rate of where the swarm stands once its batch is counted") {
   Experiment experiment;
-  experiment.warmup = 1;
+  experiment.schedule.warmup = 1;
   const Schedule schedule = schedule_of(experiment);
   CHECK(step_rate_factor(schedule, 0, 64, 6400) == 0.01);  // 1 of 100 steps
   CHECK(step_rate_factor(schedule, 6400 - 64, 64, 6400) == 1);
   CHECK(step_rate_factor(schedule, 3136, 64, 6400) == 0.5);
 }
 
-TEST_CASE("a schedule that cannot know the run's end is refused, and a warm-up longer than the run") {
+TEST_CASE("a schedule without the run's end is rejected, and so is a warm-up longer than the run") {
   Experiment experiment = cosine();
-  experiment.epochs.reset();
-  experiment.steps = 1000;
-  experiment.seconds = std::chrono::seconds(10);
-  experiment.target_accuracy = 0.9;
+  experiment.end.epochs.reset();
+  experiment.end.steps = 1000;
+  experiment.end.seconds = std::chrono::seconds(10);
+  experiment.end.target_accuracy = 0.9;
   CHECK(refusal(experiment) ==
-        "training.schedule: cosine needs to know where the run ends; set training.epochs (--epochs)");
-  experiment.schedule = "step";
+        "training.schedule: cosine depends on the end of the run; set training.epochs (--epochs)");
+  experiment.schedule.name = "step";
   CHECK(refusal(experiment) ==
-        "training.schedule: step goes down after every third of the run, whose end it does not know; set "
+        "training.schedule: step decays after every third of the run, so it depends on its end; set "
         "training.step_epochs (--step-epochs) or training.epochs (--epochs)");
-  experiment.step_epochs = 2;
+  experiment.schedule.step_epochs = 2;
   CHECK(check(experiment).ok());
   experiment = cosine();
-  experiment.warmup = 10;
+  experiment.schedule.warmup = 10;
   CHECK(refusal(experiment) ==
-        "training.warmup: a warm-up of 10 epochs is not over before the run is, after training.epochs = 10");
-  experiment.warmup = 9.5;
+        "training.warmup: a warm-up of 10 epochs must end before the run, which has training.epochs = 10");
+  experiment.schedule.warmup = 9.5;
   CHECK(check(experiment).ok());
 }
 

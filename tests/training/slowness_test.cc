@@ -32,7 +32,7 @@ double share_above(const std::vector<double>& values, double limit) {
 
 }  // namespace
 
-TEST_CASE("a slowness reads back from its own text, and says what is accepted") {
+TEST_CASE("a slowness reads back from its own text, and its errors say what is accepted") {
   for (const char* text : {"1", "10", "2.5", "exponential", "exponential:per=peer", "log-normal:sigma=1",
                            "log-normal:sigma=0.5,per=peer", "pareto:alpha=1.5", "pareto:alpha=2,per=peer"}) {
     INFO(text);
@@ -77,7 +77,8 @@ TEST_CASE("steps that take longer by chance are distributed as their names say")
   }
 }
 
-TEST_CASE("chance is a function of seed, peer, place and step alone, and per peer of no step") {
+TEST_CASE(
+    "a random slowness is a function of only seed, peer, place and step, with per=peer not of the step") {
   const Slowness per_step = *Slowness::parse("log-normal:sigma=1");
   const Slowness per_peer = *Slowness::parse("log-normal:sigma=1,per=peer");
   std::set<double> steps, peers;

@@ -11,9 +11,7 @@
 namespace starling::training {
 namespace {
 
-const char* nothing(const char*) {
-  return nullptr;
-}
+const char* nothing(const char*) { return nullptr; }
 
 struct File {
   explicit File(const std::string& text) : path(folder.write("sweep.toml", text)) {}
@@ -47,14 +45,14 @@ TEST_CASE("a sweep is every combination of its lists, seeds last") {
   std::set<std::string> names;
   for (const SweepPoint& point : sweep->points) {
     names.insert(point.name);
-    CHECK(point.experiment.batch_size == 32);
+    CHECK(point.experiment.training.batch_size == 32);
     CHECK(point.experiment.faults.at(1).link.bandwidth == 1e6);
     CHECK(point.experiment.faults.at(1).link.latency == std::chrono::milliseconds(1));
     CHECK(check(point.experiment).ok());
     for (std::size_t k = 0; k < sweep->axes.size(); ++k) {
       const std::string& value = point.values.at(k);
       if (sweep->axes[k].key == "seed") CHECK(std::to_string(point.experiment.seed) == value);
-      if (sweep->axes[k].key == "gossip.rule") CHECK(traits(point.experiment.rule).name == value);
+      if (sweep->axes[k].key == "gossip.rule") CHECK(traits(point.experiment.gossip.rule).name == value);
       if (sweep->axes[k].key == "fault.1.slow") CHECK(point.experiment.faults[0].factor.text() == value);
     }
   }
@@ -63,7 +61,7 @@ TEST_CASE("a sweep is every combination of its lists, seeds last") {
   // Neighbors differ in their seeds alone.
   CHECK(sweep->points[0].experiment.seed == 1);
   CHECK(sweep->points[1].experiment.seed == 2);
-  CHECK(sweep->points[0].experiment.rule == sweep->points[1].experiment.rule);
+  CHECK(sweep->points[0].experiment.gossip.rule == sweep->points[1].experiment.gossip.rule);
 }
 
 TEST_CASE("the settings of a [[peer]] may be lists, of those that the file gives it and of others") {
@@ -75,11 +73,11 @@ TEST_CASE("the settings of a [[peer]] may be lists, of those that the file gives
   CHECK(sweep->points[0].name == "pace=10ms,workers=3,number=1");
   CHECK(sweep->points[3].name == "pace=40ms,workers=3,number=2-3");
   const Experiment& last = sweep->points[3].experiment;
-  CHECK(of_peer(last, 0).pace == std::chrono::milliseconds(40));
-  CHECK(of_peer(last, 0).workers == 3);
-  CHECK(of_peer(last, 1).workers == 1);
-  CHECK(of_peer(last, 3).workers == 2);
-  CHECK(of_peer(sweep->points[0].experiment, 1).workers == 2);
+  CHECK(of_peer(last, 0).training.pace == std::chrono::milliseconds(40));
+  CHECK(of_peer(last, 0).training.workers == 3);
+  CHECK(of_peer(last, 1).training.workers == 1);
+  CHECK(of_peer(last, 3).training.workers == 2);
+  CHECK(of_peer(sweep->points[0].experiment, 1).training.workers == 2);
 }
 
 TEST_CASE("what is set goes over the file and under the lists") {
@@ -92,7 +90,7 @@ TEST_CASE("what is set goes over the file and under the lists") {
   REQUIRE(sweep.ok());
   REQUIRE(sweep->points.size() == 2);
   CHECK(sweep->points[0].experiment.seed == 7);
-  CHECK(sweep->points[0].experiment.batch_size == 16);
+  CHECK(sweep->points[0].experiment.training.batch_size == 16);
   CHECK(sweep->points[0].experiment.peers == 9);
   const auto clash = read(text, {{"seed", "3"}});
   REQUIRE_FALSE(clash.ok());
@@ -107,7 +105,7 @@ TEST_CASE("names that look alike once they are file names stay different") {
   CHECK(sweep->points[2].name == "source=a-b~3");
 }
 
-TEST_CASE("a sweep that cannot be run is refused with its file, line and key") {
+TEST_CASE("a sweep that cannot be run is rejected with its file, line and key") {
   const auto refused = [](const std::string& text, const std::string& why) {
     const auto sweep = read(text);
     INFO(text);
@@ -154,12 +152,13 @@ TEST_CASE("a sweep that cannot be run is refused with its file, line and key") {
   refused(seeds + "]\n", "these are more than 100000 experiments");
 }
 
-TEST_CASE("a file with a sweep is no single experiment") {
+TEST_CASE("a file with a sweep is not a single experiment") {
   const File file("[sweep]\nseed = [1, 2]\n");
   Experiment experiment;
   const Status status = read_file(experiment, file.path);
   REQUIRE_FALSE(status.ok());
-  CHECK(status.error().message.find(", line 1: [sweep] describes many experiments; run it with: starling sweep ") !=
+  CHECK(status.error().message.find(
+            ", line 1: [sweep] describes many experiments; run it with: starling sweep ") !=
         std::string::npos);
 }
 

@@ -25,8 +25,9 @@ TEST_CASE("an event file is what TensorBoard reads: version, times, steps, names
   REQUIRE((*board)->add(1700000001.5, 300, {{"loss", -1e-3}}).ok());
   REQUIRE((*board)->add(1700000002, 5'000'000'000, {}).ok());
   const std::string out = folder.file("read.txt");
-  const std::string command = std::string("python3 ") + STARLING_SOURCE_DIR + "/tests/training/read_tensorboard.py '" +
-                              (*board)->path() + "' > '" + out + "'";
+  const std::string command = std::string("python3 ") + STARLING_SOURCE_DIR +
+                              "/tests/training/read_tensorboard.py '" + (*board)->path() + "' > '" + out +
+                              "'";
   REQUIRE(std::system(command.c_str()) == 0);
   std::ifstream read(out);
   const std::string text{std::istreambuf_iterator<char>(read), {}};

@@ -62,7 +62,7 @@ TEST_CASE("a time line stays within its cells however long a run is, and loses n
   CHECK(near(steps, 15'000, 1));
 }
 
-TEST_CASE("what was before the first word of a peer is no time of its") {
+TEST_CASE("the time before a peer's first report counts as stopped") {
   Timeline timeline(64, 0.5);
   timeline.add(1, 2, {.waiting = 1});
   const auto cells = timeline.cells();

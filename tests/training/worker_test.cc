@@ -1,5 +1,6 @@
-#include "kernels/backends.h"
 #include "training/replica/worker.h"
+#include "kernels/backends.h"
+#include "training/replica/evaluator.h"
 
 #include <algorithm>
 #include <cmath>
@@ -46,7 +47,7 @@ Trained train(const kernels::Backend& backend, const models::Plan& plan, const d
   std::vector<float> start(arena.size());
   models::initialize(plan, Random(3), start);
   arena.write(0, start);
-  Worker worker(plan, backend, data, BatchSampler(all_of(data), Random(4)), 16, step);
+  Worker worker(plan, backend, data, BatchSampler(all_of(data), Random(4)), {16, step});
   REQUIRE(worker.batch_size() == 16);
   Trained trained{};
   for (int i = 0; i < steps; ++i) {
@@ -126,7 +127,7 @@ TEST_CASE("a worker with AdamW learns the task, and forgets its means when the p
   const std::size_t n = plan->layout.arena_size();
   std::vector<float> start(n);
   models::initialize(*plan, Random(3), start);
-  Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16, step);
+  Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), {16, step});
   models::Arena arena(n);
   arena.write(0, start);
   const double first = worker.compute(arena.data());
@@ -152,7 +153,7 @@ TEST_CASE("a worker with AdamW learns the task, and forgets its means when the p
   REQUIRE(largest < 0.0101f);
 }
 
-TEST_CASE("a worker's steps go at the learning rate times the factor that each is told") {
+TEST_CASE("a worker's step has the learning rate times the factor of that step") {
   const auto data = striped(600, 1);
   const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
   const auto backend = kernels::make_backend("reference");
@@ -160,12 +161,13 @@ TEST_CASE("a worker's steps go at the learning rate times the factor that each i
   std::vector<float> start(n);
   models::initialize(*plan, Random(3), start);
   for (const bool nesterov : {false, true}) {
-    Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16,
-                  models::Arena::SgdStep{
-                      .learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 0.1f, .nesterov = nesterov});
-    // Another one on the same batches tells the gradient: with the rate 1 its step is just that.
-    Worker probe(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16,
-                 models::Arena::SgdStep{.learning_rate = 1});
+    Worker worker(
+        *plan, **backend, data, BatchSampler(all_of(data), Random(4)),
+        {16, models::Arena::SgdStep{
+                 .learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 0.1f, .nesterov = nesterov}});
+    // Another worker on the same batches yields the gradient.
+    Worker probe(*plan, **backend, data, BatchSampler(all_of(data), Random(4)),
+                 {16, models::Arena::SgdStep{.learning_rate = 1}});
     models::Arena arena(n), scratch(n);
     arena.write(0, start);
     std::vector<double> v(n);
@@ -199,10 +201,10 @@ TEST_CASE("a step of AdamW, its weight decay included, is scaled as a whole") {
   const std::size_t n = plan->layout.arena_size();
   std::vector<float> start(n);
   models::initialize(*plan, Random(3), start);
-  // The way of the last of so many steps, the others being made at the whole rate.
+  // The change by the last step; the others are made at the whole rate.
   const auto last_step = [&](int steps, double factor) {
-    Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16,
-                  models::Arena::AdamWStep{.learning_rate = 0.01f, .weight_decay = 0.5f});
+    Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)),
+                  {16, models::Arena::AdamWStep{.learning_rate = 0.01f, .weight_decay = 0.5f}});
     models::Arena arena(n);
     arena.write(0, start);
     std::vector<float> before(n), now(n);
@@ -227,6 +229,24 @@ TEST_CASE("a step of AdamW, its weight decay included, is scaled as a whole") {
   }
 }
 
+namespace {
+
+// The gradient of the probe's next batch at the arena's parameters: with the rate 1, its step is just that.
+std::vector<double> probed(Worker& probe, const models::Arena& arena, models::Arena& scratch) {
+  std::vector<float> before(arena.size()), moved(arena.size());
+  arena.read(0, before);
+  scratch.write(0, before);
+  probe.compute(scratch.data());
+  probe.apply(scratch);
+  scratch.read(0, moved);
+  std::vector<double> gradient(arena.size());
+  for (std::size_t j = 0; j < gradient.size(); ++j)
+    gradient[j] = static_cast<double>(before[j]) - static_cast<double>(moved[j]);
+  return gradient;
+}
+
+}  // namespace
+
 TEST_CASE(
     "quasi-global momentum is its formula: fixed between mixes, then turned to where the replica went") {
   const auto data = striped(600, 1);
@@ -237,11 +257,11 @@ TEST_CASE(
   models::initialize(*plan, Random(3), start);
   const models::Arena::SgdStep step{.learning_rate = 0.05f, .momentum = 0.9f, .weight_decay = 1e-3f};
   constexpr std::uint32_t kWorkers = 2;  // the other one is idle
-  Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16, step);
+  Worker worker(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), {16, step});
   worker.follow_swarm(kWorkers);
-  // Another one on the same batches tells the gradient: with the rate 1 its step is just that.
-  Worker probe(*plan, **backend, data, BatchSampler(all_of(data), Random(4)), 16,
-               models::Arena::SgdStep{.learning_rate = 1});
+  // Another worker on the same batches yields the gradient.
+  Worker probe(*plan, **backend, data, BatchSampler(all_of(data), Random(4)),
+               {16, models::Arena::SgdStep{.learning_rate = 1}});
 
   models::Arena arena(n), scratch(n);
   arena.write(0, start);
@@ -272,21 +292,16 @@ TEST_CASE(
       k = 0;
       rates = 0;
     }
-    std::vector<float> before(n), moved(n), now(n);
-    arena.read(0, before);
-    scratch.write(0, before);
-    probe.compute(scratch.data());
-    probe.apply(scratch);
-    scratch.read(0, moved);
+    const std::vector<double> gradient = probed(probe, arena, scratch);
     worker.compute(arena.data());
     const double factor = i < 20 ? 1 : 1.0 / (1 + i % 3);  // a schedule's, later
     worker.apply(arena, factor);
     ++k;
     rates += 0.05 * factor;
+    std::vector<float> now(n);
     arena.read(0, now);
     for (std::size_t j = 0; j < n; ++j) {
-      const double g = static_cast<double>(before[j]) - static_cast<double>(moved[j]) + 1e-3 * x[j];
-      x[j] -= 0.05 * factor * (0.9 * m[j] + g);
+      x[j] -= 0.05 * factor * (0.9 * m[j] + gradient[j] + 1e-3 * x[j]);
       REQUIRE(near(static_cast<double>(now[j]), x[j], 1e-4));
     }
   }
@@ -304,7 +319,7 @@ TEST_CASE("the back ends lead a worker along the same path") {
   }
 }
 
-TEST_CASE("weight decay alone shrinks the parameters by its rate") {
+TEST_CASE("weight decay without a gradient shrinks the parameters by its rate") {
   const auto data = striped(64, 1);
   const auto plan = models::make_model("softmax", {1, 6, 6}, 3);
   REQUIRE(plan.ok());

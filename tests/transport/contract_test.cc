@@ -297,10 +297,10 @@ TEST_CASE("a dial to a closed port fails with the address") {
     nobody = ends.listener->address();
   }
   const auto transport = world.make_transport();
-  const auto dialled = world.run(transport->dial(nobody, kLong));
-  REQUIRE_FALSE(dialled.ok());
-  CHECK(dialled.error().kind == LinkErrorKind::unreachable);
-  CHECK(dialled.error().message == "cannot reach " + to_string(nobody) + ": Connection refused");
+  const auto dialed = world.run(transport->dial(nobody, kLong));
+  REQUIRE_FALSE(dialed.ok());
+  CHECK(dialed.error().kind == LinkErrorKind::unreachable);
+  CHECK(dialed.error().message == "cannot reach " + to_string(nobody) + ": Connection refused");
 }
 
 TEST_CASE("listening on a used port fails with a clear error") {
@@ -365,9 +365,9 @@ TEST_CASE("an unanswered TCP dial ends at its time limit") {
   World world(Kind::tcp);
   TcpTransport transport(world.executor());
   const Address to{"127.0.0.1", ntohs(address.sin_port)};
-  const auto dialled = world.run(transport.dial(to, std::chrono::milliseconds(50)));
-  REQUIRE_FALSE(dialled.ok());
-  CHECK(dialled.error().kind == LinkErrorKind::unreachable);
+  const auto dialed = world.run(transport.dial(to, std::chrono::milliseconds(50)));
+  REQUIRE_FALSE(dialed.ok());
+  CHECK(dialed.error().kind == LinkErrorKind::unreachable);
   for (const int filler : fillers) ::close(filler);
   ::close(full);
 }
@@ -385,10 +385,10 @@ TEST_CASE("a memory link can be cut at any time or after a given number of bytes
   Ends ends(world);
   world.network.cut_next_after(ends.listener->address(), 100);
   ends.far = nullptr;
-  const auto dialled = world.run(ends.transport->dial(ends.listener->address(), kLong));
-  REQUIRE(dialled.ok());
+  const auto dialed = world.run(ends.transport->dial(ends.listener->address(), kLong));
+  REQUIRE(dialed.ok());
   REQUIRE(world.until([&] { return ends.far != nullptr; }));
-  const LinkPtr near = *dialled;
+  const LinkPtr near = *dialed;
   CHECK(world.run(near->write(chunk_frame(100))).error().kind == LinkErrorKind::broken);
   CHECK(kind_read(world, ends.far) == LinkErrorKind::broken);
 }

@@ -10,7 +10,7 @@ namespace {
 
 using namespace testing;
 
-wire::Hello hello(std::uint64_t id, const std::string& swarm = "flock") {
+wire::Hello hello(std::uint64_t id, const std::string& swarm = "test") {
   return {swarm,
           PeerId{id},
           "p" + std::to_string(id),
@@ -19,19 +19,17 @@ wire::Hello hello(std::uint64_t id, const std::string& swarm = "flock") {
 }
 
 struct Both {
-  LinkResult<wire::Hello> dialler, accepter;
+  LinkResult<wire::Hello> dialer, accepter;
 };
 
-Both shake(World& world, Ends& ends, const wire::Hello& dialler, const wire::Hello& accepter) {
-  const auto near = world.begin(introduce(*ends.near, dialler, kLong));
+Both shake(World& world, Ends& ends, const wire::Hello& dialer, const wire::Hello& accepter) {
+  const auto near = world.begin(introduce(*ends.near, dialer, kLong));
   const auto far = world.begin(admit(*ends.far, accepter, kLong));
   REQUIRE(world.until([&] { return near->has_value() && far->has_value(); }));
   return {**near, **far};
 }
 
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -41,11 +39,11 @@ TEST_CASE("two peers of one swarm learn each other's identity and the purpose of
   wire::Hello mine = hello(1);
   mine.purpose = wire::Purpose::bulk;
   const Both both = shake(world, ends, mine, hello(2));
-  REQUIRE(both.dialler.ok());
+  REQUIRE(both.dialer.ok());
   REQUIRE(both.accepter.ok());
   CHECK(*both.accepter == mine);
-  CHECK(both.dialler->id == PeerId{2});
-  CHECK(both.dialler->purpose == wire::Purpose::bulk);
+  CHECK(both.dialer->id == PeerId{2});
+  CHECK(both.dialer->purpose == wire::Purpose::bulk);
   CHECK(ends.near->is_open());
   CHECK(ends.far->is_open());
 }
@@ -54,12 +52,12 @@ TEST_CASE("a peer of another swarm is rejected with a reason") {
   World world(GENERATE(Kind::tcp, Kind::tls, Kind::memory));
   Ends ends(world);
   const Both both = shake(world, ends, hello(1, "a"), hello(2, "b"));
-  REQUIRE_FALSE(both.dialler.ok());
+  REQUIRE_FALSE(both.dialer.ok());
   REQUIRE_FALSE(both.accepter.ok());
   CHECK(both.accepter.error().kind == LinkErrorKind::wrong_swarm);
-  CHECK(both.dialler.error().kind == LinkErrorKind::refused);
-  CHECK(holds(both.dialler.error().message, "swarm 'a' refused: this peer belongs to swarm 'b'"));
-  CHECK(holds(both.dialler.error().message, to_string(ends.near->remote())));
+  CHECK(both.dialer.error().kind == LinkErrorKind::refused);
+  CHECK(holds(both.dialer.error().message, "swarm 'a' refused: this peer belongs to swarm 'b'"));
+  CHECK(holds(both.dialer.error().message, to_string(ends.near->remote())));
   CHECK_FALSE(ends.far->is_open());
 }
 
@@ -68,7 +66,7 @@ TEST_CASE("a peer that dials itself is rejected") {
   Ends ends(world);
   const Both both = shake(world, ends, hello(1), hello(1));
   CHECK(both.accepter.error().kind == LinkErrorKind::same_peer);
-  CHECK(both.dialler.error().kind == LinkErrorKind::refused);
+  CHECK(both.dialer.error().kind == LinkErrorKind::refused);
 }
 
 TEST_CASE("a dialer with another protocol version is told the version used here") {

@@ -16,9 +16,7 @@ namespace {
 using namespace testing;
 using Clock = std::chrono::steady_clock;
 
-constexpr Duration ms(int n) {
-  return std::chrono::milliseconds(n);
-}
+constexpr Duration ms(int n) { return std::chrono::milliseconds(n); }
 
 // Sends `chunks` chunks of 8,000 bytes and reads them at the other end; returns the elapsed seconds.
 double carry(World& world, const LinkShape& shape, int chunks) {
@@ -160,12 +158,12 @@ TEST_CASE("bytes stay in order while a link's shape changes, from unshaped to sl
 }
 
 TEST_CASE("a link table shapes the links to one remote at either end, and no others") {
-  struct Bird {
-    Bird(World& world, std::uint64_t number) : transport(world.make_transport()) {
+  struct TestPeer {
+    TestPeer(World& world, std::uint64_t number) : transport(world.make_transport()) {
       wire::Hello self;
-      self.swarm = "flock";
+      self.swarm = "test";
       self.id = PeerId{number};
-      self.name = "bird";
+      self.name = "peer";
       LinkTableEvents events;
       events.on_bulk = [this](LinkPtr link, const wire::Hello&) { accepted = std::move(link); };
       links = std::make_unique<LinkTable>(world.executor(), *transport, self, std::move(events));
@@ -179,26 +177,26 @@ TEST_CASE("a link table shapes the links to one remote at either end, and no oth
   };
   for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
-    Bird slow(world, 1), near(world, 2), far(world, 3);
+    TestPeer slow(world, 1), near(world, 2), far(world, 3);
     const auto seconds = [&](Link& from, Link& to) {
       const auto begun = Clock::now();
       REQUIRE(world.run(from.write(chunk_frame(100))).ok());
       REQUIRE(world.run(to.read()).ok());
       return std::chrono::duration<double>(Clock::now() - begun).count();
     };
-    const auto connect = [&](Bird& from, Bird& to) {
-      auto dialled = world.run(from.links->dial_bulk(to.address));
-      REQUIRE(dialled.ok());
+    const auto connect = [&](TestPeer& from, TestPeer& to) {
+      auto dialed = world.run(from.links->dial_bulk(to.address));
+      REQUIRE(dialed.ok());
       REQUIRE(world.until([&] { return to.accepted != nullptr; }));
-      return std::pair{dialled->link, std::exchange(to.accepted, nullptr)};
+      return std::pair{dialed->link, std::exchange(to.accepted, nullptr)};
     };
     const auto [slow_out, near_in] = connect(slow, near);
     const auto [far_out, slow_in] = connect(far, slow);
     const auto [far_out2, near_in2] = connect(far, near);
     // The links exist already; the setting applies to both directions of the slow one.
-    for (Bird* bird : {&near, &far}) {
-      slow.transport->shape_links_to(bird->address, {ms(40), 0, 0});
-      bird->transport->shape_links_to(slow.address, {ms(40), 0, 0});
+    for (TestPeer* peer : {&near, &far}) {
+      slow.transport->shape_links_to(peer->address, {ms(40), 0, 0});
+      peer->transport->shape_links_to(slow.address, {ms(40), 0, 0});
     }
     for (const auto& [a, b] : {std::pair{slow_out, near_in}, {far_out, slow_in}}) {
       REQUIRE(seconds(*a, *b) >= 0.04);

@@ -55,7 +55,7 @@ TEST_CASE("a generated key is written for its owner only, reads back equal, and 
   CHECK(read->bytes == key->bytes);
   const auto again = other->write(folder.file());
   REQUIRE_FALSE(again.ok());
-  CHECK(holds(again.error().message, "there already"));
+  CHECK(holds(again.error().message, "already exists"));
   CHECK(SwarmKey::read(folder.file())->bytes == key->bytes);
 }
 
@@ -70,22 +70,22 @@ TEST_CASE("a key from other programs is accepted: 32 bytes in base64") {
 TEST_CASE("an invalid key file, or one that others may open, is rejected with the reason") {
   const Folder folder;
   CHECK(holds(refusal(folder.file()), "cannot be read: No such file"));
-  CHECK(holds(refusal(folder.path), "is no regular file"));
+  CHECK(holds(refusal(folder.path), "is not a regular file"));
   folder.write("");
   CHECK(holds(refusal(folder.file()), "is empty"));
   folder.write(" \n");
   CHECK(holds(refusal(folder.file()), "is empty"));
   folder.write("correct horse battery staple\n");
-  CHECK(holds(refusal(folder.file()), "holds no key: 32 random bytes in base64"));
+  CHECK(holds(refusal(folder.file()), "does not contain a key, which is 32 random bytes in base64"));
   folder.write("AAECAwQFBgcICQoLDA0ODw==\n");
-  CHECK(holds(refusal(folder.file()), "is too short: it holds 16 bytes"));
+  CHECK(holds(refusal(folder.file()), "is too short: it has 16 bytes"));
   folder.write("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIj\n");
-  CHECK(holds(refusal(folder.file()), "is too long: it holds 36 bytes"));
+  CHECK(holds(refusal(folder.file()), "is too long: it has 36 bytes"));
   folder.write(std::string(100'000, 'A'));
   CHECK(holds(refusal(folder.file()), "is too long"));
   for (const mode_t mode : {0640U, 0604U, 0644U, 0620U}) {
     folder.write("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n", mode);
-    CHECK(holds(refusal(folder.file()), "is open to others than its owner"));
+    CHECK(holds(refusal(folder.file()), "can be read or written by others than its owner"));
     CHECK(holds(refusal(folder.file()), "chmod 600"));
   }
 }

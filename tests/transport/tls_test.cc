@@ -19,11 +19,9 @@ namespace {
 
 using namespace testing;
 
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-wire::Hello hello(std::uint64_t id, const Address& address, const std::string& swarm = "flock") {
+wire::Hello hello(std::uint64_t id, const Address& address, const std::string& swarm = "test") {
   return {swarm, PeerId{id}, "p" + std::to_string(id), address, wire::Purpose::control};
 }
 
@@ -73,20 +71,20 @@ struct Peer {
   std::unique_ptr<LinkTable> table;
 };
 
-// The errors on both sides when `dialler` connects to `accepter`.
-void check_kept_out(World& world, Peer& dialler, Peer& accepter, LinkErrorKind there, LinkErrorKind here,
+// The errors on both sides when `dialer` connects to `accepter`.
+void check_kept_out(World& world, Peer& dialer, Peer& accepter, LinkErrorKind there, LinkErrorKind here,
                     const std::string& sentence) {
-  dialler.ping(accepter);
-  REQUIRE(world.until([&] { return !dialler.failures.empty() && !accepter.refused.empty(); }));
-  CHECK(dialler.failures == std::vector{there});
+  dialer.ping(accepter);
+  REQUIRE(world.until([&] { return !dialer.failures.empty() && !accepter.refused.empty(); }));
+  CHECK(dialer.failures == std::vector{there});
   CHECK(accepter.refused == std::vector{here});
-  CHECK(dialler.table->counters()[there] == 1);
+  CHECK(dialer.table->counters()[there] == 1);
   CHECK(accepter.table->counters()[here] == 1);
   CHECK(accepter.table->counters().links_accepted == 0);
   CHECK(accepter.table->handshakes() == 0);
-  INFO(dialler.said);
-  CHECK(holds(dialler.said, to_string(accepter.address)));
-  CHECK(holds(dialler.said, sentence));
+  INFO(dialer.said);
+  CHECK(holds(dialer.said, to_string(accepter.address)));
+  CHECK(holds(dialer.said, sentence));
 }
 
 LinkErrorKind kind_of(const LinkResult<Frame>& frame) {
@@ -120,25 +118,25 @@ std::size_t open_files() {
 // Two engines, connected by a channel that a test can corrupt.
 struct Pair {
   explicit Pair(std::shared_ptr<const TlsContext> a, std::shared_ptr<const TlsContext> b)
-      : dialler(std::move(a), TlsRole::dialler), accepter(std::move(b), TlsRole::accepter) {}
+      : dialer(std::move(a), TlsRole::dialer), accepter(std::move(b), TlsRole::accepter) {}
 
   // Passes the bytes of one engine to the other.
   static std::vector<std::byte> take(TlsEngine& engine) { return std::exchange(engine.outgoing(), {}); }
 
   void shake() {
-    REQUIRE(*dialler.shake() == false);
-    const auto first = take(dialler);
+    REQUIRE(*dialer.shake() == false);
+    const auto first = take(dialer);
     accepter.feed(first);
     REQUIRE(*accepter.shake() == false);
     const auto second = take(accepter);
-    dialler.feed(second);
-    REQUIRE(*dialler.shake() == true);
-    const auto third = take(dialler);
+    dialer.feed(second);
+    REQUIRE(*dialer.shake() == true);
+    const auto third = take(dialer);
     accepter.feed(third);
     REQUIRE(*accepter.shake() == true);
   }
 
-  TlsEngine dialler, accepter;
+  TlsEngine dialer, accepter;
 };
 
 }  // namespace
@@ -148,8 +146,8 @@ TEST_CASE("two peers with the same key communicate, and their traffic is encrypt
   pair.shake();
   CHECK(pair.accepter.outgoing().empty());  // no session ticket
   const Bytes secret = bytes_of("the parameters of the replica, in plain words");
-  REQUIRE(pair.dialler.seal(secret).ok());
-  const auto sent = Pair::take(pair.dialler);
+  REQUIRE(pair.dialer.seal(secret).ok());
+  const auto sent = Pair::take(pair.dialer);
   const std::string_view seen(reinterpret_cast<const char*>(sent.data()), sent.size());
   CHECK(seen.find("parameters") == std::string_view::npos);
   pair.accepter.feed(sent);
@@ -159,8 +157,8 @@ TEST_CASE("two peers with the same key communicate, and their traffic is encrypt
   CHECK(std::equal(secret.begin(), secret.end(), got.begin(),
                    got.begin() + static_cast<std::ptrdiff_t>(*opened)));
 
-  pair.dialler.finish();
-  const auto last = Pair::take(pair.dialler);
+  pair.dialer.finish();
+  const auto last = Pair::take(pair.dialer);
   pair.accepter.feed(last);
   CHECK(*pair.accepter.open(got) == 0);
   CHECK(pair.accepter.ended());
@@ -174,19 +172,19 @@ TEST_CASE("any bit changed in transit is detected") {
     auto sent = Pair::take(pair.accepter);
     REQUIRE(sent.size() > at);
     sent[at] ^= std::byte{4};
-    pair.dialler.feed(sent);
+    pair.dialer.feed(sent);
     std::vector<std::byte> got(100);
-    const auto opened = pair.dialler.open(got);
+    const auto opened = pair.dialer.open(got);
     REQUIRE_FALSE(opened.ok());
     CHECK(opened.error().kind == LinkErrorKind::bad_checksum);
-    CHECK(pair.dialler.open(got).error().kind == LinkErrorKind::bad_checksum);
+    CHECK(pair.dialer.open(got).error().kind == LinkErrorKind::bad_checksum);
   }
 }
 
 TEST_CASE("a recorded connection cannot be replayed") {
   Pair first(context(), context());
-  REQUIRE(first.dialler.shake().ok());
-  const auto greeting = Pair::take(first.dialler);
+  REQUIRE(first.dialer.shake().ok());
+  const auto greeting = Pair::take(first.dialer);
   // Only the ClientHello is accepted; a replay cannot continue after it.
   TlsEngine other(context(), TlsRole::accepter);
   other.feed(greeting);
@@ -194,34 +192,34 @@ TEST_CASE("a recorded connection cannot be replayed") {
   first.accepter.feed(greeting);
   REQUIRE(*first.accepter.shake() == false);
   const auto answer = Pair::take(first.accepter);
-  first.dialler.feed(answer);
-  REQUIRE(*first.dialler.shake());
-  const auto last = Pair::take(first.dialler);
+  first.dialer.feed(answer);
+  REQUIRE(*first.dialer.shake());
+  const auto last = Pair::take(first.dialer);
   other.feed(last);
   CHECK_FALSE(other.shake().ok());
 }
 
 TEST_CASE("the same key gives different secrets in a swarm of another name") {
-  TlsEngine dialler(context(7, "flock"), TlsRole::dialler), accepter(context(7, "herd"), TlsRole::accepter);
-  REQUIRE(dialler.shake().ok());
-  const auto greeting = Pair::take(dialler);
+  TlsEngine dialer(context(7, "test"), TlsRole::dialer), accepter(context(7, "herd"), TlsRole::accepter);
+  REQUIRE(dialer.shake().ok());
+  const auto greeting = Pair::take(dialer);
   accepter.feed(greeting);
   const auto over = accepter.shake();
   REQUIRE_FALSE(over.ok());
   CHECK(over.error().kind == LinkErrorKind::wrong_key);
   const auto alert = Pair::take(accepter);
   REQUIRE_FALSE(alert.empty());
-  dialler.feed(alert);
-  CHECK(dialler.shake().error().kind == LinkErrorKind::wrong_key);
+  dialer.feed(alert);
+  CHECK(dialer.shake().error().kind == LinkErrorKind::wrong_key);
 }
 
 TEST_CASE("traffic keys are renewed transparently") {
-  Pair pair(context(7, "flock", 3), context());
+  Pair pair(context(7, "test", 3), context());
   pair.shake();
   for (unsigned i = 0; i < 20; ++i) {
     const std::vector<std::byte> piece(50 + i, static_cast<std::byte>(i));
-    REQUIRE(pair.dialler.seal(piece).ok());
-    const auto sent = Pair::take(pair.dialler);
+    REQUIRE(pair.dialer.seal(piece).ok());
+    const auto sent = Pair::take(pair.dialer);
     pair.accepter.feed(sent);
     std::vector<std::byte> got(200);
     const auto opened = pair.accepter.open(got);
@@ -260,8 +258,8 @@ TEST_CASE("a corrupted handshake ends with the key or an error at both ends") {
   Random r(31);
   for (int round = 0; round < 400; ++round) {
     Pair pair(context(), context());
-    REQUIRE(pair.dialler.shake().ok());
-    auto greeting = Pair::take(pair.dialler);
+    REQUIRE(pair.dialer.shake().ok());
+    auto greeting = Pair::take(pair.dialer);
     const bool spoils_greeting = r.below(2) == 0;
     if (spoils_greeting) spoil(greeting, r);
     pair.accepter.feed(greeting);
@@ -269,8 +267,8 @@ TEST_CASE("a corrupted handshake ends with the key or an error at both ends") {
     auto answer = Pair::take(pair.accepter);
     if (answer.empty()) continue;  // it needs more data
     if (!spoils_greeting) spoil(answer, r);
-    pair.dialler.feed(answer);
-    const auto over = pair.dialler.shake();
+    pair.dialer.feed(answer);
+    const auto over = pair.dialer.shake();
     CHECK((!over.ok() || !*over));
     CHECK((!answered.ok() || !*answered));
   }
@@ -307,7 +305,7 @@ TEST_CASE("a peer with a key detects that the other has none") {
   Peer a(world, 1, context()), b(world, 2, nullptr);
   check_kept_out(world, a, b, LinkErrorKind::no_key, LinkErrorKind::wrong_key,
                  "has no key, and this peer has one");
-  CHECK(holds(b.refusal, "has a key (it speaks TLS), and this peer has none"));
+  CHECK(holds(b.refusal, "has a key (it uses TLS), and this peer has none"));
 }
 
 TEST_CASE("foreign connections to a peer with a key are rejected by kind, and it keeps serving") {
@@ -355,9 +353,9 @@ TEST_CASE("a stalled handshake times out, also at the dialer") {
   std::vector<LinkPtr> taken;
   const auto silent = plain.listen(anywhere(), [&](LinkPtr link) { taken.push_back(std::move(link)); });
   REQUIRE(silent.ok());
-  const auto dialled = world.run(peer.table->dial_bulk((*silent)->address()));
-  REQUIRE_FALSE(dialled.ok());
-  CHECK(dialled.error().kind == LinkErrorKind::timed_out);
+  const auto dialed = world.run(peer.table->dial_bulk((*silent)->address()));
+  REQUIRE_FALSE(dialed.ok());
+  CHECK(dialed.error().kind == LinkErrorKind::timed_out);
 }
 
 TEST_CASE("a dialer with a key rejects other TLS servers") {
@@ -367,13 +365,13 @@ TEST_CASE("a dialer with a key rejects other TLS servers") {
   LinkPtr taken;
   const auto server = plain.listen(anywhere(), [&](LinkPtr link) { taken = std::move(link); });
   REQUIRE(server.ok());
-  const auto dialling = world.begin(peer.table->dial_bulk((*server)->address()));
+  const auto dialing = world.begin(peer.table->dial_bulk((*server)->address()));
   REQUIRE(world.until([&] { return taken != nullptr; }));
   // A web server's answer to a ClientHello that it does not support.
   const std::string alert("\x15\x03\x03\x00\x02\x02\x28", 7);
   REQUIRE(world.run(taken->write(bytes_of(alert))).ok());
-  REQUIRE(world.until([&] { return dialling->has_value(); }));
-  CHECK((*dialling)->error().kind == LinkErrorKind::wrong_key);
+  REQUIRE(world.until([&] { return dialing->has_value(); }));
+  CHECK((*dialing)->error().kind == LinkErrorKind::wrong_key);
 }
 
 TEST_CASE("a thousand broken handshakes leak nothing") {

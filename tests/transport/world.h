@@ -16,7 +16,7 @@
 #include <asio/post.hpp>
 
 #include "tests/catch.h"
-#include "transport/memory.h"
+#include "tests/transport/memory.h"
 #include "transport/spawn.h"
 #include "transport/tcp.h"
 #include "transport/tls.h"
@@ -29,7 +29,7 @@ namespace starling::transport::testing {
 enum class Kind { tcp, tls, memory };
 
 // The TLS context of a swarm whose key consists of one repeated byte.
-inline std::shared_ptr<const TlsContext> context(unsigned char byte = 7, const std::string& swarm = "flock",
+inline std::shared_ptr<const TlsContext> context(unsigned char byte = 7, const std::string& swarm = "test",
                                                  std::uint64_t records_per_key = TlsContext::kRecordsPerKey) {
   SwarmKey key;
   key.bytes.fill(std::byte{byte});
@@ -99,13 +99,9 @@ struct World {
   asio::io_context io{1};
 };
 
-inline Address anywhere() {
-  return {"127.0.0.1", 0};
-}
+inline Address anywhere() { return {"127.0.0.1", 0}; }
 
-inline Bytes bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
+inline Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 // Two connected ends.
 struct Ends {
@@ -113,9 +109,9 @@ struct Ends {
     auto listening = transport->listen(anywhere(), [this](LinkPtr link) { far = std::move(link); });
     REQUIRE(listening.ok());
     listener = std::move(*listening);
-    auto dialled = world.run(transport->dial(listener->address(), kLong));
-    REQUIRE(dialled.ok());
-    near = *dialled;
+    auto dialed = world.run(transport->dial(listener->address(), kLong));
+    REQUIRE(dialed.ok());
+    near = *dialed;
     REQUIRE(world.until([&] { return far != nullptr; }));
   }
 

@@ -24,9 +24,7 @@ inline std::string random_value(Random& r) {
   return random_text(r, r.chance(0.02) ? kSettingValueBytesMax - 1 : 200);
 }
 
-inline PeerId random_id(Random& r) {
-  return PeerId{r.bits() | 1};
-}
+inline PeerId random_id(Random& r) { return PeerId{r.bits() | 1}; }
 
 inline Address random_address(Random& r) {
   return {"h" + random_text(r, kHostBytesMax - 1), static_cast<std::uint16_t>(1 + r.below(65535))};
@@ -48,9 +46,7 @@ inline Member random_member(Random& r) {
   return m;
 }
 
-inline Revision random_revision(Random& r) {
-  return {r.below(kRevisionMax + 1), PeerId{r.bits()}};
-}
+inline Revision random_revision(Random& r) { return {r.below(kRevisionMax + 1), PeerId{r.bits()}}; }
 
 inline std::vector<Member> random_members(Random& r) {
   std::vector<Member> members(r.below(6));
@@ -133,8 +129,6 @@ inline Message random_message(Random& r, std::size_t index) {
   }
 }
 
-inline Message random_message(Random& r) {
-  return random_message(r, r.below(std::variant_size_v<Message>));
-}
+inline Message random_message(Random& r) { return random_message(r, r.below(std::variant_size_v<Message>)); }
 
 }  // namespace starling::wire::testing

@@ -1,6 +1,6 @@
 // Everyone beside everyone: one lock-step round averages exactly, at n - 1 links each. The upper end of every
-// comparison of topologies (Xiao & Boyd, "Fast linear iterations for distributed averaging", Systems & Control
-// Letters 53, 2004): spectral gap 1.
+// comparison of topologies (Xiao & Boyd, "Fast linear iterations for distributed averaging", Systems &
+// Control Letters 53, 2004): spectral gap 1.
 #include "topologies/family.h"
 
 namespace starling::topologies {

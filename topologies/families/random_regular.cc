@@ -142,8 +142,8 @@ Result<Family> make_random_regular(Name& name) {
         "topology '" + text + "' among " + std::to_string(peers) + " peers does not exist, since ";
     if (k >= peers)
       return Error{what + "none has " + std::to_string(k) + " others to link to; " +
-                   (peers > 3 ? "k from 2 to " + std::to_string(peers - 1) + ", or " : std::string()) + "more than " +
-                   std::to_string(k) + " peers are right"};
+                   (peers > 3 ? "k from 2 to " + std::to_string(peers - 1) + ", or " : std::string()) +
+                   "more than " + std::to_string(k) + " peers are right"};
     if (k % 2 == 1 && peers % 2 == 1)
       return Error{what +
                    "an odd number of peers with an odd number of links each does not come out even; k=" +

@@ -72,8 +72,8 @@ Result<Family> make_small_world(Name& name) {
         "topology '" + text + "' among " + std::to_string(peers) + " peers does not exist, since ";
     if (k >= peers)
       return Error{what + "none has " + std::to_string(k) + " others to link to; " +
-                   (peers > 3 ? "an even k below " + std::to_string(peers) + ", or " : std::string()) + "more than " +
-                   std::to_string(k) + " peers are right"};
+                   (peers > 3 ? "an even k below " + std::to_string(peers) + ", or " : std::string()) +
+                   "more than " + std::to_string(k) + " peers are right"};
     if (first_connected(seed, one_draw(default_keys(peers)))) return Done{};
     return Error{what + "none of " + std::to_string(kTries) +
                  " draws is connected; a smaller p or k=" + std::to_string(k + 2) + " is right"};

@@ -25,12 +25,8 @@ std::uint32_t columns(std::uint32_t n) {
 }
 
 // The one before and the one behind `i` on a ring of `size`.
-std::uint32_t before(std::uint32_t i, std::uint32_t size) {
-  return i == 0 ? size - 1 : i - 1;
-}
-std::uint32_t behind(std::uint32_t i, std::uint32_t size) {
-  return i + 1 == size ? 0 : i + 1;
-}
+std::uint32_t before(std::uint32_t i, std::uint32_t size) { return i == 0 ? size - 1 : i - 1; }
+std::uint32_t behind(std::uint32_t i, std::uint32_t size) { return i + 1 == size ? 0 : i + 1; }
 
 }  // namespace
 

@@ -2,19 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <string>
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "training/exchange/faults.h"
-#include "training/exchange/payload.h"
 #include "training/exchange/top_k.h"
 
 namespace starling::training {
 namespace {
 
-// The sequence of a reply that says: your copies and mine are not the same.
+// The sequence of a reply that says that the two ends' copies differ.
 constexpr std::uint64_t kGap = 1;
 
 std::uint64_t hash_of(std::span<const std::uint64_t> parts) {
@@ -24,51 +21,45 @@ std::uint64_t hash_of(std::span<const std::uint64_t> parts) {
 
 }  // namespace
 
-// With f32, bf16 and int8 every rate up to 1 converges, and 1 the quickest. With top-k a coordinate's copies
-// are put right once in 1/fraction exchanges, and in each of these the two sides move towards the old copies
-// by the rate: a pair overshoots, and diverges, beyond 2 fractions (seen at 2.5 for one link and even
-// vectors; eight peers bear ten).
+// With f32, bf16 and int8 every rate up to 1 converges, and 1 is the fastest. With top-k a coordinate's
+// copies are corrected once in 1/fraction exchanges, and in each of these the two sides move towards the old
+// copies by the rate: beyond 2 fractions a pair overshoots and diverges (measured: 2.5 for one link and even
+// vectors, 10 for eight peers).
 double default_consensus_rate(const MixOptions& options) {
   return options.payload == Payload::top_k ? std::min(1.0, 1.5 * options.top_k) : 1;
 }
 
 Choco::Choco(models::Arena& arena, const MixOptions& options)
-    : Mixer(arena, options.cell_floats),
-      target_(arena, options.exact),
-      judge_(grid_, options.wary),
-      payload_(options.payload),
+    : RuleMixer(arena, options),
       fraction_(options.top_k),
       rate_(static_cast<float>(options.consensus_rate > 0 ? options.consensus_rate
                                                           : default_consensus_rate(options))),
-      links_most_(options.links),
-      seed_(options.seed) {
+      links_most_(options.links) {
   STARLING_CHECK(links_most_ > 0 && payload_ != Payload::none);
 }
 
 void Choco::adopt() {
-  loans_.clear();
+  RuleMixer::adopt();
   links_.clear();
-  judge_.clear();
 }
 
-Choco::Link& Choco::link_to(std::uint64_t partner) {
+ChocoLink& Choco::link_to(std::uint64_t partner) {
   const auto found = std::find_if(links_.begin(), links_.end(),
                                   [partner](const auto& link) { return link->partner == partner; });
   if (found != links_.end()) {
     (*found)->used = ++uses_;
     return **found;
   }
-  if (links_.size() >=
-      links_most_) {  // the one that was not used for longest, and that nothing is on its way on
+  if (links_.size() >= links_most_) {  // drops the least recently used link without a loan
     auto oldest = links_.end();
     for (auto link = links_.begin(); link != links_.end(); ++link) {
       const bool lent = std::any_of(loans_.begin(), loans_.end(),
-                                    [&](const LentOn& loan) { return loan.link == link->get(); });
+                                    [&](const LentOnLink& loan) { return loan.link == link->get(); });
       if (!lent && (oldest == links_.end() || (*link)->used < (*oldest)->used)) oldest = link;
     }
     if (oldest != links_.end()) links_.erase(oldest);
   }
-  auto link = std::make_unique<Link>();
+  auto link = std::make_unique<ChocoLink>();
   link->partner = partner;
   link->used = ++uses_;
   link->tags.resize(grid_.count());
@@ -78,29 +69,22 @@ Choco::Link& Choco::link_to(std::uint64_t partner) {
   return *links_.back();
 }
 
-std::uint64_t Choco::sequence(const Link& link, Cells cells) const {
+std::uint64_t Choco::sequence(const ChocoLink& link, Cells cells) const {
   const auto tags = std::span(link.tags).subspan(cells.first, cells.count);
   if (std::find(tags.begin(), tags.end(), 0U) != tags.end()) return 0;
   return hash_of(tags);
 }
 
-void Choco::forget_copies(Link& link, Cells cells) {
+void Choco::forget_copies(ChocoLink& link, Cells cells) {
   std::fill_n(link.tags.begin() + static_cast<std::ptrdiff_t>(cells.first), cells.count, 0U);
 }
 
 MixResult<Done> Choco::check_shape(const Parcel& parcel) const {
-  const bool sparse = payload_ == Payload::top_k && parcel.sequence != 0;
-  if (sparse) {
-    if (parcel.payload != Payload::top_k) return wrong_payload(parcel);
-    const auto entries = read_entries(parcel, true);
-    if (!entries) return entries.error();
-    return Done{};
-  }
-  const Payload dense = payload_ == Payload::top_k ? Payload::f32 : payload_;
-  if (parcel.payload != dense || parcel.entries != 0 ||
-      parcel.values.size() != encoded_bytes(dense, parcel.floats)) {
-    return wrong_payload(parcel);
-  }
+  if (payload_ != Payload::top_k) return check_dense(parcel, payload_);
+  if (parcel.sequence == 0) return check_dense(parcel, Payload::f32);
+  if (parcel.payload != Payload::top_k) return wrong_payload(parcel);
+  const auto entries = read_entries(parcel, true);
+  if (!entries) return entries.error();
   return Done{};
 }
 
@@ -116,14 +100,14 @@ void Choco::publish(const Parcel& parcel, std::span<const float> copy, std::span
   if (parcel.sequence != 0) add(copy, out);
 }
 
-MixResult<Parcel> Choco::own_parcel(const Session& session, Cells cells, const Link& link,
+MixResult<Parcel> Choco::own_parcel(const Session& session, Cells cells, const ChocoLink& link,
                                     std::uint64_t sequence, MutableBytes room, bool reply) {
   const std::size_t offset = grid_.offset(cells.first), n = grid_.floats(cells);
   const auto copy = std::span(link.mine).subspan(offset, n);
   values_.resize(n);
   target_.read(offset, values_);
   for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
-    const LentOn* loan = loans_.of(cell);
+    const LentOnLink* loan = loans_.of(cell);
     if (loan == nullptr || loan->yielded) continue;
     // Half of the cell is on its way as the public value that the other link will have.
     own_.resize(loan->sent.floats);
@@ -150,9 +134,7 @@ MixResult<Parcel> Choco::own_parcel(const Session& session, Cells cells, const L
     parcel.values = write_entries(own_, places_, room);
   } else {
     if (payload_ == Payload::top_k) parcel.payload = Payload::f32;
-    const MutableBytes bytes = room.first(encoded_bytes(parcel.payload, n));
-    encode(parcel.payload, values_, rounding_seed(seed_, session, offset, reply), bytes);
-    parcel.values = bytes;
+    parcel.values = encode_dense(parcel.payload, values_, session, offset, reply, room);
   }
   own_.resize(n);
   publish(parcel, copy, own_);
@@ -160,7 +142,7 @@ MixResult<Parcel> Choco::own_parcel(const Session& session, Cells cells, const L
   return parcel;
 }
 
-void Choco::commit(const Session& session, Cells cells, Link& link, float weight) {
+void Choco::commit(const Session& session, Cells cells, ChocoLink& link, float weight) {
   const std::size_t offset = grid_.offset(cells.first);
   target_.mix(offset, theirs_, own_, weight * rate_);
   std::copy(own_.begin(), own_.end(), link.mine.begin() + static_cast<std::ptrdiff_t>(offset));
@@ -173,8 +155,7 @@ void Choco::commit(const Session& session, Cells cells, Link& link, float weight
 }
 
 void Choco::values(std::vector<MutableBytes>& out) {
-  Mixer::values(out);
-  judge_.values(out);
+  RuleMixer::values(out);
   for (const auto& link : links_) {
     for (Floats* floats : {&link->mine, &link->theirs})
       out.push_back(std::as_writable_bytes(std::span(*floats)));
@@ -183,21 +164,17 @@ void Choco::values(std::vector<MutableBytes>& out) {
 
 MixResult<Parcel> Choco::do_lend(const Session& session, Cells cells, MutableBytes room) {
   for (std::size_t k = 0; k < cells.count; ++k) STARLING_CHECK(loans_.of(cells.first + k) == nullptr);
-  Link& link = link_to(session.partner);
+  ChocoLink& link = link_to(session.partner);
   auto parcel = own_parcel(session, cells, link, sequence(link, cells), room, false);
   if (parcel) loans_.add({{session.exchange, cells, *parcel}, &link, session.initiator, false});
   return parcel;
-}
-
-void Choco::give_up(const Session& session, const Parcel& sent) {
-  loans_.finish(session, sent);
 }
 
 MixResult<Mixed> Choco::do_complete(const Session& session, const Parcel& sent, const Parcel& reply) {
   const auto loan = loans_.finish(session, sent);
   if (!loan) return not_lent(sent.offset);
   const Cells cells = loan->cells;
-  Link& link = *loan->link;
+  ChocoLink& link = *loan->link;
   if (reply.payload == Payload::none || reply.weight == 0) {
     if (reply.sequence == kGap) forget_copies(link, cells);
     return Mixed{};
@@ -227,7 +204,7 @@ MixResult<Mixed> Choco::do_complete(const Session& session, const Parcel& sent, 
 MixResult<Parcel> Choco::do_answer(const Session& session, Cells cells, const Parcel& offer,
                                    MutableBytes room) {
   if (auto fits = check_shape(offer); !fits) return fits.error();
-  Link& link = link_to(session.partner);
+  ChocoLink& link = link_to(session.partner);
   const Parcel nothing{.offset = offer.offset, .floats = offer.floats, .payload = Payload::none};
   if (offer.sequence != 0 && offer.sequence != sequence(link, cells)) {
     Parcel gap = nothing;
@@ -235,9 +212,9 @@ MixResult<Parcel> Choco::do_answer(const Session& session, Cells cells, const Pa
     return gap;
   }
   bool lent = false;
-  std::vector<LentOn*> crossed;
+  std::vector<LentOnLink*> crossed;
   for (std::size_t k = 0; k < cells.count; ++k) {
-    LentOn* loan = loans_.of(cells.first + k);
+    LentOnLink* loan = loans_.of(cells.first + k);
     if (loan == nullptr || loan->yielded) continue;
     if (loan->link == &link) {
       if (loan->initiator < session.partner) return nothing;
@@ -249,12 +226,12 @@ MixResult<Parcel> Choco::do_answer(const Session& session, Cells cells, const Pa
   theirs_.resize(offer.floats);
   publish(offer, std::span(link.theirs).subspan(offer.offset, offer.floats), theirs_);
   if (!all_acceptable(theirs_)) return unacceptable(offer.offset, theirs_);
-  // An own chunk that crosses this one is void: what of it was lent is whole again.
-  for (LentOn* loan : crossed) loan->yielded = true;
+  // An own chunk that crosses this one is void: its cells are no longer lent.
+  for (LentOnLink* loan : crossed) loan->yielded = true;
   auto reply = own_parcel(session, cells, link, offer.sequence, room, true);
   const auto mixed = reply ? judge_.judge(cells, theirs_, own_) : MixResult<Mixed>(reply.error());
   if (!mixed) {
-    for (LentOn* loan : crossed) loan->yielded = false;
+    for (LentOnLink* loan : crossed) loan->yielded = false;
     return mixed.error();
   }
   reply->weight = lent ? 0.25F : 0.5F;

@@ -1,12 +1,53 @@
 #include "training/exchange/judge.h"
 
-#include <algorithm>
-#include <cmath>
+#include <string>
 
 #include "base/check.h"
-#include "training/exchange/faults.h"
 
 namespace starling::training {
+
+MixError not_lent(std::size_t offset) {
+  return {{"the chunk at " + std::to_string(offset) + " is not lent: the reply comes too late"},
+          MixFault::late};
+}
+
+MixError own_diverged(std::size_t offset) {
+  return {{"this replica's own chunk at " + std::to_string(offset) +
+           " holds a value beyond 2^60 or one that is not finite"},
+          MixFault::own_replica};
+}
+
+MixError unacceptable(std::size_t offset, std::span<const float> theirs) {
+  const bool finite = all_finite(theirs);
+  return {{"the chunk at " + std::to_string(offset) +
+           (finite ? " holds a value beyond 2^60" : " holds a value that is not finite")},
+          finite ? MixFault::too_large : MixFault::not_finite};
+}
+
+MixError too_far(std::size_t offset) {
+  return {{"the chunk at " + std::to_string(offset) +
+           " is farther from this replica than any honest partner's has been"},
+          MixFault::far_off};
+}
+
+MixError wrong_payload(const Parcel& parcel) {
+  return {{"the chunk at " + std::to_string(parcel.offset) + " of " + std::to_string(parcel.floats) +
+           " floats came as " + std::to_string(parcel.values.size()) + " bytes of payload " +
+           std::to_string(static_cast<int>(parcel.payload)) + ", which is not this run's"},
+          MixFault::shape};
+}
+
+MixError other_chunk(const Parcel& sent, const Parcel& reply) {
+  return {{"the reply at " + std::to_string(reply.offset) + " is of another chunk than the one sent at " +
+           std::to_string(sent.offset)},
+          MixFault::shape};
+}
+
+MixError unknown_weight(std::size_t offset, float weight) {
+  return {{"the chunk at " + std::to_string(offset) + " was answered with the weight " +
+           std::to_string(weight) + ", which this rule does not have"},
+          MixFault::weight};
+}
 
 void Judge::begin(Cells cells) {
   cells_ = cells;
@@ -57,7 +98,7 @@ bool Judge::far_off() {
   }
   if (!known) return false;
   bound *= medians_.leniency() * medians_.leniency();
-  if (bound == 0 || distance <= bound) return false;  // 0: nothing but zeros was ever seen
+  if (bound == 0 || distance <= bound) return false;  // 0: all values so far were zeros
   medians_.refused();
   return true;
 }

@@ -1,14 +1,11 @@
-// Makes the Mixer of a rule: the one place that names the class of each.
+// Makes the Mixer of a rule: the only place that names all their classes.
 #pragma once
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 
-#include "base/result.h"
 #include "models/arena.h"
 #include "training/exchange/mixer.h"
-#include "training/exchange/options.h"
 
 namespace starling::training {
 

@@ -15,11 +15,13 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/result.h"
 #include "models/arena.h"
 #include "rules/payload.h"
+#include "rules/rule.h"
 
 namespace starling::training {
 
@@ -35,12 +37,12 @@ struct CellGrid {
   std::size_t cell_floats;
 
   std::size_t count() const { return cells_in(arena_floats); }
-  // Cells that hold this many floats, the last one perhaps in part.
+  // The cells that this many floats need.
   std::size_t cells_in(std::size_t floats) const { return (floats + cell_floats - 1) / cell_floats; }
   std::size_t offset(std::size_t cell) const { return cell * cell_floats; }
-  std::size_t floats(std::size_t cell) const;  // 0 behind the end
+  std::size_t floats(std::size_t cell) const;  // 0 beyond the end
   std::size_t floats(Cells cells) const;
-  // The index-th of `of` equal parts of the arena, to within a cell. The parts together are the whole arena.
+  // The index-th of `of` parts of the arena, equal to within a cell, which together are the whole arena.
   Cells part(std::size_t index, std::size_t of) const {
     const std::size_t first = index * count() / of;
     return {first, (index + 1) * count() / of - first};
@@ -85,6 +87,23 @@ Session session_under(const Terms& terms, std::uint64_t exchange, std::uint64_t 
           terms.weight, terms.own_share, terms.part.index, terms.part.of};
 }
 
+// A rule, its payload and its parameters. training/replica/recipe.h makes them from an experiment.
+struct MixOptions {
+  Rule rule = Rule::pairwise;
+  Payload payload = Payload::f32;
+  double top_k = 0.01;          // of a cell's floats, with payload top_k
+  double outer_rate = 0.7;      // noloco
+  double outer_momentum = 0.5;  // noloco
+  double consensus_rate = 0;    // choco; 0: by payload
+  double clip = 0.5;            // clipped: as a multiple of the median distance
+  std::size_t links = 8;        // choco: partners whose copies are kept
+  std::size_t cell_floats = kDefaultCellFloats;
+  std::uint64_t seed = 1;  // of the chance in rounding
+  // Rejects chunks that are far off. False where replicas begin far apart, as in measurements of mixing.
+  bool wary = true;
+  bool exact = false;  // loses no concurrent atomic_add to the arena, 20 times slower: for tests
+};
+
 // Why a chunk was not mixed.
 enum class MixFault : std::uint8_t {
   shape,        // not whole cells of the arena, or a payload that this run does not use
@@ -120,7 +139,7 @@ struct MixCounters {
   double lost_weight = 0;        // push-sum: sent and not acknowledged, in replicas (1 is a whole one)
 };
 
-// The refused chunks by reason, as records and statuses name it ("not_finite"), without the zeros.
+// The rejected chunks by reason, as records and statuses name it ("not_finite"), without the zeros.
 std::map<std::string, std::uint64_t> refused_by_reason(const MixCounters& counters);
 
 // One per replica; used by one thread at a time, while any number of workers change the arena.
@@ -136,8 +155,7 @@ class Mixer {
   // Bytes that have room for the answer to this parcel.
   static std::size_t answer_room(const Parcel& offer) { return sizeof(float) * offer.floats + kRoomBesides; }
 
-  // The arena was just filled, with first parameters or with a copy of another peer's: the rule starts
-  // afresh.
+  // The arena was just filled with first parameters or with a copy of another peer's: resets the rule.
   virtual void adopt() {}
   // Whether lend() may write to the replica.
   virtual bool lending_writes() const { return false; }
@@ -154,8 +172,8 @@ class Mixer {
   MixResult<Mixed> complete(const Session& session, const Parcel& sent, const Parcel& reply);
   // Ends the loan without a reply. The partner may have mixed the chunk.
   virtual void give_up(const Session& session, const Parcel& sent) = 0;
-  // Ends the loan after the partner refused the exchange, so it has mixed nothing. The mass that a rule sent
-  // with the chunk comes back.
+  // Ends the loan after the partner rejected the exchange, so it has mixed nothing. The mass that a rule sent
+  // with the chunk returns.
   virtual void take_back(const Session& session, const Parcel& sent) { give_up(session, sent); }
 
   // Responder. Checks the offer, mixes, and encodes the reply into `room`. An Error changed nothing.
@@ -163,9 +181,8 @@ class Mixer {
   MixResult<Parcel> answer(const Session& session, const Parcel& offer, MutableBytes room);
 
   const MixCounters& counters() const { return counters_; }
-  // Appends the memory of this mixer that depends on values, not only on which exchanges took place. A mixer
-  // that went through the same exchanges with other values becomes this one when these bytes and the lent
-  // chunks are copied into it.
+  // Appends the memory of this mixer that depends on values, not only on which exchanges took place. Copying
+  // these bytes and the lent chunks turns a mixer after the same exchanges with other values into this one.
   virtual void values(std::vector<MutableBytes>& out);
   // Exchanges, own and answered ones, that were mixed up to the arena's end. May be called on any thread.
   std::uint64_t mixes() const { return arena_.mixes(); }

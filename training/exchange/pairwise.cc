@@ -12,7 +12,7 @@ MixResult<Parcel> Pairwise::do_answer(const Session& session, Cells cells, const
 bool Pairwise::own_values(Cells cells, std::span<float> out) {
   bool acceptable = target_.read(grid_.offset(cells.first), out);
   for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
-    if (!lent(cell)) continue;
+    if (loans_.of(cell) == nullptr) continue;
     const auto free = out.subspan(grid_.offset(cell) - grid_.offset(cells.first), grid_.floats(cell));
     lent_.resize(free.size());
     lent_values(cell, lent_);
@@ -24,18 +24,22 @@ bool Pairwise::own_values(Cells cells, std::span<float> out) {
 
 bool Pairwise::any_lent(Cells cells) const {
   for (std::size_t k = 0; k < cells.count; ++k) {
-    if (lent(cells.first + k)) return true;
+    if (loans_.of(cells.first + k) != nullptr) return true;
   }
   return false;
 }
 
-float Pairwise::weight(const Session& /*session*/, Cells cells) const {
-  return any_lent(cells) ? 0.25F : 0.5F;
-}
-
-bool Pairwise::take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) {
-  target_.mix(grid_.offset(cells.first), theirs, own, weight);
-  return false;
+bool Clipped::take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) {
+  bool clipped = false;
+  for (std::size_t k = cells.count; k-- > 0;) {
+    const std::size_t cell = cells.first + k;
+    const double distance = judge_.measure(k).distance(), most = tau(cell);
+    const auto part = static_cast<float>(distance > most ? most / distance : 1);
+    target_.mix(grid_.offset(cell), grid_.part(theirs, cells, cell), grid_.part(own, cells, cell),
+                weight * part);
+    clipped = clipped || distance > most;
+  }
+  return clipped;
 }
 
 }  // namespace starling::training

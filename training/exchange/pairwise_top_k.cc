@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "training/exchange/faults.h"
 
 namespace starling::training {
 namespace {
@@ -19,23 +18,17 @@ std::pair<std::size_t, std::size_t> range(std::span<const std::uint32_t> places,
 }  // namespace
 
 PairwiseTopK::PairwiseTopK(models::Arena& arena, const MixOptions& options)
-    : Mixer(arena, options.cell_floats),
-      target_(arena, options.exact),
-      judge_(grid_, options.wary),
-      fraction_(options.top_k),
-      reference_(arena.size()) {
-  target_.read(0, reference_);
+    : RuleMixer(arena, options), fraction_(options.top_k), reference_(arena.size()) {
+  adopt();
 }
 
 void PairwiseTopK::adopt() {
+  RuleMixer::adopt();
   target_.read(0, reference_);
-  loans_.clear();
-  judge_.clear();
 }
 
 void PairwiseTopK::values(std::vector<MutableBytes>& out) {
-  Mixer::values(out);
-  judge_.values(out);
+  RuleMixer::values(out);
   out.push_back(std::as_writable_bytes(std::span(reference_)));
 }
 
@@ -63,10 +56,6 @@ MixResult<Parcel> PairwiseTopK::do_lend(const Session& session, Cells cells, Mut
   STARLING_CHECK(entries.ok());
   loans_.add({{session.exchange, cells, parcel}, *entries});
   return parcel;
-}
-
-void PairwiseTopK::give_up(const Session& session, const Parcel& sent) {
-  loans_.finish(session, sent);
 }
 
 bool PairwiseTopK::read_own(Cells cells, std::span<const std::uint32_t> places) {

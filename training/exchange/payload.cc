@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/processor.h"
+#include "training/exchange/values.h"
 
 namespace starling::training {
 namespace {
@@ -25,15 +26,6 @@ STARLING_FOR_PROCESSORS void to_bf16(const float* __restrict values, std::uint16
 STARLING_FOR_PROCESSORS void from_bf16(const std::uint16_t* __restrict in, float* __restrict out,
                                        std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) out[i] = Bfloat16{in[i]}.value();
-}
-
-STARLING_FOR_PROCESSORS float largest_magnitude(const float* values, std::size_t n) {
-  std::int32_t largest = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::int32_t bits = kernels::magnitude_bits(values[i]);
-    largest = bits > largest ? bits : largest;
-  }
-  return std::bit_cast<float>(largest);
 }
 
 STARLING_FOR_PROCESSORS void to_int8(const float* __restrict values, float per_unit, std::uint32_t seed,
@@ -80,7 +72,8 @@ void encode(Payload payload, std::span<const float> values, std::uint64_t seed, 
         reinterpret_cast<std::int8_t*>(scales + kernels::int8_blocks(values.size()) * sizeof(float));
     for (std::size_t begin = 0; begin < values.size(); begin += kInt8Block) {
       const std::size_t n = std::min(kInt8Block, values.size() - begin);
-      const auto [step, per_unit] = kernels::int8_steps(largest_magnitude(values.data() + begin, n));
+      const auto [step, per_unit] =
+          kernels::int8_steps(std::bit_cast<float>(largest_magnitude_bits(values.subspan(begin, n))));
       store(scales + begin / kInt8Block * sizeof(float), step);
       to_int8(values.data() + begin, per_unit, kernels::int8_seed(seed), static_cast<std::uint32_t>(begin),
               steps + begin, n);

@@ -21,22 +21,20 @@ namespace starling::training {
 using kernels::kInt8Block;  // as wire::kInt8BlockFloats
 
 // Whether every float travels: f32, bf16 or int8.
-inline bool is_dense(Payload payload) {
-  return payload != Payload::none && traits(payload).dense;
-}
+inline bool is_dense(Payload payload) { return payload != Payload::none && traits(payload).dense; }
 
-// Bytes of so many floats. REQUIRES: is_dense(payload), as everywhere here.
+// The bytes of `floats` values. REQUIRES: is_dense(payload), like all functions here.
 std::size_t encoded_bytes(Payload payload, std::size_t floats);
 
 // REQUIRES: every value is finite; out.size() == encoded_bytes(payload, values.size()), aligned to 4 bytes.
 void encode(Payload payload, std::span<const float> values, std::uint64_t seed, MutableBytes out);
 
-// out = floats [begin, begin + out.size()) of the `floats` that lie in `in`. Whatever the bytes are, it reads
-// nothing else; what comes out may be anything, NaN included.
+// out = floats [begin, begin + out.size()) of the `floats` that are in `in`. It reads nothing else, whatever
+// the bytes are; the values may be anything, NaN included.
 // REQUIRES: in.size() == encoded_bytes(payload, floats), aligned to 4 bytes; the range lies within.
 void decode(Payload payload, Bytes in, std::size_t floats, std::size_t begin, std::span<float> out);
 
-// The seed of the chance in rounding one parcel.
+// The seed for rounding one parcel.
 std::uint64_t rounding_seed(std::uint64_t seed, const Session& session, std::size_t offset, bool reply);
 
 // The floats of a payload f32, where they lie. REQUIRES: aligned to 4 bytes, a whole number of floats.

@@ -1,57 +1,40 @@
 #include "training/exchange/push_sum.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "base/check.h"
-#include "training/exchange/faults.h"
-#include "training/exchange/payload.h"
 
 namespace starling::training {
 
 PushSum::PushSum(models::Arena& arena, const MixOptions& options)
-    : Mixer(arena, options.cell_floats),
-      target_(arena, options.exact),
-      judge_(grid_, options.wary),
-      payload_(options.payload),
-      seed_(options.seed),
-      shares_(grid_.count(), 1.0) {
+    : RuleMixer(arena, options), shares_(grid_.count(), 1.0) {
   STARLING_CHECK(is_dense(payload_));
 }
 
 void PushSum::adopt() {
+  RuleMixer::adopt();
   std::fill(shares_.begin(), shares_.end(), 1.0);
-  loans_.clear();
-  judge_.clear();
-}
-
-void PushSum::values(std::vector<MutableBytes>& out) {
-  Mixer::values(out);
-  judge_.values(out);
 }
 
 MixResult<Parcel> PushSum::do_lend(const Session& session, Cells cells, MutableBytes room) {
   const std::size_t n = grid_.floats(cells), offset = grid_.offset(cells.first),
                     end = cells.first + cells.count;
-  double least = shares_[cells.first];
-  for (std::size_t cell = cells.first; cell < end; ++cell) {
-    least = std::min(least, shares_[cell]);
-  }
+  const auto first = shares_.begin() + static_cast<std::ptrdiff_t>(cells.first);
+  const double least = *std::min_element(first, first + static_cast<std::ptrdiff_t>(cells.count));
   const auto share = static_cast<float>(least / 2);
   if (static_cast<double>(share) < kSmallestShare) {
     return Parcel{.offset = offset, .floats = n, .payload = Payload::none};
   }
   own_.resize(n);
   if (!target_.read(offset, own_)) return own_diverged(offset);
-  const MutableBytes bytes = room.first(encoded_bytes(payload_, n));
-  encode(payload_, own_, rounding_seed(seed_, session, offset, false), bytes);
+  const Bytes bytes = encode_dense(payload_, own_, session, offset, false, room);
   theirs_.resize(n);  // what they will get
   decode(payload_, bytes, n, 0, theirs_);
   if (!all_acceptable(theirs_)) return own_diverged(offset);
   for (std::size_t cell = cells.first; cell < end; ++cell) {
     shares_[cell] -= static_cast<double>(share);
-    // What rounding took from the share that leaves stays with the one that does not: u z = u_f z^ + u' z'.
+    // What rounding took from the share that leaves stays here: u z = u_f z^ + u' z'.
     if (payload_ != Payload::f32) {
       const auto w = static_cast<float>(static_cast<double>(share) / shares_[cell]);
       target_.mix(grid_.offset(cell), grid_.part(own_, cells, cell), grid_.part(theirs_, cells, cell), w);
@@ -114,10 +97,7 @@ MixResult<Parcel> PushSum::do_answer(const Session& session, Cells cells, const 
   Parcel reply{.offset = offer.offset, .floats = offer.floats, .payload = Payload::none};
   if (offer.payload == Payload::none && offer.values.empty())
     return reply;  // the sender had too little to give
-  if (offer.payload != payload_ || offer.entries != 0 ||
-      offer.values.size() != encoded_bytes(payload_, offer.floats)) {
-    return wrong_payload(offer);
-  }
+  if (auto fits = check_dense(offer, payload_); !fits) return fits.error();
   if (!(offer.weight > 0 && offer.weight <= kLargestShare)) {  // NaN neither
     return MixError{{"the chunk at " + std::to_string(offer.offset) + " came with the weight " +
                      std::to_string(offer.weight) + "; accepted are those above 0 and up to 1024"},

@@ -5,7 +5,6 @@
 #include "training/exchange/top_k.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -13,31 +12,22 @@
 
 #include "base/check.h"
 #include "base/processor.h"
+#include "kernels/packing.h"
 #include "training/exchange/payload.h"
+#include "training/exchange/values.h"
 
 namespace starling::training {
 namespace {
 
-std::int32_t magnitude(float value) {
-  return std::bit_cast<std::int32_t>(value) & 0x7fffffff;
-}
+using kernels::magnitude_bits;
 
 // How many magnitudes are at least that of these bits.
 STARLING_FOR_PROCESSORS std::uint32_t count_reaching(const float* values, std::size_t n, std::int32_t bits) {
   std::uint32_t count = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    count += (std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff) >= bits;
+    count += magnitude_bits(values[i]) >= bits;
   }
   return count;
-}
-
-STARLING_FOR_PROCESSORS std::int32_t largest_bits(const float* values, std::size_t n) {
-  std::int32_t largest = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::int32_t bits = std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff;
-    largest = bits > largest ? bits : largest;
-  }
-  return largest;
 }
 
 }  // namespace
@@ -51,9 +41,9 @@ void select_largest(std::span<const float> values, std::size_t count, std::uint3
                     std::vector<std::uint32_t>& places) {
   STARLING_CHECK(count <= values.size());
   if (count == 0) return;
-  // Down from the largest, an octave, then two more, then four, until enough are reached; then halfway up
-  // again, until they are not many more.
-  std::int32_t low = largest_bits(values.data(), values.size()), high = low;
+  // Lowers the bound from the largest by an octave, two, four, until enough reach it; then bisects until not
+  // many more do.
+  std::int32_t low = largest_magnitude_bits(values), high = low;
   if (low == 0) {  // nothing but zeros
     for (std::size_t i = 0; i < count; ++i) places.push_back(base + static_cast<std::uint32_t>(i));
     return;
@@ -74,7 +64,7 @@ void select_largest(std::span<const float> values, std::size_t count, std::uint3
       reached = above;
     }
   }
-  // Candidates are written without a branch: each behind the last that was one.
+  // Candidates are written without a branch.
   const std::size_t before = places.size();
   places.resize(before + reached + 1);
   std::uint32_t* next = places.data() + before;
@@ -84,14 +74,14 @@ void select_largest(std::span<const float> values, std::size_t count, std::uint3
     if (count_reaching(values.data() + block, end - block, low) == 0) continue;
     for (std::size_t i = block; i < end; ++i) {
       *next = base + static_cast<std::uint32_t>(i);
-      next += magnitude(values[i]) >= low;
+      next += magnitude_bits(values[i]) >= low;
     }
   }
   places.pop_back();
   std::vector<std::int32_t> magnitudes;
   magnitudes.reserve(reached);
   for (std::size_t i = before; i < places.size(); ++i)
-    magnitudes.push_back(magnitude(values[places[i] - base]));
+    magnitudes.push_back(magnitude_bits(values[places[i] - base]));
   // Of these the largest: all beyond the last one's magnitude, and as many that equal it as there is room
   // for.
   const auto last = magnitudes.begin() + static_cast<std::ptrdiff_t>(count - 1);
@@ -99,7 +89,7 @@ void select_largest(std::span<const float> values, std::size_t count, std::uint3
   const std::int32_t least = *last;
   auto equals = std::count(magnitudes.begin(), last + 1, least);
   const auto spare = [&](std::uint32_t place) {
-    const std::int32_t m = magnitude(values[place - base]);
+    const std::int32_t m = magnitude_bits(values[place - base]);
     return m < least || (m == least && equals-- <= 0);
   };
   places.erase(std::remove_if(places.begin() + static_cast<std::ptrdiff_t>(before), places.end(), spare),
@@ -121,14 +111,15 @@ MixResult<Entries> read_entries(const Parcel& parcel, bool with_places) {
         {"the chunk at " + std::to_string(parcel.offset) + " of " + std::to_string(n) + " entries " + why},
         MixFault::shape};
   };
-  if (n == 0 || n > parcel.floats) return refuse("has none, or more than floats");
+  if (n == 0 || n > parcel.floats) return refuse("has no entries, or more entries than floats");
   const std::size_t bytes = n * (sizeof(float) + (with_places ? sizeof(std::uint32_t) : 0));
-  if (parcel.values.size() != bytes) return refuse("is not as long as they are");
+  if (parcel.values.size() != bytes) return refuse("does not have the length of its entries");
   Entries entries{as_floats(parcel.values.first(n * sizeof(float))), {}};
   if (!with_places) return entries;
   entries.places = {reinterpret_cast<const std::uint32_t*>(parcel.values.data() + n * sizeof(float)), n};
   for (std::size_t i = 1; i < n; ++i) {
-    if (entries.places[i] <= entries.places[i - 1]) return refuse("has places that do not ascend");
+    if (entries.places[i] <= entries.places[i - 1])
+      return refuse("has places that are not in ascending order");
   }
   if (entries.places.back() >= parcel.floats) return refuse("has a place beyond its end");
   return entries;

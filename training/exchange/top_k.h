@@ -1,4 +1,4 @@
-// Payload top_k: of every cell the few entries that matter most, their values and their places in the chunk.
+// Payload top_k: the few entries of every cell that matter most, with their values and places in the chunk.
 #pragma once
 
 #include <cstddef>
@@ -11,27 +11,26 @@
 
 namespace starling::training {
 
-// How many of a cell's floats travel: the fraction, rounded up, and never so many that plain floats would be
-// shorter.
+// How many of a cell's floats travel: the fraction, rounded up, at most as many as plain floats would need.
 std::size_t entries_of(double fraction, std::size_t floats);
 
-// Appends the places, counted from `base`, of the `count` values of largest magnitude, in ascending order; of
-// equals the first. Linear in the number of values. REQUIRES: count <= values.size(); no value is NaN.
+// Appends the places, counted from `base`, of the `count` values of largest magnitude, in ascending order;
+// the first of equal ones. Linear in the number of values. REQUIRES: count <= values.size(); no value is NaN.
 void select_largest(std::span<const float> values, std::size_t count, std::uint32_t base,
                     std::vector<std::uint32_t>& places);
 
-// The entries of a parcel, where they lie.
+// The entries of a parcel, as views of its bytes.
 struct Entries {
   std::span<const float> values;
   std::span<const std::uint32_t> places;  // ascending, in the chunk; empty where only values travelled
 };
 
-// Writes the values behind one another, and the places if there are any; returns the bytes used.
+// Writes the values, then the places if there are any; returns the bytes used.
 // REQUIRES: out has room, aligned to 4 bytes.
 Bytes write_entries(std::span<const float> values, std::span<const std::uint32_t> places, MutableBytes out);
 
-// Of a parcel from outside. MixFault::shape where the length is not that of its entries, there are more than
-// floats, or the places are not ascending places of the chunk. The values themselves are not judged.
+// Reads a parcel from outside. MixFault::shape if its length is wrong, it has more entries than floats, or
+// the places are not ascending places of the chunk. The values themselves are not judged.
 MixResult<Entries> read_entries(const Parcel& parcel, bool with_places);
 
 }  // namespace starling::training

@@ -4,7 +4,6 @@
 
 #include "training/exchange/values.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -12,19 +11,29 @@
 
 #include "base/check.h"
 #include "base/processor.h"
+#include "kernels/packing.h"
 
 namespace starling::training {
 namespace {
 
-// Whether any magnitude's bits are beyond `limit`. Floats without sign are ordered as their bits are,
-// infinity and NaN last, so this is integer arithmetic (which -ffast-math could not break): the difference's
-// sign bit says it, and two values below 2^31 cannot overflow it.
+// Whether any magnitude's bits are beyond `limit`. Floats without sign are ordered like their bits, infinity
+// and NaN last, so this is integer arithmetic (which -ffast-math could not break). The sign bit of the
+// difference, which cannot overflow, has the answer.
 STARLING_FOR_PROCESSORS bool any_beyond(const float* values, std::size_t n, std::int32_t limit) {
   std::int32_t sign = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    sign |= limit - (std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff);
+    sign |= limit - kernels::magnitude_bits(values[i]);
   }
   return sign < 0;
+}
+
+STARLING_FOR_PROCESSORS std::int32_t largest_bits(const float* values, std::size_t n) {
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::int32_t bits = kernels::magnitude_bits(values[i]);
+    largest = bits > largest ? bits : largest;
+  }
+  return largest;
 }
 
 constexpr std::int32_t kLargestBits = std::bit_cast<std::int32_t>(kLargestMagnitude);
@@ -98,9 +107,11 @@ bool all_acceptable(std::span<const float> values) {
   return !any_beyond(values.data(), values.size(), kLargestBits);
 }
 
-double Measure::distance() const {
-  return std::sqrt(distance_square);
+std::int32_t largest_magnitude_bits(std::span<const float> values) {
+  return largest_bits(values.data(), values.size());
 }
+
+double Measure::distance() const { return std::sqrt(distance_square); }
 
 Measure measure(std::span<const float> theirs, std::span<const float> own) {
   STARLING_CHECK(theirs.size() == own.size());
@@ -108,7 +119,7 @@ Measure measure(std::span<const float> theirs, std::span<const float> own) {
   const std::size_t whole = theirs.size() / (kRows * kLanes) * (kRows * kLanes);
   sum_lanes(theirs.data(), own.data(), whole, &sums);
   for (std::size_t i = whole; i < theirs.size(); ++i) {
-    sums.sign |= kLargestBits - (std::bit_cast<std::int32_t>(theirs[i]) & 0x7fffffff);
+    sums.sign |= kLargestBits - kernels::magnitude_bits(theirs[i]);
     const double o = static_cast<double>(own[i]), d = static_cast<double>(theirs[i]) - o;
     sums.distance += d * d;
     sums.norm += o * o;

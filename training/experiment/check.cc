@@ -10,13 +10,13 @@ namespace starling::training {
 namespace {
 
 // Settings of gossip, such as the topology, have no meaning with all-reduce and are ignored, so that one file
-// serves both. What would train differently from what it says is rejected.
+// serves both. Settings that would have another effect than they say are rejected.
 Status check_all_reduce(const Experiment& experiment) {
-  if (experiment.workers != 1)
+  if (experiment.training.workers != 1)
     return Error{"training.workers: all-reduce has one worker in each peer, because all peers step together"};
-  if (experiment.quasi_global_momentum)
+  if (experiment.optimizer.quasi_global_momentum)
     return Error{"training.quasi_global_momentum: all-reduce has one momentum, that of all peers"};
-  if (experiment.devices.size() > 1)
+  if (experiment.training.devices.size() > 1)
     return Error{"training.devices: with all-reduce each device is a peer; set peers and training.device"};
   for (const OwnSettings& own : experiment.own) {
     for (const auto& [key, value] : own.values) {
@@ -55,7 +55,7 @@ Status check_own(const OwnSettings& own, std::uint32_t peers) {
   return Done{};
 }
 
-// Every key's own limits: what a setting writes, it must read.
+// Every key's own limits: a setting must be able to read what it writes.
 Status check_values(const Experiment& experiment) {
   Experiment scratch;
   for (const auto& setting : settings()) {
@@ -85,18 +85,19 @@ Status check_owns_and_faults(const Experiment& experiment) {
 }  // namespace
 
 Status check_optimizer(const Experiment& experiment) {
-  if (experiment.optimizer != "adamw") return Done{};
-  if (experiment.nesterov) return Error{"training.nesterov: Nesterov momentum requires the optimizer sgd"};
-  if (experiment.quasi_global_momentum)
+  if (experiment.optimizer.name != "adamw") return Done{};
+  if (experiment.optimizer.nesterov)
+    return Error{"training.nesterov: Nesterov momentum requires the optimizer sgd"};
+  if (experiment.optimizer.quasi_global_momentum)
     return Error{"training.quasi_global_momentum: it requires the optimizer sgd"};
   return Done{};
 }
 
 Status check_rule(const Experiment& experiment) {
-  if (Status fine = check_payload(experiment.rule, experiment.payload); !fine) return fine;
-  if (traits(experiment.rule).all_at_once()) return check_all_reduce(experiment);
-  if (Status fine = check_pace(experiment.rule, resolved_every(experiment)); !fine) return fine;
-  return check_racks(experiment.rule, experiment.racks);
+  if (Status fine = check_payload(experiment.gossip.rule, experiment.gossip.payload); !fine) return fine;
+  if (traits(experiment.gossip.rule).all_at_once()) return check_all_reduce(experiment);
+  if (Status fine = check_pace(experiment.gossip.rule, resolved_every(experiment)); !fine) return fine;
+  return check_racks(experiment.gossip.rule, experiment.gossip.racks);
 }
 
 Status check(const Experiment& experiment) {
@@ -104,10 +105,9 @@ Status check(const Experiment& experiment) {
     if (Status fine = part(experiment); !fine) return fine;
   if (const auto schedule = make_schedule(experiment); !schedule) return schedule.error();
   if (Status fine = check_rule(experiment); !fine) return fine;
-  if (!experiment.devices.empty() && experiment.device != "auto")
-    return Error{
-        "training.devices and training.device: a peer trains on the one or on the others; set only one"};
-  if (experiment.target_accuracy && resolved_looks(experiment) == 0)
+  if (!experiment.training.devices.empty() && experiment.training.device != "auto")
+    return Error{"training.devices and training.device cannot be combined; set only one of them"};
+  if (experiment.end.target_accuracy && resolved_looks(experiment) == 0)
     return Error{
         "looks: training.target_accuracy needs evaluations during the run; set looks above 0 (20 per epoch "
         "are "
@@ -120,11 +120,12 @@ std::string warning_of_workers(const Experiment& experiment) {
   // workers lost nothing; at 2, it did not learn at all with four (docs/CPU.md).
   constexpr double kFarthestReach = 1;
   const double rate = resolved_learning_rate(experiment);
-  std::uint32_t workers = experiment.workers;  // of the peer that has most
+  std::uint32_t workers = experiment.training.workers;  // of the peer that has most
   for (const OwnSettings& own : experiment.own)
-    workers = std::max(workers, of_peer(experiment, own.peers.is_all() ? 0 : own.peers.largest()).workers);
-  const double reach = workers * rate / (1 - experiment.momentum);
-  if (experiment.optimizer != "sgd" || workers <= 2 || reach <= kFarthestReach) return "";
+    workers =
+        std::max(workers, of_peer(experiment, own.peers.is_all() ? 0 : own.peers.largest()).training.workers);
+  const double reach = workers * rate / (1 - experiment.optimizer.momentum);
+  if (experiment.optimizer.name != "sgd" || workers <= 2 || reach <= kFarthestReach) return "";
   return std::to_string(workers) + " workers that each take SGD steps at the learning rate " +
          format_number(rate) + " may together step too far to learn; their default is " +
          format_number(default_sgd_rate(workers));

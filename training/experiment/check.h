@@ -1,5 +1,4 @@
-// Which combinations of settings are possible. A key's own limits are its parser's (settings.h); here is what
-// depends on several keys.
+// Which combinations of settings are possible. A key's parser (settings.h) checks the limits of one key.
 #pragma once
 
 #include <string>
@@ -9,7 +8,7 @@
 
 namespace starling::training {
 
-// Whether the optimizer has what is set for it.
+// Whether the settings of the optimizer fit it.
 Status check_optimizer(const Experiment& experiment);
 
 // Whether the rule can be combined with the payload, the pace and the racks; for all-reduce also with the
@@ -17,11 +16,10 @@ Status check_optimizer(const Experiment& experiment);
 Status check_rule(const Experiment& experiment);
 
 // All of the above, the network's name, the schedule, devices, own settings and faults, and every key's own
-// limits again for an experiment that was not read from text.
+// limits, for an experiment that was not read from text.
 Status check(const Experiment& experiment);
 
-// One sentence where more than two workers with an explicit learning rate together step so far that a network
-// may not learn; else empty.
+// A sentence if more than two workers together step so far that a network may not learn; else empty.
 std::string warning_of_workers(const Experiment& experiment);
 
 }  // namespace starling::training

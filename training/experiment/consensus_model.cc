@@ -10,9 +10,7 @@ namespace {
 
 using By = ConsensusModel::By;
 
-ConsensusModel unknown(std::string why) {
-  return {.by = By::unknown, .why = std::move(why)};
-}
+ConsensusModel unknown(std::string why) { return {.by = By::unknown, .why = std::move(why)}; }
 
 std::string four_digits(double value) {
   char text[32];
@@ -21,33 +19,33 @@ std::string four_digits(double value) {
 }
 
 ConsensusModel of_exchanges(const Experiment& experiment) {
-  const RuleTraits& rule = traits(experiment.rule);
-  if (experiment.weights != Shares::equal)
-    return unknown("the analysis is of equal shares, and gossip.weights = \"" +
-                   std::string(name(experiment.weights)) + "\" makes them unequal");
+  const RuleTraits& rule = traits(experiment.gossip.rule);
+  if (experiment.gossip.weights != Shares::equal)
+    return unknown("the analysis assumes equal shares, and gossip.weights = \"" +
+                   std::string(name(experiment.gossip.weights)) + "\" makes them unequal");
   ConsensusModel model{.by = rule.consensus};
-  if (experiment.partners != Partners::uniform) model.as_if = "partners were drawn at random";
+  if (experiment.gossip.partners != Partners::uniform) model.as_if = "partners were drawn at random";
   if (!rule.predicted_as_if.empty())
     model.as_if += (model.as_if.empty() ? "" : " and ") + std::string(rule.predicted_as_if);
   return model;
 }
 
-// Where all of a value travels, a copy is the replica as it is now, and both sides take their mean.
+// With a dense payload a copy is the current replica, and both sides take their mean.
 std::optional<ConsensusModel> unlike_a_mean(const Experiment& experiment) {
-  if (!traits(experiment.payload).dense)
-    return unknown(std::string(traits(experiment.rule).name) + " with " +
-                   std::string(traits(experiment.payload).name) +
-                   " mixes copies that lag behind the replicas, and no analysis here is of those");
-  if (experiment.consensus_rate && *experiment.consensus_rate != 1)
-    return unknown("the analysis is of plain means, and gossip.consensus_rate = " +
-                   format_number(*experiment.consensus_rate) + " goes another part of the way");
+  if (!traits(experiment.gossip.payload).dense)
+    return unknown(std::string(traits(experiment.gossip.rule).name) + " with " +
+                   std::string(traits(experiment.gossip.payload).name) +
+                   " mixes copies that lag behind the replicas, which the analysis does not cover");
+  if (experiment.gossip.consensus_rate && *experiment.gossip.consensus_rate != 1)
+    return unknown("the analysis assumes plain means, but gossip.consensus_rate is " +
+                   format_number(*experiment.gossip.consensus_rate));
   return std::nullopt;
 }
 
 }  // namespace
 
 ConsensusModel consensus_model(const Experiment& experiment) {
-  const RuleTraits& rule = traits(experiment.rule);
+  const RuleTraits& rule = traits(experiment.gossip.rule);
   switch (rule.consensus) {
     case By::unknown:
       return unknown(std::string(rule.unpredicted));

@@ -1,6 +1,5 @@
-// How a rule of exchange brings replicas together, as far as the analysis of a topology
-// (topologies/analysis.h) holds for it: what of the analysis to take, and what to say where there is nothing
-// to take. For the dashed line beside measured distances in reports and on live pages.
+// Which figure of a topology's analysis (topologies/analysis.h) predicts how a rule brings replicas together,
+// or why none does. For the dashed line beside measured distances in reports and on live pages.
 #pragma once
 
 #include <optional>
@@ -14,18 +13,18 @@ struct ConsensusModel {
   using By = Consensus;
   By by = By::unknown;
   double steps = 1;     // of a peer, from round to round
-  std::string why{};    // of unknown: behind "No prediction: "
-  std::string as_if{};  // what the analysis takes for granted and this run does not; empty: nothing
+  std::string why{};    // if unknown: follows "No prediction: "
+  std::string as_if{};  // an assumption of the analysis that this run does not meet; or empty
 };
 
 ConsensusModel consensus_model(const Experiment& experiment);
 
-// "An exchange leaves 0.98 of the squared disagreement.": whole sentences. `factor` is what an exchange, a
-// push or a round leaves, of `members`; without a value, or with one that says nothing (0, 1), they say why
-// there is no prediction. `is_bound`: it leaves at most so much.
+// Whole sentences: "An exchange leaves 0.98 of the squared disagreement." `factor`: the part that an
+// exchange, a push or a round of `members` leaves, at most if `is_bound`. Without a factor that predicts(),
+// the sentences say why there is no prediction.
 std::string consensus_words(const ConsensusModel& model, std::optional<double> factor, bool is_bound,
                             std::size_t members);
-// Whether such a factor predicts anything.
+// Whether the factor predicts anything.
 bool predicts(const ConsensusModel& model, std::optional<double> factor);
 
 }  // namespace starling::training

@@ -10,7 +10,7 @@
 namespace starling::training {
 namespace {
 
-constexpr std::array<std::string_view, 4> kKinds = {"listening", "status", "snapshot", "finished"};
+constexpr std::array<std::string_view, 4> kReportKinds = {"listening", "status", "snapshot", "finished"};
 
 template <class Visitor, class Report>
 void fields(Visitor& visit, Report& report) {
@@ -40,7 +40,7 @@ void fields(Visitor& visit, Report& report) {
 
 std::string to_json(const PeerReport& report) {
   FieldWriter writer(Absent::left_out);
-  writer("kind", kKinds[static_cast<std::size_t>(report.kind)]);
+  writer("kind", kReportKinds[static_cast<std::size_t>(report.kind)]);
   fields(writer, report);
   return to_text(writer.take());
 }
@@ -52,10 +52,10 @@ Result<PeerReport> parse_report(std::string_view line) {
   FieldReader reader(object, "a report's");
   std::string kind;
   reader("kind", kind);
-  const auto known = std::find(kKinds.begin(), kKinds.end(), kind);
-  if (known == kKinds.end())
-    return Error{"a report's \"kind\" is none of listening, status, snapshot, finished"};
-  report.kind = static_cast<PeerReport::Kind>(known - kKinds.begin());
+  const auto known = std::find(kReportKinds.begin(), kReportKinds.end(), kind);
+  if (known == kReportKinds.end())
+    return Error{"a report's \"kind\" is not listening, status, snapshot or finished"};
+  report.kind = static_cast<PeerReport::Kind>(known - kReportKinds.begin());
   fields(reader, report);
   if (!reader.error().empty()) return Error{reader.error()};
   return report;
@@ -65,7 +65,7 @@ namespace {
 
 constexpr std::string_view kLinkWord = "link ";
 
-// The text up to the next blank, which goes too.
+// Removes the text up to and including the next blank; returns it without the blank.
 std::string_view next_word(std::string_view& text) {
   const std::string_view word = text.substr(0, text.find(' '));
   text.remove_prefix(std::min(text.size(), word.size() + 1));
@@ -82,9 +82,7 @@ std::string format_link_order(const LinkOrder& order) {
   return text;
 }
 
-bool is_link_order(std::string_view command) {
-  return command.starts_with(kLinkWord);
-}
+bool is_link_order(std::string_view command) { return command.starts_with(kLinkWord); }
 
 Result<LinkOrder> parse_link_order(std::string_view command) {
   const auto refuse = [](const std::string& why) { return Error{"a command for a link: " + why}; };
@@ -112,7 +110,7 @@ Result<LinkOrder> parse_link_order(std::string_view command) {
     } else if (key == "drop") {
       taken = take(parse_real(value, {0, 1, false, true}), order.drop);
     } else {
-      taken = Error{"'" + std::string(word.substr(0, 80)) + "' is none of latency=, bandwidth= and drop="};
+      taken = Error{in_quotes(word) + " is not latency=..., bandwidth=... or drop=..."};
     }
     if (!taken) return refuse(taken.error().message);
   }

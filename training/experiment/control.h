@@ -1,10 +1,9 @@
-// What a peer and the launcher that started it tell each other over a socket pair: one JSON object a line.
-// A peer says who it is once it listens, how it fares four times a second, and what it leaves behind.
-// The launcher says "end" (stop training, settle, write, exit), "leave", or what a link is like from now on.
+// The messages between a peer and the launcher that started it, over a socket pair. A peer sends reports, one
+// JSON object a line: its address once it listens, its status four times a second, and its results. The
+// launcher sends "end" (stop training, settle, write, exit), "leave", or the new shape of a link.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,7 +30,7 @@ struct PeerReport : PeerFigures {
   ExchangeCounts exchanges;    // completed: those it began, so that a sum over peers counts each once
   std::uint64_t answered = 0;  // completed ones that others began
   std::uint64_t snapshot = 0;  // of snapshot: which twentieth of an epoch, from 1
-  // What it did with its time since its training began (training/records/timeline.h).
+  // How it used the time since its training began (training/records/timeline.h).
   double computing_seconds = 0, exchanging_seconds = 0, waiting_seconds = 0;
   Staleness staleness{};             // of the exchanges that it began and completed
   std::string path;                  // of snapshot, finished: the file; empty: none was written
@@ -43,15 +42,15 @@ Result<PeerReport> parse_report(std::string_view line);
 inline constexpr std::string_view kEndCommand = "end";
 inline constexpr std::string_view kLeaveCommand = "leave";
 
-// What the peer sends to whoever listens there travels like this from now on.
+// The shape, from now on, of the peer's link to this address.
 struct LinkOrder {
   Address to;
   Duration latency{0};   // one way
   double bandwidth = 0;  // bits per second; 0: as fast as it goes
-  double drop = 0;       // in [0, 1): chance of a frame to get lost, each time it is sent
+  double drop = 0;       // in [0, 1): chance that a frame is lost, each time it is sent
   friend bool operator==(const LinkOrder&, const LinkOrder&) = default;
 };
-// "link 127.0.0.1:7101 latency=20ms bandwidth=10Mbit/s drop=0.01"; words that would say nothing are left out.
+// "link 127.0.0.1:7101 latency=20ms bandwidth=10Mbit/s drop=0.01"; values of 0 are left out.
 std::string format_link_order(const LinkOrder& order);
 bool is_link_order(std::string_view command);
 Result<LinkOrder> parse_link_order(std::string_view command);  // the inverse, exact

@@ -1,5 +1,7 @@
 #include "training/experiment/experiment.h"
 
+#include <algorithm>
+
 namespace starling::training {
 
 double default_sgd_rate(std::uint32_t workers) {
@@ -8,8 +10,8 @@ double default_sgd_rate(std::uint32_t workers) {
 }
 
 double resolved_learning_rate(const Experiment& experiment) {
-  if (experiment.learning_rate) return *experiment.learning_rate;
-  return experiment.optimizer == "adamw" ? 0.001 : default_sgd_rate(experiment.workers);
+  if (experiment.optimizer.learning_rate) return *experiment.optimizer.learning_rate;
+  return experiment.optimizer.name == "adamw" ? 0.001 : default_sgd_rate(experiment.training.workers);
 }
 
 std::string join_devices(const std::vector<std::string>& devices) {
@@ -18,12 +20,10 @@ std::string join_devices(const std::vector<std::string>& devices) {
   return text;
 }
 
-bool has_servers(const Experiment& experiment) {
-  return traits(experiment.rule).has_servers();
-}
+bool has_servers(const Experiment& experiment) { return traits(experiment.gossip.rule).has_servers(); }
 
 std::uint32_t servers_in_all(const Experiment& experiment) {
-  return has_servers(experiment) ? experiment.servers + experiment.racks : 0;
+  return has_servers(experiment) ? experiment.gossip.servers + experiment.gossip.racks : 0;
 }
 
 std::string peer_name(const Experiment& experiment, std::uint32_t number) {
@@ -32,11 +32,30 @@ std::string peer_name(const Experiment& experiment, std::uint32_t number) {
 }
 
 Pace resolved_every(const Experiment& experiment) {
-  return experiment.every.value_or(traits(experiment.rule).pace);
+  return experiment.gossip.every.value_or(traits(experiment.gossip.rule).pace);
 }
 
-std::uint32_t resolved_looks(const Experiment& experiment) {
-  return experiment.looks.value_or(20);
+std::uint32_t resolved_looks(const Experiment& experiment) { return experiment.looks.value_or(20); }
+
+LinkShape link_at(const Experiment& experiment, std::uint32_t from, std::uint32_t to, Duration at) {
+  LinkShape all;
+  for (const Fault& fault : experiment.faults) {
+    const bool concerns = fault.kind == Fault::Kind::link && fault.concerns_link(from, to);
+    if (!concerns || at < fault.from || (fault.to && at >= *fault.to)) continue;
+    all = worse(all, fault.link);
+  }
+  if (!all.latency) all.latency = experiment.network.latency;
+  if (!all.bandwidth) all.bandwidth = experiment.network.bandwidth;
+  return all;
+}
+
+double slowness(const Experiment& experiment, std::uint32_t peer) {
+  double factor = 1;
+  for (const Fault& fault : experiment.faults) {
+    if (fault.concerns(peer) && fault.kind == Fault::Kind::slow)
+      factor = std::max(factor, fault.factor.median());
+  }
+  return factor;
 }
 
 }  // namespace starling::training

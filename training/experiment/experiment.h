@@ -29,31 +29,23 @@ struct OwnSettings {
 
 inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();  // a rate
 
-struct Experiment {
-  std::string name = "run";
-  std::uint64_t seed = 1;
-  std::uint32_t peers = 4;
-
-  std::string model = "lenet";
-  std::string layers{};               // models/spec_text.h; empty: `model` is in the zoo
+// The sections of the file; [training] is divided into `training`, `optimizer`, `schedule` and `end`.
+struct ModelSettings {
+  std::string name = "lenet";
+  std::string layers{};               // models/spec_text.h; empty: `name` is in the zoo
   std::optional<std::string> init{};  // a file with the initial parameters; unset: drawn from the seed
-  std::string data = "glyphs";
-  std::string partition = "iid";
+  friend bool operator==(const ModelSettings&, const ModelSettings&) = default;
+};
 
+struct DataSettings {
+  std::string source = "glyphs";
+  std::string partition = "iid";
+  friend bool operator==(const DataSettings&, const DataSettings&) = default;
+};
+
+struct TrainingSettings {
   std::uint32_t batch_size = 64;
-  std::string optimizer = "sgd";
-  std::optional<double> learning_rate{};  // unset: depends on the optimizer, see resolved_learning_rate()
-  double momentum = 0.9;                  // adamw: beta1
-  double beta2 = 0.999;                   // adamw
-  double weight_decay = 0;
-  bool nesterov = false;
-  bool quasi_global_momentum = false;
-  std::string schedule = "constant";  // of the learning rate (schedule.h): or cosine, step
-  double warmup = 0;                  // epochs
-  std::optional<double> step_epochs;  // step: epochs between decays; unset: a third of the run
-  double step_factor = 0.1;           // step
-  double final_rate = 0;              // cosine
-  std::uint32_t crop = 0;             // pixels (training/replica/augment.h); 0: images are not cropped
+  std::uint32_t crop = 0;  // pixels (training/replica/augment.h); 0: images are not cropped
   bool flip = false;
   std::string device = "auto";       // or cpu, cuda:N
   std::vector<std::string> devices;  // instead of `device`: several GPUs with a replica on each
@@ -62,15 +54,40 @@ struct Experiment {
   std::uint32_t workers = 1;
   bool recompute = false;  // gradient checkpointing
   Duration pace{0};
+  friend bool operator==(const TrainingSettings&, const TrainingSettings&) = default;
+};
 
-  // The run ends at the first that is reached. With none: 3 epochs in `swarm` and `simulate`, never in
-  // `peer`.
+struct OptimizerSettings {
+  std::string name = "sgd";
+  std::optional<double> learning_rate{};  // unset: depends on the optimizer, see resolved_learning_rate()
+  double momentum = 0.9;                  // adamw: beta1
+  double beta2 = 0.999;                   // adamw
+  double weight_decay = 0;
+  bool nesterov = false;
+  bool quasi_global_momentum = false;
+  friend bool operator==(const OptimizerSettings&, const OptimizerSettings&) = default;
+};
+
+// The learning rate over the run (schedule.h).
+struct ScheduleSettings {
+  std::string name = "constant";      // or cosine, step
+  double warmup = 0;                  // epochs
+  std::optional<double> step_epochs;  // step: epochs between decays; unset: a third of the run
+  double step_factor = 0.1;           // step
+  double final_rate = 0;              // cosine
+  friend bool operator==(const ScheduleSettings&, const ScheduleSettings&) = default;
+};
+
+// The run ends at the first that is reached. With none: 3 epochs in `swarm` and `simulate`, never in `peer`.
+struct EndSettings {
   std::optional<double> epochs;
   std::optional<std::uint64_t> steps;
   std::optional<Duration> seconds;
   std::optional<double> target_accuracy;
-  std::optional<std::uint32_t> looks;  // evaluations of the mean model per epoch; unset: see resolved_looks()
+  friend bool operator==(const EndSettings&, const EndSettings&) = default;
+};
 
+struct GossipSettings {
   Rule rule = Rule::pairwise;
   std::string topology = "exponential";
   Partners partners = Partners::uniform;
@@ -81,19 +98,40 @@ struct Experiment {
   double outer_rate = 0.7;                 // noloco
   double outer_momentum = 0.5;             // noloco
   std::optional<double> consensus_rate{};  // choco; unset: depends on the payload
-  double clip = 0.5;                       // clipped: the most that is taken, in median distances
+  double clip = 0.5;                       // clipped: the largest change, in median distances
   std::uint32_t servers = 1;               // rules with servers: each serves a part of the model
   std::uint32_t racks = 0;                 // rules with racks: servers between those and the peers
   std::optional<double> server_rate{};     // rules with servers; unset: 1 / number of peers that push
   std::uint64_t staleness = 3;             // pushes, in bounded rules
   std::uint64_t chunk = 0;                 // bytes of float32 per frame; 0: chosen per link
   std::uint32_t window = 0;                // unanswered chunks; 0: chosen per link
+  friend bool operator==(const GossipSettings&, const GossipSettings&) = default;
+};
 
-  // Links. Unset: as they are between processes, and 100 us and 1 Gbit/s in `simulate`.
+// Links. Unset: as between processes; in `simulate` 100 us and 1 Gbit/s.
+struct NetworkSettings {
   std::optional<Duration> latency;
   std::optional<double> bandwidth;  // bits per second
-  // The network card of a simulated peer, each way, in bits per second. Unset: as fast as one link.
-  std::optional<double> port;  // or kUnlimited
+  // The network card of a simulated peer, each way, in bits per second, or kUnlimited. Unset: that of one
+  // link.
+  std::optional<double> port;
+  friend bool operator==(const NetworkSettings&, const NetworkSettings&) = default;
+};
+
+struct Experiment {
+  std::string name = "run";
+  std::uint64_t seed = 1;
+  std::uint32_t peers = 4;
+  std::optional<std::uint32_t> looks;  // evaluations of the mean model per epoch; unset: see resolved_looks()
+
+  ModelSettings model;
+  DataSettings data;
+  TrainingSettings training;
+  OptimizerSettings optimizer;
+  ScheduleSettings schedule;
+  EndSettings end;
+  GossipSettings gossip;
+  NetworkSettings network;
 
   std::vector<OwnSettings> own;  // where several name the same peer, the last one counts, key by key
   std::vector<Fault> faults;
@@ -101,10 +139,9 @@ struct Experiment {
   friend bool operator==(const Experiment&, const Experiment&) = default;
 };
 
-// The step size of each worker: as set, else the optimizer's default. SGD's default is shared among a peer's
-// workers, because they step from the same place: together they move as far as one worker at the whole rate.
-// AdamW's steps do not grow with the number of workers, so its default is not shared (docs/CPU.md has figures
-// for both).
+// The step size of each worker: as set, else the optimizer's default. SGD's default is divided by the number
+// of a peer's workers: they step from the same place, so together they move as far as one worker at the whole
+// rate. AdamW's steps do not grow with the workers, so its default is not divided (figures: docs/CPU.md).
 double resolved_learning_rate(const Experiment& experiment);
 // SGD's default with this many workers.
 double default_sgd_rate(std::uint32_t workers);
@@ -120,7 +157,14 @@ std::string peer_name(const Experiment& experiment, std::uint32_t number);
 
 // How often peers exchange: as set, else the rule's default.
 Pace resolved_every(const Experiment& experiment);
-// Evaluations of the mean model per epoch, where they cost the peers nothing or there is a target to reach.
+// Evaluations of the mean model per epoch, if they cost the peers nothing or there is a target to reach.
 std::uint32_t resolved_looks(const Experiment& experiment);
+
+// The link from `from` to `to` at a time of the run: `[network]` as changed by the faults, several of which
+// combine as worse().
+LinkShape link_at(const Experiment& experiment, std::uint32_t from, std::uint32_t to, Duration at);
+
+// The largest factor by which the peer is ever slowed (the median of a random factor), at least 1.
+double slowness(const Experiment& experiment, std::uint32_t peer);
 
 }  // namespace starling::training

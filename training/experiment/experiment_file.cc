@@ -1,6 +1,8 @@
 #include "training/experiment/experiment_file.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "base/text.h"
 #include "models/spec_text.h"
@@ -13,30 +15,8 @@
 namespace starling::training {
 namespace {
 
-constexpr std::size_t kMostFaults = 10'000;
-constexpr std::size_t kMostOwns = 10'000;
+constexpr std::size_t kMostTables = 10'000;  // [[fault]]s, and as many [[peer]]s
 constexpr const char* kLayersKey = "model.layers";
-
-// Sets the kind and its value: slow is a slowness, poison a name; the other kinds take only "true".
-Status read_kind(Fault& fault, const std::string& key, const std::string& value, Fault::Kind kind) {
-  fault.kind = kind;
-  if (kind == Fault::Kind::slow) {
-    const auto factor = Slowness::parse(value);
-    if (!factor) return factor.error();
-    fault.factor = *factor;
-  } else if (kind == Fault::Kind::poison) {
-    if (std::find(poisons().begin(), poisons().end(), value) == poisons().end()) {
-      std::string names;
-      for (const auto& poison : poisons()) names += (names.empty() ? "" : ", ") + poison;
-      return Error{"'" + value.substr(0, 80) + "' is not a poison; expected one of " + names};
-    }
-    fault.poison = value;
-  } else if (value != "true") {
-    return Error{"'" + value.substr(0, 80) + "' is not accepted; write " + key +
-                 " = true, or leave the fault out"};
-  }
-  return Done{};
-}
 
 template <class Parsed, class Target>
 Status take(const Parsed& parsed, Target& target) {
@@ -45,75 +25,95 @@ Status take(const Parsed& parsed, Target& target) {
   return Done{};
 }
 
-// latency, bandwidth or drop
-Status read_link_value(Fault& fault, const std::string& key, const std::string& value) {
-  fault.kind = Fault::Kind::link;
-  if (key == "latency") return take(parse_time(value), fault.link.latency);
-  if (key == "bandwidth") return take(parse_rate(value), fault.link.bandwidth);
-  if (key == "drop") return take(parse_real(value, {0, 1, false, true}), fault.link.drop);
-  return Error{"a link has no '" + key.substr(0, 80) + "'"};
-}
-
-// How often, and for how long.
-Status read_churn_value(Fault& fault, const std::string& key, const std::string& value) {
-  constexpr Interval kRates{0, 1000};
-  fault.kind = Fault::Kind::churn;
-  if (key == "crashes_per_minute") return take(parse_real(value, kRates), fault.churn.crashes_per_minute);
-  if (key == "leaves_per_minute") return take(parse_real(value, kRates), fault.churn.leaves_per_minute);
-  if (key == "back_after") return take(parse_seconds(value), fault.churn.back_after);
-  return Error{"churn has no '" + key.substr(0, 80) + "'"};
+// Sets the kind and its value: slow is a slowness, poison a name; the other kinds take only "true".
+Status read_kind(Fault& fault, const std::string& value, Fault::Kind kind) {
+  fault.kind = kind;
+  if (kind == Fault::Kind::slow) return take(Slowness::parse(value), fault.factor);
+  if (kind == Fault::Kind::poison) {
+    if (std::find(poisons().begin(), poisons().end(), value) == poisons().end()) {
+      std::string names;
+      for (const auto& poison : poisons()) names += (names.empty() ? "" : ", ") + poison;
+      return Error{in_quotes(value) + " is not a poison; expected one of " + names};
+    }
+    fault.poison = value;
+  } else if (value != "true") {
+    return Error{in_quotes(value) + " is not accepted; write " + name(kind) +
+                 " = true, or leave the fault out"};
+  }
+  return Done{};
 }
 
 // A kind of fault whose value is a table, inline or with a header of its own.
-struct TableOf {
-  const char* name;
-  std::vector<const char*> keys;
+struct KindTable {
+  struct Key {
+    const char* name;
+    Status (*read)(Fault&, const std::string&);
+  };
+  Fault::Kind kind;
   const char* example;
-  Status (*read)(Fault&, const std::string&, const std::string&);
+  std::array<Key, 3> keys;
 };
 
-const TableOf kLinkTable = {
-    "link", {"latency", "bandwidth", "drop"}, R"(link = { latency = "20ms" })", read_link_value};
-const TableOf kChurnTable = {"churn",
-                             {"crashes_per_minute", "leaves_per_minute", "back_after"},
-                             R"(churn = { crashes_per_minute = 0.5, back_after = "20s" })",
-                             read_churn_value};
+constexpr Interval kRates{0, 1000};
+constexpr std::array<KindTable, 2> kKindTables = {
+    {{Fault::Kind::link,
+      R"(link = { latency = "20ms" })",
+      {{{"latency", [](Fault& f, const std::string& v) { return take(parse_time(v), f.link.latency); }},
+        {"bandwidth", [](Fault& f, const std::string& v) { return take(parse_rate(v), f.link.bandwidth); }},
+        {"drop",
+         [](Fault& f, const std::string& v) {
+           return take(parse_real(v, {0, 1, false, true}), f.link.drop);
+         }}}}},
+     {Fault::Kind::churn,
+      R"(churn = { crashes_per_minute = 0.5, back_after = "20s" })",
+      {{{"crashes_per_minute",
+         [](Fault& f, const std::string& v) {
+           return take(parse_real(v, kRates), f.churn.crashes_per_minute);
+         }},
+        {"leaves_per_minute",
+         [](Fault& f, const std::string& v) {
+           return take(parse_real(v, kRates), f.churn.leaves_per_minute);
+         }},
+        {"back_after",
+         [](Fault& f, const std::string& v) { return take(parse_seconds(v), f.churn.back_after); }}}}}}};
 
-// "latency, bandwidth and drop"
-std::string and_list(const std::vector<const char*>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    text += std::string(i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
-  return text;
-}
+// The times of a fault besides `from`.
+constexpr std::array<std::pair<const char*, std::optional<Duration> Fault::*>, 4> kTimes = {
+    {{"to", &Fault::to},
+     {"every", &Fault::every},
+     {"length", &Fault::length},
+     {"back_after", &Fault::back_after}}};
 
-Status read_kind_table(Fault& fault, const TableOf& of, const toml::node& node, const std::string& path) {
-  const std::string prefix = std::string("fault.") + of.name;
+Status read_kind_table(Fault& fault, const KindTable& of, const toml::node& node, const std::string& path) {
+  const std::string kind = name(of.kind), prefix = "fault." + kind;
+  std::vector<std::string> names, known;
+  for (const auto& key : of.keys) {
+    names.push_back(key.name);
+    known.push_back(prefix + "." + key.name);
+  }
   const toml::table* table = node.as_table();
   if (table == nullptr || table->empty()) {
-    return Error{place(path, node) + ": " + prefix + ": expected a table with some of " + and_list(of.keys) +
+    return Error{place(path, node) + ": " + prefix + ": expected a table with some of " + and_list(names) +
                  ", for example " + of.example};
   }
-  std::vector<std::string> known;
-  for (const char* key : of.keys) known.push_back(prefix + "." + key);
   for (const auto& [name_node, entry] : *table) {
-    const std::string key = prefix + "." + std::string(name_node.str());
+    const std::string key = kind + "." + std::string(name_node.str());
     const std::string where = place(path, entry) + ": ";
-    if (std::find(known.begin(), known.end(), key) == known.end())
-      return Error{where + unknown_key(key, known)};
+    if (std::find(known.begin(), known.end(), "fault." + key) == known.end())
+      return Error{where + unknown_key("fault." + key, known)};
     const auto value = scalar(entry);
-    if (!value) return Error{where + key + ": expected a single value"};
-    if (Status taken = of.read(fault, std::string(name_node.str()), *value); !taken)
-      return Error{where + key + ": " + taken.error().message};
+    if (!value) return Error{where + "fault." + key + ": expected a single value"};
+    if (Status set = set_fault(fault, key, *value); !set)
+      return Error{where + "fault." + key + ": " + set.error().message};
   }
-  if (&of == &kLinkTable && fault.link == Fault::Link{}) {
+  if (of.kind == Fault::Kind::link && fault.link == Fault::Link{}) {
     return Error{place(path, node) +
                  ": fault.link: this link is like all others; set latency, bandwidth or a drop above 0"};
   }
   return Done{};
 }
 
-// Peers: what a flag would accept, or an array of that.
+// Peers, as a flag would give them; an array becomes a list with commas.
 std::optional<std::string> peers_text(const toml::node& node) {
   const toml::array* list = node.as_array();
   if (list == nullptr) return scalar(node);
@@ -127,29 +127,27 @@ std::optional<std::string> peers_text(const toml::node& node) {
 }
 
 Result<Fault> read_fault(const toml::table& table, const std::string& path) {
-  using enum Fault::Kind;
-  static const std::vector<std::string> kKinds = {"slow", "pause",  "crash", "leave",
-                                                  "join", "poison", "link",  "churn"};
   static const std::vector<std::string> kKeys = [] {
     std::vector<std::string> keys;
-    for (const auto& kind : kKinds) keys.push_back("fault." + kind);
+    for (const char* kind : kFaultKinds) keys.push_back("fault." + std::string(kind));
     for (const char* key : {"peer", "from", "to", "other", "every", "length", "back_after"})
       keys.push_back("fault." + std::string(key));
     return keys;
   }();
   Fault fault;
   bool has_peer = false;
-  std::vector<std::string> kinds;
+  std::size_t kinds = 0;
   for (const auto& [name_node, node] : table) {
     const std::string key(name_node.str());
     const std::string where = place(path, node) + ": ";
     if (std::find(kKeys.begin(), kKeys.end(), "fault." + key) == kKeys.end()) {
       return Error{where + unknown_key("fault." + key, kKeys)};
     }
-    if (std::find(kKinds.begin(), kKinds.end(), key) != kKinds.end()) kinds.push_back(key);
-    if (key == name(link) || key == name(churn)) {
-      const TableOf& of = key == name(link) ? kLinkTable : kChurnTable;
-      if (Status read = read_kind_table(fault, of, node, path); !read) return read.error();
+    if (std::find(kFaultKinds.begin(), kFaultKinds.end(), key) != kFaultKinds.end()) ++kinds;
+    const auto of = std::find_if(kKindTables.begin(), kKindTables.end(),
+                                 [&](const KindTable& it) { return key == name(it.kind); });
+    if (of != kKindTables.end()) {
+      if (Status read = read_kind_table(fault, *of, node, path); !read) return read.error();
       continue;
     }
     const bool peers = key == "peer" || key == "other";
@@ -165,9 +163,9 @@ Result<Fault> read_fault(const toml::table& table, const std::string& path) {
   }
   const std::string where = place(path, table) + ": ";
   if (!has_peer) return Error{where + "this fault has no 'peer'; peers are numbered from 0"};
-  if (kinds.size() != 1) {
+  if (kinds != 1) {
     return Error{
-        where + "this fault has " + (kinds.empty() ? "no kind" : "several kinds") +
+        where + "this fault has " + (kinds == 0 ? "no kind" : "several kinds") +
         "; expected exactly one of slow = FACTOR, poison = NAME, link = { ... }, churn = { ... }, pause, " +
         "crash, leave or join = true"};
   }
@@ -175,27 +173,29 @@ Result<Fault> read_fault(const toml::table& table, const std::string& path) {
     return Error{where + "only slow, pause, poison, link and churn have fault.to"};
   }
   if (fault.to && *fault.to <= fault.from) return Error{where + "fault.to must be later than fault.from"};
-  // The number of peers may follow later in the file or as a flag.
+  // The number of peers may come later in the file or from a flag.
   if (Status fine = check_fault(fault, PeerSet::kMost + 1); !fine)
     return Error{where + "fault: " + fine.error().message};
   return fault;
 }
 
-Status read_faults(Experiment& experiment, const toml::node& node, const std::string& path) {
+// Replaces `tables` by those of an array of tables: [[fault]] or [[peer]].
+template <class Table>
+Status read_tables(std::vector<Table>& tables, const std::string& key, const toml::node& node,
+                   const std::string& path, Result<Table> (*read)(const toml::table&, const std::string&)) {
+  const std::string where = place(path, node) + ": " + key + ": ", brackets = "[[" + key + "]]";
   const toml::array* list = node.as_array();
   if (list == nullptr ||
       !std::all_of(list->begin(), list->end(), [](const auto& e) { return e.is_table(); })) {
-    return Error{place(path, node) + ": fault: expected [[fault]] tables, each in double brackets"};
+    return Error{where + "expected " + brackets + " tables, each in double brackets"};
   }
-  if (list->size() > kMostFaults) {
-    return Error{place(path, node) + ": fault: at most " + std::to_string(kMostFaults) +
-                 " faults are accepted"};
-  }
-  experiment.faults.clear();
+  if (list->size() > kMostTables)
+    return Error{where + "at most " + std::to_string(kMostTables) + " " + brackets + " tables are accepted"};
+  tables.clear();
   for (const auto& element : *list) {
-    auto fault = read_fault(*element.as_table(), path);
-    if (!fault) return fault.error();
-    experiment.faults.push_back(*fault);
+    auto table = read(*element.as_table(), path);
+    if (!table) return table.error();
+    tables.push_back(std::move(*table));
   }
   return Done{};
 }
@@ -226,23 +226,9 @@ Result<OwnSettings> read_own(const toml::table& table, const std::string& path) 
   return own;
 }
 
-Status read_owns(Experiment& experiment, const toml::node& node, const std::string& path) {
-  const toml::array* list = node.as_array();
-  if (list == nullptr ||
-      !std::all_of(list->begin(), list->end(), [](const auto& e) { return e.is_table(); })) {
-    return Error{place(path, node) + ": peer: expected [[peer]] tables, each in double brackets"};
-  }
-  if (list->size() > kMostOwns) {
-    return Error{place(path, node) + ": peer: at most " + std::to_string(kMostOwns) +
-                 " [[peer]]s are accepted"};
-  }
-  experiment.own.clear();
-  for (const auto& element : *list) {
-    auto own = read_own(*element.as_table(), path);
-    if (!own) return own.error();
-    experiment.own.push_back(std::move(*own));
-  }
-  return Done{};
+Error syntax_error(const std::string& path, const toml::parse_error& error) {
+  return Error{path + ", line " + std::to_string(error.source().begin.line) + ": " +
+               std::string(error.description())};
 }
 
 bool is_table_name(const std::string& name) {
@@ -261,7 +247,7 @@ Status read_layers(Experiment& experiment, const toml::node& node, const std::st
     return Error{path + ", line " + std::to_string(layers.error().line) + ": " + kLayersKey + ": " +
                  layers.error().message};
   }
-  experiment.layers = models::format_layers(*layers);
+  experiment.model.layers = models::format_layers(*layers);
   return Done{};
 }
 
@@ -280,11 +266,11 @@ Status read_table(Experiment& experiment, const toml::table& table, const std::s
     const std::string name(name_node.str());
     const std::string key = prefix + name;
     Status status = Done{};
-    if (key == "sweep" || key == "daemon") continue;  // sweep.h, daemon_table.h
+    if (key == "sweep" || key == "daemon") continue;  // sweep.h, read_daemon_table()
     if (key == "fault") {
-      status = read_faults(experiment, node, path);
+      status = read_tables(experiment.faults, key, node, path, read_fault);
     } else if (key == "peer") {
-      status = read_owns(experiment, node, path);
+      status = read_tables(experiment.own, key, node, path, read_own);
     } else if (prefix.empty() && is_table_name(name)) {
       if (!node.is_table()) {
         return Error{place(path, node) + ": " + key + ": expected a table, [" + key + "]"};
@@ -343,16 +329,20 @@ Status set_fault(Fault& fault, const std::string& key, const std::string& value)
   if (key == "peer") return take(PeerSet::parse(value), fault.peer);
   if (key == "other") return take(PeerSet::parse(value), fault.other);
   if (key == "from") return take(parse_seconds(value), fault.from);
-  if (key == "to") return take(parse_seconds(value), fault.to);
-  if (key == "every") return take(parse_seconds(value), fault.every);
-  if (key == "length") return take(parse_seconds(value), fault.length);
-  if (key == "back_after") return take(parse_seconds(value), fault.back_after);
+  for (const auto& [time, member] : kTimes)
+    if (key == time) return take(parse_seconds(value), fault.*member);
   for (const auto kind : {slow, pause, crash, leave, join, poison})
-    if (key == name(kind)) return read_kind(fault, key, value, kind);
-  const std::string link_key = "link.", churn_key = "churn.";
-  if (key.starts_with(link_key)) return read_link_value(fault, key.substr(link_key.size()), value);
-  if (key.starts_with(churn_key)) return read_churn_value(fault, key.substr(churn_key.size()), value);
-  return Error{"a fault has no '" + key.substr(0, 80) + "'"};
+    if (key == name(kind)) return read_kind(fault, value, kind);
+  for (const KindTable& table : kKindTables) {
+    const std::string kind = name(table.kind);
+    if (!key.starts_with(kind + ".")) continue;
+    fault.kind = table.kind;
+    const std::string field = key.substr(kind.size() + 1);
+    for (const auto& known : table.keys)
+      if (field == known.name) return known.read(fault, value);
+    return Error{kind + " has no " + in_quotes(field)};
+  }
+  return Error{"a fault has no " + in_quotes(key)};
 }
 
 Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps, DaemonTable daemon) {
@@ -378,8 +368,7 @@ Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps,
     experiment = std::move(read);
     return Done{};
   } catch (const toml::parse_error& error) {
-    return Error{path + ", line " + std::to_string(error.source().begin.line) + ": " +
-                 std::string(error.description())};
+    return syntax_error(path, error);
   }
 }
 
@@ -406,9 +395,7 @@ std::string write_kind(const Fault& fault) {
   return "{ " + parts + " }";
 }
 
-std::string write_peers(const PeerSet& peers) {
-  return peers.is_one() ? peers.text() : quote(peers.text());
-}
+std::string write_peers(const PeerSet& peers) { return peers.is_one() ? peers.text() : quote(peers.text()); }
 
 std::string write_fault(const Fault& fault) {
   std::string text = "\n[[fault]]\npeer = " + write_peers(fault.peer) + "\n";
@@ -418,10 +405,7 @@ std::string write_fault(const Fault& fault) {
     if (time) text += std::string(key) + " = " + quote(format_duration(*time)) + "\n";
   };
   add("from", fault.from);
-  add("to", fault.to);
-  add("every", fault.every);
-  add("length", fault.length);
-  add("back_after", fault.back_after);
+  for (const auto& [key, member] : kTimes) add(key, fault.*member);
   return text;
 }
 
@@ -451,6 +435,39 @@ std::string to_toml(const Experiment& experiment) {
   for (const auto& own : experiment.own) text += write_own(own);
   for (const auto& fault : experiment.faults) text += write_fault(fault);
   return text;
+}
+
+Result<std::vector<DaemonEntry>> read_daemon_table(const std::string& path) {
+  const auto text = read_text(path, kLargestExperimentFile);
+  if (!text) return text.error();
+  toml::table file;
+  try {
+    file = toml::parse(*text, path);
+  } catch (const toml::parse_error& error) {
+    return syntax_error(path, error);
+  }
+  std::vector<DaemonEntry> entries;
+  const toml::node* const node = file.get("daemon");
+  if (node == nullptr) return entries;
+  if (!node->is_table()) return Error{place(path, *node) + ": daemon: expected a table, [daemon]"};
+  for (const auto& [name, value] : *node->as_table()) {
+    DaemonEntry entry{std::string(name.str()), {}, place(path, value)};
+    const std::string where = entry.place + ": daemon." + entry.key + ": ";
+    if (const toml::array* list = value.as_array()) {
+      for (const toml::node& element : *list) {
+        const auto one = scalar(element);
+        if (!one) return Error{where + "expected a list of single values"};
+        entry.values.push_back(*one);
+      }
+      if (list->empty()) return Error{where + "the list is empty"};
+    } else if (const auto one = scalar(value)) {
+      entry.values.push_back(*one);
+    } else {
+      return Error{where + "expected a single value"};
+    }
+    entries.push_back(std::move(entry));
+  }
+  return entries;
 }
 
 }  // namespace starling::training

@@ -1,6 +1,7 @@
 #include "training/experiment/fault.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -8,27 +9,15 @@
 
 namespace starling::training {
 
-const char* name(Fault::Kind kind) {
-  switch (kind) {
-    case Fault::Kind::slow:
-      return "slow";
-    case Fault::Kind::pause:
-      return "pause";
-    case Fault::Kind::crash:
-      return "crash";
-    case Fault::Kind::leave:
-      return "leave";
-    case Fault::Kind::poison:
-      return "poison";
-    case Fault::Kind::link:
-      return "link";
-    case Fault::Kind::churn:
-      return "churn";
-    case Fault::Kind::join:
-      break;
-  }
-  return "join";
+LinkShape worse(const LinkShape& a, const LinkShape& b) {
+  LinkShape both = a;
+  if (b.latency) both.latency = std::max(a.latency.value_or(*b.latency), *b.latency);
+  if (b.bandwidth) both.bandwidth = std::min(a.bandwidth.value_or(*b.bandwidth), *b.bandwidth);
+  both.drop = std::min(a.drop + b.drop - a.drop * b.drop, std::nextafter(1.0, 0.0));
+  return both;
 }
+
+const char* name(Fault::Kind kind) { return kFaultKinds[static_cast<std::size_t>(kind)]; }
 
 bool lasts(Fault::Kind kind) {
   return kind == Fault::Kind::slow || kind == Fault::Kind::pause || kind == Fault::Kind::poison ||
@@ -43,7 +32,7 @@ const std::vector<std::string>& poisons() {
 Result<Fault> parse_slow(std::string_view text) {
   const auto refuse = [text](const std::string& why) {
     return Error{
-        "'" + std::string(text.substr(0, 80)) + "': " + why +
+        in_quotes(text) + ": " + why +
         "; expected PEER=FACTOR or PEER=FACTOR@FROM..TO, for example 3=10@5s..60s or all=log-normal:sigma=1"};
   };
   const auto equals = text.find('=');
@@ -69,7 +58,7 @@ Result<Fault> parse_slow(std::string_view text) {
   if (rest.size() == dots + 2) return fault;
   const auto to = parse_seconds(rest.substr(dots + 2));
   if (!to) return refuse(to.error().message);
-  if (*to <= fault.from) return refuse("the times do not run forwards");
+  if (*to <= fault.from) return refuse("the second time must be later than the first");
   fault.to = *to;
   return fault;
 }
@@ -91,7 +80,7 @@ Status check_link(const Fault& fault) {
   const Fault::Link& link = fault.link;
   if (fault.kind != Fault::Kind::link) {
     if (link != Fault::Link{}) return Error{"only link has a latency, a bandwidth and a drop"};
-    if (fault.other) return Error{"'other' belongs to link alone: it names the other ends of the links"};
+    if (fault.other) return Error{"only link has 'other', the other ends of the links"};
     return Done{};
   }
   if (link == Fault::Link{}) return Error{"a link needs a latency, a bandwidth or a drop"};
@@ -105,13 +94,11 @@ Status check_link(const Fault& fault) {
   return Done{};
 }
 
-bool is_time(Duration time) {
-  return time > Duration{0} && time <= kLongestTime;
-}
+bool is_time(Duration time) { return time > Duration{0} && time <= kLongestTime; }
 
 Status check_recurrence(const Fault& fault) {
   const bool pause = fault.kind == Fault::Kind::pause;
-  if (!pause && (fault.every || fault.length)) return Error{"'every' and 'length' belong to pause alone"};
+  if (!pause && (fault.every || fault.length)) return Error{"only pause has 'every' and 'length'"};
   if (fault.every && !fault.length)
     return Error{"'every' needs a 'length': how long each of the pauses takes"};
   if (fault.length && !fault.every)
@@ -130,8 +117,7 @@ Status check_recurrence(const Fault& fault) {
 Status check_churn(const Fault& fault) {
   const Fault::Churn& churn = fault.churn;
   const bool ends = fault.kind == Fault::Kind::crash || fault.kind == Fault::Kind::leave;
-  if (fault.back_after && !ends)
-    return Error{"'back_after' belongs to crash and leave, and into the table of churn"};
+  if (fault.back_after && !ends) return Error{"only crash, leave and the table of churn have 'back_after'"};
   for (const auto& back : {fault.back_after, churn.back_after})
     if (back && !is_time(*back))
       return Error{"'back_after' is not between 0s and " + format_duration(kLongestTime)};
@@ -162,7 +148,7 @@ Status check_peers(const Fault& fault, std::uint32_t peers) {
   if (fault.other && fault.other->largest() >= peers)
     return Error{"'other': there is no peer " + std::to_string(fault.other->largest()) + "; " + numbered()};
   const bool everybody = fault.peer.is_all() || (!fault.peer.is_one() && fault.peer.covers(peers));
-  if (!of_all && everybody) return Error{"only slow, pause, link and churn may befall all peers"};
+  if (!of_all && everybody) return Error{"only slow, pause, link and churn can concern all peers"};
   if (fault.kind == churn && peers < 2) return Error{"churn needs at least 2 peers: one always stays"};
   return Done{};
 }
@@ -175,7 +161,7 @@ Status check_fault(const Fault& fault, std::uint32_t peers) {
   if (fault.kind != Fault::Kind::slow && fault.factor != Slowness()) return Error{"only slow has a factor"};
   const bool poison = fault.kind == Fault::Kind::poison;
   if (poison && std::find(poisons().begin(), poisons().end(), fault.poison) == poisons().end())
-    return Error{"there is no poison '" + fault.poison.substr(0, 80) + "'"};
+    return Error{"there is no poison " + in_quotes(fault.poison)};
   if (!poison && !fault.poison.empty()) return Error{"only poison has a poison"};
   if (Status fine = check_link(fault); !fine) return fine;
   if (Status fine = check_recurrence(fault); !fine) return fine;
@@ -183,10 +169,10 @@ Status check_fault(const Fault& fault, std::uint32_t peers) {
   if (fault.from < Duration{0} || fault.from > kLongestTime || (fault.to && *fault.to > kLongestTime))
     return Error{"its times must lie between 0s and " + format_duration(kLongestTime)};
   if (!fault.to) return Done{};
-  if (!lasts(fault.kind)) return Error{"'to' belongs to slow, pause, poison, link and churn alone"};
+  if (!lasts(fault.kind)) return Error{"only slow, pause, poison, link and churn have 'to'"};
   if (*fault.to <= fault.from) {
     return Error{"from " + format_duration(fault.from) + " to " + format_duration(*fault.to) +
-                 " does not run forwards"};
+                 ": the second time must be later than the first"};
   }
   return Done{};
 }

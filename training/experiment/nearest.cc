@@ -20,6 +20,13 @@ std::string_view leaf_of(std::string_view key) {
 
 }  // namespace
 
+std::string and_list(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += std::string(i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return text;
+}
+
 std::string unknown_key(std::string_view key, const std::vector<std::string>& known) {
   constexpr std::size_t kLongest = 64;  // what came from outside is cut before it is compared or shown
   const bool cut = key.size() > kLongest;

@@ -1,4 +1,4 @@
-// What to say about a key that does not exist: the nearest one that does, and those that stand beside it.
+// The message for an unknown key: the nearest known key, and the keys of its table.
 #pragma once
 
 #include <string>
@@ -8,7 +8,10 @@
 namespace starling::training {
 
 // "unknown key 'training.batchsize'; did you mean batch_size? [training] accepts batch_size, ...". `known`
-// holds dotted keys; those of the same table are listed, or where there is no such table, the tables.
+// holds dotted keys. Those of the same table are listed, or the tables if there is no such table.
 std::string unknown_key(std::string_view key, const std::vector<std::string>& known);
+
+// "latency, bandwidth and drop"
+std::string and_list(const std::vector<std::string>& names);
 
 }  // namespace starling::training

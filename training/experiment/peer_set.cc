@@ -9,20 +9,15 @@ namespace starling::training {
 Result<PeerSet> PeerSet::parse(std::string_view text) {
   if (text == "all") return all();
   std::vector<std::pair<std::uint32_t, std::uint32_t>> ranges;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string_view part = text.substr(begin, end - begin);
+  for (const std::string_view part : split(text, ',')) {
     const std::size_t dash = std::min(part.find('-'), part.size());
     const auto first = parse_whole(part.substr(0, dash), 0, kMost);
     if (!first) return Error{first.error().message + ", several (0-3,8), or all"};
     auto last = first;
     if (dash < part.size()) last = parse_whole(part.substr(dash + 1), 0, kMost);
     if (!last) return Error{last.error().message + ", several (0-3,8), or all"};
-    if (*last < *first)
-      return Error{"'" + std::string(part.substr(0, 80)) +
-                   "' runs backwards; write the smaller number first"};
+    if (*last < *first) return Error{in_quotes(part) + " runs backwards; write the smaller number first"};
     ranges.emplace_back(static_cast<std::uint32_t>(*first), static_cast<std::uint32_t>(*last));
-    begin = end + 1;
   }
   std::sort(ranges.begin(), ranges.end());
   PeerSet set;

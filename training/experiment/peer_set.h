@@ -1,4 +1,4 @@
-// Some of a run's peers, by their numbers: "3", "0-3", "0-3,8", or "all", however many there are.
+// Some of a run's peers, by their numbers: "3", "0-3", "0-3,8", or "all".
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ class PeerSet {
     return !is_all() && ranges_.size() == 1 && ranges_.front().first == ranges_.front().second;
   }
   bool contains(std::uint32_t peer) const;
-  // Whether these are all of `peers` peers, and the largest number among them. Of "all" the latter is 0.
+  // Whether these are all of `peers` peers; and the largest number among them, 0 for "all".
   bool covers(std::uint32_t peers) const;
   std::uint32_t largest() const { return is_all() ? 0 : ranges_.back().second; }
-  // Of `peers` peers, those that are meant, in the order of their numbers.
+  // Those among `peers` peers, in the order of their numbers.
   std::vector<std::uint32_t> among(std::uint32_t peers) const;
 
   friend bool operator==(const PeerSet&, const PeerSet&) = default;

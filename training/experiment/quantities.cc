@@ -9,21 +9,26 @@
 namespace starling::training {
 namespace {
 
-std::string quoted(std::string_view text) {
-  return "'" + std::string(text.substr(0, 80)) + "'";
-}
-
 Result<Duration> within_limit(Duration d, std::string_view text) {
   if (d <= kLongestTime) return d;
-  return Error{quoted(text) + " is too long; at most " + format_duration(kLongestTime) + " is accepted"};
+  return Error{in_quotes(text) + " is too long; at most " + format_duration(kLongestTime) + " is accepted"};
 }
 
 }  // namespace
 
+std::string in_quotes(std::string_view text) { return "'" + std::string(text.substr(0, 80)) + "'"; }
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= text.size(); begin += parts.back().size() + 1)
+    parts.push_back(text.substr(begin, text.find(separator, begin) - begin));
+  return parts;
+}
+
 Result<std::uint64_t> parse_whole(std::string_view text, std::uint64_t low, std::uint64_t high) {
   const auto value = parse_number<std::uint64_t>(text);
   if (value && *value >= low && *value <= high) return *value;
-  return Error{quoted(text) + " is not a whole number from " + std::to_string(low) + " to " +
+  return Error{in_quotes(text) + " is not a whole number from " + std::to_string(low) + " to " +
                std::to_string(high)};
 }
 
@@ -33,7 +38,7 @@ Result<double> parse_real(std::string_view text, Interval interval) {
       (interval.high_open ? *value < interval.high : *value <= interval.high)) {
     return *value;
   }
-  return Error{quoted(text) + " is not a number from " + (interval.low_open ? "above " : "") +
+  return Error{in_quotes(text) + " is not a number from " + (interval.low_open ? "above " : "") +
                format_number(interval.low) + " to " + (interval.high_open ? "below " : "") +
                format_number(interval.high)};
 }
@@ -47,7 +52,7 @@ Result<Duration> parse_time(std::string_view text) {
 Result<Duration> parse_seconds(std::string_view text) {
   const auto seconds = parse_number<double>(text);
   if (!seconds) return parse_time(text);
-  if (*seconds < 0) return Error{quoted(text) + " is negative; expected seconds, or a time such as 20ms"};
+  if (*seconds < 0) return Error{in_quotes(text) + " is negative; expected seconds, or a time such as 20ms"};
   if (*seconds > to_seconds(kLongestTime)) return within_limit(Duration::max(), text);
   return from_seconds(*seconds);
 }
@@ -63,7 +68,7 @@ Result<std::uint64_t> parse_size(std::string_view text, std::uint64_t low, std::
   }
   const auto count = parse_number<std::uint64_t>(digits);
   if (count && *count <= high >> shift && *count << shift >= low) return *count << shift;
-  return Error{quoted(text) + " is not a size from " + format_size(low) + " to " + format_size(high)};
+  return Error{in_quotes(text) + " is not a size from " + format_size(low) + " to " + format_size(high)};
 }
 
 std::string format_size(std::uint64_t bytes) {
@@ -77,7 +82,7 @@ std::string format_size(std::uint64_t bytes) {
 Result<double> parse_rate(std::string_view text) {
   const auto rate = parse_bandwidth(text);
   if (!rate || (*rate >= 1 && *rate <= 1e15)) return rate;
-  return Error{quoted(text) + " is not a bandwidth from 1bit/s to 1000000Gbit/s"};
+  return Error{in_quotes(text) + " is not a bandwidth from 1bit/s to 1000000Gbit/s"};
 }
 
 std::string format_rate(double bits_per_second) {

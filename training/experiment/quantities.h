@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -13,6 +14,11 @@ namespace starling::training {
 
 // No time in an experiment is longer: up to here every nanosecond reads back exactly.
 inline constexpr Duration kLongestTime = std::chrono::hours(1000);
+
+// For messages: the first 80 bytes in quotes.
+std::string in_quotes(std::string_view text);
+// The parts between separators; one part if there are none.
+std::vector<std::string_view> split(std::string_view text, char separator);
 
 // A whole number in [low, high].
 Result<std::uint64_t> parse_whole(std::string_view text, std::uint64_t low, std::uint64_t high);

@@ -10,28 +10,28 @@ namespace starling::training {
 
 Result<Schedule> make_schedule(const Experiment& experiment) {
   Schedule schedule;
-  schedule.warmup = experiment.warmup;
-  schedule.final_rate = experiment.final_rate;
-  schedule.step_factor = experiment.step_factor;
-  if (experiment.epochs && schedule.warmup >= *experiment.epochs) {
+  schedule.warmup = experiment.schedule.warmup;
+  schedule.final_rate = experiment.schedule.final_rate;
+  schedule.step_factor = experiment.schedule.step_factor;
+  if (experiment.end.epochs && schedule.warmup >= *experiment.end.epochs) {
     return Error{"training.warmup: a warm-up of " + format_number(schedule.warmup) +
-                 " epochs is not over before the run is, after training.epochs = " +
-                 format_number(*experiment.epochs)};
+                 " epochs must end before the run, which has training.epochs = " +
+                 format_number(*experiment.end.epochs)};
   }
-  if (experiment.schedule == "cosine") {
-    if (!experiment.epochs)
-      return Error{
-          "training.schedule: cosine needs to know where the run ends; set training.epochs (--epochs)"};
+  if (experiment.schedule.name == "cosine") {
+    if (!experiment.end.epochs)
+      return Error{"training.schedule: cosine depends on the end of the run; set training.epochs (--epochs)"};
     schedule.kind = Schedule::Kind::cosine;
-    schedule.epochs = *experiment.epochs;
-  } else if (experiment.schedule == "step") {
-    if (!experiment.step_epochs && !experiment.epochs) {
+    schedule.epochs = *experiment.end.epochs;
+  } else if (experiment.schedule.name == "step") {
+    if (!experiment.schedule.step_epochs && !experiment.end.epochs) {
       return Error{
-          "training.schedule: step goes down after every third of the run, whose end it does not know; set "
+          "training.schedule: step decays after every third of the run, so it depends on its end; set "
           "training.step_epochs (--step-epochs) or training.epochs (--epochs)"};
     }
     schedule.kind = Schedule::Kind::step;
-    schedule.step_epochs = experiment.step_epochs ? *experiment.step_epochs : *experiment.epochs / 3;
+    schedule.step_epochs =
+        experiment.schedule.step_epochs ? *experiment.schedule.step_epochs : *experiment.end.epochs / 3;
   }
   return schedule;
 }

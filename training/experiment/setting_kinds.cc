@@ -1,6 +1,7 @@
 #include "training/experiment/setting_kinds.h"
 
 #include <algorithm>
+#include <map>
 
 #include "models/spec_text.h"
 
@@ -29,68 +30,38 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-std::string quoted(std::string_view text) {
-  return "'" + std::string(text.substr(0, 80)) + "'";
-}
-
-Result<std::vector<std::string>> parse_devices(std::string_view text) {
-  std::vector<std::string> devices;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const auto device = parse_device(text.substr(begin, end - begin));
-    if (!device || !device->starts_with("cuda:") ||
-        std::find(devices.begin(), devices.end(), *device) != devices.end()) {
-      return Error{quoted(text) + " does not name different GPUs; expected cuda:0,cuda:1, ..."};
-    }
-    devices.push_back(*device);
-    begin = end + 1;
-  }
-  return devices;
-}
-
 }  // namespace
 
-Setting setting_of(const Entry& entry) {
+Setting setting_of(const Entry& entry, Setting::Form form) {
+  static const std::map<std::string, std::string> kOtherFlags = {
+      {"model.name", "model"}, {"data.source", "data"}, {"network.port", "port-bandwidth"}};
+  const auto other = kOtherFlags.find(entry.key);
   Setting setting;
   setting.key = entry.key;
-  setting.flag = entry.flag;
+  setting.flag = "--";
+  for (const char c : other != kOtherFlags.end() ? other->second : entry.key.substr(entry.key.find('.') + 1))
+    setting.flag += c == '_' ? '-' : c;
   setting.environment = "STARLING_";
   for (const char c : setting.flag.substr(2))
     setting.environment += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  // STARLING_DATA is the folder of data sets.
+  if (entry.key == "data.source") setting.environment = "STARLING_DATA_SOURCE";
   setting.placeholder = entry.placeholder;
   setting.help = entry.help;
-  setting.form = entry.form;
+  setting.form = form;
   setting.shared = entry.scope != per_peer;
   setting.told_by_default = entry.scope == per_run;
   return setting;
 }
 
-Setting truth(const Entry& entry, bool Experiment::*member) {
-  Setting setting = make(
-      entry, member,
-      [](std::string_view text) -> Result<bool> {
-        if (text == "true") return true;
-        if (text == "false") return false;
-        return Error{quoted(text) + " is neither true nor false"};
-      },
-      [](bool value) -> std::string { return value ? "true" : "false"; });
-  return setting;
+Result<bool> parse_truth(std::string_view text) {
+  if (text == "true" || text == "false") return text == "true";
+  return Error{in_quotes(text) + " is neither true nor false"};
 }
 
-Error unavailable(std::string_view text, const std::vector<std::string>& choices) {
-  return Error{quoted(text) + " is not available; this version has " + one_of(choices)};
-}
-
-Setting choice(const Entry& entry, std::string Experiment::*member, std::vector<std::string> names) {
-  Setting setting = make(
-      entry, member,
-      [names](std::string_view text) -> Result<std::string> {
-        if (std::find(names.begin(), names.end(), text) != names.end()) return std::string(text);
-        return unavailable(text, names);
-      },
-      same);
-  setting.choices = std::move(names);
-  return setting;
+Result<std::string> parse_choice(std::string_view text, const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return std::string(text);
+  return Error{in_quotes(text) + " is not available; this version has " + one_of(choices)};
 }
 
 Result<std::string> parse_words(std::string_view text, std::size_t longest) {
@@ -102,29 +73,23 @@ Result<std::string> parse_words(std::string_view text, std::size_t longest) {
   return Error{"expected 1 to " + std::to_string(longest) + " printable characters in UTF-8"};
 }
 
-Setting network_layers(const Entry& entry) {
-  Setting setting = make(
-      entry, &Experiment::layers,
-      [](std::string_view text) -> Result<std::string> {
-        const auto parsed = models::parse_layers(text);
-        if (!parsed) return Error{parsed.error().message};
-        return models::format_layers(*parsed);
-      },
-      same);
-  setting.get = [](const Experiment& experiment) -> std::optional<std::string> {
-    if (experiment.layers.empty()) return std::nullopt;
-    return experiment.layers;
-  };
-  return setting;
+Result<std::string> parse_network_layers(std::string_view text) {
+  const auto parsed = models::parse_layers(text);
+  if (!parsed) return Error{parsed.error().message};
+  return models::format_layers(*parsed);
 }
 
-Setting several_devices(const Entry& entry) {
-  Setting setting = make(entry, &Experiment::devices, parse_devices, join_devices);
-  setting.get = [](const Experiment& experiment) -> std::optional<std::string> {
-    if (experiment.devices.empty()) return std::nullopt;
-    return join_devices(experiment.devices);
-  };
-  return setting;
+Result<std::vector<std::string>> parse_devices(std::string_view text) {
+  std::vector<std::string> devices;
+  for (const std::string_view part : split(text, ',')) {
+    const auto device = parse_device(part);
+    if (!device || !device->starts_with("cuda:") ||
+        std::find(devices.begin(), devices.end(), *device) != devices.end()) {
+      return Error{in_quotes(text) + " does not name different GPUs; expected cuda:0,cuda:1, ..."};
+    }
+    devices.push_back(*device);
+  }
+  return devices;
 }
 
 Result<std::string> parse_device(std::string_view text) {
@@ -134,7 +99,7 @@ Result<std::string> parse_device(std::string_view text) {
   const bool gpu = text.starts_with(kGpu) && !number.empty() && number.size() <= 3 &&
                    std::all_of(number.begin(), number.end(), is_digit);
   if (text == "auto" || text == "cpu" || gpu) return std::string(text);
-  return Error{quoted(text) + " is not a device; expected auto, cpu, or cuda:0, cuda:1, ..."};
+  return Error{in_quotes(text) + " is not a device; expected auto, cpu, or cuda:0, cuda:1, ..."};
 }
 
 // A run's name is a part of its folder's name.
@@ -148,7 +113,7 @@ Result<std::string> parse_run_name(std::string_view text) {
     return std::string(text);
   }
   return Error{
-      quoted(text) +
+      in_quotes(text) +
       " cannot name a run; expected 1 to 100 letters, digits, '.', '_' or '-', the first a letter or digit"};
 }
 
@@ -158,9 +123,7 @@ Result<Duration> parse_run_time(std::string_view text) {
   return d;
 }
 
-Result<std::uint64_t> parse_chunk(std::string_view text) {
-  return parse_size(text, 4 * 1024, 1024 * 1024);
-}
+Result<std::uint64_t> parse_chunk(std::string_view text) { return parse_size(text, 4 * 1024, 1024 * 1024); }
 
 Result<double> parse_port(std::string_view text) {
   if (text == "unlimited") return kUnlimited;
@@ -168,8 +131,6 @@ Result<double> parse_port(std::string_view text) {
   if (!rate.ok()) return Error{rate.error().message + ", or unlimited"};
   return rate;
 }
-std::string format_port(double rate) {
-  return rate == kUnlimited ? "unlimited" : format_rate(rate);
-}
+std::string format_port(double rate) { return rate == kUnlimited ? "unlimited" : format_rate(rate); }
 
 }  // namespace starling::training

@@ -1,115 +1,132 @@
-// The kinds of settings that the table in settings.cc is made of: numbers, truth values, names from a list,
-// text, and the parsers of single settings. Each function combines a row's facts with a field of Experiment,
-// a parser and a writer.
+// The kinds of settings in the table of settings.cc: numbers, truth values, names from a list, text. Each
+// function combines an entry with a field of Experiment, a parser and a writer.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "base/text.h"
 #include "rules/names.h"
 #include "training/experiment/quantities.h"
-#include "training/experiment/setting.h"
+#include "training/experiment/settings.h"
 
 namespace starling::training {
 
-// Who must agree on a setting. `per_run_if_set` was added to the protocol later: a peer of an older version,
-// which does not know the setting, can take part while it has its default.
+// Who must agree on a setting. `per_run_if_set` is for settings that were added later: a peer of an older
+// version can take part while they have their defaults.
 enum Scope : std::uint8_t { per_peer, per_run, per_run_if_set };
 
-// The facts of a row before its field, parser and writer are known.
+// What a row says beside its field, parser and writer.
 struct Entry {
-  std::string key;
-  std::string flag;
-  std::string placeholder;
+  std::string key;          // the flag is its last part, --batch-size, unless setting_of() has another one
+  std::string placeholder;  // of the flag's value; empty: a switch
   std::string help;
-  Setting::Form form;
   Scope scope;
 };
 
 // All but set, get and reset.
-Setting setting_of(const Entry& entry);
+Setting setting_of(const Entry& entry, Setting::Form form);
 
 template <class T>
 struct Optional : std::false_type {};
 template <class T>
 struct Optional<std::optional<T>> : std::true_type {};
 
-template <class T, class Parse, class Format>
-Setting make(const Entry& entry, T Experiment::*member, Parse parse, Format format) {
-  Setting setting = setting_of(entry);
-  setting.set = [member, parse](Experiment& experiment, std::string_view text) -> Status {
+// `field`: a pointer to a member of Experiment, or a function from an experiment to its field.
+template <class Field, class Parse, class Format>
+Setting make(const Entry& entry, Field field, Parse parse, Format format,
+             Setting::Form form = Setting::Form::text) {
+  using T = std::remove_cvref_t<std::invoke_result_t<Field, Experiment&>>;
+  Setting setting = setting_of(entry, form);
+  setting.set = [field, parse](Experiment& experiment, std::string_view text) -> Status {
     const auto value = parse(text);
     if (!value.ok()) return value.error();
     if constexpr (Optional<T>::value) {
-      experiment.*member = static_cast<typename T::value_type>(*value);
+      std::invoke(field, experiment) = static_cast<typename T::value_type>(*value);
     } else {
-      experiment.*member = static_cast<T>(*value);
+      std::invoke(field, experiment) = static_cast<T>(*value);
     }
     return Done{};
   };
-  setting.get = [member, format](const Experiment& experiment) -> std::optional<std::string> {
+  setting.get = [field, format](const Experiment& experiment) -> std::optional<std::string> {
+    const T& value = std::invoke(field, experiment);
     if constexpr (Optional<T>::value) {
-      if (!(experiment.*member)) return std::nullopt;
-      return format(*(experiment.*member));
+      if (!value) return std::nullopt;
+      return format(*value);
     } else {
-      return format(experiment.*member);
+      return format(value);
     }
   };
-  setting.reset = [member](Experiment& experiment) { experiment.*member = Experiment{}.*member; };
+  setting.reset = [field](Experiment& experiment) {
+    const Experiment defaults;
+    std::invoke(field, experiment) = std::invoke(field, defaults);
+  };
   return setting;
 }
 
-template <class T>
-Setting whole(const Entry& entry, T Experiment::*member, std::uint64_t low, std::uint64_t high) {
+template <class Field>
+Setting whole(const Entry& entry, Field field, std::uint64_t low, std::uint64_t high) {
   return make(
-      entry, member, [low, high](std::string_view text) { return parse_whole(text, low, high); },
-      [](std::uint64_t value) { return std::to_string(value); });
+      entry, field, [low, high](std::string_view text) { return parse_whole(text, low, high); },
+      [](std::uint64_t value) { return std::to_string(value); }, Setting::Form::number);
 }
 
-template <class T>
-Setting real(const Entry& entry, T Experiment::*member, Interval interval) {
+template <class Field>
+Setting real(const Entry& entry, Field field, Interval interval) {
   return make(
-      entry, member, [interval](std::string_view text) { return parse_real(text, interval); }, format_number);
+      entry, field, [interval](std::string_view text) { return parse_real(text, interval); }, format_number,
+      Setting::Form::number);
 }
 
-Setting truth(const Entry& entry, bool Experiment::*member);
+Result<bool> parse_truth(std::string_view text);
+template <class Field>
+Setting truth(const Entry& entry, Field field) {
+  return make(
+      entry, field, parse_truth, [](bool value) { return std::string(value ? "true" : "false"); },
+      Setting::Form::boolean);
+}
 
-Error unavailable(std::string_view text, const std::vector<std::string>& choices);
+inline std::string same(const std::string& text) { return text; }
+
+// One of `choices`, or the Error that lists them.
+Result<std::string> parse_choice(std::string_view text, const std::vector<std::string>& choices);
 
 // One of the names that this version has.
-Setting choice(const Entry& entry, std::string Experiment::*member, std::vector<std::string> names);
+template <class Field>
+Setting choice(const Entry& entry, Field field, const std::vector<std::string>& names) {
+  Setting setting = make(
+      entry, field, [names](std::string_view text) { return parse_choice(text, names); }, same);
+  setting.choices = names;
+  return setting;
+}
 
 // One of the enumerators that `table` names (rules/names.h).
-template <class Enum, class Table>
-Setting one_named(const Entry& entry, Enum Experiment::*member, const Table& table) {
+template <class Field, class Table>
+Setting one_named(const Entry& entry, Field field, const Table& table) {
+  using Enum = std::remove_cvref_t<std::invoke_result_t<Field, Experiment&>>;
   Setting setting = make(
-      entry, member,
+      entry, field,
       [&table](std::string_view text) -> Result<Enum> {
         if (const auto found = find_named<Enum>(table, text)) return *found;
-        return unavailable(text, names_of(table));
+        return parse_choice(text, names_of(table)).error();
       },
       [&table](Enum value) { return std::string(table[static_cast<std::size_t>(value)].name); });
   setting.choices = names_of(table);
   return setting;
 }
 
-inline std::string same(const std::string& text) {
-  return text;
-}
-
-// Text that another room resolves: 1 to `longest` bytes of printable UTF-8.
+// Text that another room interprets: 1 to `longest` bytes of printable UTF-8.
 Result<std::string> parse_words(std::string_view text, std::size_t longest);
 
-template <class T>
-Setting words(const Entry& entry, T Experiment::*member, std::size_t longest) {
+template <class Field>
+Setting words(const Entry& entry, Field field, std::size_t longest) {
   return make(
-      entry, member, [longest](std::string_view text) { return parse_words(text, longest); }, same);
+      entry, field, [longest](std::string_view text) { return parse_words(text, longest); }, same);
 }
 
 // A number whose 0 is written "auto".
@@ -127,11 +144,9 @@ auto automatic_text(Format format) {
   return [format](std::uint64_t value) { return value == 0 ? std::string("auto") : format(value); };
 }
 
-// ---- settings that have a form of their own ----
-
-Setting network_layers(const Entry& entry);   // canonical text; empty is unset
-Setting several_devices(const Entry& entry);  // different GPUs, separated by commas; none is unset
-
+// Parsers of single settings.
+Result<std::string> parse_network_layers(std::string_view text);        // canonical text
+Result<std::vector<std::string>> parse_devices(std::string_view text);  // different GPUs, separated by commas
 Result<std::string> parse_run_name(std::string_view text);
 Result<std::string> parse_device(std::string_view text);
 Result<Duration> parse_run_time(std::string_view text);

@@ -1,18 +1,39 @@
-// The one table of everything that can be set, and what needs nothing but the table: looking a key up,
-// setting a value, the settings of one peer, the environment, and the list of shared settings that a joiner
-// receives.
+// The table of everything that can be set, and functions on it: finding a key, setting a value, the settings
+// of one peer, the environment, and the list of shared settings that a joiner receives.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
-#include "training/experiment/setting.h"
+#include "training/experiment/experiment.h"
 
 namespace starling::training {
+
+// One thing that can be set in an experiment. The experiment file, the environment and the flags all use
+// this type, so a key has one name, one parser, one default and one help line, and shells complete the same
+// values that the parser accepts.
+struct Setting {
+  enum class Form : std::uint8_t { text, number, boolean, array };  // how a TOML file writes the value
+
+  std::string key;          // in the file: "training.batch_size"
+  std::string flag;         // "--batch-size"
+  std::string environment;  // "STARLING_BATCH_SIZE"
+  std::string placeholder;  // "N", "NAME", "RATE"; empty: a switch, whose flag without a value means "true"
+  std::string help;
+  Form form = Form::text;
+  std::vector<std::string> choices{};  // all values that are accepted, where these are names
+  bool shared = false;                 // the same for the whole run, so it travels in the manifest,
+  bool told_by_default = false;        // even while it has its default
+  std::function<Status(Experiment&, std::string_view)> set;          // the Error does not repeat the key
+  std::function<std::optional<std::string>(const Experiment&)> get;  // nullopt: unset
+  std::function<void(Experiment&)> reset;                            // back to the default
+};
 
 // In the order of the experiment file.
 const std::vector<Setting>& settings();
@@ -39,10 +60,10 @@ Experiment of_peer(const Experiment& experiment, std::uint32_t peer);
 Status read_environment(Experiment& experiment, const std::function<const char*(const char*)>& lookup);
 
 // Makes model.name and model.layers agree after one source of settings (a file, the environment, a command
-// line) was read over `experiment`. Layers without a name are called "custom". A name without layers is
-// another network, so the layers of an earlier source are dropped. The Error is check_model()'s.
+// line) was read over `experiment`. Layers without a name get the name "custom". A name without layers drops
+// the layers of an earlier source. The Error is check_model()'s.
 Status settle_model(Experiment& experiment, bool name_given, bool layers_given);
-// Whether a network with layers of its own may have its name.
+// Whether a network with its own layers may have its name.
 Status check_model(const Experiment& experiment);
 
 // The settings that all peers of a run share, as a manifest carries them, with the pace resolved.

@@ -1,6 +1,7 @@
 #include "training/experiment/slowness.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -10,10 +11,17 @@
 namespace starling::training {
 namespace {
 
+// By Slowness::Kind, without constant.
+struct Chance {
+  std::string_view name, parameter;  // the parameter that it must have; empty: none
+};
+constexpr std::array<Chance, 3> kKinds = {
+    {{"exponential", ""}, {"log-normal", "sigma"}, {"pareto", "alpha"}}};
+
 constexpr std::uint64_t kSlownesses = 31;  // of the purposes that chance has (recipe.cc has others)
 
 Error expected(std::string_view text, const std::string& why) {
-  return Error{"'" + std::string(text.substr(0, 80)) + "': " + why +
+  return Error{in_quotes(text) + ": " + why +
                "; expected a factor from 1 to 1e+06, exponential, log-normal:sigma=S or pareto:alpha=A, " +
                "the last three also with per=peer"};
 }
@@ -23,29 +31,22 @@ Error expected(std::string_view text, const std::string& why) {
 Result<Slowness> Slowness::parse(std::string_view text) {
   const std::size_t colon = std::min(text.find(':'), text.size());
   const std::string_view name = text.substr(0, colon);
-  Slowness slowness;
-  std::string_view parameter;  // that it must have
-  if (name == "exponential") {
-    slowness.kind_ = Kind::exponential;
-  } else if (name == "log-normal") {
-    slowness.kind_ = Kind::log_normal;
-    parameter = "sigma";
-  } else if (name == "pareto") {
-    slowness.kind_ = Kind::pareto;
-    parameter = "alpha";
-  } else {
+  const auto known =
+      std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& it) { return it.name == name; });
+  if (known == kKinds.end()) {
     const auto factor = parse_real(text, {1, kMost});
-    if (!factor) {
-      return Error{factor.error().message +
-                   "; by chance it is exponential, log-normal:sigma=S or pareto:alpha=A, also with per=peer"};
-    }
-    return Slowness(*factor);
+    if (factor) return Slowness(*factor);
+    return Error{
+        factor.error().message +
+        "; a random factor is exponential, log-normal:sigma=S or pareto:alpha=A, also with per=peer"};
   }
+  Slowness slowness;
+  slowness.kind_ = static_cast<Kind>(1 + (known - kKinds.begin()));
+  const std::string_view parameter = known->parameter;
 
   bool given = false, per = false;
-  for (std::size_t begin = colon + 1; begin <= text.size() && colon < text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string_view option = text.substr(begin, end - begin);
+  for (const std::string_view option : split(text.substr(std::min(colon + 1, text.size())), ',')) {
+    if (colon == text.size()) break;  // no options
     const std::size_t equals = std::min(option.find('='), option.size());
     const std::string_view key = option.substr(0, equals),
                            value = option.substr(std::min(equals + 1, option.size()));
@@ -59,27 +60,20 @@ Result<Slowness> Slowness::parse(std::string_view text) {
       slowness.value_ = *number;
       given = true;
     } else {
-      return expected(
-          text, std::string(name) + " has no '" + std::string(key.substr(0, 80)) + "', or it is there twice");
+      return expected(text, std::string(name) + " has no " + in_quotes(key) + ", or it is there twice");
     }
-    begin = end + 1;
   }
   if (!parameter.empty() && !given) return expected(text, "there is no " + std::string(parameter));
   return slowness;
 }
 
 std::string Slowness::text() const {
-  switch (kind_) {
-    case Kind::constant:
-      return format_number(value_);
-    case Kind::exponential:
-      return per_peer_ ? "exponential:per=peer" : "exponential";
-    case Kind::log_normal:
-      return "log-normal:sigma=" + format_number(value_) + (per_peer_ ? ",per=peer" : "");
-    case Kind::pareto:
-      break;
-  }
-  return "pareto:alpha=" + format_number(value_) + (per_peer_ ? ",per=peer" : "");
+  if (kind_ == Kind::constant) return format_number(value_);
+  const auto& [name, parameter] = kKinds[static_cast<std::size_t>(kind_) - 1];
+  std::string options;
+  if (!parameter.empty()) options = std::string(parameter) + "=" + format_number(value_);
+  if (per_peer_) options += (options.empty() ? "" : ",") + std::string("per=peer");
+  return std::string(name) + (options.empty() ? "" : ":") + options;
 }
 
 double Slowness::of_step(const Random& chance, std::uint64_t step) const {

@@ -1,13 +1,11 @@
-// How much longer a peer's steps take than they would: by a factor, or by chance, for studies of stragglers
-// whose every run can be repeated.
+// How much longer than usual a peer's steps take: by a factor, or by a random factor that a seed repeats.
 //
 //   10                   ten times as long, always
 //   exponential          mean 1
 //   log-normal:sigma=1   exp(sigma z), z standard normal: median 1
 //   pareto:alpha=2       at least 1, more than x with probability x^-alpha
 //
-// Chance is asked for each step, or, with ",per=peer" behind it ("exponential:per=peer"), once for all of
-// them.
+// The factor is drawn for each step, or with per=peer ("exponential:per=peer") once for all steps.
 #pragma once
 
 #include <cstdint>
@@ -27,17 +25,16 @@ class Slowness {
   static Result<Slowness> parse(std::string_view text);
   std::string text() const;  // its inverse
 
-  // The factor, where it is one for all steps; 0 where chance has it.
+  // The factor if it is constant; 0 if it is random.
   double factor() const { return kind_ == Kind::constant ? value_ : 0; }
-  // By how much the step with this number takes longer. `chance`: of this peer and this slowness; only its
-  // seed counts.
+  // The factor of the step with this number. `chance`: this peer's for this slowness; only its seed counts.
   double of_step(const Random& chance, std::uint64_t step) const;
-  // What half of the steps (or of the peers) stay below.
+  // The median of the steps (with per=peer, of the peers).
   double median() const;
 
   friend bool operator==(const Slowness&, const Slowness&) = default;
 
-  static constexpr double kMost = 1e6;  // no step takes longer, whatever chance says
+  static constexpr double kMost = 1e6;  // the largest factor
 
  private:
   enum class Kind : std::uint8_t { constant, exponential, log_normal, pareto };
@@ -47,7 +44,7 @@ class Slowness {
   bool per_peer_ = false;
 };
 
-// The chance of a peer's slownesses, by their place among those of this peer.
+// The random numbers of a peer's slowness, by its place among those of the peer.
 Random chance_of_slowness(std::uint64_t seed, std::uint32_t peer, std::size_t place);
 
 }  // namespace starling::training

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/check.h"
 #include "base/text.h"
 #include "training/experiment/check.h"
 #include "training/experiment/experiment_file.h"
@@ -16,12 +15,6 @@ namespace starling::training {
 namespace {
 
 constexpr std::size_t kLongestName = 150;
-
-// A list of the table, and the places of its values for messages.
-struct Axis {
-  SweepAxis axis;
-  std::vector<std::string> places;
-};
 
 constexpr std::string_view kFault = "fault.", kPeer = "peer.";
 
@@ -37,19 +30,19 @@ std::optional<std::pair<std::size_t, std::string>> numbered_key(const std::strin
   return std::pair(*number, key.substr(dot + 1));
 }
 
-Status read_list(std::vector<Axis>& axes, const std::string& key, const toml::array& list,
+Status read_list(std::vector<SweepAxis>& axes, const std::string& key, const toml::array& list,
                  const std::string& path) {
   const std::string where = place(path, list) + ": sweep." + key + ": ";
   if (list.empty()) return Error{where + "the list is empty"};
-  Axis axis;
-  axis.axis.key = key;
+  SweepAxis axis;
+  axis.key = key;
   for (const toml::node& node : list) {
     const auto value = scalar(node);
     if (!value) return Error{where + "expected a list of single values"};
-    const auto& values = axis.axis.values;
+    const auto& values = axis.values;
     if (std::find(values.begin(), values.end(), *value) != values.end())
       return Error{where + *value + " occurs twice"};
-    axis.axis.values.push_back(*value);
+    axis.values.push_back(*value);
     axis.places.push_back(place(path, node) + ": sweep");
   }
   axes.push_back(std::move(axis));
@@ -57,7 +50,7 @@ Status read_list(std::vector<Axis>& axes, const std::string& key, const toml::ar
 }
 
 // The lists of a table and of the tables inside it, whose names are prefixes of their keys.
-Status read_lists(std::vector<Axis>& axes, const toml::table& table, const std::string& prefix,
+Status read_lists(std::vector<SweepAxis>& axes, const toml::table& table, const std::string& prefix,
                   const std::string& path) {
   for (const auto& [name, node] : table) {
     const std::string key = prefix + std::string(name.str());
@@ -105,7 +98,7 @@ Status apply(Experiment& experiment, const std::string& key, const std::string& 
   return done ? done : Error{where + "." + key + ": " + done.error().message};
 }
 
-// Replaces what is not safe in a file's name by '-'.
+// Replaces characters that are not safe in a file's name by '-'.
 std::string safe(std::string text) {
   for (char& c : text) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -115,11 +108,11 @@ std::string safe(std::string text) {
   return text;
 }
 
-std::string name_of(const std::vector<Axis>& axes, const std::vector<std::string>& values,
+std::string name_of(const std::vector<SweepAxis>& axes, const std::vector<std::string>& values,
                     std::set<std::string>& taken) {
   std::string name;
   for (std::size_t k = 0; k < axes.size(); ++k) {
-    const std::string& key = axes[k].axis.key;
+    const std::string& key = axes[k].key;
     name += (k == 0 ? "" : ",") + key.substr(key.rfind('.') + 1) + "=" + safe(values[k]);
   }
   name.resize(std::min(name.size(), kLongestName));
@@ -128,12 +121,12 @@ std::string name_of(const std::vector<Axis>& axes, const std::vector<std::string
   return free;
 }
 
-bool is_axis(const std::vector<Axis>& axes, const std::string& key) {
-  return std::any_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.axis.key == key; });
+bool is_axis(const std::vector<SweepAxis>& axes, const std::string& key) {
+  return std::any_of(axes.begin(), axes.end(), [&](const SweepAxis& axis) { return axis.key == key; });
 }
 
 // The lists of a file's [sweep], seed last. `where` becomes the table's place.
-Result<std::vector<Axis>> read_axes(const std::string& path, std::string& where) {
+Result<std::vector<SweepAxis>> read_axes(const std::string& path, std::string& where) {
   const auto text = read_text(path, kLargestExperimentFile);
   if (!text) return text.error();
   toml::table file;
@@ -146,15 +139,15 @@ Result<std::vector<Axis>> read_axes(const std::string& path, std::string& where)
   if (table == nullptr)
     return Error{path + ": there is no [sweep], a table of lists such as seed = [1, 2, 3]"};
   where = place(path, *table) + ": ";
-  std::vector<Axis> axes;
+  std::vector<SweepAxis> axes;
   if (Status read = read_lists(axes, *table, "", path); !read) return read.error();
   if (axes.empty()) return Error{where + "[sweep] has no lists; add some, such as seed = [1, 2, 3]"};
-  std::stable_partition(axes.begin(), axes.end(), [](const Axis& axis) { return axis.axis.key != "seed"; });
+  std::stable_partition(axes.begin(), axes.end(), [](const SweepAxis& axis) { return axis.key != "seed"; });
   return axes;
 }
 
 // Reads the environment and --set over the experiment that all points share.
-Status read_overrides(Experiment& base, const std::vector<Axis>& axes, const std::string& path,
+Status read_overrides(Experiment& base, const std::vector<SweepAxis>& axes, const std::string& path,
                       const std::function<const char*(const char*)>& lookup,
                       const std::vector<std::pair<std::string, std::string>>& sets) {
   const auto lookup_others = [&](const char* variable) -> const char* {
@@ -171,17 +164,16 @@ Status read_overrides(Experiment& base, const std::vector<Axis>& axes, const std
 }
 
 // The point with this number among `points`: the last list varies fastest.
-Result<SweepPoint> make_point(const Experiment& base, const std::vector<Axis>& axes, std::size_t number,
+Result<SweepPoint> make_point(const Experiment& base, const std::vector<SweepAxis>& axes, std::size_t number,
                               std::size_t points, const std::string& where, std::set<std::string>& taken) {
   SweepPoint point;
   point.experiment = base;
-  for (const Axis& axis : axes) {
-    points /= axis.axis.values.size();
+  for (const SweepAxis& axis : axes) {
+    points /= axis.values.size();
     const std::size_t choice = number / points;
     number %= points;
-    const std::string& value = axis.axis.values[choice];
-    if (Status set = apply(point.experiment, axis.axis.key, value, axis.places[choice]); !set)
-      return set.error();
+    const std::string& value = axis.values[choice];
+    if (Status set = apply(point.experiment, axis.key, value, axis.places[choice]); !set) return set.error();
     point.values.push_back(value);
   }
   if (Status settled = settle_model(point.experiment, is_axis(axes, "model.name"), false); !settled)
@@ -205,9 +197,9 @@ Result<Sweep> read_sweep(const std::string& path, const std::function<const char
 
   Sweep sweep;
   std::size_t points = 1;
-  for (const Axis& axis : *axes) {
-    sweep.axes.push_back(axis.axis);
-    points *= axis.axis.values.size();
+  for (const SweepAxis& axis : *axes) {
+    sweep.axes.push_back(axis);
+    points *= axis.values.size();
     if (points > kMostPoints)
       return Error{where + "sweep: these are more than " + std::to_string(kMostPoints) + " experiments"};
   }

@@ -22,6 +22,7 @@ namespace starling::training {
 struct SweepAxis {
   std::string key;
   std::vector<std::string> values;
+  std::vector<std::string> places{};  // of the values in the file, for messages
 };
 
 struct SweepPoint {

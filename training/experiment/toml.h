@@ -1,4 +1,4 @@
-// What the readers of TOML files have in common. Heavy: for .cc files alone.
+// What the readers of TOML files have in common. Expensive to compile: for .cc files only.
 #pragma once
 
 #include <toml++/toml.h>

@@ -1,7 +1,5 @@
 #include "training/records/checkpoint.h"
 
-#include <map>
-
 #include "training/records/safetensors.h"
 
 namespace starling::training {
@@ -11,7 +9,8 @@ bool is_full_checkpoint(const std::map<std::string, std::string>& metadata) {
 }
 
 bool is_parameter(const std::map<std::string, std::string>& metadata, const std::string& tensor) {
-  return !is_full_checkpoint(metadata) || !(tensor.starts_with("optimizer.") || tensor.starts_with("sampler."));
+  return !is_full_checkpoint(metadata) ||
+         !(tensor.starts_with("optimizer.") || tensor.starts_with("sampler."));
 }
 
 Status write_safetensors(const std::string& path, const models::Layout& layout, std::span<const float> arena,
@@ -19,7 +18,8 @@ Status write_safetensors(const std::string& path, const models::Layout& layout, 
   STARLING_CHECK(arena.size() == layout.arena_size());
   std::vector<TensorToWrite> tensors;
   for (const auto& tensor : layout.tensors())
-    tensors.push_back({tensor.name, "F32", tensor.shape, std::as_bytes(arena.subspan(tensor.offset, tensor.size))});
+    tensors.push_back(
+        {tensor.name, "F32", tensor.shape, std::as_bytes(arena.subspan(tensor.offset, tensor.size))});
   return write_tensors(path, tensors, metadata);
 }
 
@@ -38,7 +38,8 @@ Result<Checkpoint> read_safetensors(const std::string& path, const models::Layou
       return Error{path + " holds another model: it has no tensor " + show_name(tensor.name)};
     const SafetensorsEntry& entry = *found->second;
     if (entry.dtype != "F32") {
-      return Error{path + ": tensor " + show_name(tensor.name) + " has dtype " + entry.dtype + ", expected F32"};
+      return Error{path + ": tensor " + show_name(tensor.name) + " has dtype " + entry.dtype +
+                   ", expected F32"};
     }
     if (entry.shape != tensor.shape) {
       return Error{path + " holds another model: tensor " + show_name(tensor.name) + " has shape " +

@@ -23,25 +23,24 @@ struct Checkpoint {
   std::vector<float> arena;  // as `layout` says
   std::map<std::string, std::string> metadata;
 };
-// Metadata of a file that holds besides the parameters what its peer remembered (training/peer_state.h), in tensors
-// whose names begin with "optimizer." or "sampler.".
+// The metadata key of a file that also holds the state of training (peer_state.h), in tensors whose names
+// begin with "optimizer." or "sampler.".
 inline constexpr const char* kFullCheckpoint = "checkpoint";
 bool is_full_checkpoint(const std::map<std::string, std::string>& metadata);
-// Whether, in a file of this metadata, a tensor of this name is one of the model's.
+// Whether a tensor of this name, in a file with this metadata, is a parameter of the model.
 bool is_parameter(const std::map<std::string, std::string>& metadata, const std::string& tensor);
 
-// Every tensor of `layout`, and no other of a model, must be in the file with its name, shape and dtype F32; the
-// sentence names the tensor. A file that is cut short, overlaps, has gaps or lies about its lengths is
-// refused, and nothing larger than the file itself is allocated.
+// The file must have exactly the tensors of `layout`, with their names, shapes and dtype F32; the Error names
+// the tensor. Rejects what SafetensorsFile::open() rejects.
 Result<Checkpoint> read_safetensors(const std::string& path, const models::Layout& layout);
-// The metadata alone, to learn which model a file holds.
+// Only the metadata, to learn which model a file holds.
 Result<std::map<std::string, std::string>> read_metadata(const std::string& path);
 
-// Writes of the file `from` the model's tensors alone to `to`, with what its metadata says of the network, the data and
-// the training: for inference.
+// Copies only the parameters from the file `from` to `to`, for inference, with the metadata of the network,
+// the data and the training.
 Status export_parameters(const std::string& from, const std::string& to);
 
-// What a file's metadata says of its network: "model", and "layers" of one that the zoo does not have.
+// The network in a file's metadata: "model", and "layers" if the zoo does not have it.
 std::map<std::string, std::string> model_metadata(const models::ModelText& model);
 std::optional<models::ModelText> model_of(const std::map<std::string, std::string>& metadata);
 

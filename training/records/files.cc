@@ -11,11 +11,9 @@
 namespace starling::training {
 namespace {
 
-std::string reason() {
-  return std::strerror(errno);
-}
+std::string reason() { return std::strerror(errno); }
 
-// The whole of `bytes`; false with errno set.
+// Writes all bytes; false with errno set.
 bool write_all(int descriptor, Bytes bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
@@ -39,8 +37,7 @@ InputFile::~InputFile() {
 }
 
 Result<InputFile> InputFile::open(const std::string& path) {
-  const int descriptor =
-      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not hold us up
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe must not block
   if (descriptor < 0) return Error{"cannot read " + path + ": " + reason()};
   InputFile file(path, descriptor, 0);
   struct stat status {};

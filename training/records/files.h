@@ -1,12 +1,11 @@
-// Whole files: read with a bound, written so that a reader sees the old or the new one and never a part.
-// Errors name the path and the reason the system gave.
+// Complete files: read with a bound, written so that a reader sees the old or the new one and never a part.
+// Errors name the path and the system's reason.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
-#include <string_view>
 
 #include "base/bytes.h"
 #include "base/result.h"
@@ -16,14 +15,14 @@ namespace starling::training {
 // An open regular file, closed with the value.
 class InputFile {
  public:
-  // Folders, pipes and devices are refused.
+  // Folders, pipes and devices are rejected.
   static Result<InputFile> open(const std::string& path);
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&&) = delete;
   ~InputFile();
 
   std::size_t size() const { return size_; }  // bytes, when it was opened
-  // Fills `out` from `offset`; an Error where the file ends before.
+  // Fills `out` from `offset`; an Error if the file ends before.
   Status read(std::size_t offset, MutableBytes out) const;
 
  private:
@@ -36,15 +35,15 @@ class InputFile {
 // The text of a file of at most `largest` bytes.
 Result<std::string> read_text(const std::string& path, std::size_t largest);
 
-// Writes the parts, one behind the other, to a temporary file beside `path`, flushes it to the disk and
-// renames it. On an Error nothing is left behind and an older file at `path` is as it was.
+// Writes the parts, in order, to a temporary file beside `path`, flushes it to the disk and renames it. On an
+// Error no temporary file remains and an older file at `path` is unchanged.
 Status write_atomically(const std::string& path, std::span<const Bytes> parts);
 
-// Renames and new names in a folder outlive a power failure once the folder itself is on the disk.
+// After this, renames and new files in the folder outlast a power failure.
 Status flush_folder(const std::string& folder);
 Status flush_folder_of(const std::string& file);  // the one it lies in
 
-// Those that are not there are gone already.
+// Ignores files that do not exist.
 void remove_files(const std::vector<std::string>& paths);
 
 }  // namespace starling::training

@@ -1,5 +1,5 @@
-// JSON as Starling writes it. Only .cc files include this header, because the library is large. Its writer is
-// compiled once, in json.cc.
+// JSON as Starling writes it. Expensive to compile: for .cc files only. The writer is compiled once, in
+// json.cc.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;  // keeps the order in which fields were wr
 
 // Without spaces and line breaks. Replaces invalid UTF-8.
 std::string to_text(const Json& json);
-std::string to_line(const Json& json);  // with a newline behind it
+std::string to_line(const Json& json);  // with a newline at its end
 
 // A value for which is_discarded() holds if the text is not JSON.
 Json parse_json(std::string_view text);

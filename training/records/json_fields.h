@@ -1,8 +1,7 @@
-// Writes and reads a value as a JSON object from one list of its fields, so that each name stands once:
-//   template <class Visitor, class T> void fields(Visitor& visit, T& value) { visit("steps", value.steps);
-//   ... }
+// Writes and reads a value as a JSON object from one list of its fields, so that each name occurs once:
+//   template <class Visitor, class T> void fields(Visitor& visit, T& value) { visit("steps", value.steps); }
 // FieldWriter writes the fields in the list's order. FieldReader lets a field that is missing or null keep
-// its default, and ignores unknown fields. Heavy: for .cc files only.
+// its default, and ignores unknown fields. Expensive to compile: for .cc files only.
 #pragma once
 
 #include <cstdint>
@@ -79,53 +78,39 @@ class FieldReader {
   FieldReader(const Json& object, std::string whose) : object_(object), whose_(std::move(whose)) {}
 
   void operator()(const char* name, std::string& out) {
-    const Json* field = find(name);
-    if (field == nullptr) return;
-    if (!field->is_string()) return refuse(name, "a string");
-    out = field->get<std::string>();
+    if (const Json* field = find(name, &Json::is_string, "a string")) out = field->get<std::string>();
   }
   void operator()(const char* name, bool& out) {
-    const Json* field = find(name);
-    if (field == nullptr) return;
-    if (!field->is_boolean()) return refuse(name, "true or false");
-    out = field->get<bool>();
+    if (const Json* field = find(name, &Json::is_boolean, "true or false")) out = field->get<bool>();
   }
   template <class Unsigned>
   requires std::is_unsigned_v<Unsigned>
   void operator()(const char* name, Unsigned& out) {
-    const Json* field = find(name);
+    const Json* field = find(name, &Json::is_number_unsigned, "a whole number");
     if (field == nullptr) return;
-    if (!field->is_number_unsigned() || field->get<std::uint64_t>() > std::numeric_limits<Unsigned>::max())
+    if (field->get<std::uint64_t>() > std::numeric_limits<Unsigned>::max())
       return refuse(name, "a whole number");
     out = field->get<Unsigned>();
   }
   void operator()(const char* name, double& out) {
-    const Json* field = find(name);
-    if (field == nullptr) return;
-    if (!field->is_number()) return refuse(name, "a number");
-    out = field->get<double>();
+    if (const Json* field = find(name, &Json::is_number, "a number")) out = field->get<double>();
   }
   template <class T>
   void operator()(const char* name, std::optional<T>& out) {
-    T value{};
-    if (find(name) == nullptr) return;
-    (*this)(name, value);
-    out = std::move(value);
+    if (find(name) != nullptr) (*this)(name, out.emplace());
   }
   void operator()(const char* name, std::map<std::string, std::uint64_t>& out) {
-    const Json* field = find(name);
+    const Json* field = find(name, &Json::is_object, "an object");
     if (field == nullptr) return;
-    if (!field->is_object()) return refuse(name, "an object");
     for (const auto& [key, count] : field->items()) {
       if (!count.is_number_unsigned()) return refuse(name, "an object of whole numbers");
       out[key] = count.get<std::uint64_t>();
     }
   }
   void operator()(const char* name, Staleness& out) {
-    const Json* field = find(name);
+    const Json* field = find(name, &Json::is_array, "a list of at most 16 counts");
     if (field == nullptr) return;
-    if (!field->is_array() || field->size() > Staleness::kBuckets)
-      return refuse(name, "a list of at most 16 counts");
+    if (field->size() > Staleness::kBuckets) return refuse(name, "a list of at most 16 counts");
     for (std::size_t i = 0; i < field->size(); ++i) {
       const Json& count = (*field)[i];
       if (!count.is_number_unsigned()) return refuse(name, "a list of whole numbers");
@@ -143,21 +128,27 @@ class FieldReader {
   }
   template <class Fields>
   void object(const char* name, Fields fields) {
-    const Json* field = find(name);
+    const Json* field = find(name, &Json::is_object, "an object");
     if (field == nullptr) return;
-    if (!field->is_object()) return refuse(name, "an object");
     FieldReader inner(*field, whose_);
     fields(inner);
     if (error_.empty()) error_ = inner.error_;
   }
 
-  // Of the first field that has another type, or is required and missing; empty: there is none.
+  // The first error: a field with another type, or a required one that is missing. Empty: no error.
   const std::string& error() const { return error_; }
 
  private:
   const Json* find(const char* name) const {
     const auto at = object_.find(name);
     return at == object_.end() || at->is_null() ? nullptr : &*at;
+  }
+  // The same; also null, with an error, if the field has another type.
+  const Json* find(const char* name, bool (Json::*is_expected)() const, const char* expected) {
+    const Json* field = find(name);
+    if (field == nullptr || (field->*is_expected)()) return field;
+    refuse(name, expected);
+    return nullptr;
   }
   void refuse(const char* name, const char* expected) {
     if (error_.empty()) error_ = whose_ + " \"" + name + "\" is not " + expected;

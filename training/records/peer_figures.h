@@ -1,6 +1,5 @@
-// The figures that a peer reports about itself. Control reports, the status, the members' table, the live
-// page's history and the records of a run hold them, each with the fields that it has. Their JSON names are
-// here.
+// The figures that a peer reports about itself, with their JSON names. Control reports, the status, the
+// members' table, the live page's history and the records of a run each use some of them.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +42,7 @@ inline constexpr Figure bytes_sent{"bytes_sent", &PeerFigures::bytes_sent};
 inline constexpr Figure bytes_received{"bytes_received", &PeerFigures::bytes_received};
 }  // namespace figure
 
-// Visits these figures of a value that holds them, in this order.
+// Visits these figures of `holder`, in this order.
 template <class Visitor, class Holder, class... T>
 void visit_figures(Visitor& visit, Holder& holder, const Figure<T>&... figures) {
   (visit(figures.name, holder.*figures.member), ...);

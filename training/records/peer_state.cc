@@ -23,7 +23,7 @@ std::string of(const char* group, std::size_t worker, const std::string& what) {
   return group + ("." + std::to_string(worker)) + "." + what;
 }
 
-// Numbers of 64 bits, in hexadecimal, with a space between them.
+// Numbers of 64 bits, in hexadecimal, separated by spaces.
 std::string to_words(const RandomState& state) {
   std::string text;
   for (const std::uint64_t word : state) text += (text.empty() ? "" : " ") + to_string(PeerId{word});
@@ -43,26 +43,41 @@ std::optional<RandomState> parse_words(const std::string& text) {
   return state;
 }
 
-// What stands beside the layout's tensors in the file.
+// A worker's state, field by field, in the order of the file's tensors. `Io` is the Writer or the Reader.
+template <class Io, class Worker>
+void visit(Io& io, std::size_t k, Worker& worker) {
+  const bool adamw = io.tells_adamw(of("optimizer", k, "mean."), worker);
+  io.vector(of("optimizer", k, adamw ? "mean." : "velocity."), worker.velocity);
+  if (adamw) io.vector(of("optimizer", k, "square."), worker.square);
+  io.fact(of("optimizer", k, "steps"), worker.steps);
+  if (io.has(of("optimizer", k, "following.mixed"), worker.following)) {
+    io.vector(of("optimizer", k, "last."), worker.following->last);
+    io.fact(of("optimizer", k, "following.mixed"), worker.following->mixed);
+    io.fact(of("optimizer", k, "following.steps"), worker.following->steps);
+    io.fact(of("optimizer", k, "following.rates"), worker.following->rates);
+  }
+  io.order(of("sampler", k, "order"), worker.cursor.order);
+  io.fact(of("sampler", k, "position"), worker.cursor.position);
+  io.fact(of("network", k, "draws"), worker.draws);
+  io.fact(of("sampler", k, "random"), worker.cursor.random);
+  if (io.has(of("images", k, "random"), worker.images)) io.fact(of("images", k, "random"), *worker.images);
+}
+
+// Collects the tensors and facts of the file. The values must outlive it.
 class Writer {
  public:
-  Writer(const models::Layout& layout, const PeerState& state, Facts facts)
-      : layout_(layout), state_(state), facts_(std::move(facts)) {}
+  Writer(const models::Layout& layout, Facts& facts, std::vector<TensorToWrite>& tensors)
+      : layout_(layout), facts_(facts), tensors_(tensors) {}
 
-  Status write(const std::string& path) {
-    add_vector("", state_.parameters, /*trained=*/false);
-    for (std::size_t k = 0; k < state_.workers.size(); ++k) add_worker(k, state_.workers[k]);
-    facts_[kFullCheckpoint] = kFormat;
-    facts_["workers"] = std::to_string(state_.workers.size());
-    facts_["steps"] = std::to_string(state_.steps);
-    facts_["samples"] = std::to_string(state_.samples);
-    if (state_.loss && std::isfinite(*state_.loss)) facts_["loss"] = format_number(*state_.loss);
-    return write_tensors(path, tensors_, std::move(facts_), Durability::checked);
+  bool tells_adamw(const std::string& /*prefix*/, const WorkerState& worker) {
+    return !worker.square.empty();
   }
-
- private:
-  // Of the layout's tensors, or of the trained ones.
-  void add_vector(const std::string& prefix, std::span<const float> values, bool trained = true) {
+  template <class T>
+  bool has(const std::string& /*key*/, const std::optional<T>& value) {
+    return value.has_value();
+  }
+  // The trained tensors, or all of the layout's.
+  void vector(const std::string& prefix, std::span<const float> values, bool trained = true) {
     STARLING_CHECK(values.size() == (trained ? layout_.trained_size() : layout_.arena_size()));
     for (const models::Tensor& tensor : layout_.tensors()) {
       if (trained && !tensor.trained) continue;
@@ -70,156 +85,96 @@ class Writer {
                           std::as_bytes(values.subspan(tensor.offset, tensor.size))});
     }
   }
-
-  void add_worker(std::size_t k, const WorkerState& worker) {
-    const bool adamw = !worker.square.empty();
-    add_vector(of("optimizer", k, adamw ? "mean." : "velocity."), worker.velocity);
-    if (adamw) add_vector(of("optimizer", k, "square."), worker.square);
-    facts_[of("optimizer", k, "steps")] = std::to_string(worker.steps);
-    if (worker.following) {
-      const auto& following = *worker.following;
-      add_vector(of("optimizer", k, "last."), following.last);
-      facts_[of("optimizer", k, "following.mixed")] = following.mixed ? "true" : "false";
-      facts_[of("optimizer", k, "following.steps")] = std::to_string(following.steps);
-      facts_[of("optimizer", k, "following.rates")] = format_number(following.rates);
-    }
-    const auto& order = worker.cursor.order;
+  void order(const std::string& name, const std::vector<std::uint32_t>& order) {
     STARLING_CHECK(std::all_of(order.begin(), order.end(), [](std::uint32_t i) { return i >> 31 == 0; }));
-    tensors_.push_back({of("sampler", k, "order"),
-                        "I32",
-                        {static_cast<std::int64_t>(order.size())},
-                        std::as_bytes(std::span(order))});
-    facts_[of("sampler", k, "position")] = std::to_string(worker.cursor.position);
-    facts_[of("sampler", k, "random")] = to_words(worker.cursor.random);
-    if (worker.images) facts_[of("images", k, "random")] = to_words(*worker.images);
-    facts_[of("network", k, "draws")] = std::to_string(worker.draws);
+    tensors_.push_back(
+        {name, "I32", {static_cast<std::int64_t>(order.size())}, std::as_bytes(std::span(order))});
   }
+  void fact(const std::string& key, std::uint64_t value) { facts_[key] = std::to_string(value); }
+  void fact(const std::string& key, bool value) { facts_[key] = value ? "true" : "false"; }
+  void fact(const std::string& key, double value) { facts_[key] = format_number(value); }
+  void fact(const std::string& key, const RandomState& value) { facts_[key] = to_words(value); }
 
+ private:
   const models::Layout& layout_;
-  const PeerState& state_;
-  Facts facts_;
-  std::vector<TensorToWrite> tensors_;
+  Facts& facts_;
+  std::vector<TensorToWrite>& tensors_;
 };
 
+// Keeps the first error, and reads no more tensors after it.
 class Reader {
  public:
   Reader(const SafetensorsFile& file, const models::Layout& layout) : file_(file), layout_(layout) {}
 
-  Status read(PeerState& state) {
-    const auto workers = number("workers"), steps = number("steps"), samples = number("samples");
-    for (const auto* found : {&workers, &steps, &samples})
-      if (!*found) return found->error();
-    if (*workers > kWorkersMax) return wrong("workers");
-    state.steps = *steps;
-    state.samples = *samples;
-    if (const std::string* text = fact("loss")) {
-      const auto loss = real(*text);
-      if (!loss) return wrong("loss");
-      state.loss = *loss;
-    }
-    for (std::size_t k = 0; k < *workers; ++k) {
-      if (Status read = read_worker(k, state.workers.emplace_back()); !read) return read;
-    }
-    return Done{};
+  bool tells_adamw(const std::string& prefix, const WorkerState& /*worker*/) {
+    const auto& entries = file_.entries();
+    return std::any_of(entries.begin(), entries.end(),
+                       [&](const SafetensorsEntry& entry) { return entry.name.starts_with(prefix); });
   }
-
- private:
-  Error wrong(const std::string& key) const {
-    return Error{file_.path() + ": '" + key + "' is missing, or not as a peer writes it"};
+  template <class T>
+  bool has(const std::string& key, std::optional<T>& value) {
+    if (find(key) != nullptr) value.emplace();
+    return value.has_value();
   }
-  const std::string* fact(const std::string& key) const {
-    const auto found = file_.metadata().find(key);
-    return found == file_.metadata().end() ? nullptr : &found->second;
-  }
-  Result<std::uint64_t> number(const std::string& key) const {
-    return number_in(file_.metadata(), key, file_.path());
-  }
-  static std::optional<double> real(const std::string& text) { return parse_number<double>(text); }
-  Result<RandomState> words(const std::string& key) const {
-    const std::string* text = fact(key);
-    const auto state = text == nullptr ? std::nullopt : parse_words(*text);
-    if (!state) return wrong(key);
-    return *state;
-  }
-
-  Status read_vector(const std::string& prefix, std::vector<float>& values) const {
+  void vector(const std::string& prefix, std::vector<float>& values) {
     values.assign(layout_.trained_size(), 0);
     for (const models::Tensor& tensor : layout_.tensors()) {
       if (!tensor.trained) continue;
       const SafetensorsEntry* const entry = file_.find(prefix + tensor.name);
       if (entry == nullptr || entry->dtype != "F32" || entry->shape != tensor.shape)
-        return Error{file_.path() + ": tensor " + show_name(prefix + tensor.name) +
-                     " is missing, or not as the parameter's: F32 " + show_shape(tensor.shape)};
-      const auto part = std::span(values).subspan(tensor.offset, tensor.size);
-      if (Status read = file_.read(*entry, std::as_writable_bytes(part)); !read) return read;
+        return refuse("tensor " + show_name(prefix + tensor.name) +
+                      " is missing, or is not like the parameter: F32 " + show_shape(tensor.shape));
+      read(*entry, std::as_writable_bytes(std::span(values).subspan(tensor.offset, tensor.size)));
     }
-    return Done{};
+  }
+  void order(const std::string& name, std::vector<std::uint32_t>& order) {
+    const SafetensorsEntry* const entry = file_.find(name);
+    if (entry == nullptr || entry->dtype != "I32" || entry->shape.size() != 1)
+      return refuse("tensor " + show_name(name) + " is missing, or is not a vector of I32");
+    order.resize(static_cast<std::size_t>(entry->shape.front()));
+    read(*entry, std::as_writable_bytes(std::span(order)));
+  }
+  void fact(const std::string& key, std::uint64_t& value) {
+    const auto number = number_in(file_.metadata(), key, file_.path());
+    if (number) value = *number;
+    if (!number && status_) status_ = number.error();
+  }
+  void fact(const std::string& key, bool& value) {
+    const std::string* const text = find(key);
+    value = text != nullptr && *text == "true";
+    if (!value && (text == nullptr || *text != "false")) wrong(key);
+  }
+  void fact(const std::string& key, double& value) { parsed(key, parse_number<double>, value); }
+  void fact(const std::string& key, RandomState& value) { parsed(key, parse_words, value); }
+  // The value of a fact is missing or impossible.
+  void wrong(const std::string& key) {
+    refuse("'" + key + "' is missing, or has a value that no peer writes");
   }
 
-  bool holds(const std::string& prefix) const {
-    const auto& entries = file_.entries();
-    return std::any_of(entries.begin(), entries.end(),
-                       [&](const SafetensorsEntry& entry) { return entry.name.starts_with(prefix); });
-  }
+  const Status& status() const { return status_; }
 
-  Status read_worker(std::size_t k, WorkerState& worker) const {
-    const bool adamw = holds(of("optimizer", k, "mean."));
-    if (Status read = read_vector(of("optimizer", k, adamw ? "mean." : "velocity."), worker.velocity); !read)
-      return read;
-    if (adamw) {
-      if (Status read = read_vector(of("optimizer", k, "square."), worker.square); !read) return read;
-    }
-    const auto steps = number(of("optimizer", k, "steps"));
-    if (!steps) return steps.error();
-    worker.steps = *steps;
-    if (fact(of("optimizer", k, "following.mixed")) != nullptr) {
-      if (Status read = read_following(k, worker.following.emplace()); !read) return read;
-    }
-    return read_cursor(k, worker);
+ private:
+  const std::string* find(const std::string& key) const {
+    const auto found = file_.metadata().find(key);
+    return found == file_.metadata().end() ? nullptr : &found->second;
   }
-
-  Status read_following(std::size_t k, WorkerState::Following& following) const {
-    const std::string mixed = *fact(of("optimizer", k, "following.mixed"));
-    if (mixed != "true" && mixed != "false") return wrong(of("optimizer", k, "following.mixed"));
-    following.mixed = mixed == "true";
-    const auto steps = number(of("optimizer", k, "following.steps"));
-    if (!steps) return steps.error();
-    following.steps = *steps;
-    const std::string rates_key = of("optimizer", k, "following.rates");
-    const std::string* const text = fact(rates_key);
-    const auto rates = text == nullptr ? std::nullopt : real(*text);
-    if (!rates) return wrong(rates_key);
-    following.rates = *rates;
-    return read_vector(of("optimizer", k, "last."), following.last);
+  template <class Parse, class T>
+  void parsed(const std::string& key, Parse parse, T& value) {
+    const std::string* const text = find(key);
+    const auto read = text == nullptr ? std::nullopt : parse(*text);
+    if (!read) return wrong(key);
+    value = *read;
   }
-
-  Status read_cursor(std::size_t k, WorkerState& worker) const {
-    const std::string name = of("sampler", k, "order");
-    const SafetensorsEntry* const order = file_.find(name);
-    if (order == nullptr || order->dtype != "I32" || order->shape.size() != 1)
-      return Error{file_.path() + ": tensor " + show_name(name) + " is missing, or not a row of I32"};
-    worker.cursor.order.resize(static_cast<std::size_t>(order->shape.front()));
-    if (Status read = file_.read(*order, std::as_writable_bytes(std::span(worker.cursor.order))); !read)
-      return read;
-    const auto position = number(of("sampler", k, "position")), draws = number(of("network", k, "draws"));
-    if (!position) return position.error();
-    if (!draws) return draws.error();
-    if (*position > worker.cursor.order.size()) return wrong(of("sampler", k, "position"));
-    worker.cursor.position = *position;
-    worker.draws = *draws;
-    const auto random = words(of("sampler", k, "random"));
-    if (!random) return random.error();
-    worker.cursor.random = *random;
-    if (fact(of("images", k, "random")) != nullptr) {
-      const auto images = words(of("images", k, "random"));
-      if (!images) return images.error();
-      worker.images = *images;
-    }
-    return Done{};
+  void read(const SafetensorsEntry& entry, MutableBytes out) {
+    if (status_) status_ = file_.read(entry, out);
+  }
+  void refuse(const std::string& why) {
+    if (status_) status_ = Error{file_.path() + ": " + why};
   }
 
   const SafetensorsFile& file_;
   const models::Layout& layout_;
+  Status status_ = Done{};
 };
 
 Result<SafetensorsFile> open_full(const std::string& path) {
@@ -227,10 +182,9 @@ Result<SafetensorsFile> open_full(const std::string& path) {
   if (!file) return file;
   const auto format = file->metadata().find(kFullCheckpoint);
   if (format == file->metadata().end())
-    return Error{
-        path +
-        " holds parameters alone, and is no checkpoint that a peer could go on from; --init begins a run "
-        "with them"};
+    return Error{path +
+                 " holds only parameters, so no peer can resume from it; --init starts a run "
+                 "with them"};
   if (format->second != kFormat)
     return Error{path + " is a checkpoint of format " + show_name(format->second) +
                  "; this version reads format " + kFormat};
@@ -248,7 +202,16 @@ Result<std::uint64_t> number_in(const Facts& facts, const std::string& key, cons
 
 Status write_peer_state(const std::string& path, const models::Layout& layout, const PeerState& state,
                         Facts facts) {
-  return Writer(layout, state, std::move(facts)).write(path);
+  std::vector<TensorToWrite> tensors;
+  Writer writer(layout, facts, tensors);
+  writer.vector("", state.parameters, /*trained=*/false);
+  for (std::size_t k = 0; k < state.workers.size(); ++k) visit(writer, k, state.workers[k]);
+  facts[kFullCheckpoint] = kFormat;
+  writer.fact("workers", std::uint64_t{state.workers.size()});
+  writer.fact("steps", state.steps);
+  writer.fact("samples", state.samples);
+  if (state.loss && std::isfinite(*state.loss)) writer.fact("loss", *state.loss);
+  return write_tensors(path, tensors, std::move(facts), Durability::checked);
 }
 
 Result<SavedPeer> read_peer_state(const std::string& path, const models::Layout& layout) {
@@ -257,9 +220,22 @@ Result<SavedPeer> read_peer_state(const std::string& path, const models::Layout&
   auto parameters = read_safetensors(path, layout);
   if (!parameters) return parameters.error();
   SavedPeer saved;
-  saved.state.parameters = std::move(parameters->arena);
+  PeerState& state = saved.state;
+  state.parameters = std::move(parameters->arena);
   saved.facts = std::move(parameters->metadata);
-  if (Status read = Reader(*file, layout).read(saved.state); !read) return read.error();
+  Reader reader(*file, layout);
+  std::uint64_t workers = 0;
+  reader.fact("workers", workers);
+  reader.fact("steps", state.steps);
+  reader.fact("samples", state.samples);
+  if (reader.has("loss", state.loss)) reader.fact("loss", *state.loss);
+  if (workers > kWorkersMax) reader.wrong("workers");
+  for (std::size_t k = 0; k < workers && reader.status(); ++k) {
+    WorkerState& worker = state.workers.emplace_back();
+    visit(reader, k, worker);
+    if (worker.cursor.position > worker.cursor.order.size()) reader.wrong(of("sampler", k, "position"));
+  }
+  if (!reader.status()) return reader.status().error();
   return saved;
 }
 

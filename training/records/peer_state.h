@@ -1,34 +1,73 @@
-// All that a peer's training remembers, and the file that holds it: a full checkpoint. It is a safetensors
-// file with the parameters under the layout's names, and besides (docs/CHECKPOINTS.md has the table) what
-// each Hogwild worker's optimizer and sampler remember. From it a peer goes on as if it had not stopped.
+// The complete state of a peer's training, and the file that holds it: a full checkpoint. It is a safetensors
+// file with the parameters under the layout's names and the state of each Hogwild worker's optimizer and
+// sampler (docs/CHECKPOINTS.md has the table). A peer that resumes from it continues as if it had not
+// stopped.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "base/result.h"
 #include "models/layout.h"
-#include "training/records/worker_state.h"
 
 namespace starling::training {
 
-struct PeerState {
-  std::vector<float> parameters;     // the arena, gaps included
-  std::vector<WorkerState> workers;  // those of one device behind the other's
-  // What these workers have done since the peer's first life began; the parameters may hold a few steps more.
-  std::uint64_t steps = 0, samples = 0;
-  std::optional<double> loss;  // of late batches, smoothed
+// The state of a generator: its seed and its position in the sequence.
+using RandomState = std::array<std::uint64_t, 5>;
+static_assert(sizeof(Random) == sizeof(RandomState));
+inline RandomState state_of(const Random& random) { return std::bit_cast<RandomState>(random); }
+inline Random random_of(const RandomState& state) { return std::bit_cast<Random>(state); }
+
+// Which samples come next.
+struct Cursor {
+  std::vector<std::uint32_t> order;  // of this pass over the shard: each of its samples once
+  std::uint64_t position = 0;        // of the next sample in it
+  RandomState random{};              // that draws the next order
+  friend bool operator==(const Cursor&, const Cursor&) = default;
 };
 
-// A short hand for what a checkpoint says beside its tensors.
+struct WorkerState {
+  Cursor cursor;
+  std::optional<RandomState> images;  // the generator that crops and flips them
+  std::uint64_t draws = 0;            // of the network's own chance (dropout): batches so far
+
+  // SGD: its velocity. AdamW: its means of gradients, and in `square` those of their squares. For the trained
+  // parameters, with the arena's gaps.
+  std::vector<float> velocity, square;
+  std::uint64_t steps = 0;  // since those began at zero
+
+  // Quasi-global momentum, once it has read the replica.
+  struct Following {
+    bool mixed = false;         // since the replica was read
+    std::uint64_t steps = 0;    // since then
+    double rates = 0;           // sum of their learning rates
+    std::vector<float> last{};  // the replica then
+    friend bool operator==(const Following&, const Following&) = default;
+  };
+  std::optional<Following> following;
+
+  friend bool operator==(const WorkerState&, const WorkerState&) = default;
+};
+
+struct PeerState {
+  std::vector<float> parameters;     // the arena, gaps included
+  std::vector<WorkerState> workers;  // ordered by device
+  // Of these workers since the peer's first start; the parameters may include a few steps more.
+  std::uint64_t steps = 0, samples = 0;
+  std::optional<double> loss;  // of recent batches, smoothed
+};
+
+// The metadata of a checkpoint.
 using Facts = std::map<std::string, std::string>;
 
-// Writes the file whole or not at all; when this returns it outlives a power failure. `facts` go to the
-// metadata, with what is needed to read the file back. REQUIRES: the state fits the layout; sample numbers
-// are below 2^31.
+// Writes the complete file or nothing; a written file outlasts a power failure. `facts` are added to the
+// metadata. REQUIRES: the state fits the layout; sample numbers are below 2^31.
 Status write_peer_state(const std::string& path, const models::Layout& layout, const PeerState& state,
                         Facts facts);
 
@@ -36,14 +75,12 @@ struct SavedPeer {
   PeerState state;
   Facts facts;
 };
-// The error says what does not fit: not whole, no full checkpoint, another model's, or a word that is not as
-// a peer writes it.
+// Error if the file is damaged, not a full checkpoint, of another model, or has a value that no peer writes.
 Result<SavedPeer> read_peer_state(const std::string& path, const models::Layout& layout);
-// What the file says beside its tensors. An Error where it is not whole, or no full checkpoint: reads all of
-// it.
+// The metadata. Reads the whole file; an Error if it is damaged or not a full checkpoint.
 Result<Facts> inspect_peer_state(const std::string& path);
 
-// A fact that is a whole number; an Error names the file.
+// A fact that is a whole number. The Error names the file.
 Result<std::uint64_t> number_in(const Facts& facts, const std::string& key, const std::string& path);
 
 }  // namespace starling::training

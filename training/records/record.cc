@@ -15,12 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Json number(double value) {
-  return std::isfinite(value) ? Json(value) : Json(nullptr);
-}
-Json number(const std::optional<double>& value) {
-  return value ? number(*value) : Json(nullptr);
-}
+Json json_number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json json_number(const std::optional<double>& value) { return value ? json_number(*value) : Json(nullptr); }
 
 Json to_object(const PeerRecord& peer) {
   FieldWriter write;
@@ -44,29 +40,30 @@ ExchangeCounts& ExchangeCounts::operator+=(const ExchangeCounts& other) {
 }
 
 std::string to_json(const Summary& summary) {
-  Json json = {{"name", summary.name},
-               {"mode", summary.mode},
-               {"seed", summary.seed},
-               {"model", summary.model},
-               {"parameters", summary.parameters},
-               {"data", summary.data},
-               {"peers", summary.peers},
-               {"topology", summary.topology},
-               {"spectral_gap", number(summary.spectral_gap)},
-               {"rule", summary.rule},
-               {"payload", summary.payload},
-               {"seconds", number(summary.seconds)},
-               {"wall_seconds", number(summary.wall_seconds)},
-               {"wall_training_seconds", number(summary.wall_training_seconds)},
-               {"samples", summary.samples},
-               {"samples_per_second", number(summary.samples_per_second)},
-               {"accuracy", number(summary.accuracy)},
-               {"loss", number(summary.loss)},
-               {"accuracy_min", number(summary.accuracy_min)},
-               {"accuracy_max", number(summary.accuracy_max)},
-               {"consensus_distance", number(summary.consensus_distance)},
-               {"consensus_distance_before_settling", number(summary.consensus_distance_before_settling)},
-               {"seconds_to_target", number(summary.seconds_to_target)}};
+  Json json = {
+      {"name", summary.name},
+      {"mode", summary.mode},
+      {"seed", summary.seed},
+      {"model", summary.model},
+      {"parameters", summary.parameters},
+      {"data", summary.data},
+      {"peers", summary.peers},
+      {"topology", summary.topology},
+      {"spectral_gap", json_number(summary.spectral_gap)},
+      {"rule", summary.rule},
+      {"payload", summary.payload},
+      {"seconds", json_number(summary.seconds)},
+      {"wall_seconds", json_number(summary.wall_seconds)},
+      {"wall_training_seconds", json_number(summary.wall_training_seconds)},
+      {"samples", summary.samples},
+      {"samples_per_second", json_number(summary.samples_per_second)},
+      {"accuracy", json_number(summary.accuracy)},
+      {"loss", json_number(summary.loss)},
+      {"accuracy_min", json_number(summary.accuracy_min)},
+      {"accuracy_max", json_number(summary.accuracy_max)},
+      {"consensus_distance", json_number(summary.consensus_distance)},
+      {"consensus_distance_before_settling", json_number(summary.consensus_distance_before_settling)},
+      {"seconds_to_target", json_number(summary.seconds_to_target)}};
   FieldWriter exchanges;
   visit_counts(exchanges, summary.exchanges);
   exchanges("refused_chunks", summary.exchanges.refused_chunks);
@@ -135,7 +132,7 @@ Result<RunFolder> RunFolder::create(const std::string& path, bool force) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::exists(status) && !fs::is_directory(status)) {
-    return Error{"cannot make the folder " + path + ": there is a file of that name"};
+    return Error{"cannot make the folder " + path + ": a file has that name"};
   }
   fs::create_directories(path, error);
   if (error) return Error{"cannot make the folder " + path + ": " + error.message()};
@@ -151,7 +148,7 @@ Result<RunFolder> RunFolder::create(const std::string& path, bool force) {
       return Error{"the folder " + path + " already holds results (" + name +
                    "); choose another with --out, or overwrite them with --force"};
     }
-    // A run that dies must not leave the former one's results for its own.
+    // If this run crashes, the results of the previous one must not remain.
     fs::remove(result, error);
     if (error) return Error{"cannot remove " + result + ": " + error.message()};
   }
@@ -161,7 +158,8 @@ Result<RunFolder> RunFolder::create(const std::string& path, bool force) {
 
 Result<RunFolder> RunFolder::go_on(const std::string& path) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return Error{"there is no folder " + path + " to go on in"};
+  if (!fs::is_directory(path, error))
+    return Error{"cannot resume in the folder " + path + ": it does not exist"};
   if (::access(path.c_str(), W_OK | X_OK) != 0)
     return Error{"cannot write to the folder " + path + ": " + std::strerror(errno)};
   RunFolder folder;

@@ -1,5 +1,5 @@
-// What a run leaves behind: the summary that `swarm` and `simulate` print and file, the time series beside
-// it, and the folder they lie in. Numbers that are absent or not finite are null in JSON.
+// The results of a run: the summary that `swarm` and `simulate` print and write, the time series, and the
+// folder of both. Numbers that are absent or not finite are null in JSON.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ void visit_counts(Visitor& visit, Counts& counts) {
   visit("half_applied_chunks", counts.half_applied_chunks);
 }
 
-// Of a run's end. Without `accuracy` the peer left no parameters.
+// A peer at the end of a run. Without `accuracy` it left no parameters.
 struct PeerRecord : PeerFigures {
   PeerRecord() { device = "cpu"; }
 
@@ -41,7 +41,8 @@ struct PeerRecord : PeerFigures {
   bool serves = false;  // a parameter server: it makes no steps, and is not evaluated
 };
 
-struct Summary {
+// What was run.
+struct RunDescription {
   std::string name, mode;  // mode: "swarm" or "simulate"
   std::uint64_t seed = 0;
   std::string model;
@@ -51,9 +52,11 @@ struct Summary {
   std::string topology;
   std::optional<double> spectral_gap;
   std::string rule, payload;
+};
+
+struct Summary : RunDescription {
   double seconds = 0, wall_seconds = 0;
-  std::optional<double>
-      wall_training_seconds{};  // of simulate only: from the first step's end to the last one's
+  std::optional<double> wall_training_seconds{};  // simulate: from the first step's end to the last one's
   std::uint64_t samples = 0;
   double samples_per_second = 0;
   std::optional<double> accuracy, loss, accuracy_min, accuracy_max, consensus_distance;
@@ -66,31 +69,30 @@ struct Summary {
   std::vector<PeerRecord> per_peer;
 };
 
-// The JSON object of the design, one line without a newline at its end.
+// One JSON object (docs/RESULTS.md) on one line, without a newline.
 std::string to_json(const Summary& summary);
 
-// Replicas wherever they lie.
+// Views of replicas.
 using Replicas = std::vector<std::span<const float>>;
 Replicas views_of(const std::vector<std::vector<float>>& replicas);
 
 // sqrt(mean over peers of |x_i - mean|^2) / |mean|; also writes the mean. All replicas have the same length;
-// sums are in double. 0 where all replicas are equal, infinite where unequal ones have the mean 0. REQUIRES:
-// at least one.
+// sums are in double. 0 if all replicas are equal, infinite if unequal ones have the mean 0. REQUIRES: at
+// least one.
 double consensus(const Replicas& replicas, std::vector<float>& mean);
 
-// A run's folder. create() makes it with its parents, and refuses one that already holds results (a
-// summary.json or metrics.jsonl) unless `force`, which removes these two and what was made of them.
+// A run's folder. create() makes it with its parents. If it already holds results (a summary.json or
+// metrics.jsonl), that is an Error, unless `force`, which removes them and what was made of them.
 class RunFolder {
  public:
   static Result<RunFolder> create(const std::string& path, bool force);
-  // One that is there already, to go on in: all that it holds stays.
+  // An existing folder, to resume in; its files stay.
   static Result<RunFolder> go_on(const std::string& path);
   // Removes what is written at a run's end.
   void remove_end() const;
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
-  // Writes a whole file so that a reader sees the old or the new one, never a part (temporary file, fsync,
-  // rename).
+  // Writes a file as write_atomically() does.
   Status write(const std::string& name, const std::string& text) const;
 
  private:

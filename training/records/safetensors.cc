@@ -3,15 +3,14 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <set>
 
 #include "training/records/json.h"
 
 namespace starling::training {
 
-std::string show_name(const std::string& name) {
-  return "'" + name.substr(0, 80) + "'";
-}
+std::string show_name(const std::string& name) { return "'" + name.substr(0, 80) + "'"; }
 
 std::string show_shape(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
@@ -37,7 +36,7 @@ std::size_t element_size(const std::string& dtype) {
   return found == kSizes.end() ? 0 : found->second;
 }
 
-// The header's text, in which no name may stand twice; discarded where it is not JSON.
+// Parses the header's text; discarded if it is not JSON. `twice`: a name occurs more than once.
 Json parse_unique(const std::string& text, bool& twice) {
   std::set<std::string> names;
   const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
@@ -104,7 +103,7 @@ Result<SafetensorsHeader> read_header(const InputFile& file) {
   if (file.size() < sizeof length) return Error{"it is too short for a header"};
   if (Status status = file.read(0, std::as_writable_bytes(std::span(&length, 1))); !status)
     return status.error();
-  if (length > file.size() - sizeof length) return Error{"its header would be longer than the file"};
+  if (length > file.size() - sizeof length) return Error{"its header is longer than the file"};
   if (length > kLargestHeader)
     return Error{"its header is longer than " + std::to_string(kLargestHeader) + " bytes"};
 
@@ -115,7 +114,7 @@ Result<SafetensorsHeader> read_header(const InputFile& file) {
   bool twice = false;
   const Json json = parse_unique(text, twice);
   if (!json.is_object()) return Error{"its header is not a JSON object"};
-  if (twice) return Error{"a name stands in its header twice"};
+  if (twice) return Error{"a name occurs in its header twice"};
 
   SafetensorsHeader header;
   header.data_begin = sizeof length + length;
@@ -159,14 +158,13 @@ class Crc {
       bytes = bytes.subspan(piece.size());
     }
   }
-  std::string text() const { return fmt_hex(static_cast<std::uint32_t>(value_)); }
-
- private:
-  static std::string fmt_hex(std::uint32_t value) {
-    std::string text(8, '0');
-    for (std::size_t i = 8; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
+  std::string text() const {
+    char text[9];
+    std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(value_));
     return text;
   }
+
+ private:
   uLong value_ = crc32(0, nullptr, 0);
 };
 
@@ -178,7 +176,7 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   auto header = read_header(*file);
   if (!header) {
     if (header.error().message.find(path) != std::string::npos)
-      return header.error();  // from the file system, which says it already
+      return header.error();  // from the file system, with the path
     return Error{path + " is not a usable safetensors file: " + header.error().message};
   }
   return SafetensorsFile(path, std::move(*file), std::move(*header));

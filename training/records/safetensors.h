@@ -1,6 +1,6 @@
 // The safetensors format, tensor by tensor: an 8-byte little-endian header length, a JSON header of names,
-// dtypes, shapes and data offsets, and the raw values. What the tensors are is known to whoever calls
-// (training/checkpoint.h, training/peer_state.h).
+// dtypes, shapes and data offsets, and the raw values. The meaning of the tensors is in
+// checkpoint.h and peer_state.h.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace starling::training {
 
-// What the header says of a tensor, and has been found to be true of the file.
+// A tensor, as in the header and checked against the file.
 struct SafetensorsEntry {
   std::string name, dtype;
   std::vector<std::int64_t> shape;
@@ -33,8 +33,8 @@ class SafetensorsFile {
  public:
   using Entry = SafetensorsEntry;
 
-  // Reads the header. A file that is cut short, overlaps, has gaps or lies about its lengths is refused, and
-  // nothing larger than the file itself is allocated.
+  // Reads the header. Rejects a file that is truncated, whose tensors overlap or leave gaps, or whose lengths
+  // are wrong. Allocates nothing larger than the file.
   static Result<SafetensorsFile> open(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -44,7 +44,7 @@ class SafetensorsFile {
   // REQUIRES: `out` is as large as the tensor.
   Status read(const Entry& entry, MutableBytes out) const;
 
-  // Whether the data is what was written: reads all of it, where the metadata has its CRC-32.
+  // Error if the data is damaged. Reads all data if the metadata has its CRC-32.
   Status check_data() const;
   static constexpr const char* kCrc = "crc32";
 
@@ -72,7 +72,7 @@ enum class Durability : std::uint8_t {
 Status write_tensors(const std::string& path, std::span<const TensorToWrite> tensors,
                      std::map<std::string, std::string> metadata, Durability durability = Durability::plain);
 
-// For sentences: of a name the first 80 bytes in quotes; "[3, 5]".
+// For messages: the first 80 bytes of a name in quotes; "[3, 5]".
 std::string show_name(const std::string& name);
 std::string show_shape(const std::vector<std::int64_t>& shape);
 

@@ -1,6 +1,5 @@
-// How old values were when they were mixed: the steps of a peer's own that landed in its replica between the
-// moment in which it lent a chunk and the moment in which it mixed the answer. Counted for each completed
-// exchange that a peer began, by its oldest chunk.
+// How old values were when they were mixed: the number of a peer's own steps between lending a chunk and
+// mixing the answer. Counted for each completed exchange that a peer began, by its oldest chunk.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +14,7 @@ namespace starling::training {
 
 class Staleness {
  public:
-  // 0, 1, 2, 3-4, 5-8, 9-16, ...; the last one holds all that is more.
+  // 0, 1, 2, 3-4, 5-8, 9-16, ...; the last one holds all larger counts.
   static constexpr std::size_t kBuckets = 16;
 
   static constexpr std::size_t bucket_of(std::uint64_t steps) {
@@ -34,7 +33,7 @@ class Staleness {
     for (std::size_t i = 0; i < kBuckets; ++i) counts_[i] += other.counts_[i];
     return *this;
   }
-  // Of a bucket's counts each at its middle; nothing where nothing was counted.
+  // Takes each bucket at its middle; nullopt if nothing was counted.
   std::optional<double> mean() const {
     double sum = 0, count = 0;
     for (std::size_t i = 0; i < kBuckets; ++i) {

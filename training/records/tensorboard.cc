@@ -23,10 +23,8 @@ constexpr std::array<std::uint32_t, 256> make_table() {
 }
 constexpr std::array<std::uint32_t, 256> kTable = make_table();
 
-// As TFRecord keeps checksums, so that one of data that holds checksums is none of theirs.
-std::uint32_t masked(std::uint32_t crc) {
-  return std::rotr(crc, 15) + 0xa282ead8U;
-}
+// TFRecord's mask: a checksum of data that contains checksums must differ from them.
+std::uint32_t masked(std::uint32_t crc) { return std::rotr(crc, 15) + 0xa282ead8U; }
 
 template <class Number>
 void put_fixed(std::string& out, Number number) {
@@ -43,9 +41,7 @@ void put_varint(std::string& out, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
   out.push_back(static_cast<char>(value));
 }
-void put_tag(std::string& out, std::uint32_t field, WireType type) {
-  put_varint(out, field << 3 | type);
-}
+void put_tag(std::string& out, std::uint32_t field, WireType type) { put_varint(out, field << 3 | type); }
 void put_bytes(std::string& out, std::uint32_t field, const std::string& bytes) {
   put_tag(out, field, kBytes);
   put_varint(out, bytes.size());
@@ -77,8 +73,8 @@ Result<std::unique_ptr<TensorBoard>> TensorBoard::open(const std::string& folder
   char host[256] = {};
   if (::gethostname(host, sizeof host - 1) != 0 || host[0] == '\0') std::strcpy(host, "host");
   const std::time_t now = std::time(nullptr);
-  std::unique_ptr<TensorBoard> board(new TensorBoard(folder + "/events.out.tfevents." + std::to_string(now) + "." +
-                                                     host + "." + std::to_string(::getpid())));
+  std::unique_ptr<TensorBoard> board(new TensorBoard(folder + "/events.out.tfevents." + std::to_string(now) +
+                                                     "." + host + "." + std::to_string(::getpid())));
   board->file_.open(board->path_, std::ios::binary | std::ios::trunc);
   std::string first = event_at(static_cast<double>(now), 0);
   put_bytes(first, 3, "brain.Event:2");
@@ -100,7 +96,8 @@ Status TensorBoard::write(const std::string& event) {
   return Error{"cannot write " + path_ + ": " + (errno != 0 ? std::strerror(errno) : "the disk may be full")};
 }
 
-Status TensorBoard::add(double time, std::int64_t step, const std::vector<std::pair<std::string, double>>& scalars) {
+Status TensorBoard::add(double time, std::int64_t step,
+                        const std::vector<std::pair<std::string, double>>& scalars) {
   // Summary: value = 1, of which tag = 1, simple_value = 2.
   std::string summary;
   for (const auto& [tag, scalar] : scalars) {

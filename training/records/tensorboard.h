@@ -1,6 +1,6 @@
-// TensorBoard's event files: figures by their names, at steps. A record is its length (8 bytes, little-endian), that length's
-// masked CRC-32C, an Event in the encoding of Protocol Buffers, and its masked CRC-32C (TFRecord); the file's first record
-// names the version "brain.Event:2".
+// TensorBoard's event files: figures by their names, at steps. A record is its length (8 bytes,
+// little-endian), that length's masked CRC-32C, an Event in the encoding of Protocol Buffers, and its masked
+// CRC-32C (TFRecord); the file's first record names the version "brain.Event:2".
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace starling::training {
 
 class TensorBoard {
  public:
-  // A new file in `folder`, which is made where it is missing: events.out.tfevents.SECONDS.HOST.PID.
+  // A new file in `folder`, which is created if it is missing: events.out.tfevents.SECONDS.HOST.PID.
   static Result<std::unique_ptr<TensorBoard>> open(const std::string& folder);
 
-  // One event with all of them, written out at once. `time` in seconds since 1970.
+  // Writes one event with all scalars. `time` in seconds since 1970.
   Status add(double time, std::int64_t step, const std::vector<std::pair<std::string, double>>& scalars);
   const std::string& path() const { return path_; }
 

@@ -9,15 +9,8 @@
 namespace starling::training {
 namespace {
 
-// Ten thousandths, as many as a picture can show.
-double rounded(double part) {
-  return std::round(std::clamp(part, 0.0, 1.0) * 1e4) / 1e4;
-}
-
-bool same(const Activity& a, const Activity& b) {
-  return a.computing == b.computing && a.exchanging == b.exchanging && a.waiting == b.waiting &&
-         a.stopped == b.stopped;
-}
+// To 1e-4, enough for a picture.
+double rounded(double part) { return std::round(std::clamp(part, 0.0, 1.0) * 1e4) / 1e4; }
 
 }  // namespace
 
@@ -33,16 +26,8 @@ std::size_t Timeline::cell_of(double seconds) {
   while (seconds >= cell_ * static_cast<double>(most_cells_)) {
     for (std::size_t i = 0; i < sums_.size(); ++i) {
       const Sums it = sums_[i];
-      if (i % 2 == 0) {
-        sums_[i / 2] = it;
-        continue;
-      }
       Sums& both = sums_[i / 2];
-      both.computing += it.computing;
-      both.exchanging += it.exchanging;
-      both.waiting += it.waiting;
-      both.stopped += it.stopped;
-      both.steps += it.steps;
+      for (std::size_t k = 0; k < it.size(); ++k) both[k] = i % 2 == 0 ? it[k] : both[k] + it[k];
     }
     sums_.resize((sums_.size() + 1) / 2);
     cell_ *= 2;
@@ -67,41 +52,38 @@ void Timeline::add(double from, double to, const Activity& activity, double step
     if (!(begin < end)) continue;
     Sums& sums = at(cell);
     const double seconds = end - begin;
-    sums.computing += static_cast<float>(activity.computing * seconds);
-    sums.exchanging += static_cast<float>(activity.exchanging * seconds);
-    sums.waiting += static_cast<float>(activity.waiting * seconds);
-    sums.stopped += static_cast<float>(activity.stopped * seconds);
-    sums.steps += static_cast<float>(rate * seconds);
+    const std::array<double, 5> rates = {activity.computing, activity.exchanging, activity.waiting,
+                                         activity.stopped, rate};
+    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += static_cast<float>(rates[k] * seconds);
   }
 }
 
 void Timeline::add_step(double at_seconds) {
   if (!(at_seconds >= 0)) return;
-  at(cell_of(at_seconds)).steps += 1;
+  at(cell_of(at_seconds)).back() += 1;
   end_ = std::max(end_, at_seconds);
 }
 
 std::vector<Timeline::Cell> Timeline::cells() const {
   std::vector<Cell> cells;
   for (std::size_t i = 0; i < sums_.size(); ++i) {
-    const Sums& sums = sums_[i];
+    const auto [computing, exchanging, waiting, stopped, steps] = sums_[i];
     Cell cell;
     cell.from = static_cast<double>(i) * cell_;
     cell.to = std::min(static_cast<double>(i + 1) * cell_, end_);
     if (!(cell.from < cell.to)) {  // a step at the very end
-      if (!cells.empty()) cells.back().steps += static_cast<double>(sums.steps);
+      if (!cells.empty()) cells.back().steps += static_cast<double>(steps);
       break;
     }
-    // What nobody told of, before the first add(), is no time at which the peer was there.
-    const double told =
-        std::max(1e-12, static_cast<double>(sums.computing + sums.exchanging + sums.waiting + sums.stopped));
+    // Before the first add() the peer was not there.
+    const double reported = std::max(1e-12, static_cast<double>(computing + exchanging + waiting + stopped));
     const double seconds = cell.to - cell.from;
     const auto part = [seconds](float sum) { return rounded(static_cast<double>(sum) / seconds); };
-    cell.activity = {part(sums.computing), part(sums.exchanging), part(sums.waiting), part(sums.stopped)};
-    if (told <= 1e-12) cell.activity.stopped = 1;
-    cell.steps = static_cast<double>(sums.steps);
+    cell.activity = {part(computing), part(exchanging), part(waiting), part(stopped)};
+    if (reported <= 1e-12) cell.activity.stopped = 1;
+    cell.steps = static_cast<double>(steps);
     const bool nothing_new = !cells.empty() && cell.steps == 0 && cells.back().steps == 0 &&
-                             same(cells.back().activity, cell.activity);
+                             cells.back().activity == cell.activity;
     if (nothing_new) {
       cells.back().to = cell.to;
     } else {

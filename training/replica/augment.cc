@@ -8,7 +8,7 @@
 namespace starling::training {
 
 Result<Augmentation> make_augmentation(const Experiment& experiment, const datasets::ImageShape& shape) {
-  const Augmentation augmentation{experiment.crop, experiment.flip};
+  const Augmentation augmentation{experiment.training.crop, experiment.training.flip};
   if (!augmentation.any()) return augmentation;
   const std::string key = augmentation.crop > 0 ? "training.crop" : "training.flip";
   if (shape.height == 1 && shape.width == 1) {

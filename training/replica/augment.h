@@ -23,9 +23,9 @@ struct Augmentation {
 Result<Augmentation> make_augmentation(const Experiment& experiment, const datasets::ImageShape& shape);
 
 // Every image is padded with black, `crop` pixels on each of its four sides, and a part of its own size is
-// cut out at one of the (2 crop + 1)^2 places, each as likely; then, with chance 1/2, it is mirrored left to
-// right (He et al., "Deep residual learning", 2016, section 4.2, as PyTorch's RandomCrop and
-// RandomHorizontalFlip do it). All channels of an image alike.
+// cut out at one of the (2 crop + 1)^2 places, all equally likely; then, with probability 1/2, it is mirrored
+// left to right (He et al., "Deep residual learning", 2016, section 4.2, as PyTorch's RandomCrop and
+// RandomHorizontalFlip do it), in all channels alike.
 class Augmenter {
  public:
   // `data` has the images' shape, and the normalized value of black, (0 - mean) / deviation of its channel.

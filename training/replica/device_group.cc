@@ -17,13 +17,9 @@ using kernels::MixMeasure;
 
 constexpr std::size_t kMeasureFloats = sizeof(MixMeasure) / sizeof(float);
 
-std::span<float> all(Buffer& buffer) {
-  return {buffer.data(), buffer.size()};
-}
+std::span<float> all(Buffer& buffer) { return {buffer.data(), buffer.size()}; }
 
-MixMeasure* as_measure(Buffer& buffer) {
-  return reinterpret_cast<MixMeasure*>(buffer.data());
-}
+MixMeasure* as_measure(Buffer& buffer) { return reinterpret_cast<MixMeasure*>(buffer.data()); }
 
 }  // namespace
 
@@ -67,7 +63,7 @@ void DeviceGroup::start_average() {
     member->replica.copy(0, all(member->snapshot), *member->queue);
   }
   peer_.copy(0, all(peer_now_), *first.queue);
-  // The mean divides by all, and what partners did shall count whole.
+  // The mean divides by the number of devices, but the partners' change must count fully.
   first.backend.mix(*first.queue, all(contribution_), all(first.snapshot), all(peer_now_), all(first.mean),
                     static_cast<float>(members_.size()));
 
@@ -87,7 +83,7 @@ void DeviceGroup::start_average() {
   for (const auto& member : members_) member->queue->mark(*member->done);
 }
 
-// Looks at all by turns: where one has failed, another one may wait for it for ever.
+// Polls all devices: if one has failed, another may wait for it forever.
 void DeviceGroup::wait() {
   const auto is_past = [](const std::unique_ptr<Member>& member) { return member->done->is_past(); };
   while (!std::all_of(members_.begin(), members_.end(), is_past))

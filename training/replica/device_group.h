@@ -1,6 +1,6 @@
 // The replicas of one peer that trains on several devices and appears as one replica to other peers.
 //
-// Each device has its own replica, trained by its workers. The peer's arena is another one; partners exchange
+// Each device has its own replica, trained by its workers. The peer's arena is separate; partners exchange
 // only with it. From time to time the devices average without stopping training (hierarchical local SGD: Lin
 // et al., "Don't use large mini-batches, use local SGD", ICLR 2020, section 5). With the snapshots s_i of the
 // replicas x_i, the peer's arena E, and the last mean m:
@@ -8,7 +8,7 @@
 //   m' = mean(s_i) + (E - m)       includes what exchanges changed since then,
 //   x_i += m' - s_i,  E += m' - E  as differences, so that concurrent steps and exchanges are not lost.
 //
-// Together the devices act as one that computes batches as many times larger, so they should be equally fast.
+// Together n devices act as one with batches n times as large, so they should be equally fast.
 #pragma once
 
 #include <memory>
@@ -44,8 +44,8 @@ class DeviceGroup {
     double distance = 0;
     bool finite = true;
   };
-  // One thread at a time, during steps and exchanges. Returns when it is done. After a DeviceError the group
-  // must not be used any more.
+  // For one thread at a time, during steps and exchanges. Returns when it is done. After a DeviceError the
+  // group must not be used again.
   Spread average();
 
  private:

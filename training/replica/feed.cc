@@ -5,7 +5,7 @@
 namespace starling::training {
 namespace {
 
-constexpr std::size_t kLanes = 2;  // of a device: one that it works at, one that is filled
+constexpr std::size_t kFeedLanes = 2;  // of a device: one that it works at, one that is filled
 
 }  // namespace
 
@@ -35,7 +35,7 @@ Feed::Feed(const kernels::Backend& backend, const datasets::Dataset& data,
       on_host_(backend.memory().on_host()),
       inputs_(batch * static_cast<std::size_t>(data.shape.size()), backend.memory()),
       labels_(batch, backend.memory()),
-      lanes_(on_host_ ? 1 : kLanes) {
+      lanes_(on_host_ ? 1 : kFeedLanes) {
   if (on_host_) return;
   for (Lane& lane : lanes_) {
     if (kept_) {

@@ -27,8 +27,8 @@ class Feed {
 
   std::size_t lanes() const { return lanes_.size(); }
 
-  // On the host: chooses these samples for the lane, changed by `augmenter` unless it is null. REQUIRES: at
-  // most a batch; the rest of a smaller one is undefined.
+  // On the host: chooses these samples for the lane, changed by `augmenter` unless it is null. The rest of a
+  // smaller batch is undefined. REQUIRES: at most a batch.
   void choose(std::size_t lane, std::span<const std::uint32_t> indices, Augmenter* augmenter = nullptr);
   // On the device: brings the chosen samples to inputs() and labels(). REQUIRES: the lane is not used until
   // that is done.

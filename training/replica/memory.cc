@@ -1,17 +1,16 @@
 #include "training/replica/memory.h"
 
-#include <algorithm>
-
 #include "models/network.h"
+#include "training/replica/evaluator.h"
 #include "training/replica/recipe.h"
 
 namespace starling::training {
 namespace {
 
-// Chunks that an exchange has under way and keeps for the next one (node/exchange/events.h).
+// Chunks that an exchange has under way and keeps for the next one (node/exchange/plane.h).
 constexpr std::size_t kExchangeMost = std::size_t{8} << 20;
 
-// Of a worker or an evaluator: samples as floats, their labels and their numbers.
+// For a worker or an evaluator: samples as floats, their labels and their numbers.
 std::size_t batch_bytes(const models::Plan& plan, std::size_t batch) {
   const auto sample = static_cast<std::size_t>(plan.spec.input.size());
   return batch * (sample * sizeof(float) + sizeof(std::int32_t) + sizeof(std::uint32_t));
@@ -43,17 +42,17 @@ TrainingMemory training_memory(const Experiment& experiment, const models::Plan&
                                const kernels::Backend& backend) {
   TrainingMemory memory;
   memory.parameter = parameter_bytes(experiment);
-  memory.batch_size = experiment.batch_size;
-  memory.workers = experiment.workers;
+  memory.batch_size = experiment.training.batch_size;
+  memory.workers = experiment.training.workers;
   memory.layers.resize(plan.layers.size());
   add_parameters(memory, plan, state_vectors(make_optimizer(experiment)));
 
   const auto measure = [&](bool recompute) {
-    return models::Network(plan, backend, static_cast<int>(experiment.batch_size), models::Purpose::train,
-                           {.recompute = recompute})
+    return models::Network(plan, backend, static_cast<int>(experiment.training.batch_size),
+                           models::Purpose::train, {.recompute = recompute})
         .memory();
   };
-  const models::NetworkMemory network = measure(experiment.recompute);
+  const models::NetworkMemory network = measure(experiment.training.recompute);
   const std::size_t workers = memory.workers;
   for (std::size_t i = 0; i < plan.layers.size(); ++i) {
     memory.layers[i].counted_at = network.layers[i].counted_at;
@@ -61,8 +60,9 @@ TrainingMemory training_memory(const Experiment& experiment, const models::Plan&
     memory.layers[i].workspace = workers * network.layers[i].workspace_bytes;
   }
   memory.kept = workers * network.activations_bytes;
-  memory.kept_of_all = experiment.recompute ? workers * measure(false).activations_bytes : memory.kept;
-  memory.batch = workers * batch_bytes(plan, experiment.batch_size);
+  memory.kept_of_all =
+      experiment.training.recompute ? workers * measure(false).activations_bytes : memory.kept;
+  memory.batch = workers * batch_bytes(plan, experiment.training.batch_size);
   memory.backward = workers * network.gradients_bytes;
   memory.scratch = workers * network.scratch_bytes;
   memory.workspace = workers * network.workspace_bytes;
@@ -87,15 +87,16 @@ std::size_t device_memory(const Experiment& experiment, const models::Plan& plan
                           const kernels::Backend& backend) {
   const auto total = [&](std::uint32_t batch) {
     Experiment smaller = experiment;
-    smaller.batch_size = batch;
+    smaller.training.batch_size = batch;
     return static_cast<double>(training_memory(smaller, plan, backend).total());
   };
-  // The larger the batches, the more is theirs of what is found.
-  for (std::uint32_t half = std::max(1U, experiment.batch_size / 4);; half = std::max(1U, half / 4)) {
+  // The larger the batches, the smaller the share of other memory.
+  for (std::uint32_t half = std::max(1U, experiment.training.batch_size / 4);;
+       half = std::max(1U, half / 4)) {
     try {
       const double at_half = total(half), a_sample = (total(2 * half) - at_half) / half;
-      return static_cast<std::size_t>(at_half +
-                                      a_sample * (static_cast<double>(experiment.batch_size) - half));
+      return static_cast<std::size_t>(
+          at_half + a_sample * (static_cast<double>(experiment.training.batch_size) - half));
     } catch (const kernels::OutOfDeviceMemory&) {
       if (half == 1) throw;
     }

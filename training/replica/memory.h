@@ -1,7 +1,7 @@
-// What training takes of memory, known before it begins: the networks are built as a peer builds them, and
-// asked. The accounting is that of Rajbhandari et al., "ZeRO" (SC 2020): weights, gradients and the
-// optimizer's state grow with the model, activations with the batch. All figures are exact but PeerMemory's
-// process, which was measured, and device_memory(), which is for what cannot be built.
+// The memory that training needs, known before it starts: networks are built as in a peer, and report their
+// sizes. The accounting follows Rajbhandari et al., "ZeRO" (SC 2020): weights, gradients and the optimizer's
+// state grow with the model, activations with the batch. All figures are exact except PeerMemory::process,
+// which was measured, and device_memory(), which estimates.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct ParameterBytes {
 };
 ParameterBytes parameter_bytes(const Experiment& experiment);
 
-// What belongs to a layer of the plan, of all workers together.
+// For one layer of the plan, all workers together.
 struct LayerBytes {
   std::size_t weights = 0, gradients = 0, optimizer = 0;
   std::size_t activations = 0, workspace = 0;
@@ -51,8 +51,8 @@ struct TrainingMemory {
 TrainingMemory training_memory(const Experiment& experiment, const models::Plan& plan,
                                const kernels::Backend& backend);
 
-// The most memory that is resident in a process that trains by the rule pairwise. Where `data` is not known,
-// it is without the data set.
+// The largest resident memory of a process that trains by the rule pairwise; without the data set if it is
+// not known.
 struct PeerMemory {
   std::size_t training = 0;    // TrainingMemory::total()
   std::size_t evaluation = 0;  // at the run's end, when only the weights are left of the above
@@ -70,11 +70,10 @@ struct PeerMemory {
 PeerMemory peer_memory(const TrainingMemory& memory, const models::Plan& plan,
                        const kernels::Backend& backend, const datasets::DataPair* data);
 
-// What a replica takes of a device, about, where the device has not the room for it: the activations of
-// batches that it does have room for are taken to grow by equal steps, which a library's choice of algorithms
-// and their workspaces need not do. What libraries and driver take for themselves is not counted, nor samples
-// that the device would keep if it had the room. REQUIRES: the device is as it was before the replica. Throws
-// OutOfDeviceMemory where a batch of 2 is too much.
+// An estimate of a replica's memory on a device that is too small for it: extrapolates linearly from batches
+// that fit, although libraries may choose other algorithms and workspaces. Without the memory of libraries
+// and driver, and of samples that a larger device would keep. REQUIRES: the device does not hold the replica.
+// Throws OutOfDeviceMemory if a batch of 2 does not fit.
 std::size_t device_memory(const Experiment& experiment, const models::Plan& plan,
                           const kernels::Backend& backend);
 

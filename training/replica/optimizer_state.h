@@ -1,18 +1,17 @@
-// What an optimizer remembers between the steps of one worker: its velocity, or its means of gradients and of
-// their squares, and for quasi-global momentum where the replica was. All vectors are in the memory of the
-// back end; the caller passes the queue in whose order the work is done.
+// The state of an optimizer between the steps of one worker: its velocity, or its means of gradients and of
+// their squares, and for quasi-global momentum an earlier replica. All vectors are in the memory of the back
+// end; the caller passes the queue that orders the work.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <variant>
-#include <vector>
 
 #include "base/result.h"
 #include "kernels/buffer.h"
 #include "kernels/queue.h"
 #include "models/arena.h"
-#include "training/records/worker_state.h"
+#include "training/records/peer_state.h"
 
 namespace starling::training {
 
@@ -27,9 +26,9 @@ class OptimizerState {
 
   std::size_t trained() const { return velocity_.size(); }
 
-  // From now on the momentum is the swarm's: quasi-global momentum (Lin et al., ICML 2021), for unlike data.
+  // Switches to quasi-global momentum (Lin et al., ICML 2021), the swarm's direction, for unlike data.
   // The velocity m is fixed between mixes, and each step goes along beta m + g. When the arena's mixes() have
-  // grown, after k steps, m follows the way of the replica since the last time, mixing included:
+  // grown, after k steps, m follows the change of the replica since then, mixing included:
   //   mu_k = 1 - (1 - mu)^k,  m <- (1 - mu_k) m + mu_k (x_last - x) / (eta_1 + ... + eta_k).
   // `workers` share the replica, so it moves that many times further. There is no Nesterov variant. REQUIRES:
   // the optimizer is SGD.
@@ -39,10 +38,10 @@ class OptimizerState {
   // Adds the update for this gradient to the arena, at the optimizer's learning rate times `rate_factor`.
   void apply(models::Arena& arena, std::span<const float> gradient, double rate_factor,
              kernels::Queue& queue);
-  // The replica's parameters were replaced: forgets everything.
+  // The replica's parameters were replaced: resets the state.
   void renew(kernels::Queue& queue);
   // The replica's parameters were replaced by others of the same run: keeps the momentum, but quasi-global
-  // momentum does not count the way from one replica to the other.
+  // momentum does not count the change from one replica to the other.
   void moved() { following_.begun = false; }
 
   // Fills the optimizer's part of `state`. Waits for the queue.

@@ -9,7 +9,6 @@
 #include "models/spec_text.h"
 #include "training/experiment/check.h"
 #include "training/records/checkpoint.h"
-#include "training/exchange/mixer.h"
 
 namespace starling::training {
 
@@ -18,34 +17,37 @@ namespace {
 enum Stream : std::uint64_t { kParameters = 11, kBatches, kImages, kNetworks };
 
 kernels::Precision precision_of(const Experiment& experiment) {
-  if (experiment.precision == "bf16") return kernels::Precision::bf16;
-  return experiment.precision == "tf32" ? kernels::Precision::tf32 : kernels::Precision::f32;
+  if (experiment.training.precision == "bf16") return kernels::Precision::bf16;
+  return experiment.training.precision == "tf32" ? kernels::Precision::tf32 : kernels::Precision::f32;
 }
 
 }  // namespace
 
 Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train) {
   const auto& shape = train.shape;
-  auto plan = models::make_model(models::ModelText{experiment.model, experiment.layers},
+  auto plan = models::make_model(models::ModelText{experiment.model.name, experiment.model.layers},
                                  models::Shape{shape.channels, shape.height, shape.width}, train.classes);
   if (!plan || !has_servers(experiment)) return plan;
   const CellGrid grid{plan->layout.arena_size(), kDefaultCellFloats};
-  if (experiment.servers <= grid.count()) return plan;
-  return Error{"gossip.servers: " + std::to_string(experiment.servers) + " servers share a model by cells of " +
-               std::to_string(grid.cell_floats) + " floats, and " + experiment.model + " has but " +
-               std::to_string(grid.count()) + " of them"};
+  if (experiment.gossip.servers <= grid.count()) return plan;
+  return Error{"gossip.servers: " + std::to_string(experiment.gossip.servers) +
+               " servers share a model in cells of " + std::to_string(grid.cell_floats) + " floats, and " +
+               experiment.model.name + " has only " + std::to_string(grid.count()) + " of them"};
 }
 
 Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Experiment& experiment,
                                                                      std::uint32_t place) {
-  const bool several = !experiment.devices.empty();
-  std::vector<std::string> names = experiment.devices;
-  if (!several) names = {experiment.device == "auto" ? kernels::best_device(place) : experiment.device};
+  const bool several = !experiment.training.devices.empty();
+  std::vector<std::string> names = experiment.training.devices;
+  if (!several)
+    names = {experiment.training.device == "auto" ? kernels::best_device(place) : experiment.training.device};
   std::vector<std::unique_ptr<kernels::Backend>> backends;
   for (const std::string& name : names) {
     auto backend = kernels::make_backend(name, precision_of(experiment));
     if (!backend) {
-      const char* key = several ? "training.devices: " : name == "cpu" ? "training.precision: " : "training.device: ";
+      const char* key = several         ? "training.devices: "
+                        : name == "cpu" ? "training.precision: "
+                                        : "training.device: ";
       return Error{key + backend.error().message};
     }
     backends.push_back(std::move(*backend));
@@ -54,10 +56,13 @@ Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Exper
 }
 
 Result<std::unique_ptr<kernels::Backend>> make_host_backend(const Experiment& experiment) {
-  const std::string wanted = experiment.devices.empty() ? experiment.device : join_devices(experiment.devices);
+  const std::string wanted = experiment.training.devices.empty() ? experiment.training.device
+                                                                 : join_devices(experiment.training.devices);
   if (wanted != "auto" && wanted != "cpu") {
-    return Error{"training.device: the simulator computes on the processor, where a seed gives the same run every time; " +
-                 wanted + " is for peers and swarms"};
+    return Error{
+        "training.device: the simulator computes on the processor, where a seed gives the same run every "
+        "time; " +
+        wanted + " is for peers and swarms"};
   }
   auto backend = kernels::make_backend("cpu", precision_of(experiment));
   if (!backend) return Error{"training.precision: " + backend.error().message};
@@ -66,18 +71,18 @@ Result<std::unique_ptr<kernels::Backend>> make_host_backend(const Experiment& ex
 
 Optimizer make_optimizer(const Experiment& experiment) {
   const auto learning_rate = static_cast<float>(resolved_learning_rate(experiment)),
-             momentum = static_cast<float>(experiment.momentum),
-             weight_decay = static_cast<float>(experiment.weight_decay);
-  if (experiment.optimizer == "adamw") {
+             momentum = static_cast<float>(experiment.optimizer.momentum),
+             weight_decay = static_cast<float>(experiment.optimizer.weight_decay);
+  if (experiment.optimizer.name == "adamw") {
     return models::Arena::AdamWStep{.learning_rate = learning_rate,
                                     .beta1 = momentum,
-                                    .beta2 = static_cast<float>(experiment.beta2),
+                                    .beta2 = static_cast<float>(experiment.optimizer.beta2),
                                     .weight_decay = weight_decay};
   }
   return models::Arena::SgdStep{.learning_rate = learning_rate,
                                 .momentum = momentum,
                                 .weight_decay = weight_decay,
-                                .nesterov = experiment.nesterov};
+                                .nesterov = experiment.optimizer.nesterov};
 }
 
 std::vector<float> first_parameters(const models::Plan& plan, std::uint64_t seed) {
@@ -91,14 +96,15 @@ void write_first_parameters(const models::Plan& plan, std::uint64_t seed, models
 }
 
 Result<std::vector<float>> starting_parameters(const Experiment& experiment, const models::Plan& plan) {
-  if (!experiment.init) return first_parameters(plan, experiment.seed);
-  auto read = read_safetensors(*experiment.init, plan.layout);
+  if (!experiment.model.init) return first_parameters(plan, experiment.seed);
+  auto read = read_safetensors(*experiment.model.init, plan.layout);
   if (!read) return Error{"model.init: " + read.error().message};
   return std::move(read->arena);
 }
 
-Status write_starting_parameters(const Experiment& experiment, const models::Plan& plan, models::Arena& arena) {
-  if (!experiment.init) {
+Status write_starting_parameters(const Experiment& experiment, const models::Plan& plan,
+                                 models::Arena& arena) {
+  if (!experiment.model.init) {
     write_first_parameters(plan, experiment.seed, arena);
     return Done{};
   }
@@ -119,7 +125,7 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
     shard.resize(train.size());
     std::iota(shard.begin(), shard.end(), 0U);
   } else {
-    auto part = datasets::partition(train, experiment.partition, static_cast<int>(slots),
+    auto part = datasets::partition(train, experiment.data.partition, static_cast<int>(slots),
                                     static_cast<int>(slot % slots), experiment.seed);
     if (!part) return part.error();
     shard = std::move(*part);
@@ -136,17 +142,22 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
   const Random networks = Random(experiment.seed).split(kNetworks).split(slot);
   const auto make = [&](const std::shared_ptr<const kernels::Samples>& kept) {
     std::vector<std::unique_ptr<Worker>> workers;
-    for (std::uint32_t k = 0; k < experiment.workers; ++k) {
-      const std::uint32_t w = device * experiment.workers + k;
-      workers.push_back(std::make_unique<Worker>(
-          plan, backend, train, BatchSampler(shard, batches.split(w)), experiment.batch_size, optimizer,
-          models::NetworkOptions{networks.split(w).bits(), experiment.recompute}, kept, engines));
-      if (experiment.quasi_global_momentum) workers.back()->follow_swarm(experiment.workers);
+    for (std::uint32_t k = 0; k < experiment.training.workers; ++k) {
+      const std::uint32_t w = device * experiment.training.workers + k;
+      workers.push_back(
+          std::make_unique<Worker>(plan, backend, train, BatchSampler(shard, batches.split(w)),
+                                   WorkerOptions{experiment.training.batch_size,
+                                                 optimizer,
+                                                 {networks.split(w).bits(), experiment.training.recompute},
+                                                 kept,
+                                                 engines}));
+      if (experiment.optimizer.quasi_global_momentum)
+        workers.back()->follow_swarm(experiment.training.workers);
       if (augmentation->any()) workers.back()->augment(*augmentation, images.split(w));
     }
     return workers;
   };
-  // Samples on the device save time, but what trains needs the room more.
+  // Samples on the device save time, but training needs the memory more.
   if (const std::shared_ptr<const kernels::Samples> kept = keep(train, backend)) {
     try {
       return make(kept);
@@ -157,33 +168,35 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
 }
 
 std::shared_ptr<Engines> make_shared_engines(const Experiment& experiment, const models::Plan& plan,
-                                             const kernels::Backend& backend, const datasets::Dataset& train) {
+                                             const kernels::Backend& backend,
+                                             const datasets::Dataset& train) {
   const bool draws = std::any_of(plan.layers.begin(), plan.layers.end(), [](const models::LayerInfo& info) {
     return std::holds_alternative<models::Dropout>(info.layer.kind);
   });
   if (draws) return nullptr;
-  return std::make_shared<Engines>(plan, backend, train, experiment.batch_size,
-                                   models::NetworkOptions{0, experiment.recompute}, nullptr);
+  return std::make_shared<Engines>(plan, backend, train,
+                                   WorkerOptions{.batch_size = experiment.training.batch_size,
+                                                 .network = {.recompute = experiment.training.recompute}});
 }
 
 Result<MixOptions> mix_options(const Experiment& experiment) {
   if (Status status = check_rule(experiment); !status) return status.error();
   MixOptions options;
-  options.rule = experiment.rule;
-  options.payload = experiment.payload;
-  options.top_k = experiment.top_k;
-  options.outer_rate = experiment.outer_rate;
-  options.outer_momentum = experiment.outer_momentum;
-  options.consensus_rate = experiment.consensus_rate.value_or(0);
-  options.clip = experiment.clip;
+  options.rule = experiment.gossip.rule;
+  options.payload = experiment.gossip.payload;
+  options.top_k = experiment.gossip.top_k;
+  options.outer_rate = experiment.gossip.outer_rate;
+  options.outer_momentum = experiment.gossip.outer_momentum;
+  options.consensus_rate = experiment.gossip.consensus_rate.value_or(0);
+  options.clip = experiment.gossip.clip;
   options.seed = experiment.seed;
   return options;
 }
 
 std::optional<std::size_t> chunk_cells(const Experiment& experiment, std::size_t cell_floats) {
-  if (experiment.chunk == 0) return std::nullopt;
+  if (experiment.gossip.chunk == 0) return std::nullopt;
   const std::size_t cell_bytes = sizeof(float) * cell_floats;
-  return (experiment.chunk + cell_bytes - 1) / cell_bytes;
+  return (experiment.gossip.chunk + cell_bytes - 1) / cell_bytes;
 }
 
 }  // namespace starling::training

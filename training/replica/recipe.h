@@ -1,5 +1,5 @@
-// From an experiment to what trains: the same first parameters, shards and batches in the daemon and in the
-// simulator.
+// Makes the parts of training from an experiment, with the same first parameters, shards and batches in the
+// daemon and in the simulator.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 #include "datasets/dataset.h"
 #include "kernels/backend.h"
 #include "models/spec.h"
-#include "training/exchange/options.h"
-#include "training/experiment/experiment.h"
+#include "training/exchange/mixer.h"
+#include "training/experiment/settings.h"
 #include "training/replica/worker.h"
 
 namespace starling::training {
@@ -20,33 +20,32 @@ namespace starling::training {
 // The experiment's model for this data.
 Result<models::Plan> make_plan(const Experiment& experiment, const datasets::Dataset& train);
 
-// What computes the steps, on the experiment's device (or each of its devices, at least one) and in its
-// precision: an Error where that cannot be. `place`: of several peers of one machine; auto gives each the next
-// of its GPUs.
+// The back ends for the experiment's device (or each of its devices, at least one) in its precision, or an
+// Error. `place`: the number of this peer on its machine; auto gives each the next GPU.
 Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Experiment& experiment,
                                                                      std::uint32_t place = 0);
-// The same of the simulator, which computes on the processor, where the same seed gives the same run.
+// The same for the simulator, which computes on the processor, so that a seed repeats a run.
 Result<std::unique_ptr<kernels::Backend>> make_host_backend(const Experiment& experiment);
 
-// The experiment's optimizer.
 Optimizer make_optimizer(const Experiment& experiment);
 
-// What a beginner starts from: a function of the plan and the seed alone. arena_size() floats.
+// The first parameters of a run: a function of only the plan and the seed. arena_size() floats.
 std::vector<float> first_parameters(const models::Plan& plan, std::uint64_t seed);
-// The same, written straight into an arena as large.
+// The same, written directly into an arena of that size.
 void write_first_parameters(const models::Plan& plan, std::uint64_t seed, models::Arena& arena);
 
-// What training begins with: of the experiment's file where it names one, else first_parameters(). The Error says which
-// tensor does not fit.
+// The parameters of the experiment's file if it names one, else first_parameters(). The Error names a tensor
+// that does not fit.
 Result<std::vector<float>> starting_parameters(const Experiment& experiment, const models::Plan& plan);
-// The same, written into an arena as large; an Error wrote nothing.
-Status write_starting_parameters(const Experiment& experiment, const models::Plan& plan, models::Arena& arena);
+// The same, written into an arena of that size. On an Error nothing is written.
+Status write_starting_parameters(const Experiment& experiment, const models::Plan& plan,
+                                 models::Arena& arena);
 
 // The Hogwild workers of one peer on its shard of the training set: slot mod slots of the experiment's
-// partition, or, with slots = 0, the whole set in an order that depends on `slot` alone. Batches, and how
-// their images are cropped and flipped, are functions of the seed, the slot and the worker's number, which goes
-// on from one of the peer's devices to the next. `plan`, `backend` and `train` outlive the workers. `engines`:
-// make_shared_engines()', or null.
+// partition, or, with slots = 0, the whole set in an order that depends only on `slot`. Batches and their
+// crops and flips are functions of the seed, the slot and the worker's number, which is counted over all the
+// peer's devices. `plan`, `backend` and `train` outlive the workers.
+// `engines`: make_shared_engines()', or null.
 Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& experiment,
                                                           const models::Plan& plan,
                                                           const kernels::Backend& backend,
@@ -54,16 +53,30 @@ Result<std::vector<std::unique_ptr<Worker>>> make_workers(const Experiment& expe
                                                           std::uint32_t slots, std::uint32_t device = 0,
                                                           std::shared_ptr<Engines> engines = nullptr);
 
-// Engines that workers of several peers on one host may share; null where each needs its own, as its network draws
-// what it drops. All arguments outlive them.
+// Engines that workers of several peers on one host may share; null if each needs its own, because its
+// network has dropout. All arguments outlive them.
 std::shared_ptr<Engines> make_shared_engines(const Experiment& experiment, const models::Plan& plan,
                                              const kernels::Backend& backend, const datasets::Dataset& train);
 
-// What the experiment's gossip settings say. An Error where they do not go together.
+// The options in the experiment's gossip settings. An Error if they cannot be combined.
 Result<MixOptions> mix_options(const Experiment& experiment);
 
-// How many whole cells a chunk is: the fewest that hold gossip.chunk; nullopt where that is auto.
+// The number of cells in a chunk: the fewest that hold gossip.chunk; nullopt if that is auto.
 std::optional<std::size_t> chunk_cells(const Experiment& experiment,
                                        std::size_t cell_floats = kDefaultCellFloats);
+
+// The manifest of a run: what its first peer publishes, and what each joiner compares with its own layout and
+// settings. `Manifest` is wire::Manifest, which this room does not include.
+template <class Manifest>
+Manifest manifest_of(const Experiment& experiment, const models::Layout& layout, const std::string& data) {
+  Manifest manifest;
+  manifest.model = experiment.model.name;
+  manifest.data = data;
+  manifest.fingerprint = layout.fingerprint();
+  manifest.arena_floats = layout.arena_size();
+  manifest.seed = experiment.seed;
+  for (const auto& [key, value] : shared_settings(experiment)) manifest.settings.push_back({key, value});
+  return manifest;
+}
 
 }  // namespace starling::training

@@ -1,7 +1,6 @@
 #include "training/replica/worker.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/check.h"
 
@@ -36,8 +35,8 @@ Cursor BatchSampler::cursor_before() const {
 
 Status BatchSampler::set(Cursor cursor) {
   if (cursor.order.size() != order_.size() || cursor.position > order_.size()) {
-    return Error{"it was in a shard of " + std::to_string(cursor.order.size()) + " samples, and here are " +
-                 std::to_string(order_.size())};
+    return Error{"it was in a shard of " + std::to_string(cursor.order.size()) +
+                 " samples, but this shard has " + std::to_string(order_.size())};
   }
   const auto sorted = [](std::vector<std::uint32_t> indices) {
     std::sort(indices.begin(), indices.end());
@@ -52,11 +51,11 @@ Status BatchSampler::set(Cursor cursor) {
 }
 
 Engines::Engines(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
-                 std::uint32_t batch_size, models::NetworkOptions options,
-                 std::shared_ptr<const kernels::Samples> kept)
-    : make_([&plan, &backend, &data, batch_size, options, kept = std::move(kept)] {
+                 const WorkerOptions& options)
+    : make_([&plan, &backend, &data, batch_size = options.batch_size, network = options.network,
+             kept = options.kept] {
         return std::unique_ptr<Engine>(new Engine{
-            models::Network(plan, backend, static_cast<int>(batch_size), models::Purpose::train, options),
+            models::Network(plan, backend, static_cast<int>(batch_size), models::Purpose::train, network),
             Feed(backend, data, kept, batch_size)});
       }) {
   idle_.push_back(make_());  // so that an impossible configuration fails here
@@ -80,21 +79,17 @@ void Engines::Return::operator()(Engine* engine) const {
 }
 
 Worker::Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
-               BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer,
-               models::NetworkOptions options, std::shared_ptr<const kernels::Samples> kept,
-               const std::shared_ptr<Engines>& engines)
+               BatchSampler sampler, const WorkerOptions& options)
     : memory_(backend.memory()),
       staging_(backend.staging()),
-      engines_(engines
-                   ? engines
-                   : std::make_shared<Engines>(plan, backend, data, batch_size, options, std::move(kept))),
+      engines_(options.engines ? options.engines : std::make_shared<Engines>(plan, backend, data, options)),
       data_(data),
       sampler_(std::move(sampler)),
-      optimizer_(optimizer, plan.layout.trained_size(), memory_),
-      indices_(batch_size),
+      optimizer_(options.optimizer, plan.layout.trained_size(), memory_),
+      indices_(options.batch_size),
       lanes_(engines_->take()->feed.lanes()),
       arena_floats_(plan.layout.arena_size()),
-      gradient_(engines ? 0 : arena_floats_, memory_),
+      gradient_(options.engines ? 0 : arena_floats_, memory_),
       applied_(engines_->take()->network.queue().make_mark()) {
   STARLING_CHECK(plan.spec.input.size() == data.shape.size() && plan.classes >= data.classes);
   const auto engine = engines_->take();
@@ -108,11 +103,8 @@ void Worker::need_gradient() {
   if (gradient_.size() == 0) gradient_ = kernels::Buffer(arena_floats_, memory_);
 }
 
-// The gaps between the tensors of a gradient must be zero, and nothing writes there; those of parameters may
-// not be.
-void Worker::clear(kernels::Buffer& vector) {
-  std::fill_n(vector.data(), vector.size(), 0.0F);
-}
+// The gaps between the tensors of a gradient must stay zero; those of parameters may hold other values.
+void Worker::clear(kernels::Buffer& vector) { std::fill_n(vector.data(), vector.size(), 0.0F); }
 
 kernels::Buffer Worker::give_back() {
   if (std::exchange(taken_, false)) clear(gradient_);
@@ -209,18 +201,14 @@ void Worker::follow_swarm(std::uint32_t workers) {
   optimizer_.follow_swarm(workers, engines_->take()->network.queue());
 }
 
-void Worker::renew() {
-  optimizer_.renew(engines_->take()->network.queue());
-}
+void Worker::renew() { optimizer_.renew(engines_->take()->network.queue()); }
 
 WorkerState Worker::save(const models::Arena& arena) {
   applied_->wait();
   return save(arena, under_way_);
 }
 
-WorkerState Worker::save_midway(const models::Arena& arena) {
-  return save(arena, false);
-}
+WorkerState Worker::save_midway(const models::Arena& arena) { return save(arena, false); }
 
 // A step that has begun does not count.
 WorkerState Worker::save(const models::Arena& arena, bool step_begun) {
@@ -244,45 +232,6 @@ Status Worker::restore_cursor(const WorkerState& state) {
 
 Status Worker::restore_optimizer(const WorkerState& state, const models::Arena& arena) {
   return optimizer_.restore(state, arena, engines_->take()->network.queue());
-}
-
-Evaluator::Evaluator(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
-                     int batch)
-    : network_(plan, backend, batch, models::Purpose::evaluate),
-      data_(data),
-      feed_(backend, data, nullptr, static_cast<std::size_t>(batch)),
-      indices_(static_cast<std::size_t>(batch)) {
-  STARLING_CHECK(plan.spec.input.size() == data.shape.size() && plan.classes >= data.classes);
-}
-
-Evaluator::Score Evaluator::evaluate(const float* parameters, std::size_t limit) {
-  return evaluate(std::span(&parameters, 1), limit).front();
-}
-
-std::vector<Evaluator::Score> Evaluator::evaluate(std::span<const float* const> replicas, std::size_t limit) {
-  const std::size_t total = std::min(limit, data_.size());
-  std::vector<double> loss_sums(replicas.size());
-  std::vector<std::int64_t> correct(replicas.size());
-  for (std::size_t start = 0; start < total; start += indices_.size()) {
-    const auto count = std::min(indices_.size(), total - start);
-    const auto batch = std::span(indices_).first(count);
-    std::iota(batch.begin(), batch.end(), static_cast<std::uint32_t>(start));
-    feed_.choose(0, batch);
-    feed_.bring(0, network_.queue());
-    for (std::size_t r = 0; r < replicas.size(); ++r) {
-      const auto result =
-          network_.evaluate(replicas[r], feed_.inputs(), feed_.labels(), static_cast<int>(count));
-      loss_sums[r] += result.loss_sum;
-      correct[r] += result.correct;
-    }
-  }
-  std::vector<Score> scores(replicas.size());
-  if (total == 0) return scores;
-  const auto n = static_cast<double>(total);
-  for (std::size_t r = 0; r < replicas.size(); ++r) {
-    scores[r] = {.accuracy = static_cast<double>(correct[r]) / n, .loss = loss_sums[r] / n};
-  }
-  return scores;
 }
 
 }  // namespace starling::training

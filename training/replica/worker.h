@@ -16,10 +16,10 @@
 #include "base/result.h"
 #include "datasets/dataset.h"
 #include "kernels/backend.h"
-#include "kernels/staged.h"
+#include "kernels/buffer.h"
 #include "models/arena.h"
 #include "models/network.h"
-#include "training/records/worker_state.h"
+#include "training/records/peer_state.h"
 #include "training/replica/augment.h"
 #include "training/replica/feed.h"
 #include "training/replica/optimizer_state.h"
@@ -47,6 +47,15 @@ class BatchSampler {
   std::size_t position_before_ = 0;
 };
 
+struct WorkerOptions {
+  std::uint32_t batch_size = 0;
+  Optimizer optimizer{};
+  models::NetworkOptions network{};
+  std::shared_ptr<const kernels::Samples> kept{};  // the same data on the back end's device, or null
+  // Shared with other workers on the host, and made with the same options; null: the worker makes its own.
+  std::shared_ptr<class Engines> engines{};
+};
+
 // Computes steps: a network and its input.
 struct Engine {
   models::Network network;
@@ -54,14 +63,13 @@ struct Engine {
   kernels::Buffer gradient{};  // for Worker::compute_taken(); empty before the first call
 };
 
-// Engines for steps of one kind. A worker has its own engine, or workers on a host share as many engines as
+// Engines for steps of one kind. A worker has its own engine, or workers on a host share the engines that
 // compute at once, and then a worker is only its state. Any thread may call.
 class Engines {
  public:
-  // All arguments outlive it; `kept` is the same data on the back end's device, or null.
+  // The plan, the back end and the data outlive it.
   Engines(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
-          std::uint32_t batch_size, models::NetworkOptions options,
-          std::shared_ptr<const kernels::Samples> kept);
+          const WorkerOptions& options);
 
   struct Return {
     Engines* engines;
@@ -79,14 +87,10 @@ class Engines {
 
 class Worker {
  public:
-  // `plan`, `data` and `backend` outlive the worker; `kept` is the same data on the back end's device, or
-  // null. `engines` are shared with other workers on the host and made from these arguments; null: the worker
-  // makes its own. REQUIRES: the plan fits the data's shape and classes; a shared engine's network has no
-  // dropout.
+  // `plan`, `data` and `backend` outlive the worker. REQUIRES: the plan fits the data's shape and classes; a
+  // shared engine's network has no dropout.
   Worker(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
-         BatchSampler sampler, std::uint32_t batch_size, const Optimizer& optimizer,
-         models::NetworkOptions options = {}, std::shared_ptr<const kernels::Samples> kept = nullptr,
-         const std::shared_ptr<Engines>& engines = nullptr);
+         BatchSampler sampler, const WorkerOptions& options);
 
   // Quasi-global momentum: OptimizerState::follow_swarm().
   void follow_swarm(std::uint32_t workers);
@@ -104,9 +108,9 @@ class Worker {
   double compute_taken();
   // Sets that vector, arena_size() floats: the parameters or the gradient of a step that began elsewhere.
   void put(std::span<const float> vector, bool is_gradient);
-  // Lends that vector to a worker with shared engines, which needs it only from take() to apply(), and takes
-  // it back. REQUIRES: the worker has none; the vector comes from give_back() of a worker on the same
-  // network.
+  // Lends that vector to a worker with shared engines, which needs it only from take() to apply();
+  // give_back() returns it. REQUIRES: the worker has none; the vector comes from give_back() of a worker on
+  // the same network.
   void lend(kernels::Buffer vector) { gradient_ = std::move(vector); }
   kernels::Buffer give_back();
   // The result of compute(): the mean gradient of the trained parameters, followed by the changes of running
@@ -120,7 +124,7 @@ class Worker {
   void apply(models::Arena& arena, double rate_factor = 1);
   // Waits for the updates of all apply() calls that have returned. Any thread may call.
   void wait() { applied_->wait(); }
-  // The replica was replaced by foreign parameters: resets the optimizer's state.
+  // The replica was replaced by other parameters: resets the optimizer's state.
   void renew();
 
   // The state of the worker; a step that was computed but not applied counts as not begun. Waits for a
@@ -175,31 +179,6 @@ class Worker {
   bool taken_ = false;                // gradient_ holds parameters
   kernels::Buffer gradient_on_host_;  // a device's, after the first gradient()
   std::unique_ptr<kernels::Queue::Mark> applied_;
-};
-
-// Accuracy and mean loss of parameters on the first `limit` samples of a data set; zeros if it is empty.
-// Holds a network without a backward pass.
-class Evaluator {
- public:
-  // All three outlive the evaluator; replicas are in the back end's memory. REQUIRES: batch > 0; the plan
-  // fits the data's shape and classes.
-  Evaluator(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& data,
-            int batch = kBatch);
-  static constexpr int kBatch = 64;  // memory of ResNet-18: a quarter of training
-
-  struct Score {
-    double accuracy = 0;
-    double loss = 0;
-  };
-  Score evaluate(const float* parameters, std::size_t limit = SIZE_MAX);
-  // The same for several replicas; reads each sample once.
-  std::vector<Score> evaluate(std::span<const float* const> replicas, std::size_t limit = SIZE_MAX);
-
- private:
-  models::Network network_;
-  const datasets::Dataset& data_;
-  Feed feed_;
-  std::vector<std::uint32_t> indices_;
 };
 
 }  // namespace starling::training

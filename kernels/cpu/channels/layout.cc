@@ -16,7 +16,7 @@ std::optional<Layout> layout_of(const Activation& activation) {
   const Shape& shape = activation.shape;
   Layout layout{shape, sample, channel, 0, blocked->block, false, 0, {}, {}};
   const std::ptrdiff_t pixels = layout.pixels();
-  // Strides of dimensions of extent 1 mean nothing.
+  // Strides of dimensions with extent 1 are irrelevant.
   const auto dense = [&](std::ptrdiff_t pixel) {
     return (shape.width == 1 || column == pixel) && (shape.height == 1 || row == pixel * shape.width);
   };

@@ -1,6 +1,6 @@
-// Where an activation's channels lie, as rows for the loops of loops.h: plain, with the channels last (pixels
-// of an image or images of a pixel side by side), or in blocks of 4, 8 or 16 of them: whatever convolutions
-// choose.
+// The position of an activation's channels in memory, as rows for the loops of loops.h: plain, with the
+// channels last (pixels of an image or images of a pixel side by side), or in blocks of 4, 8 or 16 channels,
+// as convolutions choose.
 #pragma once
 
 #include <cstddef>
@@ -19,22 +19,38 @@ struct Layout {
   int blocks;
   int period;        // channels of a block: 1, 4, 8 or 16
   bool interleaved;  // the blocks of a pixel lie side by side
-  // Where interleaved: from one of the whole batch's pixels to the next, in the order of memory.
+  // If interleaved: the distance between neighboring pixels of the whole batch.
   std::ptrdiff_t pixel_stride;
   Run run;       // one block of one sample
-  Run last_run;  // the last block's, which may have fewer channels
+  Run last_run;  // of the last block, which may have fewer channels
 
   const Run& run_of(int block) const { return block + 1 < blocks ? run : last_run; }
   std::ptrdiff_t at(int sample, int block) const { return sample * sample_stride + block * block_stride; }
-  // The channel at a place in a block's rows; one that there is not where a block is filled up.
+  // The channel at a place in a block's rows; >= shape.channels in padding.
   int channel(int block, int place) const { return block * period + place % period; }
   std::ptrdiff_t pixels() const { return std::ptrdiff_t{shape.height} * shape.width; }
 
-  // How many blocks to go through at once, where each channel is one thing over the whole batch.
+  // f(place, channel) for each channel of a block and its first place in a row.
+  template <class F>
+  void for_channels(int block, const F& f) const {
+    for (int place = 0; place < period && channel(block, place) < shape.channels; ++place)
+      f(place, static_cast<std::size_t>(channel(block, place)));
+  }
+  // The sum over the places of the channel at `first`; and the same value at all of them.
+  double over_channel(const double* places, int first) const {
+    double sum = 0;
+    for (int place = first; place < kRow; place += period) sum += places[place];
+    return sum;
+  }
+  void set(float* row, int first, double value) const {
+    for (int place = first; place < kRow; place += period) row[place] = static_cast<float>(value);
+  }
+
+  // The number of blocks to process together if each channel is one unit over the whole batch.
   int together() const { return interleaved ? blocks : 1; }
-  // f(block, run, where it begins), so that all samples of the blocks [from, from + together()) come once, in
-  // the order of memory as far as may be; or the other way about, for a second pass that begins with what the
-  // first one left in cache.
+  // Calls f(block, run, offset) so that all samples of the blocks [from, from + together()) occur once, in
+  // the order of memory as far as possible; in the reverse order for a second pass, which then begins with
+  // what is in cache.
   template <class F>
   void visit(int from, bool second_pass, const F& f) const;
 };
@@ -44,7 +60,7 @@ void Layout::visit(int from, bool second_pass, const F& f) const {
   if (!interleaved) {
     Run all = run_of(from);
     const std::ptrdiff_t step = second_pass ? -sample_stride : sample_stride;
-    if (all.rows == 1 && all.tail == 0) {  // rather one sample of many rows
+    if (all.rows == 1 && all.tail == 0) {  // as one sample of many rows
       all.rows = shape.batch;
       all.step = step;
     } else {
@@ -54,7 +70,7 @@ void Layout::visit(int from, bool second_pass, const F& f) const {
     f(from, all, at(second_pass ? shape.batch - 1 : 0, from));
     return;
   }
-  // Of all samples one list of pixels, a few of them at a time.
+  // One list of the pixels of all samples, some of them at a time.
   constexpr std::ptrdiff_t kFloats = 1 << 12;
   const int pixels_of_all = shape.batch * shape.height * shape.width;
   const int some = static_cast<int>(kFloats / pixel_stride) + 16;
@@ -70,15 +86,15 @@ void Layout::visit(int from, bool second_pass, const F& f) const {
   }
 }
 
-// Nothing where it lies in some other way. Strides count values, whatever their number format.
+// nullopt for other formats. Strides count values of any number format.
 std::optional<Layout> layout_of(const Activation& activation);
 
-// The same values in a format that has a layout: `input` itself, or plain.
+// The same values in a format with a layout: `input` itself, or plain.
 Activation with_layout(const Activation& input);
-// The same, of float32 values.
+// The same for float32 values.
 Activation with_f32_layout(const Activation& input);
 
-// Floats for each place of each block's row, `times` over.
+// Floats for each place of each block's row, `times` times.
 class Rows {
  public:
   Rows() = default;
@@ -93,8 +109,8 @@ class Rows {
   Buffer values_;
 };
 
-// The two sums of the loops in double, for each place of a row. Runs are added piece by piece, none so long
-// that sums in float would lose digits.
+// The two sums of the loops in double, for each place of a row. Runs are added in pieces, short enough that
+// sums in float keep their precision.
 struct Sums {
   double first[kRow] = {}, second[kRow] = {};
 
@@ -122,7 +138,7 @@ struct Sums {
   }
 };
 
-// About the mean of each channel, from its first pixels: what to subtract before squares are summed.
+// An estimate of each channel's mean from its first pixels, to subtract before squares are summed.
 template <class T>
 void guess_means(const Layout& layout, int block, const T* x, float* row);
 

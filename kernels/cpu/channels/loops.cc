@@ -13,12 +13,8 @@ typedef float Unaligned __attribute__((vector_size(16), may_alias, aligned(4)));
 
 constexpr int kWidth = 4, kUnroll = 1;
 
-inline V load_any(const float* p) {
-  return *reinterpret_cast<const Unaligned*>(p);
-}
-inline void store_any(float* p, V value) {
-  *reinterpret_cast<Unaligned*>(p) = value;
-}
+inline V load_any(const float* p) { return *reinterpret_cast<const Unaligned*>(p); }
+inline void store_any(float* p, V value) { *reinterpret_cast<Unaligned*>(p) = value; }
 inline V load_some(const float* p, int count) {
   V value{};
   for (int i = 0; i < kWidth && i < count; ++i) value[i] = p[i];
@@ -50,8 +46,6 @@ const Loops* const* all_loops() {
   return list.loops;
 }
 
-const Loops& loops() {
-  return *all_loops()[0];
-}
+const Loops& loops() { return *all_loops()[0]; }
 
 }  // namespace starling::kernels::cpu::channels

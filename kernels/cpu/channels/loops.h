@@ -1,7 +1,7 @@
-// The inner loops of what treats each channel its own way (normalizations, global pools), over rows of 16
-// values. A row holds 16 channels of one pixel, or 16 / k neighboring pixels of k channels, down to 16 pixels
-// of one: what is per channel comes as 16 floats that say it for each place in the row, so the same loops
-// serve every format of layout.h.
+// The inner loops of operations that treat each channel separately (normalizations, global pools), over rows
+// of 16 values. A row has 16 channels of one pixel, or 16 / k neighboring pixels of k channels, down to 16
+// pixels of one channel. Per-channel values are given as 16 floats, one for each place of the row, so the
+// same loops serve every format of layout.h.
 //
 // There is one set for each instruction set (loops_avx2.cc, loops_avx512.cc, and loops.cc for all others),
 // made from the same text (loops_inl.h).
@@ -16,8 +16,8 @@ namespace starling::kernels::cpu::channels {
 
 inline constexpr int kRow = 16;
 
-// `rows` rows of which the first `lanes` floats count, `step` floats from one to the next, and behind them
-// one more of which `tail` floats count; so in each of `samples` samples, `sample_step` floats apart.
+// In each of `samples` samples, `sample_step` floats apart: `rows` rows, `step` floats apart, with `lanes`
+// floats in use, then one more row with `tail` floats in use.
 struct Run {
   int rows;
   std::ptrdiff_t step;
@@ -27,21 +27,21 @@ struct Run {
   std::ptrdiff_t sample_step = 0;
 };
 
-// y = (x - origin) a + b, 16 of each. Subtracting first keeps the digits of what lies close together far from
-// 0.
+// y = (x - origin) a + b, 16 of each. Subtracting first keeps the precision of values that are close together
+// and far from 0.
 struct Affine {
   const float *origin, *a, *b;
   bool relu;  // max(y, 0)
 };
 
-// Over activations of T, float or Bfloat16; sums and what is per channel are float.
+// For activations of T, float or Bfloat16; sums and per-channel values are float.
 template <class T>
 struct RowLoops {
   // sums[l] += x - origin and sums[16 + l] += (x - origin)^2, over all rows.
   void (*moments)(const Run&, const T* x, const float* origin, float* sums);
   void (*affine)(const Run&, const T* x, const Affine&, T* y);
-  // With d = dy, or 0 where the affine's ReLU let nothing pass (told from x, so that y need not be read):
-  // sums[l] += d and sums[16 + l] += d (x - origin).
+  // With d = dy, or 0 where the affine's ReLU is 0 (derived from x, so that y is not read): sums[l] += d and
+  // sums[16 + l] += d (x - origin).
   void (*gradient_sums)(const Run&, const T* x, const T* dy, const Affine&, float* sums);
   // dx = p d + q (x - origin) + r.
   void (*gradient)(const Run&, const T* x, const T* dy, const Affine&, const float* p, const float* q,
@@ -49,8 +49,8 @@ struct RowLoops {
   void (*fill)(const Run&, const float* row, T* y);
 };
 
-// Vectors of n features, and what is per feature as long as they. sums[0..15] and sums[16..31] as above, of
-// g = scale dy: a sample's g and g (x - origin).
+// For vectors of n features; per-feature arrays have n floats. sums[0..15] and sums[16..31] add g and g (x -
+// origin) of a sample, where g = scale dy.
 struct VectorLoops {
   void (*affine)(int n, const float* x, float origin, float factor, const float* scale, const float* shift,
                  float* y);
@@ -77,7 +77,7 @@ struct Loops {
   }
 };
 
-// All that this processor runs, the widest first, and null behind the last; and the widest.
+// All sets that this processor runs, the widest first, then null; and the widest.
 const Loops* const* all_loops();
 const Loops& loops();
 

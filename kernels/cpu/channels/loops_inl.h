@@ -1,13 +1,13 @@
-// The text of the loops; loops.cc, loops_avx2.cc and loops_avx512.cc include it after saying what a vector
-// is: V, of kWidth floats, load_any, store_any, load_some and store_some (of the first floats only, the
-// others 0), and kUnroll, how many rows are summed side by side. Everything is static, so that nothing
-// compiled for a wider processor can be linked into another file.
+// The text of the loops; loops.cc, loops_avx2.cc and loops_avx512.cc include it after defining a vector: V,
+// of kWidth floats, load_any, store_any, load_some and store_some (of the first floats, with 0 for the
+// others), and kUnroll, the number of rows that are summed side by side. Everything is static, so that code
+// for a wider processor is never linked into another file.
 
 #define INLINE __attribute__((always_inline)) inline
 
 constexpr int kParts = kRow / kWidth;
 
-// bfloat16 is half the bytes and computed with as float.
+// bfloat16 is stored in half the bytes and computed as float.
 typedef std::uint16_t Halves __attribute__((vector_size(kWidth * 2), may_alias, aligned(2)));
 typedef std::uint32_t Bits __attribute__((vector_size(kWidth * 4)));
 
@@ -64,8 +64,8 @@ INLINE void store_row(T* p, const Row& row, int count) {
             __attribute__((always_inline)) { store_some(p + k * kWidth, row.part[k], count - k * kWidth); });
 }
 
-// Calls body(offset, slot) for whole rows, slot < kUnroll being which of several sums it may use, and
-// some(offset, count) for those that are not whole.
+// Calls body(offset, slot) for whole rows, where slot < kUnroll selects one of several sums, and some(offset,
+// count) for partial rows.
 template <class Body, class Some>
 INLINE void for_rows(const Run& run, const Body& body, const Some& some) {
   const int rows = run.rows, lanes = run.lanes, tail = run.tail;
@@ -119,7 +119,7 @@ struct TwoSums {
   }
 };
 
-// Floats of the row beyond `count` become 0.
+// Sets floats after the first `count` to 0.
 INLINE V first_of(V value, int count) {
   float values[kWidth];
   store_any(values, value);
@@ -162,7 +162,7 @@ struct Loaded {
     const V y = (x - origin.part[k]) * a.part[k] + b.part[k];
     return !Relu ? y : y > 0 ? y : V{};
   }
-  // dy, or 0 where the ReLU let nothing pass.
+  // dy, or 0 where the ReLU is 0.
   template <bool Relu>
   INLINE V passed(V off, V dy, int k) const {
     if constexpr (!Relu) return dy;
@@ -271,9 +271,7 @@ static void fill(const Run& run, const float* row, T* y) {
 }
 
 // A vector as rows.
-INLINE Run features(int n) {
-  return {n / kRow, kRow, kRow, n % kRow};
-}
+INLINE Run features(int n) { return {n / kRow, kRow, kRow, n % kRow}; }
 
 static void vector_affine(int n, const float* x, float origin, float factor, const float* scale,
                           const float* shift, float* y) {

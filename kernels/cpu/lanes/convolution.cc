@@ -1,8 +1,9 @@
-// Convolution, ReLU and average pool in one, a block of images at a time so that what lies between them stays
-// in cache.
+// Convolution, ReLU and average pool in one operation, one block of images at a time so that intermediate
+// values stay in cache.
 #include <algorithm>
 #include <vector>
 
+#include "kernels/cpu/conversion.h"
 #include "kernels/cpu/lanes/format.h"
 #include "kernels/cpu/lanes/operations.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 class LanesConvolution final : public Operation {
  public:
-  LanesConvolution(const Convolution& spec, const Activation& input, const Shape& output, Passes passes,
+  LanesConvolution(const ConvolutionSpec& spec, const Activation& input, const Shape& output, Passes passes,
                    int covers)
       : Operation(lanes_activation(output), covers),
         spec_(spec),
@@ -20,7 +21,8 @@ class LanesConvolution final : public Operation {
         passes_(passes),
         relu_(covers > 1),
         pooled_(covers > 2),
-        entrance_(input, passes),
+        x_(input, lanes_activation(input.shape)),
+        dx_(passes.input_gradient ? Conversion(lanes_activation(input.shape), input) : Conversion()),
         weight_(weight_count()) {
     if (pooled_) positive_.resize(static_cast<std::size_t>(blocks_ * positive_step()));
     if (!passes.backward) return;
@@ -32,7 +34,7 @@ class LanesConvolution final : public Operation {
   void forward(const float* parameters, const float* x, float* y) override {
     arrange_forward(parameters + spec_.weight);
     const float* bias = parameters + spec_.bias;
-    const float* in = entrance_.enter(x);
+    const float* in = x_.convert(x);
     for (int b = 0; b < blocks_; ++b) {
       if (pooled_) {
         kernels()->conv_forward_pooled(shape_, in + b * x_step(), weight_.data(), bias, y + b * y_step(),
@@ -47,10 +49,10 @@ class LanesConvolution final : public Operation {
                 float* gradient) override {
     std::fill_n(gradient + spec_.weight, weight_count(), 0.0F);
     std::fill_n(gradient + spec_.bias, spec_.channels, 0.0F);
-    const float* in = entrance_.entered(x);
+    const float* in = x_.converted(x);
     if (dx != nullptr) arrange_backward(parameters + spec_.weight);
     for (int b = 0; b < blocks_; ++b) {
-      // A few output channels at a time, so that the spread gradient is still in the nearest cache when it is
+      // A few output channels at a time, so that the spread gradient is still in the first cache when it is
       // used.
       for (int o = 0; o < shape_.out; o += kTogether) {
         const int count = std::min(kTogether, shape_.out - o);
@@ -61,20 +63,20 @@ class LanesConvolution final : public Operation {
       }
       if (dx == nullptr) continue;
       kernels()->conv_backward_data(shape_, spread_.data(), weight_backward_.data(),
-                                    entrance_.gradient(dx) + b * x_step());
+                                    dx_.target(dx) + b * x_step());
     }
-    if (dx != nullptr) entrance_.leave(dx);
+    if (dx != nullptr) dx_.finish(dx);
   }
 
   std::size_t workspace_bytes() const override {
-    return entrance_.workspace_bytes() + weight_.bytes() + weight_backward_.bytes() + spread_.bytes() +
-           positive_.size() * sizeof(positive_[0]);
+    return x_.workspace_bytes() + dx_.workspace_bytes() + weight_.bytes() + weight_backward_.bytes() +
+           spread_.bytes() + positive_.size() * sizeof(positive_[0]);
   }
 
  private:
-  static constexpr int kTogether = 12;  // a multiple of what the loops take at once
+  static constexpr int kTogether = 12;  // a multiple of the loops' group sizes
 
-  // Floats between blocks, and in the other arrays between what their names say.
+  // Floats between blocks and, in the other arrays, between the units that the names say.
   std::ptrdiff_t lanes() const { return kernels()->lanes; }
   int window() const { return shape_.kernel * shape_.kernel; }
   std::ptrdiff_t x_step() const {
@@ -121,12 +123,12 @@ class LanesConvolution final : public Operation {
     }
   }
 
-  Convolution spec_;
+  ConvolutionSpec spec_;
   ConvShape shape_;
   int blocks_;
   Passes passes_;
   bool relu_, pooled_;
-  Entrance entrance_;
+  Conversion x_, dx_;
   Buffer weight_, weight_backward_;
   std::vector<unsigned short>
       positive_;   // for each output before the pool, a bit per lane: whether the ReLU let it pass
@@ -135,10 +137,10 @@ class LanesConvolution final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_convolution(const Convolution& spec, const Activation& input, Passes passes,
-                                            int covers) {
+std::unique_ptr<Operation> make_convolution(const ConvolutionSpec& spec, const Activation& input,
+                                            Passes passes, int covers) {
   Shape output = output_shape(spec, input.shape);
-  if (covers > 2) output = output_shape(AveragePool{2}, output);
+  if (covers > 2) output = output_shape(AveragePoolSpec{2}, output);
   return std::make_unique<LanesConvolution>(spec, input, output, passes, covers);
 }
 

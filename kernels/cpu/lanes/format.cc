@@ -8,8 +8,8 @@
 namespace starling::kernels::cpu::lanes {
 namespace {
 
-// Calls f(offset of a run of floats in a plain sample, its place in a block's sample, its length): the whole
-// sample, or the rows of a window.
+// Calls f(offset of a run of floats in a plain sample, its offset in a sample of lanes, its length) for the
+// whole sample, or for each row of a window.
 template <class F>
 void for_runs(const Activation& plain, const F& f) {
   const Shape& shape = plain.shape;
@@ -26,19 +26,36 @@ void for_runs(const Activation& plain, const F& f) {
   }
 }
 
-std::ptrdiff_t stored_sample_size(const Activation& plain) {
-  return static_cast<std::ptrdiff_t>(plain.floats) / plain.shape.batch;
+// Calls f(floats of a plain sample, samples of the block, offset in the plain floats, offset in lanes,
+// length) for the runs of all blocks.
+template <class F>
+void for_blocks(const Activation& plain, const F& f) {
+  const int lanes = kernels()->lanes;
+  const std::ptrdiff_t stored = static_cast<std::ptrdiff_t>(plain.floats) / plain.shape.batch;
+  const auto sample = static_cast<std::ptrdiff_t>(plain.shape.sample_size());
+  for (int first = 0; first < plain.shape.batch; first += lanes) {
+    const int samples = std::min(lanes, plain.shape.batch - first);
+    for_runs(plain, [&](std::ptrdiff_t at, std::ptrdiff_t place, int count) {
+      f(stored, samples, first * stored + at, first * sample + place * lanes, count);
+    });
+  }
 }
 
 }  // namespace
+
+const Kernels* kernels() {
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return &avx512::kKernels;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2::kKernels;
+#endif
+  return nullptr;
+}
 
 bool is_lanes(const Activation& activation) {
   return dynamic_cast<const LanesFormat*>(activation.format.get()) != nullptr;
 }
 
-int block_count(const Shape& shape) {
-  return (shape.batch + kernels()->lanes - 1) / kernels()->lanes;
-}
+int block_count(const Shape& shape) { return (shape.batch + kernels()->lanes - 1) / kernels()->lanes; }
 
 Activation lanes_activation(const Shape& shape) {
   const auto images =
@@ -47,43 +64,13 @@ Activation lanes_activation(const Shape& shape) {
 }
 
 void pack(const Activation& plain, const float* from, float* to) {
-  const int lanes = kernels()->lanes;
-  const std::ptrdiff_t stored = stored_sample_size(plain);
-  const auto block = static_cast<std::ptrdiff_t>(plain.shape.sample_size()) * lanes;
-  for (int first = 0; first < plain.shape.batch; first += lanes, from += stored * lanes, to += block) {
-    const int samples = std::min(lanes, plain.shape.batch - first);
-    for_runs(plain, [&](std::ptrdiff_t at, std::ptrdiff_t place, int count) {
-      kernels()->pack(from + at, stored, samples, count, to + place * lanes);
-    });
-  }
+  for_blocks(plain, [&](std::ptrdiff_t stored, int samples, std::ptrdiff_t at, std::ptrdiff_t block,
+                        int count) { kernels()->pack(from + at, stored, samples, count, to + block); });
 }
 
 void unpack(const Activation& plain, const float* from, float* to) {
-  const int lanes = kernels()->lanes;
-  const std::ptrdiff_t stored = stored_sample_size(plain);
-  const auto block = static_cast<std::ptrdiff_t>(plain.shape.sample_size()) * lanes;
-  for (int first = 0; first < plain.shape.batch; first += lanes, from += block, to += stored * lanes) {
-    const int samples = std::min(lanes, plain.shape.batch - first);
-    for_runs(plain, [&](std::ptrdiff_t at, std::ptrdiff_t place, int count) {
-      kernels()->unpack(from + place * lanes, samples, count, to + at, stored);
-    });
-  }
-}
-
-Entrance::Entrance(const Activation& input, Passes passes) : input_(input), plain_(!is_lanes(input)) {
-  if (!plain_) return;
-  const std::size_t floats = lanes_activation(input.shape).floats;
-  x_ = Buffer(floats);
-  if (passes.input_gradient) dx_ = Buffer(floats);
-}
-
-const float* Entrance::enter(const float* x) {
-  if (plain_) pack(input_, x, x_.data());
-  return entered(x);
-}
-
-void Entrance::leave(float* dx) {
-  if (plain_) unpack(input_, dx_.data(), dx);
+  for_blocks(plain, [&](std::ptrdiff_t stored, int samples, std::ptrdiff_t at, std::ptrdiff_t block,
+                        int count) { kernels()->unpack(from + block, samples, count, to + at, stored); });
 }
 
 }  // namespace starling::kernels::cpu::lanes

@@ -20,21 +20,11 @@ constexpr int kLanes = 16;
 constexpr int kGroup = 12;
 constexpr int kSums = 20;
 
-static inline V load(const float* p) {
-  return *reinterpret_cast<const V*>(p);
-}
-static inline V load_any(const float* p) {
-  return *reinterpret_cast<const Unaligned*>(p);
-}
-static inline void store(float* p, V value) {
-  *reinterpret_cast<V*>(p) = value;
-}
-static inline void store_any(float* p, V value) {
-  *reinterpret_cast<Unaligned*>(p) = value;
-}
-static inline V broadcast(const float* p) {
-  return _mm512_set1_ps(*p);
-}
+static inline V load(const float* p) { return *reinterpret_cast<const V*>(p); }
+static inline V load_any(const float* p) { return *reinterpret_cast<const Unaligned*>(p); }
+static inline void store(float* p, V value) { *reinterpret_cast<V*>(p) = value; }
+static inline void store_any(float* p, V value) { *reinterpret_cast<Unaligned*>(p) = value; }
+static inline V broadcast(const float* p) { return _mm512_set1_ps(*p); }
 
 // A bit for each lane that is > 0.
 static inline unsigned short positive_bits(V value) {
@@ -54,8 +44,6 @@ static inline void add_sums4(const V* values, float* to) {
   const __m128 sums = _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
   _mm_storeu_ps(to, _mm_add_ps(_mm_loadu_ps(to), sums));
 }
-
-#include "kernels/cpu/lanes/transpose_inl.h"
 
 #include "kernels/cpu/lanes/kernels_inl.h"
 

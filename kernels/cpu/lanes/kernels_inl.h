@@ -1,12 +1,32 @@
-// The text of the loops; kernels_avx2.cc and kernels_avx512.cc include it after saying what a vector is: V,
-// kLanes, kGroup, kSums, load, load_any, store, store_any, broadcast, positive_bits, keep, add_sums4,
-// transpose8. Everything is static, so that nothing compiled for a wider processor can be linked into another
-// file.
+// The text of the loops; kernels_avx2.cc and kernels_avx512.cc include it after defining a vector: V, kLanes,
+// kGroup, kSums, load, load_any, store, store_any, broadcast, positive_bits, keep, add_sums4.
+// Everything is static, so that code for a wider processor is never linked into another file.
 //
 // Letters: o output channels, c input channels, i rows, j columns, u and v rows and columns of the
 // convolution's kernel, r the channels of a group, p the positions that are computed together.
 
 #define INLINE __attribute__((always_inline)) inline
+
+// to[j][i] = from[i][j] for 8 x 8 floats; the steps are floats between rows.
+static inline void transpose8(const float* from, std::ptrdiff_t from_step, float* to,
+                              std::ptrdiff_t to_step) {
+  __m256 pair[8], four[8];
+  for (int i = 0; i < 8; i += 2) {
+    const __m256 a = _mm256_loadu_ps(from + i * from_step), b = _mm256_loadu_ps(from + (i + 1) * from_step);
+    pair[i] = _mm256_unpacklo_ps(a, b);
+    pair[i + 1] = _mm256_unpackhi_ps(a, b);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    four[i] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
+    four[i + 1] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
+    four[i + 2] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
+    four[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
+  }
+  for (int j = 0; j < 4; ++j) {
+    _mm256_storeu_ps(to + j * to_step, _mm256_permute2f128_ps(four[j], four[j + 4], 0x20));
+    _mm256_storeu_ps(to + (j + 4) * to_step, _mm256_permute2f128_ps(four[j], four[j + 4], 0x31));
+  }
+}
 
 // What one group of channels sums over: x[c][u][v + p], with `x_c` and `x_u` floats between channels and
 // rows, times weight[c][u][v][r], with steps `w_c` and `w_u`.
@@ -15,9 +35,8 @@ struct Window {
   std::ptrdiff_t x_c, x_u, w_c, w_u;
 };
 
-// out[r][p] = bias[r] (or 0 where bias is null) + sum over c, u, v of weight * x. A function of its own, with
-// all loops over the sums unrolled, so that GCC keeps all of them in registers: with anything else alive at
-// the same time it does not.
+// out[r][p] = bias[r] (or 0 if bias is null) + sum over c, u, v of weight * x. A separate function with all
+// loops over the sums unrolled, because GCC keeps all sums in registers only if nothing else is alive.
 template <int R, int P>
 __attribute__((noinline)) static void window_sums(const Window& window, const float* x, const float* weight,
                                                   const float* bias, V (&out)[R][P]) {
@@ -51,9 +70,7 @@ __attribute__((noinline)) static void window_sums(const Window& window, const fl
   }
 }
 
-INLINE V positive_part(V value) {
-  return value > 0 ? value : V{};
-}
+INLINE V positive_part(V value) { return value > 0 ? value : V{}; }
 
 // Calls f with the group's size, 1 to Group, as a compile-time constant.
 template <int Group, class F>
@@ -184,9 +201,9 @@ static void spread_pooled(int channels, int height, int width, const unsigned sh
   }
 }
 
-// dx = the correlation of the spread gradient, with kernel - 1 zeros around it, and the turned kernels. Rows
-// and columns of the kernel that would only meet those zeros are left out, which is what the margin is for:
-// of two columns computed together one may need a column of the kernel that the other does not.
+// dx = the correlation of the spread gradient, with kernel - 1 zeros around it, and the rotated kernels. Rows
+// and columns of the kernel that would only multiply these zeros are omitted. The margin is for two columns
+// that are computed together, of which one may need a column of the kernel that the other does not.
 static void conv_backward_data(const ConvShape& s, const float* spread, const float* weight, float* dx) {
   const int K = s.kernel, height = s.height + K - 1, width = s.width + K - 1;
   const std::ptrdiff_t d_u = std::ptrdiff_t{s.width + 2 * kMargin} * kLanes;
@@ -290,8 +307,7 @@ static void conv_backward_weight(const ConvShape& s, int channels, const float* 
   }
 }
 
-// M x N outputs of a Product, all at once, as window_sums does it. The step of w from m to m is a constant
-// where it is 1.
+// M x N outputs of a Product at once, as in window_sums. The step of w from m to m is a constant if it is 1.
 template <int M, int N, bool Contiguous>
 __attribute__((noinline)) static void product_sums(const Product& it, const float* w, const float* x,
                                                    const float* first, V (&out)[M][N]) {
@@ -361,9 +377,7 @@ static void product_loops(const Product& it) {
   }
 }
 
-static void product(const Product& it) {
-  it.w_m == 1 ? product_loops<true>(it) : product_loops<false>(it);
-}
+static void product(const Product& it) { it.w_m == 1 ? product_loops<true>(it) : product_loops<false>(it); }
 
 static void pack(const float* from, std::ptrdiff_t sample_stride, int samples, int count, float* to) {
   int k = 0;

@@ -1,7 +1,8 @@
-// The linear layer as three products. The forward pass and the input's gradient have the images in the lanes;
-// the weights' gradient, which sums over images, has neighboring inputs there and takes x and dy plain.
+// The linear layer as three products. The forward pass and the input's gradient have images in the lanes. The
+// weights' gradient, which sums over images, has neighboring inputs there and reads plain x and dy.
 #include <algorithm>
 
+#include "kernels/cpu/conversion.h"
 #include "kernels/cpu/lanes/format.h"
 #include "kernels/cpu/lanes/operations.h"
 #include "kernels/plain.h"
@@ -11,7 +12,7 @@ namespace {
 
 class LanesLinear final : public Operation {
  public:
-  LanesLinear(const Linear& spec, const Activation& input, Passes passes, bool relu)
+  LanesLinear(const LinearSpec& spec, const Activation& input, Passes passes, bool relu)
       : Operation(lanes_activation(output_shape(spec, input.shape)), relu ? 2 : 1),
         spec_(spec),
         relu_(relu),
@@ -20,29 +21,19 @@ class LanesLinear final : public Operation {
         blocks_(block_count(input.shape)),
         plain_x_(plain_activation(input.shape)),
         plain_y_(plain_activation(output().shape)),
-        entrance_(input, passes) {
+        in_(input, lanes_activation(input.shape)),
+        din_(passes.input_gradient ? Conversion(lanes_activation(input.shape), input) : Conversion()) {
     if (!passes.backward) return;
-    // The last vector of the last row may reach beyond it.
+    // The last vector of the last row may extend beyond it.
     x_ = Buffer(plain_x_.floats + static_cast<std::size_t>(kernels()->lanes));
     dy_ = Buffer(plain_y_.floats);
   }
 
   void forward(const float* parameters, const float* x, float* y) override {
-    const std::ptrdiff_t lanes = kernels()->lanes;
-    Product product{};
-    product.m = spec_.features;
-    product.c = inputs_;
-    product.n = blocks_;
+    Product product = over_lanes(spec_.features, inputs_, in_.convert(x), y);
     product.w = parameters + spec_.weight;
     product.w_c = 1;
     product.w_m = inputs_;
-    product.x = entrance_.enter(x);
-    product.x_c = lanes;
-    product.x_n = lanes * inputs_;
-    product.out = y;
-    product.out_m = lanes;
-    product.out_n = lanes * spec_.features;
-    product.last = kernels()->lanes;
     product.start = parameters + spec_.bias;
     product.relu = relu_;
     kernels()->product(product);
@@ -54,16 +45,16 @@ class LanesLinear final : public Operation {
       kernels()->relu_backward(output().floats / static_cast<std::size_t>(kernels()->lanes), y, dy, dy);
     }
     unpack(plain_y_, dy, dy_.data());
-    unpack(plain_x_, entrance_.entered(x), x_.data());
+    unpack(plain_x_, in_.converted(x), x_.data());
     backward_bias(gradient + spec_.bias);
     backward_weight(gradient + spec_.weight);
     if (dx == nullptr) return;
-    backward_data(parameters + spec_.weight, dy, entrance_.gradient(dx));
-    entrance_.leave(dx);
+    backward_data(parameters + spec_.weight, dy, din_.target(dx));
+    din_.finish(dx);
   }
 
   std::size_t workspace_bytes() const override {
-    return entrance_.workspace_bytes() + x_.bytes() + dy_.bytes();
+    return in_.workspace_bytes() + din_.workspace_bytes() + x_.bytes() + dy_.bytes();
   }
 
  private:
@@ -96,35 +87,41 @@ class LanesLinear final : public Operation {
   }
 
   void backward_data(const float* weight, const float* dy, float* dx) const {
-    const std::ptrdiff_t lanes = kernels()->lanes;
-    Product product{};
-    product.m = inputs_;
-    product.c = spec_.features;
-    product.n = blocks_;
+    Product product = over_lanes(inputs_, spec_.features, dy, dx);
     product.w = weight;
     product.w_c = inputs_;
     product.w_m = 1;
-    product.x = dy;
-    product.x_c = lanes;
-    product.x_n = lanes * spec_.features;
-    product.out = dx;
-    product.out_m = lanes;
-    product.out_n = lanes * inputs_;
-    product.last = kernels()->lanes;
     kernels()->product(product);
   }
 
-  Linear spec_;
+  // From c to m values of every image, in lanes.
+  Product over_lanes(int m, int c, const float* x, float* out) const {
+    const std::ptrdiff_t lanes = kernels()->lanes;
+    Product product{};
+    product.m = m;
+    product.c = c;
+    product.n = blocks_;
+    product.x = x;
+    product.x_c = lanes;
+    product.x_n = lanes * c;
+    product.out = out;
+    product.out_m = lanes;
+    product.out_n = lanes * m;
+    product.last = kernels()->lanes;
+    return product;
+  }
+
+  LinearSpec spec_;
   bool relu_;
   int batch_, inputs_, blocks_;
   Activation plain_x_, plain_y_;
-  Entrance entrance_;
+  Conversion in_, din_;
   Buffer x_, dy_;  // plain
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> make_linear(const Linear& spec, const Activation& input, Passes passes,
+std::unique_ptr<Operation> make_linear(const LinearSpec& spec, const Activation& input, Passes passes,
                                        bool relu) {
   return std::make_unique<LanesLinear>(spec, input, passes, relu);
 }

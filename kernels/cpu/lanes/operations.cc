@@ -1,5 +1,6 @@
 #include "kernels/cpu/lanes/operations.h"
 
+#include "kernels/cpu/conversion.h"
 #include "kernels/cpu/lanes/format.h"
 #include "kernels/plain.h"
 
@@ -9,24 +10,26 @@ namespace {
 class LanesRelu final : public Operation {
  public:
   LanesRelu(const Activation& input, Passes passes)
-      : Operation(lanes_activation(input.shape), 1), entrance_(input, passes) {}
+      : Operation(lanes_activation(input.shape), 1),
+        x_(input, lanes_activation(input.shape)),
+        dx_(passes.input_gradient ? Conversion(lanes_activation(input.shape), input) : Conversion()) {}
 
   void forward(const float*, const float* x, float* y) override {
-    kernels()->relu(vectors(), entrance_.enter(x), y);
+    kernels()->relu(vectors(), x_.convert(x), y);
   }
 
   void backward(const float*, const float*, const float* y, float* dy, float* dx, float*) override {
     if (dx == nullptr) return;
-    kernels()->relu_backward(vectors(), y, dy, entrance_.gradient(dx));
-    entrance_.leave(dx);
+    kernels()->relu_backward(vectors(), y, dy, dx_.target(dx));
+    dx_.finish(dx);
   }
 
-  std::size_t workspace_bytes() const override { return entrance_.workspace_bytes(); }
+  std::size_t workspace_bytes() const override { return x_.workspace_bytes() + dx_.workspace_bytes(); }
 
  private:
   std::size_t vectors() const { return output().floats / static_cast<std::size_t>(kernels()->lanes); }
 
-  Entrance entrance_;
+  Conversion x_, dx_;
 };
 
 class Exit final : public Operation {
@@ -39,15 +42,15 @@ class Exit final : public Operation {
   }
 };
 
-bool has_loops(const Convolution& it) {
+bool has_loops(const ConvolutionSpec& it) {
   return it.stride == 1 && it.padding == 0 && it.kernel <= kKernelMax && it.groups == 1 && it.bias != kNone;
 }
 
-// How many of the specs a convolution can do.
+// The number of specs that a convolution can cover.
 int covered(std::span<const OperationSpec> rest) {
-  const auto& it = std::get<Convolution>(rest[0]);
-  if (rest.size() < 2 || !std::holds_alternative<Relu>(rest[1])) return 1;
-  const auto* pool = rest.size() < 3 ? nullptr : std::get_if<AveragePool>(&rest[2]);
+  const auto& it = std::get<ConvolutionSpec>(rest[0]);
+  if (rest.size() < 2 || !std::holds_alternative<ReluSpec>(rest[1])) return 1;
+  const auto* pool = rest.size() < 3 ? nullptr : std::get_if<AveragePoolSpec>(&rest[2]);
   return pool != nullptr && pool->size == 2 && it.height % 2 == 0 && it.width % 2 == 0 ? 3 : 2;
 }
 
@@ -59,21 +62,16 @@ bool suits(const Activation& input) {
 }
 
 std::unique_ptr<Operation> make(std::span<const OperationSpec> rest, const Activation& input, Passes passes) {
-  if (const auto* it = std::get_if<Convolution>(&rest[0])) {
+  if (const auto* it = std::get_if<ConvolutionSpec>(&rest[0])) {
     return has_loops(*it) ? make_convolution(*it, input, passes, covered(rest)) : nullptr;
   }
-  if (const auto* it = std::get_if<Linear>(&rest[0])) {
-    return make_linear(*it, input, passes, rest.size() > 1 && std::holds_alternative<Relu>(rest[1]));
+  if (const auto* it = std::get_if<LinearSpec>(&rest[0])) {
+    return make_linear(*it, input, passes, rest.size() > 1 && std::holds_alternative<ReluSpec>(rest[1]));
   }
-  return std::holds_alternative<Relu>(rest[0]) ? make_relu(input, passes) : nullptr;
+  if (std::holds_alternative<ReluSpec>(rest[0])) return std::make_unique<LanesRelu>(input, passes);
+  return nullptr;
 }
 
-std::unique_ptr<Operation> make_relu(const Activation& input, Passes passes) {
-  return std::make_unique<LanesRelu>(input, passes);
-}
-
-std::unique_ptr<Operation> make_exit(const Activation& input) {
-  return std::make_unique<Exit>(input.shape);
-}
+std::unique_ptr<Operation> make_exit(const Activation& input) { return std::make_unique<Exit>(input.shape); }
 
 }  // namespace starling::kernels::cpu::lanes

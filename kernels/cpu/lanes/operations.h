@@ -1,4 +1,4 @@
-// The operations in the lanes format. Each takes its input plain or in lanes, and yields lanes.
+// The operations in the lanes format. Each takes its input plain or in lanes; the output is in lanes.
 #pragma once
 
 #include <memory>
@@ -8,20 +8,20 @@
 
 namespace starling::kernels::cpu::lanes {
 
-// Whether this processor has the loops, and the batch fills most of its blocks.
+// Whether this processor has the loops and the batch fills at least three quarters of its blocks.
 bool suits(const Activation& input);
 
-// An operation for rest[0] and what can go with it, or null where there are no loops for it. REQUIRES:
+// An operation for rest[0] and the specs that it can fuse, or null if there are no loops for it. REQUIRES:
 // suits(input), which is plain or in lanes.
 std::unique_ptr<Operation> make(std::span<const OperationSpec> rest, const Activation& input, Passes passes);
 
-// The parts of make(). `covers` is 1, or 2 with a ReLU, or 3 with an average pool of 2 behind that.
-std::unique_ptr<Operation> make_convolution(const Convolution& spec, const Activation& input, Passes passes,
-                                            int covers);
-std::unique_ptr<Operation> make_linear(const Linear& spec, const Activation& input, Passes passes, bool relu);
-std::unique_ptr<Operation> make_relu(const Activation& input, Passes passes);
+// The parts of make(). `covers`: 1, 2 with a ReLU, 3 with an average pool of 2 after that.
+std::unique_ptr<Operation> make_convolution(const ConvolutionSpec& spec, const Activation& input,
+                                            Passes passes, int covers);
+std::unique_ptr<Operation> make_linear(const LinearSpec& spec, const Activation& input, Passes passes,
+                                       bool relu);
 
-// From lanes to plain; covers no spec.
+// Converts from lanes to plain; covers no spec.
 std::unique_ptr<Operation> make_exit(const Activation& input);
 
 }  // namespace starling::kernels::cpu::lanes

@@ -55,8 +55,8 @@ typename Primitive::primitive_desc describe_backward(const Hint& hint, const Arg
 #endif
 }
 
-// make(algorithm) for the algorithm that the geometry asks for. Version 3 has Winograd's for no processor of
-// ours, and version 2 not for all: the library says so by an error.
+// make(algorithm) with the geometry's algorithm. Version 3 has no Winograd for our processors, and version 2
+// not for all of them; the library then reports an error.
 template <class Make>
 auto by_algorithm(const ConvolutionGeometry& geometry, const Make& make) {
   if (geometry.winograd) {
@@ -89,9 +89,9 @@ void keep_to_one_thread() {
   static_cast<void>(done);
 }
 
-ConvForward convolution_forward(bool training, const memory::desc& x, const memory::desc& weight,
-                                const memory::desc& bias, const memory::desc& y,
-                                const ConvolutionGeometry& geometry, bool relu) {
+ConvForward make_convolution_forward(bool training, const memory::desc& x, const memory::desc& weight,
+                                     const memory::desc& bias, const memory::desc& y,
+                                     const ConvolutionGeometry& geometry, bool relu) {
   return by_algorithm(geometry, [&](dnnl::algorithm algorithm) {
     return describe<dnnl::convolution_forward>(attributes(relu), forward_kind(training), algorithm, x, weight,
                                                bias, y, geometry.strides, geometry.padding_begin,
@@ -99,19 +99,19 @@ ConvForward convolution_forward(bool training, const memory::desc& x, const memo
   });
 }
 
-ConvBackwardData convolution_backward_data(const memory::desc& dx, const memory::desc& weight,
-                                           const memory::desc& dy, const ConvolutionGeometry& geometry,
-                                           const ConvForward& hint) {
+ConvBackwardData make_convolution_backward_data(const memory::desc& dx, const memory::desc& weight,
+                                                const memory::desc& dy, const ConvolutionGeometry& geometry,
+                                                const ConvForward& hint) {
   return by_algorithm(geometry, [&](dnnl::algorithm algorithm) {
     return describe_backward<dnnl::convolution_backward_data>(
         hint, algorithm, dx, weight, dy, geometry.strides, geometry.padding_begin, geometry.padding_end);
   });
 }
 
-ConvBackwardWeights convolution_backward_weights(const memory::desc& x, const memory::desc& dweight,
-                                                 const memory::desc& dbias, const memory::desc& dy,
-                                                 const ConvolutionGeometry& geometry,
-                                                 const ConvForward& hint) {
+ConvBackwardWeights make_convolution_backward_weights(const memory::desc& x, const memory::desc& dweight,
+                                                      const memory::desc& dbias, const memory::desc& dy,
+                                                      const ConvolutionGeometry& geometry,
+                                                      const ConvForward& hint) {
   return by_algorithm(geometry, [&](dnnl::algorithm algorithm) {
     return describe_backward<dnnl::convolution_backward_weights>(hint, algorithm, x, dweight, dbias, dy,
                                                                  geometry.strides, geometry.padding_begin,
@@ -119,19 +119,19 @@ ConvBackwardWeights convolution_backward_weights(const memory::desc& x, const me
   });
 }
 
-LinearForward linear_forward(bool training, const memory::desc& x, const memory::desc& weight,
-                             const memory::desc& bias, const memory::desc& y, bool relu) {
+LinearForward make_linear_forward(bool training, const memory::desc& x, const memory::desc& weight,
+                                  const memory::desc& bias, const memory::desc& y, bool relu) {
   return describe<dnnl::inner_product_forward>(attributes(relu), forward_kind(training), x, weight, bias, y);
 }
 
-LinearBackwardData linear_backward_data(const memory::desc& dx, const memory::desc& weight,
-                                        const memory::desc& dy, const LinearForward& hint) {
+LinearBackwardData make_linear_backward_data(const memory::desc& dx, const memory::desc& weight,
+                                             const memory::desc& dy, const LinearForward& hint) {
   return describe_backward<dnnl::inner_product_backward_data>(hint, dx, weight, dy);
 }
 
-LinearBackwardWeights linear_backward_weights(const memory::desc& x, const memory::desc& dweight,
-                                              const memory::desc& dbias, const memory::desc& dy,
-                                              const LinearForward& hint) {
+LinearBackwardWeights make_linear_backward_weights(const memory::desc& x, const memory::desc& dweight,
+                                                   const memory::desc& dbias, const memory::desc& dy,
+                                                   const LinearForward& hint) {
   return describe_backward<dnnl::inner_product_backward_weights>(hint, x, dweight, dbias, dy);
 }
 
@@ -143,21 +143,21 @@ dnnl::algorithm algorithm_of(PoolKind kind) {
 
 }  // namespace
 
-PoolForward pool_forward(bool training, const memory::desc& x, const memory::desc& y,
-                         const PoolGeometry& geometry) {
+PoolForward make_pool_forward(bool training, const memory::desc& x, const memory::desc& y,
+                              const PoolGeometry& geometry) {
   return describe<dnnl::pooling_forward>(attributes(false), forward_kind(training),
                                          algorithm_of(geometry.kind), x, y, geometry.window, geometry.window,
                                          STARLING_POOL_DILATION kNothing2, kNothing2);
 }
 
-PoolBackward pool_backward(const memory::desc& dx, const memory::desc& dy, const PoolGeometry& geometry,
-                           const PoolForward& hint) {
+PoolBackward make_pool_backward(const memory::desc& dx, const memory::desc& dy, const PoolGeometry& geometry,
+                                const PoolForward& hint) {
   return describe_backward<dnnl::pooling_backward>(hint, algorithm_of(geometry.kind), dx, dy, geometry.window,
                                                    geometry.window, STARLING_POOL_DILATION kNothing2,
                                                    kNothing2);
 }
 
-GeluForward gelu_forward(bool training, const memory::desc& x) {
+GeluForward make_gelu_forward(bool training, const memory::desc& x) {
   constexpr auto kGelu = dnnl::algorithm::eltwise_gelu_erf;
 #if DNNL_VERSION_MAJOR >= 3
   return describe<dnnl::eltwise_forward>(attributes(false), forward_kind(training), kGelu, x, x, 0.0F, 0.0F);
@@ -166,7 +166,7 @@ GeluForward gelu_forward(bool training, const memory::desc& x) {
 #endif
 }
 
-GeluBackward gelu_backward(const memory::desc& x, const GeluForward& hint) {
+GeluBackward make_gelu_backward(const memory::desc& x, const GeluForward& hint) {
   constexpr auto kGelu = dnnl::algorithm::eltwise_gelu_erf;
 #if DNNL_VERSION_MAJOR >= 3
   return describe_backward<dnnl::eltwise_backward>(hint, kGelu, x, x, x, 0.0F, 0.0F);
@@ -198,8 +198,8 @@ void Primitive::run(std::initializer_list<const float*> pointers) {
   keep_to_one_thread();
   auto memory = memories_.begin() + 1;  // behind the scratchpad
   for (const float* pointer : pointers) {
-    // The library's interface has no pointers to const; and setting a handle makes version 2 clear the
-    // padding again.
+    // The library's interface has no pointers to const. Setting a handle makes version 2 clear the padding
+    // again.
     float* handle = const_cast<float*>(pointer);
     if (memory->get_data_handle() != handle) memory->set_data_handle(handle);
     ++memory;
@@ -242,13 +242,9 @@ void Reorder::finish(float* out) {
   if (needed()) primitive_.run({values_, out});
 }
 
-std::size_t floats(const memory::desc& desc) {
-  return (desc.get_size() + sizeof(float) - 1) / sizeof(float);
-}
+std::size_t floats(const memory::desc& desc) { return (desc.get_size() + sizeof(float) - 1) / sizeof(float); }
 
-memory::desc any_format(const memory::dims& dims, Type type) {
-  return {dims, type, memory::format_tag::any};
-}
+memory::desc any_format(const memory::dims& dims, Type type) { return {dims, type, memory::format_tag::any}; }
 
 memory::desc plain_format(const memory::dims& dims, Type type) {
   using tag = memory::format_tag;
@@ -266,7 +262,7 @@ Type type_of(const memory::desc& desc) {
 }
 
 memory::desc in_type(const memory::desc& desc, Type type) {
-  // The library has no way to say so of any format; of these two.
+  // The library cannot change the type of a format in general, only of these two kinds.
   const auto lies = channel_blocks(desc);
   STARLING_CHECK(lies.has_value());
 #if DNNL_VERSION_MAJOR >= 3

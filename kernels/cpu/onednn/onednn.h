@@ -1,10 +1,9 @@
-// oneDNN as this back end uses it: primitive descriptors made the same way for versions 2 and 3 of the
-// library, and a Primitive that runs without building argument lists. onednn.cc is the only file that knows
-// the versions' differences.
+// oneDNN as this back end uses it: primitive descriptors, with one interface for versions 2 and 3 of the
+// library, and a Primitive that runs without building argument lists. Only onednn.cc knows the differences
+// between the versions.
 //
-// oneDNN parallelises through OpenMP; a worker of Starling is
-// one thread, so every thread that makes or runs a primitive is first told to keep to itself
-// (keep_to_one_thread).
+// oneDNN uses OpenMP. A worker of Starling is one thread, so every thread that makes or runs a primitive
+// first calls keep_to_one_thread().
 #pragma once
 
 #include <array>
@@ -23,15 +22,15 @@ using dnnl::memory;
 
 const dnnl::engine& engine();
 
-// Sets OpenMP's number of threads of the calling thread to one, once.
+// Sets the calling thread's number of OpenMP threads to one.
 void keep_to_one_thread();
 
-// What a convolution's or linear layer's descriptors say, for all three passes.
+// The geometry of a convolution for all three passes.
 struct ConvolutionGeometry {
   memory::dims strides, padding_begin, padding_end;
-  // Asks for Winograd's minimal filtering (Lavin and Gray, "Fast algorithms for convolutional neural
-  // networks", CVPR 2016) where the library has it: F(4x4, 3x3) needs a quarter of the multiplications, and
-  // rounds a little more.
+  // Requests Winograd's minimal filtering (Lavin and Gray, "Fast algorithms for convolutional neural
+  // networks", CVPR 2016) if the library has it: F(4x4, 3x3) needs a quarter of the multiplications and has
+  // slightly larger rounding errors.
   bool winograd = false;
 };
 enum class PoolKind { average, max };
@@ -40,50 +39,50 @@ struct PoolGeometry {
   memory::dims window;  // and stride
 };
 
-// Formats may be `any` where the library shall choose. A bias may be the empty descriptor, for none.
+// A format may be `any`, so that the library chooses. A bias may be the empty descriptor, for none.
 // Scratchpads are the user's (Primitive owns them). With `relu`, the output is max(0, .).
 using ConvForward = dnnl::convolution_forward::primitive_desc;
 using ConvBackwardData = dnnl::convolution_backward_data::primitive_desc;
 using ConvBackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
-ConvForward convolution_forward(bool training, const memory::desc& x, const memory::desc& weight,
-                                const memory::desc& bias, const memory::desc& y,
-                                const ConvolutionGeometry& geometry, bool relu);
-ConvBackwardData convolution_backward_data(const memory::desc& dx, const memory::desc& weight,
-                                           const memory::desc& dy, const ConvolutionGeometry& geometry,
-                                           const ConvForward& hint);
-ConvBackwardWeights convolution_backward_weights(const memory::desc& x, const memory::desc& dweight,
-                                                 const memory::desc& dbias, const memory::desc& dy,
-                                                 const ConvolutionGeometry& geometry,
-                                                 const ConvForward& hint);
+ConvForward make_convolution_forward(bool training, const memory::desc& x, const memory::desc& weight,
+                                     const memory::desc& bias, const memory::desc& y,
+                                     const ConvolutionGeometry& geometry, bool relu);
+ConvBackwardData make_convolution_backward_data(const memory::desc& dx, const memory::desc& weight,
+                                                const memory::desc& dy, const ConvolutionGeometry& geometry,
+                                                const ConvForward& hint);
+ConvBackwardWeights make_convolution_backward_weights(const memory::desc& x, const memory::desc& dweight,
+                                                      const memory::desc& dbias, const memory::desc& dy,
+                                                      const ConvolutionGeometry& geometry,
+                                                      const ConvForward& hint);
 
 using LinearForward = dnnl::inner_product_forward::primitive_desc;
 using LinearBackwardData = dnnl::inner_product_backward_data::primitive_desc;
 using LinearBackwardWeights = dnnl::inner_product_backward_weights::primitive_desc;
-LinearForward linear_forward(bool training, const memory::desc& x, const memory::desc& weight,
-                             const memory::desc& bias, const memory::desc& y, bool relu);
-LinearBackwardData linear_backward_data(const memory::desc& dx, const memory::desc& weight,
-                                        const memory::desc& dy, const LinearForward& hint);
-LinearBackwardWeights linear_backward_weights(const memory::desc& x, const memory::desc& dweight,
-                                              const memory::desc& dbias, const memory::desc& dy,
-                                              const LinearForward& hint);
+LinearForward make_linear_forward(bool training, const memory::desc& x, const memory::desc& weight,
+                                  const memory::desc& bias, const memory::desc& y, bool relu);
+LinearBackwardData make_linear_backward_data(const memory::desc& dx, const memory::desc& weight,
+                                             const memory::desc& dy, const LinearForward& hint);
+LinearBackwardWeights make_linear_backward_weights(const memory::desc& x, const memory::desc& dweight,
+                                                   const memory::desc& dbias, const memory::desc& dy,
+                                                   const LinearForward& hint);
 
 using PoolForward = dnnl::pooling_forward::primitive_desc;
 using PoolBackward = dnnl::pooling_backward::primitive_desc;
-PoolForward pool_forward(bool training, const memory::desc& x, const memory::desc& y,
-                         const PoolGeometry& geometry);
-PoolBackward pool_backward(const memory::desc& dx, const memory::desc& dy, const PoolGeometry& geometry,
-                           const PoolForward& hint);
+PoolForward make_pool_forward(bool training, const memory::desc& x, const memory::desc& y,
+                              const PoolGeometry& geometry);
+PoolBackward make_pool_backward(const memory::desc& dx, const memory::desc& dy, const PoolGeometry& geometry,
+                                const PoolForward& hint);
 
-// x Phi(x) elementwise, in x's format; the gradient in dx's.
+// x Phi(x) elementwise in the format of x.
 using GeluForward = dnnl::eltwise_forward::primitive_desc;
 using GeluBackward = dnnl::eltwise_backward::primitive_desc;
-GeluForward gelu_forward(bool training, const memory::desc& x);
-GeluBackward gelu_backward(const memory::desc& x, const GeluForward& hint);
+GeluForward make_gelu_forward(bool training, const memory::desc& x);
+GeluBackward make_gelu_backward(const memory::desc& x, const GeluForward& hint);
 
-// Whose memory a primitive works in: its own, or what set_scratch() says, scratch_floats() of them.
+// Whose memory a primitive uses: its own, or scratch_floats() floats at set_scratch().
 enum class Scratchpad { own, shared };
 
-// One primitive and its arguments. Handles of the arguments may change from run to run.
+// One primitive and its arguments, whose pointers may change from run to run.
 class Primitive {
  public:
   Primitive() = default;
@@ -96,10 +95,10 @@ class Primitive {
   std::size_t scratch_floats() const { return scratch_floats_; }
   void set_scratch(float* scratch);
 
-  // Declares an argument (DNNL_ARG_SRC...); its place in run()'s list is the order of declaration.
+  // Declares an argument (DNNL_ARG_SRC...). The order of declarations is that of run()'s list.
   Primitive& argument(int kind, const memory::desc& desc);
 
-  // One pointer for each declared argument; they are only read where the primitive only reads.
+  // One pointer for each declared argument. Inputs are not written.
   void run(std::initializer_list<const float*> pointers);
 
   std::size_t workspace_bytes() const { return scratchpad_.bytes(); }
@@ -114,8 +113,8 @@ class Primitive {
   Buffer scratchpad_;
 };
 
-// The way between two formats: nothing where they are equal, else a reorder through a buffer. The buffer too
-// may be what set_scratch() says: then it keeps its values only as long as nobody else works there.
+// Converts between two formats with a reorder through a buffer; does nothing if they are equal. The buffer
+// may be at set_scratch(); its values are then valid until another user of the scratch runs.
 class Reorder {
  public:
   Reorder() = default;
@@ -126,14 +125,14 @@ class Reorder {
 
   bool needed() const { return static_cast<bool>(primitive_); }
 
-  // The values of `from` in the other format: `from` itself, or the buffer, which keeps them until the next
+  // The values of `from` in the other format: `from` itself, or the buffer, which is valid until the next
   // call.
   const float* convert(const float* from);
   const float* converted(const float* from) const { return needed() ? values_ : from; }
   void convert(const float* from, float* to);
 
-  // The other way about: a primitive writes the first format to target(out), then finish(out) leaves the
-  // second at `out`.
+  // The reverse use: a primitive writes the first format to target(out); then finish(out) writes the second
+  // format to `out`.
   float* target(float* out) { return needed() ? values_ : out; }
   void finish(float* out);
 
@@ -146,24 +145,24 @@ class Reorder {
   float* values_ = nullptr;  // in buffer_ or in the scratch
 };
 
-// Floats that a memory of this descriptor takes.
+// The size of a descriptor's memory in floats, rounded up.
 std::size_t floats(const memory::desc& desc);
 
-// Of float32 values, or bfloat16.
+// Descriptors for float32 or bfloat16 values.
 using Type = memory::data_type;
 memory::desc any_format(const memory::dims& dims, Type type = Type::f32);
 memory::desc plain_format(const memory::dims& dims, Type type = Type::f32);  // 1 to 5 dimensions
 Type type_of(const memory::desc& desc);
-// The same places with values of another type. REQUIRES: channel_blocks() says how it lies.
+// The same layout with another type of values. REQUIRES: channel_blocks() is not nullopt.
 memory::desc in_type(const memory::desc& desc, Type type);
 memory::dims image_dims(const Shape& shape);  // [batch, channels, height, width]
 
-// How a descriptor of [batch, channels, height, width] lies in memory: `strides` of its four dimensions,
-// those of the channels between blocks of `block` of them that lie together. Nothing where other dimensions
-// are in blocks too.
+// The layout of a descriptor of [batch, channels, height, width]: the strides of its four dimensions, where
+// that of the channels is between blocks of `block` adjacent channels. nullopt if other dimensions are
+// blocked.
 struct ChannelBlocks {
   std::array<std::ptrdiff_t, 4> strides;
-  int block;  // 1 where there are none
+  int block;  // 1 if not blocked
 };
 std::optional<ChannelBlocks> channel_blocks(const memory::desc& desc);
 

@@ -1,4 +1,4 @@
-// Which oneDNN the program has loaded, and what it can do on this processor. Includes none of its headers.
+// The loaded version of oneDNN and its capabilities on this processor. Includes none of its headers.
 #pragma once
 
 #include <string>

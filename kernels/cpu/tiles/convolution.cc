@@ -14,8 +14,8 @@
 namespace starling::kernels::cpu::tiles {
 namespace {
 
-// Bytes of operands that are to stay in a core's second cache (2 MB where there are tiles) while they are
-// used again and again.
+// Bytes of operands that should stay in a core's second cache (2 MB where there are tiles) while they are
+// reused.
 constexpr std::size_t kCached = 1 << 20;
 
 // Lists of terms, one after another.
@@ -36,8 +36,8 @@ class TermLists {
   std::vector<std::size_t> ends_;
 };
 
-// The images of a batch in tiles of equally many; the last one begins early enough to be full, and computes
-// some images twice.
+// The images of a batch in tiles of equal size. The last tile overlaps the one before if necessary, so that
+// it is full.
 struct ImageTiles {
   int batch, count, rows;
 
@@ -48,7 +48,7 @@ struct ImageTiles {
 
 class TilesConvolution final : public Operation {
  public:
-  TilesConvolution(const Convolution& spec, const Activation& input, const Activation& in, Passes passes,
+  TilesConvolution(const ConvolutionSpec& spec, const Activation& input, const Activation& in, Passes passes,
                    bool relu)
       : Operation(stack(output_shape(spec, input.shape)), relu ? 2 : 1),
         spec_(spec),
@@ -100,7 +100,7 @@ class TilesConvolution final : public Operation {
   int taps() const { return spec_.kernel * spec_.kernel; }
   static int positions(const Shape& shape) { return shape.height * shape.width; }
 
-  // f(position out, tap, position in) for all that meet, the positions out in order.
+  // Calls f(position out, tap, position in) for all pairs, in the order of the positions out.
   template <class F>
   void for_rows(int first_row, int last_row, const F& f) const {
     for (int row = first_row; row < last_row; ++row) {
@@ -115,8 +115,8 @@ class TilesConvolution final : public Operation {
     }
   }
 
-  // f(term) for all products of the images at a position with a tap's weights: one of all steps, or, where
-  // the last one overlaps the one before, one of each.
+  // Calls f(term) for the products of the images at a position with a tap's weights: one term for all steps
+  // or, if the last step overlaps the one before, one for each.
   template <class F>
   void for_terms(const WeightOrder& order, int position, int tap, const F& f) const {
     const std::ptrdiff_t images = std::ptrdiff_t{position} * in_.batch * order.inputs;
@@ -150,8 +150,8 @@ class TilesConvolution final : public Operation {
     }
   }
 
-  // Rows of the output are gone through a few at a time, so that what they and their inputs are in tiles
-  // stays in cache for all channels; for each of these pieces a list of every tap.
+  // Rows of the output are processed a few at a time, so that their tiles and those of their inputs stay in
+  // cache for all channels. Each of these pieces has a list for every tap.
   void prepare_weight_gradient() {
     const int chunks = (in_.batch + kDepth - 1) / kDepth;
     const int each = (in_.batch + chunks - 1) / chunks;
@@ -177,12 +177,12 @@ class TilesConvolution final : public Operation {
     }
   }
 
-  // Of scratch memory: in turn the weights, or all that the weights' gradient needs.
+  // Scratch memory: in turn the weights, or everything for the weights' gradient.
   Bfloat16* packed_weights() { return values<Bfloat16>(scratch_); }
   Bfloat16* packed_out() { return values<Bfloat16>(scratch_); }
   Bfloat16* packed_in() { return packed_out() + out_tiles_.values(); }
   float* gradient_sums() { return reinterpret_cast<float*>(packed_in() + in_tiles_.values()); }
-  // The sums of one block of channels, or of all where they are come back to.
+  // The sums of one block of channels, or of all if there are several pieces.
   std::ptrdiff_t gradient_floats() const {
     const int blocks = pieces_ > 1 ? blocks_of(out_.channels) * blocks_of(in_.channels) : 1;
     return blocks * block_floats();
@@ -192,9 +192,8 @@ class TilesConvolution final : public Operation {
   static int tiles_of(int channels) { return (channels + kSide - 1) / kSide; }
   static int in_block(int channels, int block) { return std::min(channels - block * kBlock, kBlock); }
 
-  // y[position] = sum over the position's terms of images x weights, for all positions and outputs. The
-  // weights, where they fit into the cache, are gone through once for each position, else the positions for
-  // each block.
+  // y[position] = sum over the position's terms of images x weights, for all positions and outputs. If the
+  // weights fit into the cache, the outer loop is over positions, else over blocks of weights.
   void multiply(const WeightOrder& order, const TermLists& terms, int position_count, const Bfloat16* x,
                 const float* bias, bool relu, Bfloat16* y) {
     const Session session(images_.rows, order.depth());
@@ -236,7 +235,7 @@ class TilesConvolution final : public Operation {
     }
   }
 
-  // The sum over positions and images, which are the depth of the products.
+  // Sums over positions and images, the depth of the products.
   void weight_gradient(const Bfloat16* x, const Bfloat16* dy, float* dweight) {
     transpose_stack(out_tiles_, dy, packed_out());
     interleave_stack(in_tiles_, x, packed_in());
@@ -291,7 +290,7 @@ class TilesConvolution final : public Operation {
     }
   }
 
-  Convolution spec_;
+  ConvolutionSpec spec_;
   Shape in_, out_;
   bool relu_;
   Conversion x_, dx_;
@@ -306,15 +305,15 @@ class TilesConvolution final : public Operation {
 
 }  // namespace
 
-bool suits(const Convolution& spec, const Shape& in) {
-  // Of fewer channels a tile would be empty for the most part.
+bool suits(const ConvolutionSpec& spec, const Shape& in) {
+  // With fewer channels a tile would be mostly empty.
   constexpr int kLeast = kSide / 2;
   return available() && spec.groups == 1 && in.channels % 2 == 0 && spec.channels % 2 == 0 &&
          in.channels >= kLeast && spec.channels >= kLeast;
 }
 
-std::unique_ptr<Operation> make_convolution(const Convolution& spec, const Activation& input, Passes passes,
-                                            bool relu) {
+std::unique_ptr<Operation> make_convolution(const ConvolutionSpec& spec, const Activation& input,
+                                            Passes passes, bool relu) {
   return std::make_unique<TilesConvolution>(spec, input, stack(input.shape), passes, relu);
 }
 

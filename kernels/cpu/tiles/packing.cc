@@ -13,10 +13,8 @@
 namespace starling::kernels::cpu::tiles {
 namespace {
 
-STARLING_WIDE_INLINE __m512i widen(__m256i halves) {
-  return _mm512_cvtepu16_epi32(halves);
-}
-// Of two rows, the values of each column as one word, the first row's in its lower half.
+STARLING_WIDE_INLINE __m512i widen(__m256i halves) { return _mm512_cvtepu16_epi32(halves); }
+// The values of each column of two rows as one word, the first row's in the lower half.
 STARLING_WIDE_INLINE __m512i pair(__m256i first, __m256i second) {
   return _mm512_or_si512(widen(first), _mm512_slli_epi32(widen(second), 16));
 }
@@ -28,7 +26,7 @@ STARLING_WIDE_INLINE __mmask16 first_bits(int count) {
   return static_cast<__mmask16>(count < 16 ? (1U << count) - 1 : 0xffff);
 }
 
-// Two neighboring images' values of the channels in `mask`, as words; 0 for images that there are not.
+// The values of two neighboring images in the channels of `mask`, as words; 0 for missing images.
 STARLING_WIDE_INLINE __m512i image_pair(const Bfloat16* column, int image, int images, std::ptrdiff_t stride,
                                         __mmask16 mask) {
   const Bfloat16* first = column + image * stride;
@@ -36,7 +34,7 @@ STARLING_WIDE_INLINE __m512i image_pair(const Bfloat16* column, int image, int i
               _mm256_maskz_loadu_epi16(image + 1 < images ? mask : 0, first + stride));
 }
 
-// Words [16][16] to [16][16], rows becoming columns.
+// Transposes words [16][16].
 STARLING_WIDE_INLINE void transpose(__m512i (&r)[16]) {
   __m512i t[16];
 #pragma GCC unroll 16
@@ -51,7 +49,7 @@ STARLING_WIDE_INLINE void transpose(__m512i (&r)[16]) {
     r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
     r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
   }
-  // Now r[4 g + c] holds, in its 128-bit lane l, rows 4 g to 4 g + 3 of column 4 l + c.
+  // Now r[4 g + c] has, in its 128-bit lane l, rows 4 g to 4 g + 3 of column 4 l + c.
 #pragma GCC unroll 16
   for (int c = 0; c < 4; ++c) {
     const __m512i even = _mm512_shuffle_i32x4(r[c], r[4 + c], 0x88),
@@ -80,7 +78,7 @@ STARLING_WIDE void pack_weights(const WeightOrder& order, const float* weight, B
       for (int row = 0; row < order.depth() / 2; ++row) {
         const int input = order.first_input(step) + 2 * row;
         const float* from = weight + output * order.output_stride + input * order.input_stride;
-        // Both of a pair were there before, or neither: depth and inputs are even.
+        // Both rows of a pair were in the step before, or neither: depth and inputs are even.
         const __mmask16 wanted = input < step * order.depth() ? 0 : mask;
         for (int tap = 0; tap < order.taps; ++tap) {
           const __m512 first = _mm512_mask_i32gather_ps(zero, wanted, index, from + tap, 4);
@@ -150,7 +148,7 @@ STARLING_WIDE void stack_to_lanes(const StackSize& size, const Bfloat16* stack, 
   }
 }
 
-// A tile after another: words of two neighboring images, [pair][channel] or, transposed, [channel][pair].
+// Packs tile after tile: words of two neighboring images, [pair][channel] or, transposed, [channel][pair].
 template <bool Transposed>
 STARLING_WIDE void pack_stack(const StackTiles& tiles, const Bfloat16* stack, Bfloat16* out) {
   for (int position = 0; position < tiles.positions; ++position) {

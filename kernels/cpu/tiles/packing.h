@@ -1,5 +1,4 @@
-// Between the orders of memory that layers have and those that tiles read. All of it needs a processor with
-// tiles.
+// Conversions between the memory orders of layers and of tiles. All of them need a processor with tiles.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +8,9 @@
 
 namespace starling::kernels::cpu::tiles {
 
-// Weights as B: tiles for `outputs` columns (16 each) and `inputs` rows, for every tap. Value (i, o, tap)
-// comes from weight[i input_stride + o output_stride + tap]. The rows are taken in steps of a tile's depth;
-// the last step begins early enough to be full, and has 0 for rows that were there before.
+// Weights as B: tiles for `outputs` columns (16 each) and `inputs` rows, for every tap. Value (i, o, tap) is
+// weight[i input_stride + o output_stride + tap]. Rows are in steps of a tile's depth; the last step begins
+// early enough to be full and has 0 for rows of the step before.
 struct WeightOrder {
   int inputs = 2, outputs = 0;  // inputs: even
   int taps = 0;
@@ -32,13 +31,13 @@ void pack_weights(const WeightOrder& order, const float* weight, Bfloat16* out);
 struct StackSize {
   int positions, batch, channels;
 };
-// Of stacks (stack.h) from and to activations in 16 lanes (kernels/cpu/lanes): [image /
-// 16][channel][position][image]. Lanes without an image become 0.
+// From lanes (16 of them, kernels/cpu/lanes), [image / 16][channel][position][image], to stacks (stack.h),
+// and back. Unused lanes become 0.
 void lanes_to_stack(const StackSize& size, const float* lanes, Bfloat16* stack);
 void stack_to_lanes(const StackSize& size, const Bfloat16* stack, float* lanes);
 
-// Of a stack, for sums over images: tiles of 16 channels and `depth` images, in chunks of so many images;
-// channels and images that the last ones lack are 0.
+// A stack's tiles for sums over images: 16 channels and `depth` images each, in chunks of `depth` images;
+// missing channels and images are 0.
 struct StackTiles {
   int positions = 0, batch = 0, channels = 0;
   int depth = kDepth;  // or less, even
@@ -53,11 +52,11 @@ void transpose_stack(const StackTiles& tiles, const Bfloat16* stack, Bfloat16* o
 // As B: out[position][chunk][channels / 16][depth / 2][channel][2 images].
 void interleave_stack(const StackTiles& tiles, const Bfloat16* stack, Bfloat16* out);
 
-// `rows` rows of `columns` (up to 32) sums, 32 floats apart, + bias (or null), or max(0, .) of that, rounded.
+// Rounds `rows` rows of `columns` (up to 32) sums, 32 floats apart, + bias (or null), or max(0, .) of that.
 void round_rows(const float* sums, int rows, int columns, const float* bias, bool relu, Bfloat16* out,
                 std::ptrdiff_t out_row);
 
-// Sums [tap][32][32], of which rows x columns count, to out[row out_row + column taps + tap].
+// Copies rows x columns of the sums [tap][32][32] to out[row out_row + column taps + tap].
 void spread_taps(const float* sums, int taps, int rows, int columns, float* out, std::ptrdiff_t out_row);
 
 }  // namespace starling::kernels::cpu::tiles

@@ -14,7 +14,7 @@
 namespace starling::kernels::cpu::tiles {
 namespace {
 
-// The loops of pools over n values of one position each, which lie side by side.
+// The loops of pools over n adjacent values of one position.
 
 STARLING_FOR_PROCESSORS void set_floats(const Bfloat16* __restrict x, float* __restrict sum, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) sum[i] = x[i].value();
@@ -30,13 +30,13 @@ STARLING_FOR_PROCESSORS void scale(const Bfloat16* __restrict x, float factor, B
                                    std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] = Bfloat16::round(x[i].value() * factor);
 }
-// most = the larger, or what it was where they are equal.
+// most = the larger value; unchanged if both are equal.
 STARLING_FOR_PROCESSORS void take_larger(const Bfloat16* __restrict x, Bfloat16* __restrict most,
                                          std::size_t n) {
   for (std::size_t i = 0; i < n; ++i)
     most[i].bits = x[i].value() > most[i].value() ? x[i].bits : most[i].bits;
 }
-// dx = what is left of dy where x won, which then is left no more.
+// dx = the rest of dy where x is the largest; that rest is then 0.
 STARLING_FOR_PROCESSORS void hand_out(const Bfloat16* __restrict x, const Bfloat16* __restrict y,
                                       Bfloat16* __restrict left, Bfloat16* __restrict dx, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
@@ -46,7 +46,7 @@ STARLING_FOR_PROCESSORS void hand_out(const Bfloat16* __restrict x, const Bfloat
   }
 }
 
-// What both kinds of pools have in common: windows of positions, each of `values_` values.
+// Common to both kinds of pools: windows of positions, each with `values_` values.
 class StackPool : public Operation {
  public:
   StackPool(int size, const Activation& input, const Shape& output)
@@ -57,8 +57,8 @@ class StackPool : public Operation {
         values_(static_cast<std::size_t>(in_.batch) * static_cast<std::size_t>(in_.channels)) {}
 
  protected:
-  // f(where a position of y begins, where one of x in its window does, whether that is the window's first, or
-  // last).
+  // Calls f(offset of a position of y, offset of a position of x in its window, whether it is the window's
+  // first, or last).
   template <class F>
   void for_windows(const F& f) const {
     for (int row = 0; row < out_.height; ++row) {
@@ -72,7 +72,7 @@ class StackPool : public Operation {
   }
   std::size_t at(int position) const { return static_cast<std::size_t>(position) * values_; }
 
-  // Rows and columns at the end that no window reads have no gradient.
+  // Rows and columns at the end that no window reads have gradient 0.
   void clear_unread(Bfloat16* dx) const {
     for (int i = 0; i < in_.height; ++i) {
       for (int j = 0; j < in_.width; ++j) {
@@ -179,11 +179,11 @@ std::unique_ptr<Operation> make_entrance(const Activation& input) {
   return std::make_unique<Entrance>(input);
 }
 
-std::unique_ptr<Operation> make_pool(const AveragePool& spec, const Activation& input) {
+std::unique_ptr<Operation> make_pool(const AveragePoolSpec& spec, const Activation& input) {
   return std::make_unique<StackAveragePool>(spec.size, input, output_shape(spec, input.shape));
 }
 
-std::unique_ptr<Operation> make_pool(const MaxPool& spec, const Activation& input) {
+std::unique_ptr<Operation> make_pool(const MaxPoolSpec& spec, const Activation& input) {
   return std::make_unique<StackMaxPool>(spec.size, input, output_shape(spec, input.shape));
 }
 

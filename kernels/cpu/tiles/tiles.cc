@@ -22,18 +22,17 @@ bool processor_has_them() {
   return (d & kBf16) != 0 && (d & kTile) != 0;
 }
 
-// The tiles' state is large, so Linux asks a process to ask for it (Documentation/arch/x86/xstate.rst).
+// The state of tiles is large, so a process must request permission from Linux
+// (Documentation/arch/x86/xstate.rst).
 bool system_allows_them() {
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-// GCC's own intrinsics do not say that they read memory, so everything has to be there before.
-inline void finish_stores() {
-  asm volatile("" : : : "memory");
-}
+// GCC's intrinsics do not declare that they read memory, so all stores must be finished before.
+inline void finish_stores() { asm volatile("" : : : "memory"); }
 
-// Which register is what: sums 0 to 3 (2 i + j), A 4 and 5, B 6 and 7.
+// Registers: sums 0 to 3 (2 i + j), A 4 and 5, B 6 and 7.
 struct alignas(64) Configuration {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
   std::uint16_t row_bytes[16] = {};
@@ -96,9 +95,7 @@ STARLING_TILES void configure(const Configuration& configuration) {
   finish_stores();
   _tile_loadconfig(&configuration);
 }
-STARLING_TILES void release() {
-  _tile_release();
-}
+STARLING_TILES void release() { _tile_release(); }
 
 }  // namespace
 
@@ -122,9 +119,7 @@ Session::Session(int rows, int depth) {
   configure(configuration);
 }
 
-Session::~Session() {
-  release();
-}
+Session::~Session() { release(); }
 
 void Session::multiply(const Operands& operands, std::span<const Term> terms, bool add, float* out,
                        std::ptrdiff_t out_row) const {
@@ -141,12 +136,8 @@ void Session::multiply(const Operands& operands, std::span<const Term> terms, bo
 
 namespace starling::kernels::cpu::tiles {
 
-bool available() {
-  return false;
-}
-Session::Session(int, int) {
-  STARLING_CHECK(false);
-}
+bool available() { return false; }
+Session::Session(int, int) { STARLING_CHECK(false); }
 Session::~Session() = default;
 void Session::multiply(const Operands&, std::span<const Term>, bool, float*, std::ptrdiff_t) const {}
 

@@ -1,6 +1,6 @@
-// The matrix tiles of a processor (AMX): registers of 16 rows of 64 bytes, and an instruction that adds to
-// one of 16x16 floats the product of two of bfloat16. This header is their multiplication table, which knows
-// nothing of layers; tiles/packing.h brings values into the order that it reads.
+// The matrix tiles of a processor (AMX): registers of 16 rows of 64 bytes, and an instruction that adds the
+// product of two tiles of bfloat16 to a tile of 16x16 floats. This header multiplies tiles and knows nothing
+// of layers; tiles/packing.h brings values into the required order.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@ inline constexpr int kBlock = 2 * kSide;  // up to two tiles each way are comput
 // Whether the processor has them and the operating system lets this process use them.
 bool available();
 
-// One product of a sum: where its operands begin, in values from Operands::a and b.
+// One product of a sum: the offsets of its operands, in values, from Operands::a and b.
 struct Term {
   std::ptrdiff_t a, b;
 };
 
-// sum over terms t and steps s < steps of A(t, s) B(t, s), where A is [rows, depth] and B [depth, 16], for
-// one or two A below each other and one or two B side by side.
+// The sum over terms t and steps s < steps of A(t, s) B(t, s), where A is [rows, depth] and B [depth, 16],
+// for one or two A below each other and one or two B side by side.
 struct Operands {
   const Bfloat16 *a, *b;
   std::ptrdiff_t a_row;               // from one row of A to the next

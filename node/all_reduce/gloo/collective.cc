@@ -80,9 +80,7 @@ class GlooCollective : public Collective {
 
 }  // namespace
 
-Status check_collectives() {
-  return Done{};
-}
+Status check_collectives() { return Done{}; }
 
 Result<std::unique_ptr<Collective>> join_collective(const CollectivePlace& place) {
   try {

@@ -1,0 +1,41 @@
+// Flags with numbers or names as values.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "base/result.h"
+#include "base/text.h"
+#include "cli/shell/arguments.h"
+
+namespace starling::cli {
+
+inline constexpr unsigned kMostThreads = 1024;
+
+// Reads a whole number from `least` to `most` into `value`, which stays unchanged if the flag is not given.
+// An Error names the flag.
+template <class T, class Value>
+Status read_number(const Arguments& arguments, const std::string& flag, T least, T most, Value& value) {
+  const auto text = arguments.get(flag);
+  if (!text) return Done{};
+  const auto number = parse_number<T>(*text);
+  if (!number || *number < least || *number > most) {
+    return Error{flag + ": '" + text->substr(0, 80) + "' is not a whole number from " +
+                 std::to_string(least) + " to " + std::to_string(most)};
+  }
+  value = *number;
+  return Done{};
+}
+
+// --format, or json if --json is given, or text. An Error if it is not one of `formats`.
+template <class Formats>
+Result<std::string> read_format(const Arguments& arguments, const Formats& formats) {
+  const std::string format = arguments.get("--format").value_or(arguments.has("--json") ? "json" : "text");
+  if (std::ranges::find(formats, format) == std::end(formats))
+    return Error{"--format: '" + format.substr(0, 80) + "' is unknown; expected " + one_of(formats)};
+  if (arguments.has("--json") && format != "json")
+    return Error{"--json cannot be combined with --format " + format};
+  return format;
+}
+
+}  // namespace starling::cli

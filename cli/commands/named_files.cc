@@ -1,0 +1,55 @@
+#include "cli/commands/named_files.h"
+
+#include <filesystem>
+
+#include "topologies/graph_file.h"
+#include "training/records/files.h"
+
+namespace starling::cli {
+namespace {
+
+constexpr std::size_t kModelFileBytesMax = std::size_t{1} << 20;
+constexpr std::size_t kGraphFileBytesMax = std::size_t{1} << 24;
+constexpr std::string_view kPrefix = "file:";
+
+bool is_graphml(const std::filesystem::path& path, std::string_view text) {
+  if (path.extension() == ".graphml" || path.extension() == ".xml") return true;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && (text[first] == '<' || text.starts_with("\xef\xbb\xbf<"));
+}
+
+}  // namespace
+
+Result<models::ModelText> resolve_model(const std::string& name) {
+  if (!models::is_model_file(name)) return models::ModelText{name};
+  const auto text = training::read_text(name, kModelFileBytesMax);
+  if (!text) return text.error();
+  auto model = models::read_model(*text, std::filesystem::path(name).stem().string());
+  if (!model)
+    return Error{name + ", line " + std::to_string(model.error().line) + ": " + model.error().message};
+  return std::move(*model);
+}
+
+Result<std::string> resolve_topology(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::string(name);
+  const std::string path(name.substr(kPrefix.size()));
+  const auto wrong = [&](const Error& error) {
+    return Error{"topology '" + std::string(name) + "': " + error.message};
+  };
+  if (path.empty()) return wrong({"the path is missing; expected file:PATH"});
+  const auto text = training::read_text(path, kGraphFileBytesMax);
+  if (!text) return wrong(text.error());
+  const auto graph =
+      is_graphml(path, *text) ? topologies::read_graphml(*text) : topologies::read_edge_list(*text);
+  if (!graph) return wrong(graph.error());
+  auto resolved = topologies::graph_name(*graph);
+  return resolved ? resolved : wrong(resolved.error());
+}
+
+Result<topologies::Topology> read_topology(std::string_view name) {
+  const auto resolved = resolve_topology(name);
+  if (!resolved) return resolved.error();
+  return topologies::Topology::parse(*resolved);
+}
+
+}  // namespace starling::cli

@@ -1,0 +1,108 @@
+#include "cli/commands/secrets.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "cli/commands/commands.h"
+
+namespace starling::cli {
+namespace {
+
+constexpr const char* kVariable = "STARLING_KEY";
+
+Error key_error(const Arguments& arguments, const Error& error) {
+  return Error{(arguments.has("--key") ? std::string("--key: ") : std::string(kVariable) + ": ") +
+               error.message};
+}
+
+int new_key(const Arguments& arguments) {
+  const std::string path = *arguments.get("FILE");
+  const Result<transport::SwarmKey> key = transport::SwarmKey::draw();
+  if (!key) return fail(arguments, key.error());
+  if (const Status written = key->write(path); !written) return refuse(arguments, written.error());
+  return print_out(
+      path + " holds a new key; copy it to each machine, and start every peer of the swarm with --key\n");
+}
+
+bool is_token_character(char c) {
+  return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') ||
+         std::string_view("-_.~+/=").find(c) != std::string_view::npos;
+}
+
+Result<std::string> read_token_file(const std::string& path) {
+  constexpr std::size_t kShortest = 16, kLongest = 256;
+  struct stat about {};
+  std::ifstream file(path);
+  if (::stat(path.c_str(), &about) != 0 || !file)
+    return Error{"cannot read " + path + ": " + std::strerror(errno)};
+  if (!S_ISREG(about.st_mode)) return Error{path + " is not a file"};
+  if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    return Error{path + " can be read by other users; make it private with chmod 600"};
+  std::string token;
+  std::getline(file, token);
+  token.erase(token.find_last_not_of(" \t\r") + 1);
+  token.erase(0, token.find_first_not_of(" \t\r"));
+  if (token.size() < kShortest || token.size() > kLongest ||
+      !std::ranges::all_of(token, is_token_character)) {
+    return Error{path + " holds no token: its first line must be " + std::to_string(kShortest) + " to " +
+                 std::to_string(kLongest) + " letters, digits, or any of -_.~+/="};
+  }
+  return token;
+}
+
+}  // namespace
+
+Flag key_flag() {
+  return {.name = "--key",
+          .placeholder = "FILE",
+          .help = "the swarm's key: connections are encrypted, and peers without it are rejected",
+          .environment = kVariable};
+}
+
+std::string key_file(const Arguments& arguments) {
+  if (const auto path = arguments.get("--key")) return path->empty() ? "''" : *path;
+  const char* path = std::getenv(kVariable);
+  return path == nullptr ? "" : path;
+}
+
+Result<std::optional<transport::SwarmKey>> read_swarm_key(const Arguments& arguments) {
+  const std::string path = key_file(arguments);
+  if (path.empty()) return std::optional<transport::SwarmKey>();
+  auto key = transport::SwarmKey::read(path);
+  if (!key) return key_error(arguments, key.error());
+  return std::optional(std::move(*key));
+}
+
+Result<std::shared_ptr<const transport::TlsContext>> read_key(const Arguments& arguments,
+                                                              const std::string& swarm) {
+  const auto key = read_swarm_key(arguments);
+  if (!key) return key.error();
+  if (!*key) return std::shared_ptr<const transport::TlsContext>();
+  auto context = transport::TlsContext::make(**key, swarm);
+  if (!context) return key_error(arguments, context.error());
+  return std::move(*context);
+}
+
+Result<std::string> read_token(const Arguments& arguments) {
+  const auto path = arguments.get("--token-file");
+  if (!path) return std::string();
+  auto token = read_token_file(*path);
+  if (!token) return Error{"--token-file: " + token.error().message};
+  return token;
+}
+
+Command key_new_command() {
+  return {"key new",
+          "write a new key for a swarm to a file that only its owner can read",
+          {{"FILE", "path of a file that does not exist yet"}},
+          {},
+          new_key,
+          "starling key new swarm.key"};
+}
+
+}  // namespace starling::cli

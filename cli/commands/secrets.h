@@ -1,0 +1,38 @@
+// Files with secrets: the swarm's key (--key FILE or STARLING_KEY, which names a file too), and the token for
+// commands over HTTP.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "cli/shell/arguments.h"
+#include "transport/swarm_key.h"
+#include "transport/tls.h"
+
+namespace starling::cli {
+
+Flag key_flag();
+
+// The error if a run by all-reduce is given a key.
+inline constexpr const char* kKeylessRule =
+    "--key cannot be combined with --rule all-reduce: its peers use Gloo's own connections, which are not "
+    "encrypted";
+
+// The path of the key's file; empty if there is no key.
+std::string key_file(const Arguments& arguments);
+
+// The key, or nothing if there is none. An Error begins with the name of the flag or the variable.
+Result<std::optional<transport::SwarmKey>> read_swarm_key(const Arguments& arguments);
+
+// The TLS context for the peers of `swarm` with this key; null if there is no key. Errors as above.
+Result<std::shared_ptr<const transport::TlsContext>> read_key(const Arguments& arguments,
+                                                              const std::string& swarm);
+
+// The token of --token-file: the file's first line without spaces around it, 16 to 256 letters, digits, '-',
+// '_', '.', '~', '+', '/' or '='. Empty if the flag is not given. An Error if the file cannot be read, holds
+// something else, or can be read by other users.
+Result<std::string> read_token(const Arguments& arguments);
+
+}  // namespace starling::cli

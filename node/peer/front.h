@@ -1,0 +1,61 @@
+// The HTTP interface of a running peer (docs/API.md): the routes, the commands, and the stream that the live
+// page follows. Everything except for the server itself runs on the daemon's thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "node/front/history.h"
+#include "node/front/http.h"
+#include "node/front/live.h"
+#include "node/launch/outcome.h"
+#include "node/peer/parts.h"
+#include "node/peer/teller.h"
+
+namespace starling::node {
+
+class Front {
+ public:
+  // `leave` ends the peer.
+  Front(PeerParts& parts, Teller& teller, std::function<void()> leave)
+      : parts_(parts), teller_(teller), leave_(std::move(leave)) {}
+
+  // Listens, if the options say where. An outcome: why that failed.
+  std::optional<PeerOutcome> open();
+  // To be called several times a second. Once a second the history grows and open pages get the new point.
+  void tick();
+
+ private:
+  using Answer = std::function<HttpAnswer(const std::string& body)>;
+  Answer when_begun(Answer answer) const;
+  std::vector<HttpRoute> queries();
+  std::vector<HttpRoute> commands();
+
+  std::string unready() const;
+  Status pause(bool paused);
+  HttpAnswer introduce(const Address& address);
+  HttpAnswer set_topology(const std::string& name);
+
+  HttpAnswer begin_stream();
+  void update_graph();
+  std::string take_events();
+
+  PeerParts& parts_;
+  Teller& teller_;
+  std::function<void()> leave_;
+  History history_;
+  std::optional<double> recorded_;  // when the history last grew
+  std::uint64_t events_sent_ = 0;   // the latest event that was sent to pages
+  LinkGraph graph_;
+  std::optional<std::uint64_t> graph_version_;  // of the membership that graph_ shows
+  bool graph_sent_ = false, analyzing_ = false;
+  std::unique_ptr<HttpServer> server_;  // last: its threads end first
+};
+
+}  // namespace starling::node

@@ -1,0 +1,108 @@
+// Where workers run, and at what priority.
+#include "node/work/processors.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "tests/node/trainer_bench.h"
+
+namespace starling::node {
+namespace {
+
+using namespace testing;
+
+// What the kernel knows of a thread.
+struct Seat {
+  int niceness = 0;
+  std::set<int> processors;
+};
+
+// Of all threads of this process, by id.
+std::map<int, Seat> seats() {
+  std::map<int, Seat> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    const int thread = std::stoi(entry.path().filename());
+    std::string text;
+    std::getline(std::ifstream(entry.path() / "stat"), text);
+    // Behind the name in parentheses, which may hold anything, the niceness is the seventeenth word.
+    std::istringstream words(text.substr(text.rfind(')') + 1));
+    std::string word;
+    for (int i = 0; i < 17; ++i) words >> word;
+    Seat seat{.niceness = std::stoi(word), .processors = {}};
+    cpu_set_t set;
+    REQUIRE(::sched_getaffinity(thread, sizeof set, &set) == 0);
+    for (int p = 0; p < CPU_SETSIZE; ++p) {
+      if (CPU_ISSET(p, &set)) seat.processors.insert(p);
+    }
+    found[thread] = seat;
+  }
+  return found;
+}
+
+// Those of `now` that were not there before: the workers', once each has begun its step of an hour.
+std::vector<Seat> new_seats(const std::map<int, Seat>& before, const std::map<int, Seat>& now) {
+  std::vector<Seat> fresh;
+  for (const auto& [thread, seat] : now) {
+    if (!before.contains(thread)) fresh.push_back(seat);
+  }
+  return fresh;
+}
+
+// A machine of this process's own, where no peer that happens to run has taken anything.
+std::string own_machine() { return "starling-test-" + std::to_string(::getpid()); }
+
+}  // namespace
+
+TEST_CASE(
+    "several workers get a processor each, and all run at a lower priority than the thread that started "
+    "them") {
+  const auto before = seats();
+  const Seat mine = before.at(::gettid());
+  TrainerBench bench(2);
+  bench.start({.pace = kHour, .slowdowns = {}, .machine = own_machine()});
+  REQUIRE(bench.await_begun(2));
+  const auto now = seats();
+  const auto workers = new_seats(before, now);
+  REQUIRE(workers.size() == 2);
+  for (const Seat& worker : workers) CHECK(worker.niceness == std::min(mine.niceness + kWorkerNiceness, 19));
+  CHECK(now.at(::gettid()).niceness == mine.niceness);
+  CHECK(now.at(::gettid()).processors == mine.processors);
+  if (mine.processors.size() < 2) return;
+  for (const Seat& worker : workers) {
+    CHECK(worker.processors.size() == 1);
+    CHECK(mine.processors.contains(*worker.processors.begin()));
+  }
+  CHECK(workers[0].processors != workers[1].processors);
+}
+
+TEST_CASE("a single worker, more workers than processors, and a second peer are not pinned") {
+  const auto before = seats();
+  const Seat mine = before.at(::gettid());
+  const auto all = static_cast<std::uint32_t>(mine.processors.size());
+  const auto check_free = [&](std::uint32_t workers, std::uint32_t others = 0) {
+    TrainerBench bench(workers);
+    bench.start({.pace = kHour, .slowdowns = {}, .machine = own_machine()});
+    REQUIRE(bench.await_begun(workers));
+    const auto fresh = new_seats(before, seats());
+    REQUIRE(fresh.size() == workers + others);
+    CHECK(std::count_if(fresh.begin(), fresh.end(),
+                        [&](const Seat& seat) { return seat.processors == mine.processors; }) >= workers);
+  };
+  check_free(1);
+  if (all > 16) return;  // threads enough
+  check_free(all + 1);
+  if (all < 2) return;
+  TrainerBench first(all);
+  first.start({.pace = kHour, .slowdowns = {}, .machine = own_machine()});
+  REQUIRE(first.await_begun(all));
+  check_free(2, all);
+}
+
+}  // namespace starling::node

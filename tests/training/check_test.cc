@@ -1,0 +1,131 @@
+#include "training/experiment/check.h"
+
+#include <map>
+
+#include "tests/training/experiments.h"
+
+namespace starling::training {
+
+TEST_CASE("AdamW has its own default learning rate, and rejects settings of SGD") {
+  Experiment e;
+  CHECK(resolved_learning_rate(e) == 0.05);
+  e.optimizer.name = "adamw";
+  CHECK(resolved_learning_rate(e) == 0.001);
+  REQUIRE(check(e).ok());
+  const auto shared = shared_settings(e);
+  REQUIRE(std::find(shared.begin(), shared.end(),
+                    std::pair<std::string, std::string>("training.learning_rate", "0.001")) != shared.end());
+  e.optimizer.learning_rate = 0.01;
+  CHECK(resolved_learning_rate(e) == 0.01);
+  e.optimizer.nesterov = true;
+  CHECK(
+      contains(check(e).error().message, "training.nesterov: Nesterov momentum requires the optimizer sgd"));
+  e.optimizer.nesterov = false;
+  e.optimizer.quasi_global_momentum = true;
+  CHECK(contains(check(e).error().message, "training.quasi_global_momentum"));
+}
+
+TEST_CASE(
+    "the default learning rate of SGD is shared among a peer's workers, and one that is set never changes") {
+  Experiment e;
+  e.training.workers = 4;
+  CHECK(resolved_learning_rate(e) == 0.0125);
+  e.optimizer.name = "adamw";
+  CHECK(resolved_learning_rate(e) == 0.001);
+  e.optimizer.name = "sgd";
+  e.optimizer.learning_rate = 0.05;
+  CHECK(resolved_learning_rate(e) == 0.05);
+}
+
+TEST_CASE("many workers at a learning rate at which they go too far together are warned of") {
+  Experiment e;
+  for (const std::uint32_t workers : {1U, 2U, 3U, 64U}) {
+    e.training.workers = workers;
+    CHECK(warning_of_workers(e).empty());  // by default
+  }
+  e.optimizer.learning_rate = 0.05;
+  for (const std::uint32_t workers : {1U, 2U}) {
+    e.training.workers = workers;
+    CHECK(warning_of_workers(e).empty());
+  }
+  e.training.workers = 4;
+  const std::string warning = warning_of_workers(e);
+  CHECK(contains(warning, "4 workers"));
+  CHECK(contains(warning, "0.05"));
+  CHECK(contains(warning, "default is 0.0125"));
+  e.optimizer.momentum = 0;
+  CHECK(warning_of_workers(e).empty());
+  e.optimizer.momentum = 0.9;
+  e.optimizer.name = "adamw";
+  CHECK(warning_of_workers(e).empty());
+}
+
+TEST_CASE("the pace that is not set is the rule's, and the one that is set counts") {
+  const std::map<std::string, std::string> paces = {
+      {"pairwise", "8 steps"}, {"clipped", "8 steps"}, {"choco", "8 steps"}, {"noloco", "50 steps"},
+      {"d-psgd", "1 steps"},   {"push-sum", "200ms"},  {"none", "8 steps"},  {"all-reduce", "1 steps"}};
+  for (const auto& [rule, pace] : paces) {
+    INFO(rule);
+    Experiment e;
+    e.gossip.rule = *rule_named(rule);
+    REQUIRE(check(e).ok());
+    REQUIRE(format_pace(resolved_every(e)) == pace);
+    e.gossip.every = Pace{.kind = Pace::Kind::always};
+    REQUIRE(resolved_every(e) == Pace{.kind = Pace::Kind::always});
+  }
+}
+
+TEST_CASE("check rejects rules with payloads and paces that they do not support") {
+  for (const Rule rule : {Rule::push_sum, Rule::d_psgd, Rule::noloco, Rule::clipped}) {
+    Experiment e;
+    e.gossip.rule = rule;
+    e.gossip.payload = Payload::top_k;
+    REQUIRE(contains(check(e).error().message, "takes f32, bf16 or int8, not top-k"));
+    e.gossip.payload = Payload::int8;
+    REQUIRE(check(e).ok());
+  }
+  Experiment e;
+  e.gossip.rule = Rule::push_sum;
+  e.gossip.every = Pace{.steps = 8};
+  REQUIRE(contains(check(e).error().message, "gossip.every: the rule push-sum is paced by time"));
+  e.gossip.every = Pace{.kind = Pace::Kind::poisson, .time = std::chrono::seconds(1)};
+  REQUIRE(check(e).ok());
+}
+
+TEST_CASE("check rejects settings that all-reduce contradicts, and accepts those without a meaning there") {
+  Experiment sound;
+  sound.gossip.rule = Rule::all_reduce;
+  sound.gossip.topology = "torus";
+  sound.gossip.every = Pace{.steps = 3};
+  sound.gossip.weights = Shares::work;
+  sound.faults = {{.peer = Fault::kAll, .factor = 2}, {.peer = 1, .kind = Fault::Kind::crash}};
+  REQUIRE(check(sound).ok());
+  const auto refused = [&](const auto& change, const std::string& why) {
+    Experiment e = sound;
+    change(e);
+    const Status status = check(e);
+    REQUIRE(!status.ok());
+    CHECK(contains(status.error().message, why));
+  };
+  refused([](Experiment& e) { e.gossip.payload = Payload::bf16; },
+          "gossip.payload: the rule all-reduce takes f32, not bf16");
+  refused([](Experiment& e) { e.training.workers = 2; },
+          "training.workers: all-reduce has one worker in each peer");
+  refused([](Experiment& e) { e.optimizer.quasi_global_momentum = true; },
+          "training.quasi_global_momentum: all-reduce");
+  refused(
+      [](Experiment& e) {
+        e.training.devices = {"cuda:0", "cuda:1"};
+      },
+      "training.devices: with all-reduce");
+  const auto befalls = [](Fault::Kind kind) {
+    return [kind](Experiment& e) {
+      e.faults.push_back({.peer = 2, .kind = kind, .from = std::chrono::seconds(1)});
+    };
+  };
+  refused(befalls(Fault::Kind::join), "the fault join of peer 2: all-reduce needs every peer");
+  refused(befalls(Fault::Kind::leave), "the fault leave of peer 2: all-reduce needs every peer");
+  refused(befalls(Fault::Kind::poison), "the fault poison of peer 2: all-reduce exchanges no parameters");
+}
+
+}  // namespace starling::training

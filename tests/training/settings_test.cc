@@ -1,0 +1,245 @@
+#include "training/experiment/settings.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "tests/training/experiments.h"
+
+namespace starling::training {
+
+TEST_CASE("layers travel with the shared settings, and what a stranger sends of them is bounded") {
+  Experiment mine;
+  REQUIRE(read_text_of(mine, "[model]\nname = 'mine'\nlayers = [{ type = 'dropout', rate = 0.1 }, 'linear']")
+              .ok());
+  Experiment joiner;
+  joiner.model.layers = R"(["relu", "linear"])";
+  REQUIRE(apply_shared(joiner, shared_settings(mine)).ok());
+  REQUIRE((joiner.model.name == "mine" && joiner.model.layers == mine.model.layers));
+  // A swarm that trains a network of the zoo says nothing of layers.
+  REQUIRE(apply_shared(joiner, shared_settings(Experiment{})).ok());
+  REQUIRE((joiner.model.name == "lenet" && joiner.model.layers.empty()));
+  for (const std::string& layers : {std::string("[]"), std::string("['rely']"), std::string(100'000, '['),
+                                    "['relu'" + std::string(60'000, ' ') + "]"}) {
+    const Status status = apply_shared(joiner, {{"model.layers", layers}});
+    REQUIRE(!status.ok());
+    REQUIRE(contains(status.error().message, "the swarm's settings: model.layers: "));
+    REQUIRE(status.error().message.size() < 1000);
+  }
+}
+
+TEST_CASE("every setting has its key, flag, variable and help once, and takes its own default") {
+  std::set<std::string> keys, flags, variables;
+  for (const auto& setting : settings()) {
+    INFO(setting.key);
+    REQUIRE(keys.insert(setting.key).second);
+    REQUIRE(flags.insert(setting.flag).second);
+    REQUIRE(variables.insert(setting.environment).second);
+    REQUIRE(setting.flag.starts_with("--"));
+    REQUIRE(setting.environment.starts_with("STARLING_"));
+    REQUIRE(!setting.help.empty());
+    REQUIRE(setting.placeholder.empty() == (setting.form == Setting::Form::boolean));
+    Experiment e;
+    if (const auto value = setting.get(e)) REQUIRE(setting.set(e, *value).ok());
+    REQUIRE(e == Experiment{});
+  }
+  std::istringstream known(
+      "--peers --model --layers --data --partition --batch-size --learning-rate --optimizer --momentum "
+      "--beta2 --weight-decay --nesterov --schedule --warmup --step-epochs --step-factor --final-rate --crop "
+      "--flip --device --precision --workers --pace --epochs --steps --seconds --target-accuracy --rule "
+      "--topology --every --payload --quasi-global-momentum --top-k --weights --outer-rate --outer-momentum "
+      "--consensus-rate --clip --chunk --window --seed --name --latency --bandwidth --port-bandwidth");
+  for (std::string flag; known >> flag;) {
+    INFO(flag);
+    REQUIRE(flags.count(flag) == 1);
+  }
+  REQUIRE(flags.size() == 55);
+}
+
+TEST_CASE("a network card's rate is a bandwidth, or unlimited, and reads back") {
+  for (const char* text : {"unlimited", "25Mbit/s"}) {
+    Experiment e;
+    REQUIRE(set_value(e, "network.port", text, "--set").ok());
+    const TemporaryFolder folder;
+    Experiment back;
+    REQUIRE(read_file(back, folder.write("port.toml", to_toml(e))).ok());
+    REQUIRE(back == e);
+  }
+  Experiment e;
+  REQUIRE(set_value(e, "network.port", "unlimited", "--set").ok());
+  REQUIRE(e.network.port == kUnlimited);
+  REQUIRE(set_value(e, "network.port", "0.1bit/s", "--set").error().message ==
+          "--set: network.port: '0.1bit/s' is not a bandwidth from 1bit/s to 1000000Gbit/s, or unlimited");
+}
+
+TEST_CASE("environment variables set what flags set, and name themselves when they are wrong") {
+  std::map<std::string, std::string> variables = {{"STARLING_BATCH_SIZE", "128"},
+                                                  {"STARLING_SECONDS", "2.5"},
+                                                  {"STARLING_PEERS", ""},
+                                                  {"STARLING_DATA", "/data"},
+                                                  {"STARLING_DATA_SOURCE", "mnist"}};
+  const auto lookup = [&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+  Experiment e;
+  REQUIRE(read_environment(e, lookup).ok());
+  REQUIRE(e.training.batch_size == 128);
+  REQUIRE(e.end.seconds == std::chrono::milliseconds(2500));
+  REQUIRE(e.peers == Experiment{}.peers);
+  REQUIRE(e.data.source == "mnist");
+
+  variables["STARLING_MOMENTUM"] = "x";
+  const Experiment before = e;
+  const Status status = read_environment(e, lookup);
+  REQUIRE(!status.ok());
+  REQUIRE(contains(status.error().message, "STARLING_MOMENTUM: training.momentum: 'x' is not a number"));
+  REQUIRE(e == before);
+}
+
+TEST_CASE("a key set by hand answers for an unknown name and a bad value with its place") {
+  Experiment e;
+  REQUIRE(set_value(e, "gossip.every", "always", "--set").ok());
+  REQUIRE(e.gossip.every->kind == Pace::Kind::always);
+  REQUIRE(contains(set_value(e, "gossip.evry", "always", "--set").error().message,
+                   "--set: unknown key 'gossip.evry'; did you mean gossip.every?"));
+  REQUIRE(contains(set_value(e, "seed", "1 ", "--set").error().message,
+                   "--set: seed: '1 ' is not a whole number"));
+  REQUIRE(contains(set_value(e, "data.source", "\xc3(", "--set").error().message, "UTF-8"));
+  REQUIRE(set_value(e, "data.source", "/daten/V\xc3\xb6gel", "--set").ok());
+  REQUIRE(contains(set_value(e, std::string(100'000, 'x'), "1", "--set").error().message, "xxx...'"));
+}
+
+TEST_CASE("a topology's name may be as long as one that holds a graph, and no longer") {
+  Experiment e;
+  const std::string longest(49'152, 'e');
+  REQUIRE(set_value(e, "gossip.topology", longest, "--set").ok());
+  REQUIRE(e.gossip.topology == longest);
+  REQUIRE(contains(set_value(e, "gossip.topology", longest + "e", "--set").error().message, "1 to 49152"));
+}
+
+TEST_CASE("how often is read in steps, in time, or as always, and written back") {
+  for (const char* text : {"8 steps", "1 steps", "200ms", "always", "1000000000 steps"}) {
+    REQUIRE(format_pace(*parse_pace(text)) == text);
+  }
+  REQUIRE(parse_pace("1 step")->steps == 1);
+  REQUIRE(parse_pace("16")->steps == 16);
+  for (const char* text :
+       {"", "0", "-1", "8steps", "8 step s", " steps", "0ms", "never", "1000000001 steps", "99999h"}) {
+    INFO(text);
+    REQUIRE(!parse_pace(text).ok());
+  }
+}
+
+TEST_CASE("a size is read in bytes, KiB and MiB and written back") {
+  for (const char* text : {"64KiB", "1MiB", "65537", "4KiB"}) {
+    REQUIRE(format_size(*parse_size(text, 4096, 1 << 20)) == text);
+  }
+  REQUIRE(*parse_size("65536", 0, 1 << 20) == *parse_size("64KiB", 0, 1 << 20));
+  for (const char* text : {"", "KiB", "64 KiB", "64kb", "-1", "1GiB", "4095", "1025KiB"}) {
+    INFO(text);
+    REQUIRE(!parse_size(text, 4096, 1 << 20).ok());
+  }
+}
+
+TEST_CASE("a joiner ends with the swarm's shared settings and keeps its own") {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const Experiment beginner = random_experiment(random);
+    const Experiment before = random_experiment(random);
+    Experiment joiner = before;
+    REQUIRE(apply_shared(joiner, shared_settings(beginner)).ok());
+    REQUIRE(shared_settings(joiner) == shared_settings(beginner));
+    for (const auto& setting : settings()) {
+      INFO(setting.key);
+      if (setting.key == "gossip.every" || setting.key == "training.learning_rate") continue;
+      REQUIRE(setting.get(joiner) == setting.get(setting.shared ? beginner : before));
+    }
+    REQUIRE(joiner.gossip.every == resolved_every(beginner));
+    REQUIRE(joiner.optimizer.learning_rate == resolved_learning_rate(beginner));
+    REQUIRE(joiner.faults == before.faults);
+  }
+}
+
+TEST_CASE("settings that are newer than the manifest are in it only if they differ from the default") {
+  const std::vector<std::string> later = {
+      "training.schedule",   "training.warmup", "training.step_epochs", "training.step_factor",
+      "training.final_rate", "training.crop",   "training.flip"};
+  Experiment e;
+  for (const auto& [key, value] : shared_settings(e))
+    REQUIRE(std::find(later.begin(), later.end(), key) == later.end());
+  e.schedule.name = "step";
+  e.schedule.warmup = 0.5;
+  e.schedule.step_epochs = 2;
+  e.schedule.step_factor = 0.5;
+  e.schedule.final_rate = 0.01;
+  e.training.crop = 4;
+  e.training.flip = true;
+  const auto told = shared_settings(e);
+  for (const std::string& key : later) {
+    INFO(key);
+    REQUIRE(std::count_if(told.begin(), told.end(), [&](const auto& pair) { return pair.first == key; }) ==
+            1);
+  }
+  Experiment joiner;
+  joiner.schedule.name = "cosine";
+  joiner.training.crop = 2;
+  REQUIRE(apply_shared(joiner, told).ok());
+  REQUIRE(joiner.schedule.step_epochs == 2.0);
+  REQUIRE(joiner.training.crop == 4);
+  REQUIRE(apply_shared(joiner, shared_settings(Experiment{})).ok());
+  REQUIRE(shared_settings(joiner) == shared_settings(Experiment{}));
+  REQUIRE(joiner.schedule.name == "constant");
+  REQUIRE(joiner.training.crop == 0);
+}
+
+TEST_CASE("a manifest with an unknown, foreign or bad setting is rejected and changes nothing") {
+  Experiment joiner;
+  joiner.training.batch_size = 7;
+  const Experiment before = joiner;
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"training.batchsize", "3"}, {"training.batch_size", "0"}, {"training.workers", "8"}, {"", ""}};
+  for (const auto& bad : cases) {
+    auto values = shared_settings(Experiment{});
+    values.push_back(bad);
+    const Status status = apply_shared(joiner, values);
+    REQUIRE(!status.ok());
+    REQUIRE(contains(status.error().message, "the swarm's settings: "));
+    REQUIRE(joiner == before);
+  }
+}
+
+TEST_CASE("a default that an earlier version shared, and each peer sets now, is ignored") {
+  Experiment joiner;
+  joiner.training.precision = "bf16";
+  auto values = shared_settings(Experiment{});
+  values.emplace_back("training.precision", "f32");
+  REQUIRE(apply_shared(joiner, values).ok());
+  REQUIRE(joiner.training.precision == "bf16");
+  for (const auto& [key, value] : shared_settings(joiner)) REQUIRE(key != "training.precision");
+}
+
+TEST_CASE("every bandwidth within limits is written so that it reads back exactly") {
+  Random random(3);
+  for (int i = 0; i < 2000; ++i) {
+    const double rate = std::pow(10, random.uniform(0, 15));
+    INFO(rate);
+    REQUIRE(*parse_rate(format_rate(rate)) == rate);
+  }
+  REQUIRE(format_rate(1e9) == "1Gbit/s");
+}
+
+TEST_CASE("every time within limits is written so that it reads back exactly") {
+  Random random(4);
+  for (int i = 0; i < 5000; ++i) {
+    const Duration time = random_time(random);
+    INFO(time.count());
+    REQUIRE(*parse_time(format_duration(time)) == time);
+  }
+  REQUIRE(*parse_time(format_duration(kLongestTime)) == kLongestTime);
+  REQUIRE(*parse_time(format_duration(kLongestTime - Duration{1})) == kLongestTime - Duration{1});
+}
+
+}  // namespace starling::training

@@ -1,0 +1,72 @@
+// Rules in which partners get the replica as it was when the round began: D-PSGD and NoLoCo.
+#pragma once
+
+#include <vector>
+
+#include "training/exchange/two_way.h"
+
+namespace starling::training {
+
+class RoundRule : public TwoWay {
+ public:
+  void adopt() override;
+  void begin_round(std::uint64_t round) override;
+  void values(std::vector<MutableBytes>& out) override;
+
+ protected:
+  RoundRule(models::Arena& arena, const MixOptions& options);
+
+  Floats snapshot_;  // of the arena, when the round began; it may go to several partners at once
+
+ private:
+  bool own_values(Cells cells, std::span<float> out) override;
+};
+
+// D-PSGD (Lian et al., NIPS 2017): in every round x_i += sum over the neighbors j of W_ij (s_j - s_i), where
+// s are the snapshots. The core decides W: it comes as Session::weight. A baseline with a local barrier.
+class LockStep : public RoundRule {
+ public:
+  LockStep(models::Arena& arena, const MixOptions& options);
+
+ private:
+  float weight(const Session& session, Cells /*cells*/) const override { return session.weight; }
+  // Any entry of a doubly stochastic W: families with a matrix of their own have entries above 1/2.
+  bool known_weight(float weight) const override { return weight > 0 && weight <= 1; }
+};
+
+// NoLoCo (2025): DiLoCo's outer step (Douillard et al., 2023) with the partners of a round instead of all
+// peers.
+//
+// For peer i, theta is the snapshot, phi the outer parameters, S the peer itself and those it has exchanged
+// with since the round began:
+//
+//   m   <- mu m + eta mean_S(theta - phi) + eta (mean_S phi - phi_i)  =  mu m + eta (mean_S theta - phi_i)
+//   phi <- phi + m
+//
+// Both terms that need partners have the factor eta, so their phi cancel: only theta travels, the bytes of a
+// pairwise exchange. The step of one round is made when the next begins, with what has come by then. Until
+// then the workers train on, and because theta goes to phi in difference form (x += phi - theta) they lose
+// nothing.
+class Noloco : public RoundRule {
+ public:
+  Noloco(models::Arena& arena, const MixOptions& options);
+  void adopt() override;
+  void begin_round(std::uint64_t round) override;
+  void values(std::vector<MutableBytes>& out) override;
+
+ private:
+  float weight(const Session& /*session*/, Cells /*cells*/) const override { return kWeight; }
+  bool known_weight(float weight) const override { return weight == kWeight; }
+  // Collects (theirs - own) for the next outer step.
+  bool take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) override;
+
+  static constexpr float kWeight = 0.5F;  // each side of a pair counts a half
+
+  float rate_, momentum_;
+  Floats phi_, velocity_;
+  Floats received_;                      // sums of (theirs - own)
+  std::vector<std::uint32_t> partners_;  // how many are in them, by cell
+  Floats change_;                        // scratch
+};
+
+}  // namespace starling::training
