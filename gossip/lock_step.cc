@@ -38,7 +38,8 @@ void LockStep::open_round(Actions& out) {
   if (run_.phase() == Phase::training) out.push_back(PauseTraining{});
   pacer_.taken(run_.now, run_.steps());
   out.push_back(BeginRound{rounds_.begin()});
-  rounds_.open(links(), partners_.period() - 1);
+  std::vector<Rounds::Edge> edges = links();
+  rounds_.open(std::move(edges), partners_.period() - 1);
   deadline_ = run_.now + run_.options.round_limit;
   doubt_ = run_.now + run_.options.exchange_doubt;
   version_ = run_.membership.version();

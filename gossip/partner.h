@@ -56,7 +56,7 @@ class PartnerChooser {
   // REQUIRES: the topology is undirected.
   std::vector<Neighbor> neighbors(std::uint64_t round, const Membership& membership);
 
-  // Rounds until the topology's links repeat. REQUIRES: neighbors() was called.
+  // Rounds until the topology's links repeat, as of the last neighbors(). REQUIRES: it was called.
   std::uint64_t period() const { return schedule_->period(); }
 
   // An exchange with this member completed or was aborted. `took`: its duration, if this peer began it.

@@ -201,7 +201,7 @@ TEST_CASE("an unreachable peer is exit code 1, and a wrong flag is exit code 2")
     check_fails({command}, 2, {"--at is missing", "--help"});
     check_fails({command, "--at", "here"}, 2, {"--at", "'here'"});
     check_fails({command, "--at", "127.0.0.1:0"}, 2, {"--at", "port 0"});
-    check_fails({command, "--at", "127.0.0.1:1"}, 1, {"nobody answers at 127.0.0.1:1", "--http"});
+    check_fails({command, "--at", "127.0.0.1:1"}, 1, {"nothing listens at 127.0.0.1:1", "--http"});
     // The gossip port does not serve HTTP.
     check_fails({command, "--at", asked.address}, 1, {asked.address, "--http"});
   }

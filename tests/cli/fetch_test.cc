@@ -100,7 +100,7 @@ TEST_CASE("an error of data fetch is one line") {
             "has 6 bytes, but the published file has 9912422"},
            {{"kmnist", "--into", folder.file("x"), "--from", mirror.base()},
             1,
-            "has 6 bytes, and the published file 18165135"},
+            "has 6 bytes, but the published file has 18165135"},
            {{"cifar10", "--into", folder.file("x"), "--from", mirror.base()},
             1,
             "the server has no such file (404)"},
@@ -118,7 +118,7 @@ TEST_CASE("an error of data fetch is one line") {
   // A command that lacks a published data set suggests the download.
   const Outcome absent = run({"data", "info", "mnist"});
   CHECK(absent.exit_code == 2);
-  CHECK(absent.err.find("`starling data fetch mnist` gets it") != std::string::npos);
+  CHECK(absent.err.find("`starling data fetch mnist` downloads it") != std::string::npos);
 }
 
 }  // namespace

@@ -272,7 +272,7 @@ TEST_CASE("a paused peer stops all others until it resumes") {
   experiment.faults.front().to.reset();
   const auto never = attempt(experiment);
   REQUIRE(!never.ok());
-  CHECK(never.error().message == "p3 was paused for good after 0 s, and all-reduce cannot go on without it");
+  CHECK(never.error().message == "p3 was paused for good after 0 s, and all-reduce cannot continue without it");
   experiment.end.steps.reset();
   experiment.end.seconds = 1s;  // ends the run while all wait
   CHECK(run(experiment).samples == 0);
@@ -321,7 +321,7 @@ TEST_CASE("a crash ends a run by all-reduce with an error") {
                        {.peer = 1, .kind = Fault::Kind::crash, .from = 150ms}};
   const auto ended = attempt(experiment);
   REQUIRE(!ended.ok());
-  CHECK(ended.error().message == "p2 crashed after 0.1 s, and all-reduce cannot go on without it");
+  CHECK(ended.error().message == "p2 crashed after 0.1 s, and all-reduce cannot continue without it");
   // A crash after the run's end has no effect.
   experiment.faults.resize(1);
   experiment.faults.front().from = 1s;

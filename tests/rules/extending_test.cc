@@ -204,6 +204,7 @@ TEST_CASE("a command is in its file, in commands.h and in the list") {
     const std::string name = (*it)[1];
     INFO(name);
     ++commands;
+    if (list.find("Command " + name + "() {") != std::string::npos) continue;  // it prints the list itself
     const auto files = files_with(name + "()");
     CHECK(files.size() == 3);
     CHECK(files.contains("cli/commands/commands.h"));

@@ -198,7 +198,7 @@ TEST_CASE("check rejects faults of peers that do not exist and times in the wron
   e.faults = {{.factor = 2, .from = std::chrono::seconds(3), .to = std::chrono::seconds(3)}};
   REQUIRE(contains(check(e).error().message, "the second time must be later than the first"));
   e.faults = {{.kind = Fault::Kind::crash, .to = std::chrono::seconds(3)}};
-  REQUIRE(contains(check(e).error().message, "'to' belongs"));
+  REQUIRE(contains(check(e).error().message, "have 'to'"));
   e.faults = {{.factor = 2, .from = Duration{-1}}};
   REQUIRE(contains(check(e).error().message, "its times"));
   e.faults = {{.kind = Fault::Kind::poison, .poison = "arsenic"}};

@@ -310,7 +310,7 @@ TEST_CASE("a checkpoint that is damaged, of another kind or of another format is
   };
   CHECK(refusal(replaced(R"("checkpoint":"1")", R"("checkpoint":"7")")).find("of format '7'") !=
         std::string::npos);
-  CHECK(refusal(replaced(R"("checkpoint":"1")", R"("checkpoin_":"1")")).find("parameters alone") !=
+  CHECK(refusal(replaced(R"("checkpoint":"1")", R"("checkpoin_":"1")")).find("only parameters") !=
         std::string::npos);
   CHECK(refusal(replaced(R"("steps":"3")", R"("steps":"x")")).find("'steps' is missing") !=
         std::string::npos);

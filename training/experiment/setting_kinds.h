@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "rules/names.h"
 #include "training/experiment/quantities.h"
-#include "training/experiment/settings.h"
+#include "training/experiment/setting.h"
 
 namespace starling::training {
 
