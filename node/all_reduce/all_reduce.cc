@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -451,6 +452,8 @@ void AllReducePeer::leave_snapshot_if_due() {
 }  // namespace
 
 PeerOutcome run_all_reduce_peer(const AllReduceOptions& options) {
+  // Gloo writes to sockets without MSG_NOSIGNAL: the signal would end this process before it can say why.
+  std::signal(SIGPIPE, SIG_IGN);
   AllReducePeer peer(options);
   return peer.run();
 }

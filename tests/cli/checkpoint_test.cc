@@ -478,7 +478,8 @@ TEST_CASE("wrong checkpoint flags give one line") {
   says(refusal({"--export", folder.file("empty")}), "--export: expected the path of a file");
   says(refusal({"--export", folder.file("absent/x")}),
        "--export: the folder " + folder.file("absent") + " does not exist");
-  says(refusal({"--checkpoints", folder.file("text")}), "--checkpoints: the folder " + folder.file("text"));
+  says(refusal({"--checkpoints", folder.file("text")}),
+       "--checkpoints: cannot create the folder " + folder.file("text"));
   says(refusal({"--resume", folder.file("absent")}), "--resume: cannot read " + folder.file("absent"));
   says(refusal({"--resume", folder.file("text")}), folder.file("text") + " is not a usable safetensors file");
   says(refusal({"--resume", folder.file("empty")}),

@@ -144,7 +144,8 @@ TEST_CASE("--devices must name different existing GPUs", "[gpu]") {
   refused({"--devices", "cuda:0,cpu"}, "does not name different GPUs");
   refused({"--devices", "cuda:0,"}, "does not name different GPUs");
   refused({"--devices", "cuda:0,cuda:7"}, "training.devices: ");
-  refused({"--devices", "cuda:0,cuda:1", "--device", "cpu"}, "training.devices and training.device: ");
+  refused({"--devices", "cuda:0,cuda:1", "--device", "cpu"},
+          "training.devices and training.device cannot be combined");
 }
 
 TEST_CASE("a swarm distributes its peers over the GPUs", "[gpu]") {
