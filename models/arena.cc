@@ -14,11 +14,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
-#include <cstdint>
-#include <memory>
 #include <new>
 
 #include "base/check.h"
