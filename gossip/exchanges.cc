@@ -79,13 +79,6 @@ std::vector<std::uint64_t> Exchanges::lost(Actions& out) {
 
 // ---- others' ----
 
-void Exchanges::reject(const Offer& offer, wire::RefusalReason reason, std::uint64_t round,
-                       Actions& out) const {
-  Terms terms;
-  terms.round = round;
-  out.push_back(AnswerOffer{offer.from, offer.exchange, false, reason, terms});
-}
-
 bool Exchanges::answer_ended(const AnswerEnded& ended, Actions& out) {
   if (!forget_answer(ended.from, ended.exchange)) return false;
   if (ended.outcome == Outcome::completed) ++counts_.answered;
