@@ -163,7 +163,7 @@ void Choco::values(std::vector<MutableBytes>& out) {
 }
 
 MixResult<Parcel> Choco::do_lend(const Session& session, Cells cells, MutableBytes room) {
-  for (std::size_t k = 0; k < cells.count; ++k) STARLING_CHECK(loans_.of(cells.first + k) == nullptr);
+  STARLING_CHECK(!loans_.any_in(cells));
   ChocoLink& link = link_to(session.partner);
   auto parcel = own_parcel(session, cells, link, sequence(link, cells), room, false);
   if (parcel) loans_.add({{session.exchange, cells, *parcel}, &link, session.initiator, false});
