@@ -85,7 +85,7 @@ class Recovery {
   RunState& run_;
   Copying& copying_;
   Instant deadline_ = kNever;
-  std::uint32_t copies_ = 0;           // in a row after each of which the replica was soon lost
+  std::uint32_t copies_ = 0;           // in a row, each soon followed by the loss of the replica
   std::uint64_t recovered_steps_ = 0;  // this peer's own when the latest copy was in place
 };
 

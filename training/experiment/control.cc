@@ -46,7 +46,7 @@ std::string to_json(const PeerReport& report) {
 }
 
 Result<PeerReport> parse_report(std::string_view line) {
-  const Json object = Json::parse(line, nullptr, false);
+  const Json object = parse_json(line);
   if (!object.is_object()) return Error{"a report is not one JSON object on a line"};
   PeerReport report;
   FieldReader reader(object, "a report's");
@@ -97,11 +97,6 @@ Result<LinkOrder> parse_link_order(std::string_view command) {
     const std::size_t equals = std::min(word.find('='), word.size());
     const std::string_view key = word.substr(0, equals);
     const std::string_view value = word.substr(std::min(equals + 1, word.size()));
-    const auto take = [](const auto& parsed, auto& target) -> Status {
-      if (!parsed) return parsed.error();
-      target = *parsed;
-      return Done{};
-    };
     Status taken = Done{};
     if (key == "latency") {
       taken = take(parse_time(value), order.latency);

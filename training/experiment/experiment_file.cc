@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "models/spec_text.h"
-#include "training/experiment/nearest.h"
 #include "training/experiment/quantities.h"
 #include "training/experiment/settings.h"
 #include "training/experiment/toml.h"
@@ -18,23 +17,13 @@ namespace {
 constexpr std::size_t kMostTables = 10'000;  // [[fault]]s, and as many [[peer]]s
 constexpr const char* kLayersKey = "model.layers";
 
-template <class Parsed, class Target>
-Status take(const Parsed& parsed, Target& target) {
-  if (!parsed) return parsed.error();
-  target = *parsed;
-  return Done{};
-}
-
 // Sets the kind and its value: slow is a slowness, poison a name; the other kinds take only "true".
 Status read_kind(Fault& fault, const std::string& value, Fault::Kind kind) {
   fault.kind = kind;
   if (kind == Fault::Kind::slow) return take(Slowness::parse(value), fault.factor);
   if (kind == Fault::Kind::poison) {
-    if (std::find(poisons().begin(), poisons().end(), value) == poisons().end()) {
-      std::string names;
-      for (const auto& poison : poisons()) names += (names.empty() ? "" : ", ") + poison;
-      return Error{in_quotes(value) + " is not a poison; expected one of " + names};
-    }
+    if (std::find(poisons().begin(), poisons().end(), value) == poisons().end())
+      return Error{in_quotes(value) + " is not a poison; expected one of " + joined(poisons(), ", ")};
     fault.poison = value;
   } else if (value != "true") {
     return Error{in_quotes(value) + " is not accepted; write " + name(kind) +
@@ -106,7 +95,7 @@ Status read_kind_table(Fault& fault, const KindTable& of, const toml::node& node
     if (Status set = set_fault(fault, key, *value); !set)
       return Error{where + "fault." + key + ": " + set.error().message};
   }
-  if (of.kind == Fault::Kind::link && fault.link == Fault::Link{}) {
+  if (of.kind == Fault::Kind::link && fault.link == LinkShape{}) {
     return Error{place(path, node) +
                  ": fault.link: this link is like all others; set latency, bandwidth or a drop above 0"};
   }
@@ -117,13 +106,13 @@ Status read_kind_table(Fault& fault, const KindTable& of, const toml::node& node
 std::optional<std::string> peers_text(const toml::node& node) {
   const toml::array* list = node.as_array();
   if (list == nullptr) return scalar(node);
-  std::string text;
+  std::vector<std::string> parts;
   for (const toml::node& entry : *list) {
     const auto one = scalar(entry);
     if (!one) return std::nullopt;
-    text += (text.empty() ? "" : ",") + *one;
+    parts.push_back(*one);
   }
-  return text;
+  return joined(parts, ",");
 }
 
 Result<Fault> read_fault(const toml::table& table, const std::string& path) {

@@ -18,6 +18,10 @@ namespace starling::training {
 const std::vector<Setting>& settings();
 const Setting* find_setting(std::string_view key);  // null: unknown
 
+// "unknown key 'training.batchsize'; did you mean batch_size? [training] accepts batch_size, ...". `known`
+// holds dotted keys. Those of the same table are listed, or the tables if that table does not exist.
+std::string unknown_key(std::string_view key, const std::vector<std::string>& known);
+
 // Sets one key. The Error for an unknown key or a bad value begins with `place` ("experiment.toml, line 3",
 // "--set", "STARLING_SEED"), names the key and says what is accepted.
 Status set_value(Experiment& experiment, std::string_view key, std::string_view value,

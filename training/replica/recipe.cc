@@ -57,7 +57,7 @@ Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Exper
 
 Result<std::unique_ptr<kernels::Backend>> make_host_backend(const Experiment& experiment) {
   const std::string wanted = experiment.training.devices.empty() ? experiment.training.device
-                                                                 : join_devices(experiment.training.devices);
+                                                                 : joined(experiment.training.devices, ",");
   if (wanted != "auto" && wanted != "cpu") {
     return Error{
         "training.device: the simulator computes on the processor, where a seed gives the same run every "
