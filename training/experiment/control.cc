@@ -22,10 +22,7 @@ void fields(Visitor& visit, Report& report) {
   visit("seconds", report.seconds);
   visit_figures(visit, report, figure::samples_per_second, figure::loss, figure::learning_rate,
                 figure::distance);
-  visit.object("exchanges", [&](auto& inner) {
-    visit_counts(inner, report.exchanges);
-    inner("refused_chunks", report.exchanges.refused_chunks);
-  });
+  visit.object("exchanges", [&](auto& inner) { visit_counts(inner, report.exchanges); });
   visit("answered", report.answered);
   visit.if_any("snapshot", report.snapshot);
   visit("computing_seconds", report.computing_seconds);

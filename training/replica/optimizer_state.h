@@ -59,7 +59,6 @@ class OptimizerState {
   };
 
   void follow(const models::Arena& arena, kernels::Queue& queue);
-  static std::span<float> all(kernels::Buffer& buffer) { return {buffer.data(), buffer.size()}; }
 
   Optimizer optimizer_;
   kernels::Memory& memory_;
