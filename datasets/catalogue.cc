@@ -14,7 +14,6 @@
 #include "datasets/glyphs.h"
 #include "datasets/idx.h"
 #include "datasets/npy.h"
-#include "datasets/options.h"
 
 namespace starling::datasets {
 namespace {
