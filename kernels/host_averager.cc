@@ -78,14 +78,10 @@ class HostAverager final : public Averager {
 
 }  // namespace
 
-std::unique_ptr<Averager> make_host_averager(const std::vector<const Backend*>& backends) {
-  return std::make_unique<HostAverager>(backends);
-}
-
 std::unique_ptr<Averager> make_averager(const std::vector<const Backend*>& backends) {
   STARLING_CHECK(!backends.empty());
   if (auto own = backends.front()->make_averager(backends)) return own;
-  return make_host_averager(backends);
+  return std::make_unique<HostAverager>(backends);
 }
 
 }  // namespace starling::kernels

@@ -9,8 +9,7 @@
 
 namespace starling::kernels {
 
-// The back ends outlive the averager. make_averager() prefers the devices' own (Backend::make_averager).
+// The devices' own (Backend::make_averager) or, if they have none, this one. The back ends outlive it.
 std::unique_ptr<Averager> make_averager(const std::vector<const Backend*>& backends);
-std::unique_ptr<Averager> make_host_averager(const std::vector<const Backend*>& backends);
 
 }  // namespace starling::kernels

@@ -2,10 +2,8 @@
 
 namespace starling::training {
 
-bool is_full_checkpoint(const Facts& metadata) { return metadata.contains(kFullCheckpoint); }
-
 bool is_parameter(const Facts& metadata, const std::string& tensor) {
-  return !is_full_checkpoint(metadata) ||
+  return !metadata.contains(kFullCheckpoint) ||
          !(tensor.starts_with("optimizer.") || tensor.starts_with("sampler."));
 }
 

@@ -26,7 +26,6 @@ struct Checkpoint {
 // The metadata key of a file that also holds the state of training (peer_state.h), in tensors whose names
 // begin with "optimizer." or "sampler.".
 inline constexpr const char* kFullCheckpoint = "checkpoint";
-bool is_full_checkpoint(const Facts& metadata);
 // Whether a tensor of this name, in a file with this metadata, is a parameter of the model.
 bool is_parameter(const Facts& metadata, const std::string& tensor);
 
