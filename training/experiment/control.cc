@@ -33,6 +33,15 @@ void fields(Visitor& visit, Report& report) {
   visit.if_any("path_before_settling", report.path_before_settling);
 }
 
+constexpr std::string_view kLinkWord = "link ";
+
+// Removes the text up to and including the next blank; returns it without the blank.
+std::string_view next_word(std::string_view& text) {
+  const std::string_view word = text.substr(0, text.find(' '));
+  text.remove_prefix(std::min(text.size(), word.size() + 1));
+  return word;
+}
+
 }  // namespace
 
 std::string to_json(const PeerReport& report) {
@@ -57,19 +66,6 @@ Result<PeerReport> parse_report(std::string_view line) {
   if (!reader.error().empty()) return Error{reader.error()};
   return report;
 }
-
-namespace {
-
-constexpr std::string_view kLinkWord = "link ";
-
-// Removes the text up to and including the next blank; returns it without the blank.
-std::string_view next_word(std::string_view& text) {
-  const std::string_view word = text.substr(0, text.find(' '));
-  text.remove_prefix(std::min(text.size(), word.size() + 1));
-  return word;
-}
-
-}  // namespace
 
 std::string format_link_order(const LinkOrder& order) {
   std::string text = std::string(kLinkWord) + to_string(order.to);
