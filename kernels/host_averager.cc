@@ -1,9 +1,9 @@
-#include "kernels/host_averager.h"
-
+// An Averager for any devices: it copies the vectors to the host and adds them there.
 #include <algorithm>
 #include <array>
 
 #include "base/check.h"
+#include "kernels/backend.h"
 #include "kernels/buffer.h"
 
 namespace starling::kernels {

@@ -6,11 +6,6 @@
 namespace starling::kernels::cpu {
 namespace {
 
-// The dense format in which this back end computes value by value: plain for a window of larger images.
-memory::desc dense_format(const Activation& input) {
-  return as_plain(input) != nullptr ? plain_format(image_dims(input.shape)) : describe(input);
-}
-
 // Elementwise over the stored values, of T: padding stays 0.
 template <class T>
 class ElementwiseRelu final : public Operation {

@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "base/check.h"
-#include "kernels/host_averager.h"
 
 namespace starling::training {
 namespace {
