@@ -5,18 +5,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/text.h"
 #include "datasets/byte_source.h"
 #include "datasets/cifar.h"
 #include "datasets/csv.h"
-#include "datasets/dataset.h"
 #include "datasets/glyphs.h"
 #include "datasets/idx.h"
 #include "datasets/npy.h"
-#include "datasets/options.h"
 
 namespace starling::datasets {
 namespace {

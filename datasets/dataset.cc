@@ -142,4 +142,16 @@ Result<DataPair> join(std::string name, const std::string& folder, Dataset train
   return pair;
 }
 
+NameWithOption split_option(std::string_view name) {
+  NameWithOption parts;
+  const std::size_t colon = name.find(':');
+  parts.base = name.substr(0, colon);
+  if (colon == std::string_view::npos) return parts;
+  const std::string_view option = name.substr(colon + 1);
+  const std::size_t equals = option.find('=');
+  parts.key = option.substr(0, equals);
+  if (equals != std::string_view::npos) parts.value = option.substr(equals + 1);
+  return parts;
+}
+
 }  // namespace starling::datasets

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -76,5 +77,16 @@ Result<DataPair> load(const std::string& name_or_path, const std::string& data_r
 // path's last part with the label option, without the ending of a CSV file unless a catalogue entry has that
 // name.
 std::string data_name(const std::string& name_or_path);
+
+// A name with an option after a colon, as the catalogue and the partitions use it: "glyphs:seed=7",
+// "dirichlet:alpha=0.1". A name has at most one option.
+struct NameWithOption {
+  std::string_view base;   // "glyphs"
+  std::string_view key;    // "seed"; empty without a colon
+  std::string_view value;  // "7"
+};
+
+// Splits at the first colon, and the rest at its first '='. The result refers to `name`.
+NameWithOption split_option(std::string_view name);
 
 }  // namespace starling::datasets

@@ -8,7 +8,6 @@
 
 #include "base/random.h"
 #include "base/text.h"
-#include "datasets/options.h"
 
 namespace starling::datasets {
 namespace {
@@ -17,13 +16,7 @@ using Indices = std::vector<std::uint32_t>;
 
 constexpr double kAlphaLeast = 1e-3, kAlphaMost = 1e4;
 
-constexpr std::array<PartitionEntry, 4> kNames = {{
-    {"iid", "shuffled and cut into equal parts"},
-    {"whole", "every peer draws from all samples"},
-    {"by-label", "sorted by label and cut into equal parts: a peer has one or two classes"},
-    {"dirichlet:alpha=0.1",
-     "each class is divided by Dirichlet(alpha): with a smaller alpha the peers are less alike"},
-}};
+constexpr std::array<std::string_view, 4> kNames = {"iid", "whole", "by-label", "dirichlet:alpha=0.1"};
 
 enum class Scheme { iid, whole, by_label, dirichlet };
 struct Method {
@@ -44,9 +37,7 @@ Result<Method> parse(std::string_view name) {
                    ", as in 'dirichlet:alpha=0.1'"};
     return Method{Scheme::dirichlet, *alpha};
   }
-  std::vector<std::string_view> known;
-  for (const auto& entry : kNames) known.push_back(entry.name);
-  return Error{"partition '" + std::string(name) + "' is unknown; accepted are " + one_of(known)};
+  return Error{"partition '" + std::string(name) + "' is unknown; accepted are " + one_of(kNames)};
 }
 
 Indices everything(std::size_t size) {
@@ -151,7 +142,5 @@ Status check_partition_name(std::string_view name) {
   if (!method) return method.error();
   return Done{};
 }
-
-std::span<const PartitionEntry> partition_names() { return kNames; }
 
 }  // namespace starling::datasets

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -25,11 +24,5 @@ Result<std::vector<std::uint32_t>> partition(const Dataset& train, std::string_v
 
 // An Error unless partition() accepts `name`; checks an experiment before any data is loaded.
 Status check_partition_name(std::string_view name);
-
-struct PartitionEntry {
-  const char* name;
-  const char* description;
-};
-std::span<const PartitionEntry> partition_names();
 
 }  // namespace starling::datasets

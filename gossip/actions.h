@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "gossip/servers.h"
+#include "gossip/rules.h"
 #include "wire/messages.h"
 
 namespace starling::gossip {

@@ -55,7 +55,7 @@ class Copying {
   std::optional<Copy> copy_;
   bool afresh_ = false;   // the next copy keeps no chunk
   double best_rate_ = 0;  // chunks per second, over all donors
-  PeerId last_donor_;     // replaced: chosen again only if there is no other
+  PeerId last_donor_;     // replaced: chosen again only if no other exists
   Duration delay_;
   Instant next_request_ = kNever;
 };
@@ -77,7 +77,7 @@ class Recovery {
     ++copies_;
     recovered_steps_ = run_.steps();
   }
-  // Fails the peer if there is no hope left.
+  // Fails the peer if no hope is left.
   void tick(Actions& out);
   Instant next_deadline() const { return deadline_; }
 
@@ -85,7 +85,7 @@ class Recovery {
   RunState& run_;
   Copying& copying_;
   Instant deadline_ = kNever;
-  std::uint32_t copies_ = 0;           // in a row after each of which the replica was soon lost
+  std::uint32_t copies_ = 0;           // in a row, each soon followed by the loss of the replica
   std::uint64_t recovered_steps_ = 0;  // this peer's own when the latest copy was in place
 };
 

@@ -19,12 +19,94 @@ Instant Encounters::next_moment() const {
 }
 
 Terms Encounters::terms_with(PeerId partner, std::uint64_t round) const {
-  Terms terms;
-  terms.round = round;
+  Terms terms{.round = round};
   const Record* const record = run_.membership.find(partner);
   if (record != nullptr && run_.rule().shares)
     terms.own_share = own_share(run_.rules->shares, run_.now, run_.membership.self(), *record);
   return terms;
+}
+
+// ---- Whenever: this peer's own exchanges ----
+
+Whenever::Whenever(RunState& run, Ending& ending, Exchanges& exchanges)
+    : Encounters(run, ending, exchanges, run.rules->pace),
+      outer_(run.rule().meeting == Meeting::outer_rounds),
+      partners_(run.rules->topology, run.rules->partners, run.stream(Stream::partners)) {}
+
+void Whenever::tick(Actions& out) {
+  if (!due()) return;
+  if (run_.phase() == Phase::settling && !run_.leaving && !ending_.try_settling()) return;
+  begin_round(out);
+  const auto partner = partners_.choose(run_.now, run_.membership);
+  pacer_.taken(run_.now, run_.steps());
+  ending_.begin_last_exchange();
+  if (partner) {
+    begin(*partner, out);
+  } else {
+    hold_off();
+  }
+}
+
+InFlight& Whenever::begin(PeerId partner, Actions& out) {
+  acceptance_.own(run_.now);
+  const Instant deadline = run_.now + exchanges_.patience().limit(partner);
+  return exchanges_.begin(partner, terms_with(partner, round()), deadline, out);
+}
+
+void Whenever::ended(const ExchangeEnded& ended, Actions& out) {
+  const auto exchange = exchanges_.ended(ended, out);
+  if (!exchange) return;
+  if (ended.outcome == Outcome::completed) {
+    partners_.met(run_.membership, exchange->partner, run_.now - exchange->begun);
+    if (exchange->settles) ending_.exchange_settled();
+    return;
+  }
+  if (ended.outcome == Outcome::rejected && outer_) {
+    rounds_.left_behind(ended.round);
+    if (catch_up(*exchange, out)) return;
+  }
+  ending_.last_exchange_failed();  // a leaving peer tries another partner
+  failed(exchange->partner);
+}
+
+// A peer that was rejected because it is behind begins the partner's next round and asks again at once.
+// Later, a partner that is much faster would be too far ahead again.
+bool Whenever::catch_up(const InFlight& rejected, Actions& out) {
+  if (rejected.again || run_.membership.find(rejected.partner) == nullptr) return false;
+  if (rounds_.next() <= rounds_.current() + 1) return false;
+  begin_round(out);
+  InFlight& again = begin(rejected.partner, out);
+  again.again = true;
+  again.settles = rejected.settles;
+  return true;
+}
+
+void Whenever::give_up(std::uint64_t exchange, Actions& out) {
+  const InFlight given_up = exchanges_.abort(exchange, out);
+  partners_.met(run_.membership, given_up.partner, run_.now - given_up.begun);
+  failed(given_up.partner);
+}
+
+// ---- Whenever: others' ----
+
+void Whenever::offered(const Offer& offer, Actions& out) {
+  if (const auto why = objection_to(offer)) return reject(offer, *why, out);
+  if (!in_reach(offer)) return reject(offer, RefusalReason::out_of_step, out);
+  if (exchanges_.answering() >= run_.options.answers_max) return reject(offer, RefusalReason::busy, out);
+  if (run_.rule().limited && !acceptance_.take(run_.now, offer.from))
+    return reject(offer, RefusalReason::busy, out);
+  // An offer from far ahead: this peer begins the partner's round first, so that its answer is as new as the
+  // partner's replica. A finished peer begins no round; its replica is as new as it will ever be.
+  if (run_.phase() != Phase::finished && offer.round > rounds_.current() + kRoundsApart) begin_round(out);
+  exchanges_.accept(offer, terms_with(offer.from, round()), out);
+}
+
+// Whether the rounds of both peers allow an exchange.
+bool Whenever::in_reach(const Offer& offer) {
+  if (!outer_) return true;
+  rounds_.left_behind(offer.round);
+  return rounds_.current() <= offer.round + kRoundsApart &&
+         offer.round <= rounds_.current() + RoundCount::kAheadMost;
 }
 
 }  // namespace starling::gossip

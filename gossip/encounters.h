@@ -30,7 +30,7 @@ class Encounters {
     if (!end_reached()) out.push_back(StartTraining{});
   }
   // A new replica is in place.
-  void restart() { pacer_.start(run_.now, run_.steps()); }
+  void restart() { pacer_.taken(run_.now, run_.steps()); }
   // Begins what is due.
   void tick(Actions&) {}
   // REQUIRES: tick() was called at this instant.
@@ -204,9 +204,9 @@ class LockStep : public Encounters {
   bool met_anyone_ = false;
 };
 
-// Rules with parameter servers (gossip/servers.h). A push is an exchange with every server, each of its own
+// Rules with parameter servers (gossip/rules.h). A push is an exchange with every server, each of its own
 // part, all at once; a worker pushes when its pace says so, a rack's server when its workers have. Where
-// staleness is bounded, servers hold pushes of workers that are too far ahead (gossip/clocks.h), and a worker
+// staleness is bounded, servers hold pushes of workers that are too far ahead (gossip/rounds.h), and a worker
 // pauses while its push is held.
 class Served : public Encounters {
  public:

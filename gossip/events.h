@@ -2,40 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <variant>
 
 #include "base/ids.h"
-#include "base/time.h"
-#include "gossip/servers.h"
-#include "rules/pace.h"
-#include "rules/policy.h"
-#include "rules/rule.h"
-#include "topologies/topology.h"
+#include "gossip/rules.h"
 #include "wire/messages.h"
 
 namespace starling::gossip {
-
-// When a run ends for a peer: at the first limit reached. Without limits it runs until it is told to end.
-struct End {
-  std::optional<std::uint64_t> swarm_samples;  // consumed by all peers that ever took part, as far as known
-  std::optional<std::uint64_t> steps;          // of its own
-  std::optional<Duration> time;                // since the run began
-};
-
-// What the core needs to know about a run; the driver reads it from the manifest.
-struct RunRules {
-  topologies::Topology topology;
-  Rule rule = Rule::pairwise;
-  Pace pace{};
-  End end{};
-  Partners partners = Partners::uniform;
-  Shares shares = Shares::equal;
-  Servers servers{};
-};
-
-// ---- events ----
 
 struct Start {};  // the first event, once
 

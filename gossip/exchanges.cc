@@ -41,23 +41,15 @@ InFlight* Exchanges::advanced(const ExchangeAdvanced& advanced) {
 std::optional<InFlight> Exchanges::ended(const ExchangeEnded& ended, Actions& out) {
   if (find(ended.exchange) == nullptr) return std::nullopt;
   const InFlight exchange = take(ended.exchange);
-  switch (ended.outcome) {
-    case Outcome::completed:
-      ++counts_.completed;
-      run_.membership.exchange_completed(exchange.partner);
-      if (exchange.advanced || !run_.rule().lets_wait())
-        patience_.went_well(exchange.partner, std::max(exchange.silence, run_.now - exchange.heard));
-      break;
-    case Outcome::rejected:
-      ++counts_.rejected;
-      break;
-    case Outcome::poisoned:
-      run_.membership.poisoned_by(run_.now, exchange.partner, out);
-      [[fallthrough]];
-    case Outcome::aborted:
-      ++counts_.aborted;
-      break;
+  if (ended.outcome == Outcome::completed) {
+    ++counts_.completed;
+    run_.membership.exchange_completed(exchange.partner);
+    if (exchange.advanced || !run_.rule().lets_wait())
+      patience_.went_well(exchange.partner, std::max(exchange.silence, run_.now - exchange.heard));
+  } else {
+    ++(ended.outcome == Outcome::rejected ? counts_.rejected : counts_.aborted);
   }
+  if (ended.outcome == Outcome::poisoned) run_.membership.poisoned_by(run_.now, exchange.partner, out);
   return exchange;
 }
 
@@ -78,13 +70,6 @@ std::vector<std::uint64_t> Exchanges::lost(Actions& out) {
 }
 
 // ---- others' ----
-
-void Exchanges::reject(const Offer& offer, wire::RefusalReason reason, std::uint64_t round,
-                       Actions& out) const {
-  Terms terms;
-  terms.round = round;
-  out.push_back(AnswerOffer{offer.from, offer.exchange, false, reason, terms});
-}
 
 bool Exchanges::answer_ended(const AnswerEnded& ended, Actions& out) {
   if (!forget_answer(ended.from, ended.exchange)) return false;

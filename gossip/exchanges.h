@@ -78,7 +78,9 @@ class Exchanges {
     out.push_back(AnswerOffer{offer.from, offer.exchange, true, {}, terms});
   }
   // `round`: the rejecting peer's, where the rule counts rounds.
-  void reject(const Offer& offer, wire::RefusalReason reason, std::uint64_t round, Actions& out) const;
+  void reject(const Offer& offer, wire::RefusalReason reason, std::uint64_t round, Actions& out) const {
+    out.push_back(AnswerOffer{offer.from, offer.exchange, false, reason, {.round = round}});
+  }
   std::size_t answering() const { return answers_.size(); }
   // Returns false if the answer was given up before.
   bool answer_ended(const AnswerEnded& ended, Actions& out);

@@ -1,11 +1,8 @@
 #include "gossip/members.h"
 
-#include <algorithm>
-#include <span>
 #include <utility>
 
 #include "base/check.h"
-#include "base/hash.h"
 
 namespace starling::gossip {
 

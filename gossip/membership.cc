@@ -95,7 +95,8 @@ void Membership::on(Instant now, PeerId from, const Address& address, const wire
   merge(now, from, ping.members, out);
   heard(now, from, address, out);
   if (ping.target && ping.target != view_.self.id) {
-    // Meant for an earlier instance at this address, so there is no Ack. The sender learns who is here now.
+    // Meant for an earlier instance at this address, so this peer sends no Ack. The sender learns who is here
+    // now.
     out.push_back(Send{address, wire::Gossip{{view_.self}, false, {}}});
     return;
   }

@@ -1,7 +1,7 @@
 // Who is in the swarm, and who is alive: SWIM (Das, Gupta, Motivala: "SWIM: Scalable weakly-consistent
-// infection-style process group membership protocol", DSN 2002) with Lifeguard's extensions (Dadgar et al.,
-// 2018) and anti-entropy. Membership holds the conversations; each part is a machine of its own over one
-// LocalView:
+// infection-style process group membership protocol", DSN 2002) with Lifeguard's extensions (Dadgar,
+// Phillips, Currey: "Lifeguard: Local health awareness for more accurate failure detection", 2018) and
+// anti-entropy. Membership holds the conversations; each part is a machine of its own over one LocalView:
 //
 //   Prober         detects failures: round-robin pings, helpers, round trips, this peer's own lag
 //   MemberStates   which evidence changes a member's liveness; suspicion and refutation
@@ -30,8 +30,7 @@ namespace starling::gossip {
 // How long a suspect with one accuser has to refute, in a swarm with this number of live members including
 // this peer.
 Duration longest_suspicion(const MembershipOptions& options, std::size_t live);
-// The same for a suspect with this number of independent accusers: it shrinks with each of them (Lifeguard:
-// Dadgar, Phillips, Currey: "Lifeguard: Local health awareness for more accurate failure detection", 2018).
+// The same for a suspect with this number of independent accusers: it shrinks with each of them (Lifeguard).
 Duration suspicion_window(const MembershipOptions& options, std::size_t live, std::size_t accusers);
 
 // The liveness of every member, and the evidence that changes it (SWIM, section 4.2, with incarnations).

@@ -9,7 +9,7 @@
 #include "base/ids.h"
 #include "base/random.h"
 #include "base/time.h"
-#include "gossip/events.h"
+#include "rules/pace.h"
 
 namespace starling::gossip {
 
@@ -20,24 +20,13 @@ class Pacer {
  public:
   Pacer(Pace pace, Random random) : pace_(pace), random_(random), interval_(pace.time) {}
 
-  // Counts from here.
-  void start(Instant now, std::uint64_t steps) { taken(now, steps); }
-
   bool due(Instant now, std::uint64_t steps) const {
     if (now < not_before_) return false;
-    switch (pace_.kind) {
-      case Pace::Kind::steps:
-        return steps - last_steps_ >= pace_.steps;
-      case Pace::Kind::time:
-      case Pace::Kind::poisson:
-        return now - last_time_ >= interval_;
-      case Pace::Kind::always:
-        return true;
-    }
-    return false;
+    if (pace_.kind == Pace::Kind::steps) return steps - last_steps_ >= pace_.steps;
+    return pace_.kind == Pace::Kind::always || now - last_time_ >= interval_;
   }
 
-  // An exchange was begun, or there was nobody to begin one with.
+  // Training began, an exchange was begun, or there was nobody to begin one with: counts from here.
   void taken(Instant now, std::uint64_t steps) {
     last_steps_ = steps;
     last_time_ = now;
@@ -53,15 +42,9 @@ class Pacer {
 
   // When due() may change by time. REQUIRES: !due(now, steps).
   Instant next_deadline(Instant now) const {
-    switch (pace_.kind) {
-      case Pace::Kind::steps:
-      case Pace::Kind::always:
-        return now < not_before_ ? not_before_ : kNever;
-      case Pace::Kind::time:
-      case Pace::Kind::poisson:
-        return std::max(last_time_ + interval_, not_before_);
-    }
-    return kNever;
+    if (pace_.kind == Pace::Kind::time || pace_.kind == Pace::Kind::poisson)
+      return std::max(last_time_ + interval_, not_before_);
+    return now < not_before_ ? not_before_ : kNever;
   }
 
  private:

@@ -32,14 +32,15 @@ void PartnerChooser::refresh(const Membership& membership) {
     keys.push_back(topologies::vertex_key(member->name));
   }
   schedule_ = topology_.among(keys);
-  learn_links(*schedule_);
+  learn_links();
   std::erase_if(acquaintances_, [&](const auto& entry) {
     const Record* const record = membership.find(entry.first);
     return record == nullptr || !record->is_live();
   });
 }
 
-void PartnerChooser::learn_links(const topologies::Schedule& schedule) {
+void PartnerChooser::learn_links() {
+  const topologies::Schedule& schedule = *schedule_;
   links_.clear();
   turns_.clear();
   const bool relative = schedule.weights() == topologies::Weights::relative;

@@ -69,7 +69,7 @@ class PartnerChooser {
   };
 
   void refresh(const Membership& membership);
-  void learn_links(const topologies::Schedule& schedule);
+  void learn_links();
   std::optional<PeerId> take_turn(Instant now, const Membership& membership);
   std::vector<double> preferences(const Membership& membership, const topologies::Links& links) const;
 

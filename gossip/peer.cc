@@ -1,7 +1,6 @@
 #include "gossip/peer.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/check.h"
 

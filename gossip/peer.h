@@ -20,7 +20,7 @@
 //   Joining      how the peer gets into the run
 //   Copying      a member's parameters, for the first replica or a new one
 //   Recovery     what to do when the own replica is lost
-//   Rewiring     the topology, which may change while the run goes on
+//   Rewiring     the topology, which may change during the run
 //   Encounters   when, with whom and on what terms to exchange; one class for each kind of rule
 //   Exchanges    those in flight, and those answered
 //   Ending       the run's end, settling, leaving

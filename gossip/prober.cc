@@ -1,8 +1,5 @@
 #include "gossip/prober.h"
 
-#include <algorithm>
-#include <utility>
-
 namespace starling::gossip {
 
 namespace {

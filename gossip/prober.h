@@ -19,12 +19,10 @@ namespace starling::gossip {
 // exchanges keep full delay answers for longer than one.
 Duration answer_limit(const Record& record, Duration lag, Duration probe_interval);
 
-// SWIM's failure detector (Das, Gupta, Motivala: "SWIM: Scalable weakly-consistent infection-style process
-// group membership protocol", DSN 2002, section 4.1): every interval one member is pinged. If it does not
-// answer in time, other members ping it on this peer's behalf; if that fails too, this peer accuses it.
-//
-// Members are probed round-robin in an order drawn for each round, which bounds the time to detect a failure
-// (section 4.3). Time that this peer slept through extends every open probe (Lifeguard).
+// SWIM's failure detector (membership.h cites both papers; section 4.1): every interval one member is pinged.
+// If it does not answer in time, other members ping it on this peer's behalf; if that fails too, this peer
+// accuses it. Members are probed round-robin in an order drawn for each round, which bounds the time to
+// detect a failure (section 4.3). Time that this peer slept through extends every open probe (Lifeguard).
 class Prober {
  public:
   Prober(LocalView& view, Rumors& rumors) : view_(view), rumors_(rumors) {}

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "gossip/rules.h"
-
 namespace starling::gossip {
 
 bool Rewiring::requested(const RewireRequested& requested, Actions& out) {

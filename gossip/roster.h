@@ -1,4 +1,4 @@
-// Which peer serves which: the live members that train or have trained, by their roles (servers.h), in this
+// Which peer serves which: the live members that train or have trained, by their roles (rules.h), in this
 // peer's view. The workers, sorted by name, are split evenly among the racks.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #include "base/ids.h"
 #include "gossip/membership.h"
-#include "gossip/servers.h"
+#include "gossip/rules.h"
 
 namespace starling::gossip {
 

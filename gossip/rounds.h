@@ -108,7 +108,7 @@ class RoundCount {
 // if it is beyond that round or has no such link in it, and is then not awaited before the round that it
 // names; in an earlier round it holds the offer, and answers it when it gets there instead of making its own.
 // If two offers cross, the lower id's is answered and the other withdrawn. If the lower id's offer was lost,
-// there is no progress on it, and after a moment the other one is answered. After asking, a peer waits only
+// it makes no progress, and after a moment the other one is answered. After asking, a peer waits only
 // for peers in earlier rounds, so no cycle of waiting peers can form.
 class Rounds : public RoundCount, public HeldOffers {
  public:

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "base/text.h"
@@ -112,6 +109,15 @@ Status check_together(const RunRules& rules) {
 }
 
 }  // namespace
+
+Role role_of(std::string_view name, const Servers& servers) {
+  if (name.size() < 2 || name.front() != 's') return {};
+  const auto number = parse_number<std::uint32_t>(name.substr(1));
+  if (!number || (name[1] == '0' && name.size() > 2)) return {};
+  if (*number < servers.shards) return {Role::Kind::shard, *number};
+  if (*number - servers.shards < servers.racks) return {Role::Kind::rack, *number - servers.shards};
+  return {};
+}
 
 std::optional<std::string> obstacle_to(const RuleTraits& rule, const topologies::Topology& topology) {
   if (!rule.undirected || !topology.among(4).directed()) return std::nullopt;

@@ -1,7 +1,6 @@
 #include "gossip/rumors.h"
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <utility>
 

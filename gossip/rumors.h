@@ -2,6 +2,7 @@
 // what rumors missed.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <vector>

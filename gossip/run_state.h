@@ -46,7 +46,7 @@ struct PeerOptions {
   Backoff state_retry{std::chrono::milliseconds(200), std::chrono::seconds(5)};  // before the next donor
   Duration state_stall = std::chrono::seconds(3);  // without progress: the donor is replaced
   // Without progress: an exchange with a new partner is aborted. Known partners have learned limits
-  // (patience.h).
+  // (Patience).
   Duration exchange_timeout = std::chrono::seconds(10);
   Duration round_limit = std::chrono::minutes(2);              // in lock-step, for a live neighbor
   Duration exchange_doubt = std::chrono::seconds(1);           // then the partner is probed

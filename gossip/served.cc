@@ -90,14 +90,7 @@ bool Served::due() const {
 // after as many pushes as it has workers. Its last push waits until all its workers have finished.
 bool Served::push_is_due() const {
   if (awaits_servers_) return false;
-  switch (roster_.role().kind) {
-    case Role::Kind::worker:
-      return true;
-    case Role::Kind::shard:
-      return false;
-    case Role::Kind::rack:
-      break;
-  }
+  if (roster_.role().kind != Role::Kind::rack) return !roster_.serves();
   if (run_.phase() == Phase::settling) return !roster_.anyone_unfinished(run_.membership);
   return run_.rules->pace.kind != Pace::Kind::steps || pushes_taken_ >= roster_.pushers();
 }
@@ -120,12 +113,9 @@ void Served::push(Actions& out) {
 }
 
 void Served::push_to(const Roster::Target& target, Actions& out) {
-  Terms terms;
-  terms.round = pushes_.next();
-  terms.part = target.part;
   const Duration limit =
       run_.rule().lets_wait() ? run_.options.round_limit : exchanges_.patience().limit(target.server);
-  exchanges_.begin(target.server, terms, run_.now + limit, out);
+  exchanges_.begin(target.server, {.round = pushes_.next(), .part = target.part}, run_.now + limit, out);
   pushed_to_.push_back(target.server);
 }
 
@@ -213,12 +203,8 @@ void Served::answer_held(Actions& out) {
 // Each of n workers' updates counts for 1/n, so that all together move the model as far as one would alone,
 // as under the other rules.
 Terms Served::terms_of_serving() const {
-  Terms terms;
-  terms.round = pushes_.current();
-  terms.part = roster_.own_part();
-  terms.weight =
-      static_cast<float>(run_.rules->servers.rate.value_or(1.0 / static_cast<double>(roster_.pushers())));
-  return terms;
+  const double share = run_.rules->servers.rate.value_or(1.0 / static_cast<double>(roster_.pushers()));
+  return {.round = pushes_.current(), .weight = static_cast<float>(share), .part = roster_.own_part()};
 }
 
 }  // namespace starling::gossip

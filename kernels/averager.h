@@ -3,12 +3,16 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "kernels/queue.h"
 
 namespace starling::kernels {
+
+class Backend;
 
 class Averager {
  public:
@@ -29,5 +33,9 @@ class Averager {
   // Ends waiting for other devices after one has failed. average() must not be called again.
   virtual void give_up() = 0;
 };
+
+// The devices' own (Backend::make_averager) or, if they have none, one that copies the vectors to the host
+// and adds them there. The back ends outlive it.
+std::unique_ptr<Averager> make_averager(const std::vector<const Backend*>& backends);
 
 }  // namespace starling::kernels

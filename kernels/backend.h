@@ -30,12 +30,12 @@ class Backend {
   virtual std::unique_ptr<Queue> make_queue() const { return make_host_queue(); }
   // `floats` zeros; null if models::Arena keeps them on the host.
   virtual std::unique_ptr<Parameters> make_parameters(std::size_t /*floats*/) const { return nullptr; }
-  // A copy of the samples on the device; null if the host assembles batches, because there is no device or it
-  // has too little memory.
+  // A copy of the samples on the device; null if the host assembles batches, for lack of a device or of its
+  // memory.
   virtual std::unique_ptr<Samples> keep(const SampleView& /*samples*/) const { return nullptr; }
 
-  // The format of a plain batch [batch, channels, height, width] of the caller, of which the first operation
-  // reads the upper left `height` x `width` of each image. REQUIRES: height and width are at most those of
+  // The format of a plain batch [batch, channels, height, width] of the caller. The first operation reads
+  // the upper left `height` x `width` of each image. REQUIRES: height and width are at most those of
   // `stored`.
   virtual Activation input(const Shape& stored, int height, int width) const = 0;
 
@@ -60,7 +60,7 @@ class Backend {
                    std::span<const float> theirs, std::span<const float> own, float w) const {
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = x[i] + w * (theirs[i] - own[i]);
   }
-  // For back ends of which this is the first; null if they can only communicate through the host.
+  // For these back ends, this one first; null if they can only communicate through the host.
   virtual std::unique_ptr<Averager> make_averager(const std::vector<const Backend*>& /*backends*/) const {
     return nullptr;
   }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <type_traits>
 
 #include "kernels/memory.h"
@@ -18,6 +19,7 @@ class Buffer {
 
   float* data() { return data_.get(); }
   const float* data() const { return data_.get(); }
+  std::span<float> values() { return {data(), size_}; }
   std::size_t size() const { return size_; }
   std::size_t bytes() const { return size_ * sizeof(float); }
 

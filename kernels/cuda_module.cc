@@ -50,7 +50,7 @@ Result<const CudaModule*> load_cuda_module(const std::vector<std::string>& place
     if (path == kFile || std::filesystem::exists(path, error)) return load(path);
     list += (list.empty() ? "" : " or ") + path;
   }
-  return Error{"the CUDA back end is not installed: there is no " + list +
+  return Error{"the CUDA back end is not installed at " + list +
                " (building it needs the CUDA toolkit and cuDNN; STARLING_CUDA_MODULE can name another path)"};
 }
 

@@ -29,7 +29,7 @@ struct CudaModule {
   unsigned version;
   // "CUDA 13.0, driver 13.0, cuDNN 9.19.0, cuBLAS 13.1.0"
   std::string (*libraries)();
-  // An Error if there is no driver or no device.
+  // An Error without a driver or a device.
   Result<std::vector<CudaDevice>> (*devices)();
   Result<std::unique_ptr<Backend>> (*make_backend)(int device, Precision precision);
 };

@@ -1,9 +1,9 @@
-#include "kernels/host_averager.h"
-
+// An Averager for any devices: it copies the vectors to the host and adds them there.
 #include <algorithm>
 #include <array>
 
 #include "base/check.h"
+#include "kernels/backend.h"
 #include "kernels/buffer.h"
 
 namespace starling::kernels {
@@ -78,14 +78,10 @@ class HostAverager final : public Averager {
 
 }  // namespace
 
-std::unique_ptr<Averager> make_host_averager(const std::vector<const Backend*>& backends) {
-  return std::make_unique<HostAverager>(backends);
-}
-
 std::unique_ptr<Averager> make_averager(const std::vector<const Backend*>& backends) {
   STARLING_CHECK(!backends.empty());
   if (auto own = backends.front()->make_averager(backends)) return own;
-  return make_host_averager(backends);
+  return std::make_unique<HostAverager>(backends);
 }
 
 }  // namespace starling::kernels

@@ -2,7 +2,6 @@
 // samples from the host.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 

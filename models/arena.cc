@@ -14,13 +14,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
-#include <cstdint>
-#include <memory>
-#include <new>
 
+#include "base/aligned.h"
 #include "base/check.h"
 #include "kernels/backend.h"
 
@@ -38,8 +35,6 @@
 
 namespace starling::models {
 namespace {
-
-constexpr std::size_t kAlignment = 64;
 
 // Passes over uncached memory wait for it, and a processor prefetches for each sequential stream. So long
 // passes run in four streams, each over a quarter of the range: a core reads 11 GB/s in one stream and 15 in
@@ -206,20 +201,15 @@ float largest_magnitude(const float* values, std::size_t n) {
   return std::bit_cast<float>(largest);
 }
 
-struct Free {
-  void operator()(float* p) const { ::operator delete[](p, std::align_val_t{kAlignment}); }
-};
-
 // Parameters in the host's memory, where a worker's queue has nothing to order.
 class HostParameters final : public kernels::Parameters {
  public:
-  explicit HostParameters(std::size_t size)
-      : data_(static_cast<float*>(::operator new[](size * sizeof(float), std::align_val_t{kAlignment}))) {
-    ask_for_large_pages(data_.get(), size * sizeof(float));
-    for (std::size_t i = 0; i < size; ++i) data_[i] = 0;
+  explicit HostParameters(std::size_t size) : bytes_(size * sizeof(float)) {
+    ask_for_large_pages(at(0), bytes_.size());
+    std::fill_n(at(0), size, 0.0F);
   }
 
-  const float* data() const override { return data_.get(); }
+  const float* data() const override { return reinterpret_cast<const float*>(bytes_.bytes().data()); }
   void wait() override {}
 
   float read(std::size_t offset, std::span<float> out) override {
@@ -261,7 +251,7 @@ class HostParameters final : public kernels::Parameters {
 
   void sgd(kernels::Queue& /*queue*/, std::span<const float> gradient, std::span<float> velocity,
            const kernels::SgdStep& step) override {
-    in_pieces(data_.get(), velocity.size(), [&](std::size_t begin, std::size_t size) {
+    in_pieces(at(0), velocity.size(), [&](std::size_t begin, std::size_t size) {
       sgd_floats(at(begin), gradient.data() + begin, velocity.data() + begin, step.learning_rate,
                  step.momentum, step.weight_decay, step.nesterov ? step.momentum : 1.0F,
                  step.nesterov ? 1.0F : 0.0F, size);
@@ -271,7 +261,7 @@ class HostParameters final : public kernels::Parameters {
   void adamw(kernels::Queue& /*queue*/, std::span<const float> gradient, std::span<float> mean,
              std::span<float> square, const kernels::AdamWStep& step, std::uint64_t t) override {
     const kernels::AdamWCorrections corrections(step, t);
-    in_pieces(data_.get(), mean.size(), [&](std::size_t begin, std::size_t size) {
+    in_pieces(at(0), mean.size(), [&](std::size_t begin, std::size_t size) {
       adamw_floats(at(begin), gradient.data() + begin, mean.data() + begin, square.data() + begin,
                    corrections.rate, corrections.scale, step.beta1, step.beta2, step.epsilon,
                    step.learning_rate * step.weight_decay, size);
@@ -280,7 +270,7 @@ class HostParameters final : public kernels::Parameters {
 
   void sgd_along(kernels::Queue& /*queue*/, std::span<const float> gradient, std::span<const float> velocity,
                  const kernels::SgdStep& step) override {
-    in_pieces(data_.get(), velocity.size(), [&](std::size_t begin, std::size_t size) {
+    in_pieces(at(0), velocity.size(), [&](std::size_t begin, std::size_t size) {
       sgd_along_floats(at(begin), gradient.data() + begin, velocity.data() + begin, step.learning_rate,
                        step.momentum, step.weight_decay, size);
     });
@@ -288,13 +278,13 @@ class HostParameters final : public kernels::Parameters {
 
   void follow(kernels::Queue& /*queue*/, std::span<float> velocity, std::span<float> last, float keep,
               float gain) override {
-    follow_floats(data_.get(), velocity.data(), last.data(), keep, gain, last.size());
+    follow_floats(at(0), velocity.data(), last.data(), keep, gain, last.size());
   }
 
  private:
-  float* at(std::size_t offset) { return data_.get() + offset; }
+  float* at(std::size_t offset) { return reinterpret_cast<float*>(bytes_.bytes().data()) + offset; }
 
-  std::unique_ptr<float[], Free> data_;
+  AlignedBytes bytes_;
 };
 
 }  // namespace

@@ -61,7 +61,7 @@ class Arena {
   void mix(std::size_t offset, std::span<const float> theirs, std::span<const float> own, float w);
 
   // The same only at some places, counted from `offset`; `mixed` receives the results. REQUIRES: the spans
-  // are as long as `places`, all of which are below size() - offset.
+  // are as long as `places`; all places are below size() - offset.
   void mix_at(std::size_t offset, std::span<const std::uint32_t> places, std::span<const float> theirs,
               std::span<const float> own, float w, std::span<float> mixed);
 

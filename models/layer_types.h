@@ -52,19 +52,20 @@ struct LayerType<Convolution> {
                                     LayerKey{"bias", &Convolution::bias}};
   static Window window(const Convolution& it) { return {it.kernel, it.stride, it.padding}; }
 };
-template <>
-struct LayerType<AveragePool> {
-  static constexpr const char *kName = "average pool", *kPrefix = "pool";
+template <class T>
+struct PoolType {
+  static constexpr const char* kPrefix = "pool";
   static constexpr Reads kReads = Reads::window;
-  static constexpr std::tuple kKeys{LayerKey{"size", &AveragePool::size, true, 1}};
-  static Window window(const AveragePool& it) { return {it.size, it.size, 0}; }
+  static constexpr std::tuple kKeys{LayerKey{"size", &T::size, true, 1}};
+  static Window window(const T& it) { return {it.size, it.size, 0}; }
 };
 template <>
-struct LayerType<MaxPool> {
-  static constexpr const char *kName = "max pool", *kPrefix = "pool";
-  static constexpr Reads kReads = Reads::window;
-  static constexpr std::tuple kKeys{LayerKey{"size", &MaxPool::size, true, 1}};
-  static Window window(const MaxPool& it) { return {it.size, it.size, 0}; }
+struct LayerType<AveragePool> : PoolType<AveragePool> {
+  static constexpr const char* kName = "average pool";
+};
+template <>
+struct LayerType<MaxPool> : PoolType<MaxPool> {
+  static constexpr const char* kName = "max pool";
 };
 template <>
 struct LayerType<GlobalAveragePool> {

@@ -1,7 +1,6 @@
 #include "models/lowering.h"
 
 #include <algorithm>
-#include <cstdint>
 
 #include "base/check.h"
 #include "base/random.h"

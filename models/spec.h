@@ -2,7 +2,6 @@
 // its own lists. Shapes are inferred. An Error names the layer that does not fit.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>

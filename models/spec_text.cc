@@ -3,11 +3,9 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <type_traits>
 
 #include "base/nearest.h"
 #include "base/text.h"

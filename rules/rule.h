@@ -35,7 +35,7 @@ enum class Meeting : std::uint8_t {
   whenever,      // one partner when an exchange is due, which answers at once
   outer_rounds,  // the same, and a round (an outer step) begins first; a peer that is far behind catches up
   lock_step,     // a round is an exchange with every neighbor, and no step is made until it is over
-  served,        // a push is an exchange with every server, each for its own part (gossip/servers.h)
+  served,        // a push is an exchange with every server, each for its own part (gossip/rules.h)
   every_step,    // all peers make every step together, outside the core
 };
 

@@ -7,7 +7,7 @@
 #include "cli/commands/experiment_flags.h"
 #include "training/experiment/experiment.h"
 #include "training/experiment/experiment_file.h"
-#include "training/experiment/nearest.h"
+#include "training/experiment/settings.h"
 
 namespace starling::cli {
 namespace {

@@ -14,6 +14,10 @@ memory::desc describe(const Activation& activation) {
   return {image_dims(activation.shape), memory::data_type::f32, strides};
 }
 
+memory::desc dense_format(const Activation& activation) {
+  return as_plain(activation) != nullptr ? plain_format(image_dims(activation.shape)) : describe(activation);
+}
+
 bool is_bf16(const Activation& activation) {
   const auto* format = dynamic_cast<const OneDnnFormat*>(activation.format.get());
   return format != nullptr && type_of(format->desc) == memory::data_type::bf16;

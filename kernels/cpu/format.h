@@ -17,6 +17,9 @@ class OneDnnFormat : public Format {
 // The descriptor [batch, channels, height, width] of either format.
 memory::desc describe(const Activation& activation);
 
+// The same of a batch in its own format, or in the plain one if it is a window of larger images.
+memory::desc dense_format(const Activation& activation);
+
 // Whether its values are bfloat16; else float32.
 bool is_bf16(const Activation& activation);
 

@@ -62,7 +62,7 @@ std::unique_ptr<Operation> make_pool(PoolKind kind, int size, const Activation& 
   const PoolGeometry geometry{kind, {size, size}};
   const Shape& shape = input.shape;
   const Shape output{shape.batch, shape.channels, shape.height / size, shape.width / size};
-  const memory::desc in = as_plain(input) != nullptr ? plain_format(image_dims(shape)) : describe(input);
+  const memory::desc in = dense_format(input);
   const PoolForward forward =
       make_pool_forward(passes.backward, in, any_format(image_dims(output), type_of(in)), geometry);
   return std::make_unique<OneDnnPool>(output, input, in, forward, geometry, passes);

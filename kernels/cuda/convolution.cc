@@ -7,7 +7,6 @@
 
 #include <cudnn.h>
 
-#include "base/check.h"
 #include "kernels/buffer.h"
 #include "kernels/cuda/operations.h"
 

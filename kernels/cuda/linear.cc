@@ -1,9 +1,7 @@
 // Linear layers by cuBLAS, whose matrices are column-major: what is [rows, columns] here is its transpose
 // there. In bfloat16 the weights are rounded once per step; sums, the weights' gradient and the output before
 // the loss are float32.
-#include <algorithm>
 
-#include "base/check.h"
 #include "kernels/buffer.h"
 #include "kernels/cuda/format.h"
 #include "kernels/cuda/operations.h"

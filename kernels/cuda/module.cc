@@ -89,7 +89,7 @@ Result<std::unique_ptr<Backend>> make(int number, Precision precision) {
   const std::string name = "cuda:" + std::to_string(number);
   if (number < 0 || number >= static_cast<int>(found->size())) {
     const std::size_t count = found->size();
-    return Error{"there is no " + name + ": this machine has " +
+    return Error{name + " does not exist: this machine has " +
                  (count == 1 ? "one GPU, cuda:0"
                              : std::to_string(count) + " GPUs, cuda:0 to cuda:" + std::to_string(count - 1))};
   }

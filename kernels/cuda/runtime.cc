@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/check.h"
-
 namespace starling::kernels::cuda {
 namespace {
 

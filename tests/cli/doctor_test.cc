@@ -40,14 +40,14 @@ TEST_CASE("doctor lists where it searched for the CUDA back end") {
   CHECK(cuda.at("module").is_null());
   CHECK(cuda.at("loaded") == false);
   CHECK(cuda.at("libraries").is_null());
-  CHECK(cuda.at("problem").get<std::string>().find("there is no /nowhere") != std::string::npos);
+  CHECK(cuda.at("problem").get<std::string>().find("not installed at /nowhere") != std::string::npos);
   CHECK(cuda.at("devices").empty());
   CHECK(found.at("device_auto") == "cpu");
 
   const Outcome text = run({"doctor"}, nowhere);
   CHECK(text.exit_code == 0);
   CHECK(text.err.empty());
-  CHECK(text.out.find("the CUDA back end is not installed: there is no /nowhere") != std::string::npos);
+  CHECK(text.out.find("the CUDA back end is not installed at /nowhere") != std::string::npos);
   CHECK(text.out.find("A peer with --device auto trains on this processor.") != std::string::npos);
 }
 

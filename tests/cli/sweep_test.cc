@@ -79,7 +79,7 @@ TEST_CASE("a wrong sweep is rejected before anything runs") {
     CHECK(is_one_line(outcome.err));
     CHECK(outcome.err.find(why) != std::string::npos);
   };
-  refused("peers = 2\n", "there is no [sweep]");
+  refused("peers = 2\n", "it has no [sweep]");
   refused("[sweep]\nmodel.name = [\"softmax\", \"nonesuch\"]\n", "name=nonesuch: ");
   refused("[sweep]\ngossip.topology = [\"ring\", \"moebius\"]\n", "topology=moebius: ");
   refused("[sweep]\ndata.source = [\"glyphs\", \"" + folder.file("absent") + "\"]\n", folder.file("absent"));

@@ -130,9 +130,9 @@ TEST_CASE("unknown names list what is accepted, and impossible shares say why") 
     REQUIRE_FALSE(part.ok());
     return part.error().message;
   };
-  for (const auto& entry : partition_names()) {
-    CHECK(message("even").find(entry.name) != std::string::npos);
-    CHECK(check_partition_name(entry.name).ok());
+  for (const char* name : {"iid", "whole", "by-label", "dirichlet:alpha=0.1"}) {
+    CHECK(message("even").find(name) != std::string::npos);
+    CHECK(check_partition_name(name).ok());
   }
   CHECK_FALSE(check_partition_name("even").ok());
   for (const char* name : {"dirichlet", "dirichlet:alpha", "dirichlet:alpha=0", "dirichlet:alpha=x",

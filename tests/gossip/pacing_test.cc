@@ -9,7 +9,7 @@ namespace starling::gossip {
 
 TEST_CASE("with a pace in steps, an exchange is due that number of own steps after the last") {
   Pacer pacer(Pace{Pace::Kind::steps, 8, {}}, Random(1));
-  pacer.start(at(0s), 100);
+  pacer.taken(at(0s), 100);
   REQUIRE_FALSE(pacer.due(at(99s), 107));
   REQUIRE(pacer.due(at(99s), 108));
   pacer.taken(at(99s), 130);  // late: what was missed is not made up for
@@ -20,7 +20,7 @@ TEST_CASE("with a pace in steps, an exchange is due that number of own steps aft
 
 TEST_CASE("with a pace in time, an exchange is due that long after the last") {
   Pacer pacer(Pace{Pace::Kind::time, 0, 200ms}, Random(1));
-  pacer.start(at(1s), 0);
+  pacer.taken(at(1s), 0);
   REQUIRE_FALSE(pacer.due(at(1199ms), 1000));
   REQUIRE(pacer.next_deadline(at(1s)) == at(1200ms));
   REQUIRE(pacer.due(at(1200ms), 0));
@@ -31,7 +31,7 @@ TEST_CASE("with a pace in time, an exchange is due that long after the last") {
 
 TEST_CASE("with a Poisson clock, the intervals between exchanges have the given mean and deviation") {
   Pacer pacer(Pace{Pace::Kind::poisson, 0, 200ms}, Random(1));
-  pacer.start(at(0s), 0);
+  pacer.taken(at(0s), 0);
   Instant now = at(0s);
   double sum = 0, squares = 0;
   constexpr int kTimes = 20'000;
@@ -53,7 +53,7 @@ TEST_CASE("with a Poisson clock, the intervals between exchanges have the given 
 
 TEST_CASE("always is always due") {
   Pacer pacer(Pace{Pace::Kind::always, 0, {}}, Random(1));
-  pacer.start(at(0s), 0);
+  pacer.taken(at(0s), 0);
   REQUIRE(pacer.due(at(0s), 0));
   pacer.taken(at(0s), 0);
   REQUIRE(pacer.due(at(0s), 0));
@@ -63,7 +63,7 @@ TEST_CASE("after a failed exchange none is due for a moment, and the pacer retur
   for (const Pace pace :
        {Pace{Pace::Kind::always, 0, {}}, Pace{Pace::Kind::steps, 1, {}}, Pace{Pace::Kind::time, 0, 1ms}}) {
     Pacer pacer(pace, Random(1));
-    pacer.start(at(0s), 0);
+    pacer.taken(at(0s), 0);
     pacer.hold_off(at(1s), 20ms);
     REQUIRE_FALSE(pacer.due(at(1019ms), 50));
     REQUIRE(pacer.next_deadline(at(1s)) == at(1020ms));

@@ -33,8 +33,7 @@ bool says(const std::vector<std::string>& places, const std::string& words) {
 }  // namespace
 
 TEST_CASE("a missing CUDA back end is reported with all searched paths") {
-  REQUIRE(
-      says({"/nowhere/a.so", "/nowhere/b.so"}, "not installed: there is no /nowhere/a.so or /nowhere/b.so "));
+  REQUIRE(says({"/nowhere/a.so", "/nowhere/b.so"}, "not installed at /nowhere/a.so or /nowhere/b.so "));
 }
 
 TEST_CASE("a CUDA back end that cannot be loaded is reported with the loader's message") {

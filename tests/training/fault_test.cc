@@ -69,7 +69,7 @@ TEST_CASE("chance slows peers, one or all") {
   const Status bad = read_text_of(other, "[[fault]]\npeer = 1\nslow = \"log-normal\"\n");
   REQUIRE_FALSE(bad.ok());
   REQUIRE(
-      contains(bad.error().message, "fault.slow: 'log-normal': there is no sigma; expected a factor from 1"));
+      contains(bad.error().message, "fault.slow: 'log-normal': sigma is missing; expected a factor from 1"));
   const Status nobody = read_text_of(other, "[[fault]]\npeer = \"any\"\nslow = 2\n");
   REQUIRE_FALSE(nobody.ok());
   REQUIRE(contains(nobody.error().message, ", or all"));
@@ -154,8 +154,8 @@ TEST_CASE(
   refused(fault + "slow = 2\nother = 2\n", "only link has 'other'");
   refused(fault + "other = 1\nlink = { drop = 0.1 }\n", "peer 1 has no link to itself");
   refused(fault + "other = 9\nlink = { drop = 0.1 }\n",
-          "'other': there is no peer 9; 4 peers are numbered from 0 to 3");
-  refused("[[fault]]\npeer = [1, 7]\nslow = 2\n", "there is no peer 7; 4 peers");
+          "'other': peer 9 does not exist; 4 peers are numbered from 0 to 3");
+  refused("[[fault]]\npeer = [1, 7]\nslow = 2\n", "peer 7 does not exist; 4 peers");
   refused("[[fault]]\npeer = '3-1'\nslow = 2\n", "'3-1' runs backwards");
   refused("[[fault]]\npeer = [0, 1, 2, 3]\ncrash = true\n",
           "only slow, pause, link and churn can concern all peers");
@@ -176,7 +176,7 @@ TEST_CASE(
   refused("peers = 0\n", "peers: '0'");
   refused("[[peer]]\nworkers = 2\n", "this [[peer]] has no 'number'");
   refused("[[peer]]\nnumber = 1\n", "this [[peer]] sets nothing");
-  refused("[[peer]]\nnumber = 4\nworkers = 2\n", "[[peer]] 1: there is no peer 4; 4 peers");
+  refused("[[peer]]\nnumber = 4\nworkers = 2\n", "[[peer]] 1: peer 4 does not exist; 4 peers");
   refused("[[peer]]\nnumber = 1\nbatch_size = 2\n", "line 3: peer.batch_size: all peers of a run share it");
   refused("[[peer]]\nnumber = 1\nworker = 2\n", "unknown key 'peer.worker'; did you mean peer.workers?");
   refused("[[peer]]\nnumber = 1\nworkers = 0\n", "line 3: peer.workers: '0'");
@@ -189,7 +189,7 @@ TEST_CASE("check rejects faults of peers that do not exist and times in the wron
   Experiment e;
   e.faults = {{.peer = 4, .factor = 2}};
   REQUIRE(contains(check(e).error().message,
-                   "fault 1 (slow of peer 4): there is no such peer; 4 peers are numbered from 0 to 3"));
+                   "fault 1 (slow of peer 4): that peer does not exist; 4 peers are numbered from 0 to 3"));
   e.faults = {{.peer = 3, .factor = 2}, {.peer = 0, .factor = 0.5}};
   REQUIRE(contains(check(e).error().message, "fault 2"));
   e.faults = {{.peer = Fault::kAll, .kind = Fault::Kind::crash}};
@@ -202,11 +202,12 @@ TEST_CASE("check rejects faults of peers that do not exist and times in the wron
   e.faults = {{.factor = 2, .from = Duration{-1}}};
   REQUIRE(contains(check(e).error().message, "its times"));
   e.faults = {{.kind = Fault::Kind::poison, .poison = "arsenic"}};
-  REQUIRE(contains(check(e).error().message, "fault 1 (poison of peer 0): there is no poison 'arsenic'"));
+  REQUIRE(
+      contains(check(e).error().message, "fault 1 (poison of peer 0): the poison 'arsenic' does not exist"));
   e.faults = {{.kind = Fault::Kind::pause, .poison = "nan"}};
   REQUIRE(contains(check(e).error().message, "only poison"));
-  for (const Fault::Link& link : {Fault::Link{}, Fault::Link{.drop = 1}, Fault::Link{.bandwidth = 0},
-                                  Fault::Link{.latency = Duration{-1}}}) {
+  for (const LinkShape& link :
+       {LinkShape{}, LinkShape{.drop = 1}, LinkShape{.bandwidth = 0}, LinkShape{.latency = Duration{-1}}}) {
     e.faults = {{.kind = Fault::Kind::link, .link = link}};
     REQUIRE(contains(check(e).error().message, "fault 1 (link of peer 0): "));
   }

@@ -113,7 +113,7 @@ TEST_CASE("a sweep that cannot be run is rejected with its file, line and key") 
     INFO(sweep.error().message);
     CHECK(sweep.error().message.find(why) != std::string::npos);
   };
-  refused("peers = 3\n", "there is no [sweep]");
+  refused("peers = 3\n", "it has no [sweep]");
   refused("[sweep]\n", ", line 1: [sweep] has no lists");
   refused("[sweep]\nseed = 3\n", ", line 2: sweep.seed: expected a list");
   refused("[sweep]\nseed = []\n", ", line 2: sweep.seed: the list is empty");
@@ -122,19 +122,19 @@ TEST_CASE("a sweep that cannot be run is rejected with its file, line and key") 
   refused("[sweep]\ngossip.rul = [\"none\"]\n", ", line 2: sweep: ");
   refused("[sweep]\ngossip.rule = [\"none\",\n\"some\"]\n", ", line 3: sweep: gossip.rule: 'some' is not");
   refused("[sweep]\nfault.1.slow = [1, 2]\n",
-          ", line 2: sweep.fault.1.slow: there is no fault 1; the file has 0 [[fault]]s");
+          ", line 2: sweep.fault.1.slow: fault 1 does not exist; the file has 0 [[fault]]s");
   refused("[[fault]]\npeer = 0\nslow = 2\n[sweep]\nfault.1.speed = [1]\n",
           ", line 5: sweep.fault.1.speed: a fault has no 'speed'");
   refused("[[fault]]\npeer = 0\nslow = 2\n[sweep]\nfault.1.slow = [0.5]\n",
           "sweep.fault.1.slow: '0.5' is not a number");
   refused("peers = 4\n[[fault]]\npeer = 0\nslow = 2\n[sweep]\nfault.1.peer = [3, 4]\n",
-          "sweep: peer=4: fault 1 (slow of peer 4): there is no such peer");
+          "sweep: peer=4: fault 1 (slow of peer 4): that peer does not exist");
   const std::string peer = "[[peer]]\nnumber = 0\nworkers = 2\n[sweep]\n";
   refused(
       "[sweep]\npeer.1.workers = [1]\n",
-      ", line 2: sweep.peer.1.workers: there is no [[peer]] 1; the file has 0 [[peer]]s, numbered from 1");
+      ", line 2: sweep.peer.1.workers: [[peer]] 1 does not exist; the file has 0 [[peer]]s, numbered from 1");
   refused(peer + "peer.2.workers = [1]\n",
-          ", line 5: sweep.peer.2.workers: there is no [[peer]] 2; the file has 1");
+          ", line 5: sweep.peer.2.workers: [[peer]] 2 does not exist; the file has 1");
   refused(peer + "peer.1.batch_size = [1]\n",
           ", line 5: sweep.peer.1.batch_size: peer.batch_size: all peers of a run share it; set it in "
           "[training]");

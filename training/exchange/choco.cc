@@ -19,15 +19,15 @@ std::uint64_t hash_of(std::span<const std::uint64_t> parts) {
   return hash <= kGap ? ~hash : hash;
 }
 
-}  // namespace
-
-// With f32, bf16 and int8 every rate up to 1 converges, and 1 is the fastest. With top-k a coordinate's
-// copies are corrected once in 1/fraction exchanges, and in each of these the two sides move towards the old
-// copies by the rate: beyond 2 fractions a pair overshoots and diverges (measured: 2.5 for one link and even
-// vectors, 10 for eight peers).
+// The consensus rate for a payload if none is set. With f32, bf16 and int8 every rate up to 1 converges, and
+// 1 is the fastest. With top-k a coordinate's copies are corrected once in 1/fraction exchanges, and in each
+// of these the two sides move towards the old copies by the rate: beyond 2 fractions a pair overshoots and
+// diverges (measured: 2.5 for one link and even vectors, 10 for eight peers).
 double default_consensus_rate(const MixOptions& options) {
   return options.payload == Payload::top_k ? std::min(1.0, 1.5 * options.top_k) : 1;
 }
+
+}  // namespace
 
 Choco::Choco(models::Arena& arena, const MixOptions& options)
     : RuleMixer(arena, options),
@@ -163,7 +163,7 @@ void Choco::values(std::vector<MutableBytes>& out) {
 }
 
 MixResult<Parcel> Choco::do_lend(const Session& session, Cells cells, MutableBytes room) {
-  for (std::size_t k = 0; k < cells.count; ++k) STARLING_CHECK(loans_.of(cells.first + k) == nullptr);
+  STARLING_CHECK(!loans_.any_in(cells));
   ChocoLink& link = link_to(session.partner);
   auto parcel = own_parcel(session, cells, link, sequence(link, cells), room, false);
   if (parcel) loans_.add({{session.exchange, cells, *parcel}, &link, session.initiator, false});

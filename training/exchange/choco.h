@@ -74,7 +74,4 @@ class Choco : public RuleMixer<LentOnLink> {
   std::vector<std::uint32_t> places_;  // scratch
 };
 
-// The consensus rate for a payload if none is set.
-double default_consensus_rate(const MixOptions& options);
-
 }  // namespace starling::training

@@ -24,12 +24,6 @@ MixError unacceptable(std::size_t offset, std::span<const float> theirs) {
           finite ? MixFault::too_large : MixFault::not_finite};
 }
 
-MixError too_far(std::size_t offset) {
-  return {{"the chunk at " + std::to_string(offset) +
-           " is farther from this replica than any honest partner's has been"},
-          MixFault::far_off};
-}
-
 MixError wrong_payload(const Parcel& parcel) {
   return {{"the chunk at " + std::to_string(parcel.offset) + " of " + std::to_string(parcel.floats) +
            " floats came as " + std::to_string(parcel.values.size()) + " bytes of payload " +
@@ -69,7 +63,11 @@ MixResult<Mixed> Judge::verdict(std::span<const float> theirs) {
     mixed.norm_square += measure.norm_square;
   }
   if (!acceptable) return unacceptable(offset, theirs);
-  if (wary_ && far_off()) return too_far(offset);
+  if (wary_ && far_off()) {
+    return MixError{{"the chunk at " + std::to_string(offset) +
+                     " is farther from this replica than any honest partner's has been"},
+                    MixFault::far_off};
+  }
   return mixed;
 }
 

@@ -22,7 +22,6 @@ MixError not_lent(std::size_t offset);
 MixError own_diverged(std::size_t offset);
 // For values that are not all_acceptable().
 MixError unacceptable(std::size_t offset, std::span<const float> theirs);
-MixError too_far(std::size_t offset);
 MixError wrong_payload(const Parcel& parcel);
 MixError other_chunk(const Parcel& sent, const Parcel& reply);
 // For a reply's weight that the rule does not have.

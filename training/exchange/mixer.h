@@ -109,7 +109,7 @@ enum class MixFault : std::uint8_t {
   shape,        // not whole cells of the arena, or a payload that this run does not use
   weight,       // a weight that the rule does not allow
   sequence,     // out of order, or of another round
-  late,         // a reply to a chunk that is no longer lent
+  late,         // a reply to a chunk whose loan is over
   not_finite,   // a value is NaN or infinite
   too_large,    // a value is beyond kLargestMagnitude
   far_off,      // farther from this replica than an honest partner would be

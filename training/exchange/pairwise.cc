@@ -22,13 +22,6 @@ bool Pairwise::own_values(Cells cells, std::span<float> out) {
   return acceptable;
 }
 
-bool Pairwise::any_lent(Cells cells) const {
-  for (std::size_t k = 0; k < cells.count; ++k) {
-    if (loans_.of(cells.first + k) != nullptr) return true;
-  }
-  return false;
-}
-
 bool Clipped::take(Cells cells, std::span<const float> theirs, std::span<const float> own, float weight) {
   bool clipped = false;
   for (std::size_t k = cells.count; k-- > 0;) {

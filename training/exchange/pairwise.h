@@ -18,13 +18,11 @@ class Pairwise : public TwoWay {
   MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer,
                               MutableBytes room) override;
   bool own_values(Cells cells, std::span<float> out) override;
-  bool own_are_arenas(Cells cells) const override { return !any_lent(cells); }
+  bool own_are_arenas(Cells cells) const override { return !loans_.any_in(cells); }
   float weight(const Session& /*session*/, Cells cells) const override {
-    return any_lent(cells) ? 0.25F : 0.5F;
+    return loans_.any_in(cells) ? 0.25F : 0.5F;
   }
   bool known_weight(float weight) const override { return weight == 0.25F || weight == 0.5F; }
-
-  bool any_lent(Cells cells) const;
 
   Floats lent_;  // scratch
 };

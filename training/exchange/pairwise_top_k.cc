@@ -17,32 +17,17 @@ std::pair<std::size_t, std::size_t> range(std::span<const std::uint32_t> places,
 
 }  // namespace
 
-PairwiseTopK::PairwiseTopK(models::Arena& arena, const MixOptions& options)
-    : RuleMixer(arena, options), fraction_(options.top_k), reference_(arena.size()) {
-  adopt();
-}
-
-void PairwiseTopK::adopt() {
-  RuleMixer::adopt();
-  target_.read(0, reference_);
-}
-
-void PairwiseTopK::values(std::vector<MutableBytes>& out) {
-  RuleMixer::values(out);
-  out.push_back(std::as_writable_bytes(std::span(reference_)));
-}
-
 MixResult<Parcel> PairwiseTopK::do_lend(const Session& session, Cells cells, MutableBytes room) {
+  STARLING_CHECK(!loans_.any_in(cells));
   const std::size_t offset = grid_.offset(cells.first);
   places_.clear();
   own_.clear();
   for (std::size_t cell = cells.first; cell < cells.first + cells.count; ++cell) {
-    STARLING_CHECK(loans_.of(cell) == nullptr);
     const std::size_t at = grid_.offset(cell), n = grid_.floats(cell), before = places_.size();
     cell_.resize(n);
     if (!target_.read(at, cell_)) return own_diverged(offset);
     mixed_.resize(n);  // what has changed since it was last mixed
-    for (std::size_t i = 0; i < n; ++i) mixed_[i] = cell_[i] - reference_[at + i];
+    for (std::size_t i = 0; i < n; ++i) mixed_[i] = cell_[i] - kept_[at + i];
     const auto base = static_cast<std::uint32_t>(at - offset);
     select_largest(mixed_, entries_of(fraction_, n), base, places_);
     for (std::size_t i = before; i < places_.size(); ++i) own_.push_back(cell_[places_[i] - base]);
@@ -97,7 +82,7 @@ void PairwiseTopK::take(Cells cells, const Entries& theirs, std::span<const floa
   const std::size_t offset = grid_.offset(cells.first);
   mixed_.resize(own.size());
   target_.mix_at(offset, theirs.places, theirs.values, own, weight, mixed_);
-  for (std::size_t i = 0; i < own.size(); ++i) reference_[offset + theirs.places[i]] = mixed_[i];
+  for (std::size_t i = 0; i < own.size(); ++i) kept_[offset + theirs.places[i]] = mixed_[i];
   judge_.remember();
 }
 

@@ -17,11 +17,13 @@ struct LentEntries : Loan {
   Entries entries{};  // of the chunk, where they lie
 };
 
+// kept_ has every float as it was last mixed.
 class PairwiseTopK : public RuleMixer<LentEntries> {
  public:
-  PairwiseTopK(models::Arena& arena, const MixOptions& options);
-  void adopt() override;
-  void values(std::vector<MutableBytes>& out) override;
+  PairwiseTopK(models::Arena& arena, const MixOptions& options)
+      : RuleMixer(arena, options), fraction_(options.top_k) {
+    keep_copy();
+  }
 
  private:
   MixResult<Parcel> do_lend(const Session& session, Cells cells, MutableBytes room) override;
@@ -37,7 +39,6 @@ class PairwiseTopK : public RuleMixer<LentEntries> {
   void take(Cells cells, const Entries& theirs, std::span<const float> own, float weight);
 
   double fraction_;
-  Floats reference_;                   // every float as it was last mixed
   std::vector<std::uint32_t> places_;  // scratch
   Floats cell_, mixed_;                // scratch
 };

@@ -7,24 +7,9 @@
 namespace starling::training {
 
 ParameterServer::ParameterServer(models::Arena& arena, const MixOptions& options)
-    : RuleMixer(arena, options), pulled_(arena.size()) {
+    : RuleMixer(arena, options) {
   STARLING_CHECK(is_dense(payload_));
-  adopt();
-}
-
-void ParameterServer::adopt() {
-  RuleMixer::adopt();
-  target_.read(0, pulled_);
-}
-
-void ParameterServer::decode_into(Floats& values, const Parcel& parcel) const {
-  values.resize(parcel.floats);
-  decode(payload_, parcel.values, parcel.floats, 0, values);
-}
-
-void ParameterServer::values(std::vector<MutableBytes>& out) {
-  RuleMixer::values(out);
-  out.push_back(std::as_writable_bytes(std::span(pulled_)));
+  keep_copy();
 }
 
 MixResult<Parcel> ParameterServer::do_lend(const Session& session, Cells cells, MutableBytes room) {
@@ -32,7 +17,7 @@ MixResult<Parcel> ParameterServer::do_lend(const Session& session, Cells cells, 
   const std::size_t n = grid_.floats(cells), offset = grid_.offset(cells.first);
   own_.resize(n);
   if (!target_.read(offset, own_)) return own_diverged(offset);
-  for (std::size_t i = 0; i < n; ++i) own_[i] -= pulled_[offset + i];
+  for (std::size_t i = 0; i < n; ++i) own_[i] -= kept_[offset + i];
   const Parcel parcel{.offset = offset,
                       .floats = n,
                       .payload = payload_,
@@ -68,7 +53,7 @@ MixResult<Mixed> ParameterServer::do_complete(const Session& session, const Parc
   if (auto fits = check_dense(reply, payload_); !fits) return fits.error();
   decode_into(theirs_, reply);
   decode_into(own_, loan->sent);
-  const auto pulled = std::span(pulled_).subspan(sent.offset, sent.floats);
+  const auto pulled = std::span(kept_).subspan(sent.offset, sent.floats);
   add(pulled, own_);  // r + d: where this replica was, as the server knows it
   const auto mixed = judge_.judge(loan->cells, theirs_, own_);
   if (!mixed) return mixed;

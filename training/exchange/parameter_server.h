@@ -11,21 +11,16 @@
 
 namespace starling::training {
 
+// kept_ is r.
 class ParameterServer : public RuleMixer<> {
  public:
   ParameterServer(models::Arena& arena, const MixOptions& options);
-  void adopt() override;
-  void values(std::vector<MutableBytes>& out) override;
 
  private:
   MixResult<Parcel> do_lend(const Session& session, Cells cells, MutableBytes room) override;
   MixResult<Mixed> do_complete(const Session& session, const Parcel& sent, const Parcel& reply) override;
   MixResult<Parcel> do_answer(const Session& session, Cells cells, const Parcel& offer,
                               MutableBytes room) override;
-
-  void decode_into(Floats& values, const Parcel& parcel) const;
-
-  Floats pulled_;  // r, of the whole arena
 };
 
 }  // namespace starling::training

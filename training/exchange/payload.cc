@@ -44,19 +44,10 @@ STARLING_FOR_PROCESSORS void from_int8(const std::int8_t* __restrict in, float s
 }  // namespace
 
 std::size_t encoded_bytes(Payload payload, std::size_t floats) {
-  switch (payload) {
-    case Payload::f32:
-      return floats * sizeof(float);
-    case Payload::bf16:
-      return kernels::packed_bytes(kernels::Packing::bf16, floats);
-    case Payload::int8:
-      return kernels::packed_bytes(kernels::Packing::int8, floats);
-    case Payload::top_k:
-    case Payload::none:
-      break;
-  }
-  STARLING_CHECK(false);
-  return 0;
+  STARLING_CHECK(is_dense(payload));
+  if (payload == Payload::f32) return floats * sizeof(float);
+  const auto packing = payload == Payload::bf16 ? kernels::Packing::bf16 : kernels::Packing::int8;
+  return kernels::packed_bytes(packing, floats);
 }
 
 void encode(Payload payload, std::span<const float> values, std::uint64_t seed, MutableBytes out) {

@@ -57,9 +57,8 @@ void PushSum::take_back(const Session& session, const Parcel& sent) {
 void PushSum::restore(const Loan& loan) {
   const Parcel& sent = loan.sent;
   const auto share = static_cast<double>(sent.weight);
-  theirs_.resize(sent.floats);
+  decode_into(theirs_, sent);
   own_.resize(sent.floats);
-  decode(payload_, sent.values, sent.floats, 0, theirs_);
   target_.read(sent.offset, own_);
   for (std::size_t cell = loan.cells.first; cell < loan.cells.first + loan.cells.count; ++cell) {
     shares_[cell] += share;
@@ -103,9 +102,8 @@ MixResult<Parcel> PushSum::do_answer(const Session& session, Cells cells, const 
                      std::to_string(offer.weight) + "; accepted are those above 0 and up to 1024"},
                     MixFault::weight};
   }
-  theirs_.resize(offer.floats);
+  decode_into(theirs_, offer);
   own_.resize(offer.floats);
-  decode(payload_, offer.values, offer.floats, 0, theirs_);
   if (!target_.read(offer.offset, own_)) return own_diverged(offer.offset);
   if (const auto mixed = judge_.judge(cells, theirs_, own_); !mixed) return mixed.error();
   const auto share = static_cast<double>(offer.weight);

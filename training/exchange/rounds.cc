@@ -4,51 +4,34 @@
 
 namespace starling::training {
 
-RoundRule::RoundRule(models::Arena& arena, const MixOptions& options)
-    : TwoWay(arena, options), snapshot_(arena.size()) {
+RoundRule::RoundRule(models::Arena& arena, const MixOptions& options) : TwoWay(arena, options) {
   exclusive_ = false;
-}
-
-void RoundRule::adopt() {
-  TwoWay::adopt();
-  target_.read(0, snapshot_);
+  keep_copy();
 }
 
 void RoundRule::begin_round(std::uint64_t round) {
   sequence_ = round;
-  target_.read(0, snapshot_);
-}
-
-void RoundRule::values(std::vector<MutableBytes>& out) {
-  TwoWay::values(out);
-  out.push_back(std::as_writable_bytes(std::span(snapshot_)));
+  target_.read(0, kept_);
 }
 
 bool RoundRule::own_values(Cells cells, std::span<float> out) {
-  const auto part = std::span(snapshot_).subspan(grid_.offset(cells.first), out.size());
+  const auto part = std::span(kept_).subspan(grid_.offset(cells.first), out.size());
   std::copy(part.begin(), part.end(), out.begin());
   return all_acceptable(out);
-}
-
-LockStep::LockStep(models::Arena& arena, const MixOptions& options) : RoundRule(arena, options) {
-  in_order_ = true;
-  adopt();
 }
 
 Noloco::Noloco(models::Arena& arena, const MixOptions& options)
     : RoundRule(arena, options),
       rate_(static_cast<float>(options.outer_rate)),
       momentum_(static_cast<float>(options.outer_momentum)),
-      phi_(arena.size()),
+      phi_(kept_),
       velocity_(arena.size()),
       received_(arena.size()),
-      partners_(grid_.count()) {
-  adopt();
-}
+      partners_(grid_.count()) {}
 
 void Noloco::adopt() {
   RoundRule::adopt();
-  phi_ = snapshot_;
+  phi_ = kept_;
   std::fill(velocity_.begin(), velocity_.end(), 0.0F);
   std::fill(received_.begin(), received_.end(), 0.0F);
   std::fill(partners_.begin(), partners_.end(), 0U);
@@ -65,8 +48,7 @@ void Noloco::begin_round(std::uint64_t round) {
   for (std::size_t cell = 0; cell < grid_.count(); ++cell) {
     const std::size_t offset = grid_.offset(cell);
     const auto part = [&](Floats& all) { return std::span(all).subspan(offset, grid_.floats(cell)); };
-    const auto theta = part(snapshot_), phi = part(phi_), velocity = part(velocity_),
-               received = part(received_);
+    const auto theta = part(kept_), phi = part(phi_), velocity = part(velocity_), received = part(received_);
     const float part_of_each = 1 / static_cast<float>(1 + partners_[cell]);
     change_.resize(theta.size());
     for (std::size_t i = 0; i < theta.size(); ++i) {

@@ -7,16 +7,13 @@
 
 namespace starling::training {
 
+// kept_ is the arena's snapshot of when the round began; it may go to several partners at once.
 class RoundRule : public TwoWay {
  public:
-  void adopt() override;
   void begin_round(std::uint64_t round) override;
-  void values(std::vector<MutableBytes>& out) override;
 
  protected:
   RoundRule(models::Arena& arena, const MixOptions& options);
-
-  Floats snapshot_;  // of the arena, when the round began; it may go to several partners at once
 
  private:
   bool own_values(Cells cells, std::span<float> out) override;
@@ -26,7 +23,7 @@ class RoundRule : public TwoWay {
 // s are the snapshots. The core decides W: it comes as Session::weight. A baseline with a local barrier.
 class LockStep : public RoundRule {
  public:
-  LockStep(models::Arena& arena, const MixOptions& options);
+  LockStep(models::Arena& arena, const MixOptions& options) : RoundRule(arena, options) { in_order_ = true; }
 
  private:
   float weight(const Session& session, Cells /*cells*/) const override { return session.weight; }

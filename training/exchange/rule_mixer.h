@@ -109,6 +109,13 @@ class Loans {
     return found == list_.end() ? nullptr : &*found;
   }
   T* of(std::size_t cell) { return const_cast<T*>(std::as_const(*this).of(cell)); }
+  // Whether one covers any of these cells.
+  bool any_in(Cells cells) const {
+    return std::any_of(list_.begin(), list_.end(), [cells](const T& loan) {
+      return loan.cells.first < cells.first + cells.count &&
+             cells.first < loan.cells.first + loan.cells.count;
+    });
+  }
   void clear() { list_.clear(); }
   auto begin() const { return list_.begin(); }
   auto end() const { return list_.end(); }
@@ -124,11 +131,13 @@ class RuleMixer : public Mixer {
   void adopt() override {
     loans_.clear();
     judge_.clear();
+    if (!kept_.empty()) keep_copy();
   }
   void give_up(const Session& session, const Parcel& sent) override { loans_.finish(session, sent); }
   void values(std::vector<MutableBytes>& out) override {
     Mixer::values(out);
     judge_.values(out);
+    if (!kept_.empty()) out.push_back(std::as_writable_bytes(std::span(kept_)));
   }
 
  protected:
@@ -140,6 +149,12 @@ class RuleMixer : public Mixer {
         payload_(options.payload),
         seed_(options.seed) {}
 
+  // The rule has kept_: called by its constructor.
+  void keep_copy() {
+    kept_.resize(grid_.arena_floats);
+    target_.read(0, kept_);
+  }
+
   // Whether a parcel from outside has this dense payload and the length of its floats.
   MixResult<Done> check_dense(const Parcel& parcel, Payload payload) const {
     if (parcel.payload != payload || parcel.entries != 0 ||
@@ -147,6 +162,11 @@ class RuleMixer : public Mixer {
       return wrong_payload(parcel);
     }
     return Done{};
+  }
+  // Decodes the values of a parcel that passed check_dense().
+  void decode_into(Floats& values, const Parcel& parcel) const {
+    values.resize(parcel.floats);
+    decode(payload_, parcel.values, parcel.floats, 0, values);
   }
   // Encodes the values of a parcel at `offset` into `room`. REQUIRES: `payload` is dense.
   Bytes encode_dense(Payload payload, std::span<const float> values, const Session& session,
@@ -161,6 +181,7 @@ class RuleMixer : public Mixer {
   Payload payload_;
   std::uint64_t seed_;
   Loans<T> loans_;
+  Floats kept_;          // begins as a copy of the adopted arena; empty if the rule has none
   Floats own_, theirs_;  // scratch
 };
 

@@ -54,10 +54,7 @@ std::span<const float> TwoWay::view(const Parcel& parcel, const Floats& scratch)
 }
 
 std::span<const float> TwoWay::decoded(const Parcel& parcel, Floats& scratch) const {
-  if (payload_ != Payload::f32) {
-    scratch.resize(parcel.floats);
-    decode(payload_, parcel.values, parcel.floats, 0, scratch);
-  }
+  if (payload_ != Payload::f32) decode_into(scratch, parcel);
   return view(parcel, scratch);
 }
 
@@ -77,8 +74,7 @@ MixResult<Mixed> TwoWay::mix(Cells cells, std::span<const float> theirs, std::sp
 
 MixResult<Parcel> TwoWay::do_lend(const Session& session, Cells cells, MutableBytes room) {
   STARLING_CHECK(cells.count > 0 && cells.first + cells.count <= grid_.count());
-  for (std::size_t k = 0; k < cells.count; ++k)
-    STARLING_CHECK(!exclusive_ || loans_.of(cells.first + k) == nullptr);
+  STARLING_CHECK(!exclusive_ || !loans_.any_in(cells));
   auto parcel = own_parcel(session, cells, room, false);
   if (parcel) loans_.add({session.exchange, cells, *parcel});
   return parcel;

@@ -6,7 +6,6 @@
 
 #include <bit>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 
 #include "base/check.h"

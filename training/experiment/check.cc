@@ -38,7 +38,7 @@ Status check_all_reduce(const Experiment& experiment) {
 
 Status check_own(const OwnSettings& own, std::uint32_t peers) {
   if (own.peers.largest() >= peers) {
-    return Error{"there is no peer " + std::to_string(own.peers.largest()) + "; " + std::to_string(peers) +
+    return Error{"peer " + std::to_string(own.peers.largest()) + " does not exist; " + std::to_string(peers) +
                  " peers are numbered from 0 to " + std::to_string(peers - 1)};
   }
   bool device = false, devices = false;

@@ -1,7 +1,6 @@
 #include "training/experiment/consensus_model.h"
 
 #include <cstdio>
-#include <utility>
 
 #include "base/text.h"
 
@@ -10,61 +9,47 @@ namespace {
 
 using By = ConsensusModel::By;
 
-ConsensusModel unknown(std::string why) { return {.by = By::unknown, .why = std::move(why)}; }
-
 std::string four_digits(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", value);
   return text;
 }
 
-ConsensusModel of_exchanges(const Experiment& experiment) {
-  const RuleTraits& rule = traits(experiment.gossip.rule);
-  if (experiment.gossip.weights != Shares::equal)
-    return unknown("the analysis assumes equal shares, and gossip.weights = \"" +
-                   std::string(name(experiment.gossip.weights)) + "\" makes them unequal");
-  ConsensusModel model{.by = rule.consensus};
-  if (experiment.gossip.partners != Partners::uniform) model.as_if = "partners were drawn at random";
-  if (!rule.predicted_as_if.empty())
-    model.as_if += (model.as_if.empty() ? "" : " and ") + std::string(rule.predicted_as_if);
-  return model;
-}
-
-// With a dense payload a copy is the current replica, and both sides take their mean.
-std::optional<ConsensusModel> unlike_a_mean(const Experiment& experiment) {
-  if (!traits(experiment.gossip.payload).dense)
-    return unknown(std::string(traits(experiment.gossip.rule).name) + " with " +
-                   std::string(traits(experiment.gossip.payload).name) +
-                   " mixes copies that lag behind the replicas, which the analysis does not cover");
-  if (experiment.gossip.consensus_rate && *experiment.gossip.consensus_rate != 1)
-    return unknown("the analysis assumes plain means, but gossip.consensus_rate is " +
-                   format_number(*experiment.gossip.consensus_rate));
-  return std::nullopt;
+// Why no figure predicts this experiment; empty if one does.
+std::string obstacle(const Experiment& experiment) {
+  const GossipSettings& gossip = experiment.gossip;
+  const RuleTraits& rule = traits(gossip.rule);
+  if (rule.consensus == By::unknown) return std::string(rule.unpredicted);
+  if (rule.consensus == By::nobody) return "";
+  if (rule.consensus == By::round) {
+    if (resolved_every(experiment).kind == Pace::Kind::steps) return "";
+    return "rounds are counted in steps here, and gossip.every is a time";
+  }
+  // With a dense payload a copy is the current replica, and both sides take their mean.
+  if (rule.copies && !traits(gossip.payload).dense)
+    return std::string(rule.name) + " with " + std::string(traits(gossip.payload).name) +
+           " mixes copies that lag behind the replicas, which the analysis does not cover";
+  if (rule.copies && gossip.consensus_rate && *gossip.consensus_rate != 1)
+    return "the analysis assumes plain means, but gossip.consensus_rate is " +
+           format_number(*gossip.consensus_rate);
+  if (gossip.weights != Shares::equal)
+    return "the analysis assumes equal shares, and gossip.weights = \"" + std::string(name(gossip.weights)) +
+           "\" makes them unequal";
+  return "";
 }
 
 }  // namespace
 
 ConsensusModel consensus_model(const Experiment& experiment) {
   const RuleTraits& rule = traits(experiment.gossip.rule);
-  switch (rule.consensus) {
-    case By::unknown:
-      return unknown(std::string(rule.unpredicted));
-    case By::nobody:
-      return {.by = By::nobody};
-    case By::round: {
-      const Pace pace = resolved_every(experiment);
-      if (pace.kind != Pace::Kind::steps)
-        return unknown("rounds are counted in steps here, and gossip.every is a time");
-      return {.by = By::round, .steps = static_cast<double>(pace.steps)};
-    }
-    case By::exchange:
-    case By::push:
-      break;
-  }
-  if (rule.copies) {
-    if (auto why = unlike_a_mean(experiment)) return *why;
-  }
-  return of_exchanges(experiment);
+  ConsensusModel model{.by = rule.consensus, .why = obstacle(experiment)};
+  if (!model.why.empty()) model.by = By::unknown;
+  if (model.by == By::round) model.steps = static_cast<double>(resolved_every(experiment).steps);
+  if (model.by != By::exchange && model.by != By::push) return model;
+  if (experiment.gossip.partners != Partners::uniform) model.as_if = "partners were drawn at random";
+  if (!rule.predicted_as_if.empty())
+    model.as_if += (model.as_if.empty() ? "" : " and ") + std::string(rule.predicted_as_if);
+  return model;
 }
 
 bool predicts(const ConsensusModel& model, std::optional<double> factor) {

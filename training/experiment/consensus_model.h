@@ -21,7 +21,7 @@ ConsensusModel consensus_model(const Experiment& experiment);
 
 // Whole sentences: "An exchange leaves 0.98 of the squared disagreement." `factor`: the part that an
 // exchange, a push or a round of `members` leaves, at most if `is_bound`. Without a factor that predicts(),
-// the sentences say why there is no prediction.
+// the sentences say why a prediction is impossible.
 std::string consensus_words(const ConsensusModel& model, std::optional<double> factor, bool is_bound,
                             std::size_t members);
 // Whether the factor predicts anything.

@@ -22,10 +22,7 @@ void fields(Visitor& visit, Report& report) {
   visit("seconds", report.seconds);
   visit_figures(visit, report, figure::samples_per_second, figure::loss, figure::learning_rate,
                 figure::distance);
-  visit.object("exchanges", [&](auto& inner) {
-    visit_counts(inner, report.exchanges);
-    inner("refused_chunks", report.exchanges.refused_chunks);
-  });
+  visit.object("exchanges", [&](auto& inner) { visit_counts(inner, report.exchanges); });
   visit("answered", report.answered);
   visit.if_any("snapshot", report.snapshot);
   visit("computing_seconds", report.computing_seconds);
@@ -34,6 +31,15 @@ void fields(Visitor& visit, Report& report) {
   visit("staleness", report.staleness);
   visit.if_any("path", report.path);
   visit.if_any("path_before_settling", report.path_before_settling);
+}
+
+constexpr std::string_view kLinkWord = "link ";
+
+// Removes the text up to and including the next blank; returns it without the blank.
+std::string_view next_word(std::string_view& text) {
+  const std::string_view word = text.substr(0, text.find(' '));
+  text.remove_prefix(std::min(text.size(), word.size() + 1));
+  return word;
 }
 
 }  // namespace
@@ -46,7 +52,7 @@ std::string to_json(const PeerReport& report) {
 }
 
 Result<PeerReport> parse_report(std::string_view line) {
-  const Json object = Json::parse(line, nullptr, false);
+  const Json object = parse_json(line);
   if (!object.is_object()) return Error{"a report is not one JSON object on a line"};
   PeerReport report;
   FieldReader reader(object, "a report's");
@@ -60,19 +66,6 @@ Result<PeerReport> parse_report(std::string_view line) {
   if (!reader.error().empty()) return Error{reader.error()};
   return report;
 }
-
-namespace {
-
-constexpr std::string_view kLinkWord = "link ";
-
-// Removes the text up to and including the next blank; returns it without the blank.
-std::string_view next_word(std::string_view& text) {
-  const std::string_view word = text.substr(0, text.find(' '));
-  text.remove_prefix(std::min(text.size(), word.size() + 1));
-  return word;
-}
-
-}  // namespace
 
 std::string format_link_order(const LinkOrder& order) {
   std::string text = std::string(kLinkWord) + to_string(order.to);
@@ -97,11 +90,6 @@ Result<LinkOrder> parse_link_order(std::string_view command) {
     const std::size_t equals = std::min(word.find('='), word.size());
     const std::string_view key = word.substr(0, equals);
     const std::string_view value = word.substr(std::min(equals + 1, word.size()));
-    const auto take = [](const auto& parsed, auto& target) -> Status {
-      if (!parsed) return parsed.error();
-      target = *parsed;
-      return Done{};
-    };
     Status taken = Done{};
     if (key == "latency") {
       taken = take(parse_time(value), order.latency);

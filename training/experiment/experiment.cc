@@ -14,12 +14,6 @@ double resolved_learning_rate(const Experiment& experiment) {
   return experiment.optimizer.name == "adamw" ? 0.001 : default_sgd_rate(experiment.training.workers);
 }
 
-std::string join_devices(const std::vector<std::string>& devices) {
-  std::string text;
-  for (const std::string& device : devices) text += (text.empty() ? "" : ",") + device;
-  return text;
-}
-
 bool has_servers(const Experiment& experiment) { return traits(experiment.gossip.rule).has_servers(); }
 
 std::uint32_t servers_in_all(const Experiment& experiment) {

@@ -16,7 +16,6 @@
 #include "rules/policy.h"
 #include "rules/rule.h"
 #include "training/experiment/fault.h"
-#include "training/experiment/peer_set.h"
 
 namespace starling::training {
 
@@ -146,9 +145,6 @@ double resolved_learning_rate(const Experiment& experiment);
 // SGD's default with this many workers.
 double default_sgd_rate(std::uint32_t workers);
 
-// "cuda:0,cuda:1"
-std::string join_devices(const std::vector<std::string>& devices);
-
 // Parameter servers are peers beside those that train. servers_in_all() counts them, racks included.
 bool has_servers(const Experiment& experiment);
 std::uint32_t servers_in_all(const Experiment& experiment);
@@ -160,7 +156,7 @@ Pace resolved_every(const Experiment& experiment);
 // Evaluations of the mean model per epoch, if they cost the peers nothing or there is a target to reach.
 std::uint32_t resolved_looks(const Experiment& experiment);
 
-// The link from `from` to `to` at a time of the run: `[network]` as changed by the faults, several of which
+// The link from `from` to `to` at a time of the run: `[network]` as changed by the faults; several faults
 // combine as worse().
 LinkShape link_at(const Experiment& experiment, std::uint32_t from, std::uint32_t to, Duration at);
 

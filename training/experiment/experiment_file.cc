@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "models/spec_text.h"
-#include "training/experiment/nearest.h"
 #include "training/experiment/quantities.h"
 #include "training/experiment/settings.h"
 #include "training/experiment/toml.h"
@@ -18,23 +17,13 @@ namespace {
 constexpr std::size_t kMostTables = 10'000;  // [[fault]]s, and as many [[peer]]s
 constexpr const char* kLayersKey = "model.layers";
 
-template <class Parsed, class Target>
-Status take(const Parsed& parsed, Target& target) {
-  if (!parsed) return parsed.error();
-  target = *parsed;
-  return Done{};
-}
-
 // Sets the kind and its value: slow is a slowness, poison a name; the other kinds take only "true".
 Status read_kind(Fault& fault, const std::string& value, Fault::Kind kind) {
   fault.kind = kind;
   if (kind == Fault::Kind::slow) return take(Slowness::parse(value), fault.factor);
   if (kind == Fault::Kind::poison) {
-    if (std::find(poisons().begin(), poisons().end(), value) == poisons().end()) {
-      std::string names;
-      for (const auto& poison : poisons()) names += (names.empty() ? "" : ", ") + poison;
-      return Error{in_quotes(value) + " is not a poison; expected one of " + names};
-    }
+    if (std::find(poisons().begin(), poisons().end(), value) == poisons().end())
+      return Error{in_quotes(value) + " is not a poison; expected one of " + joined(poisons(), ", ")};
     fault.poison = value;
   } else if (value != "true") {
     return Error{in_quotes(value) + " is not accepted; write " + name(kind) +
@@ -45,37 +34,30 @@ Status read_kind(Fault& fault, const std::string& value, Fault::Kind kind) {
 
 // A kind of fault whose value is a table, inline or with a header of its own.
 struct KindTable {
-  struct Key {
-    const char* name;
-    Status (*read)(Fault&, const std::string&);
-  };
   Fault::Kind kind;
   const char* example;
-  std::array<Key, 3> keys;
+  std::array<const char*, 3> keys;
 };
-
-constexpr Interval kRates{0, 1000};
 constexpr std::array<KindTable, 2> kKindTables = {
-    {{Fault::Kind::link,
-      R"(link = { latency = "20ms" })",
-      {{{"latency", [](Fault& f, const std::string& v) { return take(parse_time(v), f.link.latency); }},
-        {"bandwidth", [](Fault& f, const std::string& v) { return take(parse_rate(v), f.link.bandwidth); }},
-        {"drop",
-         [](Fault& f, const std::string& v) {
-           return take(parse_real(v, {0, 1, false, true}), f.link.drop);
-         }}}}},
+    {{Fault::Kind::link, R"(link = { latency = "20ms" })", {"latency", "bandwidth", "drop"}},
      {Fault::Kind::churn,
       R"(churn = { crashes_per_minute = 0.5, back_after = "20s" })",
-      {{{"crashes_per_minute",
-         [](Fault& f, const std::string& v) {
-           return take(parse_real(v, kRates), f.churn.crashes_per_minute);
-         }},
-        {"leaves_per_minute",
-         [](Fault& f, const std::string& v) {
-           return take(parse_real(v, kRates), f.churn.leaves_per_minute);
-         }},
-        {"back_after",
-         [](Fault& f, const std::string& v) { return take(parse_seconds(v), f.churn.back_after); }}}}}}};
+      {"crashes_per_minute", "leaves_per_minute", "back_after"}}}};
+
+Status set_link(LinkShape& link, const std::string& key, const std::string& value) {
+  if (key == "latency") return take(parse_time(value), link.latency);
+  if (key == "bandwidth") return take(parse_rate(value), link.bandwidth);
+  if (key == "drop") return take(parse_real(value, {0, 1, false, true}), link.drop);
+  return Error{"link has no " + in_quotes(key)};
+}
+
+Status set_churn(Fault::Churn& churn, const std::string& key, const std::string& value) {
+  constexpr Interval kRates{0, 1000};
+  if (key == "crashes_per_minute") return take(parse_real(value, kRates), churn.crashes_per_minute);
+  if (key == "leaves_per_minute") return take(parse_real(value, kRates), churn.leaves_per_minute);
+  if (key == "back_after") return take(parse_seconds(value), churn.back_after);
+  return Error{"churn has no " + in_quotes(key)};
+}
 
 // The times of a fault besides `from`.
 constexpr std::array<std::pair<const char*, std::optional<Duration> Fault::*>, 4> kTimes = {
@@ -87,9 +69,9 @@ constexpr std::array<std::pair<const char*, std::optional<Duration> Fault::*>, 4
 Status read_kind_table(Fault& fault, const KindTable& of, const toml::node& node, const std::string& path) {
   const std::string kind = name(of.kind), prefix = "fault." + kind;
   std::vector<std::string> names, known;
-  for (const auto& key : of.keys) {
-    names.push_back(key.name);
-    known.push_back(prefix + "." + key.name);
+  for (const std::string key : of.keys) {
+    names.push_back(key);
+    known.push_back(prefix + "." + key);
   }
   const toml::table* table = node.as_table();
   if (table == nullptr || table->empty()) {
@@ -106,7 +88,7 @@ Status read_kind_table(Fault& fault, const KindTable& of, const toml::node& node
     if (Status set = set_fault(fault, key, *value); !set)
       return Error{where + "fault." + key + ": " + set.error().message};
   }
-  if (of.kind == Fault::Kind::link && fault.link == Fault::Link{}) {
+  if (of.kind == Fault::Kind::link && fault.link == LinkShape{}) {
     return Error{place(path, node) +
                  ": fault.link: this link is like all others; set latency, bandwidth or a drop above 0"};
   }
@@ -117,13 +99,13 @@ Status read_kind_table(Fault& fault, const KindTable& of, const toml::node& node
 std::optional<std::string> peers_text(const toml::node& node) {
   const toml::array* list = node.as_array();
   if (list == nullptr) return scalar(node);
-  std::string text;
+  std::vector<std::string> parts;
   for (const toml::node& entry : *list) {
     const auto one = scalar(entry);
     if (!one) return std::nullopt;
-    text += (text.empty() ? "" : ",") + *one;
+    parts.push_back(*one);
   }
-  return text;
+  return joined(parts, ",");
 }
 
 Result<Fault> read_fault(const toml::table& table, const std::string& path) {
@@ -322,58 +304,6 @@ std::string write_value(const Setting& setting, const std::string& value) {
   return value;
 }
 
-}  // namespace
-
-Status set_fault(Fault& fault, const std::string& key, const std::string& value) {
-  using enum Fault::Kind;
-  if (key == "peer") return take(PeerSet::parse(value), fault.peer);
-  if (key == "other") return take(PeerSet::parse(value), fault.other);
-  if (key == "from") return take(parse_seconds(value), fault.from);
-  for (const auto& [time, member] : kTimes)
-    if (key == time) return take(parse_seconds(value), fault.*member);
-  for (const auto kind : {slow, pause, crash, leave, join, poison})
-    if (key == name(kind)) return read_kind(fault, value, kind);
-  for (const KindTable& table : kKindTables) {
-    const std::string kind = name(table.kind);
-    if (!key.starts_with(kind + ".")) continue;
-    fault.kind = table.kind;
-    const std::string field = key.substr(kind.size() + 1);
-    for (const auto& known : table.keys)
-      if (field == known.name) return known.read(fault, value);
-    return Error{kind + " has no " + in_quotes(field)};
-  }
-  return Error{"a fault has no " + in_quotes(key)};
-}
-
-Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps, DaemonTable daemon) {
-  const auto text = read_text(path, kLargestExperimentFile);
-  if (!text) return text.error();
-  try {
-    const toml::table table = toml::parse(*text, path);
-    if (const toml::node* sweep = table.get("sweep"); sweep != nullptr && sweeps == Sweeps::refused)
-      return Error{place(path, *sweep) +
-                   ": [sweep] describes many experiments; run it with: starling sweep " + path};
-    if (const toml::node* own = table.get("daemon"); own != nullptr && daemon == DaemonTable::refused)
-      return Error{place(path, *own) +
-                   ": [daemon] configures one peer; run it with: starling peer --config " + path};
-    Experiment read = experiment;
-    if (Status status = read_table(read, table, "", path, *text); !status) return status;
-    const toml::node_view model = table["model"];
-    if (Status status =
-            settle_model(read, static_cast<bool>(model["name"]), static_cast<bool>(model["layers"]));
-        !status) {
-      return Error{place(path, model["name"] ? *model["name"].node() : table) + ": " +
-                   status.error().message};
-    }
-    experiment = std::move(read);
-    return Done{};
-  } catch (const toml::parse_error& error) {
-    return syntax_error(path, error);
-  }
-}
-
-namespace {
-
 std::string write_kind(const Fault& fault) {
   if (fault.kind == Fault::Kind::slow)
     return fault.factor.factor() > 0 ? fault.factor.text() : quote(fault.factor.text());
@@ -417,6 +347,52 @@ std::string write_own(const OwnSettings& own) {
 }
 
 }  // namespace
+
+Status set_fault(Fault& fault, const std::string& key, const std::string& value) {
+  using enum Fault::Kind;
+  if (key == "peer") return take(PeerSet::parse(value), fault.peer);
+  if (key == "other") return take(PeerSet::parse(value), fault.other);
+  if (key == "from") return take(parse_seconds(value), fault.from);
+  for (const auto& [time, member] : kTimes)
+    if (key == time) return take(parse_seconds(value), fault.*member);
+  for (const auto kind : {slow, pause, crash, leave, join, poison})
+    if (key == name(kind)) return read_kind(fault, value, kind);
+  for (const KindTable& table : kKindTables) {
+    const std::string kind = name(table.kind);
+    if (!key.starts_with(kind + ".")) continue;
+    fault.kind = table.kind;
+    const std::string field = key.substr(kind.size() + 1);
+    return table.kind == link ? set_link(fault.link, field, value) : set_churn(fault.churn, field, value);
+  }
+  return Error{"a fault has no " + in_quotes(key)};
+}
+
+Status read_file(Experiment& experiment, const std::string& path, Sweeps sweeps, DaemonTable daemon) {
+  const auto text = read_text(path, kLargestExperimentFile);
+  if (!text) return text.error();
+  try {
+    const toml::table table = toml::parse(*text, path);
+    if (const toml::node* sweep = table.get("sweep"); sweep != nullptr && sweeps == Sweeps::refused)
+      return Error{place(path, *sweep) +
+                   ": [sweep] describes many experiments; run it with: starling sweep " + path};
+    if (const toml::node* own = table.get("daemon"); own != nullptr && daemon == DaemonTable::refused)
+      return Error{place(path, *own) +
+                   ": [daemon] configures one peer; run it with: starling peer --config " + path};
+    Experiment read = experiment;
+    if (Status status = read_table(read, table, "", path, *text); !status) return status;
+    const toml::node_view model = table["model"];
+    if (Status status =
+            settle_model(read, static_cast<bool>(model["name"]), static_cast<bool>(model["layers"]));
+        !status) {
+      return Error{place(path, model["name"] ? *model["name"].node() : table) + ": " +
+                   status.error().message};
+    }
+    experiment = std::move(read);
+    return Done{};
+  } catch (const toml::parse_error& error) {
+    return syntax_error(path, error);
+  }
+}
 
 std::string to_toml(const Experiment& experiment) {
   std::string text, table;

@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "training/experiment/quantities.h"
 
 namespace starling::training {
 
@@ -36,7 +35,7 @@ Result<Fault> parse_slow(std::string_view text) {
         "; expected PEER=FACTOR or PEER=FACTOR@FROM..TO, for example 3=10@5s..60s or all=log-normal:sigma=1"};
   };
   const auto equals = text.find('=');
-  if (equals == std::string_view::npos) return refuse("there is no '='");
+  if (equals == std::string_view::npos) return refuse("'=' is missing");
   Fault fault;
   const auto peer = PeerSet::parse(text.substr(0, equals));
   if (!peer) return refuse("the peer " + peer.error().message);
@@ -51,7 +50,7 @@ Result<Fault> parse_slow(std::string_view text) {
 
   rest = rest.substr(at + 1);
   const auto dots = rest.find("..");
-  if (dots == std::string_view::npos) return refuse("there is no '..' between the times");
+  if (dots == std::string_view::npos) return refuse("'..' is missing between the times");
   const auto from = parse_seconds(rest.substr(0, dots));
   if (!from) return refuse(from.error().message);
   fault.from = *from;
@@ -77,13 +76,13 @@ namespace {
 constexpr double kMostPerMinute = 1000;
 
 Status check_link(const Fault& fault) {
-  const Fault::Link& link = fault.link;
+  const LinkShape& link = fault.link;
   if (fault.kind != Fault::Kind::link) {
-    if (link != Fault::Link{}) return Error{"only link has a latency, a bandwidth and a drop"};
+    if (link != LinkShape{}) return Error{"only link has a latency, a bandwidth and a drop"};
     if (fault.other) return Error{"only link has 'other', the other ends of the links"};
     return Done{};
   }
-  if (link == Fault::Link{}) return Error{"a link needs a latency, a bandwidth or a drop"};
+  if (link == LinkShape{}) return Error{"a link needs a latency, a bandwidth or a drop"};
   if (link.latency && (*link.latency < Duration{0} || *link.latency > kLongestTime))
     return Error{"latency is not between 0s and " + format_duration(kLongestTime)};
   if (link.bandwidth && !(*link.bandwidth >= 1 && *link.bandwidth <= 1e15))
@@ -141,12 +140,12 @@ Status check_peers(const Fault& fault, std::uint32_t peers) {
     return std::to_string(peers) + " peers are numbered from 0 to " + std::to_string(peers - 1);
   };
   if (fault.peer.largest() >= peers) {
-    return Error{(fault.peer.is_one() ? "there is no such peer; "
-                                      : "there is no peer " + std::to_string(fault.peer.largest()) + "; ") +
-                 numbered()};
+    return Error{(fault.peer.is_one() ? "that peer" : "peer " + std::to_string(fault.peer.largest())) +
+                 " does not exist; " + numbered()};
   }
   if (fault.other && fault.other->largest() >= peers)
-    return Error{"'other': there is no peer " + std::to_string(fault.other->largest()) + "; " + numbered()};
+    return Error{"'other': peer " + std::to_string(fault.other->largest()) + " does not exist; " +
+                 numbered()};
   const bool everybody = fault.peer.is_all() || (!fault.peer.is_one() && fault.peer.covers(peers));
   if (!of_all && everybody) return Error{"only slow, pause, link and churn can concern all peers"};
   if (fault.kind == churn && peers < 2) return Error{"churn needs at least 2 peers: one always stays"};
@@ -161,7 +160,7 @@ Status check_fault(const Fault& fault, std::uint32_t peers) {
   if (fault.kind != Fault::Kind::slow && fault.factor != Slowness()) return Error{"only slow has a factor"};
   const bool poison = fault.kind == Fault::Kind::poison;
   if (poison && std::find(poisons().begin(), poisons().end(), fault.poison) == poisons().end())
-    return Error{"there is no poison " + in_quotes(fault.poison)};
+    return Error{"the poison " + in_quotes(fault.poison) + " does not exist"};
   if (!poison && !fault.poison.empty()) return Error{"only poison has a poison"};
   if (Status fine = check_link(fault); !fine) return fine;
   if (Status fine = check_recurrence(fault); !fine) return fine;

@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "training/experiment/peer_set.h"
+#include "training/experiment/quantities.h"
 #include "training/experiment/slowness.h"
 
 namespace starling::training {
@@ -29,7 +29,6 @@ LinkShape worse(const LinkShape& a, const LinkShape& b);
 // An event that disturbs peers or links. Times count from the run's start (virtual or wall).
 struct Fault {
   enum class Kind : std::uint8_t { slow, pause, crash, leave, join, poison, link, churn };
-  using Link = LinkShape;  // of all links meanwhile, each way and each for itself
   // How often a live peer crashes or leaves, at random moments, and for how long.
   struct Churn {
     double crashes_per_minute = 0, leaves_per_minute = 0;
@@ -41,10 +40,10 @@ struct Fault {
   Kind kind = Kind::slow;
   Slowness factor{};  // of slow: factor of a step's duration
   Duration from{0};
-  std::optional<Duration> to{};               // of what lasts; without it, to the end
-  std::string poison{};                       // of poison: one of poisons()
-  Link link{};                                // of link: of all links of the peers,
-  std::optional<PeerSet> other{};             // or of those to these peers
+  std::optional<Duration> to{};    // of what lasts; without it, to the end
+  std::string poison{};            // of poison: one of poisons()
+  LinkShape link{};                // of link: of all links of the peers meanwhile, each for itself,
+  std::optional<PeerSet> other{};  // or of those to these peers
   std::optional<Duration> every{}, length{};  // of pause: from one's beginning to the next one's, and of each
   std::optional<Duration> back_after{};       // of crash and leave: a new instance starts so long after
   Churn churn{};                              // of churn

@@ -46,11 +46,7 @@ Setting make(const Entry& entry, Field field, Parse parse, Format format,
   setting.set = [field, parse](Experiment& experiment, std::string_view text) -> Status {
     const auto value = parse(text);
     if (!value.ok()) return value.error();
-    if constexpr (Optional<T>::value) {
-      std::invoke(field, experiment) = static_cast<typename T::value_type>(*value);
-    } else {
-      std::invoke(field, experiment) = static_cast<T>(*value);
-    }
+    std::invoke(field, experiment) = static_cast<T>(*value);
     return Done{};
   };
   setting.get = [field, format](const Experiment& experiment) -> std::optional<std::string> {

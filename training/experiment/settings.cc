@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "models/spec_text.h"
-#include "training/experiment/nearest.h"
 #include "training/experiment/setting_kinds.h"
 
 namespace starling::training {
@@ -27,13 +27,6 @@ std::optional<std::string> unless_empty(std::string text) {
 
 // A topology's name may hold a whole graph.
 constexpr std::size_t kTopologyBytesMax = 49'152;
-
-template <class Table>
-std::string list_of(const Table& table) {
-  std::string text;
-  for (const std::string& name : names_of(table)) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
 
 Settings run_settings() {
   return {
@@ -125,7 +118,7 @@ Settings device_settings() {
       make({"training.devices", "DEVICES",
             "several GPUs of one machine for one peer, with a replica on each: cuda:0,cuda:1", per_peer},
            in(&E::training, &TrainingSettings::devices), parse_devices,
-           [](const std::vector<std::string>& devices) { return unless_empty(join_devices(devices)); }),
+           [](const std::vector<std::string>& devices) { return unless_empty(joined(devices, ",")); }),
       whole({"training.average_every", "S",
              "steps on each of --devices between two averages of their replicas", per_peer},
             in(&E::training, &TrainingSettings::average_every), 1, 1'000'000),
@@ -160,7 +153,7 @@ Settings end_settings() {
 
 Settings exchange_settings() {
   return {
-      one_named({"gossip.rule", "NAME", "how peers mix: " + list_of(kRules), per_run},
+      one_named({"gossip.rule", "NAME", "how peers mix: " + joined(names_of(kRules), ", "), per_run},
                 in(&E::gossip, &GossipSettings::rule), kRules),
       words({"gossip.topology", "NAME", "who may exchange with whom (starling topology list)", per_run},
             in(&E::gossip, &GossipSettings::topology), kTopologyBytesMax),
@@ -174,8 +167,9 @@ Settings exchange_settings() {
             "rule",
             per_run},
            in(&E::gossip, &GossipSettings::every), parse_pace, format_pace),
-      one_named({"gossip.payload", "NAME", "encoding of parameters: " + list_of(kPayloads), per_run},
-                in(&E::gossip, &GossipSettings::payload), kPayloads),
+      one_named(
+          {"gossip.payload", "NAME", "encoding of parameters: " + joined(names_of(kPayloads), ", "), per_run},
+          in(&E::gossip, &GossipSettings::payload), kPayloads),
       real({"gossip.top_k", "FRACTION", "payload top-k: fraction of the parameters that is sent", per_run},
            in(&E::gossip, &GossipSettings::top_k), {0, 1, true}),
       one_named({"gossip.weights", "NAME",
@@ -257,7 +251,62 @@ Status set_one(Experiment& experiment, const Setting& setting, std::string_view 
 
 std::string without_table(const std::string& key) { return key.substr(key.find('.') + 1); }
 
+std::string_view table_of(std::string_view key) {
+  const auto dot = key.rfind('.');
+  return dot == std::string_view::npos ? std::string_view{} : key.substr(0, dot);
+}
+
+std::string_view leaf_of(std::string_view key) {
+  const auto dot = key.rfind('.');
+  return dot == std::string_view::npos ? key : key.substr(dot + 1);
+}
+
 }  // namespace
+
+std::string unknown_key(std::string_view key, const std::vector<std::string>& known) {
+  constexpr std::size_t kLongest = 64;  // what came from outside is cut before it is compared or shown
+  const bool cut = key.size() > kLongest;
+  key = key.substr(0, kLongest);
+
+  // A right leaf under a wrong or missing table counts as one slip.
+  const std::string* nearest = nullptr;
+  std::size_t least = 3;  // more slips than two: no suggestion
+  std::vector<std::string> candidates = known;
+  if (table_of(key).empty()) {  // it may have been meant for a table
+    for (const auto& candidate : known) {
+      if (!table_of(candidate).empty()) candidates.emplace_back(table_of(candidate));
+    }
+  }
+  for (const auto& candidate : candidates) {
+    const std::size_t slips =
+        leaf_of(candidate) == leaf_of(key) ? std::size_t{1} : edit_distance(key, candidate);
+    if (slips < least) {
+      least = slips;
+      nearest = &candidate;
+    }
+  }
+
+  std::string text = "unknown key '" + std::string(key) + (cut ? "...'" : "'");
+  if (nearest != nullptr) text += "; did you mean " + *nearest + "?";
+
+  const std::string_view table = table_of(key);
+  std::vector<std::string> siblings, tables;
+  for (const auto& candidate : known) {
+    if (table_of(candidate) == table) siblings.emplace_back(leaf_of(candidate));
+    const std::string name = "[" + std::string(table_of(candidate)) + "]";
+    if (name != "[]" && std::find(tables.begin(), tables.end(), name) == tables.end()) tables.push_back(name);
+  }
+  text += nearest != nullptr ? " " : "; ";
+  if (siblings.empty()) {
+    text += "the tables are " + one_of(tables);
+  } else if (table.empty()) {
+    for (auto& name : tables) siblings.push_back(std::move(name));
+    text += "the top level accepts " + one_of(siblings);
+  } else {
+    text += "[" + std::string(table) + "] accepts " + one_of(siblings);
+  }
+  return text;
+}
 
 const std::vector<Setting>& settings() {
   static const Settings table = make_settings();
@@ -284,10 +333,8 @@ bool is_own_setting(const Setting& setting) {
 
 Status set_own(OwnSettings& own, const std::string& key, const std::string& value) {
   if (key == "number") {
-    const auto peers = PeerSet::parse(value);
-    if (!peers) return Error{"peer.number: " + peers.error().message};
-    own.peers = *peers;
-    return Done{};
+    const Status taken = take(PeerSet::parse(value), own.peers);
+    return taken ? taken : Error{"peer.number: " + taken.error().message};
   }
   const Setting* setting = find_setting("training." + key);
   if (setting == nullptr) {

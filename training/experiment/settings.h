@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +17,10 @@ namespace starling::training {
 // In the order of the experiment file.
 const std::vector<Setting>& settings();
 const Setting* find_setting(std::string_view key);  // null: unknown
+
+// "unknown key 'training.batchsize'; did you mean batch_size? [training] accepts batch_size, ...". `known`
+// holds dotted keys. Those of the same table are listed, or the tables if that table does not exist.
+std::string unknown_key(std::string_view key, const std::vector<std::string>& known);
 
 // Sets one key. The Error for an unknown key or a bad value begins with `place` ("experiment.toml, line 3",
 // "--set", "STARLING_SEED"), names the key and says what is accepted.

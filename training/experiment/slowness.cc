@@ -63,7 +63,7 @@ Result<Slowness> Slowness::parse(std::string_view text) {
       return expected(text, std::string(name) + " has no " + in_quotes(key) + ", or it is there twice");
     }
   }
-  if (!parameter.empty() && !given) return expected(text, "there is no " + std::string(parameter));
+  if (!parameter.empty() && !given) return expected(text, std::string(parameter) + " is missing");
   return slowness;
 }
 

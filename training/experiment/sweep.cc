@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "training/experiment/check.h"
 #include "training/experiment/experiment_file.h"
-#include "training/experiment/nearest.h"
 #include "training/experiment/settings.h"
 #include "training/experiment/toml.h"
 #include "training/records/files.h"
@@ -79,7 +78,7 @@ Status apply_numbered(std::vector<Table>& tables, const std::pair<std::size_t, s
                       Status (*set)(Table&, const std::string&, const std::string&)) {
   const auto& [number, field] = key;
   if (number < 1 || number > tables.size()) {
-    return Error{"there is no " + what + " " + std::to_string(number) + "; the file has " +
+    return Error{what + " " + std::to_string(number) + " does not exist; the file has " +
                  std::to_string(tables.size()) + " " + tables_name + "s, numbered from 1"};
   }
   return set(tables[number - 1], field, value);
@@ -136,8 +135,7 @@ Result<std::vector<SweepAxis>> read_axes(const std::string& path, std::string& w
     return Error{path + ": the file changed while it was read; try again"};
   }
   const auto* const table = file["sweep"].as_table();
-  if (table == nullptr)
-    return Error{path + ": there is no [sweep], a table of lists such as seed = [1, 2, 3]"};
+  if (table == nullptr) return Error{path + ": it has no [sweep], a table of lists such as seed = [1, 2, 3]"};
   where = place(path, *table) + ": ";
   std::vector<SweepAxis> axes;
   if (Status read = read_lists(axes, *table, "", path); !read) return read.error();

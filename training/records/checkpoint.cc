@@ -1,20 +1,14 @@
 #include "training/records/checkpoint.h"
 
-#include "training/records/safetensors.h"
-
 namespace starling::training {
 
-bool is_full_checkpoint(const std::map<std::string, std::string>& metadata) {
-  return metadata.contains(kFullCheckpoint);
-}
-
-bool is_parameter(const std::map<std::string, std::string>& metadata, const std::string& tensor) {
-  return !is_full_checkpoint(metadata) ||
+bool is_parameter(const Facts& metadata, const std::string& tensor) {
+  return !metadata.contains(kFullCheckpoint) ||
          !(tensor.starts_with("optimizer.") || tensor.starts_with("sampler."));
 }
 
 Status write_safetensors(const std::string& path, const models::Layout& layout, std::span<const float> arena,
-                         const std::map<std::string, std::string>& metadata) {
+                         const Facts& metadata) {
   STARLING_CHECK(arena.size() == layout.arena_size());
   std::vector<TensorToWrite> tensors;
   for (const auto& tensor : layout.tensors())
@@ -63,7 +57,7 @@ Result<Checkpoint> read_safetensors(const std::string& path, const models::Layou
   return checkpoint;
 }
 
-Result<std::map<std::string, std::string>> read_metadata(const std::string& path) {
+Result<Facts> read_metadata(const std::string& path) {
   const auto file = SafetensorsFile::open(path);
   if (!file) return file.error();
   return file->metadata();
@@ -81,7 +75,7 @@ Status export_parameters(const std::string& from, const std::string& to) {
     if (Status read = file->read(entry, bytes); !read) return read;
     tensors.push_back({entry.name, entry.dtype.c_str(), entry.shape, bytes});
   }
-  std::map<std::string, std::string> metadata;
+  Facts metadata;
   for (const char* key : {"model", "layers", "data", "seed", "steps", "samples"}) {
     const auto found = file->metadata().find(key);
     if (found != file->metadata().end()) metadata.insert(*found);
@@ -89,13 +83,13 @@ Status export_parameters(const std::string& from, const std::string& to) {
   return write_tensors(to, tensors, std::move(metadata));
 }
 
-std::map<std::string, std::string> model_metadata(const models::ModelText& model) {
-  std::map<std::string, std::string> metadata{{"model", model.name}};
+Facts model_metadata(const models::ModelText& model) {
+  Facts metadata{{"model", model.name}};
   if (!model.layers.empty()) metadata["layers"] = model.layers;
   return metadata;
 }
 
-std::optional<models::ModelText> model_of(const std::map<std::string, std::string>& metadata) {
+std::optional<models::ModelText> model_of(const Facts& metadata) {
   const auto name = metadata.find("model"), layers = metadata.find("layers");
   if (name == metadata.end()) return std::nullopt;
   return models::ModelText{name->second, layers == metadata.end() ? std::string() : layers->second};

@@ -1,7 +1,6 @@
 // A replica in a file: safetensors, readable by Python's safetensors under the layout's names.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +9,7 @@
 #include "base/result.h"
 #include "models/layout.h"
 #include "models/spec_text.h"
+#include "training/records/safetensors.h"
 
 namespace starling::training {
 
@@ -17,31 +17,30 @@ namespace starling::training {
 // `path`, flushed and renamed. REQUIRES: arena.size() == layout.arena_size(). The gaps between tensors are
 // not in the file.
 Status write_safetensors(const std::string& path, const models::Layout& layout, std::span<const float> arena,
-                         const std::map<std::string, std::string>& metadata);
+                         const Facts& metadata);
 
 struct Checkpoint {
   std::vector<float> arena;  // as `layout` says
-  std::map<std::string, std::string> metadata;
+  Facts metadata;
 };
 // The metadata key of a file that also holds the state of training (peer_state.h), in tensors whose names
 // begin with "optimizer." or "sampler.".
 inline constexpr const char* kFullCheckpoint = "checkpoint";
-bool is_full_checkpoint(const std::map<std::string, std::string>& metadata);
 // Whether a tensor of this name, in a file with this metadata, is a parameter of the model.
-bool is_parameter(const std::map<std::string, std::string>& metadata, const std::string& tensor);
+bool is_parameter(const Facts& metadata, const std::string& tensor);
 
 // The file must have exactly the tensors of `layout`, with their names, shapes and dtype F32; the Error names
 // the tensor. Rejects what SafetensorsFile::open() rejects.
 Result<Checkpoint> read_safetensors(const std::string& path, const models::Layout& layout);
 // Only the metadata, to learn which model a file holds.
-Result<std::map<std::string, std::string>> read_metadata(const std::string& path);
+Result<Facts> read_metadata(const std::string& path);
 
 // Copies only the parameters from the file `from` to `to`, for inference, with the metadata of the network,
 // the data and the training.
 Status export_parameters(const std::string& from, const std::string& to);
 
 // The network in a file's metadata: "model", and "layers" if the zoo does not have it.
-std::map<std::string, std::string> model_metadata(const models::ModelText& model);
-std::optional<models::ModelText> model_of(const std::map<std::string, std::string>& metadata);
+Facts model_metadata(const models::ModelText& model);
+std::optional<models::ModelText> model_of(const Facts& metadata);
 
 }  // namespace starling::training

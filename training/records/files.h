@@ -21,6 +21,7 @@ class InputFile {
   InputFile& operator=(InputFile&&) = delete;
   ~InputFile();
 
+  const std::string& path() const { return path_; }
   std::size_t size() const { return size_; }  // bytes, when it was opened
   // Fills `out` from `offset`; an Error if the file ends before.
   Status read(std::size_t offset, MutableBytes out) const;

@@ -11,7 +11,6 @@
 #include "base/ids.h"
 #include "base/text.h"
 #include "training/records/checkpoint.h"
-#include "training/records/safetensors.h"
 
 namespace starling::training {
 namespace {

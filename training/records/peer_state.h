@@ -7,7 +7,6 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "base/random.h"
 #include "base/result.h"
 #include "models/layout.h"
+#include "training/records/safetensors.h"
 
 namespace starling::training {
 
@@ -62,9 +62,6 @@ struct PeerState {
   std::uint64_t steps = 0, samples = 0;
   std::optional<double> loss;  // of recent batches, smoothed
 };
-
-// The metadata of a checkpoint.
-using Facts = std::map<std::string, std::string>;
 
 // Writes the complete file or nothing; a written file outlasts a power failure. `facts` are added to the
 // metadata. REQUIRES: the state fits the layout; sample numbers are below 2^31.

@@ -15,9 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Json json_number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-Json json_number(const std::optional<double>& value) { return value ? json_number(*value) : Json(nullptr); }
-
 Json to_object(const PeerRecord& peer) {
   FieldWriter write;
   write("name", peer.name);
@@ -40,42 +37,41 @@ ExchangeCounts& ExchangeCounts::operator+=(const ExchangeCounts& other) {
 }
 
 std::string to_json(const Summary& summary) {
-  Json json = {
-      {"name", summary.name},
-      {"mode", summary.mode},
-      {"seed", summary.seed},
-      {"model", summary.model},
-      {"parameters", summary.parameters},
-      {"data", summary.data},
-      {"peers", summary.peers},
-      {"topology", summary.topology},
-      {"spectral_gap", json_number(summary.spectral_gap)},
-      {"rule", summary.rule},
-      {"payload", summary.payload},
-      {"seconds", json_number(summary.seconds)},
-      {"wall_seconds", json_number(summary.wall_seconds)},
-      {"wall_training_seconds", json_number(summary.wall_training_seconds)},
-      {"samples", summary.samples},
-      {"samples_per_second", json_number(summary.samples_per_second)},
-      {"accuracy", json_number(summary.accuracy)},
-      {"loss", json_number(summary.loss)},
-      {"accuracy_min", json_number(summary.accuracy_min)},
-      {"accuracy_max", json_number(summary.accuracy_max)},
-      {"consensus_distance", json_number(summary.consensus_distance)},
-      {"consensus_distance_before_settling", json_number(summary.consensus_distance_before_settling)},
-      {"seconds_to_target", json_number(summary.seconds_to_target)}};
-  FieldWriter exchanges;
-  visit_counts(exchanges, summary.exchanges);
-  exchanges("refused_chunks", summary.exchanges.refused_chunks);
-  json["exchanges"] = exchanges.take();
-  json["bytes_sent"] = summary.bytes_sent;
-  json["staleness"] = Json::object();
-  for (std::size_t i = 0; i < summary.staleness.used(); ++i)
-    json["staleness"][Staleness::label(i)] = summary.staleness.counts()[i];
-  if (summary.trace_hash) json["trace_hash"] = *summary.trace_hash;
-  json["per_peer"] = Json::array();
-  for (const auto& peer : summary.per_peer) json["per_peer"].push_back(to_object(peer));
-  return to_text(json);
+  FieldWriter write;
+  write("name", summary.name);
+  write("mode", summary.mode);
+  write("seed", summary.seed);
+  write("model", summary.model);
+  write("parameters", summary.parameters);
+  write("data", summary.data);
+  write("peers", summary.peers);
+  write("topology", summary.topology);
+  write("spectral_gap", summary.spectral_gap);
+  write("rule", summary.rule);
+  write("payload", summary.payload);
+  write("seconds", summary.seconds);
+  write("wall_seconds", summary.wall_seconds);
+  write("wall_training_seconds", summary.wall_training_seconds);
+  write("samples", summary.samples);
+  write("samples_per_second", summary.samples_per_second);
+  write("accuracy", summary.accuracy);
+  write("loss", summary.loss);
+  write("accuracy_min", summary.accuracy_min);
+  write("accuracy_max", summary.accuracy_max);
+  write("consensus_distance", summary.consensus_distance);
+  write("consensus_distance_before_settling", summary.consensus_distance_before_settling);
+  write("seconds_to_target", summary.seconds_to_target);
+  write.object("exchanges", [&](auto& inner) { visit_counts(inner, summary.exchanges); });
+  write("bytes_sent", summary.bytes_sent);
+  write.object("staleness", [&](auto& inner) {
+    for (std::size_t i = 0; i < summary.staleness.used(); ++i)
+      inner(Staleness::label(i).c_str(), summary.staleness.counts()[i]);
+  });
+  if (summary.trace_hash) write("trace_hash", *summary.trace_hash);
+  Json peers = Json::array();
+  for (const auto& peer : summary.per_peer) peers.push_back(to_object(peer));
+  write("per_peer", peers);
+  return to_text(write.take());
 }
 
 std::string to_json(const MetricsLine& line) {

@@ -21,13 +21,14 @@ struct ExchangeCounts {
   ExchangeCounts& operator+=(const ExchangeCounts& other);
 };
 
-// The counts that reports, statuses and summaries have, in this order.
+// The counts as reports and summaries have them, in this order.
 template <class Visitor, class Counts>
 void visit_counts(Visitor& visit, Counts& counts) {
   visit("completed", counts.completed);
   visit("aborted", counts.aborted);
   visit("rejected", counts.rejected);
   visit("half_applied_chunks", counts.half_applied_chunks);
+  visit("refused_chunks", counts.refused_chunks);
 }
 
 // A peer at the end of a run. Without `accuracy` it left no parameters.

@@ -25,8 +25,6 @@ constexpr std::size_t kLargestHeader = 16 << 20;  // bytes; a thousand tensors t
 constexpr std::size_t kAlignment = 64;            // of the first float in the file
 constexpr const char* kMetadata = "__metadata__";
 
-using Entry = SafetensorsFile::Entry;
-
 // Bytes of one element; 0 for a dtype that safetensors does not know.
 std::size_t element_size(const std::string& dtype) {
   static const std::map<std::string, std::size_t> kSizes = {
@@ -48,13 +46,13 @@ Json parse_unique(const std::string& text, bool& twice) {
   return Json::parse(text, watch, /*allow_exceptions=*/false);
 }
 
-Result<Entry> read_entry(const std::string& name, const Json& value, std::size_t data_size) {
+Result<SafetensorsEntry> read_entry(const std::string& name, const Json& value, std::size_t data_size) {
   const auto refuse = [&](const std::string& why) { return Error{"tensor " + show_name(name) + " " + why}; };
   if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") ||
       !value.contains("data_offsets")) {
     return refuse("has no dtype, shape or data_offsets");
   }
-  Entry entry;
+  SafetensorsEntry entry;
   entry.name = name;
   const Json& dtype = value["dtype"];
   if (!dtype.is_string() || element_size(dtype.get<std::string>()) == 0)
@@ -86,8 +84,8 @@ Result<Entry> read_entry(const std::string& name, const Json& value, std::size_t
   return entry;
 }
 
-Result<std::map<std::string, std::string>> read_metadata_entry(const Json& value) {
-  std::map<std::string, std::string> metadata;
+Result<Facts> read_metadata_entry(const Json& value) {
+  Facts metadata;
   const Error wrong{std::string(kMetadata) + " does not map strings to strings"};
   if (!value.is_object()) return wrong;
   for (const auto& [key, text] : value.items()) {
@@ -130,11 +128,12 @@ Result<SafetensorsHeader> read_header(const InputFile& file) {
     if (!entry) return entry.error();
     header.entries.push_back(std::move(*entry));
   }
-  std::sort(header.entries.begin(), header.entries.end(), [](const Entry& a, const Entry& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  std::sort(header.entries.begin(), header.entries.end(),
+            [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+              return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+            });
   std::size_t covered = 0;
-  for (const Entry& entry : header.entries) {
+  for (const SafetensorsEntry& entry : header.entries) {
     if (entry.begin != covered) {
       return Error{"tensor " + show_name(entry.name) +
                    (entry.begin < covered ? " overlaps another" : " leaves a gap before it")};
@@ -179,16 +178,16 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
       return header.error();  // from the file system, with the path
     return Error{path + " is not a usable safetensors file: " + header.error().message};
   }
-  return SafetensorsFile(path, std::move(*file), std::move(*header));
+  return SafetensorsFile(std::move(*file), std::move(*header));
 }
 
-const SafetensorsFile::Entry* SafetensorsFile::find(const std::string& name) const {
+const SafetensorsEntry* SafetensorsFile::find(const std::string& name) const {
   const auto found = std::find_if(header_.entries.begin(), header_.entries.end(),
-                                  [&](const Entry& entry) { return entry.name == name; });
+                                  [&](const SafetensorsEntry& entry) { return entry.name == name; });
   return found == header_.entries.end() ? nullptr : &*found;
 }
 
-Status SafetensorsFile::read(const Entry& entry, MutableBytes out) const {
+Status SafetensorsFile::read(const SafetensorsEntry& entry, MutableBytes out) const {
   STARLING_CHECK(out.size() == entry.end - entry.begin);
   return file_.read(header_.data_begin + entry.begin, out);
 }
@@ -205,12 +204,12 @@ Status SafetensorsFile::check_data() const {
     at += part.size();
   }
   if (crc.text() == told->second) return Done{};
-  return Error{path_ + " is damaged: its data has the CRC-32 " + crc.text() + ", not " +
+  return Error{path() + " is damaged: its data has the CRC-32 " + crc.text() + ", not " +
                told->second.substr(0, 8)};
 }
 
-Status write_tensors(const std::string& path, std::span<const TensorToWrite> tensors,
-                     std::map<std::string, std::string> metadata, Durability durability) {
+Status write_tensors(const std::string& path, std::span<const TensorToWrite> tensors, Facts metadata,
+                     Durability durability) {
   if (durability == Durability::checked) {
     Crc crc;
     for (const TensorToWrite& tensor : tensors) crc.add(tensor.bytes);

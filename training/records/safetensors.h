@@ -16,6 +16,9 @@
 
 namespace starling::training {
 
+// The metadata of a file.
+using Facts = std::map<std::string, std::string>;
+
 // A tensor, as in the header and checked against the file.
 struct SafetensorsEntry {
   std::string name, dtype;
@@ -23,7 +26,7 @@ struct SafetensorsEntry {
   std::size_t begin = 0, end = 0;  // bytes from the start of the data
 };
 struct SafetensorsHeader {
-  std::map<std::string, std::string> metadata;
+  Facts metadata;
   std::vector<SafetensorsEntry> entries;  // in the order of their data
   std::size_t data_begin = 0;             // bytes from the start of the file
   std::size_t data_size = 0;
@@ -31,27 +34,24 @@ struct SafetensorsHeader {
 
 class SafetensorsFile {
  public:
-  using Entry = SafetensorsEntry;
-
   // Reads the header. Rejects a file that is truncated, whose tensors overlap or leave gaps, or whose lengths
   // are wrong. Allocates nothing larger than the file.
   static Result<SafetensorsFile> open(const std::string& path);
 
-  const std::string& path() const { return path_; }
-  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
-  const std::vector<Entry>& entries() const { return header_.entries; }
-  const Entry* find(const std::string& name) const;  // null: there is none
+  const std::string& path() const { return file_.path(); }
+  const Facts& metadata() const { return header_.metadata; }
+  const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
+  const SafetensorsEntry* find(const std::string& name) const;  // or null
   // REQUIRES: `out` is as large as the tensor.
-  Status read(const Entry& entry, MutableBytes out) const;
+  Status read(const SafetensorsEntry& entry, MutableBytes out) const;
 
   // Error if the data is damaged. Reads all data if the metadata has its CRC-32.
   Status check_data() const;
   static constexpr const char* kCrc = "crc32";
 
  private:
-  SafetensorsFile(std::string path, InputFile file, SafetensorsHeader header)
-      : path_(std::move(path)), file_(std::move(file)), header_(std::move(header)) {}
-  std::string path_;
+  SafetensorsFile(InputFile file, SafetensorsHeader header)
+      : file_(std::move(file)), header_(std::move(header)) {}
   InputFile file_;
   SafetensorsHeader header_;
 };
@@ -69,8 +69,8 @@ enum class Durability : std::uint8_t {
 };
 // `metadata` goes to the header's "__metadata__" (strings to strings). The file is written as
 // write_atomically() does.
-Status write_tensors(const std::string& path, std::span<const TensorToWrite> tensors,
-                     std::map<std::string, std::string> metadata, Durability durability = Durability::plain);
+Status write_tensors(const std::string& path, std::span<const TensorToWrite> tensors, Facts metadata,
+                     Durability durability = Durability::plain);
 
 // For messages: the first 80 bytes of a name in quotes; "[3, 5]".
 std::string show_name(const std::string& name);

@@ -98,7 +98,7 @@ Status TensorBoard::write(const std::string& event) {
 
 Status TensorBoard::add(double time, std::int64_t step,
                         const std::vector<std::pair<std::string, double>>& scalars) {
-  // Summary: value = 1, of which tag = 1, simple_value = 2.
+  // Summary: value = 1; in a value: tag = 1, simple_value = 2.
   std::string summary;
   for (const auto& [tag, scalar] : scalars) {
     std::string value;

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <span>
 #include <thread>
 
 #include "base/check.h"
-#include "kernels/host_averager.h"
 
 namespace starling::training {
 namespace {
@@ -16,8 +14,6 @@ using kernels::Buffer;
 using kernels::MixMeasure;
 
 constexpr std::size_t kMeasureFloats = sizeof(MixMeasure) / sizeof(float);
-
-std::span<float> all(Buffer& buffer) { return {buffer.data(), buffer.size()}; }
 
 MixMeasure* as_measure(Buffer& buffer) { return reinterpret_cast<MixMeasure*>(buffer.data()); }
 
@@ -60,12 +56,12 @@ void DeviceGroup::start_average() {
   Member& first = *members_.front();
   for (const auto& member : members_) {
     member->queue->clear(member->measure.data(), member->measure.bytes());
-    member->replica.copy(0, all(member->snapshot), *member->queue);
+    member->replica.copy(0, member->snapshot.values(), *member->queue);
   }
-  peer_.copy(0, all(peer_now_), *first.queue);
+  peer_.copy(0, peer_now_.values(), *first.queue);
   // The mean divides by the number of devices, but the partners' change must count fully.
-  first.backend.mix(*first.queue, all(contribution_), all(first.snapshot), all(peer_now_), all(first.mean),
-                    static_cast<float>(members_.size()));
+  first.backend.mix(*first.queue, contribution_.values(), first.snapshot.values(), peer_now_.values(),
+                    first.mean.values(), static_cast<float>(members_.size()));
 
   std::vector<kernels::Averager::Part> parts;
   for (const auto& member : members_) {
@@ -75,11 +71,11 @@ void DeviceGroup::start_average() {
   averager_->average(parts, peer_.size());
 
   for (const auto& member : members_) {
-    member->replica.mix(all(member->mean), all(member->snapshot), 1, as_measure(member->measure),
+    member->replica.mix(member->mean.values(), member->snapshot.values(), 1, as_measure(member->measure),
                         *member->queue);
     member->queue->download(member->measure.data(), member->measured.data(), member->measure.bytes());
   }
-  peer_.mix(all(first.mean), all(peer_now_), 1, as_measure(first.measure), *first.queue);
+  peer_.mix(first.mean.values(), peer_now_.values(), 1, as_measure(first.measure), *first.queue);
   for (const auto& member : members_) member->queue->mark(*member->done);
 }
 

@@ -34,18 +34,15 @@ void add_parameters(TrainingMemory& memory, const models::Plan& plan, std::size_
 
 }  // namespace
 
-ParameterBytes parameter_bytes(const Experiment& experiment) {
-  return {sizeof(float), sizeof(float), state_vectors(make_optimizer(experiment)) * sizeof(float)};
-}
-
 TrainingMemory training_memory(const Experiment& experiment, const models::Plan& plan,
                                const kernels::Backend& backend) {
   TrainingMemory memory;
-  memory.parameter = parameter_bytes(experiment);
+  const std::size_t states = state_vectors(make_optimizer(experiment));
+  memory.parameter = {sizeof(float), sizeof(float), states * sizeof(float)};
   memory.batch_size = experiment.training.batch_size;
   memory.workers = experiment.training.workers;
   memory.layers.resize(plan.layers.size());
-  add_parameters(memory, plan, state_vectors(make_optimizer(experiment)));
+  add_parameters(memory, plan, states);
 
   const auto measure = [&](bool recompute) {
     return models::Network(plan, backend, static_cast<int>(experiment.training.batch_size),

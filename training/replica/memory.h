@@ -21,7 +21,6 @@ namespace starling::training {
 struct ParameterBytes {
   std::size_t weight = 0, gradient = 0, optimizer = 0;
 };
-ParameterBytes parameter_bytes(const Experiment& experiment);
 
 // For one layer of the plan, all workers together.
 struct LayerBytes {

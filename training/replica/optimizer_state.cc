@@ -46,16 +46,16 @@ void OptimizerState::apply(models::Arena& arena, std::span<const float> gradient
     return step;
   };
   if (const auto* adamw = std::get_if<models::Arena::AdamWStep>(&optimizer_)) {
-    arena.adamw(gradient, all(velocity_), all(square_), scaled(*adamw), ++steps_, queue);
+    arena.adamw(gradient, velocity_.values(), square_.values(), scaled(*adamw), ++steps_, queue);
     return;
   }
   const auto sgd = scaled(std::get<models::Arena::SgdStep>(optimizer_));
   if (following_.workers == 0) {
-    arena.sgd(gradient, all(velocity_), sgd, queue);
+    arena.sgd(gradient, velocity_.values(), sgd, queue);
     return;
   }
   follow(arena, queue);
-  arena.sgd_along(gradient, all(velocity_), sgd, queue);
+  arena.sgd_along(gradient, velocity_.values(), sgd, queue);
   ++following_.steps_since;
   following_.rates_since += static_cast<double>(sgd.learning_rate);
 }
@@ -65,11 +65,11 @@ void OptimizerState::follow(const models::Arena& arena, kernels::Queue& queue) {
   const std::uint64_t mixes = arena.mixes();
   if (!f.begun) {
     if (f.last.size() == 0) f.last = kernels::Buffer(velocity_.size(), memory_);
-    arena.copy(0, all(f.last), queue);
+    arena.copy(0, f.last.values(), queue);
     f.begun = true;
   } else if (mixes != f.mixes_seen && f.rates_since > 0) {
     const double gain = 1 - std::pow(1 - kFollow, static_cast<double>(f.steps_since));
-    arena.follow(all(velocity_), all(f.last), static_cast<float>(1 - gain),
+    arena.follow(velocity_.values(), f.last.values(), static_cast<float>(1 - gain),
                  static_cast<float>(gain / (static_cast<double>(f.workers) * f.rates_since)), queue);
   } else {
     return;

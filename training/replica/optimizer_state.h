@@ -30,7 +30,7 @@ class OptimizerState {
   // The velocity m is fixed between mixes, and each step goes along beta m + g. When the arena's mixes() have
   // grown, after k steps, m follows the change of the replica since then, mixing included:
   //   mu_k = 1 - (1 - mu)^k,  m <- (1 - mu_k) m + mu_k (x_last - x) / (eta_1 + ... + eta_k).
-  // `workers` share the replica, so it moves that many times further. There is no Nesterov variant. REQUIRES:
+  // `workers` share the replica, so it moves that many times further. It has no Nesterov variant. REQUIRES:
   // the optimizer is SGD.
   void follow_swarm(std::uint32_t workers, kernels::Queue& queue);
   static constexpr double kFollow = 0.1;  // mu
@@ -59,7 +59,6 @@ class OptimizerState {
   };
 
   void follow(const models::Arena& arena, kernels::Queue& queue);
-  static std::span<float> all(kernels::Buffer& buffer) { return {buffer.data(), buffer.size()}; }
 
   Optimizer optimizer_;
   kernels::Memory& memory_;

@@ -57,7 +57,7 @@ Result<std::vector<std::unique_ptr<kernels::Backend>>> make_backends(const Exper
 
 Result<std::unique_ptr<kernels::Backend>> make_host_backend(const Experiment& experiment) {
   const std::string wanted = experiment.training.devices.empty() ? experiment.training.device
-                                                                 : join_devices(experiment.training.devices);
+                                                                 : joined(experiment.training.devices, ",");
   if (wanted != "auto" && wanted != "cpu") {
     return Error{
         "training.device: the simulator computes on the processor, where a seed gives the same run every "
@@ -181,16 +181,15 @@ std::shared_ptr<Engines> make_shared_engines(const Experiment& experiment, const
 
 Result<MixOptions> mix_options(const Experiment& experiment) {
   if (Status status = check_rule(experiment); !status) return status.error();
-  MixOptions options;
-  options.rule = experiment.gossip.rule;
-  options.payload = experiment.gossip.payload;
-  options.top_k = experiment.gossip.top_k;
-  options.outer_rate = experiment.gossip.outer_rate;
-  options.outer_momentum = experiment.gossip.outer_momentum;
-  options.consensus_rate = experiment.gossip.consensus_rate.value_or(0);
-  options.clip = experiment.gossip.clip;
-  options.seed = experiment.seed;
-  return options;
+  const GossipSettings& gossip = experiment.gossip;
+  return MixOptions{.rule = gossip.rule,
+                    .payload = gossip.payload,
+                    .top_k = gossip.top_k,
+                    .outer_rate = gossip.outer_rate,
+                    .outer_momentum = gossip.outer_momentum,
+                    .consensus_rate = gossip.consensus_rate.value_or(0),
+                    .clip = gossip.clip,
+                    .seed = experiment.seed};
 }
 
 std::optional<std::size_t> chunk_cells(const Experiment& experiment, std::size_t cell_floats) {

@@ -118,7 +118,7 @@ double Worker::compute(const float* parameters) {
 
 void Worker::take(const models::Arena& arena) {
   need_gradient();
-  arena.read(0, all(gradient_));
+  arena.read(0, gradient_.values());
   taken_ = true;
 }
 
@@ -168,12 +168,12 @@ double Worker::compute(Engine& engine, const float* parameters, float* gradient)
 }
 
 std::span<const float> Worker::gradient() {
-  if (memory_.on_host()) return all(gradient_);
+  if (memory_.on_host()) return gradient_.values();
   if (gradient_on_host_.size() == 0) gradient_on_host_ = kernels::Buffer(gradient_.size(), staging_);
   const auto engine = engines_->take();
   engine->network.queue().download(gradient_.data(), gradient_on_host_.data(), gradient_.bytes());
   engine->network.queue().wait();
-  return all(gradient_on_host_);
+  return gradient_on_host_.values();
 }
 
 void Worker::replace_gradient(std::span<const float> mean) {
@@ -193,7 +193,7 @@ void Worker::apply(models::Arena& arena, double rate_factor) {
   under_way_ = false;
   const std::size_t trained = optimizer_.trained(), statistics = gradient_.size() - trained;
   if (statistics > 0) arena.add(trained, {gradient_.data() + trained, statistics}, queue);
-  optimizer_.apply(arena, trained_gradient(), rate_factor, queue);
+  optimizer_.apply(arena, {gradient_.data(), trained}, rate_factor, queue);
   queue.mark(*applied_);
 }
 

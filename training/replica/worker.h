@@ -156,10 +156,6 @@ class Worker {
   static void clear(kernels::Buffer& vector);
   WorkerState save(const models::Arena& arena, bool step_begun);
 
-  // Spans of a device's memory.
-  std::span<float> all(kernels::Buffer& buffer) { return {buffer.data(), buffer.size()}; }
-  std::span<const float> trained_gradient() const { return {gradient_.data(), optimizer_.trained()}; }
-
   kernels::Memory& memory_;
   kernels::Memory& staging_;
   std::shared_ptr<Engines> engines_;

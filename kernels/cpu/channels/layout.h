@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <span>
 
 #include "kernels/buffer.h"
 #include "kernels/cpu/channels/loops.h"

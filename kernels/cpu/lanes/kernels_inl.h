@@ -203,7 +203,7 @@ static void spread_pooled(int channels, int height, int width, const unsigned sh
 
 // dx = the correlation of the spread gradient, with kernel - 1 zeros around it, and the rotated kernels. Rows
 // and columns of the kernel that would only multiply these zeros are omitted. The margin is for two columns
-// that are computed together, of which one may need a column of the kernel that the other does not.
+// that are computed together: one may need a column of the kernel that the other does not.
 static void conv_backward_data(const ConvShape& s, const float* spread, const float* weight, float* dx) {
   const int K = s.kernel, height = s.height + K - 1, width = s.width + K - 1;
   const std::ptrdiff_t d_u = std::ptrdiff_t{s.width + 2 * kMargin} * kLanes;

@@ -1,9 +1,37 @@
 #include "kernels/cpu/operations.h"
 
 #include "kernels/cpu/format.h"
+#include "kernels/cpu/vector_loops.h"
 
 namespace starling::kernels::cpu {
 namespace {
+
+// Elementwise over the stored values, of T: padding stays 0.
+template <class T>
+class ElementwiseRelu final : public Operation {
+ public:
+  ElementwiseRelu(const Activation& input, const memory::desc& dense)
+      : Operation(activation(input.shape, dense), 1),
+        x_(describe(input), dense),
+        dx_(dense, describe(input)),
+        size_(stored<T>(output())) {}
+
+  void forward(const float*, const float* x, float* y) override {
+    relu(values<T>(x_.convert(x)), values<T>(y), size_);
+  }
+
+  void backward(const float*, const float*, const float* y, float* dy, float* dx, float*) override {
+    if (dx == nullptr) return;
+    mask_where_not_positive(values<T>(y), values<T>(dy), values<T>(dx_.target(dx)), size_);
+    dx_.finish(dx);
+  }
+
+  std::size_t workspace_bytes() const override { return x_.workspace_bytes() + dx_.workspace_bytes(); }
+
+ private:
+  Reorder x_, dx_;
+  std::size_t size_;
+};
 
 class OneDnnGelu final : public Operation {
  public:
@@ -41,10 +69,13 @@ class OneDnnGelu final : public Operation {
 
 }  // namespace
 
+std::unique_ptr<Operation> make_relu(const Activation& input) {
+  if (is_bf16(input)) return std::make_unique<ElementwiseRelu<Bfloat16>>(input, describe(input));
+  return std::make_unique<ElementwiseRelu<float>>(input, dense_format(input));
+}
+
 std::unique_ptr<Operation> make_gelu(const Activation& input, Passes passes) {
-  const bool plain = as_plain(input) != nullptr;
-  return std::make_unique<OneDnnGelu>(input, plain ? plain_format(image_dims(input.shape)) : describe(input),
-                                      passes);
+  return std::make_unique<OneDnnGelu>(input, dense_format(input), passes);
 }
 
 }  // namespace starling::kernels::cpu
