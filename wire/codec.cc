@@ -397,7 +397,7 @@ Result<Message> get_body(const fb::Envelope& envelope) {
   }
 }
 
-// The most tables that a valid message nests: an envelope, its body, a manifest, and the two lists.
+// Bounds for the verifier: a valid message has an envelope, its body, a manifest and two lists of tables.
 constexpr flatbuffers::uoffset_t kDepthMax = 8;
 constexpr flatbuffers::uoffset_t kTablesMax = kMembersMax + kSettingsMax + 8;
 
