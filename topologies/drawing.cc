@@ -14,7 +14,7 @@ std::string quote_dot(std::string_view text) {
   return out + '"';
 }
 
-// f(i, j, weight) for every edge, as Graph::for_each_edge has them.
+// Calls f(i, j, weight) for every edge, as Graph::for_each_edge() does.
 template <class F>
 void for_each_weighted_edge(const Graph& graph, F f) {
   for (std::uint32_t i = 0; i < graph.nodes(); ++i)

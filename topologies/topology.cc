@@ -12,33 +12,34 @@ namespace {
 
 using Make = Result<Family> (*)(Name& name);
 
-// Every family, in the order in which people read them. A graph of one's own, read from a file, comes last.
+// All families, in the order of lists. Graphs from files are last.
 struct Row {
   TopologyEntry entry;
-  Make make;  // null: Topology::parse() has a form of its own for it
+  Make make;  // null: Topology::parse() handles it
 };
 constexpr std::array<Row, 17> kRows = {{
-    {{"complete", "everyone beside everyone"}, make_complete},
-    {{"ring", "peer i beside i - 1 and i + 1"}, make_ring},
-    {{"line", "the ring without the link that closes it"}, make_line},
-    {{"star", "everyone beside peer 0, the hub"}, make_star},
-    {{"torus", "a near-square grid whose rows and columns are closed to rings"}, make_torus},
-    {{"hypercube", "peer i beside i xor 2^k for every k; 2^d peers"}, make_hypercube},
-    {{"exponential", "peer i beside i +- 2^k for every 2^k < n: few links, fast mixing"}, make_exponential},
+    {{"complete", "every peer linked to every other"}, make_complete},
+    {{"ring", "peer i linked to i - 1 and i + 1"}, make_ring},
+    {{"line", "the ring without one link"}, make_line},
+    {{"star", "every peer linked to peer 0, the hub"}, make_star},
+    {{"torus", "a near-square grid whose rows and columns are rings"}, make_torus},
+    {{"hypercube", "peer i linked to i xor 2^k for every k; 2^d peers"}, make_hypercube},
+    {{"exponential", "peer i linked to i +- 2^k for every 2^k < n: few links, fast mixing"},
+     make_exponential},
     {{"directed-exponential", "peer i sends to i + 2^k for every 2^k < n"}, make_directed_exponential},
     {{"one-peer-exponential", "peer i sends to i + 2^r in round r: one link at a time, exact for 2^d peers"},
      make_one_peer_exponential},
-    {{"base:k=1", "rounds of at most k links each after which the average is exact, for any number of peers"},
+    {{"base:k=1", "rounds of at most k links per peer, exact after a period, for any number of peers"},
      make_base},
-    {{"random-regular:k=4", "exactly k links each, drawn at random (seed=)"}, make_random_regular},
+    {{"random-regular:k=4", "exactly k links per peer, drawn at random (seed=)"}, make_random_regular},
     {{"erdos-renyi", "each pair linked with probability p, by default 2 ln n / n (p=, seed=)"},
      make_erdos_renyi},
-    {{"small-world:k=4,p=0.1", "a ring of the k nearest, each link moved with probability p (seed=)"},
+    {{"small-world:k=4,p=0.1", "a ring of the k nearest peers, each link moved with probability p (seed=)"},
      make_small_world},
-    {{"tree", "the complete binary tree: peer i beside (i - 1) / 2"}, make_tree},
+    {{"tree", "the complete binary tree: peer i linked to (i - 1) / 2"}, make_tree},
     {{"dumbbell", "two complete halves joined by one link"}, make_dumbbell},
-    {{"uniform", "a partner drawn uniformly from everyone at every exchange"}, make_uniform},
-    {{"file:PATH", "a graph of one's own, from an edge list or GraphML", true}, nullptr},
+    {{"uniform", "a partner drawn uniformly from all peers for every exchange"}, make_uniform},
+    {{"file:PATH", "a graph from an edge list or GraphML", true}, nullptr},
 }};
 
 std::string_view family_of(const TopologyEntry& entry) {
@@ -55,9 +56,9 @@ Result<Topology> Topology::parse(std::string_view text) {
     return Topology(std::string(text), graph_family(std::move(*graph)));
   }
   if (text.starts_with("file:"))
-    return Error{
-        "topology '" + std::string(text) +
-        "' is a file, which only the command line reads; expected a name that holds the graph, 'edges:...'"};
+    return Error{"topology '" + std::string(text) +
+                 "' is a file, which only the command line reads; expected a name that contains the graph, "
+                 "'edges:...'"};
   auto name = Name::parse(text);
   if (!name) return name.error();
   for (const Row& row : kRows) {
@@ -74,7 +75,7 @@ Result<Topology> Topology::parse(std::string_view text) {
 }
 
 Status Topology::exists(std::uint32_t peers) const {
-  if (peers == 0) return Error{"topology '" + name_ + "' among 0 peers does not exist; at least 1 is right"};
+  if (peers == 0) return Error{"topology '" + name_ + "' does not exist for 0 peers; expected at least 1"};
   return family_.exists ? family_.exists(peers) : Status(Done{});
 }
 

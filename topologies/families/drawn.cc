@@ -20,7 +20,7 @@ std::vector<Place> places(std::span<const VertexKey> keys, std::uint64_t seed) {
 
 std::uint32_t Pick::operator()(std::uint64_t hash) const {
   auto begin = places_.begin(), end = places_.end();
-  std::uint64_t lowest = 0;  // of the range that begin to end lie in
+  std::uint64_t lowest = 0;  // lower end of the hash range of [begin, end)
   for (std::uint64_t half = std::uint64_t{1} << 63; half > 0 && end - begin > 1; half /= 2) {
     const auto middle = std::lower_bound(begin, end, Place{lowest + half, 0});
     const double share = static_cast<double>(middle - begin) / static_cast<double>(end - begin);
