@@ -17,8 +17,8 @@ bool is_bipartite(const Graph& graph);  // ignores the directions of arcs
 // search would follow more than about 10^9 links.
 std::optional<std::uint32_t> diameter(const Graph& graph);
 
-// hops[i][j], the number of hops from i to j along the arcs; kUnreached if there is no path. Takes n^2
-// numbers, so it is for small graphs.
+// hops[i][j], the number of hops from i to j along the arcs; kUnreached without a path. Takes n^2 numbers,
+// so it is for small graphs.
 inline constexpr std::uint32_t kUnreached = ~0u;
 std::vector<std::vector<std::uint32_t>> all_hops(const Graph& graph);
 
