@@ -10,14 +10,7 @@
 namespace starling::topologies {
 namespace {
 
-using Make = Result<Family> (*)(Name& name);
-
-// All families, in the order of lists. Graphs from files are last.
-struct Row {
-  TopologyEntry entry;
-  Make make;  // null: Topology::parse() handles it
-};
-constexpr std::array<Row, 17> kRows = {{
+constexpr std::array<FamilyRow, 17> kRows = {{
     {{"complete", "every peer linked to every other"}, make_complete},
     {{"ring", "peer i linked to i - 1 and i + 1"}, make_ring},
     {{"line", "the ring without one link"}, make_line},
@@ -49,7 +42,9 @@ std::string_view family_of(const TopologyEntry& entry) {
 
 }  // namespace
 
-Result<Topology> Topology::parse(std::string_view text) {
+std::span<const FamilyRow> family_rows() { return kRows; }
+
+Result<Topology> Topology::parse(std::string_view text, std::span<const FamilyRow> table) {
   if (text.starts_with("edges:")) {
     auto graph = read_graph_name(text);
     if (!graph) return graph.error();
@@ -61,7 +56,7 @@ Result<Topology> Topology::parse(std::string_view text) {
                  "'edges:...'"};
   auto name = Name::parse(text);
   if (!name) return name.error();
-  for (const Row& row : kRows) {
+  for (const FamilyRow& row : table) {
     if (row.make == nullptr || name->family() != family_of(row.entry)) continue;
     auto family = row.make(*name);
     if (!family) return family.error();
@@ -70,7 +65,7 @@ Result<Topology> Topology::parse(std::string_view text) {
     return Topology(std::string(text), std::move(*family));
   }
   std::vector<std::string_view> known;
-  for (const Row& row : kRows) known.push_back(row.entry.name);
+  for (const FamilyRow& row : table) known.push_back(row.entry.name);
   return Error{"topology '" + std::string(text) + "' is unknown; accepted are " + one_of(known)};
 }
 
@@ -82,7 +77,7 @@ Status Topology::exists(std::uint32_t peers) const {
 std::span<const TopologyEntry> names() {
   static const std::vector<TopologyEntry> kEntries = [] {
     std::vector<TopologyEntry> entries;
-    for (const Row& row : kRows) entries.push_back(row.entry);
+    for (const FamilyRow& row : kRows) entries.push_back(row.entry);
     return entries;
   }();
   return kEntries;

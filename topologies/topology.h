@@ -14,12 +14,27 @@
 
 namespace starling::topologies {
 
+struct TopologyEntry {
+  const char* name;          // with the usual values of its parameters
+  const char* description;   // one line
+  bool placeholder = false;  // a part of the name is a placeholder, so it does not parse
+};
+// The known families, for `topology list`.
+std::span<const TopologyEntry> names();
+
+struct FamilyRow {
+  TopologyEntry entry;
+  Result<Family> (*make)(Name& name);  // null: Topology::parse() handles it
+};
+// All families, in the order of lists. Graphs from files are last.
+std::span<const FamilyRow> family_rows();
+
 class Topology {
  public:
   // From a family's name with its parameters, or from a name that contains a graph ("edges:...", see
   // topologies/graph_file.h). An unknown name or parameter is an Error that lists the known ones. "file:..."
   // is an Error, too: the command line reads files and replaces these names.
-  static Result<Topology> parse(std::string_view name);
+  static Result<Topology> parse(std::string_view name, std::span<const FamilyRow> table = family_rows());
 
   const std::string& name() const { return name_; }  // as it was parsed
 
@@ -36,13 +51,5 @@ class Topology {
   std::string name_;
   Family family_;
 };
-
-struct TopologyEntry {
-  const char* name;          // with the usual values of its parameters
-  const char* description;   // one line
-  bool placeholder = false;  // a part of the name is a placeholder, so it does not parse
-};
-// The known families, for `topology list`.
-std::span<const TopologyEntry> names();
 
 }  // namespace starling::topologies
