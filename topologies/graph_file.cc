@@ -212,6 +212,23 @@ std::optional<std::string> unescaped(std::string_view text) {
   return label;
 }
 
+// The key for the weights of edges in a GraphML document, and their default.
+struct WeightKey {
+  std::string id, usual = "1";
+};
+
+WeightKey weight_key(pugi::xml_node root) {
+  WeightKey found;
+  for (const pugi::xml_node key : root.children("key")) {
+    const std::string_view target = key.attribute("for").as_string("all");
+    if (std::string_view(key.attribute("attr.name").value()) != "weight") continue;
+    if (target != "edge" && target != "all") continue;
+    found.id = key.attribute("id").value();
+    if (const auto given = key.child("default")) found.usual = given.text().get();
+  }
+  return found;
+}
+
 }  // namespace
 
 Result<GraphFile> read_edge_list(std::string_view text) {
@@ -266,15 +283,6 @@ Result<GraphFile> read_graphml(std::string_view text) {
   if (const auto second = graph.next_sibling("graph"))
     return Error{place(second) + ": there is a second <graph>; expected one"};
 
-  std::string weight_key, usual_weight = "1";
-  for (const pugi::xml_node key : root.children("key")) {
-    const std::string_view of = key.attribute("for").as_string("all");
-    if (std::string_view(key.attribute("attr.name").value()) != "weight" || (of != "edge" && of != "all"))
-      continue;
-    weight_key = key.attribute("id").value();
-    if (const auto given = key.child("default")) usual_weight = given.text().get();
-  }
-
   Builder builder;
   const std::string_view direction = graph.attribute("edgedefault").value();
   if (direction != "directed" && direction != "undirected")
@@ -293,6 +301,7 @@ Result<GraphFile> read_graphml(std::string_view text) {
   if (const auto hyperedge = graph.child("hyperedge"))
     return Error{place(hyperedge) + ": there is a hyperedge; expected edges between two nodes"};
 
+  const WeightKey key = weight_key(root);
   for (const pugi::xml_node edge : graph.children("edge")) {
     const std::string where = place(edge);
     if (const auto own = edge.attribute("directed"); own && own.as_bool() != builder.directed)
@@ -307,9 +316,9 @@ Result<GraphFile> read_graphml(std::string_view text) {
                      " is not declared; expected an edge between declared nodes"};
       ends[end] = *found;
     }
-    std::string_view value = usual_weight;
+    std::string_view value = key.usual;
     for (const pugi::xml_node data : edge.children("data"))
-      if (!weight_key.empty() && weight_key == data.attribute("key").value()) value = data.text().get();
+      if (!key.id.empty() && key.id == data.attribute("key").value()) value = data.text().get();
     const auto trimmed = words(value);
     const auto weight = parse_weight(where, trimmed.size() == 1 ? trimmed[0] : value);
     if (!weight) return weight.error();
