@@ -48,8 +48,8 @@ std::string to_edge_list(const Graph& graph) {
   return out;
 }
 
-Result<std::vector<Panel>> panels(const Schedule& schedule) {
-  std::vector<Panel> all;
+Result<std::vector<GraphPanel>> panels(const Schedule& schedule) {
+  std::vector<GraphPanel> all;
   if (schedule.period() == 1 || schedule.period() > kPanelsMax) {
     auto graph = Graph::of_period(schedule);
     if (!graph) return graph.error();

@@ -20,17 +20,17 @@ std::string to_edge_list(const Graph& graph);
 
 // The pictures of a drawing: one for a static topology, one per round for a time-varying one, or one of all
 // links of a period of more than kPanelsMax rounds.
-struct Panel {
+struct GraphPanel {
   std::string label;  // "round 3"; empty for a static topology
   Graph graph;
 };
 inline constexpr std::uint64_t kPanelsMax = 8;
-Result<std::vector<Panel>> panels(const Schedule& schedule);
+Result<std::vector<GraphPanel>> panels(const Schedule& schedule);
 
 // One SVG of all panels with a title above and a caption below, on a transparent background, in colors for
 // light and dark pages. Lines that would cross a node are bent around it. `layout` is for every panel.
 // REQUIRES: there is a panel.
-std::string to_svg(std::span<const Panel> panels, const Layout& layout, std::string_view title,
+std::string to_svg(std::span<const GraphPanel> panels, const Layout& layout, std::string_view title,
                    std::string_view caption);
 
 // Numbered nodes and dotted lines (braille characters), with arrowheads if the graph is directed.

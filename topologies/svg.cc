@@ -128,7 +128,7 @@ std::string centered(double x, double y, double size, std::string_view weight, s
 
 }  // namespace
 
-std::string to_svg(std::span<const Panel> panels, const Layout& layout, std::string_view title,
+std::string to_svg(std::span<const GraphPanel> panels, const Layout& layout, std::string_view title,
                    std::string_view caption) {
   STARLING_CHECK(!panels.empty());
   const std::size_t columns = panels.size() == 1 ? 1 : std::min<std::size_t>(panels.size(), 4);

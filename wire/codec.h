@@ -1,6 +1,6 @@
-// Encodes messages as FlatBuffers and decodes them; the only user of FlatBuffers. A message that decode()
-// returns has passed the verifier and every check below, so its form is valid; its content may be false. The
-// limits are part of the protocol (docs/PROTOCOL.md).
+// Encodes messages as FlatBuffers and decodes them; the only user of FlatBuffers. A decoded message has
+// passed the verifier and every check below, so its form is valid; its content may be false. The limits are
+// part of the protocol (docs/PROTOCOL.md).
 #pragma once
 
 #include <cstddef>
@@ -27,14 +27,14 @@ inline constexpr std::size_t kSettingsMax = 256;
 inline constexpr std::uint64_t kArenaFloatsMax = std::uint64_t{1} << 40;
 
 // The body of a control frame.
-std::vector<std::byte> encode(const Message& message);
+std::vector<std::byte> encode_message(const Message& message);
 
 // A whole control frame with its header; an Error if the body would exceed kControlBodyBytesMax.
 Result<std::vector<std::byte>> encode_frame(const Message& message);
 
 // An Error if `body` is not a message within the limits. Never allocates more than a small multiple of
 // body.size().
-Result<Message> decode(Bytes body);
+Result<Message> decode_message(Bytes body);
 
 // "Ping", for display.
 std::string_view name(const Message& message);

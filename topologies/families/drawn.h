@@ -28,23 +28,23 @@ inline bool is_below(std::uint64_t hash, double probability) {
 
 // Vertices in the order of the hashes of their keys under a seed. Every order is equally likely, and vertices
 // that are added or removed do not change the order of the others.
-struct Place {
+struct HashedVertex {
   std::uint64_t hash;
   std::uint32_t vertex;
-  friend auto operator<=>(const Place&, const Place&) = default;
+  friend auto operator<=>(const HashedVertex&, const HashedVertex&) = default;
 };
-std::vector<Place> places(std::span<const VertexKey> keys, std::uint64_t seed);
+std::vector<HashedVertex> sorted_by_hash(std::span<const VertexKey> keys, std::uint64_t seed);
 
 // Chooses a vertex by a hash, each with the same probability. Repeatedly halves the range of hashes and takes
 // a half with a probability proportional to its number of vertices, so adding or removing a vertex changes
 // about one choice in n / log n.
 class Pick {
  public:
-  Pick(std::span<const VertexKey> keys, std::uint64_t seed) : places_(places(keys, seed)) {}
+  Pick(std::span<const VertexKey> keys, std::uint64_t seed) : vertices_(sorted_by_hash(keys, seed)) {}
   std::uint32_t operator()(std::uint64_t hash) const;
 
  private:
-  std::vector<Place> places_;
+  std::vector<HashedVertex> vertices_;
 };
 
 // Undirected links without weights; both ends list each other.

@@ -26,10 +26,11 @@ namespace {
 // Adds a Hamiltonian cycle through the vertices in the order of their hashes. Returns false if it cannot
 // avoid the existing links.
 bool add_cycle(Adjacency& links, std::span<const VertexKey> keys, std::uint64_t seed) {
-  const std::vector<Place> order = places(keys, seed);
+  const std::vector<HashedVertex> order = sorted_by_hash(keys, seed);
   const std::size_t n = order.size();
   std::vector<std::uint32_t> cycle(n);
-  std::transform(order.begin(), order.end(), cycle.begin(), [](const Place& place) { return place.vertex; });
+  std::transform(order.begin(), order.end(), cycle.begin(),
+                 [](const HashedVertex& each) { return each.vertex; });
   const auto at = [&](std::size_t i) -> std::uint32_t& { return cycle[i < n ? i : i - n]; };
   // The last `sound` links up to at(i) are new. Reversing a section moves its links, so the count restarts.
   for (std::size_t i = 0, sound = 0; sound < n; i = (i + 1) % n, ++sound) {
@@ -53,7 +54,7 @@ using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 // and the two closest remaining ones are paired repeatedly. Adding or removing a vertex changes only a few
 // pairs around it. One vertex of an odd number stays alone.
 Pairs match(std::span<const VertexKey> keys, std::uint64_t seed) {
-  const std::vector<Place> circle = places(keys, seed);
+  const std::vector<HashedVertex> circle = sorted_by_hash(keys, seed);
   const std::size_t n = circle.size();
   std::vector<std::size_t> before(n), behind(n);
   using Gap = std::tuple<std::uint64_t, std::size_t, std::size_t>;  // width, its two ends
