@@ -1,7 +1,8 @@
 // STARLING_FOR_PROCESSORS before a small function with a loop compiles it for several instruction sets; the
-// program chooses the widest that its processor has. With a sanitizer, whose runtime is not ready at the time
-// of this choice, or with another compiler than GCC, the function is compiled once. A file whose loops are
-// critical begins with `#pragma GCC optimize("O3")`, if GCC compiles it, to vectorize them in every build.
+// program chooses the widest that its processor has. It compiles the function once with a sanitizer, whose
+// runtime is not ready at the time of this choice, and if the compiler does not support this. A file whose
+// loops are critical begins with `#pragma GCC optimize("O3")`, if GCC compiles it, to vectorize them in every
+// build.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
