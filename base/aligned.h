@@ -1,5 +1,5 @@
-// Raw bytes of its own that begin on a cache line, as the data plane wants them: the widest loads and stores
-// of misaligned ones all touch two lines. Not set to anything.
+// A buffer of uninitialized bytes that begins on a cache line. The widest loads and stores of a misaligned
+// buffer would each touch two lines.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// bfloat16: the upper half of a float. Range as a float's, 8 significant bits.
+// bfloat16: the upper half of a float, with the range of a float and 8 significant bits.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@ namespace starling {
 struct Bfloat16 {
   std::uint16_t bits = 0;
 
-  // To nearest, ties to even. A NaN stays one.
+  // To nearest, ties to even. A NaN stays a NaN.
   static constexpr Bfloat16 round(float value) {
     const auto all = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t rounded = (all + 0x7fff + ((all >> 16) & 1)) >> 16;

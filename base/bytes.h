@@ -1,4 +1,4 @@
-// Spans of raw bytes and fixed little-endian integers in them.
+// Spans of raw bytes, and little-endian values of fixed size in them.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,7 @@
 namespace starling {
 
 static_assert(std::endian::native == std::endian::little,
-              "Starling's formats are little-endian, like its hosts");
+              "Starling's formats are little-endian, so its hosts must be");
 
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;

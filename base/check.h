@@ -1,9 +1,9 @@
-// Assertions for programmer errors: always on, never reachable by input from outside.
+// Assertions for programmer errors. They are always on; no input from outside may trigger one.
 #pragma once
 
 namespace starling {
 
-// Prints the failed condition and its place to standard error and aborts.
+// Prints the failed condition and its source line to standard error and aborts.
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);
 
 }  // namespace starling

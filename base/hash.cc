@@ -12,8 +12,8 @@ extern "C" XXH64_hash_t XXH3_64bits_withSeed_dispatch(const void* bytes, std::si
 namespace starling {
 namespace {
 
-// From this size on, dispatch to the widest vectors of the processor: up to four times faster than the
-// inlined baseline code. For shorter inputs the call costs more than it saves.
+// From this size on, the code for the widest vectors of the processor is called: it is up to four times
+// faster than the inlined baseline. For shorter inputs the call costs more than it saves.
 constexpr std::size_t kLong = 1024;
 
 std::uint64_t hash_long(Bytes bytes, std::uint64_t seed) {

@@ -1,5 +1,5 @@
-// XXH3-64 (Collet): the one hash of Starling. Frames carry it as their checksum, fingerprints and trace
-// hashes are made of it. It guards against accidents, not against forgers.
+// XXH3-64 (Collet), the only hash function of Starling: for checksums of frames, fingerprints and trace
+// hashes. It detects accidental changes, not deliberate ones.
 #pragma once
 
 #include <cstdint>

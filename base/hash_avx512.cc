@@ -1,6 +1,6 @@
-// XXH3 compiled for AVX-512 (see CMakeLists.txt): 40 GB/s, where the library's own dispatch reaches 30. This
-// file includes no other header: an inline function compiled here could be the copy that the linker keeps for
-// every processor.
+// XXH3 compiled for AVX-512 (see CMakeLists.txt): 40 GB/s, against 30 GB/s with the library's own dispatch.
+// This file includes no other header, because the linker could keep the copy of an inline function that is
+// compiled here for all processors.
 #include "base/hash_avx512.h"
 
 #ifdef __AVX512F__

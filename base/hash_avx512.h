@@ -1,4 +1,4 @@
-// Private to base/hash.cc. Includes nothing (hash_avx512.cc says why).
+// Private to base/hash.cc. Includes nothing; hash_avx512.cc gives the reason.
 #pragma once
 
 namespace starling {

@@ -1,5 +1,5 @@
-// Who is who: a peer is known by a random 64-bit instance id that it draws at every start, so a restarted
-// peer is a new one; its name is for people. An Address is where it listens.
+// The identity of a peer: a random 64-bit id that it draws at every start, so a restarted peer has a new one.
+// The name of a peer is only for display. An Address is where it listens.
 #pragma once
 
 #include <compare>
@@ -12,7 +12,7 @@
 namespace starling {
 
 struct PeerId {
-  std::uint64_t value = 0;  // 0 is nobody
+  std::uint64_t value = 0;  // 0: no peer
 
   friend constexpr auto operator<=>(PeerId, PeerId) = default;
   explicit constexpr operator bool() const { return value != 0; }
@@ -27,8 +27,7 @@ struct Address {
 
   friend auto operator<=>(const Address&, const Address&) = default;
 
-  // "HOST:PORT"; an IPv6 literal stands in brackets: "[::1]:7100". Port 0 is accepted: a listener then takes
-  // any.
+  // "HOST:PORT", with an IPv6 literal in brackets: "[::1]:7100". Port 0 lets a listener use any free port.
   static Result<Address> parse(std::string_view text);
 };
 

@@ -1,5 +1,5 @@
-// Loss as whoever stands above TCP meets it: nothing is lost for good, it is late. Simulated and shaped links
-// share this one definition, so that a drop of 1 % means the same to both.
+// Packet loss as a user of TCP observes it: nothing is lost, but it arrives late. Simulated and shaped links
+// share this definition, so a drop of 1 % means the same in both.
 #pragma once
 
 #include "base/random.h"
@@ -7,10 +7,10 @@
 
 namespace starling {
 
-// How much later than at first something gets through that is lost with chance `drop` each time it is sent:
-// it is sent again after 200 ms, TCP's least timeout, or after two round trips where those are longer, then
-// after twice as long, and so on. Longer than `give_up`: it has not got through by then; it was not tried
-// much further. Draws nothing where nothing is lost. REQUIRES: drop in [0, 1); `latency` is of one way.
+// The delay of a message if each transmission is lost with probability `drop`. It is sent again after
+// 200 ms, the least timeout of TCP, or after two round trips if these are longer, and then after twice the
+// last timeout. A result above `give_up` means that the message has not arrived by then. Draws no random
+// number if drop is 0. REQUIRES: drop in [0, 1); `latency` is one way.
 Duration resent_after(double drop, Duration latency, Duration give_up, Random& random);
 
 }  // namespace starling

@@ -1,4 +1,4 @@
-// The nearest of some names, for a sentence that says what may have been meant.
+// Finds the name most similar to a misspelled one, for the suggestion in an error message.
 #pragma once
 
 #include <cstddef>
@@ -6,11 +6,11 @@
 
 namespace starling {
 
-// Levenshtein's distance: the least number of letters that must be put in, taken out or changed. Takes time
-// as the product of the lengths, so what comes from outside is cut first.
+// The Levenshtein distance: the least number of insertions, deletions and substitutions of characters. The
+// time is proportional to the product of the lengths, so callers truncate input from outside.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-// The first of those names that are fewest slips from `text`, at most two; nullptr where none is.
+// The name with the least distance from `text`, the first of several; nullptr if all distances exceed 2.
 template <class Names>
 auto nearest(std::string_view text, const Names& names) -> decltype(&*std::begin(names)) {
   decltype(&*std::begin(names)) found = nullptr;

@@ -1,7 +1,8 @@
-// STARLING_FOR_PROCESSORS before a function of a loop or two compiles it several times, and the program picks
-// the widest that its processor runs. Not under a sanitizer, whose runtime is not ready when that choice is
-// made, nor where the compiler cannot. A file whose loops matter begins with `#pragma GCC optimize("O3")`
-// under the condition that a GCC compiles it, so that they are vectorized in every build.
+// STARLING_FOR_PROCESSORS before a small function with a loop compiles it for several instruction sets; the
+// program chooses the widest that its processor has. It compiles the function once with a sanitizer, whose
+// runtime is not ready at the time of this choice, and if the compiler does not support this. A file whose
+// loops are critical begins with `#pragma GCC optimize("O3")`, if GCC compiles it, to vectorize them in every
+// build.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \

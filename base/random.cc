@@ -8,7 +8,7 @@ namespace starling {
 
 std::uint64_t Random::below(std::uint64_t bound) {
   STARLING_CHECK(bound > 0);
-  const std::uint64_t threshold = -bound % bound;  // 2^64 mod bound: smaller values would bias the result
+  const std::uint64_t threshold = -bound % bound;  // 2^64 mod bound; smaller values would bias the result
   for (;;) {
     const std::uint64_t x = bits();
     if (x >= threshold) return x % bound;

@@ -1,7 +1,7 @@
-// Seeded chance. One seed gives one sequence on every platform: the generator is xoshiro256++ (Blackman &
-// Vigna, "Scrambled linear pseudorandom number generators", 2021), seeded through splitmix64, and the bounded
-// draws are our own because the standard's distributions differ between libraries. Streams for independent
-// purposes are split from one seed, so adding a draw to one purpose never shifts another.
+// Random numbers. A seed gives the same sequence on every platform: the generator is xoshiro256++ (Blackman &
+// Vigna, "Scrambled linear pseudorandom number generators", 2021), seeded by splitmix64. The distributions
+// are implemented here because those of the standard differ between libraries. split() gives each purpose a
+// stream of its own, so an additional draw for one purpose does not change another.
 #pragma once
 
 #include <array>
@@ -12,15 +12,14 @@
 
 namespace starling {
 
-// What is constexpr here runs on devices, too.
+// The constexpr functions also run on devices.
 class Random {
  public:
   explicit constexpr Random(std::uint64_t seed) : seed_(seed), state_() {
     for (auto& word : state_) word = splitmix64(seed);
   }
 
-  // An independent generator for `purpose`, a function of this generator's seed alone (not of its draws so
-  // far).
+  // An independent generator for `purpose`. Depends only on this generator's seed, not on its draws so far.
   constexpr Random split(std::uint64_t purpose) const {
     std::uint64_t x = seed_ ^ 0x5bf0'3635'd1a3'9c47;
     const std::uint64_t a = splitmix64(x);

@@ -1,6 +1,6 @@
-// Errors as values. Whatever comes from outside (a peer, a file, a flag, the environment) can be wrong, and a
-// function that meets it returns a Result; its Error is one clear sentence that says what is wrong, where,
-// and what would be right. Mistakes of our own code are assertions (base/check.h), never Errors.
+// Errors as values. Any input from outside (a peer, a file, a flag, the environment) can be invalid, so a
+// function that reads it returns a Result. Its Error is one sentence that says what is wrong, where, and what
+// is expected. Errors of the program itself are assertions (base/check.h), never Errors.
 #pragma once
 
 #include <string>
@@ -16,11 +16,11 @@ struct [[nodiscard]] Error {
   std::string message;
 };
 
-// `E` is an Error, or one that also says which kind it is, so that refusals can be counted by reason and
-// acted on; such a one turns into a plain Error by itself.
+// `E` is Error, or a class derived from it that adds the kind of the error, to count rejections by reason and
+// to act on them. It converts to a plain Error.
 template <class T, class E = Error>
 class [[nodiscard]] Result {
-  static_assert(std::is_base_of_v<Error, E>, "the error carries a sentence");
+  static_assert(std::is_base_of_v<Error, E>, "E must derive from Error, which has the message");
 
  public:
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
@@ -53,7 +53,7 @@ class [[nodiscard]] Result {
   std::variant<T, E> state_;
 };
 
-// The result of something that yields nothing but success.
+// For functions whose success has no value.
 struct Done {};
 using Status = Result<Done>;
 

@@ -1,5 +1,5 @@
-// The standard headers that most sources include, to be precompiled (cmake/Rooms.cmake). No source includes
-// this file.
+// The standard headers that most sources include, for the precompiled header (cmake/Rooms.cmake). No source
+// includes this file.
 #pragma once
 
 #include <algorithm>

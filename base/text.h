@@ -1,4 +1,4 @@
-// Numbers and quantities in text, strictly: the whole text must be the value, nothing before or behind it.
+// Parsers and formats of numbers and quantities. The whole text must be the value, without blanks around it.
 #pragma once
 
 #include <charconv>
@@ -13,7 +13,7 @@
 
 namespace starling {
 
-// nullopt where `text` is not a number of type T, or (floating point) not finite.
+// nullopt if `text` is not a number of type T, or is not finite.
 template <class T>
 std::optional<T> parse_number(std::string_view text) {
   T value{};
@@ -25,19 +25,19 @@ std::optional<T> parse_number(std::string_view text) {
   return value;
 }
 
-// "20ms", "1.5s", "100us", "3m", "2h", "250ns"; "0" alone is zero. Never negative, at most 100 years.
+// "20ms", "1.5s", "100us", "3m", "2h", "250ns"; also "0". Never negative, at most 100 years.
 Result<Duration> parse_duration(std::string_view text);
-// The shortest of the forms above that is exact: 20ms, 1500us, 90s.
+// In the largest unit up to s that gives a whole number: 20ms, 1500us, 90s.
 std::string format_duration(Duration d);
 
 // "1Gbit/s", "10Mbit/s", "56kbit/s", "100bit/s": bits per second, decimal prefixes.
 Result<double> parse_bandwidth(std::string_view text);
 std::string format_bandwidth(double bits_per_second);
 
-// The shortest decimal text that reads back as the same value.
+// The shortest decimal text that parses to the same value.
 std::string format_number(double value);
 
-// "a, b or c", for sentences that say what is accepted.
+// "a, b or c", for messages that list the accepted values.
 template <class Range>
 std::string one_of(const Range& names) {
   std::string text;

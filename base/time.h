@@ -1,6 +1,6 @@
-// Instants and durations of the protocol. An Instant is a point on whatever time line the driver keeps: the
-// daemon's steady clock, or the simulator's virtual time. There is deliberately no now() here: time reaches
-// the pure rooms only as an argument.
+// Instants and durations of the protocol. An Instant is a time of the driver's clock: the steady clock in the
+// daemon, virtual time in the simulator. There is deliberately no now(): the folders without I/O get the time
+// only as an argument.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ namespace starling {
 using Duration = std::chrono::nanoseconds;
 
 struct Instant {
-  Duration since_start{0};  // since the driver's own origin
+  Duration since_start{0};  // since the origin of the driver's clock
 
   friend constexpr auto operator<=>(Instant, Instant) = default;
   friend constexpr Instant operator+(Instant at, Duration d) { return {at.since_start + d}; }
@@ -20,7 +20,7 @@ struct Instant {
   friend constexpr Duration operator-(Instant a, Instant b) { return a.since_start - b.since_start; }
 };
 
-// Later than anything that happens; next_deadline() of a machine that waits for nothing.
+// Later than any event; next_deadline() of a state machine that waits for none.
 inline constexpr Instant kNever{Duration::max()};
 
 constexpr double to_seconds(Duration d) { return static_cast<double>(d.count()) * 1e-9; }

@@ -97,7 +97,7 @@ class BareExchange::Side {
   }
 
   bool receive_some() {
-    // A reply needs a slot that is no longer being sent.
+    // A reply needs a slot whose chunk has been sent.
     if (received_ == chunks_ || (!initiator_ && received_ - sent_ >= options_.window)) return false;
     const std::size_t all = frame_bytes(received_);
     const auto n = ::recv(socket_, in_.data() + received_bytes_, all - received_bytes_, 0);

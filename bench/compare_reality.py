@@ -37,7 +37,7 @@ def run(mode, *flags):
 def both(rule, seed, flags):
     """(real, simulated) by name of what is compared."""
     flags = ["--rule", rule, "--seed", str(seed), *flags]
-    real = run("swarm", *flags, *TARGET)  # it goes on behind the target, a simulation ends there
+    real = run("swarm", *flags, *TARGET)  # continues after the target, unlike a simulation
     virtual = run("simulate", *flags, *VIRTUAL)
     virtual["seconds_to_target"] = run("simulate", *flags, *VIRTUAL, *TARGET)["seconds_to_target"]
     values = {}

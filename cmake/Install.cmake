@@ -44,8 +44,8 @@ endif()
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME starling)
 set(CPACK_PACKAGE_VENDOR "Starling")
-# Debian wants a name and an address. The project has no public home, so this one is nobody's (RFC 2606 keeps the domain for
-# that); whoever gives packages to others says who they are: cmake -DSTARLING_MAINTAINER="Name <address>".
+# Debian requires a name and an address. The project has no public address, so the default is in a reserved domain (RFC
+# 2606). A distributor of packages sets it: cmake -DSTARLING_MAINTAINER="Name <address>".
 set(STARLING_MAINTAINER "Starling developers <starling-developers@example.org>" CACHE STRING "Maintainer of the packages")
 if(NOT STARLING_MAINTAINER MATCHES "^[^<>]+ <[^<>@ ]+@[^<>@ ]+\\.[^<>@. ]+>$")
   message(FATAL_ERROR "STARLING_MAINTAINER is '${STARLING_MAINTAINER}', and not of the form Name <local@domain.tld>")

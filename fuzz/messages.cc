@@ -12,14 +12,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::uint64_t> aligned((size + 7) / 8);
   const MutableBytes bytes = std::as_writable_bytes(std::span(aligned)).first(size);
   std::copy_n(reinterpret_cast<const std::byte*>(data), size, bytes.begin());
-  const auto message = wire::decode(bytes);
+  const auto message = wire::decode_message(bytes);
   if (!message) {
     STARLING_CHECK(!message.error().message.empty());
     return 0;
   }
   auto frame = wire::encode_frame(*message);
   STARLING_CHECK(frame.ok());
-  const auto again = wire::decode(MutableBytes(*frame).subspan(wire::kFrameHeaderBytes));
+  const auto again = wire::decode_message(MutableBytes(*frame).subspan(wire::kFrameHeaderBytes));
   STARLING_CHECK(again.ok() && *again == *message);
   return 0;
 }

@@ -7,28 +7,26 @@
 
 namespace starling {
 
-Status check_pace(Rule rule, const Pace& pace) {
-  const RuleTraits& its = traits(rule);
+Status check_pace(const RuleTraits& rule, const Pace& pace) {
   const bool steps = pace.kind == Pace::Kind::steps;
-  if (its.paced == Paced::by_any || steps == (its.paced == Paced::by_steps)) return Done{};
-  return Error{"gossip.every: the rule " + std::string(its.name) + " is paced by " +
+  if (rule.paced == Paced::by_any || steps == (rule.paced == Paced::by_steps)) return Done{};
+  return Error{"gossip.every: the rule " + std::string(rule.name) + " is paced by " +
                (steps ? "time (200ms, poisson 200ms), not by steps: " : "steps (1 step), not by time: ") +
-               std::string(its.paced_because)};
+               std::string(rule.paced_because)};
 }
 
-Status check_payload(Rule rule, Payload payload) {
-  const RuleTraits& its = traits(rule);
-  if (its.takes(payload)) return Done{};
+Status check_payload(const RuleTraits& rule, Payload payload) {
+  if (rule.takes(payload)) return Done{};
   std::vector<std::string_view> names;
   for (std::size_t k = 0; k < kPayloads.size(); ++k)
-    if (its.takes(static_cast<Payload>(k))) names.push_back(kPayloads[k].name);
-  return Error{"gossip.payload: the rule " + std::string(its.name) + " takes " + one_of(names) + ", not " +
+    if (rule.takes(static_cast<Payload>(k))) names.push_back(kPayloads[k].name);
+  return Error{"gossip.payload: the rule " + std::string(rule.name) + " takes " + one_of(names) + ", not " +
                std::string(traits(payload).name)};
 }
 
-Status check_racks(Rule rule, std::uint32_t racks) {
-  if (racks == 0 || traits(rule).racks) return Done{};
-  return Error{"gossip.racks: the rule " + std::string(traits(rule).name) + " has no racks; set it to 0"};
+Status check_racks(const RuleTraits& rule, std::uint32_t racks) {
+  if (racks == 0 || rule.racks) return Done{};
+  return Error{"gossip.racks: the rule " + std::string(rule.name) + " has no racks; set it to 0"};
 }
 
 }  // namespace starling

@@ -172,8 +172,11 @@ inline constexpr std::uint32_t kServersMax = 1024;
 inline constexpr std::uint64_t kStalenessMax = 1'000'000;
 
 // Whether a rule can be combined with a pace, a payload or racks. The Error begins with the setting's key.
-Status check_pace(Rule rule, const Pace& pace);
-Status check_payload(Rule rule, Payload payload);
-Status check_racks(Rule rule, std::uint32_t racks);
+Status check_pace(const RuleTraits& rule, const Pace& pace);
+Status check_payload(const RuleTraits& rule, Payload payload);
+Status check_racks(const RuleTraits& rule, std::uint32_t racks);
+inline Status check_pace(Rule rule, const Pace& pace) { return check_pace(traits(rule), pace); }
+inline Status check_payload(Rule rule, Payload payload) { return check_payload(traits(rule), payload); }
+inline Status check_racks(Rule rule, std::uint32_t racks) { return check_racks(traits(rule), racks); }
 
 }  // namespace starling

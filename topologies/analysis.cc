@@ -12,8 +12,8 @@
 namespace starling::topologies {
 namespace {
 
-constexpr std::size_t kEntriesMax = std::size_t{1} << 27;  // of a period's matrices together
-constexpr double kExact = 1e-9;  // as in spectrum.cc: a modulus that is 0 but for rounding
+constexpr std::size_t kEntriesMax = std::size_t{1} << 27;  // of all matrices of a period
+constexpr double kExact = 1e-9;  // as in spectrum.cc: a modulus that is 0 up to rounding
 
 Mixing default_mixing(const Graph& graph) {
   if (graph.weights_kind() == Weights::mixing) return Mixing::given;
@@ -36,8 +36,7 @@ void describe_shape(const Graph& graph, Analysis& a) {
   a.diameter = diameter(graph);
 }
 
-// The distance from 1 of the second-largest modulus, of a matrix that does not vary. The distance and not the
-// modulus, for the sake of its digits where mixing is slow.
+// The distance of the second-largest modulus from 1. Unlike the modulus, it is accurate if mixing is slow.
 std::optional<double> gap(const MixingMatrix& w, Mixing mixing) {
   if (w.nodes() <= 1) return 1;
   const bool symmetric = mixing == Mixing::metropolis || mixing == Mixing::lazy || is_symmetric(w);
@@ -98,9 +97,8 @@ Result<std::vector<MixingMatrix>> mixing_rounds(const Schedule& schedule, Mixing
     entries += w->from.size();
     if (entries > kEntriesMax)
       return Error{"a schedule of " + std::to_string(schedule.period()) + " rounds among " +
-                   std::to_string(schedule.peers()) +
-                   " peers is too large to be looked at as a whole; up to " + std::to_string(kEntriesMax) +
-                   " links over all rounds are right"};
+                   std::to_string(schedule.peers()) + " peers is too large to analyze; expected at most " +
+                   std::to_string(kEntriesMax) + " links over all rounds"};
     rounds.push_back(std::move(*w));
   }
   return rounds;
@@ -112,7 +110,7 @@ Analysis analyze(const Graph& graph) {
   Analysis a;
   describe_shape(graph, a);
   a.mixing = default_mixing(graph);
-  const auto w = mixing_matrix(graph, a.mixing);  // every graph has its default one
+  const auto w = mixing_matrix(graph, a.mixing);  // a graph always has its default one
   describe_rounds(std::span(&*w, 1), a);
   describe_gossip(edge_clocks(graph), a);
   return a;
@@ -130,7 +128,7 @@ Result<Analysis> analyze(const Schedule& schedule, std::optional<Mixing> mixing)
     const auto rounds = mixing_rounds(schedule, a.mixing);
     if (!rounds) return rounds.error();
     describe_rounds(*rounds, a);
-  }  // each of these goes before the next comes: they are as large as the graph
+  }  // each of these is freed before the next is made: they are as large as the graph
   const auto clocks = edge_clocks(schedule);
   if (!clocks) return clocks.error();
   describe_gossip(*clocks, a);

@@ -1,5 +1,5 @@
-// Asynchronous pairwise gossip, as topologies/analysis.h describes it: who meets whom how often, and how fast
-// that makes all agree.
+// Asynchronous pairwise gossip, as topologies/analysis.h describes it: the edge clocks, and the factor by
+// which an exchange reduces the disagreement.
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -13,9 +13,9 @@ namespace starling::topologies {
 namespace {
 
 constexpr std::size_t kClocksMax = std::size_t{1} << 26;
-constexpr double kWorkMax = 3e9;  // multiplications that the iteration may cost in all
+constexpr double kWorkMax = 3e9;  // multiplications of the whole iteration
 
-// Adds what a peer's links of one round contribute, if it begins with probability `begins`.
+// Adds the clocks of a peer's links in one round, given that it begins with probability `begins`.
 void add_clocks(std::uint32_t peer, const Links& links, bool relative, double begins,
                 std::vector<EdgeClock>& to) {
   double sum = 0;
@@ -25,7 +25,7 @@ void add_clocks(std::uint32_t peer, const Links& links, bool relative, double be
         {std::min(peer, link.peer), std::max(peer, link.peer), begins * (relative ? link.weight : 1) / sum});
 }
 
-// Sorted, with equal pairs added up.
+// Sorts the clocks and adds up those of equal pairs.
 std::vector<EdgeClock> merged(std::vector<EdgeClock> clocks) {
   const auto pair = [](const EdgeClock& clock) { return std::pair(clock.i, clock.j); };
   std::sort(clocks.begin(), clocks.end(),
@@ -42,7 +42,7 @@ std::vector<EdgeClock> merged(std::vector<EdgeClock> clocks) {
 }
 
 // E[W] = I - L_p / 2: symmetric and doubly stochastic. The clocks are sorted by (i, j), so each row is filled
-// in order: first from those below, then itself, then from those above.
+// in order: entries below the diagonal, the diagonal, entries above it.
 MixingMatrix expected_mixing(std::uint32_t nodes, std::span<const EdgeClock> clocks) {
   MixingMatrix w;
   w.begin.assign(std::size_t{nodes} + 1, 0);
@@ -72,12 +72,12 @@ MixingMatrix expected_mixing(std::uint32_t nodes, std::span<const EdgeClock> clo
   return w;
 }
 
-// The map T: M -> sum_e p_e W_e M W_e (and M stays where no edge is drawn), on symmetric matrices of [n, n]
-// as vectors. It is close to the identity, so what is iterated is I - (I - T) / scale, with the scale that
-// makes its eigenvalues fill [0, 1]: those of I - T are at most those of M -> (L_p M + M L_p) / 2, so twice
-// the greatest rate of a node. Results are symmetric to the last bit: Lanczos would blow an antisymmetric
-// part up, since the map of it is none of the symmetric map that the recurrence counts on. Matrices along the
-// vector of ones are projected out: P . P with P = I - 11'/n.
+// The map T: M -> sum_e p_e W_e M W_e (M stays if no edge is drawn), on symmetric matrices [n, n] as vectors.
+// It is close to the identity, so I - (I - T) / scale is iterated, with the scale that spreads its
+// eigenvalues over [0, 1]: those of I - T are at most those of M -> (L_p M + M L_p) / 2, so at most twice the
+// greatest rate of a node. Results are exactly symmetric: an antisymmetric part has another map than the one
+// that the recurrence assumes, and Lanczos would amplify it. Matrices along the vector of ones are projected
+// out: P . P with P = I - 11'/n.
 class SecondMoments {
  public:
   SecondMoments(std::size_t n, std::span<const EdgeClock> clocks)
@@ -93,7 +93,7 @@ class SecondMoments {
   double scale() const { return scale_; }
 
   // W = I - u u'/2 with u = e_i - e_j, so W m W = m - (u v' + v u')/2 + (u'v) u u'/4 with v = m u: two rows
-  // and two columns change. Collecting u v' alone and adding its transpose in the end halves the work.
+  // and two columns change. Only u v' is summed up and its transpose is added at the end: half of the work.
   void apply(const double* m, double* out) {
     std::fill(rows_.begin(), rows_.end(), 0.0);
     for (const EdgeClock& e : clocks_) {
@@ -157,8 +157,8 @@ Result<std::vector<EdgeClock>> edge_clocks(const Schedule& schedule) {
     for (const Links& links : rounds) add_clocks(peer, links, relative, begins, clocks);
     if (clocks.size() > kClocksMax)
       return Error{"a schedule among " + std::to_string(schedule.peers()) +
-                   " peers with so many links is too large for its edge clocks; up to " +
-                   std::to_string(kClocksMax) + " links are right"};
+                   " peers has too many links to compute edge clocks; expected at most " +
+                   std::to_string(kClocksMax)};
   }
   return merged(std::move(clocks));
 }
@@ -177,7 +177,7 @@ std::vector<EdgeClock> edge_clocks(const Graph& graph) {
     }
     return merged(std::move(clocks));
   }
-  // Without directions every edge is met once in order, and its two ends' strengths say the rest.
+  // The clock of an undirected edge follows from the strengths of its two ends.
   std::vector<double> strength(graph.nodes());
   for (std::uint32_t i = 0; i < graph.nodes(); ++i) {
     const auto weights = graph.weights(i);
@@ -198,9 +198,9 @@ std::optional<double> consensus_factor(std::uint32_t nodes, std::span<const Edge
   if (nodes <= 1) return 0;
   const std::size_t n = nodes;
   SecondMoments map(n, clocks);
-  if (map.scale() <= 0) return 1;  // nobody meets
-  // The map takes positive semidefinite matrices to such, so its greatest eigenvalue has such an eigenvector,
-  // and the start P, inside that cone, is not orthogonal to it.
+  if (map.scale() <= 0) return 1;  // no exchanges
+  // The map preserves the cone of positive semidefinite matrices, so its greatest eigenvalue has an
+  // eigenvector there, and the start P, inside that cone, is not orthogonal to it.
   std::vector<double> start(n * n, -1.0 / static_cast<double>(n));
   for (std::size_t i = 0; i < n; ++i) start[i * n + i] += 1;
   const double work = static_cast<double>(5 * clocks.size() * n + 12 * n * n);

@@ -14,7 +14,7 @@ std::string quote_dot(std::string_view text) {
   return out + '"';
 }
 
-// f(i, j, weight) for every edge, as Graph::for_each_edge has them.
+// Calls f(i, j, weight) for every edge, as Graph::for_each_edge() does.
 template <class F>
 void for_each_weighted_edge(const Graph& graph, F f) {
   for (std::uint32_t i = 0; i < graph.nodes(); ++i)
@@ -48,8 +48,8 @@ std::string to_edge_list(const Graph& graph) {
   return out;
 }
 
-Result<std::vector<Panel>> panels(const Schedule& schedule) {
-  std::vector<Panel> all;
+Result<std::vector<GraphPanel>> panels(const Schedule& schedule) {
+  std::vector<GraphPanel> all;
   if (schedule.period() == 1 || schedule.period() > kPanelsMax) {
     auto graph = Graph::of_period(schedule);
     if (!graph) return graph.error();

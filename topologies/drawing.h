@@ -1,5 +1,5 @@
-// A topology for people: Graphviz, SVG, a list of edges, dots in a terminal. Each returns a whole document
-// that ends in a newline.
+// Output formats of a graph: Graphviz, SVG, a list of edges, terminal graphics, a matrix. Each function
+// returns a whole document that ends in a newline.
 #pragma once
 
 #include <cstdint>
@@ -13,33 +13,33 @@
 
 namespace starling::topologies {
 
-std::string to_dot(const Graph& graph, std::string_view title);  // Graphviz; arcs where the graph is directed
+std::string to_dot(const Graph& graph, std::string_view title);  // Graphviz
 
-// "i j" a line, once with i < j; arcs from i to j. With the weight behind it where the graph has weights.
+// "i j" per line, followed by the weight if the graph has weights. Edges have i < j, arcs lead from i to j.
 std::string to_edge_list(const Graph& graph);
 
-// What one drawing has side by side: a static topology one picture, a time-varying one its rounds, or all
-// links of a period where those are more than kPanelsMax.
-struct Panel {
-  std::string label;  // "round 3"; empty where there is one picture
+// The pictures of a drawing: one for a static topology, one per round for a time-varying one, or one of all
+// links of a period of more than kPanelsMax rounds.
+struct GraphPanel {
+  std::string label;  // "round 3"; empty for a static topology
   Graph graph;
 };
 inline constexpr std::uint64_t kPanelsMax = 8;
-Result<std::vector<Panel>> panels(const Schedule& schedule);
+Result<std::vector<GraphPanel>> panels(const Schedule& schedule);
 
-// One SVG of all panels under a title and above a caption, on no background, in colors for light and dark
-// pages. Lines that would cross a node are bent around it. `layout` has all panels' nodes; panels are not
-// empty.
-std::string to_svg(std::span<const Panel> panels, const Layout& layout, std::string_view title,
+// One SVG of all panels with a title above and a caption below, on a transparent background, in colors for
+// light and dark pages. Lines that would cross a node are bent around it. `layout` is for every panel.
+// REQUIRES: there is a panel.
+std::string to_svg(std::span<const GraphPanel> panels, const Layout& layout, std::string_view title,
                    std::string_view caption);
 
-// Numbered nodes joined by dotted lines (braille characters), with arrowheads where the graph is directed.
+// Numbered nodes and dotted lines (braille characters), with arrowheads if the graph is directed.
 // REQUIRES: at most kTerminalNodesMax nodes.
 inline constexpr std::uint32_t kTerminalNodesMax = 16;
 std::string to_terminal(const Graph& graph, const Layout& layout);
 
-// The adjacency matrix, a row a line: '#' a link, '.' none, '\' the diagonal. REQUIRES: at most
-// kMatrixNodesMax nodes.
+// The adjacency matrix, one row per line: '#' a link, '.' none, '\' the diagonal.
+// REQUIRES: at most kMatrixNodesMax nodes.
 inline constexpr std::uint32_t kMatrixNodesMax = 64;
 std::string to_matrix(const Graph& graph);
 

@@ -1,5 +1,5 @@
-// Eigenvalues of small dense matrices. Eigen's solver for general matrices takes seconds to compile, so it is
-// instantiated once, behind this function.
+// Eigenvalues of small dense matrices. Eigen's solver for general matrices takes seconds to compile, so only
+// this function instantiates it.
 #pragma once
 
 #include <complex>
@@ -10,7 +10,7 @@
 
 namespace starling::topologies {
 
-// Of a real matrix [n, n] whose columns follow each other. nullopt if the iteration does not converge.
+// Of a real matrix [n, n] in column-major order. nullopt if the iteration does not converge.
 std::optional<std::vector<std::complex<double>>> eigenvalues(std::span<const double> matrix, std::size_t n);
 
 }  // namespace starling::topologies

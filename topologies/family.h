@@ -1,6 +1,5 @@
-// What a family of topologies is: a file of its own in families/, with one function that makes it from a
-// name's parameters, declared here and listed in the table of topology.cc. To add one, write the file, which
-// names its reference; declare its function; add its row.
+// A family of topologies: a file in families/ whose function makes it from the parameters of a name. To add
+// a family, write its file, which cites the source, declare its function here, and add a row in topology.cc.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +15,15 @@
 namespace starling::topologies {
 
 struct Family {
-  // The links among these vertices, at least one: for any number of them, since members come and go. Where
-  // the family has no graph for this number it gives the nearest connected one.
+  // The links among any number of vertices, at least one. If the family has no graph for this number, which
+  // happens when members join or leave, it returns a similar connected one.
   std::function<Schedule(std::span<const VertexKey> vertices)> among;
-  // Whether the family has a graph for so many peers; if not, the Error says which numbers it has one for.
-  // Empty: for any number. Only who asks for a topology by hand is told; a swarm under churn goes on.
+  // Whether the family has a graph for this number of peers; the Error names numbers for which it has one.
+  // If empty, it has one for any number. Checked only when a user chooses a topology, not under churn.
   std::function<Status(std::uint32_t peers)> exists = {};
 };
 
-// A static, undirected family without weights, from one peer's list of neighbors among n.
+// A static, undirected family without weights. `neighbors`(peer, n, link) calls link(j) for each neighbor j.
 template <class F>
 Family static_family(F neighbors) {
   return {[neighbors](std::span<const VertexKey> vertices) {

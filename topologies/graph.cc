@@ -11,8 +11,8 @@ constexpr std::size_t kLinksMax = std::size_t{1} << 26;
 
 Error too_many(const Schedule& schedule) {
   return Error{"a graph of " + std::to_string(schedule.peers()) +
-               " peers with so many links is too large to be looked at as a whole; up to " +
-               std::to_string(kLinksMax) + " links are right"};
+               " peers has too many links to build it as a whole; expected at most " +
+               std::to_string(kLinksMax)};
 }
 
 }  // namespace

@@ -12,10 +12,10 @@
 namespace starling::topologies {
 namespace {
 
-constexpr std::size_t kLabelBytesMax = 64;  // as peers' names
+constexpr std::size_t kLabelBytesMax = 64;  // as for names of peers
 constexpr std::uint32_t kNodesMax = 65'536;
 
-// For sentences: at most so many bytes, without control characters.
+// For messages: at most `most` bytes, without control characters.
 std::string printable(std::string_view text, std::size_t most) {
   std::string shown(text.substr(0, most));
   std::replace_if(
@@ -26,7 +26,7 @@ std::string quoted(std::string_view text) { return "'" + printable(text, 80) + "
 
 std::string at_line(std::size_t line) { return "line " + std::to_string(line); }
 
-// Whole numbers as they are usually written: no sign, no leading zero.
+// A whole number without a sign or a leading zero.
 std::optional<std::uint32_t> node_number(std::string_view text) {
   if (text.size() > 1 && text.front() == '0') return std::nullopt;
   return parse_number<std::uint32_t>(text);
@@ -35,24 +35,24 @@ std::optional<std::uint32_t> node_number(std::string_view text) {
 Result<double> parse_weight(const std::string& place, std::string_view text) {
   const auto weight = parse_number<double>(text);
   if (weight && *weight >= 1 / kWeightMax && *weight <= kWeightMax) return *weight;
-  return Error{place + ": the weight is " + quoted(text) + "; a number above 0, from " +
-               format_number(1 / kWeightMax) + " to " + format_number(kWeightMax) + ", is right"};
+  return Error{place + ": the weight is " + quoted(text) + "; expected a number from " +
+               format_number(1 / kWeightMax) + " to " + format_number(kWeightMax)};
 }
 
-// Collects nodes and links and holds them to what a graph must be. `place` is where in the text one stands.
+// Collects the nodes and links of a graph and checks them. `place` is their place in the text.
 class Builder {
  public:
   bool directed = false;
 
-  // The node of this label; a new one where there is none.
+  // The node with this label, which is added if it is new.
   Result<std::uint32_t> node(const std::string& place, std::string_view label) {
     if (const auto found = numbers_.find(label); found != numbers_.end()) return found->second;
     if (label.empty() || label.size() > kLabelBytesMax)
-      return Error{place + ": a node's name is " + quoted(label) + "; 1 to " +
-                   std::to_string(kLabelBytesMax) + " bytes are right"};
+      return Error{place + ": a node's name is " + quoted(label) + "; expected 1 to " +
+                   std::to_string(kLabelBytesMax) + " bytes"};
     if (labels_.size() == kNodesMax)
-      return Error{place + ": the graph is too large; at most " + std::to_string(kNodesMax) +
-                   " nodes are right"};
+      return Error{place + ": the graph is too large; expected at most " + std::to_string(kNodesMax) +
+                   " nodes"};
     const auto number = static_cast<std::uint32_t>(labels_.size());
     labels_.emplace_back(label);
     numbers_.emplace(label, number);
@@ -67,18 +67,18 @@ class Builder {
   Status link(const std::string& place, std::uint32_t from, std::uint32_t to, double weight) {
     if (from == to)
       return Error{place + ": node " + quoted(labels_[from]) +
-                   " is linked to itself; a link between two different nodes is right"};
+                   " is linked to itself; expected a link between two different nodes"};
     if (!directed && from > to) std::swap(from, to);
     const auto [known, is_new] = edges_.try_emplace({from, to}, Known{weight, place});
     if (!is_new && known->second.weight != weight)
       return Error{place + ": the link between " + quoted(labels_[from]) + " and " + quoted(labels_[to]) +
                    " has the weight " + format_number(weight) + ", but " +
                    format_number(known->second.weight) + " at " + known->second.place +
-                   "; one weight a link is right"};
+                   "; expected one weight per link"};
     return Done{};
   }
 
-  // Whether every label is a number, and the smallest that is missing for them to be 0 to n - 1.
+  // Whether every label is a number; the smallest number that is missing if they must be 0 to n - 1.
   bool is_numbered() const {
     return std::all_of(labels_.begin(), labels_.end(),
                        [](const auto& l) { return node_number(l).has_value(); });
@@ -89,9 +89,9 @@ class Builder {
     return std::nullopt;
   }
 
-  // Labels that are the numbers 0 to n - 1 become these.
+  // If the labels are the numbers 0 to n - 1, these are the numbers of the nodes.
   Result<GraphFile> finish() && {
-    if (edges_.empty()) return Error{"the graph has no links; one at least, between two nodes, is right"};
+    if (edges_.empty()) return Error{"the graph has no links; expected at least one"};
     GraphFile graph;
     graph.nodes = static_cast<std::uint32_t>(labels_.size());
     graph.directed = directed;
@@ -111,9 +111,9 @@ class Builder {
       const std::string one = quoted(labels_[backwards ? *lost : 0]),
                         other = quoted(labels_[backwards ? 0 : *lost]);
       return Error{directed ? "no path leads from node " + one + " to node " + other +
-                                  "; a directed graph in which every node reaches every other is right"
-                            : "node " + other + " is in another piece of the graph than node " + one +
-                                  "; a connected graph is right"};
+                                  "; expected a directed graph in which every node reaches every other"
+                            : "node " + other + " is not connected to node " + one +
+                                  "; expected a connected graph"};
     }
     if (!numbered) graph.labels = std::move(labels_);
     return graph;
@@ -125,7 +125,7 @@ class Builder {
     std::string place;
   };
 
-  // A node that is not reached from node 0 (backwards: that does not reach it).
+  // A node that node 0 does not reach (backwards: that does not reach node 0).
   std::optional<std::uint32_t> unreached(bool backwards) const {
     std::vector<std::vector<std::uint32_t>> onward(labels_.size());
     for (const auto& [ends, known] : edges_) {
@@ -154,7 +154,7 @@ class Builder {
   std::map<std::pair<std::uint32_t, std::uint32_t>, Known> edges_;
 };
 
-// The next part of `text` up to `separator`, which is taken off with it.
+// Removes the part of `text` up to `separator`, and the separator, and returns the part.
 std::string_view take(std::string_view& text, char separator) {
   const std::size_t end = text.find(separator);
   const std::string_view part = text.substr(0, end);
@@ -195,7 +195,7 @@ std::string escaped(std::string_view label) {
   return text;
 }
 
-// nullopt where it holds a character that is not allowed, or a wrong escape.
+// nullopt for a character that is not allowed or an invalid escape.
 std::optional<std::string> unescaped(std::string_view text) {
   std::string label;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -210,6 +210,23 @@ std::optional<std::string> unescaped(std::string_view text) {
     i += 2;
   }
   return label;
+}
+
+// The key for the weights of edges in a GraphML document, and their default.
+struct WeightKey {
+  std::string id, usual = "1";
+};
+
+WeightKey weight_key(pugi::xml_node root) {
+  WeightKey found;
+  for (const pugi::xml_node key : root.children("key")) {
+    const std::string_view target = key.attribute("for").as_string("all");
+    if (std::string_view(key.attribute("attr.name").value()) != "weight") continue;
+    if (target != "edge" && target != "all") continue;
+    found.id = key.attribute("id").value();
+    if (const auto given = key.child("default")) found.usual = given.text().get();
+  }
+  return found;
 }
 
 }  // namespace
@@ -231,7 +248,7 @@ Result<GraphFile> read_edge_list(std::string_view text) {
     }
     if (columns.size() != 2 && columns.size() != 3)
       return Error{place + " has " + std::to_string(columns.size()) +
-                   (columns.size() == 1 ? " column; " : " columns; ") + "'a b' or 'a b weight' is right"};
+                   (columns.size() == 1 ? " column" : " columns") + "; expected 'a b' or 'a b weight'"};
     double weight = 1;
     if (columns.size() == 3) {
       const auto given = parse_weight(place, columns[2]);
@@ -246,7 +263,7 @@ Result<GraphFile> read_edge_list(std::string_view text) {
   }
   if (const auto missing = builder.missing_number(); builder.is_numbered() && missing)
     return Error{"the nodes are numbered, but node " + std::to_string(*missing) +
-                 " has no link; numbers from 0 on without a gap, or names, are right"};
+                 " has no link; expected numbers from 0 without a gap, or names"};
   return std::move(builder).finish();
 }
 
@@ -262,54 +279,46 @@ Result<GraphFile> read_graphml(std::string_view text) {
   if (!parsed) return Error{line(parsed.offset) + " is not XML: " + parsed.description()};
   const pugi::xml_node root = document.child("graphml");
   const pugi::xml_node graph = root.child("graph");
-  if (!graph) return Error{"there is no <graph> in a <graphml>; GraphML is right"};
+  if (!graph) return Error{"the document has no <graph> in a <graphml>; expected GraphML"};
   if (const auto second = graph.next_sibling("graph"))
-    return Error{place(second) + ": there is a second <graph>; one is right"};
-
-  std::string weight_key, usual_weight = "1";
-  for (const pugi::xml_node key : root.children("key")) {
-    const std::string_view of = key.attribute("for").as_string("all");
-    if (std::string_view(key.attribute("attr.name").value()) != "weight" || (of != "edge" && of != "all"))
-      continue;
-    weight_key = key.attribute("id").value();
-    if (const auto given = key.child("default")) usual_weight = given.text().get();
-  }
+    return Error{place(second) + ": there is a second <graph>; expected one"};
 
   Builder builder;
   const std::string_view direction = graph.attribute("edgedefault").value();
   if (direction != "directed" && direction != "undirected")
     return Error{place(graph) + ": edgedefault is " + quoted(direction) +
-                 "; directed or undirected is right"};
+                 "; expected directed or undirected"};
   builder.directed = direction == "directed";
 
   for (const pugi::xml_node node : graph.children("node")) {
     if (node.child("graph"))
-      return Error{place(node) + ": a node holds a graph; nodes without one are right"};
+      return Error{place(node) + ": a node contains a graph; expected nodes without one"};
     const std::string_view id = node.attribute("id").value();
     if (builder.find(id))
-      return Error{place(node) + ": node " + quoted(id) + " is there twice; once is right"};
+      return Error{place(node) + ": node " + quoted(id) + " is declared twice; expected once"};
     if (const auto made = builder.node(place(node), id); !made) return made.error();
   }
   if (const auto hyperedge = graph.child("hyperedge"))
-    return Error{place(hyperedge) + ": there is a hyperedge; edges between two nodes are right"};
+    return Error{place(hyperedge) + ": there is a hyperedge; expected edges between two nodes"};
 
+  const WeightKey key = weight_key(root);
   for (const pugi::xml_node edge : graph.children("edge")) {
     const std::string where = place(edge);
     if (const auto own = edge.attribute("directed"); own && own.as_bool() != builder.directed)
       return Error{where + ": the edge is " + (own.as_bool() ? "directed" : "undirected") +
-                   " and others are not; " + "all edges as edgedefault says is right"};
+                   ", but edgedefault is not; expected the same for all edges"};
     std::array<std::uint32_t, 2> ends{};
     for (std::size_t end = 0; end < 2; ++end) {
       const std::string_view id = edge.attribute(end == 0 ? "source" : "target").value();
       const auto found = builder.find(id);
       if (!found)
-        return Error{where + ": there is no node " + quoted(id) +
-                     "; an edge between declared nodes is right"};
+        return Error{where + ": node " + quoted(id) +
+                     " is not declared; expected an edge between declared nodes"};
       ends[end] = *found;
     }
-    std::string_view value = usual_weight;
+    std::string_view value = key.usual;
     for (const pugi::xml_node data : edge.children("data"))
-      if (!weight_key.empty() && weight_key == data.attribute("key").value()) value = data.text().get();
+      if (!key.id.empty() && key.id == data.attribute("key").value()) value = data.text().get();
     const auto trimmed = words(value);
     const auto weight = parse_weight(where, trimmed.size() == 1 ? trimmed[0] : value);
     if (!weight) return weight.error();
@@ -321,9 +330,9 @@ Result<GraphFile> read_graphml(std::string_view text) {
 Result<GraphFile> read_graph_name(std::string_view name) {
   const auto wrong = [&](const std::string& what) { return Error{"topology " + quoted(name) + ": " + what}; };
   if (name.size() > kGraphNameBytesMax)
-    return wrong("the name has " + std::to_string(name.size()) + " bytes; at most " +
-                 std::to_string(kGraphNameBytesMax) + " are right");
-  if (!name.starts_with(kPrefix)) return wrong("'edges:' is right in front");
+    return wrong("the name has " + std::to_string(name.size()) + " bytes; expected at most " +
+                 std::to_string(kGraphNameBytesMax));
+  if (!name.starts_with(kPrefix)) return wrong("expected 'edges:' at the start");
   std::string_view rest = name.substr(kPrefix.size());
 
   Builder builder;
@@ -336,16 +345,16 @@ Result<GraphFile> read_graph_name(std::string_view name) {
   if (const auto given = node_number(nodes); given && *given >= 2 && *given <= kNodesMax) {
     for (; count < *given; ++count) STARLING_CHECK(builder.node("", std::to_string(count)).ok());
   } else if (nodes.find(',') == std::string_view::npos) {
-    return wrong(quoted(nodes) + " is not how many nodes there are, from 2 to " + std::to_string(kNodesMax) +
-                 ", nor their names with commas between");
+    return wrong(quoted(nodes) + " is neither the number of nodes, from 2 to " + std::to_string(kNodesMax) +
+                 ", nor their names separated by commas");
   } else {
     for (bool more = true; more; ++count) {
       more = nodes.find(',') != std::string_view::npos;
       const std::string_view text = take(nodes, ',');
       const auto label = unescaped(text);
       if (!label)
-        return wrong("a node's name is " + quoted(text) + "; letters, digits, . _ ~ - and %XX are right");
-      if (builder.find(*label)) return wrong("node " + quoted(*label) + " is there twice; once is right");
+        return wrong("a node's name is " + quoted(text) + "; expected letters, digits, . _ ~ - and %XX");
+      if (builder.find(*label)) return wrong("node " + quoted(*label) + " is declared twice; expected once");
       if (const auto made = builder.node("node " + std::to_string(count), *label); !made)
         return wrong(made.error().message);
     }
@@ -367,7 +376,7 @@ Result<GraphFile> read_graph_name(std::string_view name) {
       }
       const auto to = node_number(target.substr(0, star));
       if (!from || !to || *from >= count || *to >= count)
-        return wrong(place + " is not between two nodes' numbers, each below " + std::to_string(count));
+        return wrong(place + " is invalid; expected two numbers of nodes below " + std::to_string(count));
       if (Status linked = builder.link(place, *from, *to, weight); !linked)
         return wrong(linked.error().message);
     }
@@ -390,9 +399,9 @@ Result<std::string> graph_name(const GraphFile& graph) {
     if (edge.weight != 1) name += "*" + format_number(edge.weight);
   }
   if (name.size() <= kGraphNameBytesMax) return name;
-  return Error{"the graph is too large to travel in a topology's name: its " +
+  return Error{"the graph is too large for the name of a topology: its " +
                std::to_string(graph.edges.size()) + " links take " + std::to_string(name.size()) +
-               " bytes; at most " + std::to_string(kGraphNameBytesMax) + " are right"};
+               " bytes; expected at most " + std::to_string(kGraphNameBytesMax)};
 }
 
 }  // namespace starling::topologies

@@ -1,13 +1,13 @@
-// Graphs that people bring along: read from the text of a file, and written into a topology's name, so that a
-// peer who joins a swarm later gets the graph with the name and needs no file.
+// User-defined graphs: parsed from the text of a file and encoded in the name of a topology, so a peer that
+// joins a swarm gets the graph with the name and needs no file.
 //
 //   name   = "edges:" ["directed;"] nodes ";" group {";" group}
-//   nodes  = count | label {"," label}           two at least
+//   nodes  = count | label {"," label}           at least two
 //   group  = number ":" target {"," target}      the links of one node
-//   target = number ["*" weight]                 1 where no weight is given
+//   target = number ["*" weight]                 the default weight is 1
 //
-// Numbers count the nodes from 0 in the order of `nodes`. An undirected link stands once, at either end. In a
-// label everything but letters, digits, '.', '_', '~' and '-' is written as %XX, byte for byte.
+// Numbers are indices of nodes from 0, in the order of `nodes`. An undirected link appears once, at either
+// end. In a label, each byte that is not a letter, a digit, '.', '_', '~' or '-' is written as %XX.
 #pragma once
 
 #include <cstdint>
@@ -27,42 +27,39 @@ struct GraphFile {
     friend bool operator==(const Edge&, const Edge&) = default;
   };
   std::uint32_t nodes = 0;
-  std::vector<std::string> labels;  // of the nodes in their order; empty where they are numbered
+  std::vector<std::string> labels;  // of the nodes in order; empty if they are numbered
   bool directed = false;
-  std::vector<Edge> edges;  // sorted, each once; where it is undirected from < to
+  std::vector<Edge> edges;  // sorted, each once; from < to if the graph is undirected
 
   friend bool operator==(const GraphFile&, const GraphFile&) = default;
 };
 
-// The longest name of a graph, in bytes.
+// Maximum length of a name, in bytes.
 inline constexpr std::size_t kGraphNameBytesMax = 49'152;
-// Weights are from 1 / this to this.
+// Weights are in [1 / kWeightMax, kWeightMax].
 inline constexpr double kWeightMax = 1e9;
 
-// All three: an Error, with the line (or the link) and what would be right, for what is no such text, a link
-// from a node to itself, a link given twice with two weights, a weight out of its range, a node that nothing
-// declares, a graph without links or of several pieces (a directed one: where some node cannot reach
-// another).
+// The three parsers below return an Error, with the line or the link and the expected text, for a syntax
+// error, a link from a node to itself, a link with two different weights, a weight out of range, an
+// undeclared node, and a graph that has no links or is not connected (directed: strongly connected).
 
-// A link a line, "a b" or "a b weight", with white space between; '#' begins a comment; a first line
-// "directed" makes links one-way. Where all nodes are whole numbers, they are 0 to n - 1; otherwise they are
-// labels.
+// One link per line, "a b" or "a b weight", separated by white space. '#' begins a comment. A first line
+// "directed" makes links one-way. Nodes are labels, or, if all are whole numbers, the numbers 0 to n - 1.
 Result<GraphFile> read_edge_list(std::string_view text);
 // GraphML (Brandes et al., "GraphML progress report", Graph Drawing 2001): one graph with its edgedefault,
-// nodes by their ids, and, where there is a key for edges named "weight", its values. Ids 0 to n - 1 are
-// numbers.
+// the ids of its nodes, and the values of the key "weight" for edges, if any. Ids 0 to n - 1 are numbers.
 Result<GraphFile> read_graphml(std::string_view text);
 // A name of the grammar above.
 Result<GraphFile> read_graph_name(std::string_view name);
 
-// The graph's name, from which read_graph_name makes the same graph again. An Error where it is too long.
+// The name of the graph; read_graph_name() returns the same graph. An Error if the name is too long.
 Result<std::string> graph_name(const GraphFile& graph);
 
-// The graph as a family; weights are Weights::relative. It exists for as many peers as it has nodes. Among
-// others, nodes and peers are matched: labeled nodes to the peers of these names if there is at least one
-// such peer, otherwise node i to vertex i. Then peers whose nodes are joined by a path through missing nodes
-// alone are linked, and a peer that the graph does not know is linked to one that it does; both with the mean
-// weight. So it stays in one piece.
+// The graph as a family; weights are Weights::relative. It exists for as many peers as the graph has nodes.
+// Nodes are matched to peers: labeled nodes to the peers with these names if there is at least one such peer,
+// otherwise node i to vertex i. For other sets of peers, two peers are linked if a path through missing nodes
+// alone joins their nodes, and a peer without a node is linked to a peer that has one; both links have the
+// mean weight. So the graph stays connected.
 Family graph_family(GraphFile graph);
 
 }  // namespace starling::topologies

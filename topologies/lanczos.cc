@@ -12,7 +12,7 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return sum;
 }
 
-// How many eigenvalues of the tridiagonal matrix lie below x (Sturm's count).
+// The number of eigenvalues of the tridiagonal matrix below x (Sturm's count).
 std::size_t count_below(std::span<const double> diagonal, std::span<const double> beside, double x) {
   std::size_t count = 0;
   double q = 1;
@@ -56,7 +56,7 @@ std::optional<double> greatest_eigenvalue(
   for (double& v : now) v /= norm;
 
   std::optional<double> last;
-  std::size_t look = 8;  // steps after which to look at the spectrum; half as many again each time
+  std::size_t look = 8;  // steps after which the spectrum is computed; grows by half each time
   for (int step = 1; step <= steps_max; ++step) {
     apply(now, next);
     const double along = dot(now, next);

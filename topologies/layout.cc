@@ -37,7 +37,7 @@ Layout star(std::uint32_t n) {
   return points;
 }
 
-// Row by row. The first node's neighbors are its row's ends, 1 and columns - 1, and then `columns`, below it.
+// Row by row. The neighbors of node 0 are 1 and columns - 1 in its row, and `columns` below it.
 Layout torus(const Graph& graph) {
   const std::uint32_t n = graph.nodes();
   const auto neighbors = n > 0 ? graph.neighbors(0) : std::span<const std::uint32_t>();
@@ -48,8 +48,8 @@ Layout torus(const Graph& graph) {
   return points;
 }
 
-// A step along each bit: two for a square, one askew for a cube; then cubes beside cubes, slightly askew too,
-// so that no two lines coincide.
+// A direction for each bit: two for a square, an oblique one for a cube, then slightly oblique ones to
+// further cubes, so that no two lines coincide.
 Layout hypercube(std::uint32_t n) {
   Layout points(n);
   for (std::uint32_t i = 0; i < n; ++i) {
@@ -80,7 +80,7 @@ Layout tree(std::uint32_t n) {
   return points;
 }
 
-// The halves face each other with the two that are linked.
+// Two circles; the two linked nodes face each other.
 Layout dumbbell(std::uint32_t n) {
   const std::uint32_t half = n - n / 2;
   Layout points(n);
@@ -93,8 +93,8 @@ Layout dumbbell(std::uint32_t n) {
   return points;
 }
 
-// The two vectors that repeated mixing forgets last: near in the graph is near in them (Hall, "An
-// r-dimensional quadratic placement algorithm", Management Science 17, 1970).
+// The two eigenvectors that decay slowest under repeated mixing: nodes near in the graph are near in them
+// (Hall, "An r-dimensional quadratic placement algorithm", Management Science 17, 1970).
 Layout spectral(const Graph& graph) {
   const std::size_t n = graph.nodes();
   const MixingMatrix w = *mixing_matrix(graph, Mixing::lazy);
@@ -131,9 +131,9 @@ Layout spectral(const Graph& graph) {
   return points;
 }
 
-// Nodes as far apart as they are in hops, near ones above all: each in turn moves to where those around it
-// would have it (Gansner, Koren & North, "Graph drawing by stress majorization", GD 2004, section 2, weights
-// 1/d^2).
+// Distances as in hops, short ones most accurately: each node in turn moves to the weighted mean of the
+// places that the others assign to it (Gansner, Koren & North, "Graph drawing by stress majorization", GD
+// 2004, section 2, weights 1/d^2).
 Layout stress(const Graph& directed) {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> links;
   directed.for_each_edge([&](std::uint32_t i, std::uint32_t j) { links.emplace_back(i, j); });
@@ -163,7 +163,7 @@ Layout stress(const Graph& directed) {
   return points;
 }
 
-// Around 0, the longer direction from -1 to 1.
+// Centers the points at 0 and scales the longer direction to [-1, 1].
 Layout fitted(Layout points) {
   if (points.empty()) return points;
   const auto by_x = [](const Point& a, const Point& b) { return a.x < b.x; };

@@ -1,4 +1,4 @@
-// Where the nodes of a drawing lie, so that it shows the structure that the family is named for.
+// Positions of the nodes of a drawing, chosen by family so that its structure is visible.
 #pragma once
 
 #include <string_view>
@@ -13,14 +13,13 @@ struct Point {
 };
 using Layout = std::vector<Point>;  // [nodes]
 
-// For the graph of the topology that is called so. A line is a line, a star has its hub in the middle, a
-// torus is a grid, a hypercube cubes beside cubes, a tree has levels, a dumbbell two circles; families that
-// are drawn at random and graphs from files are laid out by their distances; all others lie on a circle,
-// number 0 at the top, clockwise. Fills [-1, 1] in its longer direction, around 0. The same for the same
-// graph, always. No two nodes coincide.
+// The layout for the graph of this topology: a line, a star with its hub in the middle, a torus as a grid, a
+// hypercube as a row of cubes, a tree by levels, a dumbbell as two circles; random-regular and erdos-renyi
+// graphs and graphs from files by distance; all others on a circle, clockwise, with node 0 at the top. Fills
+// [-1, 1] in its longer direction, centered at 0. Deterministic. No two nodes coincide.
 Layout layout(const Graph& graph, std::string_view topology_name);
 
-// Beyond so many nodes distances are too many, and a graph lies on a circle instead.
+// Graphs with more nodes are on a circle instead of laid out by distance.
 inline constexpr std::uint32_t kStressNodesMax = 400;
 
 }  // namespace starling::topologies

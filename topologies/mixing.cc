@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kNames = {"metropolis", "uniform", "lazy", "push-sum", "given"};
 
-// What a node's links count for in all: their relative weights' sum, or how many they are.
+// The strength of each node: the sum of the relative weights of its links, or their number.
 std::vector<double> strengths(const Graph& graph) {
   std::vector<double> sums(graph.nodes());
   for (std::uint32_t i = 0; i < graph.nodes(); ++i) {
@@ -24,8 +24,7 @@ std::vector<double> strengths(const Graph& graph) {
   return sums;
 }
 
-// How many entries each row has, as running sums: the links that end in it (begin in it, where `by_sender`),
-// and its own.
+// MixingMatrix::begin: a row has its diagonal and an entry per link that ends (`by_sender`: begins) there.
 std::vector<std::size_t> row_begins(const Graph& graph, bool by_sender) {
   std::vector<std::size_t> begin(std::size_t{graph.nodes()} + 1);
   for (std::uint32_t i = 0; i < graph.nodes(); ++i) {
@@ -37,7 +36,7 @@ std::vector<std::size_t> row_begins(const Graph& graph, bool by_sender) {
   return begin;
 }
 
-// Of a link that counts for `a`, the larger strength of its two ends being `strength`.
+// The entry for a link of weight `a`; `strength` is the larger one of its two ends.
 double metropolis(double a, double strength) { return a / (1 + strength); }
 
 }  // namespace
@@ -78,10 +77,10 @@ Result<MixingMatrix> mixing_matrix(const Graph& graph, Mixing mixing) {
   const bool symmetric = mixing == Mixing::metropolis || mixing == Mixing::lazy;
   if (symmetric && graph.directed())
     return Error{"mixing '" + std::string(to_string(mixing)) +
-                 "' asks for an undirected topology; push-sum and uniform serve directed ones"};
+                 "' requires an undirected topology; expected push-sum or uniform"};
   if (mixing == Mixing::given && graph.weights_kind() != Weights::mixing)
     return Error{
-        "this topology brings no mixing matrix of its own; metropolis, uniform, lazy and push-sum are right"};
+        "this topology has no mixing matrix of its own; expected metropolis, uniform, lazy or push-sum"};
   const std::vector<double> strength = strengths(graph);
   const auto link_weight = [&](std::uint32_t i, std::size_t k) {
     const double a = graph.weights_kind() == Weights::equal ? 1 : graph.weights(i)[k];
@@ -92,8 +91,8 @@ Result<MixingMatrix> mixing_matrix(const Graph& graph, Mixing mixing) {
     return mixing == Mixing::lazy ? share / 2 : share;
   };
 
-  // What i sends, its receivers take: an entry of their rows. Only in the mean of one's own neighborhood does
-  // the link from i to j say what i takes of j.
+  // A link from i to j is an entry in the row of its receiver j, except with Mixing::uniform, where i
+  // averages its own neighborhood.
   const bool by_sender = mixing == Mixing::uniform;
   MixingMatrix w;
   w.begin = row_begins(graph, by_sender);

@@ -19,11 +19,11 @@ Result<Name> Name::parse(std::string_view text) {
     const std::size_t equals = one.find('=');
     if (equals == std::string_view::npos || equals == 0 || equals + 1 == one.size())
       return Error{"topology '" + name.text_ + "' has '" + std::string(one) +
-                   "' where a parameter belongs; key=value is right, several with commas between, as in "
+                   "' in place of a parameter; expected key=value, separated by commas, as in "
                    "'family:k=4,p=0.1'"};
     if (!name.parameters_.emplace(one.substr(0, equals), one.substr(equals + 1)).second)
-      return Error{"topology '" + name.text_ + "' gives '" + std::string(one.substr(0, equals)) +
-                   "' twice; once is right"};
+      return Error{"topology '" + name.text_ + "' has the parameter '" + std::string(one.substr(0, equals)) +
+                   "' twice; expected once"};
     more = comma != std::string_view::npos;
     if (more) rest = rest.substr(comma + 1);
   }
@@ -38,8 +38,7 @@ Result<std::uint64_t> Name::whole(std::string_view key, std::uint64_t otherwise,
   const auto value = parse_number<std::uint64_t>(found->second);
   if (!value || *value < least || *value > most)
     return Error{"topology '" + text_ + "': " + found->first + " is '" + found->second +
-                 "'; a whole number from " + std::to_string(least) + " to " + std::to_string(most) +
-                 " is right"};
+                 "'; expected a whole number from " + std::to_string(least) + " to " + std::to_string(most)};
   return *value;
 }
 
@@ -49,8 +48,8 @@ Result<double> Name::real(std::string_view key, double otherwise, double least, 
   if (found == parameters_.end()) return otherwise;
   const auto value = parse_number<double>(found->second);
   if (!value || *value < least || *value > most)
-    return Error{"topology '" + text_ + "': " + found->first + " is '" + found->second + "'; a number from " +
-                 format_number(least) + " to " + format_number(most) + " is right"};
+    return Error{"topology '" + text_ + "': " + found->first + " is '" + found->second +
+                 "'; expected a number from " + format_number(least) + " to " + format_number(most)};
   return *value;
 }
 

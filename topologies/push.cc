@@ -1,5 +1,5 @@
-// Asynchronous push-sum gossip, as topologies/analysis.h describes it: who sends to whom how often, and how
-// fast that makes all agree.
+// Asynchronous push-sum gossip, as topologies/analysis.h describes it: the push clocks, and the factor by
+// which an event reduces the disagreement.
 #include <Eigen/Core>
 
 #include <algorithm>
@@ -19,13 +19,13 @@ using Vector = Eigen::VectorXd;
 
 constexpr std::size_t kClocksMax = std::size_t{1} << 26;
 constexpr Index kStepsMax = 400;
-constexpr double kSettled = 1e-7;  // of the rate, between two looks
+constexpr double kSettled = 1e-7;  // relative change of the rate between two checks
 
-// T: M -> sum_a p_a K_a M K_a' on symmetric matrices of [n, n] as vectors: what an event makes of the second
+// T: M -> sum_a p_a K_a M K_a' on symmetric matrices [n, n] as vectors: the effect of an event on the second
 // moments of y = u (x - mean). K = I + b e_i'/2 with b = e_j - e_i, so K m K' = m + (b v' + v b')/2 + m_ii b
-// b'/4 with v = m e_i: as in consensus.cc one half of the change is collected and its transpose added in the
-// end. Matrices that do not vanish on the vector of ones come from rounding alone (K keeps sums); they are
-// projected out, to eigenvalue 0.
+// b'/4 with v = m e_i. As in consensus.cc, half of the change is summed up and its transpose is added at the
+// end. Matrices that do not vanish on the vector of ones arise only from rounding (K preserves sums); they
+// are projected out, to eigenvalue 0.
 class PushMoments {
  public:
   PushMoments(Index n, std::span<const PushClock> clocks) : n_(n), clocks_(clocks), rows_(n, n) {}
@@ -47,7 +47,7 @@ class PushMoments {
     result = m + (rows_ + rows_.transpose());
     const Vector means = result.colwise().mean();
     const double mean = means.mean();
-    // Symmetric to the last bit: the map of an antisymmetric part is none of the map that is meant.
+    // Exactly symmetric, because T is another map on antisymmetric matrices.
     for (Index a = 0; a < n_; ++a)
       for (Index b = 0; b < n_; ++b) result(b, a) += mean - (means[a] + means[b]);
   }
@@ -66,9 +66,9 @@ std::optional<double> greatest_real_part(const Eigen::MatrixXd& m) {
   return std::max_element(values->begin(), values->end(), by_real_part)->real();
 }
 
-// 1 - the greatest real part among the eigenvalues of the operator that `moments` is, by Arnoldi's iteration
-// without restarts (Saad, "Numerical methods for large eigenvalue problems", 2011, chapter 6): like Lanczos'
-// in lanczos.h it stays among the few dimensions that a graph's symmetries leave to its start.
+// 1 - the greatest real part of the eigenvalues of T, by Arnoldi's iteration without restarts (Saad,
+// "Numerical methods for large eigenvalue problems", 2011, chapter 6). As in lanczos.h, it stays in the small
+// subspace to which the symmetries of the graph confine its start.
 std::optional<double> least_rate(PushMoments& moments, Vector start) {
   const Index size = start.size();
   std::vector<Vector> basis = {start / start.norm()};
@@ -78,7 +78,7 @@ std::optional<double> least_rate(PushMoments& moments, Vector start) {
   Index look = 8;
   for (Index k = 0; k < kStepsMax; ++k) {
     moments.apply(basis.back(), next);
-    for (int pass = 0; pass < 2; ++pass) {  // once is not enough where little is left
+    for (int pass = 0; pass < 2; ++pass) {  // one pass is not enough if `next` is small
       for (Index i = 0; i <= k; ++i) {
         const double along = basis[static_cast<std::size_t>(i)].dot(next);
         h(i, k) += along;
@@ -120,8 +120,8 @@ Result<std::vector<PushClock>> push_clocks(const Schedule& schedule) {
     for (const auto& [to, weight] : often) clocks.push_back({peer, to, weight / rounds / schedule.peers()});
     if (clocks.size() > kClocksMax)
       return Error{"a schedule among " + std::to_string(schedule.peers()) +
-                   " peers with so many links is too large for its clocks; up to " +
-                   std::to_string(kClocksMax) + " links are right"};
+                   " peers has too many links to compute push clocks; expected at most " +
+                   std::to_string(kClocksMax)};
   }
   return clocks;
 }
@@ -129,11 +129,11 @@ Result<std::vector<PushClock>> push_clocks(const Schedule& schedule) {
 std::optional<double> push_factor(std::uint32_t nodes, std::span<const PushClock> clocks) {
   if (nodes > kPushNodesMax) return std::nullopt;
   if (nodes <= 1) return 0;
-  if (clocks.empty()) return 1;  // nobody sends
+  if (clocks.empty()) return 1;  // no messages
   const Index n = nodes;
   PushMoments moments(n, clocks);
-  // The map keeps the cone of positive semidefinite matrices, in whose midst the start P = I - 11'/n is, so
-  // its greatest eigenvalue is real and the start has a part along it.
+  // The map preserves the cone of positive semidefinite matrices, and the start P = I - 11'/n is inside it,
+  // so the greatest eigenvalue is real and the start has a component along its eigenvector.
   Eigen::MatrixXd start = Eigen::MatrixXd::Identity(n, n).array() - 1.0 / static_cast<double>(n);
   const auto rate = least_rate(moments, Eigen::Map<Vector>(start.data(), start.size()));
   if (!rate) return std::nullopt;

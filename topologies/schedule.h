@@ -1,6 +1,6 @@
-// A topology among particular peers: whom each links to, round by round. The vertices are numbered 0 to n - 1
-// in the order of the roster (live members sorted by name), so all who see the same members see the same
-// graph.
+// A topology for a given set of peers: the links of each peer in each round. The vertices are numbered from 0
+// in the order of the roster (live members sorted by name), so peers that see the same members compute the
+// same graph.
 #pragma once
 
 #include <cstdint>
@@ -21,30 +21,29 @@ struct Link {
 };
 using Links = std::vector<Link>;
 
-// What the weights of a schedule's links mean.
+// The meaning of the weights of links.
 enum class Weights : std::uint8_t {
-  equal,     // nothing: all are 1
-  relative,  // how much a link counts beside others: it is drawn so much more often. The mean over all links
-             // is 1
-  mixing,    // W_ij of that round's lock-step matrix, for families whose exactness depends on it (Base-(k+1))
+  equal,     // none: all are 1
+  relative,  // a link is drawn with a probability proportional to its weight; the mean over all links is 1
+  mixing,    // W_ij of the round's lock-step matrix, for families whose exactness requires it (Base-(k+1))
 };
 
-// Random families draw their links from hashes of the vertices' names and not from their numbers: so the
-// links between those who stay barely move when somebody joins or leaves.
+// Random families draw their links from hashes of the vertices' names, not from their numbers, so few links
+// between the remaining peers change when a peer joins or leaves.
 using VertexKey = std::uint64_t;
 VertexKey vertex_key(std::string_view name);
-// The keys of p0, p1, ..., as the launcher names its peers.
+// The keys of p0, p1, ..., the names that the launcher gives its peers.
 std::vector<VertexKey> default_keys(std::uint32_t peers);
 
 class Schedule {
  public:
   struct Traits {
-    std::uint64_t period = 1;  // after so many rounds the links repeat; 1 for a static topology. >= 1
-    bool directed = false;     // a link from i to j need not have one back
+    std::uint64_t period = 1;  // rounds after which the links repeat, >= 1; 1 for a static topology
+    bool directed = false;     // a link from i to j does not imply one from j to i
     Weights weights = Weights::equal;
   };
-  // Whom `peer` sends to in `round`, in any order; repetitions and `peer` itself are taken out. Of repeated
-  // links the first one's weight stays. A static schedule is asked with round 0 only.
+  // The links of `peer` in `round` < period, in any order. links() removes links to `peer` itself and all but
+  // the first of repeated links.
   using Draw = std::function<Links(std::uint32_t peer, std::uint64_t round)>;
 
   Schedule(std::uint32_t peers, Traits traits, Draw draw)
@@ -57,8 +56,8 @@ class Schedule {
   bool directed() const { return traits_.directed; }
   Weights weights() const { return traits_.weights; }
 
-  // Sorted by peer, distinct, without `peer`. Undirected schedules are mutual, weights included. May be empty
-  // in some rounds of a period above 1. REQUIRES: peer < peers().
+  // Sorted by peer, distinct, without `peer`. In an undirected schedule, the link back has the same weight.
+  // May be empty in some rounds of a period above 1. REQUIRES: peer < peers().
   Links links(std::uint32_t peer, std::uint64_t round) const;
 
  private:

@@ -8,9 +8,9 @@
 namespace starling::topologies {
 namespace {
 
-constexpr double kLinksMax = 5e8, kWordsMax = 2e9;  // followed in all, by search() and by spread()
+constexpr double kLinksMax = 5e8, kWordsMax = 2e9;  // followed by all calls of search() and by spread()
 
-// Hops from `from` to everyone, into `hops`; `queue` is scratch. Returns how many were reached.
+// Sets hops[i] to the hops from `from` to i. `queue` is scratch. Returns the number of reached nodes.
 std::size_t search(const Graph& graph, std::uint32_t from, std::vector<std::uint32_t>& hops,
                    std::vector<std::uint32_t>& queue) {
   hops.assign(graph.nodes(), kUnreached);
@@ -26,8 +26,8 @@ std::size_t search(const Graph& graph, std::uint32_t from, std::vector<std::uint
   return queue.size();
 }
 
-// The diameter of a connected graph by rumors that spread a hop a round (from the receivers' side: against
-// the arcs), 64 origins to a word: quick where the diameter is small, as large graphs' mostly is.
+// The diameter of a connected graph, by spreading marks of 64 origins, the bits of a word, one hop per round
+// against the arcs. Fast for a small diameter, which large graphs usually have.
 std::uint32_t spread(const Graph& graph) {
   const std::uint32_t n = graph.nodes();
   std::vector<std::uint64_t> known(n), next(n);
@@ -53,7 +53,7 @@ std::uint32_t spread(const Graph& graph) {
   return longest;
 }
 
-// Whether everyone reaches node 0 along the arcs.
+// Whether every node reaches node 0 along the arcs.
 bool all_reach_first(const Graph& graph) {
   std::vector<std::size_t> begin(std::size_t{graph.nodes()} + 1);
   for (std::uint32_t i = 0; i < graph.nodes(); ++i)
@@ -118,12 +118,11 @@ std::optional<std::uint32_t> diameter(const Graph& graph) {
   std::vector<std::uint32_t> hops, queue;
   search(graph, 0, hops, queue);
   const std::uint32_t farthest = queue.back(), radius = hops[farthest];
-  if (!graph.directed() &&
-      links == 2 * (n - 1)) {  // a tree: from a farthest node it is as far as it ever gets
+  if (!graph.directed() && links == 2 * (n - 1)) {  // a tree: a longest path starts at a farthest node
     search(graph, farthest, hops, queue);
     return hops[queue.back()];
   }
-  // The diameter lies between the radius and, without directions, its double.
+  // The diameter is at least the radius and, without directions, at most twice the radius.
   const double search_links = n * links, spread_words = 2.0 * radius * std::ceil(n / 64) * (links + n);
   if (spread_words <= kWordsMax && spread_words <= 4 * search_links) return spread(graph);
   if (search_links > kLinksMax) return std::nullopt;

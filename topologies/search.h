@@ -1,4 +1,4 @@
-// Breadth-first questions about a graph: is it one piece, how wide is it, do two colors suffice.
+// Properties of a graph by breadth-first search: whether it is connected or bipartite, distances, diameter.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace starling::topologies {
 
-bool is_connected(
-    const Graph& graph);  // a single node is, and so is nothing; arcs: everyone reaches everyone
-bool is_bipartite(const Graph& graph);  // whichever way arcs point
+// True without nodes and for a single node. In a directed graph, every node must reach every other.
+bool is_connected(const Graph& graph);
+bool is_bipartite(const Graph& graph);  // ignores the directions of arcs
 
-// The longest of all shortest paths, in hops, along the arcs. nullopt where the graph is not connected, or
-// where the search would follow more than some 10^9 links.
+// The longest of all shortest paths, in hops along the arcs. nullopt if the graph is not connected, or if the
+// search would follow more than about 10^9 links.
 std::optional<std::uint32_t> diameter(const Graph& graph);
 
-// hops[i][j], how many from i to j along the arcs; kUnreached where there is no way. For small graphs: n^2
-// numbers.
+// hops[i][j], the number of hops from i to j along the arcs; kUnreached without a path. Takes n^2 numbers,
+// so it is for small graphs.
 inline constexpr std::uint32_t kUnreached = ~0u;
 std::vector<std::vector<std::uint32_t>> all_hops(const Graph& graph);
 

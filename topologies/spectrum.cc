@@ -1,7 +1,7 @@
 #include "topologies/spectrum.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wuse-after-free"  // a false alarm of GCC 12 on a vector inside Spectra
+#pragma GCC diagnostic ignored "-Wuse-after-free"  // a false positive of GCC 12 for a vector inside Spectra
 #endif
 
 #include <Spectra/GenEigsSolver.h>
@@ -29,10 +29,9 @@ constexpr Index kDenseSymmetricMax = 512, kDenseGeneralMax = 300;
 constexpr double kMultiplicationsMax = 2e9;  // of an iteration
 constexpr double kFactorFlopsMax = 3e9;      // of a sparse factorization
 constexpr double kTolerance = 1e-11;         // of shift-invert and Arnoldi, relative
-constexpr double kLanczosTolerance =
-    1e-9;                        // of its residual; a symmetric matrix's eigenvalue errs by its square
-constexpr double kExact = 1e-9;  // what an exact average may leave, to rounding
-constexpr double kShift = 1e-9;  // how far outside the spectrum the shifts lie
+constexpr double kLanczosTolerance = 1e-9;   // of the residual; the error of the eigenvalue is its square
+constexpr double kExact = 1e-9;              // the rounding error of an exact average
+constexpr double kShift = 1e-9;              // distance of the shifts from the spectrum
 
 Vector random_disagreement(Index n) {
   Random random(1);
@@ -59,8 +58,7 @@ class Laplacian {
   double scale() const { return scale_; }
   std::size_t entries() const { return w_.from.size(); }
 
-  // What Lanczos asks for: y = (I - L) x, with the vector of ones moved from eigenvalue 1 to 0, into the
-  // midst.
+  // The operator for Lanczos: y = (I - L) x, with the eigenvalue of the vector of ones moved from 1 to 0.
   using Scalar = double;
   Index rows() const { return diagonal_.size(); }
   Index cols() const { return rows(); }
@@ -103,7 +101,7 @@ class Laplacian {
 
 enum class End { least, greatest };
 
-// How many restarts of `steps` multiplications each the budget allows.
+// The number of restarts of `steps` multiplications each within the budget.
 Index restarts(double work_per_step, Index steps) {
   return static_cast<Index>(
       std::clamp(kMultiplicationsMax / (work_per_step * static_cast<double>(steps)), 3.0, 1000.0));
@@ -111,14 +109,13 @@ Index restarts(double work_per_step, Index steps) {
 
 Distances by_dense_solver(const Laplacian& laplacian) {
   Eigen::MatrixXd m = laplacian.dense();
-  m.array() += 3.0 / static_cast<double>(m.rows());  // the vector of ones goes to 3, beyond all others
+  m.array() += 3.0 / static_cast<double>(m.rows());  // moves the vector of ones to 3, above all others
   const Vector values =
       Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(m, Eigen::EigenvaluesOnly).eigenvalues();
   return Distances{values[0], values[values.size() - 2]};
 }
 
-// One end of the spectrum of L on the disagreement space, by Lanczos with restarts: quick where it stands
-// apart from the rest.
+// One end of the spectrum of L on the disagreement space, by Lanczos with restarts. Fast if it is isolated.
 std::optional<double> by_lanczos(Laplacian& laplacian, End end) {
   const Index n = laplacian.rows(), steps = 40;
   const Vector start = random_disagreement(n);
@@ -126,7 +123,7 @@ std::optional<double> by_lanczos(Laplacian& laplacian, End end) {
   laplacian.perform_op(start.data(), image.data());
   const double middle = start.dot(image) / start.squaredNorm();
   if ((image - middle * start).norm() < kTolerance * start.norm())
-    return 1 - middle;  // all are one: complete
+    return 1 - middle;  // all eigenvalues are equal: a complete graph
   Spectra::SymEigsSolver<Laplacian> solver(laplacian, 1, steps);
   solver.init(start.data());
   const double work = static_cast<double>(laplacian.entries()) + 2.0 * static_cast<double>(steps * n);
@@ -136,7 +133,7 @@ std::optional<double> by_lanczos(Laplacian& laplacian, End end) {
   return 1 - solver.eigenvalues()[0];
 }
 
-// (L - shift)^-1, for shifts outside the spectrum: then the matrix is definite and the factorization stable.
+// (L - shift)^-1, for shifts outside the spectrum: the matrix is definite, so the factorization is stable.
 class Inverse {
  public:
   using Scalar = double;
@@ -167,12 +164,12 @@ class Inverse {
   Factor factor_;
 };
 
-// The same by shift-invert: for graphs that mix slowly, whose spectrum crowds at 0. Those factor cheaply:
-// they are long or flat, or trees.
+// The same by shift-invert, for graphs that mix slowly: their spectrum is dense near 0. The factorization is
+// cheap for them, because they are long, planar or trees.
 std::optional<double> by_factorization(const Laplacian& laplacian, End end) {
   Inverse inverse(laplacian);
   if (inverse.flops() > kFactorFlopsMax) return std::nullopt;
-  // Nearest to -shift lies 0, whose vector is the ones, and then the one that is asked for.
+  // The eigenvalue nearest to -shift is 0, of the vector of ones; the next one is the result.
   const Index count = end == End::least ? 2 : 1;
   Spectra::SymEigsShiftSolver<Inverse> solver(inverse, count, 24, end == End::least ? -kShift : 2 + kShift);
   solver.init(Vector(random_disagreement(laplacian.rows()).array() + 1).data());
@@ -184,7 +181,7 @@ template <class F>
 auto unless_thrown(F solve) -> decltype(solve()) {
   try {
     return solve();
-  } catch (const std::exception&) {  // the library's word for an iteration that broke down
+  } catch (const std::exception&) {  // the library throws if an iteration breaks down
     return std::nullopt;
   }
 }
@@ -223,7 +220,7 @@ class Period {
 std::optional<Distances> symmetric_distances(const MixingMatrix& w) {
   if (w.nodes() <= 1) return Distances{1, 1};
   Laplacian laplacian(w);
-  if (laplacian.scale() <= 0) return Distances{0, 0};  // nobody takes anything
+  if (laplacian.scale() <= 0) return Distances{0, 0};  // W is the identity
   const auto unscaled = [&](double least, double greatest) {
     return Distances{std::max(0.0, least * laplacian.scale()), greatest * laplacian.scale()};
   };
@@ -237,7 +234,7 @@ std::optional<Distances> symmetric_distances(const MixingMatrix& w) {
   };
   const auto least = find(End::least);
   if (!least) return std::nullopt;
-  // No eigenvalue of L is above 2 (Gershgorin), and mostly the other end need not be known better.
+  // No eigenvalue of L is above 2 (Gershgorin); usually this bound is enough for the other end.
   if (2 / laplacian.scale() - 2 >= *least) return unscaled(*least, 2);
   const auto greatest = find(End::greatest);
   if (!greatest) return std::nullopt;

@@ -11,13 +11,12 @@ namespace starling::topologies {
 namespace {
 
 constexpr double kDotMax = 14;        // radius
-constexpr double kLabelDotMin = 6.5;  // smaller dots have no number
+constexpr double kLabelDotMin = 6.5;  // smaller dots have no label
 constexpr double kTitleHeight = 34, kCaptionHeight = 30, kLabelHeight = 24;
-constexpr double kBend = 0.16;  // of a bent line's length: how far off its control point lies
-constexpr std::size_t kBendEdgesMax =
-    20'000;  // larger drawings are not looked through for lines across nodes
+constexpr double kBend = 0.16;  // distance of the control point of a bent line, relative to its length
+constexpr std::size_t kBendEdgesMax = 20'000;  // with more edges, lines are not checked for crossed nodes
 
-// Two decimals: hundredths of a pixel.
+// With two decimals, hundredths of a pixel.
 std::string decimal(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f", value == 0 ? 0.0 : value);
@@ -28,14 +27,14 @@ std::string at(const Point& p) { return decimal(p.x) + " " + decimal(p.y); }
 
 double distance(const Point& a, const Point& b) { return std::hypot(a.x - b.x, a.y - b.y); }
 
-// How near p is to the line from a to b.
+// The distance of p from the line from a to b.
 double distance_to_line(const Point& p, const Point& a, const Point& b) {
   const double dx = b.x - a.x, dy = b.y - a.y, square = dx * dx + dy * dy;
   const double t = square > 0 ? std::clamp(((p.x - a.x) * dx + (p.y - a.y) * dy) / square, 0.0, 1.0) : 0;
   return distance(p, {a.x + t * dx, a.y + t * dy});
 }
 
-// `by` from a towards b.
+// The point at distance `by` from a towards b.
 Point towards(const Point& a, const Point& b, double by) {
   const double apart = std::max(1e-9, distance(a, b));
   return {a.x + (b.x - a.x) * by / apart, a.y + (b.y - a.y) * by / apart};
@@ -51,15 +50,14 @@ double least_distance(std::vector<Point> points) {
   return least;
 }
 
-// One panel: where its nodes lie on the page, and how thick things are there.
+// One panel: the places of its nodes on the page, and its line and dot sizes.
 class Picture {
  public:
-  // Lines bulge at most to the outer edge of the margin around the nodes.
+  // A bent line stays within the margin around the nodes.
   Picture(const Graph& graph, std::vector<Point> nodes, double margin)
       : graph_(graph), nodes_(std::move(nodes)), bend_max_(2 * (margin - 4)) {
     dot_ = std::clamp(0.36 * least_distance(nodes_), 1.2, kDotMax);
     line_ = std::clamp(400.0 / static_cast<double>(graph.edge_count() + 1), 0.15, 1.6);
-    // Not much thicker than the dots are wide.
     line_ = std::min(line_, dot_ / 2);
   }
 
@@ -99,8 +97,7 @@ class Picture {
   }
 
  private:
-  // The control point of a line that must be bent: because it would run across another node, or along an arc
-  // back.
+  // The control point of a line that must be bent because it would cross a node or coincide with an arc back.
   std::optional<Point> bend_of(std::uint32_t i, std::uint32_t j) const {
     const Point &a = nodes_[i], &b = nodes_[j];
     bool bent = graph_.directed() && graph_.has_edge(j, i);
@@ -131,7 +128,7 @@ std::string centered(double x, double y, double size, std::string_view weight, s
 
 }  // namespace
 
-std::string to_svg(std::span<const Panel> panels, const Layout& layout, std::string_view title,
+std::string to_svg(std::span<const GraphPanel> panels, const Layout& layout, std::string_view title,
                    std::string_view caption) {
   STARLING_CHECK(!panels.empty());
   const std::size_t columns = panels.size() == 1 ? 1 : std::min<std::size_t>(panels.size(), 4);

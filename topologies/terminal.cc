@@ -1,5 +1,5 @@
-// to_terminal of topologies/drawing.h: a canvas of braille characters, each 2 dots wide and 4 high, with the
-// nodes' numbers written over it.
+// to_terminal() of topologies/drawing.h: a canvas of braille characters, each 2 dots wide and 4 high, with
+// the numbers of the nodes written over it.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -10,7 +10,7 @@ namespace starling::topologies {
 namespace {
 
 constexpr int kWidth = 57, kHeightMax = 25;  // in characters
-constexpr int kRimX = 2, kRimY = 1;          // kept free for numbers at the rim
+constexpr int kRimX = 2, kRimY = 1;          // margins for numbers
 
 std::string utf8(unsigned code) {  // of three bytes
   return {static_cast<char>(0xE0 | (code >> 12)), static_cast<char>(0x80 | ((code >> 6) & 0x3F)),
@@ -60,7 +60,7 @@ struct Pixel {
   double x, y;  // in dots
 };
 
-// A straight line, or an arc where it is bent by so many dots in its middle.
+// A straight line, or an arc that deviates by `bend` dots in the middle.
 void draw_line(Canvas& canvas, Pixel a, Pixel b, double bend) {
   const double length = std::hypot(b.x - a.x, b.y - a.y);
   const double nx = (b.y - a.y) / std::max(1.0, length), ny = (a.x - b.x) / std::max(1.0, length);
@@ -75,7 +75,7 @@ void draw_line(Canvas& canvas, Pixel a, Pixel b, double bend) {
 // The arrow that points from a to b.
 std::string arrow(Pixel a, Pixel b) {
   constexpr unsigned arrows[8] = {0x2192, 0x2198, 0x2193, 0x2199,
-                                  0x2190, 0x2196, 0x2191, 0x2197};  // from the right
+                                  0x2190, 0x2196, 0x2191, 0x2197};  // clockwise from the right
   const double eighth = std::atan2(b.y - a.y, b.x - a.x) / (std::acos(-1.0) / 4);
   return utf8(arrows[static_cast<std::size_t>(std::lround(eighth) + 8) % 8]);
 }
@@ -112,7 +112,7 @@ std::string to_terminal(const Graph& graph, const Layout& layout) {
   if (graph.directed()) {
     graph.for_each_edge([&](std::uint32_t i, std::uint32_t j) {
       const double length = std::max(1.0, std::hypot(nodes[j].x - nodes[i].x, nodes[j].y - nodes[i].y));
-      const double back = std::min(0.4 * length, 9.0) / length;  // behind the number
+      const double back = std::min(0.4 * length, 9.0) / length;  // beside the number
       canvas.write(static_cast<int>((nodes[j].x + back * (nodes[i].x - nodes[j].x)) / 2),
                    static_cast<int>((nodes[j].y + back * (nodes[i].y - nodes[j].y)) / 4),
                    arrow(nodes[i], nodes[j]));
@@ -127,7 +127,7 @@ std::string to_terminal(const Graph& graph, const Layout& layout) {
     const int x = static_cast<int>(nodes[i].x / 2), y = static_cast<int>(nodes[i].y / 4);
     for (std::size_t k = 0; k < number.size(); ++k)
       canvas.write(x + static_cast<int>(k), y, std::string(1, number[k]));
-    if (least < 12) continue;  // a blank on either side would hide the links
+    if (least < 12) continue;  // blanks on both sides would hide the links
     canvas.write(x - 1, y, " ");
     canvas.write(x + static_cast<int>(number.size()), y, " ");
   }

@@ -10,35 +10,29 @@
 namespace starling::topologies {
 namespace {
 
-using Make = Result<Family> (*)(Name& name);
-
-// Every family, in the order in which people read them. A graph of one's own, read from a file, comes last.
-struct Row {
-  TopologyEntry entry;
-  Make make;  // null: Topology::parse() has a form of its own for it
-};
-constexpr std::array<Row, 17> kRows = {{
-    {{"complete", "everyone beside everyone"}, make_complete},
-    {{"ring", "peer i beside i - 1 and i + 1"}, make_ring},
-    {{"line", "the ring without the link that closes it"}, make_line},
-    {{"star", "everyone beside peer 0, the hub"}, make_star},
-    {{"torus", "a near-square grid whose rows and columns are closed to rings"}, make_torus},
-    {{"hypercube", "peer i beside i xor 2^k for every k; 2^d peers"}, make_hypercube},
-    {{"exponential", "peer i beside i +- 2^k for every 2^k < n: few links, fast mixing"}, make_exponential},
+constexpr std::array<FamilyRow, 17> kRows = {{
+    {{"complete", "every peer linked to every other"}, make_complete},
+    {{"ring", "peer i linked to i - 1 and i + 1"}, make_ring},
+    {{"line", "the ring without one link"}, make_line},
+    {{"star", "every peer linked to peer 0, the hub"}, make_star},
+    {{"torus", "a near-square grid whose rows and columns are rings"}, make_torus},
+    {{"hypercube", "peer i linked to i xor 2^k for every k; 2^d peers"}, make_hypercube},
+    {{"exponential", "peer i linked to i +- 2^k for every 2^k < n: few links, fast mixing"},
+     make_exponential},
     {{"directed-exponential", "peer i sends to i + 2^k for every 2^k < n"}, make_directed_exponential},
     {{"one-peer-exponential", "peer i sends to i + 2^r in round r: one link at a time, exact for 2^d peers"},
      make_one_peer_exponential},
-    {{"base:k=1", "rounds of at most k links each after which the average is exact, for any number of peers"},
+    {{"base:k=1", "rounds of at most k links per peer, exact after a period, for any number of peers"},
      make_base},
-    {{"random-regular:k=4", "exactly k links each, drawn at random (seed=)"}, make_random_regular},
+    {{"random-regular:k=4", "exactly k links per peer, drawn at random (seed=)"}, make_random_regular},
     {{"erdos-renyi", "each pair linked with probability p, by default 2 ln n / n (p=, seed=)"},
      make_erdos_renyi},
-    {{"small-world:k=4,p=0.1", "a ring of the k nearest, each link moved with probability p (seed=)"},
+    {{"small-world:k=4,p=0.1", "a ring of the k nearest peers, each link moved with probability p (seed=)"},
      make_small_world},
-    {{"tree", "the complete binary tree: peer i beside (i - 1) / 2"}, make_tree},
+    {{"tree", "the complete binary tree: peer i linked to (i - 1) / 2"}, make_tree},
     {{"dumbbell", "two complete halves joined by one link"}, make_dumbbell},
-    {{"uniform", "a partner drawn uniformly from everyone at every exchange"}, make_uniform},
-    {{"file:PATH", "a graph of one's own, from an edge list or GraphML", true}, nullptr},
+    {{"uniform", "a partner drawn uniformly from all peers for every exchange"}, make_uniform},
+    {{"file:PATH", "a graph from an edge list or GraphML", true}, nullptr},
 }};
 
 std::string_view family_of(const TopologyEntry& entry) {
@@ -48,19 +42,21 @@ std::string_view family_of(const TopologyEntry& entry) {
 
 }  // namespace
 
-Result<Topology> Topology::parse(std::string_view text) {
+std::span<const FamilyRow> family_rows() { return kRows; }
+
+Result<Topology> Topology::parse(std::string_view text, std::span<const FamilyRow> table) {
   if (text.starts_with("edges:")) {
     auto graph = read_graph_name(text);
     if (!graph) return graph.error();
     return Topology(std::string(text), graph_family(std::move(*graph)));
   }
   if (text.starts_with("file:"))
-    return Error{
-        "topology '" + std::string(text) +
-        "' is a file, which only the command line reads; expected a name that holds the graph, 'edges:...'"};
+    return Error{"topology '" + std::string(text) +
+                 "' is a file, which only the command line reads; expected a name that contains the graph, "
+                 "'edges:...'"};
   auto name = Name::parse(text);
   if (!name) return name.error();
-  for (const Row& row : kRows) {
+  for (const FamilyRow& row : table) {
     if (row.make == nullptr || name->family() != family_of(row.entry)) continue;
     auto family = row.make(*name);
     if (!family) return family.error();
@@ -69,19 +65,19 @@ Result<Topology> Topology::parse(std::string_view text) {
     return Topology(std::string(text), std::move(*family));
   }
   std::vector<std::string_view> known;
-  for (const Row& row : kRows) known.push_back(row.entry.name);
+  for (const FamilyRow& row : table) known.push_back(row.entry.name);
   return Error{"topology '" + std::string(text) + "' is unknown; accepted are " + one_of(known)};
 }
 
 Status Topology::exists(std::uint32_t peers) const {
-  if (peers == 0) return Error{"topology '" + name_ + "' among 0 peers does not exist; at least 1 is right"};
+  if (peers == 0) return Error{"topology '" + name_ + "' does not exist for 0 peers; expected at least 1"};
   return family_.exists ? family_.exists(peers) : Status(Done{});
 }
 
 std::span<const TopologyEntry> names() {
   static const std::vector<TopologyEntry> kEntries = [] {
     std::vector<TopologyEntry> entries;
-    for (const Row& row : kRows) entries.push_back(row.entry);
+    for (const FamilyRow& row : kRows) entries.push_back(row.entry);
     return entries;
   }();
   return kEntries;

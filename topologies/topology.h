@@ -1,6 +1,6 @@
-// A communication topology by its name: "ring", "small-world:k=4,p=0.1". Among particular peers it is a
-// Schedule, of which each peer asks for its own links alone; nobody needs the whole graph (topologies/graph.h
-// builds it, for people to look at). How to add a family is in topologies/family.h.
+// A communication topology by its name: "ring", "small-world:k=4,p=0.1". For a given set of peers it is a
+// Schedule, from which each peer computes only its own links. topologies/graph.h builds the whole graph for
+// analysis and drawings; topologies/family.h describes how to add a family.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,36 @@
 
 namespace starling::topologies {
 
+struct TopologyEntry {
+  const char* name;          // with the usual values of its parameters
+  const char* description;   // one line
+  bool placeholder = false;  // a part of the name is a placeholder, so it does not parse
+};
+// The known families, for `topology list`.
+std::span<const TopologyEntry> names();
+
+struct FamilyRow {
+  TopologyEntry entry;
+  Result<Family> (*make)(Name& name);  // null: Topology::parse() handles it
+};
+// All families, in the order of lists. Graphs from files are last.
+std::span<const FamilyRow> family_rows();
+
 class Topology {
  public:
-  // From a name, with parameters where the family has some, or one that holds a whole graph ("edges:...", see
-  // topologies/graph_file.h). An unknown name is an Error that lists the known ones; so is a parameter that
-  // the family does not take, and "file:...": the command line reads files, and puts their graphs into names.
-  static Result<Topology> parse(std::string_view name);
+  // From a family's name with its parameters, or from a name that contains a graph ("edges:...", see
+  // topologies/graph_file.h). An unknown name or parameter is an Error that lists the known ones. "file:..."
+  // is an Error, too: the command line reads files and replaces these names.
+  static Result<Topology> parse(std::string_view name, std::span<const FamilyRow> table = family_rows());
 
   const std::string& name() const { return name_; }  // as it was parsed
 
-  // Whether the family has a graph for so many peers; the Error says what is possible instead.
+  // Whether the family has a graph for this number of peers; the Error names the possible ones.
   Status exists(std::uint32_t peers) const;
 
-  // For any number of vertices, one at least: where the family has no graph, the nearest connected one.
+  // For any number of vertices, at least one: a similar connected graph if the family has none.
   Schedule among(std::span<const VertexKey> vertices) const { return family_.among(vertices); }
-  // Among p0, p1, ..., as the launcher names its peers.
+  // Among p0, p1, ..., the names that the launcher gives its peers.
   Schedule among(std::uint32_t peers) const { return among(default_keys(peers)); }
 
  private:
@@ -36,13 +51,5 @@ class Topology {
   std::string name_;
   Family family_;
 };
-
-struct TopologyEntry {
-  const char* name;          // with its parameters' usual values
-  const char* description;   // one line
-  bool placeholder = false;  // part of the name stands for something else, so it does not parse as it is
-};
-// The known families, for `topology list`.
-std::span<const TopologyEntry> names();
 
 }  // namespace starling::topologies

@@ -1,4 +1,4 @@
-// Text inside an XML document, for those who draw SVG.
+// Escapes text for an XML document such as an SVG.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace starling::topologies {
 
-// Of control characters XML knows newline and tab alone; others become '?'.
+// Newline and tab are the only control characters that XML allows; the others become '?'.
 inline std::string escape_xml(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -35,7 +35,7 @@ namespace starling::transport {
 struct Frame {
   wire::FrameKind kind = wire::FrameKind::control;
   wire::ChunkHead chunk;  // of a chunk
-  MutableBytes body;      // the message's FlatBuffer (wire::decode), or the chunk's floats
+  MutableBytes body;      // the message's FlatBuffer (wire::decode_message), or the chunk's floats
 };
 
 struct Traffic {  // bytes of frames, including headers, without the overhead of TLS

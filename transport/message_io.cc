@@ -24,7 +24,7 @@ LinkResult<wire::Message> message_in(Link& link, const Frame& frame) {
     link.close();
     return LinkError{{"a chunk where a message is expected"}, LinkErrorKind::malformed};
   }
-  auto message = wire::decode(frame.body);
+  auto message = wire::decode_message(frame.body);
   if (!message.ok()) {
     link.close();
     return LinkError{message.error(), LinkErrorKind::malformed};

@@ -397,7 +397,7 @@ Result<Message> get_body(const fb::Envelope& envelope) {
   }
 }
 
-// The most tables that a valid message nests: an envelope, its body, a manifest, and the two lists.
+// Bounds for the verifier: a valid message has an envelope, its body, a manifest and two lists of tables.
 constexpr flatbuffers::uoffset_t kDepthMax = 8;
 constexpr flatbuffers::uoffset_t kTablesMax = kMembersMax + kSettingsMax + 8;
 
@@ -412,7 +412,7 @@ Result<Message> decode_aligned(Bytes body) {
 
 }  // namespace
 
-std::vector<std::byte> encode(const Message& message) {
+std::vector<std::byte> encode_message(const Message& message) {
   FlatBufferBuilder b(512);
   build(b, message);
   const auto* data = reinterpret_cast<const std::byte*>(b.GetBufferPointer());
@@ -432,7 +432,7 @@ Result<std::vector<std::byte>> encode_frame(const Message& message) {
   return frame;
 }
 
-Result<Message> decode(Bytes body) {
+Result<Message> decode_message(Bytes body) {
   if (body.size() > kControlBodyBytesMax)
     return Error{"control message of " + std::to_string(body.size()) + " bytes exceeds the limit of " +
                  std::to_string(kControlBodyBytesMax) + " bytes"};

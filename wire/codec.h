@@ -1,6 +1,6 @@
-// Messages to FlatBuffers and back; the only user of FlatBuffers. What decode() returns has passed the
-// verifier and every check below, so that the rest of the program may believe its shape (never its truth).
-// The limits are part of the protocol (docs/PROTOCOL.md).
+// Encodes messages as FlatBuffers and decodes them; the only user of FlatBuffers. A decoded message has
+// passed the verifier and every check below, so its form is valid; its content may be false. The limits are
+// part of the protocol (docs/PROTOCOL.md).
 #pragma once
 
 #include <cstddef>
@@ -13,30 +13,30 @@
 
 namespace starling::wire {
 
-// Longest texts, in bytes. No text holds control characters.
+// Maximum lengths of texts, in bytes. No text contains control characters.
 inline constexpr std::size_t kNameBytesMax = 64;  // swarm and peer names, keys of settings
 inline constexpr std::size_t kHostBytesMax = 253;
 inline constexpr std::size_t kModelBytesMax = 256;
-inline constexpr std::size_t kTextBytesMax = 1024;            // data, sentences
-inline constexpr std::size_t kSettingValueBytesMax = 49'152;  // a topology's name may hold a whole graph
-// Longest lists.
+inline constexpr std::size_t kTextBytesMax = 1024;  // data, sentences
+inline constexpr std::size_t kSettingValueBytesMax =
+    49'152;  // the name of a topology may contain a whole graph
+// Maximum lengths of lists.
 inline constexpr std::size_t kMembersMax = 4096;
 inline constexpr std::size_t kSettingsMax = 256;
-// Largest arena: 2^40 floats.
+// The largest arena: 2^40 floats.
 inline constexpr std::uint64_t kArenaFloatsMax = std::uint64_t{1} << 40;
 
 // The body of a control frame.
-std::vector<std::byte> encode(const Message& message);
+std::vector<std::byte> encode_message(const Message& message);
 
-// A whole control frame, header included, ready to write; an Error where the body would exceed
-// kControlBodyBytesMax.
+// A whole control frame with its header; an Error if the body would exceed kControlBodyBytesMax.
 Result<std::vector<std::byte>> encode_frame(const Message& message);
 
-// Refuses, with a sentence, whatever is not a message within the limits. Never allocates more than a small
-// multiple of body.size().
-Result<Message> decode(Bytes body);
+// An Error if `body` is not a message within the limits. Never allocates more than a small multiple of
+// body.size().
+Result<Message> decode_message(Bytes body);
 
-// "Ping", for people.
+// "Ping", for display.
 std::string_view name(const Message& message);
 
 }  // namespace starling::wire

@@ -1,8 +1,7 @@
-// Frames: what travels on a connection, one after the other, in both directions. A frame is a fixed header of
-// 24 bytes and a body: a control message (a FlatBuffer; wire/codec.h) or a chunk (a fixed head of 40 bytes
-// and its encoded values). Whatever parses here comes from outside: a header is judged before anything is
-// allocated or read for its body, and every refusal is a value with a sentence and a countable reason.
-// docs/PROTOCOL.md draws the bytes.
+// A connection carries a sequence of frames in each direction. A frame is a fixed header of 24 bytes and a
+// body: a control message (a FlatBuffer; wire/codec.h) or a chunk (a fixed head of 40 bytes and its encoded
+// values). Input is not trusted: a header is checked before anything is allocated or read for its body, and
+// each rejection has a message and a reason that can be counted. docs/PROTOCOL.md shows the bytes.
 #pragma once
 
 #include <array>
@@ -19,7 +18,7 @@ namespace starling::wire {
 inline constexpr std::uint8_t kProtocolVersion = 1;
 inline constexpr std::size_t kFrameHeaderBytes = 24;
 inline constexpr std::size_t kChunkHeadBytes = 40;
-// Both heads of a chunk together: floats that follow them in a 64-byte-aligned buffer are aligned too.
+// The frame header and the chunk head: in a 64-byte-aligned buffer, the floats after them are aligned, too.
 inline constexpr std::size_t kChunkPrefixBytes = kFrameHeaderBytes + kChunkHeadBytes;
 static_assert(kChunkPrefixBytes == 64);
 
@@ -29,7 +28,7 @@ inline constexpr std::size_t kChunkBodyBytesMax = kChunkHeadBytes + sizeof(float
 
 enum class FrameKind : std::uint8_t { control, chunk };
 
-// Why a frame is refused.
+// Why a frame is rejected.
 enum class FrameFault : std::uint8_t { bad_magic, bad_version, oversize, malformed, bad_checksum };
 std::string_view name(FrameFault fault);
 
@@ -44,32 +43,32 @@ struct FrameHeader {
   std::uint32_t body_bytes = 0;
   std::uint64_t checksum = 0;
 
-  // Judges everything but the checksum, which needs the body.
+  // Checks everything but the checksum, which needs the body.
   static FrameResult<FrameHeader> parse(std::span<const std::byte, kFrameHeaderBytes> bytes);
 };
 
-// The checksum chains XXH3-64 through its seed: hash(body, hash(header's first 16 bytes)) of a control frame,
-// and hash(values, hash(chunk head, hash(header's first 16 bytes))) of a chunk, so that a chunk needs no copy
-// to be hashed. `frame_start` is the header's first 16 bytes or more.
+// The checksum chains XXH3-64 through its seed: hash(body, hash(header's first 16 bytes)) for a control
+// frame, and hash(values, hash(chunk head, hash(header's first 16 bytes))) for a chunk, so a chunk is hashed
+// without a copy. `frame_start` has at least the first 16 bytes of the header.
 std::uint64_t control_checksum(Bytes frame_start, Bytes body);
-// `prefix` is the frame header and the chunk head, side by side.
+// `prefix` is the frame header and the chunk head.
 std::uint64_t chunk_checksum(std::span<const std::byte, kChunkPrefixBytes> prefix, Bytes values);
 
 // Writes the header of a control frame in front of its body.
 // REQUIRES: body.size() <= kControlBodyBytesMax.
 void write_control_header(Bytes body, std::span<std::byte, kFrameHeaderBytes> header);
 
-// Writes frame header and chunk head of a chunk whose values lie elsewhere, and stay there.
+// Writes the frame header and the chunk head, with the checksum over the values, which it does not copy.
 // REQUIRES: payload_fits(head, values.size()), 0 < head.floats <= kChunkFloatsMax.
 void write_chunk_prefix(const ChunkHead& head, Bytes values, std::span<std::byte, kChunkPrefixBytes> prefix);
 
-// Whether so many bytes can be the values of such a chunk (a top_k has two lengths: with places and without).
+// Whether the values of this chunk can have this size (top_k has two sizes: with places and without).
 bool payload_fits(const ChunkHead& head, std::size_t bytes);
 
-// Reads a chunk's head; `body_bytes` is what the frame's header said. Refuses what no peer of this version
-// says: a length that disagrees with payload, floats and entries, an unknown kind or payload, an offset that
-// overflows, no floats, a weight that is negative or not finite, a state chunk that is not plain float32,
-// bytes set that must be zero. What a weight or a sequence may be in an exchange is the rule's affair.
+// Parses a chunk's head; `body_bytes` is from the frame's header. An error for a head that no peer of this
+// version sends: a length that disagrees with payload, floats and entries, an unknown kind or payload, an
+// offset that overflows, no floats, a weight that is negative or not finite, a state chunk that is not plain
+// float32, reserved bytes that are not zero. The rule checks the weight and the sequence of an exchange.
 FrameResult<ChunkHead> parse_chunk_head(std::span<const std::byte, kChunkHeadBytes> bytes,
                                         std::uint32_t body_bytes);
 

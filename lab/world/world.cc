@@ -183,7 +183,7 @@ bool World::mutated(std::uint32_t from, std::uint32_t to, const wire::Message& m
   const bool accepted = header && header->kind == wire::FrameKind::control &&
                         header->body_bytes <= body.size() &&
                         wire::control_checksum(*frame, body.first(header->body_bytes)) == header->checksum &&
-                        wire::decode(body.first(header->body_bytes));
+                        wire::decode_message(body.first(header->body_bytes));
   shared_.trace(to, 500, accepted);
   shared_.watcher.mutation_arrived(to, from, !accepted);
   return true;

@@ -47,7 +47,7 @@ Status check(const CachedSwarm& cached) {
     sent.name = member.name;
     sent.address = member.address;
   }
-  const auto decoded = wire::decode(wire::encode(welcome));
+  const auto decoded = wire::decode_message(wire::encode_message(welcome));
   if (!decoded) return decoded.error();
   return Done{};
 }

@@ -6,7 +6,7 @@ run_checks() {
   local program
   for program in starling train_bench cuda_bench; do
     if [[ ! -x $build/$program ]]; then
-      echo "scripts/gpu-check: there is no $build/$program; scripts/gpu-check --build makes it" >&2
+      echo "scripts/gpu-check: $build/$program does not exist; build it with scripts/gpu-check --build" >&2
       exit 2
     fi
   done
@@ -58,7 +58,7 @@ check_tests() {
     "within 1e-3"
   check_case training "$leak_case" "device memory after 1,000 exchanges, 50 joins" "none lost"
   check_case cli "a peer whose GPU is lost says so and ends; the others hear its goodbye and go on" \
-    "a lost GPU, emulated" "the swarm goes on"
+    "a lost GPU, emulated" "the swarm continues"
   check_case cli "a GPU without room for the replica is one sentence with the whole need and what is free" \
     "too little memory, emulated" "one sentence, need within 5 %"
   check_no_room

@@ -371,32 +371,13 @@ TEST_CASE("a checkpoint that cannot be written is a warning, and training contin
   CHECK_FALSE(checkpoints_in(there).empty());  // written as soon as that was possible again
 }
 
-TEST_CASE("evaluate, export, predict and --init read the same model from a checkpoint") {
-  const TemporaryFolder folder;
-  const std::string there = folder.file("there"), table = table_in(folder),
-                    out = folder.file("export.safetensors");
-  REQUIRE(run(peer({"--model", "mlp", "--data", table, "--steps", "80", "--checkpoints", there, "--export",
-                    folder.file("at-end.safetensors")}))
-              .exit_code == 0);
-  const std::string full = newest_in(there);
-  const Outcome exported = run({"export", "--checkpoint", full, "--out", out});
-  INFO(exported.err);
-  REQUIRE(exported.exit_code == 0);
-  const json header = *header_of(out);
-  CHECK(header.at("__metadata__").at("model") == "mlp");
-  CHECK_FALSE(header.at("__metadata__").contains("checkpoint"));
-  for (const auto& [name, tensor] : header.items()) CHECK(name.find("optimizer.") == std::string::npos);
-  CHECK(fs::file_size(out) < fs::file_size(full) / 2);
+json evaluation_of(const std::string& checkpoint, const std::string& table) {
+  return json::parse(run({"evaluate", "--checkpoint", checkpoint, "--data", table, "--json"}).out);
+}
 
-  const auto evaluated = [&](const std::string& path) {
-    return json::parse(run({"evaluate", "--checkpoint", path, "--data", table, "--json"}).out);
-  };
-  const json score = evaluated(full);
-  CHECK(evaluated(out).at("loss") == score.at("loss"));
-  CHECK(evaluated(folder.file("at-end.safetensors")).at("loss") == score.at("loss"));
-  const json at_end = *header_of(folder.file("at-end.safetensors"));
-  for (const auto& [name, tensor] : at_end.items()) CHECK(name.find("optimizer.") == std::string::npos);
-
+// Compares the predictions from a checkpoint with its evaluation; `exported` has the same model.
+void check_predictions(const std::string& full, const std::string& exported, const std::string& table,
+                       const json& score) {
   const json predicted = json::parse(run({"predict", "--checkpoint", full, "--data", table, "--json"}).out);
   double correct = 0, loss = 0;
   for (const json& it : predicted.at("predictions")) {
@@ -410,13 +391,17 @@ TEST_CASE("evaluate, export, predict and --init read the same model from a check
   CHECK(samples == score.at("samples").get<double>());
   CHECK(correct / samples == Approx(score.at("accuracy").get<double>()));
   CHECK(loss / samples <= score.at("loss").get<double>() + 1e-6);
-  const Outcome csv = run({"predict", "--checkpoint", out, "--data", table, "--limit", "5"});
+  const Outcome csv = run({"predict", "--checkpoint", exported, "--data", table, "--limit", "5"});
   CHECK(csv.exit_code == 0);
   CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == 6);
   CHECK(csv.out.starts_with("sample,class,probability,label\n0,"));
+}
 
-  // With a learning rate of 0 a run ends with the parameters that it began with.
-  for (const std::string& file : {full, out}) {
+// With a learning rate of 0 a run ends with the parameters that it began with.
+void check_runs_from(const Words& checkpoints, const std::string& table, const json& score) {
+  const TemporaryFolder folder;
+  const auto evaluated = [&](const std::string& path) { return evaluation_of(path, table); };
+  for (const std::string& file : checkpoints) {
     INFO(file);
     for (const char* rule : {"pairwise", "all-reduce"}) {
       const std::string results = folder.file("run");
@@ -435,11 +420,39 @@ TEST_CASE("evaluate, export, predict and --init read the same model from a check
   }
   const Outcome swarm =
       run({"swarm", "--model", "mlp", "--data", table, "--peers", "2", "--steps", "50", "--pace", "10ms",
-           "--learning-rate", "0", "--init", full, "--out", folder.file("swarm")});
+           "--learning-rate", "0", "--init", checkpoints[0], "--out", folder.file("swarm")});
   INFO(swarm.err);
   REQUIRE(swarm.exit_code == 0);
   CHECK(evaluated(folder.file("swarm/model.safetensors")).at("loss").get<double>() ==
         Approx(score.at("loss").get<double>()));
+}
+
+TEST_CASE("evaluate, export, predict and --init read the same model from a checkpoint") {
+  const TemporaryFolder folder;
+  const std::string there = folder.file("there"), table = table_in(folder),
+                    out = folder.file("export.safetensors");
+  REQUIRE(run(peer({"--model", "mlp", "--data", table, "--steps", "80", "--checkpoints", there, "--export",
+                    folder.file("at-end.safetensors")}))
+              .exit_code == 0);
+  const std::string full = newest_in(there);
+  const Outcome exported = run({"export", "--checkpoint", full, "--out", out});
+  INFO(exported.err);
+  REQUIRE(exported.exit_code == 0);
+  const json header = *header_of(out);
+  CHECK(header.at("__metadata__").at("model") == "mlp");
+  CHECK_FALSE(header.at("__metadata__").contains("checkpoint"));
+  for (const auto& [name, tensor] : header.items()) CHECK(name.find("optimizer.") == std::string::npos);
+  CHECK(fs::file_size(out) < fs::file_size(full) / 2);
+
+  const auto evaluated = [&](const std::string& path) { return evaluation_of(path, table); };
+  const json score = evaluated(full);
+  CHECK(evaluated(out).at("loss") == score.at("loss"));
+  CHECK(evaluated(folder.file("at-end.safetensors")).at("loss") == score.at("loss"));
+  const json at_end = *header_of(folder.file("at-end.safetensors"));
+  for (const auto& [name, tensor] : at_end.items()) CHECK(name.find("optimizer.") == std::string::npos);
+
+  check_predictions(full, out, table, score);
+  check_runs_from({full, out}, table, score);
 
   for (const char* command : {"peer", "swarm", "simulate"}) {
     const Outcome refused =

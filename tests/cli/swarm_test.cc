@@ -32,13 +32,7 @@ json summary_of(const Outcome& outcome) {
   return summary;
 }
 
-TEST_CASE("a swarm of two processes learns, and its summary has every field") {
-  const TemporaryFolder folder;
-  const std::string out = folder.file("run");
-  // With a pace, so that both have joined long before the end.
-  const json summary = summary_of(
-      run(small_swarm(out, {"--name", "two", "--steps", "100", "--pace", "20ms", "--slow", "1=2"})));
-
+void check_fields_of(const json& summary) {
   for (const char* field : {"name",
                             "mode",
                             "seed",
@@ -67,6 +61,37 @@ TEST_CASE("a swarm of two processes learns, and its summary has every field") {
     INFO(field);
     CHECK(summary.contains(field));
   }
+}
+
+// The model in the folder is the evaluated one, and no other files are left.
+void check_results_in(const std::string& out, const json& summary) {
+  CHECK(std::filesystem::exists(out + "/p0.log"));
+  std::ifstream metrics(out + "/metrics.jsonl");
+  std::set<std::string> heard;
+  for (std::string line; std::getline(metrics, line);)
+    heard.insert(json::parse(line).at("peer").get<std::string>());
+  heard.erase("mean");  // evaluations, if the run lasts long enough for one
+  CHECK(heard == std::set<std::string>{"p0", "p1"});
+
+  const Outcome evaluated =
+      run({"evaluate", "--checkpoint", out + "/model.safetensors", "--data", "glyphs", "--json"});
+  REQUIRE(evaluated.exit_code == 0);
+  CHECK(json::parse(evaluated.out).at("accuracy") == summary.at("accuracy"));
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(out))
+    files.insert(entry.path().filename().string());
+  CHECK(files == std::set<std::string>{"experiment.toml", "metrics.jsonl", "model.safetensors", "p0.log",
+                                       "p0.safetensors", "p1.log", "p1.safetensors", "report.html",
+                                       "summary.json", "timeline.jsonl"});
+}
+
+TEST_CASE("a swarm of two processes learns, and its summary has every field") {
+  const TemporaryFolder folder;
+  const std::string out = folder.file("run");
+  // With a pace, so that both have joined long before the end.
+  const json summary = summary_of(
+      run(small_swarm(out, {"--name", "two", "--steps", "100", "--pace", "20ms", "--slow", "1=2"})));
+  check_fields_of(summary);
   CHECK(summary.at("name") == "two");
   CHECK(summary.at("mode") == "swarm");
   CHECK(summary.at("parameters") == 7850);
@@ -91,27 +116,9 @@ TEST_CASE("a swarm of two processes learns, and its summary has every field") {
   CHECK(summary.at("per_peer")[1].at("slow") == 2.0);
 
   CHECK(json::parse(read_whole(out + "/summary.json")) == summary);
-  CHECK(std::filesystem::exists(out + "/p0.log"));
-  std::ifstream metrics(out + "/metrics.jsonl");
-  std::set<std::string> heard;
-  for (std::string line; std::getline(metrics, line);)
-    heard.insert(json::parse(line).at("peer").get<std::string>());
-  heard.erase("mean");  // evaluations, if the run lasts long enough for one
-  CHECK(heard == std::set<std::string>{"p0", "p1"});
+  check_results_in(out, summary);
 
-  // The model in the folder is the evaluated one, and no other files are left.
-  const Outcome evaluated =
-      run({"evaluate", "--checkpoint", out + "/model.safetensors", "--data", "glyphs", "--json"});
-  REQUIRE(evaluated.exit_code == 0);
-  CHECK(json::parse(evaluated.out).at("accuracy") == summary.at("accuracy"));
-  std::set<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(out))
-    files.insert(entry.path().filename().string());
-  CHECK(files == std::set<std::string>{"experiment.toml", "metrics.jsonl", "model.safetensors", "p0.log",
-                                       "p0.safetensors", "p1.log", "p1.safetensors", "report.html",
-                                       "summary.json", "timeline.jsonl"});
-
-  // The folder now holds results.
+  // The folder now contains results.
   const Outcome refused = run(small_swarm(out, {"--steps", "1"}));
   CHECK(refused.exit_code == 2);
   CHECK(is_one_line(refused.err));

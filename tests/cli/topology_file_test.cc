@@ -61,7 +61,7 @@ TEST_CASE("an error in a graph's file names its path") {
   check_refused({"topology", "show", "file:" + folder.file(""), "--peers", "4"}, {"it is a folder"});
   check_refused({"topology", "show", "file:", "--peers", "4"}, {"expected file:PATH"});
   check_refused({"simulate", "--peers", "5", "--topology", named("star.txt")},
-                {"4 nodes", "4 peers are right"});
+                {"4 nodes", "expected 4 peers"});
   check_refused({"topology", "show", "edges:2;0:0", "--peers", "2"}, {"edges:2;0:0", "linked to itself"});
 }
 

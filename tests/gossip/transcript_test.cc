@@ -94,34 +94,7 @@ void require_lines(const std::string& told, const std::string& expected) {
   REQUIRE_FALSE(std::getline(a, line));
 }
 
-}  // namespace
-
-TEST_CASE("the transcript of a peer that joins, trains, exchanges, settles and finishes is as expected") {
-  Life life(joining({2}));
-  Transcript story;
-  const auto from2 = [](wire::Message message) {
-    return Received{PeerId{2}, address_of(2), std::move(message)};
-  };
-  story.step(life, "start", Start{});
-  story.step(life, "p2 welcomes", from2(wire::Welcome{manifest(), 0s, {member(2)}}));
-  story.step(life, "prepared, to exchange every 2 steps and end after 4",
-             Prepared{rules_of({Pace::Kind::steps, 2, {}}, {{}, 4, {}})});
-  story.step(life, "p2 offers an exchange", ExchangeOffered{PeerId{2}, 1});
-  story.step(life, "the state is here", StateArrived{});
-  story.step(life, "p2 offers an exchange", ExchangeOffered{PeerId{2}, 2});
-  story.step(life, "step 1", Stepped{1, 8});
-  story.step(life, "step 2", Stepped{2, 16});
-  story.step(life, "the answer ended", AnswerEnded{PeerId{2}, 2});
-  story.step(life, "exchange 1 completed", ExchangeEnded{1, Outcome::completed});
-  story.step(life, "step 4", Stepped{4, 32});
-  story.step(life, "exchange 2 completed", ExchangeEnded{2, Outcome::completed});
-  story.step(life, "exchange 3 completed", ExchangeEnded{3, Outcome::completed});
-  story.step(life, "exchange 4 completed", ExchangeEnded{4, Outcome::completed});
-  story.step(life, "p3 appears in p2's news", from2(wire::Gossip{{member(2), member(3)}, false}));
-  story.step(life, "p3 leaves",
-             Received{PeerId{3}, address_of(3), wire::Leave{said_to_be(member(3), wire::Liveness::left)}});
-  story.step(life, "p2 has finished", from2(wire::Gossip{{member(2, wire::Phase::finished)}, false}));
-  require_lines(story.text(), R"(start
+constexpr const char* kExpectedTranscript = R"(start
   send p2 Join
   (joining)
 p2 welcomes
@@ -174,7 +147,36 @@ p2 has finished
   send p2 Leave
   finish: finished
   (finished)
-)");
+)";
+
+}  // namespace
+
+TEST_CASE("the transcript of a peer that joins, trains, exchanges, settles and finishes is as expected") {
+  Life life(joining({2}));
+  Transcript story;
+  const auto from2 = [](wire::Message message) {
+    return Received{PeerId{2}, address_of(2), std::move(message)};
+  };
+  story.step(life, "start", Start{});
+  story.step(life, "p2 welcomes", from2(wire::Welcome{manifest(), 0s, {member(2)}}));
+  story.step(life, "prepared, to exchange every 2 steps and end after 4",
+             Prepared{rules_of({Pace::Kind::steps, 2, {}}, {{}, 4, {}})});
+  story.step(life, "p2 offers an exchange", ExchangeOffered{PeerId{2}, 1});
+  story.step(life, "the state is here", StateArrived{});
+  story.step(life, "p2 offers an exchange", ExchangeOffered{PeerId{2}, 2});
+  story.step(life, "step 1", Stepped{1, 8});
+  story.step(life, "step 2", Stepped{2, 16});
+  story.step(life, "the answer ended", AnswerEnded{PeerId{2}, 2});
+  story.step(life, "exchange 1 completed", ExchangeEnded{1, Outcome::completed});
+  story.step(life, "step 4", Stepped{4, 32});
+  story.step(life, "exchange 2 completed", ExchangeEnded{2, Outcome::completed});
+  story.step(life, "exchange 3 completed", ExchangeEnded{3, Outcome::completed});
+  story.step(life, "exchange 4 completed", ExchangeEnded{4, Outcome::completed});
+  story.step(life, "p3 appears in p2's news", from2(wire::Gossip{{member(2), member(3)}, false}));
+  story.step(life, "p3 leaves",
+             Received{PeerId{3}, address_of(3), wire::Leave{said_to_be(member(3), wire::Liveness::left)}});
+  story.step(life, "p2 has finished", from2(wire::Gossip{{member(2, wire::Phase::finished)}, false}));
+  require_lines(story.text(), kExpectedTranscript);
 }
 
 }  // namespace starling::gossip

@@ -356,8 +356,8 @@ TEST_CASE("a page contains its data, whatever characters the names have") {
   }
 }
 
-TEST_CASE("a simulated run's time line and staleness are those of its faults") {
-  const Folders folders;
+// Peer 1 is slow, peer 2 pauses and peer 3 crashes.
+training::Experiment experiment_with_faults() {
   training::Experiment experiment;
   experiment.model.name = "softmax";
   experiment.data.source = "glyphs";
@@ -373,28 +373,16 @@ TEST_CASE("a simulated run's time line and staleness are those of its faults") {
                         .from = std::chrono::seconds(1),
                         .to = std::chrono::seconds(2)},
                        {.peer = 3, .kind = training::Fault::Kind::crash, .from = std::chrono::seconds(3)}};
-  const auto folder = training::RunFolder::create(folders.path + "/run", false);
-  REQUIRE(folder.ok());
-  SimulateOptions options;
-  options.threads = 2;
-  const auto summary = simulate(experiment, options, *folder);
-  if (!summary) FAIL(summary.error().message);
+  return experiment;
+}
 
-  std::uint64_t counted = 0, late = 0;
-  for (std::size_t i = 0; i < training::Staleness::kBuckets; ++i) {
-    counted += summary->staleness.counts()[i];
-    if (i >= 2) late += summary->staleness.counts()[i];
-  }
-  // The exchanges of a crashed peer count.
-  CHECK(counted >= summary->exchanges.completed);
-  CHECK(counted <= summary->exchanges.completed + 100);
-  CHECK(late * 2 > counted);  // a round trip is three steps of all but one
-
+// Compares the states in this time line with those faults.
+void check_timeline_of_faults(const std::string& path) {
   struct Sums {
     double computing = 0, waiting = 0, stopped = 0, steps = 0;
   };
   std::map<std::string, Sums> sums;
-  std::ifstream file(folder->file("timeline.jsonl"));
+  std::ifstream file(path);
   for (std::string text; std::getline(file, text);) {
     const Json line = Json::parse(text);
     const double from = line["from"], to = std::min(4.0, line["to"].get<double>());
@@ -411,6 +399,27 @@ TEST_CASE("a simulated run's time line and staleness are those of its faults") {
   CHECK(sums["p0"].computing > 3.5);
   CHECK(sums["p1"].computing > 3.3);
   CHECK(sums["p0"].steps > 4 * sums["p1"].steps);
+}
+
+TEST_CASE("a simulated run's time line and staleness are those of its faults") {
+  const Folders folders;
+  const auto folder = training::RunFolder::create(folders.path + "/run", false);
+  REQUIRE(folder.ok());
+  SimulateOptions options;
+  options.threads = 2;
+  const auto summary = simulate(experiment_with_faults(), options, *folder);
+  if (!summary) FAIL(summary.error().message);
+
+  std::uint64_t counted = 0, late = 0;
+  for (std::size_t i = 0; i < training::Staleness::kBuckets; ++i) {
+    counted += summary->staleness.counts()[i];
+    if (i >= 2) late += summary->staleness.counts()[i];
+  }
+  // The exchanges of a crashed peer count.
+  CHECK(counted >= summary->exchanges.completed);
+  CHECK(counted <= summary->exchanges.completed + 100);
+  CHECK(late * 2 > counted);  // a round trip is three steps of all but one
+  check_timeline_of_faults(folder->file("timeline.jsonl"));
 
   const auto report = read_report({folder->path()});
   if (!report) FAIL(report.error().message);

@@ -19,7 +19,7 @@ namespace starling::node::testing {
 // The bytes of a frame as they travelled.
 inline std::vector<std::byte> bytes_of(const transport::Frame& frame) {
   if (frame.kind == wire::FrameKind::control)
-    return wire::encode_frame(wire::decode(frame.body).value()).value();
+    return wire::encode_frame(wire::decode_message(frame.body).value()).value();
   std::vector<std::byte> bytes(wire::kChunkPrefixBytes + frame.body.size());
   wire::write_chunk_prefix(frame.chunk, frame.body, std::span(bytes).first<wire::kChunkPrefixBytes>());
   std::copy(frame.body.begin(), frame.body.end(), bytes.begin() + wire::kChunkPrefixBytes);

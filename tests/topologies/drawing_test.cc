@@ -106,7 +106,7 @@ TEST_CASE("the SVG is well formed, and has a circle for every node and a line fo
       const std::string svg = svg_of(name, n);
       const auto all = *panels(named(name).among(n));
       std::size_t edges = 0, arcs = 0;
-      for (const Panel& panel : all) {
+      for (const GraphPanel& panel : all) {
         edges += panel.graph.edge_count();
         arcs += panel.graph.directed() ? panel.graph.edge_count() : 0;
       }
@@ -136,7 +136,8 @@ TEST_CASE("nothing of an SVG lies outside its box") {
 
 TEST_CASE("titles and captions are escaped") {
   const Graph graph = triangle_with_tail();
-  const std::string svg = to_svg(std::vector<Panel>{{"", graph}}, layout(graph, "x"), "a < b & c", "\x01>");
+  const std::string svg =
+      to_svg(std::vector<GraphPanel>{{"", graph}}, layout(graph, "x"), "a < b & c", "\x01>");
   REQUIRE(is_well_formed(svg));
   REQUIRE(count(svg, "a &lt; b &amp; c") == 2);  // the document's name, and what is seen
   REQUIRE(count(svg, "?&gt;") == 1);
@@ -146,7 +147,7 @@ TEST_CASE("a time-varying topology has a picture for each of its rounds, up to e
   const auto four = *panels(named("one-peer-exponential").among(16));
   REQUIRE(four.size() == 4);
   REQUIRE((four[0].label == "round 0" && four[3].label == "round 3"));
-  for (const Panel& panel : four) REQUIRE(panel.graph.edge_count() == 16);
+  for (const GraphPanel& panel : four) REQUIRE(panel.graph.edge_count() == 16);
   const auto many = *panels(named("one-peer-exponential").among(1024));
   REQUIRE(many.size() == 1);
   REQUIRE(many[0].label == "all rounds");

@@ -98,39 +98,36 @@ TEST_CASE("an edge list is two columns, or three with weights, between comments 
   CHECK(good(read_edge_list, "p1 p0").labels == std::vector<std::string>{"p1", "p0"});
 }
 
-TEST_CASE("a bad edge list is refused with its line and what would be right") {
-  CHECK(refusal(read_edge_list, "") == "the graph has no links; one at least, between two nodes, is right");
-  CHECK(refusal(read_edge_list, "# nothing\n\n") ==
-        "the graph has no links; one at least, between two nodes, is right");
+TEST_CASE("a bad edge list is rejected with its line and what is expected") {
+  CHECK(refusal(read_edge_list, "") == "the graph has no links; expected at least one");
+  CHECK(refusal(read_edge_list, "# nothing\n\n") == "the graph has no links; expected at least one");
   CHECK(refusal(read_edge_list, "0 1\n1 1\n") ==
-        "line 2: node '1' is linked to itself; a link between two different nodes is right");
+        "line 2: node '1' is linked to itself; expected a link between two different nodes");
   CHECK(refusal(read_edge_list, "0 1\n2 3\n") ==
-        "node '2' is in another piece of the graph than node '0'; a connected graph is right");
+        "node '2' is not connected to node '0'; expected a connected graph");
   CHECK(refusal(read_edge_list, "directed\n0 1\n1 2\n") ==
-        "no path leads from node '1' to node '0'; a directed graph in which every node reaches every other "
-        "is right");
+        "no path leads from node '1' to node '0'; expected a directed graph in which every node "
+        "reaches every other");
   CHECK(refusal(read_edge_list, "directed\n0 1\n1 0\n0 2\n") ==
-        "no path leads from node '2' to node '0'; a directed graph in which every node reaches every other "
-        "is right");
+        "no path leads from node '2' to node '0'; expected a directed graph in which every node "
+        "reaches every other");
   for (const char* weight : {"0", "-1", "x", "nan", "inf", "1e10", "1e-10", "1,5"}) {
     CHECK(refusal(read_edge_list, "0 1\n\n1 2 " + std::string(weight)) ==
-          "line 3: the weight is '" + std::string(weight) +
-              "'; a number above 0, from 1e-09 to 1e+09, is right");
+          "line 3: the weight is '" + std::string(weight) + "'; expected a number from 1e-09 to 1e+09");
   }
-  CHECK(refusal(read_edge_list, "0 1 2\n1 2\n1 0 3\n") ==
-        "line 3: the link between '0' and '1' has the weight 3, but 2 at line 1; one weight a link is right");
-  CHECK(refusal(read_edge_list, "0 1\n2\n") == "line 2 has 1 column; 'a b' or 'a b weight' is right");
-  CHECK(refusal(read_edge_list, "0 1 2 3\n") == "line 1 has 4 columns; 'a b' or 'a b weight' is right");
   CHECK(
-      refusal(read_edge_list, "1 2\n2 3\n") ==
-      "the nodes are numbered, but node 0 has no link; numbers from 0 on without a gap, or names, are right");
-  CHECK(
-      refusal(read_edge_list, "0 1\n1 1000000\n") ==
-      "the nodes are numbered, but node 2 has no link; numbers from 0 on without a gap, or names, are right");
-  CHECK(contains(refusal(read_edge_list, "a " + std::string(65, 'b')), "1 to 64 bytes are right"));
+      refusal(read_edge_list, "0 1 2\n1 2\n1 0 3\n") ==
+      "line 3: the link between '0' and '1' has the weight 3, but 2 at line 1; expected one weight per link");
+  CHECK(refusal(read_edge_list, "0 1\n2\n") == "line 2 has 1 column; expected 'a b' or 'a b weight'");
+  CHECK(refusal(read_edge_list, "0 1 2 3\n") == "line 1 has 4 columns; expected 'a b' or 'a b weight'");
+  CHECK(refusal(read_edge_list, "1 2\n2 3\n") ==
+        "the nodes are numbered, but node 0 has no link; expected numbers from 0 without a gap, or names");
+  CHECK(refusal(read_edge_list, "0 1\n1 1000000\n") ==
+        "the nodes are numbered, but node 2 has no link; expected numbers from 0 without a gap, or names");
+  CHECK(contains(refusal(read_edge_list, "a " + std::string(65, 'b')), "expected 1 to 64 bytes"));
   std::string many = "0 1\n";
   for (int i = 1; i < 70'000; ++i) many += std::to_string(i) + " " + std::to_string(i + 1) + "\n";
-  CHECK(contains(refusal(read_edge_list, many), "too large; at most 65536 nodes are right"));
+  CHECK(contains(refusal(read_edge_list, many), "too large; expected at most 65536 nodes"));
 }
 
 TEST_CASE("GraphML is read with its direction, its nodes' ids and the weights of its edges") {
@@ -161,34 +158,35 @@ TEST_CASE("GraphML is read with its direction, its nodes' ids and the weights of
   CHECK(usual.edges == Edges{{0, 1, 3}, {1, 2, 4}});
 }
 
-TEST_CASE("bad GraphML is refused with its line and what would be right") {
+TEST_CASE("bad GraphML is rejected with its line and what is expected") {
   const auto with = [](const std::string& body) {
     return refusal(read_graphml, graphml("undirected", kThreeNodes + body));
   };
   CHECK(contains(refusal(read_graphml, "<graphml>\n<graph></graf>\n"), "line 2 is not XML: "));
-  CHECK(refusal(read_graphml, "<svg/>") == "there is no <graph> in a <graphml>; GraphML is right");
+  CHECK(refusal(read_graphml, "<svg/>") == "the document has no <graph> in a <graphml>; expected GraphML");
   CHECK(contains(refusal(read_graphml, ""), "is not XML"));
   CHECK(refusal(read_graphml, graphml("sideways", "")) ==
-        "line 5: edgedefault is 'sideways'; directed or undirected is right");
-  CHECK(with("") == "the graph has no links; one at least, between two nodes, is right");
+        "line 5: edgedefault is 'sideways'; expected directed or undirected");
+  CHECK(with("") == "the graph has no links; expected at least one");
   CHECK(with("<edge source=\"a\" target=\"d\"/>\n") ==
-        "line 7: there is no node 'd'; an edge between declared nodes is right");
+        "line 7: node 'd' is not declared; expected an edge between declared nodes");
   CHECK(with("<edge source=\"a\"/>\n") ==
-        "line 7: there is no node ''; an edge between declared nodes is right");
+        "line 7: node '' is not declared; expected an edge between declared nodes");
   CHECK(with("\n<edge source=\"a\" target=\"a\"/>\n") ==
-        "line 8: node 'a' is linked to itself; a link between two different nodes is right");
+        "line 8: node 'a' is linked to itself; expected a link between two different nodes");
   CHECK(with("<edge source=\"a\" target=\"b\"/>\n") ==
-        "node 'c' is in another piece of the graph than node 'a'; a connected graph is right");
+        "node 'c' is not connected to node 'a'; expected a connected graph");
   CHECK(with("<edge source=\"a\" target=\"b\"><data key=\"w\">heavy</data></edge>\n") ==
-        "line 7: the weight is 'heavy'; a number above 0, from 1e-09 to 1e+09, is right");
-  CHECK(with("<edge source=\"a\" target=\"b\"/>\n<edge source=\"b\" target=\"a\"><data "
-             "key=\"w\">2</data></edge>\n") ==
-        "line 8: the link between 'a' and 'b' has the weight 2, but 1 at line 7; one weight a link is right");
+        "line 7: the weight is 'heavy'; expected a number from 1e-09 to 1e+09");
+  CHECK(
+      with("<edge source=\"a\" target=\"b\"/>\n<edge source=\"b\" target=\"a\"><data "
+           "key=\"w\">2</data></edge>\n") ==
+      "line 8: the link between 'a' and 'b' has the weight 2, but 1 at line 7; expected one weight per link");
   CHECK(with("<edge source=\"a\" target=\"b\" directed=\"true\"/>\n") ==
-        "line 7: the edge is directed and others are not; all edges as edgedefault says is right");
-  CHECK(with("<node id=\"a\"/>\n") == "line 7: node 'a' is there twice; once is right");
-  CHECK(with("<node/>\n") == "line 7: a node's name is ''; 1 to 64 bytes are right");
-  CHECK(contains(with("<node id=\"d\"><graph/></node>"), "line 7: a node holds a graph"));
+        "line 7: the edge is directed, but edgedefault is not; expected the same for all edges");
+  CHECK(with("<node id=\"a\"/>\n") == "line 7: node 'a' is declared twice; expected once");
+  CHECK(with("<node/>\n") == "line 7: a node's name is ''; expected 1 to 64 bytes");
+  CHECK(contains(with("<node id=\"d\"><graph/></node>"), "line 7: a node contains a graph"));
   CHECK(contains(with("<hyperedge/>"), "line 7: there is a hyperedge"));
   CHECK(contains(refusal(read_graphml, "<graphml><graph edgedefault='directed'/>\n<graph/></graphml>"),
                  "line 2: there is a second <graph>"));
@@ -215,12 +213,12 @@ TEST_CASE("a graph that is too large for a name is refused") {
   const auto name = graph_name(good(read_edge_list, text));
   REQUIRE_FALSE(name.ok());
   CHECK(contains(name.error().message, "its 10000 links take "));
-  CHECK(contains(name.error().message, "at most 49152 are right"));
+  CHECK(contains(name.error().message, "expected at most 49152"));
   CHECK(contains(Topology::parse("edges:2;0:1" + std::string(49'152, '0')).error().message,
-                 "at most 49152 are right"));
+                 "expected at most 49152"));
 }
 
-TEST_CASE("a bad graph's name is refused, whoever sends it") {
+TEST_CASE("an invalid name of a graph is rejected") {
   for (const char* wrong : {"edges:",
                             "edges:2",
                             "edges:2;",
@@ -261,7 +259,7 @@ TEST_CASE("a bad graph's name is refused, whoever sends it") {
     CHECK_FALSE(Topology::parse(wrong).ok());
   }
   CHECK(refusal(read_graph_name, "edges:3;0:1,7") ==
-        "topology 'edges:3;0:1,7': link 0:7 is not between two nodes' numbers, each below 3");
+        "topology 'edges:3;0:1,7': link 0:7 is invalid; expected two numbers of nodes below 3");
   // Nothing that chance makes of a name is more than an Error.
   Random random(11);
   const std::string name = "edges:directed;a,b%20,c;0:1*2.5,2;1:0;2:0";
@@ -280,7 +278,7 @@ TEST_CASE(
   const Topology topology = named("edges:4;0:1,3;1:2;2:3");
   CHECK(topology.exists(4).ok());
   CHECK(topology.exists(5).error().message ==
-        "the topology's file has 4 nodes, so among 5 peers it does not exist; 4 peers are right");
+        "the topology's file has 4 nodes, so it does not exist for 5 peers; expected 4 peers");
   const Schedule ring = topology.among(4);
   CHECK(arcs(ring) == arcs(named("ring").among(4)));
   CHECK(ring.weights() == Weights::equal);

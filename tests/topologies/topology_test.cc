@@ -74,23 +74,23 @@ TEST_CASE("parameters are key=value with commas between, each once") {
     CAPTURE(wrong);
     REQUIRE_FALSE(Name::parse(wrong).ok());
   }
-  REQUIRE(contains(Name::parse("a:k=1,k=2").error().message, "gives 'k' twice"));
+  REQUIRE(contains(Name::parse("a:k=1,k=2").error().message, "has the parameter 'k' twice"));
 }
 
-TEST_CASE("a parameter out of its range says which values are right") {
+TEST_CASE("a parameter out of its range is an error that names the expected range") {
   for (const char* text : {"a:k=0", "a:k=9", "a:k=x", "a:k=-1", "a:k=2.5", "a:k=99999999999999999999"}) {
     auto name = Name::parse(text);
     REQUIRE(name.ok());
     const auto k = name->whole("k", 2, 1, 8);
     REQUIRE_FALSE(k.ok());
-    CHECK(contains(k.error().message, "a whole number from 1 to 8 is right"));
+    CHECK(contains(k.error().message, "expected a whole number from 1 to 8"));
   }
   for (const char* text : {"a:p=1.5", "a:p=nan", "a:p=inf", "a:p=-0.1", "a:p=0.1x"}) {
     auto name = Name::parse(text);
     REQUIRE(name.ok());
     const auto p = name->real("p", 0.5, 0, 1);
     REQUIRE_FALSE(p.ok());
-    CHECK(contains(p.error().message, "a number from 0 to 1 is right"));
+    CHECK(contains(p.error().message, "expected a number from 0 to 1"));
   }
 }
 

@@ -73,7 +73,7 @@ TEST_CASE("messages and chunks arrive in order and intact") {
   auto frame = world.run(ends.far->read());
   REQUIRE(frame.ok());
   REQUIRE(frame->kind == wire::FrameKind::control);
-  CHECK(wire::decode(frame->body).value() == ping);
+  CHECK(wire::decode_message(frame->body).value() == ping);
   frame = world.run(ends.far->read());
   REQUIRE(frame.ok());
   CHECK(frame->kind == wire::FrameKind::chunk);
@@ -81,7 +81,7 @@ TEST_CASE("messages and chunks arrive in order and intact") {
   CHECK(std::memcmp(frame->body.data(), chunk.data() + wire::kChunkPrefixBytes, 4000) == 0);
   frame = world.run(ends.far->read());
   REQUIRE(frame.ok());
-  CHECK(wire::decode(frame->body).value() == wire::Message{wire::Ack{42, {}}});
+  CHECK(wire::decode_message(frame->body).value() == wire::Message{wire::Ack{42, {}}});
 
   REQUIRE(world.until([&] { return sending->has_value(); }));
   CHECK((*sending)->ok());

@@ -61,7 +61,7 @@ TEST_CASE("invalid data on an established link ends and counts that link only") 
   REQUIRE(world.until([&] { return peer.pings.size() == 1; }));
 
   const auto stranger = world.make_transport();
-  const auto whole_body = wire::encode(ping(5));
+  const auto whole_body = wire::encode_message(ping(5));
   std::vector<std::byte> garbled(wire::kFrameHeaderBytes + 64,
                                  std::byte{0x5a});  // valid checksum, invalid FlatBuffer
   wire::write_control_header(Bytes(garbled).subspan(wire::kFrameHeaderBytes),

@@ -18,12 +18,12 @@ Member good_member() {
 }
 
 bool comes_back(const Message& message) {
-  const auto decoded = decode(encode(message));
+  const auto decoded = decode_message(encode_message(message));
   return decoded.ok() && *decoded == message;
 }
 
 std::string refusal_of(const Message& message) {
-  const auto decoded = decode(encode(message));
+  const auto decoded = decode_message(encode_message(message));
   REQUIRE_FALSE(decoded.ok());
   return decoded.error().message;
 }
@@ -45,10 +45,10 @@ TEST_CASE("decoding does not depend on alignment") {
   Random r(12);
   for (std::size_t shift = 0; shift < 8; ++shift) {
     const Message message = testing::random_message(r, 6);
-    const auto body = encode(message);
+    const auto body = encode_message(message);
     std::vector<std::byte> moved(shift);
     moved.insert(moved.end(), body.begin(), body.end());
-    const auto decoded = decode(Bytes(moved).subspan(shift));
+    const auto decoded = decode_message(Bytes(moved).subspan(shift));
     REQUIRE(decoded.ok());
     CHECK(*decoded == message);
   }
@@ -58,7 +58,7 @@ TEST_CASE("damaged, cut and random bodies never crash the decoder, and decoded m
   Random r(13);
   std::size_t yielded = 0;
   const auto judge = [&](Bytes body) {
-    const auto decoded = decode(body);
+    const auto decoded = decode_message(body);
     if (!decoded.ok()) {
       REQUIRE_FALSE(decoded.error().message.empty());
       return;
@@ -68,7 +68,7 @@ TEST_CASE("damaged, cut and random bodies never crash the decoder, and decoded m
   };
   for (int round = 0; round < 10; ++round) {
     for (std::size_t kind = 0; kind < std::variant_size_v<Message>; ++kind) {
-      auto body = encode(testing::random_message(r, kind));
+      auto body = encode_message(testing::random_message(r, kind));
       for (int i = 0; i < 300; ++i) {
         auto damaged = body;
         for (std::uint64_t flips = 1 + r.below(4); flips > 0; --flips) {
@@ -90,12 +90,12 @@ TEST_CASE("damaged, cut and random bodies never crash the decoder, and decoded m
 TEST_CASE("changing any single byte of a message is harmless") {
   Random r(14);
   for (std::size_t kind = 0; kind < std::variant_size_v<Message>; ++kind) {
-    auto body = encode(testing::random_message(r, kind));
+    auto body = encode_message(testing::random_message(r, kind));
     for (std::size_t i = 0; i < std::min<std::size_t>(body.size(), 400); ++i) {
       const std::byte good = body[i];
       for (const unsigned value : {0U, 1U, 0x7fU, 0x80U, 0xffU}) {
         body[i] = static_cast<std::byte>(value);
-        const auto decoded = decode(body);
+        const auto decoded = decode_message(body);
         if (decoded.ok()) REQUIRE(comes_back(*decoded));
       }
       body[i] = good;
@@ -177,17 +177,17 @@ TEST_CASE("a message above the frame limit is neither encoded nor decoded") {
   const auto frame = encode_frame(large);
   REQUIRE_FALSE(frame.ok());
   CHECK(frame.error().message.find("exceeds the limit") != std::string::npos);
-  CHECK_FALSE(decode(encode(large)).ok());
+  CHECK_FALSE(decode_message(encode_message(large)).ok());
 }
 
 TEST_CASE("arbitrary offsets and lengths are followed only within the limits") {
   Random r(15);
-  auto body = encode(Ack{1, std::vector<Member>(64, testing::random_member(r))});
+  auto body = encode_message(Ack{1, std::vector<Member>(64, testing::random_member(r))});
   for (int i = 0; i < 20'000; ++i) {
     auto damaged = body;
     const std::size_t at = r.below(damaged.size() / 4) * 4;
     store(damaged.data() + at, static_cast<std::uint32_t>(r.chance(0.5) ? r.below(body.size()) : r.bits()));
-    const auto decoded = decode(damaged);
+    const auto decoded = decode_message(damaged);
     if (!decoded.ok()) continue;
     const auto* ack = std::get_if<Ack>(&*decoded);
     if (ack != nullptr) REQUIRE(ack->members.size() <= kMembersMax);

@@ -35,7 +35,7 @@ bool accepted(Bytes frame) {
   if (!header.ok() || frame.size() != kFrameHeaderBytes + header->body_bytes) return false;
   const Bytes body = frame.subspan(kFrameHeaderBytes);
   if (header->kind == FrameKind::control) {
-    return control_checksum(frame, body) == header->checksum && decode(body).ok();
+    return control_checksum(frame, body) == header->checksum && decode_message(body).ok();
   }
   if (chunk_checksum(frame.first<kChunkPrefixBytes>(), body.subspan(kChunkHeadBytes)) != header->checksum)
     return false;

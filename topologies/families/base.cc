@@ -1,21 +1,21 @@
-// Base-(k+1) graphs: a schedule of rounds with at most k links each after which lock-step averaging is exact,
-// among any number of peers (Takezawa, Sato, Bao, Niwa & Yamada, "Beyond exponential graph:
+// Base-(k+1) graphs: a schedule of rounds with at most k links per peer after which lock-step averaging is
+// exact, for any number of peers (Takezawa, Sato, Bao, Niwa & Yamada, "Beyond exponential graph:
 // communication-efficient topologies for decentralized learning via finite-time convergence", NeurIPS 2023,
 // arXiv:2305.11420).
 //
-// Three constructions, each made of the one before; b = k + 1.
+// There are three constructions, each built from the previous one; b = k + 1.
 //
-// - Hyper-hypercube: n is a product of factors up to b. In round l those who agree in all digits of their
-//   numbers but the l-th, in this mixed radix, average completely.
-// - Simple base: n = a_1 b^p_1 + a_2 b^p_2 + ... with p_1 > p_2 > ... The peers are cut into parts of these
-//   sizes, part l into a_l pieces of b^p_l. First every part averages within itself. Then, part by part,
-//   everyone behind part l links to one peer in each of its pieces, so weighted that each piece, and all
-//   those behind together, end with the global mean as theirs; the pieces average within themselves while
-//   those behind go on with part l + 1. The last part is exact by then.
-// - Base-(k+1): n = p q, p the largest divisor without a prime factor above b. A simple base within each of p
-//   groups of q, then a hyper-hypercube across them; taken where it has fewer rounds than the simple base.
+// - Hyper-hypercube: n is a product of factors up to b. In round l, peers whose numbers differ only in the
+//   l-th digit, in this mixed radix, average completely.
+// - Simple base: n = a_1 b^p_1 + a_2 b^p_2 + ... with p_1 > p_2 > ... The peers are divided into parts of
+//   these sizes, part l into a_l pieces of b^p_l. First every part averages internally. Then, part by part,
+//   every peer after part l links to one peer in each piece of the part, with weights that give each piece,
+//   and all peers after the part together, the global mean. The pieces average internally while the peers
+//   after the part continue with part l + 1. The last part is exact by then.
+// - Base-(k+1): n = p q, where p is the largest divisor without a prime factor above b. A simple base within
+//   each of p groups of q, then a hyper-hypercube across them, if this takes fewer rounds than a simple base.
 //
-// The weights are those of a round's mixing matrix, which is symmetric and doubly stochastic.
+// The weights are those of the round's mixing matrix, which is symmetric and doubly stochastic.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -27,8 +27,7 @@ namespace {
 
 using Factors = std::vector<std::uint32_t>;
 
-// Continues `chosen` by factors of n in falling order, none above `most`, and keeps the shortest list in
-// `best`.
+// Extends `chosen` by factors of n in descending order, none above `most`; `best` gets the shortest list.
 void search_factors(std::uint32_t n, std::uint32_t most, Factors& chosen, Factors& best) {
   if (!best.empty() && chosen.size() + (n > 1 ? 1 : 0) >= best.size()) return;
   if (n == 1) {
@@ -43,14 +42,14 @@ void search_factors(std::uint32_t n, std::uint32_t most, Factors& chosen, Factor
   }
 }
 
-// n as a product of as few factors up to `most` as possible. REQUIRES: no prime factor of n is above `most`.
+// n as a product of the fewest factors up to `most`. REQUIRES: no prime factor of n is above `most`.
 Factors fewest_factors(std::uint32_t n, std::uint32_t most) {
   Factors chosen, best;
   search_factors(n, most, chosen, best);
   return best;
 }
 
-// Round `round` of the hyper-hypercube among `first`, first + 1, ...: its product of factors peers.
+// Round `round` of the hyper-hypercube of the peers from `first` on, as many as the product of `factors`.
 void link_hypercube(const Factors& factors, std::size_t round, std::uint32_t first, std::uint32_t peer,
                     Links& links) {
   if (round >= factors.size()) return;
@@ -92,14 +91,14 @@ class SimpleBase {
     const auto l = static_cast<std::size_t>(behind - 1 - parts_.begin());
     if (round < within_) {
       link_hypercube(own.whole, round, own.first, peer, links);
-    } else if (const std::size_t s = round - within_; s < l) {  // the turn of a part before
+    } else if (const std::size_t s = round - within_; s < l) {  // linking to an earlier part
       const Part& part = parts_[s];
       const std::uint32_t place = peer - (part.first + part.pieces * part.power);
       for (std::uint32_t piece = 0; piece < part.pieces; ++piece)
         links.push_back({part.first + piece * part.power + place, part.weight()});
     } else if (const std::uint32_t place = (peer - own.first) % own.power; s == l) {
       if (place < own.rest) links.push_back({own.first + own.pieces * own.power + place, own.weight()});
-    } else if (own.rest > 0) {  // the last part was exact before
+    } else if (own.rest > 0) {  // the last part is exact already
       link_hypercube(own.piece, s - l - 1, peer - place, peer, links);
     }
     for (std::size_t i = begin; i < links.size(); ++i) links[i].peer += offset;
@@ -110,14 +109,14 @@ class SimpleBase {
     std::uint32_t first;   // its first peer
     std::uint32_t pieces;  // a_l
     std::uint32_t power;   // b^p_l, the size of a piece
-    std::uint32_t rest;    // how many are behind it; fewer than `power`
+    std::uint32_t rest;    // number of peers after it; fewer than `power`
     Factors piece, whole;  // of the hyper-hypercubes within a piece and within the part
 
     // |V_l| / (a_l (|V_l| + |V_l+1| + ...))
     double weight() const { return power / (double{1} * pieces * power + rest); }
   };
   std::vector<Part> parts_;
-  std::size_t within_ = 0;  // rounds until every part has averaged within itself
+  std::size_t within_ = 0;  // rounds until every part has averaged internally
   std::size_t rounds_ = 0;
 };
 
@@ -143,7 +142,7 @@ struct Plan {
 
 Plan plan(std::uint32_t n, std::uint32_t k) {
   std::uint32_t smooth = 1;
-  // Composites no longer divide what is left.
+  // Composites do not divide the rest.
   for (std::uint32_t prime = 2, rest = n; prime <= std::min(k + 1, rest); ++prime)
     for (; rest % prime == 0; rest /= prime) smooth *= prime;
   Plan simple{n, SimpleBase(n, k), {}};
@@ -168,10 +167,10 @@ Result<Family> make_base(Name& name) {
   };
   family.exists = [text = name.text(), most = *k](std::uint32_t peers) -> Status {
     if (most < peers) return Done{};
-    return Error{"topology '" + text + "' among " + std::to_string(peers) +
-                 " peers does not exist, since none has " + std::to_string(most) + " others to link to; " +
+    return Error{"topology '" + text + "' does not exist for " + std::to_string(peers) +
+                 " peers, because no peer has " + std::to_string(most) + " others to link to; expected " +
                  (peers > 2 ? "k from 1 to " + std::to_string(peers - 1) + ", or more than " : "more than ") +
-                 std::to_string(most) + " peers, are right"};
+                 std::to_string(most) + " peers"};
   };
   return family;
 }

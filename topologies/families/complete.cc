@@ -1,6 +1,6 @@
-// Everyone beside everyone: one lock-step round averages exactly, at n - 1 links each. The upper end of every
-// comparison of topologies (Xiao & Boyd, "Fast linear iterations for distributed averaging", Systems &
-// Control Letters 53, 2004): spectral gap 1.
+// Every peer is linked to every other: one lock-step round averages exactly, at n - 1 links per peer. The
+// spectral gap is 1, the largest of all topologies (Xiao & Boyd, "Fast linear iterations for distributed
+// averaging", Systems & Control Letters 53, 2004).
 #include "topologies/family.h"
 
 namespace starling::topologies {

@@ -1,7 +1,7 @@
-// The directed static exponential graph: peer i sends to i + 2^k modulo n for every 2^k < n, and hears from i
-// - 2^k: ceil(log2 n) sends a round (Assran et al., "Stochastic gradient push for distributed deep learning",
-// ICML 2019, arXiv:1811.10792). Splitting evenly among oneself and these, the spectral gap is 2/(1 +
-// ceil(log2 n)) for even n and larger for odd n (Ying et al., "Exponential graph is provably efficient for
+// The directed static exponential graph: peer i sends to i + 2^k modulo n for every 2^k < n, ceil(log2 n)
+// sends per round (Assran et al., "Stochastic gradient push for distributed deep learning", ICML 2019,
+// arXiv:1811.10792). If a peer splits evenly among itself and these, the spectral gap is 2/(1 + ceil(log2
+// n)) for even n and larger for odd n (Ying et al., "Exponential graph is provably efficient for
 // decentralized deep training", NeurIPS 2021, arXiv:2110.13363).
 #include "topologies/family.h"
 

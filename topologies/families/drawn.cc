@@ -10,8 +10,8 @@ std::uint64_t hash_of(std::uint64_t seed, std::uint64_t a, std::uint64_t b) {
   return hash64(std::as_bytes(std::span(both)), seed);
 }
 
-std::vector<Place> places(std::span<const VertexKey> keys, std::uint64_t seed) {
-  std::vector<Place> all;
+std::vector<HashedVertex> sorted_by_hash(std::span<const VertexKey> keys, std::uint64_t seed) {
+  std::vector<HashedVertex> all;
   all.reserve(keys.size());
   for (std::uint32_t i = 0; i < keys.size(); ++i) all.push_back({hash_of(seed, keys[i]), i});
   std::sort(all.begin(), all.end());
@@ -19,10 +19,10 @@ std::vector<Place> places(std::span<const VertexKey> keys, std::uint64_t seed) {
 }
 
 std::uint32_t Pick::operator()(std::uint64_t hash) const {
-  auto begin = places_.begin(), end = places_.end();
-  std::uint64_t lowest = 0;  // of the range that begin to end lie in
+  auto begin = vertices_.begin(), end = vertices_.end();
+  std::uint64_t lowest = 0;  // lower end of the hash range of [begin, end)
   for (std::uint64_t half = std::uint64_t{1} << 63; half > 0 && end - begin > 1; half /= 2) {
-    const auto middle = std::lower_bound(begin, end, Place{lowest + half, 0});
+    const auto middle = std::lower_bound(begin, end, HashedVertex{lowest + half, 0});
     const double share = static_cast<double>(middle - begin) / static_cast<double>(end - begin);
     if (is_below(hash_of(hash, lowest, half), share)) {
       end = middle;

@@ -1,8 +1,7 @@
-// Two complete graphs joined by one link: the peers below h = ceil(n / 2) beside each other, those from h on
-// beside each other, and h - 1 beside h. Two sites with a thin line between them: each averages within itself
-// at once, and all that they have to tell each other passes a single pair, so the gap falls as 1/n^2 (the
-// usual example of a bottleneck: Boyd, Diaconis & Xiao, "Fastest mixing Markov chain on a graph", SIAM Review
-// 46, 2004).
+// Two complete graphs joined by one link: the peers below h = ceil(n / 2), those from h on, and the link
+// between h - 1 and h. It models two sites with a slow line between them. Each half averages at once, but
+// everything between the halves passes a single pair, so the gap is of order 1/n^2 (the usual example of a
+// bottleneck: Boyd, Diaconis & Xiao, "Fastest mixing Markov chain on a graph", SIAM Review 46, 2004).
 #include "topologies/family.h"
 
 namespace starling::topologies {

@@ -1,11 +1,11 @@
-// The random graph G(n, p): each pair is linked with probability p by itself (Gilbert, "Random graphs",
-// Annals of Mathematical Statistics 30, 1959; Erdos & Renyi, "On random graphs I", 1959). From p = ln n / n
-// on it is connected; the default is twice that, so about 2 ln n links each.
+// The random graph G(n, p): each pair is linked independently with probability p (Gilbert, "Random graphs",
+// Annals of Mathematical Statistics 30, 1959; Erdos & Renyi, "On random graphs I", 1959). The threshold for
+// connectivity is p = ln n / n; the default is twice that, about 2 ln n links per peer.
 //
-// A pair is linked where a hash of its two keys is below p, so whoever comes or goes changes no link among
-// the others (with the default p, which depends on n, a few). Draws that are not connected are passed over.
-// Where none is, because p is too small, a swarm gets the last one with a ring under it; who asks for it by
-// hand is told which p would do.
+// A pair is linked if a hash of its two keys is below p, so a peer that joins or leaves changes no link among
+// the others (a few with the default p, which depends on n). Draws that are not connected are skipped. If
+// none is connected, because p is too small, `among` adds a ring to the last one, and the Error of `exists`
+// names a sufficient p.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -21,7 +21,7 @@ double usual_probability(std::uint32_t n) {
   return n < 2 ? 1 : std::min(1.0, 2 * std::log(double{1} * n) / n);
 }
 
-// `whole`: to the end, even when a vertex without a link shows that it is not connected.
+// Unless `whole`, stops at a vertex without links, which shows that the graph is not connected.
 Adjacency draw(std::span<const VertexKey> keys, double p, std::uint64_t seed, bool whole) {
   const auto n = static_cast<std::uint32_t>(keys.size());
   Adjacency links(n);
@@ -59,10 +59,10 @@ Result<Family> make_erdos_renyi(Name& name) {
   };
   family.exists = [probability, seed = *seed, text = name.text()](std::uint32_t peers) -> Status {
     if (draw_connected(default_keys(peers), probability(peers), seed)) return Done{};
-    return Error{"topology '" + text + "' among " + std::to_string(peers) +
-                 " peers does not exist, since none of " + std::to_string(kTries) +
-                 " draws is connected; p from " +
-                 format_number(std::ceil(1000 * usual_probability(peers)) / 1000) + " on is right"};
+    return Error{"topology '" + text + "' does not exist for " + std::to_string(peers) +
+                 " peers, because none of " + std::to_string(kTries) +
+                 " draws is connected; expected p of at least " +
+                 format_number(std::ceil(1000 * usual_probability(peers)) / 1000)};
   };
   return family;
 }

@@ -1,8 +1,8 @@
-// The undirected static exponential graph: peer i beside i +- 2^k modulo n, for every 2^k < n. About 2 log2 n
-// links each, and a gap that falls only as 1/log n (the directed graph is in Assran et al., "Stochastic
-// gradient push", ICML 2019, arXiv:1811.10792, and its gap in Ying et al., "Exponential graph is provably
-// efficient for decentralized deep training", NeurIPS 2021, arXiv:2110.13363; both directions make its mixing
-// matrix symmetric, which pairwise averaging needs).
+// The undirected static exponential graph: peer i is linked to i +- 2^k modulo n for every 2^k < n. It has
+// about 2 log2 n links per peer and a gap of order 1/log n. The directed graph is from Assran et al.,
+// "Stochastic gradient push", ICML 2019, arXiv:1811.10792, and its gap from Ying et al., "Exponential graph
+// is provably efficient for decentralized deep training", NeurIPS 2021, arXiv:2110.13363; both directions
+// make the mixing matrix symmetric, as pairwise averaging requires.
 #include "topologies/family.h"
 
 namespace starling::topologies {

@@ -1,6 +1,5 @@
-// A graph from a file (topologies/graph_file.h), and what it is to a swarm whose members come and go: a
-// missing node is passed through, as if its neighbors had taken over its links to each other, and a peer that
-// the graph does not know hangs on to one that it does.
+// A graph from a file (topologies/graph_file.h) for any set of members: the neighbors of a missing node are
+// linked to each other in its place, and a peer without a node is linked to a peer that has one.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -11,7 +10,7 @@
 namespace starling::topologies {
 namespace {
 
-// The vertex of each node, where it has one.
+// The vertex of each node, if it has one.
 using Match = std::vector<std::optional<std::uint32_t>>;
 
 Match match(const GraphFile& graph, std::span<const VertexKey> keys) {
@@ -34,7 +33,7 @@ struct Onward {
   std::uint32_t node;
   double weight;
 };
-// To whom each node sends.
+// The nodes that each node sends to.
 using Adjacent = std::vector<std::vector<Onward>>;
 
 Adjacent adjacent(const GraphFile& graph) {
@@ -46,8 +45,8 @@ Adjacent adjacent(const GraphFile& graph) {
   return lists;
 }
 
-// The vertices that `node` reaches, directly or through missing nodes alone; the latter with weight `usual`.
-// The first of several links to one vertex counts.
+// The links of `node` to the vertices that it reaches directly or, with weight `usual`, through missing nodes
+// alone. Only the first of several links to a vertex is valid.
 Links reach(const Adjacent& lists, const Match& vertex_of, std::uint32_t node, double usual) {
   Links links;
   std::vector<bool> passed(lists.size());
@@ -69,7 +68,7 @@ Links reach(const Adjacent& lists, const Match& vertex_of, std::uint32_t node, d
   return links;
 }
 
-// Sorted by peer, others only, the first of several to one peer.
+// Sorts by peer; removes links to `self` and all but the first to each peer.
 void tidy(Links& links, std::uint32_t self) {
   std::erase_if(links, [&](const Link& link) { return link.peer == self; });
   std::stable_sort(links.begin(), links.end(), [](const Link& a, const Link& b) { return a.peer < b.peer; });
@@ -124,9 +123,8 @@ Family graph_family(GraphFile graph) {
   Family family;
   family.exists = [nodes = graph.nodes](std::uint32_t peers) -> Status {
     if (peers == nodes) return Done{};
-    return Error{"the topology's file has " + std::to_string(nodes) + " nodes, so among " +
-                 std::to_string(peers) + " peers it does not exist; " + std::to_string(nodes) +
-                 " peers are right"};
+    return Error{"the topology's file has " + std::to_string(nodes) + " nodes, so it does not exist for " +
+                 std::to_string(peers) + " peers; expected " + std::to_string(nodes) + " peers"};
   };
   family.among = [graph = std::move(graph)](std::span<const VertexKey> vertices) {
     return schedule(graph, vertices);

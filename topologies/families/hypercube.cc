@@ -1,8 +1,8 @@
-// The binary hypercube: peer i beside i xor 2^k for every k. Among n = 2^d peers d links each, diameter d,
-// and with Metropolis-Hastings weights the spectral gap 2/(d + 1) (the walk that stays with probability
-// 1/(d + 1): Levin, Peres & Wilmer, "Markov chains and mixing times", chapter 12). It exists for powers of
-// two alone; under churn the links with both ends below n remain, which still are connected: whoever lacks a
-// link upwards has all those that clear a bit.
+// The binary hypercube: peer i is linked to i xor 2^k for every k. For n = 2^d it has d links per peer,
+// diameter d and, with Metropolis-Hastings weights, the spectral gap 2/(d + 1) (the walk that stays with
+// probability 1/(d + 1): Levin, Peres & Wilmer, "Markov chains and mixing times", chapter 12). It exists only
+// for powers of two. Under churn the links with both ends below n remain. They are connected, because every
+// peer keeps its links that clear a bit.
 #include <bit>
 #include <string>
 
@@ -18,9 +18,9 @@ Result<Family> make_hypercube(Name& name) {
   family.exists = [text = name.text()](std::uint32_t peers) -> Status {
     const std::uint64_t below = std::bit_floor(peers);
     if (below == peers) return Done{};
-    return Error{"topology '" + text + "' among " + std::to_string(peers) +
-                 " peers does not exist; it has 2^d peers, so " + std::to_string(below) + " and " +
-                 std::to_string(2 * below) + " are possible"};
+    return Error{"topology '" + text + "' does not exist for " + std::to_string(peers) +
+                 " peers; expected 2^d, for example " + std::to_string(below) + " or " +
+                 std::to_string(2 * below)};
   };
   return family;
 }

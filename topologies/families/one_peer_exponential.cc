@@ -1,8 +1,8 @@
-// The one-peer exponential graph: in round r peer i sends to i + 2^(r mod t) modulo n alone, t = ceil(log2
-// n), so each sends once and hears once a round (Assran et al., "Stochastic gradient push for distributed
-// deep learning", ICML 2019, arXiv:1811.10792). Where n is a power of two, t rounds of x <- (own + received)
-// / 2 leave everybody the exact average (Ying et al., "Exponential graph is provably efficient for
-// decentralized deep training", NeurIPS 2021, arXiv:2110.13363).
+// The one-peer exponential graph: in round r peer i sends only to i + 2^(r mod t) modulo n, t = ceil(log2 n),
+// so each peer sends once and receives once per round (Assran et al., "Stochastic gradient push for
+// distributed deep learning", ICML 2019, arXiv:1811.10792). If n is a power of two, all peers have the exact
+// average after t rounds of x <- (own + received) / 2 (Ying et al., "Exponential graph is provably efficient
+// for decentralized deep training", NeurIPS 2021, arXiv:2110.13363).
 #include <bit>
 
 #include "topologies/family.h"

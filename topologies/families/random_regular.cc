@@ -1,19 +1,17 @@
-// A random k-regular graph: everybody has exactly k links, and nothing else is planned. With high probability
-// it is about as good as a graph of degree k can be: its second eigenvalue is at most 2 sqrt(k - 1) + o(1)
-// (Friedman, "A proof of Alon's second eigenvalue conjecture", Memoirs of the AMS 910, 2008), so the gap does
-// not fall as n grows.
+// A random k-regular graph: every peer has exactly k links. With high probability it is nearly optimal for
+// degree k: its second eigenvalue is at most 2 sqrt(k - 1) + o(1) (Friedman, "A proof of Alon's second
+// eigenvalue conjecture", Memoirs of the AMS 910, 2008), so the gap does not decrease as n grows.
 //
-// It is the union of k / 2 random Hamiltonian cycles, and of a random perfect matching where k is odd: as
-// good as the uniform model, since what holds with high probability for one does for the other (Robinson &
-// Wormald, "Almost all regular graphs are Hamiltonian", Random Structures & Algorithms 5, 1994; Kim &
-// Wormald, "Random matchings which induce Hamilton cycles and Hamiltonian decompositions of random regular
-// graphs", Journal of Combinatorial Theory B 81, 2001). Cycles keep it connected. Each cycle visits the
-// vertices in the order of hashes of their keys, so of a peer that leaves only its two neighbors on each
-// cycle are joined anew.
+// It is the union of k / 2 random Hamiltonian cycles and, for odd k, a random perfect matching. This model is
+// contiguous to the uniform one: properties that hold with high probability in one hold in the other
+// (Robinson & Wormald, "Almost all regular graphs are Hamiltonian", Random Structures & Algorithms 5, 1994;
+// Kim & Wormald, "Random matchings which induce Hamilton cycles and Hamiltonian decompositions of random
+// regular graphs", Journal of Combinatorial Theory B 81, 2001). A cycle makes it connected. Each cycle visits
+// the vertices in the order of hashes of their keys, so a leave adds one link per cycle.
 //
-// A link that two cycles share is replaced by turning around a stretch of the later one (the 2-opt move).
-// From half of all possible links on, the complement is drawn instead. With k and n both odd one vertex has a
-// link less (in the complement: more); with k >= n the graph is complete.
+// A link that two cycles share is replaced by reversing a section of the later one (the 2-opt move). If k
+// exceeds half of the other peers, the complement is drawn instead. If k and n are odd, one vertex has one
+// link less (in the complement: more). If k >= n, the graph is complete.
 #include <algorithm>
 #include <queue>
 #include <string>
@@ -25,19 +23,19 @@
 namespace starling::topologies {
 namespace {
 
-// Adds a Hamiltonian cycle through the vertices in their hashes' order. False where it cannot be kept off the
-// links that are there.
+// Adds a Hamiltonian cycle through the vertices in the order of their hashes. Returns false if it cannot
+// avoid the existing links.
 bool add_cycle(Adjacency& links, std::span<const VertexKey> keys, std::uint64_t seed) {
-  const std::vector<Place> order = places(keys, seed);
+  const std::vector<HashedVertex> order = sorted_by_hash(keys, seed);
   const std::size_t n = order.size();
   std::vector<std::uint32_t> cycle(n);
-  std::transform(order.begin(), order.end(), cycle.begin(), [](const Place& place) { return place.vertex; });
+  std::transform(order.begin(), order.end(), cycle.begin(),
+                 [](const HashedVertex& each) { return each.vertex; });
   const auto at = [&](std::size_t i) -> std::uint32_t& { return cycle[i < n ? i : i - n]; };
-  // `sound` links in a row, up to at(i), are new. Turning a stretch around moves those in it, so the count
-  // begins anew.
+  // The last `sound` links up to at(i) are new. Reversing a section moves its links, so the count restarts.
   for (std::size_t i = 0, sound = 0; sound < n; i = (i + 1) % n, ++sound) {
     if (!links.has(at(i), at(i + 1))) continue;
-    // a b ... x y becomes a x ... b y: two links go, a shared one among them, and two new ones come.
+    // a b ... x y becomes a x ... b y: two links, one of them shared, are replaced by two new ones.
     std::size_t stretch = 2;
     while (stretch + 1 < n &&
            (links.has(at(i), at(i + stretch)) || links.has(at(i + 1), at(i + stretch + 1))))
@@ -52,11 +50,11 @@ bool add_cycle(Adjacency& links, std::span<const VertexKey> keys, std::uint64_t 
 
 using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
-// A perfect matching, each equally likely: the vertices lie on a circle by their hashes, and again and again
-// the two that are closest of those left are paired. A vertex more or less moves only a few pairs around it.
-// Of an odd number one is left over.
+// A perfect matching, each with the same probability: the vertices are placed on a circle by their hashes,
+// and the two closest remaining ones are paired repeatedly. Adding or removing a vertex changes only a few
+// pairs around it. One vertex of an odd number stays alone.
 Pairs match(std::span<const VertexKey> keys, std::uint64_t seed) {
-  const std::vector<Place> circle = places(keys, seed);
+  const std::vector<HashedVertex> circle = sorted_by_hash(keys, seed);
   const std::size_t n = circle.size();
   std::vector<std::size_t> before(n), behind(n);
   using Gap = std::tuple<std::uint64_t, std::size_t, std::size_t>;  // width, its two ends
@@ -80,7 +78,7 @@ Pairs match(std::span<const VertexKey> keys, std::uint64_t seed) {
   return pairs;
 }
 
-// Adds such a matching. False where it cannot be kept off the links that are there.
+// Adds such a matching. Returns false if it cannot avoid the existing links.
 bool add_matching(Adjacency& links, std::span<const VertexKey> keys, std::uint64_t seed) {
   Pairs pairs = match(keys, seed);
   for (auto& [a, b] : pairs) {
@@ -103,7 +101,7 @@ std::optional<Adjacency> draw(std::span<const VertexKey> keys, std::uint32_t deg
   return links;
 }
 
-// What is left where no draw works out: i beside i +- 1, ..., i +- degree / 2, and opposite ends.
+// Used if no draw succeeds: i linked to i +- 1, ..., i +- degree / 2, for odd degrees also opposite vertices.
 Adjacency circulant(std::uint32_t n, std::uint32_t degree) {
   Adjacency links(n);
   for (std::uint32_t hop = 1; hop <= degree / 2; ++hop)
@@ -116,7 +114,7 @@ Adjacency circulant(std::uint32_t n, std::uint32_t degree) {
 Adjacency regular(std::span<const VertexKey> keys, std::uint32_t k, std::uint64_t seed) {
   const auto n = static_cast<std::uint32_t>(keys.size());
   k = std::min(k, n - 1);
-  const bool dense = k > (n - 1) / 2;  // then whatever has degree k is connected (Dirac 1952)
+  const bool dense = k > (n - 1) / 2;  // then any graph of degree k is connected (Dirac 1952)
   const std::uint32_t degree = dense ? n - 1 - k : k;
   std::optional<Adjacency> links;
   for (std::uint64_t salt = 0; !links && salt < kTries; ++salt)
@@ -139,15 +137,14 @@ Result<Family> make_random_regular(Name& name) {
   };
   family.exists = [text = name.text(), k = *k](std::uint32_t peers) -> Status {
     const std::string what =
-        "topology '" + text + "' among " + std::to_string(peers) + " peers does not exist, since ";
+        "topology '" + text + "' does not exist for " + std::to_string(peers) + " peers, because ";
     if (k >= peers)
-      return Error{what + "none has " + std::to_string(k) + " others to link to; " +
+      return Error{what + "no peer has " + std::to_string(k) + " others to link to; expected " +
                    (peers > 3 ? "k from 2 to " + std::to_string(peers - 1) + ", or " : std::string()) +
-                   "more than " + std::to_string(k) + " peers are right"};
+                   "more than " + std::to_string(k) + " peers"};
     if (k % 2 == 1 && peers % 2 == 1)
-      return Error{what +
-                   "an odd number of peers with an odd number of links each does not come out even; k=" +
-                   std::to_string(k - 1) + ", or " + std::to_string(peers + 1) + " peers, are right"};
+      return Error{what + "an odd number of peers cannot each have an odd number of links; expected k=" +
+                   std::to_string(k - 1) + ", or " + std::to_string(peers + 1) + " peers"};
     return Done{};
   };
   return family;

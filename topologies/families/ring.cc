@@ -1,7 +1,6 @@
-// Peer i beside i - 1 and i + 1, modulo n: two links each, and the slowest mixing of the usual graphs: with
-// Metropolis-Hastings weights the spectral gap is 1 - (1/3 + 2/3 cos(2 pi / n)), which falls as 1/n^2 (Lian
-// et al., "Can decentralized algorithms outperform centralized algorithms?", NeurIPS 2017, trains on it;
-// arXiv:1705.09056).
+// Peer i is linked to i - 1 and i + 1 modulo n. The ring mixes slowest of the usual graphs: with
+// Metropolis-Hastings weights the spectral gap is 1 - (1/3 + 2/3 cos(2 pi / n)), of order 1/n^2 (used by Lian
+// et al., "Can decentralized algorithms outperform centralized algorithms?", NeurIPS 2017, arXiv:1705.09056).
 #include "topologies/family.h"
 
 namespace starling::topologies {

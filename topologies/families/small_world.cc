@@ -1,12 +1,12 @@
-// A small world: a ring in which everybody is beside the k / 2 nearest on either side, with each link's far
-// end moved, with probability p, to a vertex at random. A few such short cuts take the diameter from n / k to
-// about log n, and most links still are local (Watts & Strogatz, "Collective dynamics of 'small-world'
+// A small world: a ring in which every peer is linked to the k / 2 nearest on each side; the far end of each
+// link is moved, with probability p, to a random vertex. A few such shortcuts reduce the diameter from n / k
+// to about log n, while most links stay local (Watts & Strogatz, "Collective dynamics of 'small-world'
 // networks", Nature 393, 1998).
 //
-// The number of links stays n k / 2. Whether a link moves, and where to, follows from the key at its near
-// end, so a peer that leaves changes only what was around it. Draws that are not connected (rare, but with k
-// = 2) are passed over. Where none is, a swarm gets the last one with a ring under it; who asks for it by
-// hand is told so. A k that is not below n is lowered.
+// The number of links stays n k / 2. Whether and where a link moves follows from the key at its near end, so
+// a peer that leaves changes only links near it. Draws that are not connected (rare except for k = 2) are
+// skipped. If none is connected, `among` adds a ring to the last one, and `exists` returns an Error. A k of n
+// or more is lowered.
 #include <algorithm>
 #include <string>
 
@@ -16,7 +16,7 @@
 namespace starling::topologies {
 namespace {
 
-constexpr std::uint64_t kTargets = 64;  // tried for a link; a vertex beside nearly everyone may keep it
+constexpr std::uint64_t kTargets = 64;  // tried for a link; if all fail, it stays
 
 Adjacency draw(std::span<const VertexKey> keys, std::uint32_t k, double p, std::uint64_t seed) {
   const auto n = static_cast<std::uint32_t>(keys.size());
@@ -53,7 +53,7 @@ Result<Family> make_small_world(Name& name) {
   if (!seed) return seed.error();
   if (*k % 2 == 1)
     return Error{"topology '" + name.text() + "': k is " + std::to_string(*k) +
-                 "; an even number is right, since half of a peer's links go to either side"};
+                 "; expected an even number, because half of a peer's links go to each side"};
   const auto one_draw = [k = static_cast<std::uint32_t>(*k), p = *p](std::span<const VertexKey> keys) {
     return [=](std::uint64_t seed_of_draw) { return draw(keys, k, p, seed_of_draw); };
   };
@@ -69,14 +69,14 @@ Result<Family> make_small_world(Name& name) {
   };
   family.exists = [one_draw, k = *k, seed = *seed, text = name.text()](std::uint32_t peers) -> Status {
     const std::string what =
-        "topology '" + text + "' among " + std::to_string(peers) + " peers does not exist, since ";
+        "topology '" + text + "' does not exist for " + std::to_string(peers) + " peers, because ";
     if (k >= peers)
-      return Error{what + "none has " + std::to_string(k) + " others to link to; " +
+      return Error{what + "no peer has " + std::to_string(k) + " others to link to; expected " +
                    (peers > 3 ? "an even k below " + std::to_string(peers) + ", or " : std::string()) +
-                   "more than " + std::to_string(k) + " peers are right"};
+                   "more than " + std::to_string(k) + " peers"};
     if (first_connected(seed, one_draw(default_keys(peers)))) return Done{};
     return Error{what + "none of " + std::to_string(kTries) +
-                 " draws is connected; a smaller p or k=" + std::to_string(k + 2) + " is right"};
+                 " draws is connected; expected a smaller p or k=" + std::to_string(k + 2)};
   };
   return family;
 }

@@ -1,7 +1,7 @@
-// Everyone beside vertex 0, the hub: n - 1 links, diameter 2, and what a parameter server looks like to
-// gossip. The hub is the bottleneck: with Metropolis-Hastings weights the spectral gap is 1/n for n >= 3
-// (Xiao & Boyd, "Fast linear iterations for distributed averaging", Systems & Control Letters 53, 2004). When
-// the hub leaves, the next vertex takes its place.
+// Every peer is linked to vertex 0, the hub: n - 1 links and diameter 2, like a parameter server. The hub is
+// the bottleneck: with Metropolis-Hastings weights the spectral gap is 1/n for n >= 3 (Xiao & Boyd, "Fast
+// linear iterations for distributed averaging", Systems & Control Letters 53, 2004). If the hub leaves, the
+// next vertex takes its place.
 #include "topologies/family.h"
 
 namespace starling::topologies {

@@ -1,12 +1,12 @@
-// A grid whose rows and columns are closed to rings: four links each, and a gap that falls as 1/n only,
-// against the ring's 1/n^2. With r x c peers, both sides at least 3, and Metropolis-Hastings weights the
-// eigenvalues are (1 + 2 cos(2 pi i / r) + 2 cos(2 pi j / c)) / 5, as for any product of two cycles
-// (Koloskova, Stich & Jaggi, "Decentralized stochastic optimization and gossip algorithms with compressed
-// communication", ICML 2019, arXiv:1902.00340, compares it with the ring and the complete graph).
+// A grid whose rows and columns are rings: four links per peer, and a gap of order 1/n, against 1/n^2 for the
+// ring. With r x c peers, both sides at least 3, and Metropolis-Hastings weights the eigenvalues are (1 + 2
+// cos(2 pi i / r) + 2 cos(2 pi j / c)) / 5, as for any product of two cycles (Koloskova, Stich & Jaggi,
+// "Decentralized stochastic optimization and gossip algorithms with compressed communication", ICML 2019,
+// arXiv:1902.00340, compares it with the ring and the complete graph).
 //
-// Any number of peers has a torus. Where n = r * c with 3 <= r <= c <= 4 r, the pair nearest to a square is
-// taken, and the grid is full. Otherwise there are c = ceil(sqrt n) columns and the last row is short: it is
-// closed to a ring of its own, and each column to a ring of the rows that reach it.
+// Any number of peers has a torus. If n = r * c with 3 <= r <= c <= 4 r, the pair nearest to a square is
+// used, and the grid is full. Otherwise there are c = ceil(sqrt n) columns and the last row is short; it is a
+// ring, too, and each column is a ring of the rows that reach it.
 #include <algorithm>
 
 #include "topologies/family.h"
@@ -24,7 +24,7 @@ std::uint32_t columns(std::uint32_t n) {
   return root;
 }
 
-// The one before and the one behind `i` on a ring of `size`.
+// The predecessor and the successor of `i` on a ring of `size`.
 std::uint32_t before(std::uint32_t i, std::uint32_t size) { return i == 0 ? size - 1 : i - 1; }
 std::uint32_t behind(std::uint32_t i, std::uint32_t size) { return i + 1 == size ? 0 : i + 1; }
 

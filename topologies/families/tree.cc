@@ -1,9 +1,8 @@
-// The complete binary tree in a heap's numbering: peer i beside (i - 1) / 2, its parent, and 2 i + 1 and 2 i
-// + 2, its children. n - 1 links, diameter about 2 log2 n, and still a gap of order 1/n: half of what there
-// is to average must pass the root (Boyd, Ghosh, Prabhakar & Shah, "Randomized gossip algorithms", IEEE
-// Transactions on Information Theory 52, 2006, bound averaging by the mixing time of a walk on the graph;
-// that of a walk on this tree is of order n: Levin, Peres & Wilmer, "Markov chains and mixing times", chapter
-// 5).
+// The complete binary tree, numbered like a heap: peer i is linked to (i - 1) / 2, its parent, and to 2 i + 1
+// and 2 i + 2, its children. It has n - 1 links and a diameter of about 2 log2 n, but a gap of order 1/n,
+// because everything between its halves passes the root (Boyd, Ghosh, Prabhakar & Shah, "Randomized gossip
+// algorithms", IEEE Transactions on Information Theory 52, 2006, bound averaging by the mixing time of a walk
+// on the graph, here of order n: Levin, Peres & Wilmer, "Markov chains and mixing times", chapter 5).
 #include "topologies/family.h"
 
 namespace starling::topologies {

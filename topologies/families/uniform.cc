@@ -1,7 +1,6 @@
-// A partner drawn uniformly from everyone at every exchange (Boyd, Ghosh, Prabhakar & Shah, "Randomized
-// gossip algorithms", IEEE Transactions on Information Theory 52, 2006; GoSGD, Blot et al., arXiv:1611.09726,
-// gossips so). Who may meet is the complete graph; nobody keeps n - 1 connections: one is made when it is
-// drawn.
+// The complete graph, in which a partner is drawn uniformly from all peers for every exchange (Boyd, Ghosh,
+// Prabhakar & Shah, "Randomized gossip algorithms", IEEE Transactions on Information Theory 52, 2006; used by
+// GoSGD, Blot et al., arXiv:1611.09726). A connection is made when it is drawn, so no peer keeps n - 1.
 #include "topologies/family.h"
 
 namespace starling::topologies {
