@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "node/peer/entropy.h"
+#include "transport/coroutines.h"
 #include "transport/handshake.h"
-#include "transport/spawn.h"
 #include "transport/tcp.h"
 
 namespace starling::node {

@@ -1,11 +1,8 @@
 #include "transport/link.h"
 
 #include <algorithm>
-#include <utility>
 
-#include <asio/error.hpp>
-
-#include "transport/spawn.h"
+#include "transport/coroutines.h"
 
 namespace starling::transport {
 namespace {

@@ -1,10 +1,11 @@
-// How TCP connections behave: settings that plain links and those with TLS have in common.
+// What plain links over TCP and those with TLS have in common.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 
 #include "base/time.h"
+#include "transport/link.h"
 
 namespace starling::transport {
 
@@ -20,6 +21,13 @@ struct TcpOptions {
   // With the swarm's key every connection is encrypted, and both ends prove that they have the key; null:
   // plain TCP.
   std::shared_ptr<const TlsContext> tls{};
+};
+
+// What all links of a transport share.
+struct TcpShared {
+  TcpOptions options;
+  std::shared_ptr<Traffic> total = std::make_shared<Traffic>();
+  std::shared_ptr<const LinkShape> shape;  // of new links
 };
 
 }  // namespace starling::transport

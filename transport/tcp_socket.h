@@ -5,7 +5,6 @@
 
 #include <asio/ip/tcp.hpp>
 
-#include "transport/link.h"
 #include "transport/tcp_options.h"
 
 namespace starling::transport {

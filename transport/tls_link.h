@@ -8,15 +8,13 @@
 
 #include <asio/ip/tcp.hpp>
 
-#include "transport/link.h"
 #include "transport/tcp_options.h"
 #include "transport/tls.h"
 
 namespace starling::transport {
 
-// REQUIRES: options.tls.
+// REQUIRES: shared.options.tls.
 LinkPtr make_tls_link(asio::ip::tcp::socket socket, const asio::ip::tcp::endpoint& remote, TlsRole role,
-                      const TcpOptions& options, std::shared_ptr<Traffic> total,
-                      std::shared_ptr<const LinkShape> shape);
+                      const TcpShared& shared);
 
 }  // namespace starling::transport

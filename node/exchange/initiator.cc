@@ -4,13 +4,10 @@
 #include <array>
 #include <cmath>
 #include <deque>
-#include <optional>
 
 #include "base/check.h"
-#include "node/exchange/parcel_io.h"
 #include "training/exchange/sides.h"
 #include "transport/message_io.h"
-#include "transport/spawn.h"
 
 namespace starling::node {
 
@@ -56,9 +53,6 @@ struct Initiator::Own {
   double distance_square = 0, norm_square = 0;
   std::uint64_t stale = 0;  // steps between lending and mixing: the most of any chunk
 };
-
-Initiator::Initiator(Plane& plane)
-    : plane_(plane), pool_(plane.executor, plane.options.idle_max, plane.options.idle_limit) {}
 
 void Initiator::begin(std::uint64_t exchange, PeerId partner, const Address& address,
                       const gossip::Terms& terms) {
@@ -277,6 +271,59 @@ bool Initiator::take_reply(Own& own, const Frame& frame) {
     plane_.rooms.give(std::move(sent.room));
   }
   return true;
+}
+
+// ---- connections ----
+
+asio::awaitable<transport::LinkResult<transport::Frame>> Line::read() {
+  if (!watched) co_return co_await link->read();
+  while (!first) co_await arrived.wait();
+  auto frame = std::move(*first);
+  first.reset();
+  watched = false;
+  co_return frame;
+}
+
+LinePtr LinePool::take(PeerId partner) {
+  for (auto it = idle_.begin(); it != idle_.end(); ++it) {
+    if ((*it)->remote != partner || !(*it)->link->is_open()) continue;
+    LinePtr line = *it;
+    idle_.erase(it);
+    line->idle = false;
+    return line;
+  }
+  return nullptr;
+}
+
+void LinePool::rest(LinePtr line) {
+  line->link->expires_after(plane_.options.idle_limit);
+  line->idle = true;
+  line->watched = true;
+  idle_.push_front(line);
+  transport::spawn(plane_.executor, watch(std::move(line)));
+  if (idle_.size() <= plane_.options.idle_max) return;
+  idle_.back()->idle = false;
+  idle_.back()->link->close();
+  idle_.pop_back();
+}
+
+void LinePool::close() {
+  for (auto& line : idle_) {
+    line->idle = false;
+    line->link->close();
+  }
+  idle_.clear();
+}
+
+asio::awaitable<void> LinePool::watch(LinePtr line) {
+  line->first.emplace(co_await line->link->read());
+  if (line->idle) {  // nothing may arrive on an idle line. The pool still exists, or it would not be idle
+    line->idle = false;
+    line->link->close();
+    idle_.remove(line);
+    co_return;
+  }
+  line->arrived.raise();
 }
 
 }  // namespace starling::node

@@ -4,8 +4,8 @@
 
 #include "base/check.h"
 #include "training/exchange/values.h"
+#include "transport/coroutines.h"
 #include "transport/message_io.h"
-#include "transport/spawn.h"
 
 namespace starling::node {
 

@@ -13,7 +13,7 @@
 #include <asio/streambuf.hpp>
 #include <asio/use_awaitable.hpp>
 
-#include "transport/spawn.h"
+#include "transport/coroutines.h"
 
 namespace starling::node {
 

@@ -40,8 +40,8 @@ Connections::Connections(PeerParts& parts, Teller& teller, Preparation& preparat
 
 void Connections::make_links() {
   const PeerOptions& options = parts_.options;
-  transport_.shape_links({options.experiment.network.latency.value_or(Duration{0}),
-                          options.experiment.network.bandwidth.value_or(0), 0});
+  transport_.shapes().set_all({options.experiment.network.latency.value_or(Duration{0}),
+                               options.experiment.network.bandwidth.value_or(0), 0});
   parts_.self.swarm = options.swarm;
   parts_.self.id = PeerId{entropy()};
 
@@ -137,7 +137,7 @@ void Connections::make_exchanger() {
 void Connections::obey(const std::string& link_order) {
   const auto order = training::parse_link_order(link_order);
   if (!order) return spdlog::warn("{}", order.error().message);
-  transport_.shape_links_to(order->to, {order->latency, order->bandwidth, order->drop});
+  transport_.shapes().set_to(order->to, {order->latency, order->bandwidth, order->drop});
 }
 
 // An event of the exchanger.

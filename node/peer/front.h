@@ -11,7 +11,6 @@
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "node/front/history.h"
 #include "node/front/http.h"
 #include "node/front/live.h"
 #include "node/launch/outcome.h"

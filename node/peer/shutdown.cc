@@ -8,7 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "training/replica/evaluator.h"
-#include "transport/spawn.h"
+#include "transport/coroutines.h"
 
 namespace starling::node {
 namespace {

@@ -12,7 +12,7 @@
 #include "node/peer/keeper.h"
 #include "node/peer/parts.h"
 #include "node/peer/teller.h"
-#include "transport/signal.h"
+#include "transport/coroutines.h"
 
 namespace starling::node {
 

@@ -225,11 +225,7 @@ void Teller::draw_board() {
 }
 
 void Teller::log_faults() const {
-  std::string connections;
-  for (const auto& [reason, count] : by_reason(parts_.links->counters())) {
-    if (!connections.empty()) connections += ", ";
-    connections += reason + " " + std::to_string(count);
-  }
+  const std::string connections = counts_text(by_reason(parts_.links->counters()));
   if (!connections.empty()) spdlog::info("connections refused or broken: {}", connections);
 
   PeerStatus::Exchanges exchanges;

@@ -9,7 +9,6 @@
 #include "gossip/partner.h"
 #include "node/front/answers.h"
 #include "node/front/event_log.h"
-#include "node/front/history.h"
 #include "node/front/live.h"
 #include "node/front/metrics.h"
 #include "node/front/status.h"
