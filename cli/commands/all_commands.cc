@@ -1,10 +1,49 @@
 // The list of commands, and the commands that print this list: completion, man and tables.
 #include "cli/commands/commands.h"
 #include "cli/shell/completion.h"
-#include "cli/shell/json.h"
+#include "training/records/json.h"
 
 namespace starling::cli {
 namespace {
+
+using training::Json;
+
+Json flags_json(const std::vector<Flag>& flags) {
+  Json list = Json::array();
+  for (const Flag& flag : flags) {
+    list.push_back({{"name", flag.name},
+                    {"placeholder", flag.placeholder},
+                    {"help", flag.help},
+                    {"section", flag.section},
+                    {"repeatable", flag.repeatable},
+                    {"common", flag.common},
+                    {"hidden", flag.hidden},
+                    {"environment", flag.environment},
+                    {"key", flag.key}});
+  }
+  return list;
+}
+
+// {"commands": [{"path": ..., "positionals": [...], "flags": [...], "example": ...}, ...], "shared": [...]}
+std::string tables_json(const std::vector<Command>& commands) {
+  Json list = Json::array();
+  for (const Command& command : commands) {
+    Json positionals = Json::array();
+    for (const Positional& positional : command.positionals) {
+      positionals.push_back({{"name", positional.name},
+                             {"help", positional.help},
+                             {"required", positional.required},
+                             {"repeatable", positional.repeatable}});
+    }
+    list.push_back({{"path", command.path},
+                    {"summary", command.summary},
+                    {"positionals", std::move(positionals)},
+                    {"flags", flags_json(command.flags)},
+                    {"example", command.example},
+                    {"hidden", command.hidden}});
+  }
+  return training::to_line({{"commands", std::move(list)}, {"shared", flags_json(shared_flags())}});
+}
 
 Command completion_command() {
   return {"completion",

@@ -158,9 +158,7 @@ int fetch(const Arguments& arguments) {
 
 }  // namespace
 
-Command data_list_command() {
-  return {"data list", "list the data sets with a name", {}, {kJsonFlag}, list, "starling data list"};
-}
+Command data_list_command() { return list_command("data", "list the data sets with a name", list); }
 
 Command data_info_command() {
   return {"data info",

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <string_view>
 
 #include "cli/commands/named_files.h"
 #include "datasets/partition.h"

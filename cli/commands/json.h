@@ -27,6 +27,9 @@ struct Described {
 // "models". Returns kExitDone.
 int print_list(const Arguments& arguments, const std::string& title, const std::vector<Described>& entries);
 
+// `starling GROUP list`, whose entries `run` prints.
+Command list_command(const std::string& group, const std::string& summary, int (*run)(const Arguments&));
+
 // The name of the layer with that index, or "input".
 std::string layer_name(const models::Plan& plan, int index);
 std::string model_json(const models::Plan& plan, const training::TrainingMemory& memory,

@@ -211,9 +211,7 @@ int show(const Arguments& arguments) {
 
 }  // namespace
 
-Command model_list_command() {
-  return {"model list", "list the networks with a name", {}, {kJsonFlag}, list, "starling model list"};
-}
+Command model_list_command() { return list_command("model", "list the networks with a name", list); }
 
 Command model_show_command() {
   return {"model show",

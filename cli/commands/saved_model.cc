@@ -1,8 +1,6 @@
 // starling evaluate, predict, export: what can be done with a saved model.
 #include <fmt/format.h>
 
-#include <cstdio>
-
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"

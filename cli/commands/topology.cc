@@ -210,9 +210,7 @@ int show(const Arguments& arguments) {
 
 }  // namespace
 
-Command topology_list_command() {
-  return {"topology list", "list the families of graphs", {}, {kJsonFlag}, list, "starling topology list"};
-}
+Command topology_list_command() { return list_command("topology", "list the families of graphs", list); }
 
 Command topology_show_command() {
   return {

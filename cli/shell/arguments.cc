@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <list>
-#include <string_view>
 
 #include "base/nearest.h"
 #include "cli/shell/help.h"

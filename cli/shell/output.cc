@@ -1,6 +1,5 @@
 #include "cli/shell/output.h"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
