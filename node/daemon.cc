@@ -35,7 +35,7 @@ constexpr std::size_t kEarlyEventsMax = 256;  // kept until the core begins
 class Daemon {
  public:
   explicit Daemon(const PeerOptions& options)
-      : process_(io_, {options.out, options.snapshots, options.control_fd}, disk_),
+      : process_(io_, options.process, disk_),
         parts_{options, io_, process_, builder_, disk_, [this](gossip::Event e) { drive(std::move(e)); }},
         builder_(io_.get_executor()),
         disk_(io_.get_executor()) {}
@@ -121,10 +121,10 @@ void Daemon::obey(const std::string& command) {
 
 // The core needs the manifest, and the manifest needs the data and the model.
 void Daemon::begin_run() {
-  preparation_.begin([this](Result<wire::Manifest> manifest) {
+  preparation_.build(std::nullopt, [this](const Status& built) {
     if (parts_.life == PeerLife::ending) return;
-    if (!manifest) return shutdown_.begin(gossip::Finish::How::failed, manifest.error().message);
-    start_core(std::move(*manifest));
+    if (!built) return shutdown_.begin(gossip::Finish::How::failed, built.error().message);
+    start_core(preparation_.own_manifest());
   });
 }
 
@@ -154,7 +154,7 @@ void Daemon::act(const gossip::Prepare& prepare) {
   parts_.manifest = prepare.manifest;
   if (parts_.replica) return asio::post(io_, [this] { prepared(); });
   spdlog::info("the swarm trains {} on {}", prepare.manifest.model, prepare.manifest.data);
-  preparation_.join(prepare.manifest, [this](const Status& built) {
+  preparation_.build(prepare.manifest, [this](const Status& built) {
     if (!parts_.is_running()) return;
     if (!built) return drive(gossip::PrepareFailed{built.error().message});
     prepared();

@@ -72,9 +72,6 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     return listener_->address();
   }
 
-  void set_hello(wire::Hello self) { hello_ = std::move(self); }
-  const wire::Hello& hello() const { return hello_; }
-
   void send(const Address& to, const wire::Message& message) {
     STARLING_CHECK(travels_on_control(message));
     if (closed_) return;
@@ -142,10 +139,9 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     all.traffic = transport_.traffic();
     return all;
   }
-  std::size_t links() const { return by_id_.size(); }
-  std::size_t handshakes() const { return inbound_handshakes_; }
 
  private:
+  friend LinkTable;
   struct Connection {
     Connection(const asio::any_io_executor& executor, LinkPtr l, wire::Hello hello, bool by_us)
         : link(std::move(l)),
@@ -539,8 +535,8 @@ LinkTable::LinkTable(asio::any_io_executor executor, Transport& transport, wire:
 LinkTable::~LinkTable() { state_->close(); }
 
 Result<Address> LinkTable::listen(const Address& at) { return state_->listen(at); }
-void LinkTable::set_hello(wire::Hello self) { state_->set_hello(std::move(self)); }
-const wire::Hello& LinkTable::hello() const { return state_->hello(); }
+void LinkTable::set_hello(wire::Hello self) { state_->hello_ = std::move(self); }
+const wire::Hello& LinkTable::hello() const { return state_->hello_; }
 void LinkTable::send(const Address& to, const wire::Message& message) { state_->send(to, message); }
 asio::awaitable<LinkResult<BulkLink>> LinkTable::dial_bulk(Address to) {
   return State::dial_bulk(state_, std::move(to));
@@ -549,7 +545,7 @@ void LinkTable::note(const LinkError& error) { state_->note(error.kind); }
 asio::awaitable<void> LinkTable::shut_down(Duration at_most) { return State::shut_down(state_, at_most); }
 void LinkTable::close() { state_->close(); }
 LinkCounters LinkTable::counters() const { return state_->counters(); }
-std::size_t LinkTable::links() const { return state_->links(); }
-std::size_t LinkTable::handshakes() const { return state_->handshakes(); }
+std::size_t LinkTable::links() const { return state_->by_id_.size(); }
+std::size_t LinkTable::handshakes() const { return state_->inbound_handshakes_; }
 
 }  // namespace starling::transport

@@ -125,7 +125,7 @@ class AllReducePeer {
   explicit AllReducePeer(const AllReduceOptions& options)
       : options_(options),
         experiment_(options.experiment),
-        process_(io_, {options.out, options.snapshots, options.control_fd}, disk_),
+        process_(io_, options.process, disk_),
         slowdowns_(slowdowns_of(experiment_, options_.number, experiment_.seed)),
         disk_(io_.get_executor()) {}
 
@@ -299,8 +299,8 @@ PeerOutcome AllReducePeer::train() {
 }
 
 PeerOutcome AllReducePeer::prepare_and_train() {
-  auto replica = make_replica(experiment_, options_.data_root, std::pair(options_.number, experiment_.peers),
-                              options_.number);
+  auto replica = make_replica(experiment_, datasets::load(experiment_.data.source, options_.data_root),
+                              std::pair(options_.number, experiment_.peers), options_.number);
   if (!replica) return {kBadInput, replica.error().message};
   const auto schedule = training::make_schedule(experiment_);
   if (!schedule) return {kBadInput, schedule.error().message};
@@ -450,9 +450,6 @@ void AllReducePeer::leave_snapshot_if_due() {
 
 }  // namespace
 
-PeerOutcome run_all_reduce_peer(const AllReduceOptions& options) {
-  AllReducePeer peer(options);
-  return peer.run();
-}
+PeerOutcome run_all_reduce_peer(const AllReduceOptions& options) { return AllReducePeer(options).run(); }
 
 }  // namespace starling::node

@@ -156,29 +156,6 @@ std::optional<HttpAnswer> refusal_of(const httplib::Request& request, const std:
   return std::nullopt;
 }
 
-}  // namespace
-
-HttpAnswer http_refusal(int status, const std::string& sentence) {
-  return {status, training::to_line({{"error", sentence}})};
-}
-
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.") || host.starts_with("::ffff:127.");
-}
-
-bool is_own_host(std::string_view host, const std::string& bound) {
-  std::string name(host);
-  if (name.starts_with('[')) {
-    const std::size_t end = name.find(']');
-    if (end == std::string::npos) return false;
-    return is_ip_literal(name.substr(1, end - 1));
-  }
-  if (std::count(name.begin(), name.end(), ':') == 1) name.resize(name.find(':'));
-  return name == "localhost" || (!name.empty() && name == bound) || is_ip_literal(name);
-}
-
-namespace {
-
 // Between the server's threads and the peer's: a thread of the server asks and waits, the peer's thread
 // answers.
 class Meeting {
@@ -303,6 +280,25 @@ void stream(const std::shared_ptr<Streams>& streams, const std::shared_ptr<Strea
 }
 
 }  // namespace
+
+HttpAnswer http_refusal(int status, const std::string& sentence) {
+  return {status, training::to_line({{"error", sentence}})};
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.") || host.starts_with("::ffff:127.");
+}
+
+bool is_own_host(std::string_view host, const std::string& bound) {
+  std::string name(host);
+  if (name.starts_with('[')) {
+    const std::size_t end = name.find(']');
+    if (end == std::string::npos) return false;
+    return is_ip_literal(name.substr(1, end - 1));
+  }
+  if (std::count(name.begin(), name.end(), ':') == 1) name.resize(name.find(':'));
+  return name == "localhost" || (!name.empty() && name == bound) || is_ip_literal(name);
+}
 
 struct HttpServer::State {
   Address address;

@@ -16,17 +16,12 @@
 
 #include "base/time.h"
 #include "node/launch/launcher_link.h"
+#include "node/launch/process_options.h"
 #include "node/work/background.h"
 #include "node/work/replica.h"
 #include "training/experiment/control.h"
 
 namespace starling::node {
-
-struct ProcessOptions {
-  std::string out;              // the folder for replicas; empty: none are saved
-  std::uint32_t snapshots = 0;  // per epoch of the swarm's progress, at equal distances
-  int control_fd = -1;          // the launcher's socket (training/experiment/control.h); -1: no launcher
-};
 
 struct ProcessEvents {
   std::function<void()> leave;  // a signal, the launcher's command, or the launcher is gone

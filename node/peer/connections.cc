@@ -24,19 +24,13 @@ std::string host_name() {
   return name;
 }
 
-transport::TcpOptions with_key(const PeerOptions& options) {
-  transport::TcpOptions tcp;
-  tcp.tls = options.tls;
-  return tcp;
-}
-
 }  // namespace
 
 Connections::Connections(PeerParts& parts, Teller& teller, Preparation& preparation)
     : parts_(parts),
       teller_(teller),
       preparation_(preparation),
-      transport_(parts.io.get_executor(), with_key(parts.options)) {}
+      transport_(parts.io.get_executor(), {.tls = parts.options.tls}) {}
 
 void Connections::make_links() {
   const PeerOptions& options = parts_.options;
@@ -58,10 +52,9 @@ void Connections::make_links() {
   events.on_refused = [](transport::LinkErrorKind, const std::string& why) {
     spdlog::warn("refused a connection: {}", why);
   };
-  transport::LinkTableOptions limits;
-  limits.handshake_limit = kHandshakeLimit;
-  parts_.links = std::make_unique<transport::LinkTable>(parts_.io.get_executor(), transport_, parts_.self,
-                                                        std::move(events), limits);
+  parts_.links = std::make_unique<transport::LinkTable>(
+      parts_.io.get_executor(), transport_, parts_.self, std::move(events),
+      transport::LinkTableOptions{.handshake_limit = kHandshakeLimit});
 }
 
 // A peer that rejoins a remembered swarm cannot tell which side has the wrong key; a restart reads its own
@@ -127,7 +120,7 @@ std::optional<PeerOutcome> Connections::listen() {
 
 void Connections::make_exchanger() {
   ExchangerOptions limits;
-  if (const auto cells = training::chunk_cells(parts_.options.experiment)) limits.chunk_cells = *cells;
+  limits.chunk_cells = training::chunk_cells(parts_.options.experiment);
   if (parts_.options.experiment.gossip.window > 0) limits.window = parts_.options.experiment.gossip.window;
   parts_.exchanger = std::make_unique<Exchanger>(
       parts_.io.get_executor(), *parts_.links, [this](gossip::Event event) { take(std::move(event)); },

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "gossip/events.h"
-#include "node/launch/outcome.h"
 #include "node/peer/parts.h"
 #include "node/peer/preparation.h"
 #include "node/peer/teller.h"

@@ -38,7 +38,7 @@ std::optional<PeerOutcome> Front::open() {
   if (!is_loopback(options.http->host)) {
     spdlog::warn("--http {}: anyone who can reach it can read this peer; {}", to_string(*options.http),
                  options.token.empty()
-                     ? "commands are accepted only from this machine, as there is no --token-file"
+                     ? "commands are accepted only from this machine, as --token-file is not given"
                      : "commands from other machines need the token");
   }
   return std::nullopt;

@@ -13,7 +13,6 @@
 #include "base/result.h"
 #include "node/front/http.h"
 #include "node/front/live.h"
-#include "node/launch/outcome.h"
 #include "node/peer/parts.h"
 #include "node/peer/teller.h"
 

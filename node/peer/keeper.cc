@@ -45,8 +45,7 @@ std::optional<PeerOutcome> Keeper::find_checkpoint() {
     parts_.resumed = std::move(*found);
   }
   if (!parts_.resumed) {
-    if (!own_folder)
-      return PeerOutcome{2, "--resume: there is no checkpoint in the folder " + options.resume};
+    if (!own_folder) return PeerOutcome{2, "--resume: the folder " + options.resume + " has no checkpoint"};
     spdlog::info("no checkpoint in {} yet: the peer begins without one", options.resume);
     return std::nullopt;
   }

@@ -10,10 +10,8 @@
 
 #include <asio/steady_timer.hpp>
 
-#include "node/keep/checkpoint_news.h"
 #include "node/keep/checkpointer.h"
 #include "node/keep/peer_cache.h"
-#include "node/launch/outcome.h"
 #include "node/peer/parts.h"
 #include "node/peer/teller.h"
 

@@ -8,7 +8,6 @@
 #include <asio/awaitable.hpp>
 
 #include "gossip/actions.h"
-#include "node/launch/outcome.h"
 #include "node/peer/keeper.h"
 #include "node/peer/parts.h"
 #include "node/peer/teller.h"

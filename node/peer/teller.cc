@@ -1,7 +1,5 @@
 #include "node/peer/teller.h"
 
-#include <utility>
-
 #include <spdlog/spdlog.h>
 
 #include "training/exchange/mixer.h"

@@ -1,7 +1,6 @@
 #include "node/work/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
