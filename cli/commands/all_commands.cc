@@ -1,6 +1,6 @@
 // The list of commands, and the commands that print this list: completion, man and tables.
 #include "cli/commands/commands.h"
-#include "cli/shell/completion.h"
+#include "cli/shell/help.h"
 #include "training/records/json.h"
 
 namespace starling::cli {
@@ -72,15 +72,21 @@ Command tables_command() {
 }  // namespace
 
 std::vector<Command> all_commands() {
-  return {
-      peer_command(),         members_command(),       status_command(),        top_command(),
-      leave_command(),        pause_command(),         resume_command(),        log_level_command(),
-      swarm_command(),        simulate_command(),      sweep_command(),         report_command(),
-      hunt_command(),         topology_list_command(), topology_show_command(), topology_compare_command(),
-      topology_set_command(), model_list_command(),    model_show_command(),    data_list_command(),
-      data_info_command(),    data_fetch_command(),    evaluate_command(),      predict_command(),
-      export_command(),       key_new_command(),       doctor_command(),        completion_command(),
-      man_command(),          tables_command()};
+  std::vector<Command> all = {peer_command()};
+  const auto add = [&all](const std::vector<Command>& commands) {
+    all.insert(all.end(), commands.begin(), commands.end());
+  };
+  add(query_commands());
+  add({top_command()});
+  add(order_commands());
+  add({swarm_command(), simulate_command(), sweep_command(), report_command(), hunt_command()});
+  add(topology_commands());
+  add({topology_compare_command(), topology_set_command()});
+  add(model_commands());
+  add(data_commands());
+  add(saved_model_commands());
+  add({key_new_command(), doctor_command(), completion_command(), man_command(), tables_command()});
+  return all;
 }
 
 }  // namespace starling::cli

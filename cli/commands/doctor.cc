@@ -98,8 +98,7 @@ std::string device_text(const kernels::CudaDevice& device) {
   const std::string name = device.name.empty() ? "a GPU" : device.name;
   if (!device.problem.empty()) return fmt::format("{}, not usable: {}", name, device.problem);
   return fmt::format("{}, compute capability {}, {} of {} free; f32, tf32 and bf16 precision", name,
-                     capability(device), format_bytes(static_cast<double>(device.free_bytes)),
-                     format_bytes(static_cast<double>(device.memory_bytes)));
+                     capability(device), format_bytes(device.free_bytes), format_bytes(device.memory_bytes));
 }
 
 std::string text_of(const Findings& found) {

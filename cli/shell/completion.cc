@@ -1,4 +1,4 @@
-#include "cli/shell/completion.h"
+#include "cli/shell/help.h"
 
 #include <fmt/format.h>
 

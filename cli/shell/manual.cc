@@ -1,5 +1,4 @@
 // starling man: the manual page.
-#include "cli/shell/completion.h"
 #include "cli/shell/help.h"
 
 namespace starling::cli {

@@ -91,7 +91,7 @@ std::string summary_text(const training::Summary& summary, const std::string& fo
     fmt::format_to(out, "target    reached after {:.1f} s\n", *summary.seconds_to_target);
   fmt::format_to(out, "gossip    {} exchanges ({} aborted, {} rejected), {} sent\n",
                  summary.exchanges.completed, summary.exchanges.aborted, summary.exchanges.rejected,
-                 format_bytes(static_cast<double>(summary.bytes_sent)));
+                 format_bytes(summary.bytes_sent));
   fmt::format_to(out, "results   {}\n", folder);
   return text;
 }

@@ -42,7 +42,6 @@ struct Prediction {
   bool is_bound = false;         // the factor is an upper bound
   double steps = 1;              // of a peer per round
   std::string words;             // sentences for the page
-  friend bool operator==(const Prediction&, const Prediction&) = default;
 };
 
 // The graph of the members that train.
@@ -55,7 +54,6 @@ struct LinkGraph {
   std::optional<double> contraction{};  // of the squared disagreement by one exchange
   bool contraction_is_bound = false;    // the factor is an upper bound
   Prediction prediction;
-  friend bool operator==(const LinkGraph&, const LinkGraph&) = default;
 };
 
 // The graph of the topology for these members (gossip::vertices), without the analysis. A schedule that is
