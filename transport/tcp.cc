@@ -13,7 +13,6 @@
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 
-#include "transport/tcp_socket.h"
 #include "transport/tls_link.h"
 
 namespace starling::transport {

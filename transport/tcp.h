@@ -7,7 +7,7 @@
 
 #include <asio/any_io_executor.hpp>
 
-#include "transport/tcp_options.h"
+#include "transport/tcp_socket.h"
 #include "transport/transport.h"
 
 namespace starling::transport {

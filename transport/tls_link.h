@@ -4,11 +4,7 @@
 // expires_after(), as for every read.
 #pragma once
 
-#include <memory>
-
-#include <asio/ip/tcp.hpp>
-
-#include "transport/tcp_options.h"
+#include "transport/tcp_socket.h"
 #include "transport/tls.h"
 
 namespace starling::transport {

@@ -13,7 +13,6 @@
 #include "lab/measure/chart.h"
 #include "models/spec.h"
 #include "topologies/analysis.h"
-#include "training/replica/evaluator.h"
 #include "training/replica/memory.h"
 
 namespace starling::cli {

@@ -10,7 +10,6 @@
 #include "training/records/checkpoint.h"
 #include "training/records/json.h"
 #include "training/replica/evaluator.h"
-#include "training/replica/worker.h"
 
 namespace starling::cli {
 namespace {

@@ -10,7 +10,6 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
 #include "cli/commands/flag_values.h"
-#include "cli/commands/run_command.h"
 #include "cli/shell/output.h"
 #include "lab/interrupts.h"
 #include "lab/simulate/incidents.h"

@@ -59,13 +59,10 @@ void Initiator::begin(std::uint64_t exchange, PeerId partner, const Address& add
   STARLING_CHECK(plane_.mixer != nullptr && !owns_.contains(exchange));
   auto own = std::make_shared<Own>(plane_.executor, partner);
   own->flow = flow_of(partner);
-  make_offering(*own, training::session_under(terms, exchange, plane_.links.hello().id.value, partner.value));
+  const auto session = training::session_under(terms, exchange, plane_.links.hello().id.value, partner.value);
+  own->offering.emplace(*plane_.mixer, session, plane_.counters.half_applied_chunks);
   owns_[exchange] = own;
   transport::spawn(plane_.executor, run(std::move(own), address));
-}
-
-void Initiator::make_offering(Own& own, training::Session session) {
-  own.offering.emplace(*plane_.mixer, session, plane_.counters.half_applied_chunks);
 }
 
 void Initiator::abort(std::uint64_t exchange) {
@@ -141,7 +138,8 @@ void Initiator::retry(Own& own) {
   own.line.reset();
   own.silent = own.writer_done = false;
   own.sent.clear();
-  make_offering(own, own.offering->session());
+  const training::Session session = own.offering->session();
+  own.offering.emplace(*plane_.mixer, session, plane_.counters.half_applied_chunks);
 }
 
 void Initiator::finish(Own& own) {

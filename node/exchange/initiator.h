@@ -73,7 +73,6 @@ class Initiator {
 
   std::shared_ptr<Flow> flow_of(PeerId partner);
   void abandon(Own& own);
-  void make_offering(Own& own, training::Session session);
   void retry(Own& own);
   void finish(Own& own);
   wire::ExchangeOffer offer_of(const training::Session& session) const;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "node/launch/launcher_link.h"
+#include "node/launch/process.h"
 #include "node/work/replica.h"
 #include "tests/catch.h"
 #include "tests/transport/world.h"
