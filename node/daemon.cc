@@ -44,7 +44,7 @@ class Daemon {
 
  private:
   // ---- setting up ----
-  std::optional<PeerOutcome> set_up();
+  Status set_up();
   void obey(const std::string& command);
   void begin_run();
   void start_core(std::optional<wire::Manifest> begun);
@@ -99,19 +99,19 @@ class Daemon {
 
 // ---- setting up ----
 
-std::optional<PeerOutcome> Daemon::set_up() {
+Status Daemon::set_up() {
   process_.catch_signals();
-  if (auto bad = teller_.open_board()) return bad;
-  if (auto bad = keeper_.open()) return bad;
-  if (auto bad = connections_.listen()) return bad;
-  if (auto bad = keeper_.open_checkpoints()) return bad;
-  if (auto bad = front_.open()) return bad;
+  if (Status done = teller_.open_board(); !done) return done;
+  if (Status done = keeper_.open(); !done) return done;
+  if (Status done = connections_.listen(); !done) return done;
+  if (Status done = keeper_.open_checkpoints(); !done) return done;
+  if (Status done = front_.open(); !done) return done;
   training::PeerReport first;
   first.kind = training::PeerReport::Kind::listening;
   first.address = to_string(parts_.self.address);
   process_.connect_launcher(first);
   connections_.make_exchanger();
-  return std::nullopt;
+  return Done{};
 }
 
 void Daemon::obey(const std::string& command) {
@@ -171,7 +171,7 @@ void Daemon::prepared() {
 }
 
 PeerOutcome Daemon::run() {
-  if (auto bad = set_up()) return *bad;
+  if (const Status done = set_up(); !done) return {2, done.error().message};
   teller_.manager().ready("listens at " + to_string(parts_.self.address));
   process_.start({.leave = [this] { leave(); },
                   .command = [this](const std::string& command) { obey(command); },

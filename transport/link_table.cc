@@ -14,7 +14,6 @@
 
 #include "transport/coroutines.h"
 #include "transport/handshake.h"
-#include "transport/message_io.h"
 #include "wire/codec.h"
 
 namespace starling::transport {

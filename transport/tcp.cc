@@ -13,8 +13,6 @@
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 
-#include "transport/tls_link.h"
-
 namespace starling::transport {
 namespace {
 

@@ -1,4 +1,5 @@
-// What plain links over TCP and those with TLS share: options, and setting up, checking and closing a socket.
+// What plain links over TCP and those with TLS share: options, setting up, checking and closing a socket; and
+// how those with TLS are made.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +9,9 @@
 
 #include "base/time.h"
 #include "transport/link.h"
+#include "transport/tls.h"
 
 namespace starling::transport {
-
-class TlsContext;  // tls.h
 
 struct TcpOptions {
   // Maximum bytes per system call. With Asio's default, 64 KiB, sender and receiver each need twice the time
@@ -55,5 +55,12 @@ struct AtLeast {
     return error || moved >= wanted ? 0 : per_call;
   }
 };
+
+// A link over TLS on a TCP connection (tls_link.cc). The handshake starts at construction; reads and writes
+// wait for it and return its error: wrong_key, no_key (a Starling peer without a key, which receives an
+// explanation in plain text), bad_magic (neither TLS nor Starling), malformed, oversize. The caller limits
+// its duration with expires_after(), as for every read. REQUIRES: shared.options.tls.
+LinkPtr make_tls_link(asio::ip::tcp::socket socket, const asio::ip::tcp::endpoint& remote, TlsRole role,
+                      const TcpShared& shared);
 
 }  // namespace starling::transport

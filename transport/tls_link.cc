@@ -1,5 +1,3 @@
-#include "transport/tls_link.h"
-
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -14,6 +12,7 @@
 
 #include "transport/coroutines.h"
 #include "transport/handshake.h"
+#include "transport/tcp_socket.h"
 #include "wire/codec.h"
 
 namespace starling::transport {

@@ -19,9 +19,6 @@ namespace starling::transport {
 class Listener {
  public:
   virtual ~Listener() = default;
-  Listener() = default;
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
 
   // The address it listens at, with the real port in place of 0.
   virtual const Address& address() const = 0;
@@ -31,9 +28,6 @@ class Listener {
 class Transport {
  public:
   virtual ~Transport() = default;
-  Transport() = default;
-  Transport(const Transport&) = delete;
-  Transport& operator=(const Transport&) = delete;
 
   using Accept = std::function<void(LinkPtr)>;
   // Calls `accept` from the executor for every incoming connection, before any handshake. Resolves a host

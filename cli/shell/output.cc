@@ -26,8 +26,6 @@ void ProgressLine::show(const std::string& text) {
   shown_ = text;
 }
 
-void ProgressLine::clear() { show(""); }
-
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t left) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const auto& row : rows)

@@ -21,7 +21,7 @@ class ProgressLine {
  public:
   // Redraws the line if the text has changed.
   void show(const std::string& text);
-  void clear();
+  void clear() { show(""); }
 
  private:
   bool terminal_ = may_redraw();

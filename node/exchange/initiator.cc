@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "training/exchange/sides.h"
-#include "transport/message_io.h"
 
 namespace starling::node {
 

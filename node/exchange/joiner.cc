@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "training/exchange/values.h"
 #include "transport/coroutines.h"
-#include "transport/message_io.h"
 
 namespace starling::node {
 

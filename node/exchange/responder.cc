@@ -6,7 +6,6 @@
 #include "training/exchange/sides.h"
 #include "training/exchange/values.h"
 #include "transport/coroutines.h"
-#include "transport/message_io.h"
 
 namespace starling::node {
 

@@ -1,11 +1,10 @@
-#include "node/front/metrics.h"
-
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
 #include <map>
 #include <utility>
 
+#include "node/front/answers.h"
 #include "training/exchange/mixer.h"
 #include "transport/link.h"
 

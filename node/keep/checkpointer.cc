@@ -82,15 +82,6 @@ bool is_plain_name(const std::string& name) {
          });
 }
 
-bool same_folder(const std::string& a, const std::string& b) {
-  std::error_code ignored;
-  return fs::equivalent(a.empty() ? "." : a, b.empty() ? "." : b, ignored);
-}
-
-std::string with_steps(std::uint64_t steps) {
-  return std::to_string(steps) + (steps == 1 ? " step" : " steps");
-}
-
 Result<Resumption> read_resumption(const std::string& path) {
   const auto facts = training::inspect_peer_state(path);
   if (!facts) return facts.error();
@@ -254,14 +245,15 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::open(const CheckpointOptions
       checkpointer->kept_.insert(checkpointer->kept_.begin(), file.name.steps);
       continue;
     }
-    const auto is_this = [&](const std::string& passed) {
-      const fs::path path(passed);
-      return path.filename() == fs::path(file.path).filename() &&
-             same_folder(path.parent_path().string(), options.folder);
+    const auto is_this = [&](const fs::path& passed) {
+      std::error_code ignored;
+      return passed.filename() == fs::path(file.path).filename() &&
+             fs::equivalent(passed.has_parent_path() ? passed.parent_path() : ".", options.folder, ignored);
     };
     if (resumed == nullptr || std::ranges::none_of(resumed->passed_over, is_this)) {
       return Error{
-          options.folder + " holds checkpoints of " + name + " up to " + with_steps(file.name.steps) +
+          options.folder + " holds checkpoints of " + name + " up to " + std::to_string(file.name.steps) +
+          (file.name.steps == 1 ? " step" : " steps") +
           (resumed == nullptr
                ? "; resume from them with --resume " + options.folder + ", or use another folder"
                : ", more than " + resumed->path + "; to continue from that file, use another folder")};

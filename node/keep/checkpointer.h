@@ -18,12 +18,18 @@
 #include "gossip/peer.h"
 #include "models/layout.h"
 #include "models/spec_text.h"
-#include "node/keep/checkpoint_options.h"
 #include "node/keep/peer_cache.h"
 #include "training/experiment/experiment.h"
 #include "training/records/peer_state.h"
 
 namespace starling::node {
+
+// Whether, when and where a peer writes checkpoints.
+struct CheckpointOptions {
+  std::string folder;                                        // empty: none are written
+  Pace every{Pace::Kind::time, 0, std::chrono::minutes(5)};  // steps or time
+  std::uint32_t keep = 3;
+};
 
 // What a checkpoint holds about the run and the peer's place in it, besides the training's state.
 struct CheckpointFacts {

@@ -92,13 +92,13 @@ bool Connections::is_hopeless(const Address& address, transport::LinkErrorKind k
   }
 }
 
-std::optional<PeerOutcome> Connections::listen() {
+Status Connections::listen() {
   make_links();
   const PeerOptions& options = parts_.options;
   const bool anywhere = options.listen.host == "0.0.0.0" || options.listen.host == "::";
   if (anywhere && !options.advertise) {
-    return PeerOutcome{2, "--listen " + to_string(options.listen) +
-                              " names no address that others could dial; add --advertise HOST:PORT"};
+    return Error{"--listen " + to_string(options.listen) +
+                 " names no address that others could dial; add --advertise HOST:PORT"};
   }
   if (!options.tls && !is_loopback(options.listen.host)) {
     spdlog::warn(
@@ -107,7 +107,7 @@ std::optional<PeerOutcome> Connections::listen() {
         to_string(options.listen));
   }
   const auto listening = parts_.links->listen(options.listen);
-  if (!listening) return PeerOutcome{2, listening.error().message};
+  if (!listening) return listening.error();
   wire::Hello& self = parts_.self;
   self.address = options.advertise.value_or(*listening);
   if (self.address.port == 0) self.address.port = listening->port;
@@ -115,7 +115,7 @@ std::optional<PeerOutcome> Connections::listen() {
   self.name = name.empty() ? host_name() + "-" + std::to_string(self.address.port) : name;
   parts_.links->set_hello(self);
   spdlog::set_default_logger(spdlog::default_logger()->clone(self.name));  // the peer's name in JSON logs
-  return std::nullopt;
+  return Done{};
 }
 
 void Connections::make_exchanger() {

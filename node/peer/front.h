@@ -24,8 +24,8 @@ class Front {
   Front(PeerParts& parts, Teller& teller, std::function<void()> leave)
       : parts_(parts), teller_(teller), leave_(std::move(leave)) {}
 
-  // Listens, if the options say where. An outcome: why that failed.
-  std::optional<PeerOutcome> open();
+  // Listens, if the options say where.
+  Status open();
   // To be called several times a second. Once a second the history grows and open pages get the new point.
   void tick();
 

@@ -10,7 +10,7 @@
 
 #include "base/ids.h"
 #include "base/time.h"
-#include "node/keep/checkpoint_options.h"
+#include "node/keep/checkpointer.h"
 #include "node/launch/process_options.h"
 #include "training/experiment/experiment.h"
 

@@ -25,12 +25,12 @@ std::optional<float> as_float(const std::optional<double>& value) {
 
 }  // namespace
 
-std::optional<PeerOutcome> Teller::open_board() {
-  if (parts_.options.tensorboard.empty()) return std::nullopt;
+Status Teller::open_board() {
+  if (parts_.options.tensorboard.empty()) return Done{};
   auto board = Board::open(parts_.options.tensorboard);
-  if (!board) return PeerOutcome{2, "--tensorboard: " + board.error().message};
+  if (!board) return Error{"--tensorboard: " + board.error().message};
   board_ = std::move(*board);
-  return std::nullopt;
+  return Done{};
 }
 
 std::string Teller::http_address() const {

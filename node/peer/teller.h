@@ -69,8 +69,8 @@ class Teller {
  public:
   explicit Teller(PeerParts& parts) : parts_(parts), self_judge_(parts.io.get_executor()) {}
 
-  // Opens TensorBoard's folder, if the options name one. An outcome: why that failed.
-  std::optional<PeerOutcome> open_board();
+  // Opens TensorBoard's folder, if the options name one.
+  Status open_board();
   // The address of this peer's page for other members; empty: it has none. If the front listens on all
   // interfaces, the host is the one that members dial.
   std::string http_address() const;

@@ -109,13 +109,15 @@ class Trainer {
   // is `arena`, every device has the same number of workers; those of the first device come first.
   Trainer(std::vector<std::unique_ptr<training::Worker>> workers, models::Arena& arena,
           TrainerOptions options, std::function<void()> stepped, training::DeviceGroup* group = nullptr);
-  ~Trainer();  // stops and waits for the threads
+  ~Trainer() { give_back(); }  // stops and waits for the threads
 
   // Continues from this state. A worker whose part does not fit (another shard, optimizer or number of
   // workers) begins without state; the list has a sentence for each. REQUIRES: before start().
   std::vector<std::string> restore(const training::PeerState& state);
   // The arena holds other parameters than the restored ones. REQUIRES: before start().
-  void moved();
+  void moved() {
+    for (auto& worker : workers_) worker->moved();
+  }
 
   void start();
   // Begins no further step and drops those under way. When it returns, the workers have changed the

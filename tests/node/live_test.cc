@@ -10,7 +10,6 @@
 #include "node/front/answers.h"
 #include "node/front/event_log.h"
 #include "node/front/live.h"
-#include "node/front/metrics.h"
 #include "node/front/status.h"
 #include "tests/catch.h"
 #include "topologies/topology.h"

@@ -8,7 +8,6 @@
 #include "tests/catch.h"
 #include "tests/transport/world.h"
 #include "transport/link_table.h"
-#include "transport/message_io.h"
 
 namespace starling::transport {
 namespace {
