@@ -28,6 +28,7 @@ struct LinkShape {
   double drop = 0;       // in [0, 1): chance of a write to be lost, each time that it is sent (base/loss.h)
 
   bool plain() const { return latency == Duration{0} && bandwidth == 0 && drop == 0; }
+  friend bool operator==(const LinkShape&, const LinkShape&) = default;
 };
 
 // The shapes of one transport's links: one for all, and others for some remotes. Links share the values, so
