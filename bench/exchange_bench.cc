@@ -137,7 +137,7 @@ struct Daemon {
   Daemon(std::uint64_t id, std::size_t floats, const Options& options)
       : transport(io.get_executor(), tcp_options(options)), arena(floats) {
     fill(arena, id);
-    transport.shape_links(options.shape);
+    transport.shapes().set_all(options.shape);
     wire::Hello self;
     self.swarm = "bench";
     self.name = "bench";

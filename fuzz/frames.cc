@@ -2,7 +2,7 @@
 // twice.
 #include "fuzz/pipe.h"
 #include "fuzz/repair.h"
-#include "transport/message_io.h"
+#include "transport/link.h"
 
 using namespace starling;
 

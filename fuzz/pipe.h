@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "tests/transport/memory.h"
-#include "transport/spawn.h"
+#include "transport/coroutines.h"
 
 namespace starling::fuzz {
 

@@ -35,7 +35,7 @@ constexpr std::size_t kEarlyEventsMax = 256;  // kept until the core begins
 class Daemon {
  public:
   explicit Daemon(const PeerOptions& options)
-      : process_(io_, {options.out, options.snapshots, options.control_fd}, disk_),
+      : process_(io_, options.process, disk_),
         parts_{options, io_, process_, builder_, disk_, [this](gossip::Event e) { drive(std::move(e)); }},
         builder_(io_.get_executor()),
         disk_(io_.get_executor()) {}
@@ -44,7 +44,7 @@ class Daemon {
 
  private:
   // ---- setting up ----
-  std::optional<PeerOutcome> set_up();
+  Status set_up();
   void obey(const std::string& command);
   void begin_run();
   void start_core(std::optional<wire::Manifest> begun);
@@ -99,19 +99,19 @@ class Daemon {
 
 // ---- setting up ----
 
-std::optional<PeerOutcome> Daemon::set_up() {
+Status Daemon::set_up() {
   process_.catch_signals();
-  if (auto bad = teller_.open_board()) return bad;
-  if (auto bad = keeper_.open()) return bad;
-  if (auto bad = connections_.listen()) return bad;
-  if (auto bad = keeper_.open_checkpoints()) return bad;
-  if (auto bad = front_.open()) return bad;
+  if (Status done = teller_.open_board(); !done) return done;
+  if (Status done = keeper_.open(); !done) return done;
+  if (Status done = connections_.listen(); !done) return done;
+  if (Status done = keeper_.open_checkpoints(); !done) return done;
+  if (Status done = front_.open(); !done) return done;
   training::PeerReport first;
   first.kind = training::PeerReport::Kind::listening;
   first.address = to_string(parts_.self.address);
   process_.connect_launcher(first);
   connections_.make_exchanger();
-  return std::nullopt;
+  return Done{};
 }
 
 void Daemon::obey(const std::string& command) {
@@ -121,10 +121,10 @@ void Daemon::obey(const std::string& command) {
 
 // The core needs the manifest, and the manifest needs the data and the model.
 void Daemon::begin_run() {
-  preparation_.begin([this](Result<wire::Manifest> manifest) {
+  preparation_.build(std::nullopt, [this](const Status& built) {
     if (parts_.life == PeerLife::ending) return;
-    if (!manifest) return shutdown_.begin(gossip::Finish::How::failed, manifest.error().message);
-    start_core(std::move(*manifest));
+    if (!built) return shutdown_.begin(gossip::Finish::How::failed, built.error().message);
+    start_core(preparation_.own_manifest());
   });
 }
 
@@ -154,7 +154,7 @@ void Daemon::act(const gossip::Prepare& prepare) {
   parts_.manifest = prepare.manifest;
   if (parts_.replica) return asio::post(io_, [this] { prepared(); });
   spdlog::info("the swarm trains {} on {}", prepare.manifest.model, prepare.manifest.data);
-  preparation_.join(prepare.manifest, [this](const Status& built) {
+  preparation_.build(prepare.manifest, [this](const Status& built) {
     if (!parts_.is_running()) return;
     if (!built) return drive(gossip::PrepareFailed{built.error().message});
     prepared();
@@ -171,7 +171,7 @@ void Daemon::prepared() {
 }
 
 PeerOutcome Daemon::run() {
-  if (auto bad = set_up()) return *bad;
+  if (const Status done = set_up(); !done) return {2, done.error().message};
   teller_.manager().ready("listens at " + to_string(parts_.self.address));
   process_.start({.leave = [this] { leave(); },
                   .command = [this](const std::string& command) { obey(command); },

@@ -2,7 +2,7 @@
 // replica; the core decides what to do, and the daemon does it. `starling peer` calls run_peer().
 #pragma once
 
-#include "node/launch/outcome.h"
+#include "node/launch/process_options.h"
 #include "node/peer/options.h"
 
 namespace starling::node {

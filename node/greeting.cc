@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "node/peer/entropy.h"
+#include "transport/coroutines.h"
 #include "transport/handshake.h"
-#include "transport/spawn.h"
 #include "transport/tcp.h"
 
 namespace starling::node {
@@ -32,9 +32,7 @@ asio::awaitable<void> say_hello(transport::TcpTransport& transport, const Addres
 std::optional<transport::LinkError> greet(const Address& peer, const std::string& swarm,
                                           std::shared_ptr<const transport::TlsContext> tls) {
   asio::io_context io;
-  transport::TcpOptions options;
-  options.tls = std::move(tls);
-  transport::TcpTransport transport(io.get_executor(), options);
+  transport::TcpTransport transport(io.get_executor(), {.tls = std::move(tls)});
   wire::Hello mine;
   mine.swarm = swarm;
   mine.id = PeerId{entropy()};

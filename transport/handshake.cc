@@ -3,8 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "transport/message_io.h"
-
 namespace starling::transport {
 namespace {
 

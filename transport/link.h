@@ -27,6 +27,7 @@
 #include "transport/link_error.h"
 #include "transport/shaped.h"
 #include "wire/frame.h"
+#include "wire/messages.h"
 
 namespace starling::transport {
 
@@ -142,5 +143,20 @@ class Link : public std::enable_shared_from_this<Link> {
 };
 
 using LinkPtr = std::shared_ptr<Link>;
+
+// ---- messages and chunks on a link ----
+
+// REQUIRES: `link` outlives the call (hold its LinkPtr).
+asio::awaitable<LinkStatus> write_message(Link& link, wire::Message message);
+
+// `floats` must stay valid until it returns. REQUIRES: head.floats * 4 == floats.size() <= 1 MiB.
+asio::awaitable<LinkStatus> write_chunk(Link& link, wire::ChunkHead head, Bytes floats);
+
+// The message in a control frame. If the frame is a chunk or does not decode, the error is `malformed` and
+// the link is closed.
+LinkResult<wire::Message> message_in(Link& link, const Frame& frame);
+
+// The next frame, which must be a message.
+asio::awaitable<LinkResult<wire::Message>> read_message(Link& link);
 
 }  // namespace starling::transport

@@ -1,6 +1,7 @@
 // Why a link failed. Separate from link.h, because the TLS state machine needs neither links nor Asio.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -28,7 +29,13 @@ enum class LinkErrorKind : std::uint8_t {
 };
 inline constexpr std::size_t kLinkErrorKinds = 15;
 // "bad checksum", for people and labels.
-std::string_view name(LinkErrorKind kind);
+constexpr std::string_view name(LinkErrorKind kind) {
+  constexpr std::array<std::string_view, kLinkErrorKinds> kNames = {
+      "closed",      "closed by peer", "broken",       "unreachable", "timed out",
+      "bad magic",   "bad version",    "bad checksum", "oversize",    "malformed",
+      "wrong swarm", "same peer",      "refused",      "wrong key",   "no key"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
 
 struct LinkError : Error {
   LinkErrorKind kind = LinkErrorKind::broken;

@@ -12,10 +12,8 @@
 
 #include <asio/steady_timer.hpp>
 
+#include "transport/coroutines.h"
 #include "transport/handshake.h"
-#include "transport/message_io.h"
-#include "transport/signal.h"
-#include "transport/spawn.h"
 #include "wire/codec.h"
 
 namespace starling::transport {
@@ -39,10 +37,6 @@ Address listening_address(const wire::Hello& remote, const Link& link) {
   return {anywhere ? link.remote().host : remote.address.host, remote.address.port};
 }
 
-bool ended_in_order(LinkErrorKind kind) {
-  return kind == LinkErrorKind::closed || kind == LinkErrorKind::closed_by_peer;
-}
-
 }  // namespace
 
 // Shared by the table and every coroutine that it has started, which may outlive it.
@@ -50,7 +44,8 @@ bool ended_in_order(LinkErrorKind kind) {
 // A *route* leads to an address and holds the messages that wait for it; a *connection* is a control link
 // after its handshake. Invariants:
 //  1. by_id_ holds at most one connection per remote, the one that is written to; routes point only to those.
-//  2. A route with a queue has exactly one drain() under way (busy), which dials if there is no connection.
+//  2. A route with a queue has exactly one drain() under way (busy), which dials if the route has no
+//     connection.
 //  3. A retired connection has ended its own direction and is read until the remote ends the other one, so
 //     nothing that was written is lost.
 //  4. There is one write at a time on a connection (writing).
@@ -75,9 +70,6 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     listener_ = std::move(*listener);
     return listener_->address();
   }
-
-  void set_hello(wire::Hello self) { hello_ = std::move(self); }
-  const wire::Hello& hello() const { return hello_; }
 
   void send(const Address& to, const wire::Message& message) {
     STARLING_CHECK(travels_on_control(message));
@@ -146,10 +138,9 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     all.traffic = transport_.traffic();
     return all;
   }
-  std::size_t links() const { return by_id_.size(); }
-  std::size_t handshakes() const { return inbound_handshakes_; }
 
  private:
+  friend LinkTable;
   struct Connection {
     Connection(const asio::any_io_executor& executor, LinkPtr l, wire::Hello hello, bool by_us)
         : link(std::move(l)),
@@ -296,7 +287,7 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       co_return dialed.error();
     }
     const LinkPtr link = *dialed;
-    link->travel_as(transport_.shape_to(to));
+    link->travel_as(transport_.shapes().to(to));
     wire::Hello mine = hello_;
     mine.purpose = purpose;
     handshaking_.insert(link);
@@ -340,9 +331,8 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
       if (self->events_.on_refused) self->events_.on_refused(error.kind, error.message);
       co_return;
     }
-    link->travel_as(self->transport_.shape_to(listening_address(*remote, *link)));
+    link->travel_as(self->transport_.shapes().to(listening_address(*remote, *link)));
     if (remote->purpose == wire::Purpose::bulk) {
-      ++self->counters_.bulk_accepted;
       if (self->events_.on_bulk) self->events_.on_bulk(std::move(link), std::move(*remote));
       co_return;
     }
@@ -424,9 +414,9 @@ class LinkTable::State : public std::enable_shared_from_this<State> {
     detach(connection);
     open_.erase(connection);
     changed_.raise();
-    const bool in_order =
-        ended_in_order(error.kind) || (connection->retired && error.kind == LinkErrorKind::timed_out);
-    if (in_order) return;
+    using Kind = LinkErrorKind;
+    if (error.kind == Kind::closed || error.kind == Kind::closed_by_peer) return;
+    if (connection->retired && error.kind == Kind::timed_out) return;
     note(error.kind);
     if (connection->retired) return;
     report(connection->listens_at, error.kind,
@@ -544,8 +534,8 @@ LinkTable::LinkTable(asio::any_io_executor executor, Transport& transport, wire:
 LinkTable::~LinkTable() { state_->close(); }
 
 Result<Address> LinkTable::listen(const Address& at) { return state_->listen(at); }
-void LinkTable::set_hello(wire::Hello self) { state_->set_hello(std::move(self)); }
-const wire::Hello& LinkTable::hello() const { return state_->hello(); }
+void LinkTable::set_hello(wire::Hello self) { state_->hello_ = std::move(self); }
+const wire::Hello& LinkTable::hello() const { return state_->hello_; }
 void LinkTable::send(const Address& to, const wire::Message& message) { state_->send(to, message); }
 asio::awaitable<LinkResult<BulkLink>> LinkTable::dial_bulk(Address to) {
   return State::dial_bulk(state_, std::move(to));
@@ -554,7 +544,7 @@ void LinkTable::note(const LinkError& error) { state_->note(error.kind); }
 asio::awaitable<void> LinkTable::shut_down(Duration at_most) { return State::shut_down(state_, at_most); }
 void LinkTable::close() { state_->close(); }
 LinkCounters LinkTable::counters() const { return state_->counters(); }
-std::size_t LinkTable::links() const { return state_->links(); }
-std::size_t LinkTable::handshakes() const { return state_->handshakes(); }
+std::size_t LinkTable::links() const { return state_->by_id_.size(); }
+std::size_t LinkTable::handshakes() const { return state_->inbound_handshakes_; }
 
 }  // namespace starling::transport

@@ -69,7 +69,6 @@ struct LinkCounters {
   std::uint64_t links_dialed = 0;      // control, after their handshake
   std::uint64_t links_accepted = 0;
   std::uint64_t bulk_dialed = 0;
-  std::uint64_t bulk_accepted = 0;
   Traffic traffic;  // control and bulk, all bytes of the transport
 };
 

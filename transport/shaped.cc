@@ -1,5 +1,6 @@
 #include "transport/shaped.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/loss.h"

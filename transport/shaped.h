@@ -3,7 +3,6 @@
 // frames. TCP's own handshake is not shaped.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <map>
@@ -14,13 +13,12 @@
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
-#include <asio/steady_timer.hpp>
 
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/random.h"
 #include "base/time.h"
-#include "transport/signal.h"
+#include "transport/coroutines.h"
 
 namespace starling::transport {
 

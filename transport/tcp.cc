@@ -13,9 +13,6 @@
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 
-#include "transport/tcp_socket.h"
-#include "transport/tls_link.h"
-
 namespace starling::transport {
 namespace {
 
@@ -23,12 +20,11 @@ using asio::ip::tcp;
 
 class TcpLink final : public Link {
  public:
-  TcpLink(tcp::socket socket, const tcp::endpoint& remote, const TcpOptions& options,
-          std::shared_ptr<Traffic> total, std::shared_ptr<const LinkShape> shape)
-      : Link(socket.get_executor(), to_address(remote), std::move(total), std::move(shape)),
+  TcpLink(tcp::socket socket, const tcp::endpoint& remote, const TcpShared& shared)
+      : Link(socket.get_executor(), to_address(remote), shared.total, shared.shape),
         socket_(std::move(socket)),
-        bytes_per_call_(options.bytes_per_call) {
-    set_up(socket_, options);
+        bytes_per_call_(shared.options.bytes_per_call) {
+    set_up(socket_, shared.options);
   }
 
  protected:
@@ -67,20 +63,16 @@ class TcpLink final : public Link {
   std::size_t bytes_per_call_;
 };
 
-LinkPtr make_link(tcp::socket socket, const tcp::endpoint& remote, TlsRole role, const TcpOptions& options,
-                  std::shared_ptr<Traffic> total, std::shared_ptr<const LinkShape> shape) {
-  if (options.tls)
-    return make_tls_link(std::move(socket), remote, role, options, std::move(total), std::move(shape));
-  return std::make_shared<TcpLink>(std::move(socket), remote, options, std::move(total), std::move(shape));
+LinkPtr make_link(tcp::socket socket, const tcp::endpoint& remote, TlsRole role, const TcpShared& shared) {
+  if (shared.options.tls) return make_tls_link(std::move(socket), remote, role, shared);
+  return std::make_shared<TcpLink>(std::move(socket), remote, shared);
 }
 
 class TcpListener final : public Listener {
  public:
-  TcpListener(tcp::acceptor acceptor, Address address, Transport::Accept accept, const TcpOptions& options,
-              std::shared_ptr<Traffic> total, std::shared_ptr<const LinkShape> shape)
+  TcpListener(tcp::acceptor acceptor, Address address, Transport::Accept accept, const TcpShared& shared)
       : address_(std::move(address)),
-        state_(std::make_shared<State>(std::move(acceptor), std::move(accept), options, std::move(total),
-                                       std::move(shape))) {
+        state_(std::make_shared<State>(std::move(acceptor), std::move(accept), shared)) {
     state_->next();
   }
   ~TcpListener() override { close(); }
@@ -91,14 +83,8 @@ class TcpListener final : public Listener {
  private:
   // Outlives the listener while an accept is pending.
   struct State : std::enable_shared_from_this<State> {
-    State(tcp::acceptor a, Transport::Accept callback, const TcpOptions& o, std::shared_ptr<Traffic> t,
-          std::shared_ptr<const LinkShape> s)
-        : acceptor(std::move(a)),
-          pause(acceptor.get_executor()),
-          accept(std::move(callback)),
-          options(o),
-          total(std::move(t)),
-          shape(std::move(s)) {}
+    State(tcp::acceptor a, Transport::Accept callback, const TcpShared& s)
+        : acceptor(std::move(a)), pause(acceptor.get_executor()), accept(std::move(callback)), shared(s) {}
 
     void next() {
       acceptor.async_accept([self = shared_from_this()](const asio::error_code& error, tcp::socket socket) {
@@ -109,9 +95,7 @@ class TcpListener final : public Listener {
         }
         asio::error_code gone;
         const tcp::endpoint remote = socket.remote_endpoint(gone);
-        if (!gone)
-          self->accept(make_link(std::move(socket), remote, TlsRole::accepter, self->options, self->total,
-                                 self->shape));
+        if (!gone) self->accept(make_link(std::move(socket), remote, TlsRole::accepter, self->shared));
         if (!self->closed) self->next();
       });
     }
@@ -134,9 +118,7 @@ class TcpListener final : public Listener {
     tcp::acceptor acceptor;
     asio::steady_timer pause;
     Transport::Accept accept;
-    TcpOptions options;
-    std::shared_ptr<Traffic> total;
-    std::shared_ptr<const LinkShape> shape;
+    TcpShared shared;
     bool closed = false;
   };
 
@@ -175,8 +157,8 @@ struct Dial {
 }  // namespace
 
 TcpTransport::TcpTransport(asio::any_io_executor executor, TcpOptions options)
-    : executor_(std::move(executor)), options_(std::move(options)) {
-  STARLING_CHECK(options_.bytes_per_call > 0);
+    : executor_(std::move(executor)), shared_{.options = std::move(options), .shape = shapes().to_anyone()} {
+  STARLING_CHECK(shared_.options.bytes_per_call > 0);
 }
 
 Result<std::unique_ptr<Listener>> TcpTransport::listen(const Address& at, Accept accept) {
@@ -206,8 +188,8 @@ Result<std::unique_ptr<Listener>> TcpTransport::listen(const Address& at, Accept
   const tcp::endpoint local = acceptor.local_endpoint(error);
   if (error) return refuse(error);
   const Address true_address{at.host, local.port()};
-  return std::unique_ptr<Listener>(std::make_unique<TcpListener>(
-      std::move(acceptor), true_address, std::move(accept), options_, traffic_, shape_));
+  return std::unique_ptr<Listener>(
+      std::make_unique<TcpListener>(std::move(acceptor), true_address, std::move(accept), shared_));
 }
 
 asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_most) {
@@ -246,7 +228,7 @@ asio::awaitable<LinkResult<LinkPtr>> TcpTransport::dial(Address to, Duration at_
     dial->socket.async_connect(endpoint, [dial](const asio::error_code& error) { dial->report(error); });
     const bool answered = co_await dial->wait();
     if (answered && !dial->error) {
-      co_return make_link(std::move(dial->socket), endpoint, TlsRole::dialer, options_, traffic_, shape_);
+      co_return make_link(std::move(dial->socket), endpoint, TlsRole::dialer, shared_);
     }
     why = answered ? dial->error.message() : "no answer in time";
     asio::error_code ignored;

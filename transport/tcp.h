@@ -7,7 +7,7 @@
 
 #include <asio/any_io_executor.hpp>
 
-#include "transport/tcp_options.h"
+#include "transport/tcp_socket.h"
 #include "transport/transport.h"
 
 namespace starling::transport {
@@ -18,12 +18,11 @@ class TcpTransport final : public Transport {
 
   Result<std::unique_ptr<Listener>> listen(const Address& at, Accept accept) override;
   asio::awaitable<LinkResult<LinkPtr>> dial(Address to, Duration at_most) override;
-  const Traffic& traffic() const override { return *traffic_; }
+  const Traffic& traffic() const override { return *shared_.total; }
 
  private:
   asio::any_io_executor executor_;
-  TcpOptions options_;
-  std::shared_ptr<Traffic> traffic_ = std::make_shared<Traffic>();
+  TcpShared shared_;
 };
 
 }  // namespace starling::transport

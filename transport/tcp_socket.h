@@ -1,14 +1,36 @@
-// Shared by plain links and links with TLS: setting up, checking and closing a TCP socket.
+// What plain links over TCP and those with TLS share: options, setting up, checking and closing a socket; and
+// how those with TLS are made.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include <asio/ip/tcp.hpp>
 
+#include "base/time.h"
 #include "transport/link.h"
-#include "transport/tcp_options.h"
+#include "transport/tls.h"
 
 namespace starling::transport {
+
+struct TcpOptions {
+  // Maximum bytes per system call. With Asio's default, 64 KiB, sender and receiver each need twice the time
+  // on one core. Smaller values can be faster if both ends share a core.
+  std::size_t bytes_per_call = std::size_t{1} << 20;
+  int socket_buffer_bytes = 0;  // 0: the kernel tunes it
+  // After this much silence of the remote's kernel the link breaks.
+  Duration silence_limit = std::chrono::seconds(10);
+  // With the swarm's key every connection is encrypted, and both ends prove that they have the key; null:
+  // plain TCP.
+  std::shared_ptr<const TlsContext> tls{};
+};
+
+// What all links of a transport share.
+struct TcpShared {
+  TcpOptions options;
+  std::shared_ptr<Traffic> total = std::make_shared<Traffic>();
+  std::shared_ptr<const LinkShape> shape;  // of new links
+};
 
 // The IPv4 address of an IPv4 remote, also if the listener is dual-stack.
 Address to_address(const asio::ip::tcp::endpoint& endpoint);
@@ -33,5 +55,12 @@ struct AtLeast {
     return error || moved >= wanted ? 0 : per_call;
   }
 };
+
+// A link over TLS on a TCP connection (tls_link.cc). The handshake starts at construction; reads and writes
+// wait for it and return its error: wrong_key, no_key (a Starling peer without a key, which receives an
+// explanation in plain text), bad_magic (neither TLS nor Starling), malformed, oversize. The caller limits
+// its duration with expires_after(), as for every read. REQUIRES: shared.options.tls.
+LinkPtr make_tls_link(asio::ip::tcp::socket socket, const asio::ip::tcp::endpoint& remote, TlsRole role,
+                      const TcpShared& shared);
 
 }  // namespace starling::transport

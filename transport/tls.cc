@@ -104,15 +104,8 @@ struct TlsEngine::Own {
   }
   LinkError fail_handshake();
 
-  // OpenSSL's view of the connection, and what it asks about keys.
-  static int read(BIO* bio, char* into, int size);
-  static int write(BIO* bio, const char* from, int size);
-  static long control(BIO* bio, int command, long number, void* pointer);
+  // How OpenSSL reads `in` and writes `out`.
   static const BIO_METHOD* method();
-  static int use_key(SSL* ssl, const EVP_MD* hash, const unsigned char** identity,
-                     std::size_t* identity_bytes, SSL_SESSION** session);
-  static int find_key(SSL* ssl, const unsigned char* identity, std::size_t identity_bytes,
-                      SSL_SESSION** session);
 };
 
 // ---- the context ----
@@ -143,72 +136,62 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::make(const SwarmKey& key, 
   SSL_CTX_clear_options(ssl, SSL_OP_ALLOW_NO_DHE_KEX | SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
   SSL_CTX_set_cert_verify_callback(
       ssl, [](X509_STORE_CTX*, void*) { return 0; }, nullptr);
-  SSL_CTX_set_psk_use_session_callback(ssl, TlsEngine::Own::use_key);
-  SSL_CTX_set_psk_find_session_callback(ssl, TlsEngine::Own::find_key);
+  SSL_CTX_set_psk_use_session_callback(ssl, [](SSL* connection, const EVP_MD*, const unsigned char** identity,
+                                               std::size_t* identity_bytes, SSL_SESSION** session) {
+    const TlsContext::Own& context =
+        *static_cast<TlsEngine::Own*>(SSL_get_app_data(connection))->context->own_;
+    *session = context.session(connection);
+    *identity = context.identity.data();
+    *identity_bytes = context.identity.size();
+    return *session != nullptr ? 1 : 0;
+  });
+  SSL_CTX_set_psk_find_session_callback(ssl, [](SSL* connection, const unsigned char* identity,
+                                                std::size_t identity_bytes, SSL_SESSION** session) {
+    TlsEngine::Own& engine = *static_cast<TlsEngine::Own*>(SSL_get_app_data(connection));
+    const TlsContext::Own& context = *engine.context->own_;
+    const bool same = identity_bytes == context.identity.size() &&
+                      std::equal(context.identity.begin(), context.identity.end(), identity);
+    engine.other_key = !same;
+    *session = same ? context.session(connection) : nullptr;
+    return !same || *session != nullptr ? 1 : 0;
+  });
   return std::shared_ptr<const TlsContext>(new TlsContext(std::move(own)));
 }
 
-// ---- what OpenSSL calls ----
-
-int TlsEngine::Own::read(BIO* bio, char* into, int size) {
-  BIO_clear_retry_flags(bio);
-  Own& own = *static_cast<Own*>(BIO_get_data(bio));
-  const std::size_t n = std::min(own.in.size(), static_cast<std::size_t>(std::max(size, 0)));
-  if (!own.shaken) own.handshake_bytes += n;
-  if (own.handshake_bytes > kHandshakeBytesMax) return -1;
-  if (n == 0) {
-    BIO_set_retry_read(bio);
-    return -1;
-  }
-  std::memcpy(into, own.in.data(), n);
-  own.in = own.in.subspan(n);
-  return static_cast<int>(n);
-}
-
-int TlsEngine::Own::write(BIO* bio, const char* from, int size) {
-  BIO_clear_retry_flags(bio);
-  Own& own = *static_cast<Own*>(BIO_get_data(bio));
-  const auto* bytes = reinterpret_cast<const std::byte*>(from);
-  own.out.insert(own.out.end(), bytes, bytes + size);
-  return size;
-}
-
-long TlsEngine::Own::control(BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+// ---- one connection ----
 
 const BIO_METHOD* TlsEngine::Own::method() {
   static const std::unique_ptr<BIO_METHOD, FreedBy<BIO_meth_free>> kMethod = [] {
     std::unique_ptr<BIO_METHOD, FreedBy<BIO_meth_free>> made(
         BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "starling"));
     STARLING_CHECK(made != nullptr);
-    BIO_meth_set_read(made.get(), read);
-    BIO_meth_set_write(made.get(), write);
-    BIO_meth_set_ctrl(made.get(), control);
+    BIO_meth_set_read(made.get(), [](BIO* bio, char* into, int size) {
+      BIO_clear_retry_flags(bio);
+      Own& own = *static_cast<Own*>(BIO_get_data(bio));
+      const std::size_t n = std::min(own.in.size(), static_cast<std::size_t>(std::max(size, 0)));
+      if (!own.shaken) own.handshake_bytes += n;
+      if (own.handshake_bytes > kHandshakeBytesMax) return -1;
+      if (n == 0) {
+        BIO_set_retry_read(bio);
+        return -1;
+      }
+      std::memcpy(into, own.in.data(), n);
+      own.in = own.in.subspan(n);
+      return static_cast<int>(n);
+    });
+    BIO_meth_set_write(made.get(), [](BIO* bio, const char* from, int size) {
+      BIO_clear_retry_flags(bio);
+      Own& own = *static_cast<Own*>(BIO_get_data(bio));
+      const auto* bytes = reinterpret_cast<const std::byte*>(from);
+      own.out.insert(own.out.end(), bytes, bytes + size);
+      return size;
+    });
+    BIO_meth_set_ctrl(made.get(),
+                      [](BIO*, int command, long, void*) { return command == BIO_CTRL_FLUSH ? 1L : 0L; });
     return made;
   }();
   return kMethod.get();
 }
-
-int TlsEngine::Own::use_key(SSL* ssl, const EVP_MD*, const unsigned char** identity,
-                            std::size_t* identity_bytes, SSL_SESSION** session) {
-  const TlsContext::Own& context = *static_cast<Own*>(SSL_get_app_data(ssl))->context->own_;
-  *session = context.session(ssl);
-  *identity = context.identity.data();
-  *identity_bytes = context.identity.size();
-  return *session != nullptr;
-}
-
-int TlsEngine::Own::find_key(SSL* ssl, const unsigned char* identity, std::size_t identity_bytes,
-                             SSL_SESSION** session) {
-  Own& own = *static_cast<Own*>(SSL_get_app_data(ssl));
-  const TlsContext::Own& context = *own.context->own_;
-  const bool same = identity_bytes == context.identity.size() &&
-                    std::equal(context.identity.begin(), context.identity.end(), identity);
-  own.other_key = !same;
-  *session = same ? context.session(ssl) : nullptr;
-  return !same || *session != nullptr;
-}
-
-// ---- one connection ----
 
 TlsEngine::TlsEngine(std::shared_ptr<const TlsContext> context, TlsRole role)
     : own_(std::make_unique<Own>()) {

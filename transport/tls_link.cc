@@ -1,5 +1,3 @@
-#include "transport/tls_link.h"
-
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -12,9 +10,8 @@
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 
+#include "transport/coroutines.h"
 #include "transport/handshake.h"
-#include "transport/signal.h"
-#include "transport/spawn.h"
 #include "transport/tcp_socket.h"
 #include "wire/codec.h"
 
@@ -29,11 +26,7 @@ constexpr std::size_t kBufferBytesMax = std::size_t{256} << 10;
 constexpr std::size_t kRejectedBytesMax = std::size_t{64} << 10;  // from a refused remote
 constexpr std::size_t kMagicBytes = 4;
 
-// Whether the bytes begin like an unencrypted frame.
-bool is_plain_frame(Bytes bytes) {
-  return bytes.size() >= kMagicBytes && std::memcmp(bytes.data(), "STRL", kMagicBytes) == 0;
-}
-
+// Whether the bytes may be the first ones of an unencrypted frame.
 bool may_be_plain_frame(Bytes bytes) {
   return std::memcmp(bytes.data(), "STRL", std::min(bytes.size(), kMagicBytes)) == 0;
 }
@@ -154,7 +147,7 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
       if (may_be_tls(in_[0], role_)) co_return had;
       if (!may_be_plain_frame(Bytes(in_).first(had)))
         co_return LinkError{{"it does not use TLS"}, LinkErrorKind::bad_magic};
-    } while (!is_plain_frame(Bytes(in_).first(had)));
+    } while (had < kMagicBytes);
     if (role_ == TlsRole::accepter) co_await refuse_plain();
     co_return LinkError{
         {"has no key, and this peer has one: start it with --key and a copy of the same key's file"},
@@ -242,8 +235,8 @@ class TlsStream : public std::enable_shared_from_this<TlsStream> {
 class TlsLink final : public Link {
  public:
   TlsLink(std::shared_ptr<TlsStream> stream, const asio::any_io_executor& executor, Address remote,
-          std::shared_ptr<Traffic> total, std::shared_ptr<const LinkShape> shape)
-      : Link(executor, std::move(remote), std::move(total), std::move(shape)), stream_(std::move(stream)) {
+          const TcpShared& shared)
+      : Link(executor, std::move(remote), shared.total, shared.shape), stream_(std::move(stream)) {
     spawn(executor, TlsStream::begin(stream_));
   }
   ~TlsLink() override { stream_->close(); }
@@ -266,13 +259,11 @@ class TlsLink final : public Link {
 }  // namespace
 
 LinkPtr make_tls_link(tcp::socket socket, const tcp::endpoint& remote, TlsRole role,
-                      const TcpOptions& options, std::shared_ptr<Traffic> total,
-                      std::shared_ptr<const LinkShape> shape) {
+                      const TcpShared& shared) {
   const asio::any_io_executor executor = socket.get_executor();
-  set_up(socket, options);
-  auto stream = std::make_shared<TlsStream>(std::move(socket), role, options);
-  return std::make_shared<TlsLink>(std::move(stream), executor, to_address(remote), std::move(total),
-                                   std::move(shape));
+  set_up(socket, shared.options);
+  auto stream = std::make_shared<TlsStream>(std::move(socket), role, shared.options);
+  return std::make_shared<TlsLink>(std::move(stream), executor, to_address(remote), shared);
 }
 
 }  // namespace starling::transport

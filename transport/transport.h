@@ -19,9 +19,6 @@ namespace starling::transport {
 class Listener {
  public:
   virtual ~Listener() = default;
-  Listener() = default;
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
 
   // The address it listens at, with the real port in place of 0.
   virtual const Address& address() const = 0;
@@ -31,9 +28,6 @@ class Listener {
 class Transport {
  public:
   virtual ~Transport() = default;
-  Transport() = default;
-  Transport(const Transport&) = delete;
-  Transport& operator=(const Transport&) = delete;
 
   using Accept = std::function<void(LinkPtr)>;
   // Calls `accept` from the executor for every incoming connection, before any handshake. Resolves a host
@@ -47,19 +41,12 @@ class Transport {
   // Bytes of all links that it has made.
   virtual const Traffic& traffic() const = 0;
 
-  // Shapes the frames that existing and new links send from now on. A frame keeps the shape that its link had
-  // when its write began.
-  void shape_links(const LinkShape& shape) { shapes_.set_all(shape); }
-  // The same for the links that travel_as() shape_to(remote); takes precedence over shape_links().
-  void shape_links_to(const Address& remote, const LinkShape& shape) { shapes_.set_to(remote, shape); }
-  // For Link::travel_as(), once the address at which the remote listens is known.
-  std::shared_ptr<const LinkShape> shape_to(const Address& remote) { return shapes_.to(remote); }
+  // The shapes of its existing and new links. A frame keeps the shape that its link had when its write began.
+  // A link gets the shape for its remote (Link::travel_as) once the address where that listens is known.
+  LinkShapes& shapes() { return shapes_; }
 
  private:
   LinkShapes shapes_;
-
- protected:
-  const std::shared_ptr<const LinkShape> shape_ = shapes_.to_anyone();  // of new links
 };
 
 }  // namespace starling::transport

@@ -1,10 +1,49 @@
 // The list of commands, and the commands that print this list: completion, man and tables.
 #include "cli/commands/commands.h"
-#include "cli/shell/completion.h"
-#include "cli/shell/json.h"
+#include "cli/shell/help.h"
+#include "training/records/json.h"
 
 namespace starling::cli {
 namespace {
+
+using training::Json;
+
+Json flags_json(const std::vector<Flag>& flags) {
+  Json list = Json::array();
+  for (const Flag& flag : flags) {
+    list.push_back({{"name", flag.name},
+                    {"placeholder", flag.placeholder},
+                    {"help", flag.help},
+                    {"section", flag.section},
+                    {"repeatable", flag.repeatable},
+                    {"common", flag.common},
+                    {"hidden", flag.hidden},
+                    {"environment", flag.environment},
+                    {"key", flag.key}});
+  }
+  return list;
+}
+
+// {"commands": [{"path": ..., "positionals": [...], "flags": [...], "example": ...}, ...], "shared": [...]}
+std::string tables_json(const std::vector<Command>& commands) {
+  Json list = Json::array();
+  for (const Command& command : commands) {
+    Json positionals = Json::array();
+    for (const Positional& positional : command.positionals) {
+      positionals.push_back({{"name", positional.name},
+                             {"help", positional.help},
+                             {"required", positional.required},
+                             {"repeatable", positional.repeatable}});
+    }
+    list.push_back({{"path", command.path},
+                    {"summary", command.summary},
+                    {"positionals", std::move(positionals)},
+                    {"flags", flags_json(command.flags)},
+                    {"example", command.example},
+                    {"hidden", command.hidden}});
+  }
+  return training::to_line({{"commands", std::move(list)}, {"shared", flags_json(shared_flags())}});
+}
 
 Command completion_command() {
   return {"completion",
@@ -33,15 +72,21 @@ Command tables_command() {
 }  // namespace
 
 std::vector<Command> all_commands() {
-  return {
-      peer_command(),         members_command(),       status_command(),        top_command(),
-      leave_command(),        pause_command(),         resume_command(),        log_level_command(),
-      swarm_command(),        simulate_command(),      sweep_command(),         report_command(),
-      hunt_command(),         topology_list_command(), topology_show_command(), topology_compare_command(),
-      topology_set_command(), model_list_command(),    model_show_command(),    data_list_command(),
-      data_info_command(),    data_fetch_command(),    evaluate_command(),      predict_command(),
-      export_command(),       key_new_command(),       doctor_command(),        completion_command(),
-      man_command(),          tables_command()};
+  std::vector<Command> all = {peer_command()};
+  const auto add = [&all](const std::vector<Command>& commands) {
+    all.insert(all.end(), commands.begin(), commands.end());
+  };
+  add(query_commands());
+  add({top_command()});
+  add(order_commands());
+  add({swarm_command(), simulate_command(), sweep_command(), report_command(), hunt_command()});
+  add(topology_commands());
+  add({topology_compare_command(), topology_set_command()});
+  add(model_commands());
+  add(data_commands());
+  add(saved_model_commands());
+  add({key_new_command(), doctor_command(), completion_command(), man_command(), tables_command()});
+  return all;
 }
 
 }  // namespace starling::cli

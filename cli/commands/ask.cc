@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <iterator>
 #include <optional>
 
@@ -103,10 +102,10 @@ Result<std::string> status_text(const std::string& json) {
   if (const std::string lost = exchanges.losses(); !lost.empty())
     fmt::format_to(out, "chunks     rejected or lost: {}\n", lost);
   fmt::format_to(out, "links      {} and {} bulk, {} sent, {} received\n", status->links_open,
-                 status->bulk_links_open, format_bytes(static_cast<double>(status->bytes_sent)),
-                 format_bytes(static_cast<double>(status->bytes_received)));
-  fmt::format_to(out, "process    {} of memory, timers {:.3g} ms late\n",
-                 format_bytes(static_cast<double>(status->memory_bytes)), status->loop_lag_seconds * 1000);
+                 status->bulk_links_open, format_bytes(status->bytes_sent),
+                 format_bytes(status->bytes_received));
+  fmt::format_to(out, "process    {} of memory, timers {:.3g} ms late\n", format_bytes(status->memory_bytes),
+                 status->loop_lag_seconds * 1000);
   return text;
 }
 
@@ -173,25 +172,6 @@ Result<std::string> get(const Address& at, const std::string& path) {
   return body_of(at, node::http_request(at, "GET", path));
 }
 
-Command members_command() {
-  return ask_command("members", "list the swarm's members as a running peer sees them", "GET", members_text);
-}
-
-Command status_command() {
-  return ask_command("status", "print the state of a running peer", "GET", status_text);
-}
-
-Command leave_command() {
-  return ask_command("leave", "tell a running peer to leave its swarm in order", "POST", leave_text);
-}
-
-Command pause_command() {
-  return ask_command("pause", "pause a running peer: it makes no steps but answers exchanges", "POST",
-                     paused_text);
-}
-
-Command resume_command() { return ask_command("resume", "resume a paused peer", "POST", paused_text); }
-
 Command topology_set_command() {
   return {"topology set",
           "change the topology of a running swarm; no exchange is lost",
@@ -201,13 +181,22 @@ Command topology_set_command() {
           "starling topology set random-regular:k=4 --at 127.0.0.1:7180"};
 }
 
-Command log_level_command() {
-  return {"log-level",
-          "change the log level of a running peer",
-          {{"LEVEL", "trace, debug, info, warning or error"}},
-          post_flags(),
-          set_log_level,
-          "starling log-level debug --at 127.0.0.1:7180"};
+std::vector<Command> query_commands() {
+  return {ask_command("members", "list the swarm's members as a running peer sees them", "GET", members_text),
+          ask_command("status", "print the state of a running peer", "GET", status_text)};
+}
+
+std::vector<Command> order_commands() {
+  return {ask_command("leave", "tell a running peer to leave its swarm in order", "POST", leave_text),
+          ask_command("pause", "pause a running peer: it makes no steps but answers exchanges", "POST",
+                      paused_text),
+          ask_command("resume", "resume a paused peer", "POST", paused_text),
+          {"log-level",
+           "change the log level of a running peer",
+           {{"LEVEL", "trace, debug, info, warning or error"}},
+           post_flags(),
+           set_log_level,
+           "starling log-level debug --at 127.0.0.1:7180"}};
 }
 
 }  // namespace starling::cli

@@ -163,20 +163,6 @@ void check_address_of(const node::PeerStatus& status, const Wanted& wanted, Chec
 
 }  // namespace
 
-const char* outcome_name(Check::Outcome outcome) {
-  return outcome == Check::Outcome::good ? "good" : outcome == Check::Outcome::note ? "note" : "bad";
-}
-
-void Checks::good(const char* topic, std::string what) {
-  checks_.push_back({topic, Check::Outcome::good, std::move(what), ""});
-}
-void Checks::note(const char* topic, std::string what, std::string remedy) {
-  checks_.push_back({topic, Check::Outcome::note, std::move(what), std::move(remedy)});
-}
-void Checks::bad(const char* topic, std::string what, std::string remedy) {
-  checks_.push_back({topic, Check::Outcome::bad, std::move(what), std::move(remedy)});
-}
-
 void check_port(const Address& listen, bool given, Checks& checks) {
   const std::string where = to_string(listen);
   const auto report = [&](const std::string& why, const char* remedy) {

@@ -23,17 +23,18 @@ struct Check {
   std::string remedy;  // what to do about it; may be empty
 };
 
-const char* outcome_name(Check::Outcome outcome);
+struct Checks {
+  std::vector<Check> all;
 
-class Checks {
- public:
-  void good(const char* topic, std::string what);
-  void note(const char* topic, std::string what, std::string remedy = "");
-  void bad(const char* topic, std::string what, std::string remedy = "");
-  const std::vector<Check>& all() const { return checks_; }
-
- private:
-  std::vector<Check> checks_;
+  void good(const char* topic, const std::string& what) {
+    all.push_back({topic, Check::Outcome::good, what, ""});
+  }
+  void note(const char* topic, const std::string& what, const std::string& remedy = "") {
+    all.push_back({topic, Check::Outcome::note, what, remedy});
+  }
+  void bad(const char* topic, const std::string& what, const std::string& remedy = "") {
+    all.push_back({topic, Check::Outcome::bad, what, remedy});
+  }
 };
 
 // Whether a peer can listen there. A busy address is bad only if the user named it (`given`).

@@ -7,31 +7,21 @@
 namespace starling::cli {
 
 Command peer_command();
-Command members_command();
-Command status_command();
-Command leave_command();
-Command pause_command();
-Command resume_command();
-Command log_level_command();
+std::vector<Command> query_commands();  // members, status
 Command top_command();
+std::vector<Command> order_commands();  // leave, pause, resume, log-level
 Command swarm_command();
 Command simulate_command();
 Command sweep_command();
 Command report_command();
 Command hunt_command();
-Command topology_list_command();
-Command topology_show_command();
+std::vector<Command> topology_commands();  // topology list, show
 Command topology_compare_command();
 Command topology_set_command();
-Command model_list_command();
-Command model_show_command();
-Command data_list_command();
-Command data_info_command();
-Command data_fetch_command();
-Command evaluate_command();
+std::vector<Command> model_commands();        // model list, show
+std::vector<Command> data_commands();         // data list, info, fetch
+std::vector<Command> saved_model_commands();  // evaluate, predict, export
 Command key_new_command();
-Command predict_command();
-Command export_command();
 Command doctor_command();
 
 // All of them, in the order in which help lists them.

@@ -79,7 +79,7 @@ int info(const Arguments& arguments) {
                  : rows       ? "by column, "
                               : "",
                  rows ? "rows" : "images");
-  fmt::format_to(out, "memory    {}\n", format_bytes(static_cast<double>(info.memory_bytes)));
+  fmt::format_to(out, "memory    {}\n", format_bytes(info.memory_bytes));
   constexpr int kDrawn = 64;  // pixels, two characters wide each
   constexpr std::size_t kNumbers = 16;
   if (data->train.size() > 0 && rows) {
@@ -137,8 +137,8 @@ int fetch(const Arguments& arguments) {
   ProgressLine progress;
   options.progress = [&progress](const datasets::PublishedFile& file, std::uint64_t bytes) {
     if (file.size == 0) return;
-    progress.show(fmt::format("{}  {} of {}, {} %", file.name, format_bytes(static_cast<double>(bytes)),
-                              format_bytes(static_cast<double>(file.size)), bytes * 100 / file.size));
+    progress.show(fmt::format("{}  {} of {}, {} %", file.name, format_bytes(bytes), format_bytes(file.size),
+                              bytes * 100 / file.size));
   };
   // A write beyond the limit for files then fails with an error instead of ending the program.
   signal(SIGXFSZ, SIG_IGN);
@@ -146,10 +146,9 @@ int fetch(const Arguments& arguments) {
   progress.clear();
   if (!fetched) return fail(arguments, fetched.error());
   if (arguments.has("--json")) return print_out(fetched_json(set.name, options.into, *fetched));
-  const std::string came =
-      fetched->already_there == fetched->files
-          ? "already complete"
-          : format_bytes(static_cast<double>(fetched->bytes)) + " downloaded, all checksums match";
+  const std::string came = fetched->already_there == fetched->files
+                               ? "already complete"
+                               : format_bytes(fetched->bytes) + " downloaded, all checksums match";
   std::string text = fmt::format("{}: {}\n{}\n", set.name, came, options.into);
   if (into != data_root())
     text += fmt::format("use it with --data {}, or with STARLING_DATA={}\n", options.into, into);
@@ -158,29 +157,23 @@ int fetch(const Arguments& arguments) {
 
 }  // namespace
 
-Command data_list_command() {
-  return {"data list", "list the data sets with a name", {}, {kJsonFlag}, list, "starling data list"};
-}
-
-Command data_info_command() {
-  return {"data info",
-          "describe a data set",
-          {{"NAME-OR-PATH", "a name of `data list`, or a folder or file as described there"}},
-          {kJsonFlag},
-          info,
-          "starling data info glyphs\nstarling data info ~/tables/iris.csv:label=species"};
-}
-
-Command data_fetch_command() {
-  return {"data fetch",
-          "download a published data set; resumes interrupted downloads",
-          {{"NAME", one_of(published_names())}},
-          {{"--into", "DIR", "the folder of the data sets (default $STARLING_DATA); the set is DIR/NAME"},
-           {"--from", "URL", "a mirror: the address of the folder with the files"},
-           {"--sums", "FILE", "lines SHA256 SIZE NAME: a mirror's own files", false, true},
-           kJsonFlag},
-          fetch,
-          "starling data fetch mnist --into ~/data"};
+std::vector<Command> data_commands() {
+  return {list_command("data", "list the data sets with a name", list),
+          {"data info",
+           "describe a data set",
+           {{"NAME-OR-PATH", "a name of `data list`, or a folder or file as described there"}},
+           {kJsonFlag},
+           info,
+           "starling data info glyphs\nstarling data info ~/tables/iris.csv:label=species"},
+          {"data fetch",
+           "download a published data set; resumes interrupted downloads",
+           {{"NAME", one_of(published_names())}},
+           {{"--into", "DIR", "the folder of the data sets (default $STARLING_DATA); the set is DIR/NAME"},
+            {"--from", "URL", "a mirror: the address of the folder with the files"},
+            {"--sums", "FILE", "lines SHA256 SIZE NAME: a mirror's own files", false, true},
+            kJsonFlag},
+           fetch,
+           "starling data fetch mnist --into ~/data"}};
 }
 
 }  // namespace starling::cli

@@ -86,6 +86,10 @@ std::string list_instructions(const std::vector<kernels::cpu::InstructionSet>& s
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+const char* outcome_name(Check::Outcome outcome) {
+  return outcome == Check::Outcome::good ? "good" : outcome == Check::Outcome::note ? "note" : "bad";
+}
+
 std::string capability(const kernels::CudaDevice& device) {
   return fmt::format("{}.{}", device.major, device.minor);  // "9.0"
 }
@@ -94,8 +98,7 @@ std::string device_text(const kernels::CudaDevice& device) {
   const std::string name = device.name.empty() ? "a GPU" : device.name;
   if (!device.problem.empty()) return fmt::format("{}, not usable: {}", name, device.problem);
   return fmt::format("{}, compute capability {}, {} of {} free; f32, tf32 and bf16 precision", name,
-                     capability(device), format_bytes(static_cast<double>(device.free_bytes)),
-                     format_bytes(static_cast<double>(device.memory_bytes)));
+                     capability(device), format_bytes(device.free_bytes), format_bytes(device.memory_bytes));
 }
 
 std::string text_of(const Findings& found) {
@@ -123,7 +126,7 @@ std::string text_of(const Findings& found) {
   for (const auto& device : found.devices) line(fmt::format("cuda:{}", device.number), device_text(device));
   fmt::format_to(out, "\nA peer with --device auto trains on {}.\n\n",
                  found.device_auto == "cpu" ? "this processor" : found.device_auto);
-  for (const Check& check : found.checks.all()) {
+  for (const Check& check : found.checks.all) {
     const bool good = check.outcome == Check::Outcome::good;
     fmt::format_to(out, "{:<6}{:<8}{}\n", good ? "ok" : outcome_name(check.outcome), check.topic, check.what);
     if (!check.remedy.empty()) fmt::format_to(out, "{:<14}{}\n", "", check.remedy);
@@ -146,7 +149,7 @@ std::string findings_json(const Findings& found) {
                        {"problem", text_or_null(device.problem)}});
   }
   Json checks = Json::array();
-  for (const Check& check : found.checks.all()) {
+  for (const Check& check : found.checks.all) {
     checks.push_back({{"topic", check.topic},
                       {"outcome", outcome_name(check.outcome)},
                       {"what", check.what},
@@ -224,7 +227,7 @@ int run(const Arguments& arguments) {
   found.device_auto = kernels::best_device(0);
   print_out(arguments.has("--json") ? findings_json(found) : text_of(found));
   const auto is_bad = [](const Check& check) { return check.outcome == Check::Outcome::bad; };
-  return std::ranges::any_of(found.checks.all(), is_bad) ? kExitRunFailed : kExitDone;
+  return std::ranges::any_of(found.checks.all, is_bad) ? kExitRunFailed : kExitDone;
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // An experiment from the command line: flags, --set and --slow override the environment, which overrides the
-// file, which overrides the defaults. Also the checks before a run starts.
+// file, which overrides the defaults. Also the checks before a run starts, and commands that run an
+// experiment.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "datasets/dataset.h"
 #include "models/spec.h"
 #include "training/experiment/experiment.h"
+#include "training/records/record.h"
 
 namespace starling::cli {
 
@@ -58,5 +61,18 @@ struct Materials {
   models::Plan plan;
 };
 Result<Materials> gather_materials(const training::Experiment& experiment);
+
+// ---- what `starling simulate` and `starling swarm` share ----
+
+// Runs the experiment and returns the exit code.
+using RunExperiment = std::function<int(const Arguments& arguments, const training::Experiment& experiment)>;
+
+// A command that reads its experiment, prints it if --print-config is given, and otherwise runs it. Its flags
+// are those of an experiment, --print-config, --out, --force, --json and `flags`.
+Command run_command(std::string path, std::string summary, const std::vector<Flag>& flags, RunExperiment run,
+                    std::string example);
+
+// Writes the report of the folder, prints the summary, and returns kExitDone.
+int print_results(const Arguments& arguments, const training::Summary& summary, const std::string& folder);
 
 }  // namespace starling::cli

@@ -10,8 +10,6 @@
 
 namespace starling::cli {
 
-inline constexpr unsigned kMostThreads = 1024;
-
 // Reads a whole number from `least` to `most` into `value`, which stays unchanged if the flag is not given.
 // An Error names the flag.
 template <class T, class Value>
@@ -25,6 +23,17 @@ Status read_number(const Arguments& arguments, const std::string& flag, T least,
   }
   value = *number;
   return Done{};
+}
+
+// --threads; `what`: "threads that compute".
+inline Flag threads_flag(const std::string& what, const std::string& section = "") {
+  return {.name = "--threads",
+          .placeholder = "N",
+          .help = what + " (default: all cores); does not change results",
+          .section = section};
+}
+inline Status read_threads(const Arguments& arguments, unsigned& threads) {
+  return read_number(arguments, "--threads", 1U, 1024U, threads);
 }
 
 // --format, or json if --json is given, or text. An Error if it is not one of `formats`.

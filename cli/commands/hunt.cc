@@ -53,8 +53,7 @@ Status read_options(const Arguments& arguments, lab::HuntOptions& options) {
     if (!options.rule || !traits(*options.rule).exchanges())
       return Error{"--rule: '" + *text + "' is unknown; expected " + one_of(rule_names())};
   }
-  if (Status read = read_number(arguments, "--threads", 1U, kMostThreads, options.threads); !read)
-    return read;
+  if (Status read = read_threads(arguments, options.threads); !read) return read;
   if (arguments.has("--trace") && options.to - options.from != 1)
     return Error{"--trace writes the run of one seed; --seeds has " +
                  std::to_string(options.to - options.from)};
@@ -111,7 +110,7 @@ Command hunt_command() {
            {"--peers", "N", "number of peers (default: drawn from 3 to 12 by each seed)"},
            {"--faults", "NAME", one_of(lab::Faults::names()) + " (default all)"},
            {"--rule", "NAME", one_of(rule_names()) + " (default: drawn by each seed)"},
-           {"--threads", "N", "seeds at the same time (default: all cores); does not change results"},
+           threads_flag("seeds at the same time"),
            {"--trace", "FILE", "write the run of one seed as a story"},
            {"--json", "", "print the result as one JSON object"}},
           run,

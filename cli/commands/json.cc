@@ -59,6 +59,11 @@ int print_list(const Arguments& arguments, const std::string& title, const std::
   return print_out(text);
 }
 
+Command list_command(const std::string& group, const std::string& summary, int (*run)(const Arguments&)) {
+  const std::string path = group + " list";
+  return {path, summary, {}, {kJsonFlag}, run, "starling " + path};
+}
+
 std::string layer_name(const models::Plan& plan, int index) {
   return index == models::LayerInfo::kInput ? "input" : plan.layers.at(static_cast<std::size_t>(index)).name;
 }

@@ -13,7 +13,6 @@
 #include "lab/measure/chart.h"
 #include "models/spec.h"
 #include "topologies/analysis.h"
-#include "training/replica/evaluator.h"
 #include "training/replica/memory.h"
 
 namespace starling::cli {
@@ -26,6 +25,9 @@ struct Described {
 // Prints the entries, with --json as {"models": [{"name": ..., "description": ...}, ...]} for the title
 // "models". Returns kExitDone.
 int print_list(const Arguments& arguments, const std::string& title, const std::vector<Described>& entries);
+
+// `starling GROUP list`, whose entries `run` prints.
+Command list_command(const std::string& group, const std::string& summary, int (*run)(const Arguments&));
 
 // The name of the layer with that index, or "input".
 std::string layer_name(const models::Plan& plan, int index);

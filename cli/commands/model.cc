@@ -54,10 +54,8 @@ std::string shape_text(const models::Shape& shape) {
   return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
 }
 
-std::string bytes_text(std::size_t bytes) { return format_bytes(static_cast<double>(bytes)); }
-
 // For a table, where most cells would be "0 B".
-std::string cell(std::size_t bytes) { return bytes == 0 ? "-" : bytes_text(bytes); }
+std::string cell(std::size_t bytes) { return bytes == 0 ? "-" : format_bytes(bytes); }
 
 double flops_of(const models::Plan& plan) {
   double flops = 0;
@@ -107,14 +105,14 @@ std::string parameter_text(const training::TrainingMemory& memory, const std::st
 }
 
 std::string peer_text(const training::PeerMemory& peer, const std::string& data) {
-  std::string text = fmt::format("a peer: about {}{}: training {}, exchanges {}", bytes_text(peer.peak()),
+  std::string text = fmt::format("a peer: about {}{}: training {}, exchanges {}", format_bytes(peer.peak()),
                                  data.empty() ? " and its data set (--data NAME)" : "",
-                                 bytes_text(peer.training), bytes_text(peer.exchange));
-  if (!data.empty()) text += fmt::format(", {} {}", data, bytes_text(peer.data));
-  text += fmt::format(", the process {}\n", bytes_text(peer.process));
+                                 format_bytes(peer.training), format_bytes(peer.exchange));
+  if (!data.empty()) text += fmt::format(", {} {}", data, format_bytes(peer.data));
+  text += fmt::format(", the process {}\n", format_bytes(peer.process));
   if (peer.evaluation > peer.training) {
     text += fmt::format("the peak is at the end of the run: evaluation {} instead of training\n",
-                        bytes_text(peer.evaluation));
+                        format_bytes(peer.evaluation));
   }
   return text;
 }
@@ -135,8 +133,8 @@ std::string model_text(const models::Plan& plan, const training::TrainingMemory&
   fmt::format_to(
       out, "memory at batch size {}{}: weights {}, gradients {}, optimizer state {}, activations {}: {}\n",
       memory.batch_size, memory.workers > 1 ? fmt::format(", {} workers", memory.workers) : "",
-      bytes_text(memory.weights), bytes_text(memory.gradients), bytes_text(memory.optimizer),
-      bytes_text(memory.activations()), bytes_text(memory.total()));
+      format_bytes(memory.weights), format_bytes(memory.gradients), format_bytes(memory.optimizer),
+      format_bytes(memory.activations()), format_bytes(memory.total()));
   if (memory.kept < memory.kept_of_all) {
     const auto kept = static_cast<double>(memory.kept), all = static_cast<double>(memory.kept_of_all);
     fmt::format_to(out, "with --recompute {} of activations are kept instead of {}: {:.0f} % less\n",
@@ -211,25 +209,22 @@ int show(const Arguments& arguments) {
 
 }  // namespace
 
-Command model_list_command() {
-  return {"model list", "list the networks with a name", {}, {kJsonFlag}, list, "starling model list"};
-}
-
-Command model_show_command() {
-  return {"model show",
-          "print a network's layers, parameters, flops and memory",
-          {{"NAME", "a name of `model list`, or a .toml file with layers"}},
-          {{"--batch-size", "N", "samples in a step (default 64)"},
-           {"--input", "CxHxW", "shape of an input (default 1x28x28)"},
-           {"--classes", "N", "number of classes (default 10)"},
-           {"--data", "NAME-OR-PATH", "a data set: its shape, its classes, and its memory"},
-           {"--optimizer", "NAME", "sgd (default) or adamw"},
-           {"--workers", "N", "Hogwild workers of a peer (default 1)"},
-           {"--precision", "NAME", "f32 (default) or bf16"},
-           {"--recompute", "", "recompute activations instead of keeping them"},
-           kJsonFlag},
-          show,
-          "starling model show lenet --data mnist"};
+std::vector<Command> model_commands() {
+  return {list_command("model", "list the networks with a name", list),
+          {"model show",
+           "print a network's layers, parameters, flops and memory",
+           {{"NAME", "a name of `model list`, or a .toml file with layers"}},
+           {{"--batch-size", "N", "samples in a step (default 64)"},
+            {"--input", "CxHxW", "shape of an input (default 1x28x28)"},
+            {"--classes", "N", "number of classes (default 10)"},
+            {"--data", "NAME-OR-PATH", "a data set: its shape, its classes, and its memory"},
+            {"--optimizer", "NAME", "sgd (default) or adamw"},
+            {"--workers", "N", "Hogwild workers of a peer (default 1)"},
+            {"--precision", "NAME", "f32 (default) or bf16"},
+            {"--recompute", "", "recompute activations instead of keeping them"},
+            kJsonFlag},
+           show,
+           "starling model show lenet --data mnist"}};
 }
 
 }  // namespace starling::cli

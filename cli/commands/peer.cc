@@ -190,9 +190,10 @@ Status read_own_flags(const Arguments& arguments, node::PeerOptions& options) {
   auto token = read_token(arguments);
   if (!token) return token.error();
   options.token = std::move(*token);
-  if (Status read = read_number(arguments, "--control-fd", 3, INT_MAX, options.control_fd); !read)
+  if (Status read = read_number(arguments, "--control-fd", 3, INT_MAX, options.process.control_fd); !read)
     return read;
-  if (Status read = read_number<std::uint32_t>(arguments, "--snapshots", 0, UINT32_MAX, options.snapshots);
+  if (Status read =
+          read_number<std::uint32_t>(arguments, "--snapshots", 0, UINT32_MAX, options.process.snapshots);
       !read)
     return read;
   return read_durations(
@@ -230,9 +231,7 @@ node::PeerOutcome run_all_reduce(const Arguments& arguments, const node::PeerOpt
                                     .number = options.slot->first,
                                     .name = options.name,
                                     .data_root = options.data_root,
-                                    .out = options.out,
-                                    .control_fd = options.control_fd,
-                                    .snapshots = options.snapshots,
+                                    .process = options.process,
                                     .rendezvous = *arguments.get("--rendezvous")};
   if (Status read = read_durations(arguments, {{"--patience", &all_reduce.patience}}); !read)
     return {kExitBadInput, read.error().message};
@@ -248,7 +247,7 @@ Status create_out(const Arguments& arguments, node::PeerOptions& options) {
     return Error{"--out: cannot create the folder " + *out +
                  (problem ? ": " + problem.message() : std::string())};
   }
-  options.out = *out;
+  options.process.out = *out;
   return Done{};
 }
 

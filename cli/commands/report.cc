@@ -5,7 +5,6 @@
 
 #include "base/text.h"
 #include "cli/commands/commands.h"
-#include "lab/report/report.h"
 #include "training/records/files.h"
 
 namespace starling::cli {

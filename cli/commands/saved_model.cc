@@ -1,8 +1,6 @@
 // starling evaluate, predict, export: what can be done with a saved model.
 #include <fmt/format.h>
 
-#include <cstdio>
-
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
@@ -12,7 +10,6 @@
 #include "training/records/checkpoint.h"
 #include "training/records/json.h"
 #include "training/replica/evaluator.h"
-#include "training/replica/worker.h"
 
 namespace starling::cli {
 namespace {
@@ -129,31 +126,28 @@ std::vector<Flag> saved_model_flags(std::vector<Flag> more) {
 
 }  // namespace
 
-Command evaluate_command() {
-  return {"evaluate", "print accuracy and loss of a saved model",
-          {},         saved_model_flags({kJsonFlag}),
-          evaluate,   "starling evaluate --checkpoint runs/run-1/model.safetensors --data mnist"};
-}
-
-Command predict_command() {
-  return {"predict",
-          "print class and probability of each test sample, predicted by a saved model",
-          {},
-          saved_model_flags({{"--limit", "N", "predict only the first N samples"},
-                             {"--json", "", "print one JSON object, one sample per line, instead of CSV"}}),
-          predict,
-          "starling predict --checkpoint runs/run-1/model.safetensors --data mnist --limit 5"};
-}
-
-Command export_command() {
+std::vector<Command> saved_model_commands() {
   return {
-      "export",
-      "write only the parameters of a checkpoint, as safetensors",
-      {},
-      {{.name = "--checkpoint", .placeholder = "FILE", .help = "a checkpoint of a peer", .required = true},
-       {.name = "--out", .placeholder = "FILE", .help = "the file to write", .required = true}},
-      export_parameters,
-      "starling export --checkpoint ckpt/p0.1200.safetensors --out model.safetensors"};
+      {"evaluate",
+       "print accuracy and loss of a saved model",
+       {},
+       saved_model_flags({kJsonFlag}),
+       evaluate,
+       "starling evaluate --checkpoint runs/run-1/model.safetensors --data mnist"},
+      {"predict",
+       "print class and probability of each test sample, predicted by a saved model",
+       {},
+       saved_model_flags({{"--limit", "N", "predict only the first N samples"},
+                          {"--json", "", "print one JSON object, one sample per line, instead of CSV"}}),
+       predict,
+       "starling predict --checkpoint runs/run-1/model.safetensors --data mnist --limit 5"},
+      {"export",
+       "write only the parameters of a checkpoint, as safetensors",
+       {},
+       {{.name = "--checkpoint", .placeholder = "FILE", .help = "a checkpoint of a peer", .required = true},
+        {.name = "--out", .placeholder = "FILE", .help = "the file to write", .required = true}},
+       export_parameters,
+       "starling export --checkpoint ckpt/p0.1200.safetensors --out model.safetensors"}};
 }
 
 }  // namespace starling::cli

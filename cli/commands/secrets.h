@@ -20,13 +20,13 @@ inline constexpr const char* kKeylessRule =
     "--key cannot be combined with --rule all-reduce: its peers use Gloo's own connections, which are not "
     "encrypted";
 
-// The path of the key's file; empty if there is no key.
+// The path of the key's file; empty without a key.
 std::string key_file(const Arguments& arguments);
 
 // The key, or nothing if there is none. An Error begins with the name of the flag or the variable.
 Result<std::optional<transport::SwarmKey>> read_swarm_key(const Arguments& arguments);
 
-// The TLS context for the peers of `swarm` with this key; null if there is no key. Errors as above.
+// The TLS context for the peers of `swarm` with this key; null without a key. Errors as above.
 Result<std::shared_ptr<const transport::TlsContext>> read_key(const Arguments& arguments,
                                                               const std::string& swarm);
 

@@ -10,7 +10,6 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
 #include "cli/commands/flag_values.h"
-#include "cli/commands/run_command.h"
 #include "cli/shell/output.h"
 #include "lab/interrupts.h"
 #include "lab/simulate/incidents.h"
@@ -33,8 +32,7 @@ Result<Duration> read_checkpoint_interval(const Arguments& arguments) {
 int run(const Arguments& arguments, const training::Experiment& experiment) {
   lab::SimulateOptions options;
   options.data_root = data_root();
-  if (Status read = read_number(arguments, "--threads", 1U, kMostThreads, options.threads); !read)
-    return refuse(arguments, read.error());
+  if (Status read = read_threads(arguments, options.threads); !read) return refuse(arguments, read.error());
   if (const Result<Materials> materials = gather_materials(experiment); !materials)
     return refuse(arguments, materials.error());
   const Result<std::string> out = output_folder(experiment, arguments);
@@ -78,10 +76,7 @@ int run(const Arguments& arguments, const training::Experiment& experiment) {
 Command simulate_command() {
   return run_command(
       "simulate", "run an experiment in virtual time: deterministic, on any number of threads",
-      {{.name = "--threads",
-        .placeholder = "N",
-        .help = "threads that compute (default: all cores); does not change results",
-        .section = "Run"},
+      {threads_flag("threads that compute", "Run"),
        {.name = "--checkpoint-every",
         .placeholder = "TIME",
         .help = "real time between checkpoints in the folder of the results; 0s: never (default 5m)",

@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "cli/commands/experiment_flags.h"
-#include "training/experiment/experiment.h"
 #include "training/experiment/experiment_file.h"
 #include "training/experiment/settings.h"
 

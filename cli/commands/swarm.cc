@@ -7,7 +7,6 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/experiment_flags.h"
-#include "cli/commands/run_command.h"
 #include "cli/commands/secrets.h"
 #include "cli/shell/output.h"
 #include "lab/swarm/process_faults.h"

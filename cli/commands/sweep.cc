@@ -52,8 +52,7 @@ int run(const Arguments& arguments) {
   options.force = arguments.has("--force");
   options.out = arguments.get("--out").value_or("runs/" + sweep->points.front().experiment.name + "-sweep");
   if (options.out.empty()) return refuse(arguments, "--out: the path is empty");
-  if (Status read = read_number(arguments, "--threads", 1U, kMostThreads, options.threads); !read)
-    return refuse(arguments, read.error());
+  if (Status read = read_threads(arguments, options.threads); !read) return refuse(arguments, read.error());
   const lab::Interrupts interrupts;
   options.interrupted = [&interrupts] { return interrupts.requested(); };
   std::size_t ran = 0;
@@ -87,7 +86,7 @@ Command sweep_command() {
           {{"EXPERIMENT", "a TOML file with a [sweep]"}},
           {{"--set", "SECTION.KEY=VALUE", "set a key of the file that has no list", true},
            {"--out", "DIR", "folder of the runs, results.csv and results.json (default runs/NAME-sweep)"},
-           {"--threads", "N", "threads for all runs together (default: all cores); does not change results"},
+           threads_flag("threads for all runs together"),
            {"--force", "", "repeat complete runs"},
            {"--json", "", "print results.json"}},
           run,

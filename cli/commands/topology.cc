@@ -85,7 +85,7 @@ void describe_gossip(const topologies::Analysis& a, std::string& text) {
 void describe_traffic(const Traffic& traffic, std::string& text) {
   text += fmt::format("\nwith {}, {} parameters\n", traffic.model, traffic.parameters);
   row(text, "per round", format_bytes(traffic.bytes_per_round), "that a peer sends");
-  row(text, "per exchange", format_bytes(static_cast<double>(traffic.bytes_per_exchange)), "each way");
+  row(text, "per exchange", format_bytes(traffic.bytes_per_exchange), "each way");
 }
 
 std::string analysis_text(const std::string& name, const topologies::Graph& graph,
@@ -210,27 +210,24 @@ int show(const Arguments& arguments) {
 
 }  // namespace
 
-Command topology_list_command() {
-  return {"topology list", "list the families of graphs", {}, {kJsonFlag}, list, "starling topology list"};
-}
-
-Command topology_show_command() {
+std::vector<Command> topology_commands() {
   return {
-      "topology show",
-      "print degree, diameter, spectral gap and consensus rate, or a drawing",
-      {{"NAME", "a name of `topology list`"}},
-      {{.name = "--peers", .placeholder = "N", .help = "number of peers", .required = true},
-       {"--format", "NAME", "text, json, dot, svg or edges (default text)"},
-       {"--mixing", "NAME",
-        "weights of lock-step rounds: metropolis, uniform, lazy or push-sum (default: the topology's own, "
-        "or push-sum if it is directed, else metropolis)"},
-       {"--model", "NAME-OR-FILE", "also print the cost of exchanging this network"},
-       {"--data", "NAME-OR-PATH", "data set that sets the model's input and classes (default 1x28x28, 10)"},
-       {"--out", "FILE", "write to this file instead of standard output"},
-       {"--json", "", "the same as --format json"}},
-      show,
-      "starling topology show torus --peers 16\n"
-      "starling topology show ring --peers 8 --format svg --out ring.svg"};
+      list_command("topology", "list the families of graphs", list),
+      {"topology show",
+       "print degree, diameter, spectral gap and consensus rate, or a drawing",
+       {{"NAME", "a name of `topology list`"}},
+       {{.name = "--peers", .placeholder = "N", .help = "number of peers", .required = true},
+        {"--format", "NAME", "text, json, dot, svg or edges (default text)"},
+        {"--mixing", "NAME",
+         "weights of lock-step rounds: metropolis, uniform, lazy or push-sum (default: the topology's own, "
+         "or push-sum if it is directed, else metropolis)"},
+        {"--model", "NAME-OR-FILE", "also print the cost of exchanging this network"},
+        {"--data", "NAME-OR-PATH", "data set that sets the model's input and classes (default 1x28x28, 10)"},
+        {"--out", "FILE", "write to this file instead of standard output"},
+        {"--json", "", "the same as --format json"}},
+       show,
+       "starling topology show torus --peers 16\n"
+       "starling topology show ring --peers 8 --format svg --out ring.svg"}};
 }
 
 }  // namespace starling::cli

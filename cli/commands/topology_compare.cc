@@ -70,11 +70,10 @@ Status read_request(const Arguments& arguments, Request& request) {
   const std::uint32_t most = request.measure ? kMostPeersMeasured : kMostPeers;
   const std::uint32_t least = request.measure ? 2 : 1;
   auto& pairwise = request.pairwise;
-  for (const Status& read :
-       {read_number<std::uint32_t>(arguments, "--peers", least, most, request.peers),
-        read_number<std::uint64_t>(arguments, "--seeds", 1, kMostSeeds, pairwise.seeds),
-        read_number<std::uint64_t>(arguments, "--seed", 0, UINT64_MAX, pairwise.seed),
-        read_number<unsigned>(arguments, "--threads", 1, kMostThreads, pairwise.threads)}) {
+  for (const Status& read : {read_number<std::uint32_t>(arguments, "--peers", least, most, request.peers),
+                             read_number<std::uint64_t>(arguments, "--seeds", 1, kMostSeeds, pairwise.seeds),
+                             read_number<std::uint64_t>(arguments, "--seed", 0, UINT64_MAX, pairwise.seed),
+                             read_threads(arguments, pairwise.threads)}) {
     if (!read) return read;
   }
   if (const auto text = arguments.get("--mixing")) {
@@ -223,7 +222,7 @@ Command topology_compare_command() {
        {"--partners", "POLICY", "for measured exchanges: uniform (default, as in the prediction) or turns"},
        {"--seeds", "K", "number of measurements (default: 4 to 16)"},
        {"--seed", "S", "seed of the measurement (default 1)"},
-       {"--threads", "N", "threads that measure (default: all cores); does not change results"},
+       threads_flag("threads that measure"),
        {"--format", "NAME", "text, json or svg (default text)"},
        {"--json", "", "the same as --format json"},
        {"--out", "FILE.svg", "write a plot of the measured curves"}},

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <list>
-#include <string_view>
 
 #include "base/nearest.h"
 #include "cli/shell/help.h"
@@ -238,13 +237,9 @@ int refuse(const Arguments& arguments, const std::string& message) {
   return complain(arguments.command(), at_its_place(arguments, message), kExitBadInput);
 }
 
-int refuse(const Arguments& arguments, const Error& error) { return refuse(arguments, error.message); }
-
 int fail(const Arguments& arguments, const std::string& message) {
   return complain(arguments.command(), at_its_place(arguments, message), kExitRunFailed);
 }
-
-int fail(const Arguments& arguments, const Error& error) { return fail(arguments, error.message); }
 
 int print_out(const std::string& text) {
   std::fputs(text.c_str(), stdout);

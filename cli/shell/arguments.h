@@ -47,10 +47,10 @@ int run_command_line(int argc, const char* const* argv, const std::vector<Comman
 // Reports wrong input on standard error: "starling swarm: MESSAGE". If the message begins with a flag, the
 // flag is replaced by its place. Returns kExitBadInput.
 int refuse(const Arguments& arguments, const std::string& message);
-int refuse(const Arguments& arguments, const Error& error);
+inline int refuse(const Arguments& arguments, const Error& error) { return refuse(arguments, error.message); }
 // The same for a run that failed. Returns kExitRunFailed.
 int fail(const Arguments& arguments, const std::string& message);
-int fail(const Arguments& arguments, const Error& error);
+inline int fail(const Arguments& arguments, const Error& error) { return fail(arguments, error.message); }
 // Writes a command's result to standard output. Returns kExitDone.
 int print_out(const std::string& text);
 

@@ -1,8 +1,7 @@
-#include "cli/shell/completion.h"
+#include "cli/shell/help.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <string_view>
 #include <utility>

@@ -1,10 +1,12 @@
-// The texts of --help, made from the commands. No line is longer than kHelpColumns. A command with more flags
-// than fit a screen has a short help with the common ones; `--help all` lists all.
+// The texts that are made from the commands: --help, the manual page and shell completion. No line of --help
+// is longer than kHelpColumns. A command with more flags than fit a screen has a short help with the common
+// ones; `--help all` lists all.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "cli/shell/command.h"
 
 namespace starling::cli {
@@ -22,6 +24,12 @@ std::string usage_of(const Command& command);
 
 // The flag's help with "(repeatable)" or "(required)".
 std::string help_of(const Flag& flag);
+
+// The script with which bash, zsh or fish completes commands. An Error for any other shell.
+Result<std::string> completion_script(const std::string& shell, std::vector<Command> commands);
+
+// starling(1) as roff, for man.
+std::string manual_page(const std::vector<Command>& commands);
 
 // `text` in lines of at most kHelpColumns. The first begins at `column`, and the others are indented to it.
 std::string wrapped(const std::string& text, std::size_t column);

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "cli/shell/json.h"
+#include "training/records/json.h"
 
 namespace starling::cli {
 namespace {
@@ -39,15 +39,17 @@ std::string time_text(spdlog::log_clock::time_point at) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", utc, since % 1000);
 }
 
-// A logger has the name of its peer; the process's own logger has none.
+// {"time": ..., "level": ..., "peer": ..., "message": ...}, one line each. A logger has the name of its peer;
+// the process's own logger has none, and its lines have no "peer".
 class JsonFormatter final : public spdlog::formatter {
  public:
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
-    const auto level = spdlog::level::to_string_view(message.level);
-    const std::string line =
-        log_line_json(time_text(message.time), std::string(level.data(), level.size()),
-                      std::string(message.logger_name.data(), message.logger_name.size()),
-                      std::string(message.payload.data(), message.payload.size()));
+    const auto text = [](spdlog::string_view_t view) { return std::string(view.data(), view.size()); };
+    training::Json fields = {{"time", time_text(message.time)},
+                             {"level", text(spdlog::level::to_string_view(message.level))}};
+    if (message.logger_name.size() > 0) fields["peer"] = text(message.logger_name);
+    fields["message"] = text(message.payload);
+    const std::string line = training::to_line(fields);
     out.append(line.data(), line.data() + line.size());
   }
   std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<JsonFormatter>(); }

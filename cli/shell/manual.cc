@@ -1,5 +1,4 @@
 // starling man: the manual page.
-#include "cli/shell/completion.h"
 #include "cli/shell/help.h"
 
 namespace starling::cli {
@@ -52,8 +51,8 @@ std::string manual_page(const std::vector<Command>& commands) {
   text += ".SH SYNOPSIS\n\\fBstarling\\fR \\fICOMMAND\\fR [\\fIFLAG\\fR...]\n";
   text += R"(.SH DESCRIPTION
 Every peer trains its own copy of a model on its own hardware, and from time to time averages its parameters
-with those of one neighbor over TCP. There is no master, no parameter server, and no barrier. Peers can join,
-leave, slow down and crash while the others continue to train.
+with those of one neighbor over TCP. Training needs no master, no parameter server, and no barrier. Peers can
+join, leave, slow down and crash while the others continue to train.
 .PP
 \fBstarling peer\fR runs one peer; \fBstarling swarm\fR starts several on this machine;
 \fBstarling simulate\fR does the same in virtual time.

@@ -1,6 +1,5 @@
 #include "cli/shell/output.h"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -26,8 +25,6 @@ void ProgressLine::show(const std::string& text) {
   fmt::print(stderr, "\r\033[K{}", text);
   shown_ = text;
 }
-
-void ProgressLine::clear() { show(""); }
 
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t left) {
   std::vector<std::size_t> widths(rows.front().size());
@@ -92,7 +89,7 @@ std::string summary_text(const training::Summary& summary, const std::string& fo
     fmt::format_to(out, "target    reached after {:.1f} s\n", *summary.seconds_to_target);
   fmt::format_to(out, "gossip    {} exchanges ({} aborted, {} rejected), {} sent\n",
                  summary.exchanges.completed, summary.exchanges.aborted, summary.exchanges.rejected,
-                 format_bytes(static_cast<double>(summary.bytes_sent)));
+                 format_bytes(summary.bytes_sent));
   fmt::format_to(out, "results   {}\n", folder);
   return text;
 }

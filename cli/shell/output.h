@@ -21,7 +21,7 @@ class ProgressLine {
  public:
   // Redraws the line if the text has changed.
   void show(const std::string& text);
-  void clear();
+  void clear() { show(""); }
 
  private:
   bool terminal_ = may_redraw();
@@ -43,6 +43,10 @@ std::string summary_text(const training::Summary& summary, const std::string& fo
 
 // "1.5 kB", "47 MB": decimal prefixes, three digits.
 std::string format_bytes(double bytes);
+template <class Count>
+std::string format_bytes(Count bytes) {
+  return format_bytes(static_cast<double>(bytes));
+}
 std::string format_count(double count);  // "12", "1.5 k", "47 M"
 
 }  // namespace starling::cli

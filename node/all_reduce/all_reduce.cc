@@ -126,7 +126,7 @@ class AllReducePeer {
   explicit AllReducePeer(const AllReduceOptions& options)
       : options_(options),
         experiment_(options.experiment),
-        process_(io_, {options.out, options.snapshots, options.control_fd}, disk_),
+        process_(io_, options.process, disk_),
         slowdowns_(slowdowns_of(experiment_, options_.number, experiment_.seed)),
         disk_(io_.get_executor()) {}
 
@@ -300,8 +300,8 @@ PeerOutcome AllReducePeer::train() {
 }
 
 PeerOutcome AllReducePeer::prepare_and_train() {
-  auto replica = make_replica(experiment_, options_.data_root, std::pair(options_.number, experiment_.peers),
-                              options_.number);
+  auto replica = make_replica(experiment_, datasets::load(experiment_.data.source, options_.data_root),
+                              std::pair(options_.number, experiment_.peers), options_.number);
   if (!replica) return {kBadInput, replica.error().message};
   const auto schedule = training::make_schedule(experiment_);
   if (!schedule) return {kBadInput, schedule.error().message};
@@ -454,8 +454,7 @@ void AllReducePeer::leave_snapshot_if_due() {
 PeerOutcome run_all_reduce_peer(const AllReduceOptions& options) {
   // Gloo writes to sockets without MSG_NOSIGNAL: the signal would end this process before it can say why.
   std::signal(SIGPIPE, SIG_IGN);
-  AllReducePeer peer(options);
-  return peer.run();
+  return AllReducePeer(options).run();
 }
 
 }  // namespace starling::node

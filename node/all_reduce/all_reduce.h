@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/time.h"
-#include "node/launch/outcome.h"
+#include "node/launch/process_options.h"
 #include "training/experiment/experiment.h"
 
 namespace starling::node {
@@ -18,11 +18,9 @@ struct AllReduceOptions {
   training::Experiment experiment;  // with .peers processes
   std::uint32_t number = 0;         // its rank, and its shard of the data
   std::string name;
-  std::string data_root;        // $STARLING_DATA
-  std::string out;              // folder for NAME.safetensors; empty: none is written
-  int control_fd = -1;          // a socket to the launcher; its end of file means: end
-  std::uint32_t snapshots = 0;  // replicas to save per epoch
-  std::string rendezvous;       // an empty folder of this run, where the peers find each other
+  std::string data_root;  // $STARLING_DATA
+  ProcessOptions process;
+  std::string rendezvous;  // an empty folder of this run, where the peers find each other
   Duration patience = std::chrono::minutes(10);  // with a silent peer: longer than any step
 };
 

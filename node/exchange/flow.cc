@@ -1,6 +1,5 @@
 #include "node/exchange/flow.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -10,10 +9,6 @@ namespace {
 constexpr double kGain = 1.25;
 
 }  // namespace
-
-double Flow::rate() const { return std::max(rate_, rate_before_); }
-
-Duration Flow::delay() const { return from_seconds(delay_); }
 
 void Flow::turn(Duration now) {
   if (!turned_) turned_ = now;

@@ -4,6 +4,7 @@
 // slightly more than their product in flight keeps the link full and its queues short.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -46,8 +47,8 @@ class Flow {
   void answered(Duration now, const Sent& sent);
 
   // Estimates of the link: bytes of answered offers per second, and the shortest time of a reply.
-  double rate() const;
-  Duration delay() const;
+  double rate() const { return std::max(rate_, rate_before_); }
+  Duration delay() const { return from_seconds(delay_); }
 
   static constexpr std::size_t kWindowMin = 2, kWindowMax = 256, kWindowAtFirst = 3;
   // Large enough that system calls and wake-ups cost little, small enough that two or three stay in the L2

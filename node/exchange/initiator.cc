@@ -4,13 +4,9 @@
 #include <array>
 #include <cmath>
 #include <deque>
-#include <optional>
 
 #include "base/check.h"
-#include "node/exchange/parcel_io.h"
 #include "training/exchange/sides.h"
-#include "transport/message_io.h"
-#include "transport/spawn.h"
 
 namespace starling::node {
 
@@ -57,21 +53,15 @@ struct Initiator::Own {
   std::uint64_t stale = 0;  // steps between lending and mixing: the most of any chunk
 };
 
-Initiator::Initiator(Plane& plane)
-    : plane_(plane), pool_(plane.executor, plane.options.idle_max, plane.options.idle_limit) {}
-
 void Initiator::begin(std::uint64_t exchange, PeerId partner, const Address& address,
                       const gossip::Terms& terms) {
   STARLING_CHECK(plane_.mixer != nullptr && !owns_.contains(exchange));
   auto own = std::make_shared<Own>(plane_.executor, partner);
   own->flow = flow_of(partner);
-  make_offering(*own, training::session_under(terms, exchange, plane_.links.hello().id.value, partner.value));
+  const auto session = training::session_under(terms, exchange, plane_.links.hello().id.value, partner.value);
+  own->offering.emplace(*plane_.mixer, session, plane_.counters.half_applied_chunks);
   owns_[exchange] = own;
   transport::spawn(plane_.executor, run(std::move(own), address));
-}
-
-void Initiator::make_offering(Own& own, training::Session session) {
-  own.offering.emplace(*plane_.mixer, session, plane_.counters.half_applied_chunks);
 }
 
 void Initiator::abort(std::uint64_t exchange) {
@@ -147,7 +137,8 @@ void Initiator::retry(Own& own) {
   own.line.reset();
   own.silent = own.writer_done = false;
   own.sent.clear();
-  make_offering(own, own.offering->session());
+  const training::Session session = own.offering->session();
+  own.offering.emplace(*plane_.mixer, session, plane_.counters.half_applied_chunks);
 }
 
 void Initiator::finish(Own& own) {
@@ -277,6 +268,59 @@ bool Initiator::take_reply(Own& own, const Frame& frame) {
     plane_.rooms.give(std::move(sent.room));
   }
   return true;
+}
+
+// ---- connections ----
+
+asio::awaitable<transport::LinkResult<transport::Frame>> Line::read() {
+  if (!watched) co_return co_await link->read();
+  while (!first) co_await arrived.wait();
+  auto frame = std::move(*first);
+  first.reset();
+  watched = false;
+  co_return frame;
+}
+
+LinePtr LinePool::take(PeerId partner) {
+  for (auto it = idle_.begin(); it != idle_.end(); ++it) {
+    if ((*it)->remote != partner || !(*it)->link->is_open()) continue;
+    LinePtr line = *it;
+    idle_.erase(it);
+    line->idle = false;
+    return line;
+  }
+  return nullptr;
+}
+
+void LinePool::rest(LinePtr line) {
+  line->link->expires_after(plane_.options.idle_limit);
+  line->idle = true;
+  line->watched = true;
+  idle_.push_front(line);
+  transport::spawn(plane_.executor, watch(std::move(line)));
+  if (idle_.size() <= plane_.options.idle_max) return;
+  idle_.back()->idle = false;
+  idle_.back()->link->close();
+  idle_.pop_back();
+}
+
+void LinePool::close() {
+  for (auto& line : idle_) {
+    line->idle = false;
+    line->link->close();
+  }
+  idle_.clear();
+}
+
+asio::awaitable<void> LinePool::watch(LinePtr line) {
+  line->first.emplace(co_await line->link->read());
+  if (line->idle) {  // nothing may arrive on an idle line. The pool still exists, or it would not be idle
+    line->idle = false;
+    line->link->close();
+    idle_.remove(line);
+    co_return;
+  }
+  line->arrived.raise();
 }
 
 }  // namespace starling::node

@@ -4,8 +4,7 @@
 
 #include "base/check.h"
 #include "training/exchange/values.h"
-#include "transport/message_io.h"
-#include "transport/spawn.h"
+#include "transport/coroutines.h"
 
 namespace starling::node {
 

@@ -16,7 +16,6 @@ class Joiner {
 
   // `afresh`: discards the chunks in place. REQUIRES: there is an arena, and no fetch is under way.
   void fetch(PeerId donor, const Address& address, bool afresh);
-  // Aborts the fetch, if one is under way. The chunks in place stay, and another fetch may begin at once.
   void abort();
 
  private:

@@ -1,4 +1,4 @@
-// What the parts of an Exchanger share: its options, counters and spare buffers. It lives as long as the
+// What the parts of an Exchanger share: its options, counters and spare buffers. A Plane lives as long as the
 // Exchanger. Coroutines may outlive both; each checks its own flag before it uses the plane again.
 #pragma once
 
@@ -81,6 +81,24 @@ class RoomStore {
   std::size_t bytes_ = 0;
   std::vector<Room> rooms_;
 };
+
+// Conversions between a mixer's parcels and the chunks of frames.
+inline wire::ChunkHead head_of(const training::Parcel& parcel, std::uint64_t exchange, wire::ChunkKind kind) {
+  return {.exchange = exchange,
+          .offset = parcel.offset,
+          .floats = static_cast<std::uint32_t>(parcel.floats),
+          .kind = kind,
+          .payload = parcel.payload,
+          .weight = parcel.weight,
+          .entries = parcel.entries,
+          .sequence = parcel.sequence};
+}
+
+// The parcel's values stay in the frame. REQUIRES: the frame is a chunk.
+inline training::Parcel parcel_of(const transport::Frame& frame) {
+  const wire::ChunkHead& head = frame.chunk;
+  return {head.offset, head.floats, head.payload, head.weight, head.entries, head.sequence, frame.body};
+}
 
 struct Plane {
   // The steady clock, for measurements.

@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "node/exchange/parcel_io.h"
 #include "training/exchange/sides.h"
 #include "training/exchange/values.h"
-#include "transport/message_io.h"
-#include "transport/signal.h"
-#include "transport/spawn.h"
+#include "transport/coroutines.h"
 
 namespace starling::node {
 

@@ -3,13 +3,86 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "training/records/json.h"
+#include "node/front/status_json.h"
+#include "training/records/json_fields.h"
 
 namespace starling::node {
 namespace {
 
+using training::FieldReader;
+using training::FieldWriter;
 using training::Json;
 using training::to_line;
+using training::visit_figures;
+namespace figure = training::figure;
+
+template <class Visitor, class Status>
+void fields(Visitor& visit, Status& status) {
+  visit.required("name", status.name);
+  visit.required("id", status.id);
+  visit("swarm", status.swarm);
+  visit("address", status.address);
+  visit("version", status.version);
+  visit("model", status.model);
+  visit("data", status.data);
+  visit("topology", status.topology);
+  visit("rule", status.rule);
+  visit("payload", status.payload);
+  visit_figures(visit, status, figure::device);
+  visit("device_spread", status.device_spread);
+  visit("phase", status.phase);
+  visit_figures(visit, status, figure::paused, figure::steps, figure::samples, figure::swarm_samples);
+  visit("epoch_samples", status.epoch_samples);
+  visit_figures(visit, status, figure::samples_per_second, figure::loss, figure::learning_rate,
+                figure::accuracy);
+  visit("accuracy_steps", status.accuracy_steps);
+  visit_figures(visit, status, figure::distance);
+  visit("staleness", status.staleness);
+  visit("uptime_seconds", status.uptime_seconds);
+  visit("incarnation", status.incarnation);
+  visit("members_live", status.members_live);
+  visit("members_known", status.members_known);
+  visit.object("exchanges", [&](auto& inner) {
+    auto& exchanges = status.exchanges;
+    inner("begun", exchanges.begun);
+    inner("completed", exchanges.completed);
+    inner("aborted", exchanges.aborted);
+    inner("rejected", exchanges.rejected);
+    inner("answered", exchanges.answered);
+    inner("half_applied_chunks", exchanges.half_applied_chunks);
+    inner("chunks_refused", exchanges.refused_chunks);
+    inner("chunks_overlapped", exchanges.chunks_overlapped);
+    inner("chunks_clipped", exchanges.chunks_clipped);
+    inner("lost_weight", exchanges.lost_weight);
+  });
+  visit("connections_refused", status.connections_refused);
+  visit_figures(visit, status, figure::bytes_sent, figure::bytes_received);
+  visit("links_open", status.links_open);
+  visit("bulk_links_open", status.bulk_links_open);
+  visit("memory_bytes", status.memory_bytes);
+  visit("loop_lag_seconds", status.loop_lag_seconds);
+}
+
+template <class Visitor, class Member>
+void member_fields(Visitor& visit, Member& member) {
+  visit.required("name", member.name);
+  visit.required("id", member.id);
+  visit("address", member.address);
+  visit("state", member.state);
+  visit("phase", member.phase);
+  visit("incarnation", member.incarnation);
+  visit_figures(visit, member, figure::samples, figure::steps);
+  visit("last_heard_seconds", member.last_heard_seconds);
+  visit("round_trip_seconds", member.round_trip_seconds);
+  visit("this_peer", member.this_peer);
+  visit.if_any("http", member.http);
+  visit_figures(visit, member, figure::device, figure::paused, figure::samples_per_second);
+  visit("slowdown", member.slowdown);
+  visit_figures(visit, member, figure::loss, figure::distance);
+  visit("staleness", member.staleness);
+  visit.if_any("partner", member.partner);
+  visit("exchanging", member.exchanging);
+}
 
 // The value of a field. The Error says that the body must have this `form`.
 template <class T>
@@ -22,6 +95,55 @@ Result<T> field_of(const std::string& text, const char* name, const char* form =
 }
 
 }  // namespace
+
+Json json_of(const PeerStatus& status) {
+  FieldWriter writer;
+  fields(writer, status);
+  return writer.take();
+}
+
+Json json_of(const std::vector<MemberStatus>& members) {
+  Json list = Json::array();
+  for (const MemberStatus& member : members) {
+    FieldWriter writer;
+    member_fields(writer, member);
+    list.push_back(writer.take());
+  }
+  return list;
+}
+
+std::string to_json(const PeerStatus& status) { return to_line(json_of(status)); }
+
+std::string to_json(const std::vector<MemberStatus>& members) {
+  return to_line({{"members", json_of(members)}});
+}
+
+Result<PeerStatus> parse_status(const std::string& text) {
+  const auto refuse = [](const std::string& why) { return Error{"this is not a peer's status: " + why}; };
+  const Json object = Json::parse(text, nullptr, false);
+  if (!object.is_object()) return refuse("a status is a JSON object");
+  PeerStatus status;
+  FieldReader reader(object, "a status's");
+  fields(reader, status);
+  if (!reader.error().empty()) return refuse(reader.error());
+  return status;
+}
+
+Result<std::vector<MemberStatus>> parse_members(const std::string& text) {
+  const auto refuse = [](const std::string& why) { return Error{"this is not a list of members" + why}; };
+  const Json object = Json::parse(text, nullptr, false);
+  const auto list = object.is_object() ? object.find("members") : object.end();
+  if (list == object.end()) return refuse("");
+  if (!list->is_array()) return refuse(": \"members\" is not a list");
+  std::vector<MemberStatus> members;
+  for (const Json& entry : *list) {
+    if (!entry.is_object()) return refuse(": a member is a JSON object");
+    FieldReader reader(entry, "a member's");
+    member_fields(reader, members.emplace_back());
+    if (!reader.error().empty()) return refuse(": " + reader.error());
+  }
+  return members;
+}
 
 std::string leaving_json() { return to_line({{"leaving", true}}); }
 

@@ -1,4 +1,4 @@
-// The JSON texts of the HTTP interface (docs/API.md), both ways: a peer writes answers and reads requests,
+// The texts of the HTTP interface (docs/API.md), in JSON both ways: a peer writes answers and reads requests,
 // the command line writes requests and reads answers.
 #pragma once
 
@@ -41,5 +41,10 @@ std::string paused_json(bool paused);
 // {"level": "debug"}: the log's new level: trace, debug, info, warning or error.
 std::string log_level_json(const std::string& level);
 Result<std::string> parse_log_level(const std::string& text);
+
+// The figures in Prometheus' text format 0.0.4 (metrics.cc, the only file that uses the library). Names
+// follow its conventions: a prefix, base units, counters that end in _total, labels with few values.
+inline constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
+std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatus>& members);
 
 }  // namespace starling::node

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <array>
 #include <utility>
 
 namespace starling::node {
@@ -11,6 +12,30 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kWaitingInterval = std::chrono::seconds(5);
 constexpr std::size_t kWaitingTextsMax = 64;
+
+struct NoticeText {
+  const char* word;
+  spdlog::level::level_enum level;
+  const char *before, *after;  // around the notice's own text
+  bool of_member;              // the event is about the notice's peer
+};
+// By gossip::Notice::What.
+constexpr std::array<NoticeText, 10> kNoticeTexts = {{
+    {"joined", spdlog::level::info, "member ", " has joined", true},
+    {"suspected", spdlog::level::info, "member ", " is suspected to be down", true},
+    {"recovered", spdlog::level::info, "member ", " is alive", true},
+    {"failed", spdlog::level::warn, "member ", " has failed", true},
+    {"left", spdlog::level::info, "member ", " has left", true},
+    {"quarantined", spdlog::level::warn, "member ",
+     " sends unusable parameters; no exchange with it for a while", true},
+    {"refuted", spdlog::level::warn, "", " reported that this peer is down; this peer has refuted that",
+     false},
+    {"waiting", spdlog::level::warn, "", "; trying again", false},
+    {"unwired", spdlog::level::warn,
+     "the swarm changed to a topology that this version does not support: ", "", false},
+    {"diverged", spdlog::level::warn,
+     "this peer's own parameters are no longer finite; it copies those of another member", "", false},
+}};
 
 }  // namespace
 
@@ -31,40 +56,14 @@ std::vector<Happening> EventLog::since(std::uint64_t number) const {
 }
 
 void EventLog::tell(const gossip::Notice& notice) {
-  using What = gossip::Notice::What;
-  using spdlog::level::info, spdlog::level::warn;
-  const std::string member = "member " + notice.text;
-  switch (notice.what) {
-    case What::joined:
-      return say(info, "joined", member + " has joined", notice.peer);
-    case What::suspected:
-      return say(info, "suspected", member + " is suspected to be down", notice.peer);
-    case What::recovered:
-      return say(info, "recovered", member + " is alive", notice.peer);
-    case What::failed:
-      return say(warn, "failed", member + " has failed", notice.peer);
-    case What::left:
-      return say(info, "left", member + " has left", notice.peer);
-    case What::quarantined:
-      return say(warn, "quarantined", member + " sends unusable parameters; no exchange with it for a while",
-                 notice.peer);
-    case What::refuted:
-      return say(warn, "refuted",
-                 notice.text + " reported that this peer is down; this peer has refuted that");
-    case What::unwired:
-      return say(warn, "unwired",
-                 "the swarm changed to a topology that this version does not support: " + notice.text);
-    case What::diverged:
-      return say(warn, "diverged",
-                 "this peer's own parameters are no longer finite; it copies those of another member");
-    case What::waiting: {
-      if (waiting_.size() > kWaitingTextsMax) waiting_.clear();
-      Clock::time_point& logged = waiting_[notice.text];
-      if (logged != Clock::time_point{} && Clock::now() - logged < kWaitingInterval) return;
-      logged = Clock::now();
-      return say(warn, "waiting", notice.text + "; trying again");
-    }
+  if (notice.what == gossip::Notice::What::waiting) {
+    if (waiting_.size() > kWaitingTextsMax) waiting_.clear();
+    Clock::time_point& logged = waiting_[notice.text];
+    if (logged != Clock::time_point{} && Clock::now() - logged < kWaitingInterval) return;
+    logged = Clock::now();
   }
+  const NoticeText& it = kNoticeTexts.at(static_cast<std::size_t>(notice.what));
+  say(it.level, it.word, it.before + notice.text + it.after, it.of_member ? notice.peer : PeerId{});
 }
 
 }  // namespace starling::node

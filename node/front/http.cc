@@ -156,33 +156,16 @@ std::optional<HttpAnswer> refusal_of(const httplib::Request& request, const std:
   return std::nullopt;
 }
 
-}  // namespace
-
-HttpAnswer http_refusal(int status, const std::string& sentence) {
-  return {status, training::to_line({{"error", sentence}})};
-}
-
-bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.") || host.starts_with("::ffff:127.");
-}
-
-bool is_own_host(std::string_view host, const std::string& bound) {
-  std::string name(host);
-  if (name.starts_with('[')) {
-    const std::size_t end = name.find(']');
-    if (end == std::string::npos) return false;
-    return is_ip_literal(name.substr(1, end - 1));
-  }
-  if (std::count(name.begin(), name.end(), ':') == 1) name.resize(name.find(':'));
-  return name == "localhost" || (!name.empty() && name == bound) || is_ip_literal(name);
-}
-
-namespace {
-
-// Between the server's threads and the peer's: a thread of the server asks and waits, the peer's thread
-// answers.
+// What the server's threads and the peer's share. A thread of the server asks and waits, and the peer's
+// thread answers; and published pieces wait for the clients of streams.
 class Meeting {
  public:
+  struct Follower {
+    std::deque<std::string> pieces;
+    std::size_t bytes = 0;
+    bool over = false;
+  };
+
   // 503 if no answer comes within `patience`, or after close().
   static HttpAnswer ask(const std::shared_ptr<Meeting>& meeting, const Post& post, const HttpRoute& route,
                         std::string body, Duration patience) {
@@ -198,39 +181,6 @@ class Meeting {
     return http_refusal(503, meeting->closed_ ? "the peer is ending" : "the peer is too busy to answer now");
   }
 
-  void close() {
-    const std::lock_guard lock(mutex_);
-    closed_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  void answer(std::optional<HttpAnswer>& slot, const std::function<HttpAnswer(const std::string&)>& call,
-              const std::string& body) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (closed_) return;
-    }
-    HttpAnswer given = call(body);
-    const std::lock_guard lock(mutex_);
-    slot = std::move(given);
-    changed_.notify_all();
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool closed_ = false;
-};
-
-// Published pieces that wait for the clients of streams.
-class Streams {
- public:
-  struct Follower {
-    std::deque<std::string> pieces;
-    std::size_t bytes = 0;
-    bool over = false;
-  };
-
   // Null if there are enough streams.
   std::shared_ptr<Follower> follow() {
     const std::lock_guard lock(mutex_);
@@ -241,7 +191,7 @@ class Streams {
     const std::lock_guard lock(mutex_);
     std::erase(followers_, follower);
   }
-  std::size_t count() const {
+  std::size_t followers() const {
     const std::lock_guard lock(mutex_);
     return followers_.size();
   }
@@ -266,6 +216,7 @@ class Streams {
     follower.bytes -= piece.size();
     return piece;
   }
+
   void close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -273,6 +224,18 @@ class Streams {
   }
 
  private:
+  void answer(std::optional<HttpAnswer>& slot, const std::function<HttpAnswer(const std::string&)>& call,
+              const std::string& body) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (closed_) return;
+    }
+    HttpAnswer given = call(body);
+    const std::lock_guard lock(mutex_);
+    slot = std::move(given);
+    changed_.notify_all();
+  }
+
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::shared_ptr<Follower>> followers_;
@@ -280,17 +243,17 @@ class Streams {
 };
 
 // Sends the beginning, then everything that is published, until the client or the server ends.
-void stream(const std::shared_ptr<Streams>& streams, const std::shared_ptr<Streams::Follower>& follower,
+void stream(const std::shared_ptr<Meeting>& meeting, const std::shared_ptr<Meeting::Follower>& follower,
             const HttpAnswer& beginning, httplib::Response& response) {
   response.set_header("Cache-Control", "no-store");
   response.set_chunked_content_provider(
       beginning.type.c_str(),
-      [streams, follower, begun = false, first = beginning.body](std::size_t,
+      [meeting, follower, begun = false, first = beginning.body](std::size_t,
                                                                  httplib::DataSink& sink) mutable {
         std::optional<std::string> piece = first;
         if (std::exchange(begun, true)) {
           first.clear();
-          piece = streams->next(*follower);
+          piece = meeting->next(*follower);
           if (!piece) {
             sink.done();
             return true;
@@ -299,17 +262,35 @@ void stream(const std::shared_ptr<Streams>& streams, const std::shared_ptr<Strea
         }
         return sink.write(piece->data(), piece->size());
       },
-      [streams, follower](bool) { streams->leave(follower); });
+      [meeting, follower](bool) { meeting->leave(follower); });
 }
 
 }  // namespace
+
+HttpAnswer http_refusal(int status, const std::string& sentence) {
+  return {status, training::to_line({{"error", sentence}})};
+}
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.") || host.starts_with("::ffff:127.");
+}
+
+bool is_own_host(std::string_view host, const std::string& bound) {
+  std::string name(host);
+  if (name.starts_with('[')) {
+    const std::size_t end = name.find(']');
+    if (end == std::string::npos) return false;
+    return is_ip_literal(name.substr(1, end - 1));
+  }
+  if (std::count(name.begin(), name.end(), ':') == 1) name.resize(name.find(':'));
+  return name == "localhost" || (!name.empty() && name == bound) || is_ip_literal(name);
+}
 
 struct HttpServer::State {
   Address address;
   std::vector<HttpRoute> routes;
   HttpOptions options;
   std::shared_ptr<Meeting> meeting = std::make_shared<Meeting>();
-  std::shared_ptr<Streams> streams = std::make_shared<Streams>();
   httplib::Server server;
   std::future<void> listening;
 };
@@ -341,15 +322,14 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const Address& at, std::ve
     if (response.body.empty()) put(response, http_refusal(response.status, "the request is not valid HTTP"));
   });
   for (const HttpRoute& route : state->routes) {
-    const auto handle = [&route, post, patience = state->options.patience, meeting = state->meeting,
-                         streams = state->streams](const httplib::Request& request,
-                                                   httplib::Response& response) {
-      const auto follower = route.streams ? streams->follow() : nullptr;
+    const auto handle = [&route, post, patience = state->options.patience, meeting = state->meeting](
+                            const httplib::Request& request, httplib::Response& response) {
+      const auto follower = route.streams ? meeting->follow() : nullptr;
       if (route.streams && !follower)
         return put(response, http_refusal(503, "enough pages follow this peer already"));
       const HttpAnswer answer = Meeting::ask(meeting, post, route, request.body, patience);
-      if (follower && answer.status == 200) return stream(streams, follower, answer, response);
-      if (follower) streams->leave(follower);
+      if (follower && answer.status == 200) return stream(meeting, follower, answer, response);
+      if (follower) meeting->leave(follower);
       put(response, answer);
     };
     if (route.method == "GET") server.Get(route.path, handle);
@@ -370,7 +350,6 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const Address& at, std::ve
 
 HttpServer::~HttpServer() {
   state_->meeting->close();
-  state_->streams->close();
   // stop() has no effect before the server accepts, so wait until it does.
   bool stopped = false;
   while (state_->listening.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
@@ -382,9 +361,9 @@ HttpServer::~HttpServer() {
 
 const Address& HttpServer::address() const { return state_->address; }
 
-std::size_t HttpServer::streams() const { return state_->streams->count(); }
+std::size_t HttpServer::streams() const { return state_->meeting->followers(); }
 
-void HttpServer::publish(const std::string& text) { state_->streams->publish(text); }
+void HttpServer::publish(const std::string& text) { state_->meeting->publish(text); }
 
 Result<HttpAnswer> http_request(const Address& at, const std::string& method, const std::string& path,
                                 const std::string& body, const std::string& token) {

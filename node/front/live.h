@@ -1,17 +1,39 @@
-// The texts for the live page, as pure functions; docs/API.md has the fields.
+// The figures and texts for the live page; docs/API.md has the fields.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "node/front/event_log.h"
-#include "node/front/history.h"
 #include "node/front/status.h"
 #include "training/experiment/consensus_model.h"
+#include "training/records/peer_figures.h"
 
 namespace starling::node {
+
+// The figures of a peer and its swarm at one time.
+struct HistoryPoint : training::PeerFigures {  // distance and speed are the swarm's
+  double seconds = 0;                          // since the peer's start
+  std::uint64_t exchanges = 0;
+};
+
+// The figures of the last hour: one point per second, and fewer once kPointsMax are kept.
+class History {
+ public:
+  static constexpr std::size_t kPointsMax = 1024;
+  static constexpr double kKeptSeconds = 3600;
+
+  // REQUIRES: the points' seconds increase. If there are kPointsMax points, every other one is dropped.
+  void add(const HistoryPoint& point);
+  const std::vector<HistoryPoint>& points() const { return points_; }
+
+ private:
+  std::vector<HistoryPoint> points_;
+  double apart_ = 0;  // least seconds between two points that are kept
+};
 
 // How the distance between partners shrinks under the run's rule, predicted from the graph.
 struct Prediction {
@@ -20,7 +42,6 @@ struct Prediction {
   bool is_bound = false;         // the factor is an upper bound
   double steps = 1;              // of a peer per round
   std::string words;             // sentences for the page
-  friend bool operator==(const Prediction&, const Prediction&) = default;
 };
 
 // The graph of the members that train.
@@ -33,7 +54,6 @@ struct LinkGraph {
   std::optional<double> contraction{};  // of the squared disagreement by one exchange
   bool contraction_is_bound = false;    // the factor is an upper bound
   Prediction prediction;
-  friend bool operator==(const LinkGraph&, const LinkGraph&) = default;
 };
 
 // The graph of the topology for these members (gossip::vertices), without the analysis. A schedule that is

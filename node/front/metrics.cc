@@ -1,11 +1,10 @@
-#include "node/front/metrics.h"
-
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
 #include <map>
 #include <utility>
 
+#include "node/front/answers.h"
 #include "training/exchange/mixer.h"
 #include "transport/link.h"
 
@@ -19,9 +18,10 @@ using Labels = std::vector<ClientMetric::Label>;
 
 class Page {
  public:
-  void gauge(const char* name, const char* help, double value, Labels labels = {}) {
+  template <class Figure>
+  void gauge(const char* name, const char* help, Figure value, Labels labels = {}) {
     ClientMetric metric;
-    metric.gauge.value = value;
+    metric.gauge.value = static_cast<double>(value);
     add(name, help, MetricType::Gauge, std::move(metric), std::move(labels));
   }
   void gauge(const char* name, const char* help, const std::optional<double>& value) {
@@ -90,7 +90,7 @@ void add_training(Page& page, const PeerStatus& status) {
   page.counter("starling_swarm_samples_total",
                "Samples that all peers that ever took part have consumed, as far as known here.",
                status.swarm_samples);
-  page.gauge("starling_epoch_samples", "Samples in an epoch.", static_cast<double>(status.epoch_samples));
+  page.gauge("starling_epoch_samples", "Samples in an epoch.", status.epoch_samples);
   page.gauge("starling_loss", "Training loss, smoothed over recent batches.", status.loss);
   page.gauge("starling_accuracy_ratio", "Accuracy of this peer's replica on the first test samples.",
              status.accuracy);
@@ -115,7 +115,7 @@ void add_exchanges(Page& page, const PeerStatus& status) {
                exchanges.half_applied_chunks);
   page.counter("starling_chunks_overlapped_total",
                "Chunks mixed while another exchange mixed the same floats.", exchanges.chunks_overlapped);
-  page.counter("starling_chunks_clipped_total", "Chunks of which only a part was mixed.",
+  page.counter("starling_chunks_clipped_total", "Chunks that were mixed only in part.",
                exchanges.chunks_clipped);
 }
 
@@ -127,10 +127,10 @@ void add_network(Page& page, const PeerStatus& status) {
   page.counter("starling_network_bytes_total", bytes_help, status.bytes_sent, {{"direction", "sent"}});
   page.counter("starling_network_bytes_total", bytes_help, status.bytes_received,
                {{"direction", "received"}});
-  page.gauge("starling_connections", "Open connections to other peers.",
-             static_cast<double>(status.links_open), {{"purpose", "control"}});
-  page.gauge("starling_connections", "Open connections to other peers.",
-             static_cast<double>(status.bulk_links_open), {{"purpose", "bulk"}});
+  page.gauge("starling_connections", "Open connections to other peers.", status.links_open,
+             {{"purpose", "control"}});
+  page.gauge("starling_connections", "Open connections to other peers.", status.bulk_links_open,
+             {{"purpose", "bulk"}});
 }
 
 }  // namespace
@@ -144,9 +144,8 @@ std::string metrics_text(const PeerStatus& status, const std::vector<MemberStatu
   std::map<std::string, std::size_t> states;
   for (const MemberStatus& member : members) ++states[member.state];
   for (const char* state : {"alive", "suspect", "failed", "left", "quarantined"})
-    page.gauge("starling_members", "Known members, including this peer.", static_cast<double>(states[state]),
-               {{"state", state}});
-  page.gauge("process_resident_memory_bytes", "Resident memory.", static_cast<double>(status.memory_bytes));
+    page.gauge("starling_members", "Known members, including this peer.", states[state], {{"state", state}});
+  page.gauge("process_resident_memory_bytes", "Resident memory.", status.memory_bytes);
   page.gauge("starling_loop_lag_seconds", "Delay of the latest timer of the peer's thread.",
              status.loop_lag_seconds);
   return page.text();

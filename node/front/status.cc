@@ -83,12 +83,17 @@ void PeerStatus::Exchanges::count(const training::MixCounters& mixed) {
   lost_weight = mixed.lost_weight;
 }
 
-std::string PeerStatus::Exchanges::losses() const {
-  auto counts = refused_chunks;
-  if (half_applied_chunks > 0) counts["half_applied"] = half_applied_chunks;
+std::string counts_text(const std::map<std::string, std::uint64_t>& counts) {
   std::string text;
   for (const auto& [reason, count] : counts)
     text += (text.empty() ? "" : ", ") + reason + " " + std::to_string(count);
+  return text;
+}
+
+std::string PeerStatus::Exchanges::losses() const {
+  auto counts = refused_chunks;
+  if (half_applied_chunks > 0) counts["half_applied"] = half_applied_chunks;
+  std::string text = counts_text(counts);
   std::replace(text.begin(), text.end(), '_', ' ');
   return text;
 }

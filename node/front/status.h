@@ -40,7 +40,7 @@ struct PeerStatus : training::PeerFigures {
     double lost_weight = 0;  // push-sum, in replicas
 
     void count(const training::MixCounters& mixed);
-    // "not finite 3, half applied 1": the chunks that were not mixed, for the log; empty if there are none.
+    // "not finite 3, half applied 1": the chunks that were not mixed, for the log; empty if all were.
     std::string losses() const;
   } exchanges;
   std::map<std::string, std::uint64_t> connections_refused;  // by reason, without zeros
@@ -66,6 +66,9 @@ struct MemberStatus : training::PeerFigures {
 };
 
 const char* phase_name(wire::Phase phase);
+
+// "refused 2, timed out 1", for the log.
+std::string counts_text(const std::map<std::string, std::uint64_t>& counts);
 
 // All members that this peer knows, including itself, by name. `exchanging`: its current partners.
 std::vector<MemberStatus> list_members(const gossip::Membership& membership, Instant now,

@@ -1,4 +1,4 @@
-// The status and the members as JSON values. Heavy: for .cc files only.
+// The status and the members as JSON values (answers.cc). Heavy: for .cc files only.
 #pragma once
 
 #include <vector>

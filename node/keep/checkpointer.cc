@@ -77,18 +77,9 @@ void remove_leftovers(const std::string& folder, const std::string& name) {
 // Names become parts of file names.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name.size() <= 64 && name.front() != '.' &&
-         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+         std::ranges::all_of(name, [](unsigned char c) {
            return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.');
          });
-}
-
-bool same_folder(const std::string& a, const std::string& b) {
-  std::error_code ignored;
-  return fs::equivalent(a.empty() ? "." : a, b.empty() ? "." : b, ignored);
-}
-
-std::string with_steps(std::uint64_t steps) {
-  return std::to_string(steps) + (steps == 1 ? " step" : " steps");
 }
 
 Result<Resumption> read_resumption(const std::string& path) {
@@ -254,16 +245,15 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::open(const CheckpointOptions
       checkpointer->kept_.insert(checkpointer->kept_.begin(), file.name.steps);
       continue;
     }
-    const auto is_this = [&](const std::string& passed) {
-      const fs::path path(passed);
-      return path.filename() == fs::path(file.path).filename() &&
-             same_folder(path.parent_path().string(), options.folder);
+    const auto is_this = [&](const fs::path& passed) {
+      std::error_code ignored;
+      return passed.filename() == fs::path(file.path).filename() &&
+             fs::equivalent(passed.has_parent_path() ? passed.parent_path() : ".", options.folder, ignored);
     };
-    const bool useless =
-        resumed != nullptr && std::any_of(resumed->passed_over.begin(), resumed->passed_over.end(), is_this);
-    if (!useless) {
+    if (resumed == nullptr || std::ranges::none_of(resumed->passed_over, is_this)) {
       return Error{
-          options.folder + " holds checkpoints of " + name + " up to " + with_steps(file.name.steps) +
+          options.folder + " holds checkpoints of " + name + " up to " + std::to_string(file.name.steps) +
+          (file.name.steps == 1 ? " step" : " steps") +
           (resumed == nullptr
                ? "; resume from them with --resume " + options.folder + ", or use another folder"
                : ", more than " + resumed->path + "; to continue from that file, use another folder")};
@@ -271,8 +261,8 @@ Result<std::unique_ptr<Checkpointer>> Checkpointer::open(const CheckpointOptions
     std::error_code ignored;
     fs::rename(file.path, file.path + ".damaged", ignored);
   }
-  std::signal(SIGXFSZ,
-              SIG_IGN);  // a file above the size limit is a failed write, not the end of the peer
+  // A file above the size limit is then a failed write, not the end of the peer.
+  std::signal(SIGXFSZ, SIG_IGN);
   checkpointer->last_steps_ = from;
   return checkpointer;
 }
@@ -295,10 +285,8 @@ Result<std::string> Checkpointer::write(const models::Layout& layout, const trai
     return options_.folder + "/" + name_ + "." + std::to_string(steps) + kEnding;
   };
   const std::string path = path_of(state.steps);
-  const auto finite = [](const std::vector<float>& values) {
-    return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
-  };
-  if (!finite(state.parameters)) return Error{"no checkpoint " + path + ": the parameters are not finite"};
+  if (!std::ranges::all_of(state.parameters, [](float x) { return std::isfinite(x); }))
+    return Error{"no checkpoint " + path + ": the parameters are not finite"};
   if (const Status written = training::write_peer_state(path, layout, state, to_facts(facts, state));
       !written)
     return written.error();
@@ -316,6 +304,29 @@ bool Checkpointer::is_news(const std::string& warning) {
   warned_ = warning;
   warned_at_ = now;
   return true;
+}
+
+std::optional<std::string> CheckpointNews::written(const std::string& path, Instant now) {
+  return tell(written_, std::exchange(failing_, false), "checkpoint written: " + path, now);
+}
+
+std::optional<std::string> CheckpointNews::failed(const std::string& why, Instant now) {
+  return tell(failed_, !std::exchange(failing_, true), "no checkpoint, but training continues: " + why, now);
+}
+
+// A change between success and failure is an event if the last one of its kind was a minute ago: an
+// unreliable disk must not fill the list.
+std::optional<std::string> CheckpointNews::tell(Kind& kind, bool changed, std::string sentence, Instant now) {
+  const auto gap = changed ? kShortestGap : kind.gap;
+  if (kind.reported && now - *kind.reported < gap) {
+    ++kind.unreported;
+    return std::nullopt;
+  }
+  if (kind.reported && !changed) kind.gap = std::min(2 * kind.gap, kLongestGap);
+  kind.reported = now;
+  if (const auto unreported = std::exchange(kind.unreported, 0); unreported > 0)
+    sentence += "; " + std::to_string(unreported) + " more since the last such event";
+  return sentence;
 }
 
 }  // namespace starling::node

@@ -18,12 +18,18 @@
 #include "gossip/peer.h"
 #include "models/layout.h"
 #include "models/spec_text.h"
-#include "node/keep/checkpoint_options.h"
 #include "node/keep/peer_cache.h"
 #include "training/experiment/experiment.h"
 #include "training/records/peer_state.h"
 
 namespace starling::node {
+
+// Whether, when and where a peer writes checkpoints.
+struct CheckpointOptions {
+  std::string folder;                                        // empty: none are written
+  Pace every{Pace::Kind::time, 0, std::chrono::minutes(5)};  // steps or time
+  std::uint32_t keep = 3;
+};
 
 // What a checkpoint holds about the run and the peer's place in it, besides the training's state.
 struct CheckpointFacts {
@@ -103,6 +109,31 @@ class Checkpointer {
   std::vector<std::uint64_t> kept_;  // steps of the existing files, ascending
   std::string warned_;
   Clock::time_point warned_at_;
+};
+
+// Which checkpoints become events (node/front/event_log.h keeps 256): the first one, the first failure, and
+// the first success after a failure. Repetitions become events at growing intervals, with the number of those
+// left out. Used by one thread; instants come from the caller's clock and never decrease.
+class CheckpointNews {
+ public:
+  using Instant = std::chrono::steady_clock::time_point;
+
+  // The event's text for a checkpoint that was written, or failed and why; nullopt: it is not an event.
+  std::optional<std::string> written(const std::string& path, Instant now);
+  std::optional<std::string> failed(const std::string& why, Instant now);
+
+  static constexpr std::chrono::minutes kShortestGap{1}, kLongestGap{60};  // between two events of a kind
+
+ private:
+  struct Kind {
+    std::optional<Instant> reported;
+    std::chrono::minutes gap = kShortestGap;
+    std::uint64_t unreported = 0;
+  };
+  std::optional<std::string> tell(Kind& kind, bool changed, std::string sentence, Instant now);
+
+  Kind written_, failed_;
+  bool failing_ = false;
 };
 
 }  // namespace starling::node

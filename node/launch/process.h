@@ -15,17 +15,30 @@
 #include <asio/steady_timer.hpp>
 
 #include "base/time.h"
-#include "node/launch/launcher_link.h"
+#include "node/launch/process_options.h"
 #include "node/work/background.h"
 #include "node/work/replica.h"
 #include "training/experiment/control.h"
 
 namespace starling::node {
 
-struct ProcessOptions {
-  std::string out;              // the folder for replicas; empty: none are saved
-  std::uint32_t snapshots = 0;  // per epoch of the swarm's progress, at equal distances
-  int control_fd = -1;          // the launcher's socket (training/experiment/control.h); -1: no launcher
+// The connection to the launcher that started this peer: reports go out, commands come in, and its end of
+// file means that the launcher is gone. It never blocks the daemon: if the launcher does not read, reports
+// are dropped.
+class LauncherLink {
+ public:
+  // Takes ownership of `fd`, one end of a socket pair.
+  LauncherLink(const asio::any_io_executor& executor, int fd,
+               std::function<void(std::string command)> on_command, std::function<void()> on_gone);
+  ~LauncherLink();
+
+  void report(const training::PeerReport& report);
+  // Writes the queue and the last report; blocks for at most `at_most`.
+  void report_last(const training::PeerReport& report, Duration at_most);
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
 };
 
 struct ProcessEvents {

@@ -24,24 +24,18 @@ std::string host_name() {
   return name;
 }
 
-transport::TcpOptions with_key(const PeerOptions& options) {
-  transport::TcpOptions tcp;
-  tcp.tls = options.tls;
-  return tcp;
-}
-
 }  // namespace
 
 Connections::Connections(PeerParts& parts, Teller& teller, Preparation& preparation)
     : parts_(parts),
       teller_(teller),
       preparation_(preparation),
-      transport_(parts.io.get_executor(), with_key(parts.options)) {}
+      transport_(parts.io.get_executor(), {.tls = parts.options.tls}) {}
 
 void Connections::make_links() {
   const PeerOptions& options = parts_.options;
-  transport_.shape_links({options.experiment.network.latency.value_or(Duration{0}),
-                          options.experiment.network.bandwidth.value_or(0), 0});
+  transport_.shapes().set_all({options.experiment.network.latency.value_or(Duration{0}),
+                               options.experiment.network.bandwidth.value_or(0), 0});
   parts_.self.swarm = options.swarm;
   parts_.self.id = PeerId{entropy()};
 
@@ -58,10 +52,9 @@ void Connections::make_links() {
   events.on_refused = [](transport::LinkErrorKind, const std::string& why) {
     spdlog::warn("refused a connection: {}", why);
   };
-  transport::LinkTableOptions limits;
-  limits.handshake_limit = kHandshakeLimit;
-  parts_.links = std::make_unique<transport::LinkTable>(parts_.io.get_executor(), transport_, parts_.self,
-                                                        std::move(events), limits);
+  parts_.links = std::make_unique<transport::LinkTable>(
+      parts_.io.get_executor(), transport_, parts_.self, std::move(events),
+      transport::LinkTableOptions{.handshake_limit = kHandshakeLimit});
 }
 
 // A peer that rejoins a remembered swarm cannot tell which side has the wrong key; a restart reads its own
@@ -99,13 +92,13 @@ bool Connections::is_hopeless(const Address& address, transport::LinkErrorKind k
   }
 }
 
-std::optional<PeerOutcome> Connections::listen() {
+Status Connections::listen() {
   make_links();
   const PeerOptions& options = parts_.options;
   const bool anywhere = options.listen.host == "0.0.0.0" || options.listen.host == "::";
   if (anywhere && !options.advertise) {
-    return PeerOutcome{2, "--listen " + to_string(options.listen) +
-                              " names no address that others could dial; add --advertise HOST:PORT"};
+    return Error{"--listen " + to_string(options.listen) +
+                 " names no address that others could dial; add --advertise HOST:PORT"};
   }
   if (!options.tls && !is_loopback(options.listen.host)) {
     spdlog::warn(
@@ -114,7 +107,7 @@ std::optional<PeerOutcome> Connections::listen() {
         to_string(options.listen));
   }
   const auto listening = parts_.links->listen(options.listen);
-  if (!listening) return PeerOutcome{2, listening.error().message};
+  if (!listening) return listening.error();
   wire::Hello& self = parts_.self;
   self.address = options.advertise.value_or(*listening);
   if (self.address.port == 0) self.address.port = listening->port;
@@ -122,12 +115,12 @@ std::optional<PeerOutcome> Connections::listen() {
   self.name = name.empty() ? host_name() + "-" + std::to_string(self.address.port) : name;
   parts_.links->set_hello(self);
   spdlog::set_default_logger(spdlog::default_logger()->clone(self.name));  // the peer's name in JSON logs
-  return std::nullopt;
+  return Done{};
 }
 
 void Connections::make_exchanger() {
   ExchangerOptions limits;
-  if (const auto cells = training::chunk_cells(parts_.options.experiment)) limits.chunk_cells = *cells;
+  limits.chunk_cells = training::chunk_cells(parts_.options.experiment);
   if (parts_.options.experiment.gossip.window > 0) limits.window = parts_.options.experiment.gossip.window;
   parts_.exchanger = std::make_unique<Exchanger>(
       parts_.io.get_executor(), *parts_.links, [this](gossip::Event event) { take(std::move(event)); },
@@ -137,7 +130,7 @@ void Connections::make_exchanger() {
 void Connections::obey(const std::string& link_order) {
   const auto order = training::parse_link_order(link_order);
   if (!order) return spdlog::warn("{}", order.error().message);
-  transport_.shape_links_to(order->to, {order->latency, order->bandwidth, order->drop});
+  transport_.shapes().set_to(order->to, {order->latency, order->bandwidth, order->drop});
 }
 
 // An event of the exchanger.

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "gossip/events.h"
-#include "node/launch/outcome.h"
 #include "node/peer/parts.h"
 #include "node/peer/preparation.h"
 #include "node/peer/teller.h"
@@ -26,8 +25,8 @@ class Connections {
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
 
-  // Makes the links and listens; then the peer has its name and address. An outcome: why that failed.
-  std::optional<PeerOutcome> listen();
+  // Makes the links and listens; then the peer has its name and address.
+  Status listen();
   void make_exchanger();
   // The launcher's command (training::LinkOrder) to slow down the links to an address, for studies.
   void obey(const std::string& link_order);

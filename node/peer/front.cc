@@ -7,7 +7,6 @@
 
 #include "gossip/partner.h"
 #include "node/front/answers.h"
-#include "node/front/metrics.h"
 #include "node/front/web_files.h"
 #include "topologies/topology.h"
 
@@ -22,26 +21,26 @@ constexpr const char* kStreamType = "text/event-stream";
 
 }  // namespace
 
-std::optional<PeerOutcome> Front::open() {
+Status Front::open() {
   const PeerOptions& options = parts_.options;
-  if (!options.http) return std::nullopt;
+  if (!options.http) return Done{};
   auto routes = queries();
   for (HttpRoute& command : commands()) routes.push_back(std::move(command));
   auto server =
       HttpServer::start(*options.http, std::move(routes),
                         [&io = parts_.io](std::function<void()> work) { asio::post(io, std::move(work)); },
                         {.token = options.token});
-  if (!server) return PeerOutcome{2, "--http: " + server.error().message};
+  if (!server) return Error{"--http: " + server.error().message};
   server_ = std::move(*server);
   parts_.http = server_->address();
   spdlog::info("HTTP at {}", to_string(*parts_.http));
   if (!is_loopback(options.http->host)) {
     spdlog::warn("--http {}: anyone who can reach it can read this peer; {}", to_string(*options.http),
                  options.token.empty()
-                     ? "commands are accepted only from this machine, as there is no --token-file"
+                     ? "commands are accepted only from this machine, as --token-file is not given"
                      : "commands from other machines need the token");
   }
-  return std::nullopt;
+  return Done{};
 }
 
 Front::Answer Front::when_begun(Answer answer) const {

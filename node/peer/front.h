@@ -11,10 +11,8 @@
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "node/front/history.h"
 #include "node/front/http.h"
 #include "node/front/live.h"
-#include "node/launch/outcome.h"
 #include "node/peer/parts.h"
 #include "node/peer/teller.h"
 
@@ -26,8 +24,8 @@ class Front {
   Front(PeerParts& parts, Teller& teller, std::function<void()> leave)
       : parts_(parts), teller_(teller), leave_(std::move(leave)) {}
 
-  // Listens, if the options say where. An outcome: why that failed.
-  std::optional<PeerOutcome> open();
+  // Listens, if the options say where.
+  Status open();
   // To be called several times a second. Once a second the history grows and open pages get the new point.
   void tick();
 

@@ -14,15 +14,15 @@ namespace starling::node {
 
 // ---- what is there at the start ----
 
-std::optional<PeerOutcome> Keeper::open() {
-  if (auto bad = open_cache()) return bad;
+Status Keeper::open() {
+  if (Status opened = open_cache(); !opened) return opened;
   return find_checkpoint();
 }
 
-std::optional<PeerOutcome> Keeper::open_cache() {
-  if (parts_.options.state.empty()) return std::nullopt;
+Status Keeper::open_cache() {
+  if (parts_.options.state.empty()) return Done{};
   auto cache = PeerCache::open(parts_.options.state);
-  if (!cache) return PeerOutcome{2, "--state: " + cache.error().message};
+  if (!cache) return Error{"--state: " + cache.error().message};
   cache_ = std::move(*cache);
   auto loaded = cache_->load(parts_.options.swarm);
   if (!loaded.warning.empty()) spdlog::warn("{}", loaded.warning);
@@ -30,25 +30,24 @@ std::optional<PeerOutcome> Keeper::open_cache() {
     remembered_manifest_ = std::move(loaded.swarm->manifest);
     remembered_ = std::move(loaded.swarm->members);
   }
-  return std::nullopt;
+  return Done{};
 }
 
-std::optional<PeerOutcome> Keeper::find_checkpoint() {
+Status Keeper::find_checkpoint() {
   const PeerOptions& options = parts_.options;
-  if (options.resume.empty()) return std::nullopt;
+  if (options.resume.empty()) return Done{};
   // One command line both begins a peer and resumes it: the first time the folder is empty or missing.
   const bool own_folder = options.checkpoints.folder == options.resume;
   std::error_code ignored;
   if (!own_folder || std::filesystem::exists(options.resume, ignored)) {
     auto found = find_resumption(options.resume, options.name);
-    if (!found) return PeerOutcome{2, "--resume: " + found.error().message};
+    if (!found) return Error{"--resume: " + found.error().message};
     parts_.resumed = std::move(*found);
   }
   if (!parts_.resumed) {
-    if (!own_folder)
-      return PeerOutcome{2, "--resume: there is no checkpoint in the folder " + options.resume};
+    if (!own_folder) return Error{"--resume: the folder " + options.resume + " has no checkpoint"};
     spdlog::info("no checkpoint in {} yet: the peer begins without one", options.resume);
-    return std::nullopt;
+    return Done{};
   }
   const Resumption& resumed = *parts_.resumed;
   for (const std::string& warning : resumed.warnings)
@@ -56,26 +55,26 @@ std::optional<PeerOutcome> Keeper::find_checkpoint() {
   parts_.events.say(spdlog::level::info, "checkpoint",
                     fmt::format("resumes from {}: {} steps, {} samples", resumed.path, resumed.earlier.steps,
                                 resumed.earlier.samples));
-  if (!options.join.empty()) return std::nullopt;
+  if (!options.join.empty()) return Done{};
   auto experiment = resumed_experiment(resumed, parts_.experiment, options.given, options.data);
-  if (!experiment) return PeerOutcome{2, "--resume: " + experiment.error().message};
+  if (!experiment) return Error{"--resume: " + experiment.error().message};
   parts_.experiment = std::move(*experiment);
   // The cache is empty: the swarm may still be where it was when the checkpoint was written.
   if (cache_ && remembered_manifest_.model.empty()) {
     remembered_manifest_ = resumed.run.manifest;
     remembered_ = resumed.run.members;
   }
-  return std::nullopt;
+  return Done{};
 }
 
-std::optional<PeerOutcome> Keeper::open_checkpoints() {
+Status Keeper::open_checkpoints() {
   std::erase_if(remembered_, [&](const CachedPeer& peer) { return peer.address == parts_.self.address; });
   const CheckpointOptions& options = parts_.options.checkpoints;
-  if (options.folder.empty()) return std::nullopt;
+  if (options.folder.empty()) return Done{};
   auto opened = Checkpointer::open(options, parts_.self.name, parts_.resumed ? &*parts_.resumed : nullptr);
-  if (!opened) return PeerOutcome{2, "--checkpoints: " + opened.error().message};
+  if (!opened) return Error{"--checkpoints: " + opened.error().message};
   checkpointer_ = std::move(*opened);
-  return std::nullopt;
+  return Done{};
 }
 
 void Keeper::add_contacts(gossip::PeerOptions& peer) const {

@@ -10,10 +10,8 @@
 
 #include <asio/steady_timer.hpp>
 
-#include "node/keep/checkpoint_news.h"
 #include "node/keep/checkpointer.h"
 #include "node/keep/peer_cache.h"
-#include "node/launch/outcome.h"
 #include "node/peer/parts.h"
 #include "node/peer/teller.h"
 
@@ -23,10 +21,10 @@ class Keeper {
  public:
   Keeper(PeerParts& parts, const Teller& teller) : parts_(parts), teller_(teller), cache_timer_(parts.io) {}
 
-  // Reads the cache, and finds the checkpoint to resume from. An outcome: what cannot be used.
-  std::optional<PeerOutcome> open();
+  // Reads the cache, and finds the checkpoint to resume from.
+  Status open();
   // Locks the folder for new checkpoints. REQUIRES: the peer has its name and address.
-  std::optional<PeerOutcome> open_checkpoints();
+  Status open_checkpoints();
 
   // Whether the cache or the checkpoint has a swarm.
   bool remembers_swarm() const { return !remembered_.empty(); }
@@ -43,8 +41,8 @@ class Keeper {
   void write_last_checkpoint();  // REQUIRES: the trainer has stopped
 
  private:
-  std::optional<PeerOutcome> open_cache();
-  std::optional<PeerOutcome> find_checkpoint();
+  Status open_cache();
+  Status find_checkpoint();
   CheckpointFacts checkpoint_facts() const;
   void write_checkpoint(std::function<training::PeerState()> state);
   void report_checkpoint(const Result<std::string>& written);

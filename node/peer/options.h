@@ -10,7 +10,8 @@
 
 #include "base/ids.h"
 #include "base/time.h"
-#include "node/keep/checkpoint_options.h"
+#include "node/keep/checkpointer.h"
+#include "node/launch/process_options.h"
 #include "training/experiment/experiment.h"
 
 namespace starling::transport {
@@ -59,11 +60,8 @@ struct PeerOptions {
   // `checkpoints`, the peer does not resume.
   std::string resume;
 
-  std::string out;        // folder for NAME.safetensors (the final replica); empty: none is written
+  ProcessOptions process;
   std::string export_to;  // another file for the final replica; empty: none
-  // A socket to the launcher (training/experiment/control.h); its end of file means: leave.
-  int control_fd = -1;
-  std::uint32_t snapshots = 0;  // replicas to save per epoch of the swarm's progress, at equal distances
 };
 
 }  // namespace starling::node

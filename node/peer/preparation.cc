@@ -16,30 +16,27 @@ void Preparation::load_own_data() {
       [this, &options] { own_data_.emplace(datasets::load(*options.data, options.data_root)); });
 }
 
-void Preparation::begin(std::function<void(Result<wire::Manifest>)> done) {
-  parts_.builder.run([this] { return build_own(); },
-                     [this, done = std::move(done)](Built built) {
-                       if (!built) return done(built.error());
-                       parts_.replica = std::move(*built);
-                       const Replica& replica = *parts_.replica;
-                       done(training::manifest_of<wire::Manifest>(parts_.experiment, replica.plan.layout,
-                                                                  replica.data.name));
-                     });
+void Preparation::build(std::optional<wire::Manifest> swarms, std::function<void(Status)> done) {
+  parts_.builder.run(
+      [this, swarms = std::move(swarms)] {
+        return with_state(
+            swarms ? build_of(*swarms)
+                   : make(datasets::load(parts_.experiment.data.source, parts_.options.data_root)));
+      },
+      [this, done = std::move(done)](Built built) {
+        if (!built) return done(built.error());
+        parts_.replica = std::move(*built);
+        done(Done{});
+      });
 }
 
-void Preparation::join(const wire::Manifest& manifest, std::function<void(Status)> done) {
-  parts_.builder.run([this, manifest] { return build_of(manifest); },
-                     [this, done = std::move(done)](Built built) {
-                       if (!built) return done(built.error());
-                       parts_.replica = std::move(*built);
-                       done(Done{});
-                     });
+wire::Manifest Preparation::own_manifest() const {
+  const Replica& replica = *parts_.replica;
+  return training::manifest_of<wire::Manifest>(parts_.experiment, replica.plan.layout, replica.data.name);
 }
 
-// On the builder's thread.
-Preparation::Built Preparation::build_own() {
-  return with_state(
-      make_replica(parts_.experiment, parts_.options.data_root, parts_.options.slot, parts_.own_order()));
+Preparation::Built Preparation::make(Result<datasets::DataPair> data) const {
+  return make_replica(parts_.experiment, std::move(data), parts_.options.slot, parts_.own_order());
 }
 
 // On the builder's thread. The shared settings are the swarm's, the others the peer's own.
@@ -59,16 +56,14 @@ Preparation::Built Preparation::build_of(const wire::Manifest& manifest) {
   }
   experiment.seed = manifest.seed;
   experiment.data.source = options.data.value_or(manifest.data);
-  auto data = own_data_ ? std::move(*own_data_) : datasets::load(experiment.data.source, options.data_root);
-  if (!data) return data.error();
-  auto replica = make_replica(experiment, std::move(*data), options.slot, parts_.own_order());
-  if (!replica) return replica;
-  if ((*replica)->plan.layout.fingerprint() != manifest.fingerprint) {
+  auto replica =
+      make(own_data_ ? std::move(*own_data_) : datasets::load(experiment.data.source, options.data_root));
+  if (replica && (*replica)->plan.layout.fingerprint() != manifest.fingerprint) {
     return Error{"the model '" + manifest.model + "' for the data '" + (*replica)->data.name +
                  "' has another layout here than in the swarm (which trains on '" + manifest.data +
                  "'); --data must name a copy of the same data"};
   }
-  return with_state(std::move(replica));
+  return replica;
 }
 
 // On the builder's thread. Reads the checkpoint, or the file with the first parameters.

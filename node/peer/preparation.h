@@ -21,10 +21,11 @@ class Preparation {
 
   // Reads a joiner's own copy of the data while it searches for the swarm.
   void load_own_data();
-  // For a peer that begins a run: builds the replica, then calls done(the run's manifest).
-  void begin(std::function<void(Result<wire::Manifest>)> done);
-  // For a joiner: builds the replica that the swarm trains, then calls `done`.
-  void join(const wire::Manifest& manifest, std::function<void(Status)> done);
+  // Builds the replica, then calls `done`: what the swarm trains, or without its manifest what the options
+  // say, for a peer that begins a run.
+  void build(std::optional<wire::Manifest> swarms, std::function<void(Status)> done);
+  // The manifest of a run that this peer begins. REQUIRES: the replica is built.
+  wire::Manifest own_manifest() const;
 
   // Makes the mixer and the trainer, and attaches the exchanger. `stepped` is called on workers' threads.
   // REQUIRES: the replica is built.
@@ -41,7 +42,7 @@ class Preparation {
 
  private:
   using Built = Result<std::unique_ptr<Replica>>;
-  Built build_own();
+  Built make(Result<datasets::DataPair> data) const;
   Built build_of(const wire::Manifest& manifest);
   Built with_state(Built replica);
 

@@ -8,7 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "training/replica/evaluator.h"
-#include "transport/spawn.h"
+#include "transport/coroutines.h"
 
 namespace starling::node {
 namespace {
@@ -88,7 +88,7 @@ void Shutdown::report() {
   const auto cannot_write = [](const std::string& where) {
     return PeerOutcome{1, "the final parameters could not be written to " + where};
   };
-  if (trained && parts_.process.saves() && final_path_.empty()) outcome_ = cannot_write(options.out);
+  if (trained && parts_.process.saves() && final_path_.empty()) outcome_ = cannot_write(options.process.out);
   if (trained && !options.export_to.empty() && exported_path_.empty())
     outcome_ = cannot_write(options.export_to);
   auto last = teller_.report(training::PeerReport::Kind::finished);

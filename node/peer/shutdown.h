@@ -8,11 +8,10 @@
 #include <asio/awaitable.hpp>
 
 #include "gossip/actions.h"
-#include "node/launch/outcome.h"
 #include "node/peer/keeper.h"
 #include "node/peer/parts.h"
 #include "node/peer/teller.h"
-#include "transport/signal.h"
+#include "transport/coroutines.h"
 
 namespace starling::node {
 

@@ -1,7 +1,5 @@
 #include "node/peer/teller.h"
 
-#include <utility>
-
 #include <spdlog/spdlog.h>
 
 #include "training/exchange/mixer.h"
@@ -27,12 +25,12 @@ std::optional<float> as_float(const std::optional<double>& value) {
 
 }  // namespace
 
-std::optional<PeerOutcome> Teller::open_board() {
-  if (parts_.options.tensorboard.empty()) return std::nullopt;
+Status Teller::open_board() {
+  if (parts_.options.tensorboard.empty()) return Done{};
   auto board = Board::open(parts_.options.tensorboard);
-  if (!board) return PeerOutcome{2, "--tensorboard: " + board.error().message};
+  if (!board) return Error{"--tensorboard: " + board.error().message};
   board_ = std::move(*board);
-  return std::nullopt;
+  return Done{};
 }
 
 std::string Teller::http_address() const {
@@ -225,11 +223,7 @@ void Teller::draw_board() {
 }
 
 void Teller::log_faults() const {
-  std::string connections;
-  for (const auto& [reason, count] : by_reason(parts_.links->counters())) {
-    if (!connections.empty()) connections += ", ";
-    connections += reason + " " + std::to_string(count);
-  }
+  const std::string connections = counts_text(by_reason(parts_.links->counters()));
   if (!connections.empty()) spdlog::info("connections refused or broken: {}", connections);
 
   PeerStatus::Exchanges exchanges;

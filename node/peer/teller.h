@@ -2,31 +2,75 @@
 // service manager and to the log. Used by the daemon's thread only.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "node/front/board.h"
 #include "node/front/status.h"
 #include "node/launch/notify.h"
-#include "node/launch/outcome.h"
-#include "node/peer/activity.h"
 #include "node/peer/parts.h"
 #include "node/work/self_judge.h"
 #include "training/experiment/control.h"
 
 namespace starling::node {
 
+// How a peer divides its time since training began among computing, exchanging and waiting, for the
+// launcher's time lines (training/records/timeline.h). The daemon's thread reports every change.
+class ActivityClock {
+ public:
+  struct Sums {
+    Duration computing{0}, exchanging{0}, waiting{0};
+  };
+
+  // `now` never decreases; `idle` is the total time in which all workers were idle (Trainer::idle).
+  void account(Instant now, Duration idle) {
+    const Duration time = now - std::exchange(since_, now);
+    const Duration stood = std::clamp(idle - std::exchange(idle_, idle), Duration{0}, time);
+    const Duration computed = training_ ? time - stood : Duration{0};
+    sums_.computing += computed;
+    if (owns_.empty() && answers_.empty()) {
+      sums_.waiting += time - computed;
+    } else {
+      sums_.exchanging += time;
+    }
+  }
+
+  // Each of the following is called after account().
+  void train(bool on) { training_ = on; }
+  // `waits`: training is paused until the partner's first message, which advanced() reports.
+  void began(std::uint64_t exchange, bool waits) {
+    if (!waits) owns_.insert(exchange);
+  }
+  void advanced(std::uint64_t exchange) { owns_.insert(exchange); }
+  void ended(std::uint64_t exchange) { owns_.erase(exchange); }
+  void answers(PeerId from, std::uint64_t exchange) { answers_.emplace(from, exchange); }
+  void answered(PeerId from, std::uint64_t exchange) { answers_.erase({from, exchange}); }
+
+  const Sums& sums() const { return sums_; }
+
+ private:
+  Sums sums_;
+  Instant since_{};
+  Duration idle_{0};
+  bool training_ = false;
+  std::set<std::uint64_t> owns_;                        // under way
+  std::set<std::pair<PeerId, std::uint64_t>> answers_;  // accepted
+};
+
 class Teller {
  public:
   explicit Teller(PeerParts& parts) : parts_(parts), self_judge_(parts.io.get_executor()) {}
 
-  // Opens TensorBoard's folder, if the options name one. An outcome: why that failed.
-  std::optional<PeerOutcome> open_board();
+  // Opens TensorBoard's folder, if the options name one.
+  Status open_board();
   // The address of this peer's page for other members; empty: it has none. If the front listens on all
   // interfaces, the host is the one that members dial.
   std::string http_address() const;

@@ -21,8 +21,6 @@ class Background {
     thread_.stop();
     thread_.join();
   }
-  Background(const Background&) = delete;
-  Background& operator=(const Background&) = delete;
 
   // Runs work() on the thread.
   template <class Work>

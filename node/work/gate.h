@@ -22,8 +22,6 @@ class Gate {
   using Clock = std::chrono::steady_clock;
 
   explicit Gate(std::size_t workers) : workers_(workers) {}
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
 
   // True for the first call.
   bool stop() {

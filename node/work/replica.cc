@@ -4,9 +4,6 @@
 
 #include <filesystem>
 #include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "base/text.h"
 #include "training/records/checkpoint.h"
@@ -80,24 +77,17 @@ std::string Replica::devices() const {
 }
 
 Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment,
-                                              const std::string& data_root,
+                                              Result<datasets::DataPair> data,
                                               std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                               std::uint64_t own_order) {
-  auto data = datasets::load(experiment.data.source, data_root);
   if (!data) return data.error();
-  return make_replica(experiment, std::move(*data), slot, own_order);
-}
-
-Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment, datasets::DataPair data,
-                                              std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
-                                              std::uint64_t own_order) {
-  const auto plan = training::make_plan(experiment, data.train);
+  const auto plan = training::make_plan(experiment, data->train);
   if (!plan) return plan.error();
   const std::uint32_t place = slot ? slot->first : 0;
   auto backends = training::make_backends(experiment, place);
   if (!backends) return backends.error();
   try {
-    return build(experiment, std::move(data), *plan, std::move(*backends), slot, own_order);
+    return build(experiment, std::move(*data), *plan, std::move(*backends), slot, own_order);
   } catch (const kernels::OutOfDeviceMemory& error) {
     return Error{whole_need(experiment, *plan, place).value_or(error.what())};
   } catch (const kernels::DeviceError& error) {

@@ -39,14 +39,11 @@ struct Replica {
   std::string devices() const;  // "cuda:0,cuda:1"
 };
 
-// Loads the data and builds the model and the workers: seconds of work, on any thread. The arena is zero.
-// `slot`: the shard (slot, slots); without one the whole set, in an order drawn from `own_order`.
+// Builds the model for the data and the workers: may take seconds, on any thread. The arena is zero. `data`:
+// from datasets::load(). `slot`: the shard (slot, slots); without one the whole set, in an order drawn from
+// `own_order`.
 Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment,
-                                              const std::string& data_root,
-                                              std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
-                                              std::uint64_t own_order);
-// The same with data that is already loaded.
-Result<std::unique_ptr<Replica>> make_replica(const training::Experiment& experiment, datasets::DataPair data,
+                                              Result<datasets::DataPair> data,
                                               std::optional<std::pair<std::uint32_t, std::uint32_t>> slot,
                                               std::uint64_t own_order);
 

@@ -1,7 +1,6 @@
 #include "node/work/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -46,8 +45,6 @@ Trainer::Trainer(std::vector<std::unique_ptr<training::Worker>> workers, models:
   STARLING_CHECK(group_ == nullptr || workers_.size() % group_->size() == 0);
 }
 
-Trainer::~Trainer() { give_back(); }
-
 std::vector<std::string> Trainer::restore(const training::PeerState& state) {
   std::vector<std::string> lost;
   if (state.workers.size() != workers_.size()) {
@@ -70,10 +67,6 @@ std::vector<std::string> Trainer::restore(const training::PeerState& state) {
   samples_ = state.samples;
   loss_ = state.loss.value_or(0);
   return lost;
-}
-
-void Trainer::moved() {
-  for (auto& worker : workers_) worker->moved();
 }
 
 bool Trainer::capture(Captures::Done done) {

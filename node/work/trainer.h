@@ -5,7 +5,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,7 +16,6 @@
 
 #include "base/time.h"
 #include "models/arena.h"
-#include "node/work/captures.h"
 #include "node/work/gate.h"
 #include "node/work/processors.h"
 #include "node/work/slowdown.h"
@@ -26,6 +24,73 @@
 #include "training/replica/worker.h"
 
 namespace starling::node {
+
+// Copies of the state of a training, taken while it runs, one at a time. Each worker adds its own part
+// between two of its steps, on its own thread; after the last part the capture is complete and waits for the
+// parameters.
+class Captures {
+ public:
+  using Done = std::function<void(std::shared_ptr<training::PeerState>)>;
+
+  Captures(Gate& gate, std::size_t workers) : gate_(gate), answered_(workers) {}
+
+  // Requests every worker's part, which is added to `earlier`. False while another capture is under way.
+  bool begin(const training::PeerState& earlier, Done done) {
+    bool begun = false;
+    gate_.change([&] {
+      if (state_) return;
+      begun = true;
+      state_ = std::make_shared<training::PeerState>(earlier);
+      state_->workers.resize(answered_.size());
+      missing_ = answered_.size();
+      done_ = std::move(done);
+      ++asked_;
+    });
+    return begun;
+  }
+
+  // Called on the worker's own thread.
+  bool awaits(std::size_t worker) const { return answered_[worker] != asked_; }
+  // True for the last part. REQUIRES: awaits(worker).
+  bool add(std::size_t worker, training::WorkerState own, std::uint64_t steps, std::uint64_t samples) {
+    answered_[worker] = asked_;
+    bool last = false;
+    gate_.change([&] {
+      state_->workers[worker] = std::move(own);
+      state_->steps += steps;
+      state_->samples += samples;
+      last = --missing_ == 0;
+      complete_ = last;
+    });
+    return last;
+  }
+  bool is_complete() const { return complete_; }
+
+  // Calls fill(state), then the capture's `done`. REQUIRES: is_complete(); one thread.
+  template <class Fill>
+  void finish(Fill fill) {
+    fill(*state_);
+    std::shared_ptr<training::PeerState> state;
+    Done done;
+    gate_.change([&] {
+      state = std::move(state_);
+      state_.reset();
+      done = std::move(done_);
+      complete_ = false;
+    });
+    done(std::move(state));
+  }
+
+ private:
+  Gate& gate_;
+  std::atomic<std::uint64_t> asked_{0};
+  std::vector<std::uint64_t> answered_;  // captures, by worker; written by that worker
+  // Of the current capture; this and the next ones need the gate's lock.
+  std::shared_ptr<training::PeerState> state_;
+  Done done_;
+  std::size_t missing_ = 0;
+  std::atomic<bool> complete_{false};
+};
 
 struct TrainerOptions {
   Duration pace{0};  // the shortest duration of a step
@@ -44,13 +109,15 @@ class Trainer {
   // is `arena`, every device has the same number of workers; those of the first device come first.
   Trainer(std::vector<std::unique_ptr<training::Worker>> workers, models::Arena& arena,
           TrainerOptions options, std::function<void()> stepped, training::DeviceGroup* group = nullptr);
-  ~Trainer();  // stops and waits for the threads
+  ~Trainer() { give_back(); }  // stops and waits for the threads
 
   // Continues from this state. A worker whose part does not fit (another shard, optimizer or number of
   // workers) begins without state; the list has a sentence for each. REQUIRES: before start().
   std::vector<std::string> restore(const training::PeerState& state);
   // The arena holds other parameters than the restored ones. REQUIRES: before start().
-  void moved();
+  void moved() {
+    for (auto& worker : workers_) worker->moved();
+  }
 
   void start();
   // Begins no further step and drops those under way. When it returns, the workers have changed the

@@ -496,7 +496,7 @@ TEST_CASE("wrong checkpoint flags give one line") {
   says(refusal({"--resume", folder.file("absent")}), "--resume: cannot read " + folder.file("absent"));
   says(refusal({"--resume", folder.file("text")}), folder.file("text") + " is not a usable safetensors file");
   says(refusal({"--resume", folder.file("empty")}),
-       "there is no checkpoint in the folder " + folder.file("empty"));
+       "the folder " + folder.file("empty") + " has no checkpoint");
 }
 
 }  // namespace starling::cli_tests

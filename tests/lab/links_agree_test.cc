@@ -136,8 +136,8 @@ TEST_CASE("an exchange takes as long in the program as in the simulator: as late
     b.attach(kFloats, kCellFloats);
     REQUIRE(exchange(world, a, b) == gossip::Outcome::completed);  // over a link that is not shaped
     const transport::LinkShape shape{kLatency, kBandwidth, 0};
-    world.transports[0]->shape_links_to(b.address, shape);
-    world.transports[1]->shape_links_to(a.address, shape);
+    world.transports[0]->shapes().set_to(b.address, shape);
+    world.transports[1]->shapes().set_to(a.address, shape);
     double shortest = 60;
     for (int i = 0; i < 5; ++i) {
       const auto begun = std::chrono::steady_clock::now();
@@ -147,8 +147,8 @@ TEST_CASE("an exchange takes as long in the program as in the simulator: as late
     }
     CHECK(shortest >= formula);
     CHECK(shortest < 2 * formula);  // on an idle machine 1.1
-    world.transports[0]->shape_links_to(b.address, {});
-    world.transports[1]->shape_links_to(a.address, {});
+    world.transports[0]->shapes().set_to(b.address, {});
+    world.transports[1]->shapes().set_to(a.address, {});
     double shortest_after = 60;
     for (int i = 0; i < 5; ++i) {
       const auto begun = std::chrono::steady_clock::now();

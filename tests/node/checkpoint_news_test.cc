@@ -1,5 +1,4 @@
-#include "node/keep/checkpoint_news.h"
-
+#include "node/keep/checkpointer.h"
 #include "tests/catch.h"
 
 namespace starling::node {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "node/launch/launcher_link.h"
+#include "node/launch/process.h"
 #include "node/work/replica.h"
 #include "tests/catch.h"
 #include "tests/transport/world.h"
@@ -172,7 +172,7 @@ TEST_CASE("the connection to the launcher may be destroyed while the loop runs")
 TEST_CASE("a replica that cannot be built is an error that names the reason") {
   training::Experiment experiment;
   const auto why = [&](std::optional<std::pair<std::uint32_t, std::uint32_t>> slot = std::nullopt) {
-    const auto replica = make_replica(experiment, "", slot, 1);
+    const auto replica = make_replica(experiment, datasets::load(experiment.data.source, ""), slot, 1);
     REQUIRE_FALSE(replica.ok());
     return replica.error().message;
   };
@@ -198,7 +198,8 @@ TEST_CASE("a replica holds its data, its model, a zero arena that fits and the w
   training::Experiment experiment;
   experiment.model.name = "softmax";
   experiment.training.workers = 2;
-  const auto replica = make_replica(experiment, "", std::pair<std::uint32_t, std::uint32_t>{1, 4}, 1);
+  const auto replica = make_replica(experiment, datasets::load(experiment.data.source, ""),
+                                    std::pair<std::uint32_t, std::uint32_t>{1, 4}, 1);
   REQUIRE(replica.ok());
   const Replica& made = **replica;
   REQUIRE(made.data.train.size() == 60'000);

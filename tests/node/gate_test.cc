@@ -1,11 +1,10 @@
 // The parts that a trainer's threads share: the gate, the step budget, captures of the state.
-#include "node/work/gate.h"
-
 #include <atomic>
 #include <thread>
 #include <vector>
 
-#include "node/work/captures.h"
+#include "node/work/gate.h"
+#include "node/work/trainer.h"
 #include "tests/catch.h"
 
 namespace starling::node {

@@ -21,7 +21,6 @@
 #include "tests/transport/world.h"
 #include "training/exchange/make.h"
 #include "transport/link_table.h"
-#include "transport/message_io.h"
 
 namespace starling::node::testing {
 

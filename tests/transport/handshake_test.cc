@@ -3,7 +3,6 @@
 #include <string>
 
 #include "tests/transport/world.h"
-#include "transport/message_io.h"
 
 namespace starling::transport {
 namespace {

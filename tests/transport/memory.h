@@ -16,7 +16,7 @@
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
-#include "transport/signal.h"
+#include "transport/coroutines.h"
 #include "transport/transport.h"
 
 namespace starling::transport {
@@ -264,7 +264,7 @@ inline Result<std::unique_ptr<Listener>> MemoryTransport::listen(const Address& 
   }
   auto listener = std::make_unique<MemoryListener>(network_, address, std::move(accept));
   listener->total = traffic_;
-  listener->shape = shape_;
+  listener->shape = shapes().to_anyone();
   return std::unique_ptr<Listener>(std::move(listener));
 }
 
@@ -284,7 +284,7 @@ inline asio::awaitable<LinkResult<LinkPtr>> MemoryTransport::dial(Address to, Du
     co_return LinkError{{"cannot reach " + to_string(to) + ": Connection refused"},
                         LinkErrorKind::unreachable};
   }
-  co_return listener->connect(executor_, traffic_, shape_);
+  co_return listener->connect(executor_, traffic_, shapes().to_anyone());
 }
 
 }  // namespace starling::transport

@@ -8,7 +8,6 @@
 #include "tests/catch.h"
 #include "tests/transport/world.h"
 #include "transport/link_table.h"
-#include "transport/message_io.h"
 
 namespace starling::transport {
 namespace {
@@ -21,7 +20,7 @@ constexpr Duration ms(int n) { return std::chrono::milliseconds(n); }
 // Sends `chunks` chunks of 8,000 bytes and reads them at the other end; returns the elapsed seconds.
 double carry(World& world, const LinkShape& shape, int chunks) {
   Ends ends(world);
-  ends.transport->shape_links(shape);
+  ends.transport->shapes().set_all(shape);
   const auto frame = chunk_frame(2000);
   const auto begun = Clock::now();
   const auto sent =
@@ -118,7 +117,7 @@ TEST_CASE("a shaped link delivers in order all that was written before finish(),
   for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
     Ends ends(world);
-    ends.transport->shape_links({ms(20), 2e7});
+    ends.transport->shapes().set_all({ms(20), 2e7});
     for (std::uint64_t i = 1; i <= 10; ++i) REQUIRE(world.run(ends.near->write(chunk_frame(500, i))).ok());
     ends.near->finish();
     for (std::uint64_t i = 1; i <= 10; ++i) {
@@ -134,13 +133,13 @@ TEST_CASE("bytes stay in order while a link's shape changes, from unshaped to sl
   for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
     Ends ends(world);
-    ends.near->travel_as(ends.transport->shape_to(ends.listener->address()));
+    ends.near->travel_as(ends.transport->shapes().to(ends.listener->address()));
     const std::vector<LinkShape> shapes = {
         {}, {ms(30), 0, 0}, {ms(1), 1e8, 0}, {ms(1), 0, 0.02}, {ms(5), 0, 0}, {}, {Duration{0}, 1e8, 0}};
     constexpr std::uint64_t kFrames = 60;
     const auto sent = world.begin([](Ends& e, const std::vector<LinkShape>& all) -> asio::awaitable<bool> {
       for (std::uint64_t i = 0; i < kFrames; ++i) {
-        e.transport->shape_links_to(e.listener->address(), all[i / 2 % all.size()]);
+        e.transport->shapes().set_to(e.listener->address(), all[i / 2 % all.size()]);
         const auto frame = chunk_frame(1 + static_cast<std::uint32_t>(i * 700 % 5000), i + 1);
         if (!(co_await e.near->write(frame)).ok()) co_return false;
       }
@@ -195,8 +194,8 @@ TEST_CASE("a link table shapes the links to one remote at either end, and no oth
     const auto [far_out2, near_in2] = connect(far, near);
     // The links exist already; the setting applies to both directions of the slow one.
     for (TestPeer* peer : {&near, &far}) {
-      slow.transport->shape_links_to(peer->address, {ms(40), 0, 0});
-      peer->transport->shape_links_to(slow.address, {ms(40), 0, 0});
+      slow.transport->shapes().set_to(peer->address, {ms(40), 0, 0});
+      peer->transport->shapes().set_to(slow.address, {ms(40), 0, 0});
     }
     for (const auto& [a, b] : {std::pair{slow_out, near_in}, {far_out, slow_in}}) {
       REQUIRE(seconds(*a, *b) >= 0.04);
@@ -217,7 +216,7 @@ TEST_CASE("closing a shaped link releases a waiting writer") {
   for (const Kind kind : {Kind::tcp, Kind::tls, Kind::memory}) {
     World world(kind);
     Ends ends(world);
-    ends.transport->shape_links({ms(1), 1e4});  // about 1 kB/s
+    ends.transport->shapes().set_all({ms(1), 1e4});  // about 1 kB/s
     const auto frame = chunk_frame(5000);
     const auto writing = world.begin(ends.near->write(frame));
     for (int i = 0; i < 10; ++i) world.io.poll_one();
@@ -231,7 +230,7 @@ TEST_CASE("closing a shaped link releases a waiting writer") {
 TEST_CASE("a link ends when its last owner drops it, even with data in flight") {
   World world(Kind::tcp);
   Ends ends(world);
-  ends.transport->shape_links({ms(1), 1e4});
+  ends.transport->shapes().set_all({ms(1), 1e4});
   REQUIRE(world.run(ends.near->write(chunk_frame(1))).ok());
   ends.near.reset();
   REQUIRE_FALSE(world.run(ends.far->read()).ok());

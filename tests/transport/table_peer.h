@@ -10,7 +10,6 @@
 
 #include "tests/transport/world.h"
 #include "transport/link_table.h"
-#include "transport/message_io.h"
 
 namespace starling::transport::testing {
 

@@ -12,7 +12,6 @@
 #include "base/random.h"
 #include "tests/transport/world.h"
 #include "transport/link_table.h"
-#include "transport/message_io.h"
 
 namespace starling::transport {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "tests/catch.h"
 #include "tests/transport/memory.h"
-#include "transport/spawn.h"
+#include "transport/coroutines.h"
 #include "transport/tcp.h"
 #include "transport/tls.h"
 #include "transport/transport.h"

@@ -1,0 +1,22 @@
+// What every peer's process is told at its start, and how it ended.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace starling::node {
+
+struct ProcessOptions {
+  // Folder for NAME.safetensors (the final replica) and for snapshots; empty: none are written.
+  std::string out{};
+  std::uint32_t snapshots = 0;  // replicas to save per epoch of the swarm's progress, at equal distances
+  // The launcher's socket (training/experiment/control.h); its end of file means: leave. -1: no launcher.
+  int control_fd = -1;
+};
+
+struct PeerOutcome {
+  int exit_code = 0;  // 0 finished or left, 1 the run failed, 2 bad input
+  std::string error;  // one sentence if exit_code is not 0
+};
+
+}  // namespace starling::node
