@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "lab/swarm/mean_evaluator.h"
+#include "lab/swarm/replica_judge.h"
 #include "lab/swarm/swarm_run.h"
 
 namespace starling::lab {

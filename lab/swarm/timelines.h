@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/swarm/member.h"
-#include "training/experiment/control.h"
+#include "lab/swarm/swarm_run.h"
 #include "training/records/timeline.h"
 
 namespace starling::lab {
