@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "lab/hunt/story.h"
 #include "lab/world/world.h"
 #include "training/records/json.h"
 
@@ -286,8 +285,8 @@ SeedOutcome hunt_seed(const HuntOptions& options, std::uint64_t seed, std::strin
   Scenario scenario = draw_scenario(options, seed);
   const std::size_t floats = scenario.world.arena_floats;
   const std::unique_ptr<Sabotage> sabotage = bug ? plant(*bug, seed) : nullptr;
-  const std::unique_ptr<Checkers> watcher = story != nullptr ? std::make_unique<Story>(scenario.check, *story)
-                                                             : std::make_unique<Checkers>(scenario.check);
+  const std::unique_ptr<Checkers> watcher =
+      story != nullptr ? make_story(scenario.check, *story) : std::make_unique<Checkers>(scenario.check);
   Checkers& checkers = *watcher;
   scenario.world.sabotage = sabotage.get();
   scenario.world.watcher = &checkers;

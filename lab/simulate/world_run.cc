@@ -1,4 +1,5 @@
 // simulate(): the rules with gossip or servers, in a world of virtual machines.
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -36,21 +37,8 @@ using training::Summary;
 constexpr std::size_t kStepsAhead = 4;  // per thread
 constexpr Duration kCheckEvery = std::chrono::minutes(1);
 
-const char* state_name(MachineState state) {
-  switch (state) {
-    case MachineState::finished:
-      return "finished";
-    case MachineState::left:
-      return "left";
-    case MachineState::crashed:
-    case MachineState::failed:
-      return "crashed";
-    case MachineState::waiting:
-    case MachineState::running:
-      return "running";
-  }
-  return "running";
-}
+// The states of summary.json, by MachineState: a machine that waits counts as running.
+constexpr std::array kStateNames = {"running", "running", "finished", "left", "crashed", "crashed"};
 
 bool has_parameters(const World::MachineView& machine) {
   return machine.state == MachineState::running && machine.has_parameters;
@@ -325,7 +313,7 @@ class WorldRun {
     record.exchanges = exchanges_of(machine);
     record.serves = i >= experiment_.peers;
     record.slow = record.serves ? 1 : training::slowness(experiment_, i);
-    record.state = state_name(machine.state);
+    record.state = kStateNames.at(static_cast<std::size_t>(machine.state));
     summary.per_peer.push_back(record);
     const gossip::ExchangeCounts& earlier = machine.earlier_exchanges;
     summary.exchanges += {machine.exchanges.completed, machine.exchanges.aborted, machine.exchanges.rejected,
