@@ -6,8 +6,6 @@
 #include <span>
 #include <utility>
 
-#include "lab/world/message_size.h"
-
 namespace starling::lab {
 namespace {
 
