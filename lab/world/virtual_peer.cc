@@ -173,25 +173,6 @@ void VirtualPeer::write_cache() {
   later(now() + access + world_.options.cache_interval, [this] { write_cache(); });
 }
 
-void VirtualPeer::crash(bool silent) {
-  if (up()) take_down(MachineState::crashed, silent);
-}
-
-void VirtualPeer::leave() {
-  if (!up()) return;
-  later(now(), [this] { step(gossip::LeaveRequested{}); });
-}
-
-void VirtualPeer::rewire(const std::string& topology) {
-  if (!up()) return;
-  later(now(), [this, topology] { step(gossip::RewireRequested{topology}); });
-}
-
-void VirtualPeer::end_run() {
-  if (!up()) return;
-  later(now(), [this] { step(gossip::EndRequested{}); });
-}
-
 void VirtualPeer::lose_replica(bool device) {
   if (!up() || !replica_.present || !started_) return;
   later(now(), [this, device] {
@@ -364,14 +345,10 @@ void VirtualPeer::act(const gossip::TrainingEnded&) {
 }
 
 void VirtualPeer::act(const gossip::Finish& finish) {
-  switch (finish.how) {
-    case gossip::Finish::How::finished:
-      return take_down(MachineState::finished);
-    case gossip::Finish::How::left:
-      return take_down(MachineState::left);
-    case gossip::Finish::How::failed:
-      return take_down(MachineState::failed);
-  }
+  using How = gossip::Finish::How;
+  take_down(finish.how == How::finished ? MachineState::finished
+            : finish.how == How::left   ? MachineState::left
+                                        : MachineState::failed);
 }
 
 // ---- the outside view ----

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "gossip/peer.h"
@@ -99,12 +99,16 @@ class VirtualPeer final : public VirtualMachine {
   void start();                                        // starts an instance
   // Starts a new instance at `at`, unless this peer has finished the run or was never started.
   void restart(Instant at, Cache cache, IfStillUp if_still_up);
-  void crash(bool silent);
-  void leave();
-  void rewire(const std::string& topology);
+  void crash(bool silent) {
+    if (up()) take_down(MachineState::crashed, silent);
+  }
+  // A user's request: gossip::LeaveRequested, RewireRequested or EndRequested.
+  template <class Request>
+  void request(Request request) {
+    if (up()) later(now(), [this, it = std::move(request)] { step(it); });
+  }
   // Loses the replica: its device fails, or some of its parameters become NaN.
   void lose_replica(bool device);
-  void end_run();
   // Takes these parameters as the machine that begins the run.
   void begin_with(std::span<const float> values);
   // Replaces the parameters.
