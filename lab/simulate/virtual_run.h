@@ -139,4 +139,13 @@ class VirtualRun {
   std::vector<std::future<Workers>> made_;
 };
 
+// ---- a driver ----
+
+// As simulate(), for an experiment whose rule is all-reduce (all_reduce.cc). A crash ends it with an Error
+// that names the peer and the time, and so does a loss that is not finite. REQUIRES: training::check_rule()
+// accepts the experiment.
+Result<training::Summary> simulate_all_reduce(const training::Experiment& experiment,
+                                              const SimulateOptions& options,
+                                              const training::RunFolder& folder);
+
 }  // namespace starling::lab

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "gossip/rules.h"
-#include "lab/simulate/all_reduce.h"
 #include "lab/simulate/incidents.h"
 #include "lab/simulate/run_watch.h"
 #include "lab/simulate/simulate.h"

@@ -1,4 +1,4 @@
-#include "lab/simulate/all_reduce.h"
+#include "lab/simulate/virtual_run.h"
 
 #include <stdlib.h>
 
@@ -272,7 +272,8 @@ TEST_CASE("a paused peer stops all others until it resumes") {
   experiment.faults.front().to.reset();
   const auto never = attempt(experiment);
   REQUIRE(!never.ok());
-  CHECK(never.error().message == "p3 was paused for good after 0 s, and all-reduce cannot continue without it");
+  CHECK(never.error().message ==
+        "p3 was paused for good after 0 s, and all-reduce cannot continue without it");
   experiment.end.steps.reset();
   experiment.end.seconds = 1s;  // ends the run while all wait
   CHECK(run(experiment).samples == 0);
