@@ -28,7 +28,6 @@
 #include <vector>
 
 #include "base/time.h"
-#include "lab/world/watcher.h"
 #include "lab/world/world.h"
 
 namespace starling::lab {

@@ -13,7 +13,6 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "lab/thread_pool.h"
-#include "lab/world/watcher.h"
 #include "lab/world/world.h"
 
 namespace starling::lab {

@@ -9,7 +9,6 @@
 #include <variant>
 #include <vector>
 
-#include "lab/world/watcher.h"
 #include "lab/world/world.h"
 #include "training/records/staleness.h"
 #include "training/records/timeline.h"

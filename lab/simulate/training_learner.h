@@ -29,15 +29,11 @@ class StateWriter {
     static_assert(std::is_trivially_copyable_v<T>);
     append(std::as_bytes(std::span(&value, 1)));
   }
-  template <class T>
-  void values(std::span<const T> values) {
-    static_assert(std::is_trivially_copyable_v<T>);
+  template <class Vector>
+  void values(const Vector& values) {
+    static_assert(std::is_trivially_copyable_v<typename Vector::value_type>);
     value(static_cast<std::uint64_t>(values.size()));
-    append(std::as_bytes(values));
-  }
-  template <class T>
-  void values(const std::vector<T>& all) {
-    values(std::span<const T>(all));
+    append(std::as_bytes(std::span(values)));
   }
   Bytes bytes() const { return bytes_; }
 

@@ -273,10 +273,11 @@ class WorldRun {
   void write_checkpoint() {
     const auto metrics_bytes = run_->settle_metrics();
     const Status written =
-        metrics_bytes ? write_simulation(folder_.file(kSimulationFile), training::to_toml(experiment_),
-                                         {happenings_, world_.trace_hash(), world_.samples(), *metrics_bytes},
-                                         world_, learners_)
-                      : metrics_bytes.error();
+        metrics_bytes
+            ? SimulationFile::write(folder_.file(kSimulationFile), training::to_toml(experiment_),
+                                    {happenings_, world_.trace_hash(), world_.samples(), *metrics_bytes},
+                                    world_, learners_)
+            : metrics_bytes.error();
     if (!written && options_.notice) options_.notice("no checkpoint is written: " + written.error().message);
   }
   Result<Summary> finish() {
