@@ -117,9 +117,10 @@ Result<WorldOptions> world_of(const VirtualRun& run) {
 // checkpoint first repeats what happened, without computing, and then takes the values of the checkpoint.
 class WorldRun {
  public:
-  // `from`: null for a run from its start. All arguments outlive the run.
-  static Result<std::unique_ptr<WorldRun>> make(const Experiment& experiment, const SimulateOptions& options,
-                                                const RunFolder& folder, const SimulationFile* from) {
+  // Runs to the end and writes the results. `from`: null for a run from its start. nullopt if the world does
+  // not reach the state of the checkpoint.
+  static Result<std::optional<Summary>> simulate(const Experiment& experiment, const SimulateOptions& options,
+                                                 const RunFolder& folder, const SimulationFile* from) {
     auto run = VirtualRun::make(experiment, options, folder);
     if (!run) return run.error();
     auto world = world_of(**run);
@@ -128,11 +129,27 @@ class WorldRun {
     if (!first) return first.error();
     if (Status begun = (*run)->begin(from != nullptr ? from->place().metrics_bytes : 0); !begun)
       return begun.error();
-    return std::unique_ptr<WorldRun>(
-        new WorldRun(options, folder, from, std::move(*run), std::move(*world), std::move(*first)));
+    return WorldRun(options, folder, from, std::move(*run), std::move(*world), std::move(*first)).run();
   }
 
-  // Runs to the end and writes the results. nullopt if the world does not reach the state of the checkpoint.
+ private:
+  WorldRun(const SimulateOptions& options, const RunFolder& folder, const SimulationFile* from,
+           std::unique_ptr<VirtualRun> run, WorldOptions world, std::vector<float> first_parameters)
+      : options_(options),
+        folder_(folder),
+        from_(from),
+        run_(std::move(run)),
+        experiment_(run_->experiment()),
+        ahead_(run_->pool(), kStepsAhead * run_->pool().size()),
+        watch_(world.machines.size()),
+        learners_(experiment_.peers),
+        rehearsing_(from != nullptr),
+        world_(
+            watched(std::move(world), watch_),
+            [this](std::uint32_t machine) { return make_learner(machine); }, std::move(first_parameters)) {
+    watch_.look_at(world_);
+  }
+
   Result<std::optional<Summary>> run() {
     while (!world_.over() && world_.run_one()) {
       ++happenings_;
@@ -152,24 +169,6 @@ class WorldRun {
     if (!finished) return finished.error();
     if (!interrupted_) std::remove(folder_.file(kSimulationFile).c_str());
     return std::optional(std::move(*finished));
-  }
-
- private:
-  WorldRun(const SimulateOptions& options, const RunFolder& folder, const SimulationFile* from,
-           std::unique_ptr<VirtualRun> run, WorldOptions world, std::vector<float> first_parameters)
-      : options_(options),
-        folder_(folder),
-        from_(from),
-        run_(std::move(run)),
-        experiment_(run_->experiment()),
-        ahead_(run_->pool(), kStepsAhead * run_->pool().size()),
-        watch_(world.machines.size()),
-        learners_(experiment_.peers),
-        rehearsing_(from != nullptr),
-        world_(
-            watched(std::move(world), watch_),
-            [this](std::uint32_t machine) { return make_learner(machine); }, std::move(first_parameters)) {
-    watch_.look_at(world_);
   }
 
   std::unique_ptr<Learner> make_learner(std::uint32_t machine) {
@@ -353,13 +352,6 @@ class WorldRun {
   bool ending_ = false, interrupted_ = false;
 };
 
-Result<std::optional<Summary>> run_world(const Experiment& experiment, const SimulateOptions& options,
-                                         const RunFolder& folder, const SimulationFile* from) {
-  auto run = WorldRun::make(experiment, options, folder, from);
-  if (!run) return run.error();
-  return (*run)->run();
-}
-
 }  // namespace
 
 Result<Summary> simulate(const Experiment& experiment, const SimulateOptions& options,
@@ -381,7 +373,7 @@ Result<Summary> simulate(const Experiment& experiment, const SimulateOptions& op
     const auto file = SimulationFile::open(checkpoint, training::to_toml(experiment));
     if (!file) return file.error();
     folder.remove_end();
-    auto resumed = run_world(experiment, options, folder, &*file);
+    auto resumed = WorldRun::simulate(experiment, options, folder, &*file);
     if (!resumed) return resumed.error();
     summary = std::move(*resumed);
     if (!summary)
@@ -390,7 +382,7 @@ Result<Summary> simulate(const Experiment& experiment, const SimulateOptions& op
           "result");
   }
   if (!summary) {
-    auto run = run_world(experiment, options, folder, nullptr);
+    auto run = WorldRun::simulate(experiment, options, folder, nullptr);
     if (!run) return run.error();
     summary = std::move(*run);
   }

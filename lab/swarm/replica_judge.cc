@@ -18,6 +18,11 @@
 namespace starling::lab {
 namespace {
 
+// Of an evaluation while the run lasts.
+constexpr std::size_t kFirstImages = 1000;
+constexpr std::size_t kImagesToMeasure = 32;
+constexpr double kOnePoint = 0.01;
+
 std::optional<std::vector<float>> read_replica(const std::string& path, const models::Plan& plan) {
   Result<training::Checkpoint> checkpoint = training::read_safetensors(path, plan.layout);
   if (checkpoint) return std::move(checkpoint->arena);
@@ -43,6 +48,31 @@ std::vector<std::optional<Score>> evaluate_all(const std::vector<const float*>& 
   for (std::size_t i = 0; i < count; ++i) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
   return scores;
+}
+
+double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Reads the model of a snapshot and returns the disagreement of its replicas; nullopt if servers have it. An
+// Error if a file cannot be read: the mean of the others would be that of another swarm.
+Result<std::optional<double>> read_snapshot(const MeanEvaluator::Snapshot& snapshot, const models::Plan& plan,
+                                            std::vector<float>& model) {
+  if (snapshot.served) {
+    auto served = read_served_model(snapshot.paths, plan);
+    if (!served) return served.error();
+    model = std::move(*served);
+    return std::optional<double>{};
+  }
+  std::vector<std::vector<float>> replicas;
+  for (const std::string& path : snapshot.paths) {
+    Result<training::Checkpoint> checkpoint = training::read_safetensors(path, plan.layout);
+    if (!checkpoint) return checkpoint.error();
+    replicas.push_back(std::move(checkpoint->arena));
+  }
+  return std::optional(training::consensus(training::views_of(replicas), model));
 }
 
 }  // namespace
@@ -106,39 +136,6 @@ std::optional<double> consume_consensus(const std::vector<std::string>& paths, c
 }
 
 // ---- while the run lasts ----
-
-namespace {
-
-constexpr std::size_t kFirstImages = 1000;
-constexpr std::size_t kImagesToMeasure = 32;
-constexpr double kOnePoint = 0.01;
-
-double thread_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-// Reads the model of a snapshot and returns the disagreement of its replicas; nullopt if servers have it. An
-// Error if a file cannot be read: the mean of the others would be that of another swarm.
-Result<std::optional<double>> read_snapshot(const MeanEvaluator::Snapshot& snapshot, const models::Plan& plan,
-                                            std::vector<float>& model) {
-  if (snapshot.served) {
-    auto served = read_served_model(snapshot.paths, plan);
-    if (!served) return served.error();
-    model = std::move(*served);
-    return std::optional<double>{};
-  }
-  std::vector<std::vector<float>> replicas;
-  for (const std::string& path : snapshot.paths) {
-    Result<training::Checkpoint> checkpoint = training::read_safetensors(path, plan.layout);
-    if (!checkpoint) return checkpoint.error();
-    replicas.push_back(std::move(checkpoint->arena));
-  }
-  return std::optional(training::consensus(training::views_of(replicas), model));
-}
-
-}  // namespace
 
 // The processor seconds that snapshots and evaluations cost. Peers write what the evaluator reads, and
 // writing is counted like reading.

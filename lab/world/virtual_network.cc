@@ -1,6 +1,5 @@
 #include "lab/world/virtual_network.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/check.h"

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <span>
-#include <utility>
 
 namespace starling::lab {
 namespace {

@@ -1,7 +1,6 @@
 #include "lab/world/world.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "base/check.h"
