@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -186,7 +187,7 @@ class Runs {
       for (const std::string& value : sweep_.points[i].values) text += csv_cell(value) + ",";
       for (const char* column : kColumns) {
         const Json& value = summaries_[i].at(column);
-        text += csv_cell(value.is_object() ? value.at("completed") : value) + ",";  // of the exchanges
+        text += csv_cell(std::string_view(column) == "exchanges" ? value.at("completed") : value) + ",";
       }
       text += csv_cell(sweep_.points[i].name) + "\n";
     }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <thread>
 #include <utility>
 
 #include "base/hash.h"
@@ -21,10 +20,6 @@ using training::Experiment;
 // An evaluation uses the first images of the test set, and all of them if it is within a point of the target.
 constexpr std::size_t kFirstImages = 1000;
 constexpr double kOnePoint = 0.01;
-
-unsigned threads_of(const SimulateOptions& options) {
-  return options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
-}
 
 // The cost of an evaluation grows with the number of peers, so in a large swarm each peer can make a step
 // between two evaluations, of a thousand peers ten. 0: no evaluations.
@@ -97,7 +92,7 @@ VirtualRun::VirtualRun(const Experiment& experiment, const SimulateOptions& opti
       backend_(std::move(backend)),
       rate_{training::resolved_learning_rate(experiment), schedule, data_.train.size()},
       evaluation_samples_(samples_between_evaluations(experiment, data_.train.size())),
-      pool_(threads_of(options)) {}
+      pool_(options.threads) {}
 
 Status VirtualRun::begin(std::uint64_t metrics_bytes) {
   for (const training::OwnSettings& own : experiment_.own) {
