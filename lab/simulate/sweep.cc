@@ -35,7 +35,7 @@ constexpr auto kBetweenWrites = std::chrono::seconds(10);
 constexpr std::size_t kLargestSummary = 64 << 20;  // bytes: 100,000 peers
 
 // The columns of results.csv from a summary, after the values of the lists.
-constexpr std::array kColumns = {
+constexpr std::array kResultColumns = {
     "accuracy",          "accuracy_min", "accuracy_max", "loss",       "consensus_distance", "seconds",
     "seconds_to_target", "wall_seconds", "samples",      "bytes_sent", "exchanges",          "trace_hash"};
 
@@ -180,12 +180,12 @@ class Runs {
   std::string csv() const {
     std::string text;
     for (const auto& axis : sweep_.axes) text += csv_cell(axis.key) + ",";
-    for (const char* column : kColumns) text += std::string(column) + ",";
+    for (const char* column : kResultColumns) text += std::string(column) + ",";
     text += "folder\n";
     for (std::size_t i = 0; i < summaries_.size(); ++i) {
       if (summaries_[i].is_null()) continue;
       for (const std::string& value : sweep_.points[i].values) text += csv_cell(value) + ",";
-      for (const char* column : kColumns) {
+      for (const char* column : kResultColumns) {
         const Json& value = summaries_[i].at(column);
         text += csv_cell(std::string_view(column) == "exchanges" ? value.at("completed") : value) + ",";
       }
