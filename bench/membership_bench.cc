@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/random.h"
-#include "lab/world/watcher.h"
 #include "lab/world/world.h"
 
 namespace starling {

@@ -2,6 +2,7 @@
 // threads changes only the time they take.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -14,7 +15,8 @@ namespace starling::lab {
 
 class ThreadPool {
  public:
-  explicit ThreadPool(unsigned threads) {
+  explicit ThreadPool(unsigned threads) {  // 0: as many as there are cores
+    if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
     for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { serve(); });
   }
   ~ThreadPool() {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <utility>
 
 #include "base/hash.h"
 #include "lab/hunt/mix_sums.h"

@@ -20,6 +20,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -27,7 +28,6 @@
 #include <vector>
 
 #include "base/time.h"
-#include "lab/world/watcher.h"
 #include "lab/world/world.h"
 
 namespace starling::lab {
@@ -86,6 +86,11 @@ class Checkers : public Watcher {
   void poison_arrived(std::uint32_t machine, std::uint32_t from, bool refused) override;
   void mutation_arrived(std::uint32_t machine, std::uint32_t from, bool refused) override;
 
+ protected:
+  const std::string& name(std::uint32_t machine) const;
+
+  const World* world_ = nullptr;
+
  private:
   // The expected state of a replica.
   struct Shadow {
@@ -128,7 +133,6 @@ class Checkers : public Watcher {
     if (!violation_)
       violation_ = Violation{statement, world_->now(), fmt::format(text, std::forward<Args>(args)...)};
   }
-  const std::string& name(std::uint32_t machine) const;
   std::string called(const Instance& instance) const;
   Open& open(PeerId initiator, std::uint64_t exchange, std::size_t chunk);
   void check_mix(const Mix& mix, bool responder);
@@ -148,7 +152,6 @@ class Checkers : public Watcher {
   Instance& instance_of(std::uint32_t machine) { return instances_[current_[machine]]; }
 
   CheckSetting setting_;
-  const World* world_ = nullptr;
   bool exact_ = true;      // pairwise in float32
   bool opposite_ = false;  // both sides of a chunk move by opposite vectors
   bool push_sum_ = false;
@@ -173,5 +176,9 @@ class Checkers : public Watcher {
   bool faults_over_ = false;
   std::uint64_t looks_ = 0;
 };
+
+// Checkers that also describe the run, one sentence per line: incidents, exchanges, what each peer learned of
+// the others, and the final views. They append to `text`, which outlives them.
+std::unique_ptr<Checkers> make_story(CheckSetting setting, std::string& text);
 
 }  // namespace starling::lab

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "lab/hunt/story.h"
 #include "lab/world/world.h"
 #include "training/records/json.h"
 
@@ -279,6 +278,19 @@ HuntTotals totals_of(const World& world, const Checkers& checkers) {
   return totals;
 }
 
+std::string words(const HuntTotals& totals, const Count& count) {
+  const std::uint64_t n = totals.*count.count;
+  return fmt::format("{} {}", n, n == 1 ? count.one : count.many);
+}
+
+// The line that replays the seed of this thread, written if an assertion fails.
+thread_local std::string replay_of_this_thread;
+
+extern "C" void tell_replay(int) {
+  const std::string& line = replay_of_this_thread;  // abort() is raised on the thread that runs the seed
+  if (!line.empty() && ::write(STDERR_FILENO, line.data(), line.size()) < 0) return;
+}
+
 }  // namespace
 
 SeedOutcome hunt_seed(const HuntOptions& options, std::uint64_t seed, std::string* story,
@@ -286,8 +298,8 @@ SeedOutcome hunt_seed(const HuntOptions& options, std::uint64_t seed, std::strin
   Scenario scenario = draw_scenario(options, seed);
   const std::size_t floats = scenario.world.arena_floats;
   const std::unique_ptr<Sabotage> sabotage = bug ? plant(*bug, seed) : nullptr;
-  const std::unique_ptr<Checkers> watcher = story != nullptr ? std::make_unique<Story>(scenario.check, *story)
-                                                             : std::make_unique<Checkers>(scenario.check);
+  const std::unique_ptr<Checkers> watcher =
+      story != nullptr ? make_story(scenario.check, *story) : std::make_unique<Checkers>(scenario.check);
   Checkers& checkers = *watcher;
   scenario.world.sabotage = sabotage.get();
   scenario.world.watcher = &checkers;
@@ -315,18 +327,6 @@ SeedOutcome hunt_seed(const HuntOptions& options, std::uint64_t seed, std::strin
   checkers.finish();
   return {checkers.violation(), world.trace_hash(), totals_of(world, checkers)};
 }
-
-namespace {
-
-// The line that replays the seed of this thread, written if an assertion fails.
-thread_local std::string replay_of_this_thread;
-
-extern "C" void tell_replay(int) {
-  const std::string& line = replay_of_this_thread;  // abort() is raised on the thread that runs the seed
-  if (!line.empty() && ::write(STDERR_FILENO, line.data(), line.size()) < 0) return;
-}
-
-}  // namespace
 
 HuntOutcome hunt(const HuntOptions& options) {
   const auto before = std::signal(SIGABRT, tell_replay);
@@ -377,15 +377,6 @@ std::string replay_line(const HuntOptions& options, std::uint64_t seed) {
 }
 
 // ---- the outcome ----
-
-namespace {
-
-std::string words(const HuntTotals& totals, const Count& count) {
-  const std::uint64_t n = totals.*count.count;
-  return fmt::format("{} {}", n, n == 1 ? count.one : count.many);
-}
-
-}  // namespace
 
 std::string summary_text(const HuntOptions& options, const HuntOutcome& outcome) {
   const HuntTotals& t = outcome.totals;

@@ -1,9 +1,10 @@
 #include "lab/measure/chart.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -27,20 +28,19 @@ constexpr double kLetter = 6;    // of a label, in the mean
 constexpr std::array<const char*, 10> kColors = {"#332288", "#cc6677", "#117733", "#88ccee", "#b8a030",
                                                  "#882255", "#44aa99", "#999933", "#aa4499", "#555555"};
 
-std::string decimal(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", value);
-  return text;
-}
-
 std::string text_at(double x, double y, const std::string& attributes, std::string_view text) {
-  return "<text x=\"" + decimal(x) + "\" y=\"" + decimal(y) + "\"" + attributes + ">" + escape_xml(text) +
-         "</text>\n";
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", x, y, attributes, escape_xml(text));
 }
 
 std::string line(double x1, double y1, double x2, double y2, const std::string& attributes) {
-  return "<line x1=\"" + decimal(x1) + "\" y1=\"" + decimal(y1) + "\" x2=\"" + decimal(x2) + "\" y2=\"" +
-         decimal(y2) + "\"" + attributes + "/>\n";
+  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"{}/>\n", x1, y1, x2, y2,
+                     attributes);
+}
+
+std::string points_attribute(const Points& points) {
+  std::string list;
+  for (const auto& [x, y] : points) list += fmt::format("{}{:.1f},{:.1f}", list.empty() ? "" : " ", x, y);
+  return " points=\"" + list + "\"";
 }
 
 // The step between ticks: 1, 2 or 5 times a power of ten, about six of them.
@@ -54,17 +54,16 @@ double tick_step(double length) {
 }
 
 std::string marker(std::size_t style, double x, double y) {
-  const std::string look = std::string(" fill=\"#ffffff\" stroke=\"") + kColors[style % kColors.size()] +
-                           "\" stroke-width=\"1.4\"";
+  const std::string look =
+      fmt::format(" fill=\"#ffffff\" stroke=\"{}\" stroke-width=\"1.4\"", kColors[style % kColors.size()]);
   const auto path = [&](std::initializer_list<std::pair<double, double>> corners) {
-    std::string points;
-    for (const auto& [dx, dy] : corners) points += decimal(x + dx) + "," + decimal(y + dy) + " ";
-    points.pop_back();
-    return "<polygon points=\"" + points + "\"" + look + "/>\n";
+    Points points;
+    for (const auto& [dx, dy] : corners) points.emplace_back(x + dx, y + dy);
+    return "<polygon" + points_attribute(points) + look + "/>\n";
   };
   switch (style % 5) {
     case 0:
-      return "<circle cx=\"" + decimal(x) + "\" cy=\"" + decimal(y) + "\" r=\"3.2\"" + look + "/>\n";
+      return fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.2\"{}/>\n", x, y, look);
     case 1:
       return path({{-2.9, -2.9}, {2.9, -2.9}, {2.9, 2.9}, {-2.9, 2.9}});
     case 2:
@@ -136,10 +135,7 @@ class Plot {
 
   static std::string polyline(const Points& points, const std::string& attributes) {
     if (points.size() < 2) return "";
-    std::string out = "<polyline points=\"";
-    for (const auto& [x, y] : points) out += decimal(x) + "," + decimal(y) + " ";
-    out.pop_back();
-    return out + "\"" + attributes + "/>\n";
+    return "<polyline" + points_attribute(points) + attributes + "/>\n";
   }
 
   std::string markers(const Series& series, const Points& seen) const {
@@ -175,19 +171,14 @@ class Plot {
     for (int k = 0; k <= static_cast<int>(decades_ + 1e-9); ++k) {
       const double y = y_of(std::pow(10, -k));
       out += line(left_, y, right(), y, grid);
-      const std::string begin =
-          "<text x=\"" + decimal(left_ - 8) + "\" y=\"" + decimal(y + 4) + "\" text-anchor=\"end\">";
-      out += k == 0
-                 ? begin + "1</text>\n"
-                 : begin + "10<tspan dy=\"-5\" font-size=\"8.5\">−" + std::to_string(k) + "</tspan></text>\n";
+      out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", left_ - 8, y + 4,
+                         k == 0 ? "1" : fmt::format("10<tspan dy=\"-5\" font-size=\"8.5\">−{}</tspan>", k));
     }
     const double step = tick_step(panel_.x_max);
     for (int k = 0; k * step <= panel_.x_max * (1 + 1e-9); ++k) {
       const double x = x_of(k * step);
       out += line(x, kTop, x, bottom(), grid) + line(x, bottom(), x, bottom() + 4, ink);
-      char number[32];
-      std::snprintf(number, sizeof number, "%g", k * step);
-      out += text_at(x, bottom() + 17, " text-anchor=\"middle\"", number);
+      out += text_at(x, bottom() + 17, " text-anchor=\"middle\"", fmt::format("{:g}", k * step));
     }
     out += line(left_, kTop, left_, bottom(), ink) + line(left_, bottom(), right(), bottom(), ink);
     return out + text_at((left_ + right()) / 2, bottom() + 38, " text-anchor=\"middle\" font-size=\"12\"",
@@ -245,19 +236,19 @@ std::string to_svg(const Chart& chart) {
   const double width = panel_width * static_cast<double>(chart.panels.size());
   const double caption_at = kTop + kPlotHeight + kAxis + kLine;
   const double height = caption_at + kLine * static_cast<double>(chart.caption.size());
-  std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + decimal(width) + "\" height=\"" +
-                    decimal(height) + "\" viewBox=\"0 0 " + decimal(width) + " " + decimal(height) +
-                    "\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\" fill=\"#222222\">\n"
-                    "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
+  std::string out = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.1f}\" height=\"{1:.1f}\" viewBox=\"0 0 {0:.1f} "
+      "{1:.1f}\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\" fill=\"#222222\">\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
+      width, height);
   for (std::size_t p = 0; p < chart.panels.size(); ++p) {
     const double left = panel_width * static_cast<double>(p) + kLeft;
     out += Plot(chart.panels[p], chart.y_min, left).draw();
-    if (p == 0) {
-      const std::string middle = decimal(kTop + kPlotHeight / 2);
-      out += "<text x=\"18\" y=\"" + middle +
-             "\" text-anchor=\"middle\" font-size=\"12\" transform=\"rotate(-90 18 " + middle + ")\">" +
-             escape_xml(chart.y_title) + "</text>\n";
-    }
+    if (p == 0)
+      out += fmt::format(
+          "<text x=\"18\" y=\"{0:.1f}\" text-anchor=\"middle\" font-size=\"12\" transform=\"rotate(-90 18 "
+          "{0:.1f})\">{1}</text>\n",
+          kTop + kPlotHeight / 2, escape_xml(chart.y_title));
   }
   for (std::size_t l = 0; l < chart.caption.size(); ++l)
     out += text_at(kLeft, caption_at + kLine * static_cast<double>(l), "", chart.caption[l]);

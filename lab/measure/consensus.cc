@@ -7,13 +7,11 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "base/check.h"
 #include "base/random.h"
 #include "lab/thread_pool.h"
-#include "lab/world/watcher.h"
 #include "lab/world/world.h"
 
 namespace starling::lab {
@@ -288,7 +286,7 @@ std::optional<std::vector<Curve>> run_worlds(const topologies::Topology& topolog
       std::min(1024 / std::uint64_t{peers}, kExchangesOfWorld / length), 1, kStartsMax);
   std::atomic<bool> stop{false};
   std::vector<Curve> curves;
-  ThreadPool pool(options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency()));
+  ThreadPool pool(options.threads);
   std::vector<std::future<std::vector<Curve>>> pending;
   for (std::uint64_t s = 0; s < measured.seeds; ++s) {
     pending.push_back(pool.submit([&, s] {

@@ -30,20 +30,10 @@ class Fields {
  public:
   explicit Fields(const Json& object) : object_(object) {}
 
-  std::string text(const char* key) {
-    const Json* field = find(key);
-    if (field != nullptr && field->is_string()) return field->get<std::string>();
-    return refuse(key, "a text"), std::string();
-  }
-  double number(const char* key) {
-    const Json* field = find(key);
-    if (field != nullptr && field->is_number()) return field->get<double>();
-    return refuse(key, "a number"), 0.0;
-  }
+  std::string text(const char* key) { return take<std::string>(key, &Json::is_string, "a text"); }
+  double number(const char* key) { return take<double>(key, &Json::is_number, "a number"); }
   std::uint64_t whole(const char* key) {
-    const Json* field = find(key);
-    if (field != nullptr && field->is_number_unsigned()) return field->get<std::uint64_t>();
-    return refuse(key, "a whole number"), std::uint64_t{0};
+    return take<std::uint64_t>(key, &Json::is_number_unsigned, "a whole number");
   }
   std::optional<double> maybe(const char* key) {
     const Json* field = find(key);
@@ -61,6 +51,12 @@ class Fields {
   const std::string& problem() const { return problem_; }
 
  private:
+  template <class T>
+  T take(const char* key, bool (Json::*is_wanted)() const, const char* wanted) {
+    const Json* field = find(key);
+    if (field != nullptr && (field->*is_wanted)()) return field->get<T>();
+    return refuse(key, wanted), T{};
+  }
   const Json* find(const char* key) const {
     const auto at = object_.find(key);
     return at == object_.end() ? nullptr : &*at;

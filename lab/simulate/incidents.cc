@@ -13,9 +13,8 @@ namespace {
 
 Recurring recurring_pauses(const Experiment& experiment, std::size_t fault, std::uint32_t peer) {
   return [peer, pauses = Pauses(experiment, fault, peer)]() mutable -> std::optional<Incident> {
-    const auto pause = pauses.next();
-    if (!pause) return std::nullopt;
-    return Pause{peer, Instant{pause->from}, Instant{*pause->to}};
+    const auto next = pauses.next();
+    return next ? std::optional(Pause{peer, Instant{next->from}, Instant{*next->to}}) : std::nullopt;
   };
 }
 
@@ -27,9 +26,8 @@ Incident incident_of(const Departures::Departure& departure, std::uint32_t peer)
 
 Recurring recurring_departures(const Experiment& experiment, std::size_t fault, std::uint32_t peer) {
   return [peer, departures = Departures(experiment, fault, peer)]() mutable -> std::optional<Incident> {
-    const auto departure = departures.next();
-    if (!departure) return std::nullopt;
-    return incident_of(*departure, peer);
+    const auto next = departures.next();
+    return next ? std::optional(incident_of(*next, peer)) : std::nullopt;
   };
 }
 

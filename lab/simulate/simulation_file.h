@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "base/result.h"
 #include "lab/simulate/training_learner.h"
 #include "lab/world/world.h"
+#include "training/records/peer_state.h"
 #include "training/records/safetensors.h"
 
 namespace starling::lab {
@@ -28,24 +31,111 @@ struct SimulationPlace {
   std::uint64_t metrics_bytes = 0;  // of metrics.jsonl
 };
 
-// Writes atomically. `learners`: the latest of each machine that trains, else null. `experiment`: its text.
-Status write_simulation(const std::string& path, const std::string& experiment, const SimulationPlace& place,
-                        World& world, const std::vector<TrainingLearner*>& learners);
-
 class SimulationFile {
  public:
+  // Writes atomically. `learners`: the latest of each machine that trains, else null. `experiment`: its text.
+  static Status write(const std::string& path, const std::string& experiment, const SimulationPlace& place,
+                      World& world, const std::vector<TrainingLearner*>& learners) {
+    std::vector<training::TensorToWrite> tensors;
+    std::deque<StateWriter> states;
+    const auto add_bytes = [&](const std::string& name, const StateWriter& state) {
+      tensors.push_back({name, "U8", {static_cast<std::int64_t>(state.bytes().size())}, state.bytes()});
+    };
+    for (std::uint32_t i = 0; i < world.machines(); ++i) {
+      const auto machine = world.machine(i);
+      const std::span<const float> replica = machine.parameters();
+      tensors.push_back({replica_name(machine),
+                         "F32",
+                         {static_cast<std::int64_t>(replica.size())},
+                         std::as_bytes(replica)});
+      if (i >= learners.size() || learners[i] == nullptr || !runs(machine)) continue;
+      learners[i]->save(states.emplace_back(), machine.arena);
+      add_bytes(learner_name(machine), states.back());
+    }
+    StateWriter& values = states.emplace_back();
+    for (const MutableBytes bytes : world.values()) values.values(std::span<const std::byte>(bytes));
+    add_bytes("values", values);
+    Facts facts{{kKind, "1"}, {kExperiment, experiment}};
+    for (const auto& [name, number] : kNumbers) facts[name] = std::to_string(place.*number);
+    return training::write_tensors(path, tensors, std::move(facts), training::Durability::checked);
+  }
+
   // An Error if the file is damaged, or not a checkpoint of this experiment.
-  static Result<SimulationFile> open(const std::string& path, const std::string& experiment);
+  static Result<SimulationFile> open(const std::string& path, const std::string& experiment) {
+    auto file = training::SafetensorsFile::open(path);
+    if (!file) return file.error();
+    const Facts& facts = file->metadata();
+    if (!facts.contains(kKind)) return Error{path + " is not a checkpoint of a simulation"};
+    if (const auto its = facts.find(kExperiment); its == facts.end() || its->second != experiment)
+      return Error{path + " is a checkpoint of another experiment: resume with the same file and flags"};
+    SimulationPlace place;
+    for (const auto& [name, number] : kNumbers) {
+      const auto value = training::number_in(facts, name, path);
+      if (!value) return value.error();
+      place.*number = *value;
+    }
+    if (Status whole = file->check_data(); !whole) return whole.error();
+    return SimulationFile(std::move(*file), place);
+  }
 
   const SimulationPlace& place() const { return place_; }
+
   // Puts the values into a world at the same happening. After an Error, which names what differs, the world
   // is unusable.
-  Status put_into(World& world, const std::vector<TrainingLearner*>& learners) const;
+  Status put_into(World& world, const std::vector<TrainingLearner*>& learners) const {
+    const auto unfit = [this](const std::string& what) {
+      return Error{file_.path() + ": " + what + " differs from this run"};
+    };
+    if (world.trace_hash() != place_.trace || world.samples() != place_.samples) return unfit("the trace");
+    const auto values = read("values");
+    if (!values) return values.error();
+    StateReader in(*values);
+    for (const MutableBytes bytes : world.values()) in.into(bytes);
+    if (!in.done()) return unfit("the state of the network and the rules");
+    for (std::uint32_t i = 0; i < world.machines(); ++i) {
+      const auto machine = world.machine(i);
+      const auto replica = read(replica_name(machine));
+      if (!replica) return replica.error();
+      if (replica->size() != sizeof(float) * machine.arena.size()) return unfit(replica_name(machine));
+      world.put_replica(i, {reinterpret_cast<const float*>(replica->data()), machine.arena.size()});
+      if (i >= learners.size() || learners[i] == nullptr || !runs(machine)) continue;
+      const auto learner = read(learner_name(machine));
+      if (!learner) return learner.error();
+      StateReader state(*learner);
+      if (Status loaded = learners[i]->load(state, machine.arena); !loaded)
+        return unfit(learner_name(machine));
+      if (!state.done()) return unfit(learner_name(machine));
+    }
+    return Done{};
+  }
 
  private:
+  using Facts = training::Facts;
+  static constexpr const char* kKind = "simulation";
+  static constexpr const char* kExperiment = "experiment";
+
+  using Number = std::pair<const char*, std::uint64_t SimulationPlace::*>;
+  static constexpr Number kNumbers[] = {{"happenings", &SimulationPlace::happenings},
+                                        {"trace", &SimulationPlace::trace},
+                                        {"samples", &SimulationPlace::samples},
+                                        {"metrics_bytes", &SimulationPlace::metrics_bytes}};
+
+  // A machine that does not run has no learner to save.
+  static bool runs(const World::MachineView& machine) { return machine.state == MachineState::running; }
+
+  static std::string replica_name(const World::MachineView& machine) { return machine.name + ".replica"; }
+  static std::string learner_name(const World::MachineView& machine) { return machine.name + ".learner"; }
+
   SimulationFile(training::SafetensorsFile file, SimulationPlace place)
       : file_(std::move(file)), place_(place) {}
-  Result<std::vector<std::byte>> read(const std::string& tensor) const;
+
+  Result<std::vector<std::byte>> read(const std::string& tensor) const {
+    const auto* const entry = file_.find(tensor);
+    if (entry == nullptr) return Error{file_.path() + " has no '" + tensor + "'"};
+    std::vector<std::byte> bytes(entry->end - entry->begin);
+    if (Status read = file_.read(*entry, bytes); !read) return read.error();
+    return bytes;
+  }
 
   training::SafetensorsFile file_;
   SimulationPlace place_;

@@ -5,14 +5,17 @@
 // change its result.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <future>
 #include <set>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/time.h"
 #include "kernels/buffer.h"
 #include "lab/thread_pool.h"
@@ -57,25 +60,91 @@ class StepsAhead {
   // REQUIRES: !step.under_way(); worker and arena outlive the step; the vector of `from`, if any, has the
   // arena's size.
   void begin(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends,
-             const Midway& from);
+             const Midway& from) {
+    STARLING_CHECK(!step.under_way());
+    step.has_copy_ = false;
+    step.ends_ = ends;
+    step.number_ = begun_++;
+    step.worker_ = &worker;
+    step.arena_ = &arena;
+    const bool is_gradient = from.holds == Midway::Vector::gradient;
+    if (from.holds != Midway::Vector::none) {
+      give_vector(worker);
+      worker.put(from.vector, is_gradient);
+    }
+    if (is_gradient) {
+      step.state_ = Step::State::submitted;
+      step.loss_ = from.loss;
+      submitted_.insert(&step);
+    } else {
+      step.has_copy_ = from.holds == Midway::Vector::parameters;
+      step.state_ = Step::State::waiting;
+      waiting_.insert(&step);
+    }
+    submit_next();
+  }
+
   void begin(Step& step, training::Worker& worker, const models::Arena& arena, Instant ends) {
     begin(step, worker, arena, ends, {});
   }
+
   // Called before the arena changes.
-  void keep(Step& step);
+  void keep(Step& step) {
+    if (!step.under_way() || step.has_copy_) return;
+    if (step.state_ == Step::State::submitted) return wait(step);
+    give_vector(*step.worker_);
+    step.worker_->take(*step.arena_);
+    step.has_copy_ = true;
+  }
+
   // Waits until no thread computes the step; its result is kept.
-  static void wait(Step& step);
+  static void wait(Step& step) {
+    if (step.computing_.valid()) step.loss_ = step.computing_.get();
+  }
+
   // Waits for the computation. The vector is valid until finish() or drop(). REQUIRES: step.under_way().
-  static Midway midway(Step& step);
+  static Midway midway(Step& step) {
+    wait(step);
+    if (step.state_ == Step::State::submitted)
+      return {Midway::Vector::gradient, step.worker_->gradient(), step.loss_};
+    if (step.has_copy_) return {Midway::Vector::parameters, step.worker_->gradient(), 0};
+    return {};
+  }
+
   // Ends the step and returns its mean loss; the worker holds the gradient until done(). REQUIRES:
   // step.under_way().
-  double finish(Step& step);
+  double finish(Step& step) {
+    STARLING_CHECK(step.under_way());
+    if (step.state_ == Step::State::waiting) submit(step);
+    submitted_.erase(&step);
+    step.state_ = Step::State::none;
+    reached_ = std::max(reached_, step.ends_);
+    submit_next();  // before waiting for this one
+    wait(step);
+    return step.loss_;
+  }
+
   // Takes the worker's vector back.
-  void done(training::Worker& worker);
+  void done(training::Worker& worker) {
+    vectors_.push_back(worker.give_back());
+    --lent_;
+  }
   // Vectors that workers hold now.
   std::size_t vectors_lent() const { return lent_; }
+
   // Discards the step, and waits until no thread computes it.
-  void drop(Step& step);
+  void drop(Step& step) {
+    if (!step.under_way()) return;
+    if (step.state_ == Step::State::waiting) {
+      waiting_.erase(&step);
+    } else {
+      submitted_.erase(&step);
+      wait(step);
+    }
+    if (step.has_copy_ || step.state_ == Step::State::submitted) done(*step.worker_);
+    step.state_ = Step::State::none;
+    submit_next();
+  }
 
  private:
   using Key = std::tuple<Instant, std::uint64_t>;  // ordered by end
@@ -84,9 +153,36 @@ class StepsAhead {
     bool operator()(const Step* a, const Step* b) const { return key(*a) < key(*b); }
   };
 
-  void submit(Step& step);
-  void submit_next();
-  void give_vector(training::Worker& worker);
+  void submit(Step& step) {
+    waiting_.erase(&step);
+    submitted_.insert(&step);
+    step.state_ = Step::State::submitted;
+    if (!step.has_copy_) give_vector(*step.worker_);
+    step.computing_ =
+        pool_.submit([&worker = *step.worker_, &arena = *step.arena_, has_copy = step.has_copy_] {
+          return has_copy ? worker.compute_taken() : worker.compute(arena.data());
+        });
+  }
+
+  // Steps of paused machines, which are past their end, do not count: it is unknown when they will be needed.
+  void submit_next() {
+    const auto overdue = [this] {
+      std::size_t count = 0;
+      for (const Step* step : submitted_) {
+        if (step->ends_ >= reached_) break;
+        ++count;
+      }
+      return count;
+    };
+    while (!waiting_.empty() && submitted_.size() < ahead_ + overdue()) submit(**waiting_.begin());
+  }
+
+  void give_vector(training::Worker& worker) {
+    ++lent_;
+    if (vectors_.empty()) return;  // the worker allocates one
+    worker.lend(std::move(vectors_.back()));
+    vectors_.pop_back();
+  }
 
   ThreadPool& pool_;
   std::size_t ahead_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -33,12 +35,9 @@ constexpr auto kBetweenWrites = std::chrono::seconds(10);
 constexpr std::size_t kLargestSummary = 64 << 20;  // bytes: 100,000 peers
 
 // The columns of results.csv from a summary, after the values of the lists.
-const std::vector<std::string>& columns() {
-  static const std::vector<std::string> kColumns = {
-      "accuracy",          "accuracy_min", "accuracy_max", "loss",       "consensus_distance", "seconds",
-      "seconds_to_target", "wall_seconds", "samples",      "bytes_sent", "exchanges",          "trace_hash"};
-  return kColumns;
-}
+constexpr std::array kResultColumns = {
+    "accuracy",          "accuracy_min", "accuracy_max", "loss",       "consensus_distance", "seconds",
+    "seconds_to_target", "wall_seconds", "samples",      "bytes_sent", "exchanges",          "trace_hash"};
 
 std::string csv_cell(std::string text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
@@ -181,15 +180,14 @@ class Runs {
   std::string csv() const {
     std::string text;
     for (const auto& axis : sweep_.axes) text += csv_cell(axis.key) + ",";
-    for (const std::string& column : columns()) text += column + ",";
+    for (const char* column : kResultColumns) text += std::string(column) + ",";
     text += "folder\n";
     for (std::size_t i = 0; i < summaries_.size(); ++i) {
       if (summaries_[i].is_null()) continue;
       for (const std::string& value : sweep_.points[i].values) text += csv_cell(value) + ",";
-      for (const std::string& column : columns()) {
-        const Json& value =
-            column == "exchanges" ? summaries_[i].at(column).at("completed") : summaries_[i].at(column);
-        text += csv_cell(value) + ",";
+      for (const char* column : kResultColumns) {
+        const Json& value = summaries_[i].at(column);
+        text += csv_cell(std::string_view(column) == "exchanges" ? value.at("completed") : value) + ",";
       }
       text += csv_cell(sweep_.points[i].name) + "\n";
     }

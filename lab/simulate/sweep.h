@@ -8,7 +8,6 @@
 
 #include "base/result.h"
 #include "training/experiment/sweep.h"
-#include "training/records/record.h"
 
 namespace starling::lab {
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
-#include <thread>
 #include <utility>
 
 #include "base/hash.h"
@@ -23,10 +21,6 @@ using training::Experiment;
 constexpr std::size_t kFirstImages = 1000;
 constexpr double kOnePoint = 0.01;
 
-unsigned threads_of(const SimulateOptions& options) {
-  return options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
-}
-
 // The cost of an evaluation grows with the number of peers, so in a large swarm each peer can make a step
 // between two evaluations, of a thousand peers ten. 0: no evaluations.
 std::uint64_t samples_between_evaluations(const Experiment& experiment, std::uint64_t epoch_samples) {
@@ -40,12 +34,12 @@ std::uint64_t samples_between_evaluations(const Experiment& experiment, std::uin
 
 }  // namespace
 
-Evaluator::Score Judge::score(const std::vector<float>& parameters, std::size_t limit) {
-  if (!evaluator_) evaluator_ = std::make_unique<Evaluator>(plan_, backend_, test_);
+Evaluator::Score VirtualRun::score_of(const std::vector<float>& parameters, std::size_t limit) {
+  if (!evaluator_) evaluator_ = std::make_unique<Evaluator>(plan_, *backend_, data_.test);
   return evaluator_->evaluate(parameters.data(), limit);
 }
 
-std::vector<Evaluator::Score> Judge::scores(const training::Replicas& replicas) {
+std::vector<Evaluator::Score> VirtualRun::scores_of(const training::Replicas& replicas) {
   // With many replicas, a task evaluates several, so that each sample is read once for all of them.
   const std::size_t together = std::max<std::size_t>(1, replicas.size() / 64);
   std::vector<std::future<std::vector<Evaluator::Score>>> pending;
@@ -54,7 +48,7 @@ std::vector<Evaluator::Score> Judge::scores(const training::Replicas& replicas) 
     pending.push_back(pool_.submit([this, some = std::span(replicas).subspan(first, count)] {
       std::vector<const float*> parameters;
       for (const auto& replica : some) parameters.push_back(replica.data());
-      return Evaluator(plan_, backend_, test_).evaluate(parameters);
+      return Evaluator(plan_, *backend_, data_.test).evaluate(parameters);
     }));
   }
   std::vector<Evaluator::Score> scores;
@@ -98,8 +92,7 @@ VirtualRun::VirtualRun(const Experiment& experiment, const SimulateOptions& opti
       backend_(std::move(backend)),
       rate_{training::resolved_learning_rate(experiment), schedule, data_.train.size()},
       evaluation_samples_(samples_between_evaluations(experiment, data_.train.size())),
-      pool_(threads_of(options)),
-      judge_(plan_, *backend_, data_.test, pool_) {}
+      pool_(options.threads) {}
 
 Status VirtualRun::begin(std::uint64_t metrics_bytes) {
   for (const training::OwnSettings& own : experiment_.own) {
@@ -184,14 +177,13 @@ bool VirtualRun::evaluate(Evaluation evaluation) {
   if (!evaluation.model.empty()) mean = std::move(evaluation.model);
   waiting_ = Waiting{std::exchange(lines_, {}), line, {}};
   if (!experiment_.end.target_accuracy || seconds_to_target_) {
-    waiting_->score =
-        pool_.submit([this, mean = std::move(mean)] { return judge_.score(mean, kFirstImages); });
+    waiting_->score = pool_.submit([this, mean = std::move(mean)] { return score_of(mean, kFirstImages); });
     return false;
   }
   const double target = *experiment_.end.target_accuracy;
-  auto score = judge_.score(mean, kFirstImages);
+  auto score = score_of(mean, kFirstImages);
   if (score.accuracy >= target - kOnePoint) {
-    score = judge_.score(mean);
+    score = score_of(mean);
     reached = score.accuracy >= target;
   }
   if (reached) seconds_to_target_ = to_seconds(evaluation.trained);
@@ -245,8 +237,8 @@ Result<training::Summary> VirtualRun::finish(training::Summary summary, const tr
   std::vector<float> mean;
   summary.consensus_distance = training::consensus(replicas, mean);
   if (!model.empty()) mean = model;
-  const auto scores = judge_.scores(replicas);
-  const auto score = judge_.score(mean);
+  const auto scores = scores_of(replicas);
+  const auto score = score_of(mean);
   summary.accuracy = score.accuracy;
   summary.loss = score.loss;
   std::size_t finished = 0;

@@ -28,27 +28,6 @@
 
 namespace starling::lab {
 
-// Evaluates replicas in memory, several at a time on a thread pool.
-class Judge {
- public:
-  // All four outlive the judge.
-  Judge(const models::Plan& plan, const kernels::Backend& backend, const datasets::Dataset& test,
-        ThreadPool& pool)
-      : plan_(plan), backend_(backend), test_(test), pool_(pool) {}
-
-  // The score of one replica on the first `limit` samples.
-  training::Evaluator::Score score(const std::vector<float>& parameters, std::size_t limit = SIZE_MAX);
-  // The score of each on all samples, in their order.
-  std::vector<training::Evaluator::Score> scores(const training::Replicas& replicas);
-
- private:
-  const models::Plan& plan_;
-  const kernels::Backend& backend_;
-  const datasets::Dataset& test_;
-  ThreadPool& pool_;
-  std::unique_ptr<training::Evaluator> evaluator_;
-};
-
 struct LearningRate {
   double base = 0;
   training::Schedule schedule;
@@ -124,6 +103,10 @@ class VirtualRun {
   Error metrics_failed() const;
   const kernels::Backend& backend_of(const training::Experiment& its) const;  // of one peer
   Workers make_workers(std::uint32_t peer) const;
+  // The score of one replica on the first `limit` test samples.
+  training::Evaluator::Score score_of(const std::vector<float>& parameters, std::size_t limit = SIZE_MAX);
+  // The score of each on all test samples, in their order. They are computed in the pool.
+  std::vector<training::Evaluator::Score> scores_of(const training::Replicas& replicas);
 
   const training::Experiment& experiment_;
   const SimulateOptions& options_;
@@ -151,9 +134,18 @@ class VirtualRun {
   // Shared by the peers of a kind; null if each has its own.
   using Kind = std::pair<std::string, bool>;  // precision, and whether activations are recomputed
   std::map<Kind, std::shared_ptr<training::Engines>> engines_;
-  ThreadPool pool_;  // declared after what its tasks use
+  std::unique_ptr<training::Evaluator> evaluator_;  // null before the first score_of()
+  ThreadPool pool_;                                 // declared after what its tasks use
   std::vector<std::future<Workers>> made_;
-  Judge judge_;
 };
+
+// ---- a driver ----
+
+// As simulate(), for an experiment whose rule is all-reduce (all_reduce.cc). A crash ends it with an Error
+// that names the peer and the time, and so does a loss that is not finite. REQUIRES: training::check_rule()
+// accepts the experiment.
+Result<training::Summary> simulate_all_reduce(const training::Experiment& experiment,
+                                              const SimulateOptions& options,
+                                              const training::RunFolder& folder);
 
 }  // namespace starling::lab

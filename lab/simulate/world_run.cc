@@ -1,4 +1,5 @@
 // simulate(): the rules with gossip or servers, in a world of virtual machines.
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -10,7 +11,6 @@
 #include <vector>
 
 #include "gossip/rules.h"
-#include "lab/simulate/all_reduce.h"
 #include "lab/simulate/incidents.h"
 #include "lab/simulate/run_watch.h"
 #include "lab/simulate/simulate.h"
@@ -36,21 +36,8 @@ using training::Summary;
 constexpr std::size_t kStepsAhead = 4;  // per thread
 constexpr Duration kCheckEvery = std::chrono::minutes(1);
 
-const char* state_name(MachineState state) {
-  switch (state) {
-    case MachineState::finished:
-      return "finished";
-    case MachineState::left:
-      return "left";
-    case MachineState::crashed:
-    case MachineState::failed:
-      return "crashed";
-    case MachineState::waiting:
-    case MachineState::running:
-      return "running";
-  }
-  return "running";
-}
+// The states of summary.json, by MachineState: a machine that waits counts as running.
+constexpr std::array kStateNames = {"running", "running", "finished", "left", "crashed", "crashed"};
 
 bool has_parameters(const World::MachineView& machine) {
   return machine.state == MachineState::running && machine.has_parameters;
@@ -130,9 +117,10 @@ Result<WorldOptions> world_of(const VirtualRun& run) {
 // checkpoint first repeats what happened, without computing, and then takes the values of the checkpoint.
 class WorldRun {
  public:
-  // `from`: null for a run from its start. All arguments outlive the run.
-  static Result<std::unique_ptr<WorldRun>> make(const Experiment& experiment, const SimulateOptions& options,
-                                                const RunFolder& folder, const SimulationFile* from) {
+  // Runs to the end and writes the results. `from`: null for a run from its start. nullopt if the world does
+  // not reach the state of the checkpoint.
+  static Result<std::optional<Summary>> simulate(const Experiment& experiment, const SimulateOptions& options,
+                                                 const RunFolder& folder, const SimulationFile* from) {
     auto run = VirtualRun::make(experiment, options, folder);
     if (!run) return run.error();
     auto world = world_of(**run);
@@ -141,11 +129,27 @@ class WorldRun {
     if (!first) return first.error();
     if (Status begun = (*run)->begin(from != nullptr ? from->place().metrics_bytes : 0); !begun)
       return begun.error();
-    return std::unique_ptr<WorldRun>(
-        new WorldRun(options, folder, from, std::move(*run), std::move(*world), std::move(*first)));
+    return WorldRun(options, folder, from, std::move(*run), std::move(*world), std::move(*first)).run();
   }
 
-  // Runs to the end and writes the results. nullopt if the world does not reach the state of the checkpoint.
+ private:
+  WorldRun(const SimulateOptions& options, const RunFolder& folder, const SimulationFile* from,
+           std::unique_ptr<VirtualRun> run, WorldOptions world, std::vector<float> first_parameters)
+      : options_(options),
+        folder_(folder),
+        from_(from),
+        run_(std::move(run)),
+        experiment_(run_->experiment()),
+        ahead_(run_->pool(), kStepsAhead * run_->pool().size()),
+        watch_(world.machines.size()),
+        learners_(experiment_.peers),
+        rehearsing_(from != nullptr),
+        world_(
+            watched(std::move(world), watch_),
+            [this](std::uint32_t machine) { return make_learner(machine); }, std::move(first_parameters)) {
+    watch_.look_at(world_);
+  }
+
   Result<std::optional<Summary>> run() {
     while (!world_.over() && world_.run_one()) {
       ++happenings_;
@@ -165,24 +169,6 @@ class WorldRun {
     if (!finished) return finished.error();
     if (!interrupted_) std::remove(folder_.file(kSimulationFile).c_str());
     return std::optional(std::move(*finished));
-  }
-
- private:
-  WorldRun(const SimulateOptions& options, const RunFolder& folder, const SimulationFile* from,
-           std::unique_ptr<VirtualRun> run, WorldOptions world, std::vector<float> first_parameters)
-      : options_(options),
-        folder_(folder),
-        from_(from),
-        run_(std::move(run)),
-        experiment_(run_->experiment()),
-        ahead_(run_->pool(), kStepsAhead * run_->pool().size()),
-        watch_(world.machines.size()),
-        learners_(experiment_.peers),
-        rehearsing_(from != nullptr),
-        world_(
-            watched(std::move(world), watch_),
-            [this](std::uint32_t machine) { return make_learner(machine); }, std::move(first_parameters)) {
-    watch_.look_at(world_);
   }
 
   std::unique_ptr<Learner> make_learner(std::uint32_t machine) {
@@ -286,10 +272,11 @@ class WorldRun {
   void write_checkpoint() {
     const auto metrics_bytes = run_->settle_metrics();
     const Status written =
-        metrics_bytes ? write_simulation(folder_.file(kSimulationFile), training::to_toml(experiment_),
-                                         {happenings_, world_.trace_hash(), world_.samples(), *metrics_bytes},
-                                         world_, learners_)
-                      : metrics_bytes.error();
+        metrics_bytes
+            ? SimulationFile::write(folder_.file(kSimulationFile), training::to_toml(experiment_),
+                                    {happenings_, world_.trace_hash(), world_.samples(), *metrics_bytes},
+                                    world_, learners_)
+            : metrics_bytes.error();
     if (!written && options_.notice) options_.notice("no checkpoint is written: " + written.error().message);
   }
   Result<Summary> finish() {
@@ -325,7 +312,7 @@ class WorldRun {
     record.exchanges = exchanges_of(machine);
     record.serves = i >= experiment_.peers;
     record.slow = record.serves ? 1 : training::slowness(experiment_, i);
-    record.state = state_name(machine.state);
+    record.state = kStateNames.at(static_cast<std::size_t>(machine.state));
     summary.per_peer.push_back(record);
     const gossip::ExchangeCounts& earlier = machine.earlier_exchanges;
     summary.exchanges += {machine.exchanges.completed, machine.exchanges.aborted, machine.exchanges.rejected,
@@ -365,13 +352,6 @@ class WorldRun {
   bool ending_ = false, interrupted_ = false;
 };
 
-Result<std::optional<Summary>> run_world(const Experiment& experiment, const SimulateOptions& options,
-                                         const RunFolder& folder, const SimulationFile* from) {
-  auto run = WorldRun::make(experiment, options, folder, from);
-  if (!run) return run.error();
-  return (*run)->run();
-}
-
 }  // namespace
 
 Result<Summary> simulate(const Experiment& experiment, const SimulateOptions& options,
@@ -393,7 +373,7 @@ Result<Summary> simulate(const Experiment& experiment, const SimulateOptions& op
     const auto file = SimulationFile::open(checkpoint, training::to_toml(experiment));
     if (!file) return file.error();
     folder.remove_end();
-    auto resumed = run_world(experiment, options, folder, &*file);
+    auto resumed = WorldRun::simulate(experiment, options, folder, &*file);
     if (!resumed) return resumed.error();
     summary = std::move(*resumed);
     if (!summary)
@@ -402,7 +382,7 @@ Result<Summary> simulate(const Experiment& experiment, const SimulateOptions& op
           "result");
   }
   if (!summary) {
-    auto run = run_world(experiment, options, folder, nullptr);
+    auto run = WorldRun::simulate(experiment, options, folder, nullptr);
     if (!run) return run.error();
     summary = std::move(*run);
   }

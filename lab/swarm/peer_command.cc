@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "training/experiment/settings.h"
 
 namespace starling::lab {
 namespace {

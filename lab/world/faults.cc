@@ -106,18 +106,6 @@ struct Teller {
   }
 };
 
-struct Beginning {
-  Instant operator()(const Drift&) const { return Instant{}; }
-  template <class Other>
-  Instant operator()(const Other& it) const {
-    if constexpr (requires { it.from; }) {
-      return it.from;
-    } else {
-      return it.at;
-    }
-  }
-};
-
 // Draws each kind of incident from its own random stream, so that the frequency of one kind does not change
 // the others.
 class Drawer {
@@ -349,7 +337,14 @@ std::optional<PoisonKind> poison_named(std::string_view name) {
   return std::nullopt;
 }
 
-Instant beginning(const Incident& incident) { return std::visit(Beginning{}, incident); }
+Instant beginning(const Incident& incident) {
+  const auto of = [](const auto& it) {
+    if constexpr (requires { it.from; }) return it.from;
+    if constexpr (requires { it.at; }) return it.at;
+    return Instant{};  // a drift
+  };
+  return std::visit(of, incident);
+}
 
 std::string sentence(const Incident& incident, const std::vector<std::string>& names) {
   return std::visit(Teller{names}, incident) + ".";

@@ -1,9 +1,9 @@
-#include "lab/world/message_size.h"
-
+// The size of a control message as a frame.
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "lab/world/packet.h"
 #include "wire/frame.h"
 
 namespace starling::lab {

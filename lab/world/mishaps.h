@@ -56,8 +56,7 @@ struct Mishaps {
   void add_pause(Interval pause, Instant kept_from) {
     std::erase_if(pauses, [&](const Interval& it) { return it.to < kept_from; });
     pauses.push_back(pause);
-    std::sort(pauses.begin(), pauses.end(),
-              [](const Interval& a, const Interval& b) { return a.from < b.from; });
+    std::ranges::sort(pauses, {}, &Interval::from);
   }
   // The end of the pauses that cover `at`, or `at`.
   Instant awake(Instant at) const {

@@ -102,4 +102,8 @@ struct Packet {
 };
 using PacketPtr = std::unique_ptr<Packet>;
 
+// The number of bytes of a control message as a frame, computed without encoding it: within 15 % of what
+// wire/codec writes. The simulator counts the bytes of every message and encodes none.
+std::size_t frame_bytes(const wire::Message& message);
+
 }  // namespace starling::lab

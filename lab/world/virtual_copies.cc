@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "lab/world/message_size.h"
 #include "lab/world/virtual_peer.h"
 #include "training/exchange/payload.h"
 #include "training/exchange/values.h"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "lab/world/message_size.h"
 #include "training/exchange/payload.h"
 #include "wire/frame.h"
 

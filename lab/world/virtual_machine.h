@@ -108,7 +108,22 @@ class VirtualMachine {
   // Schedules a happening of this instance. It is dropped if the instance has ended by then, and delayed
   // while the machine is paused.
   template <class Happening>
-  void later(Instant at, Happening happening);
+  void later(Instant at, Happening happening) {
+    struct Late {
+      VirtualMachine* machine;
+      std::uint32_t life;
+      Happening happening;
+      void operator()() {
+        if (!machine->up() || machine->life_ != life) return;
+        if (const Instant awake = machine->awake(); awake > machine->now()) {
+          machine->world_.queue.schedule(awake, std::move(*this));
+        } else {
+          happening();
+        }
+      }
+    };
+    world_.queue.schedule(at, Late{this, life_, std::move(happening)});
+  }
 
   // Makes a packet from this instance and counts its bytes as sent.
   PacketPtr packet(Packet::Kind kind, std::uint64_t exchange, std::size_t bytes);
@@ -153,23 +168,5 @@ class VirtualMachine {
   std::uint64_t bytes_sent_ = 0;
   std::vector<float> first_values_;
 };
-
-template <class Happening>
-void VirtualMachine::later(Instant at, Happening happening) {
-  struct Late {
-    VirtualMachine* machine;
-    std::uint32_t life;
-    Happening happening;
-    void operator()() {
-      if (!machine->up() || machine->life_ != life) return;
-      if (const Instant awake = machine->awake(); awake > machine->now()) {
-        machine->world_.queue.schedule(awake, std::move(*this));
-      } else {
-        happening();
-      }
-    }
-  };
-  world_.queue.schedule(at, Late{this, life_, std::move(happening)});
-}
 
 }  // namespace starling::lab

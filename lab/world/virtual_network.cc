@@ -1,6 +1,5 @@
 #include "lab/world/virtual_network.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -34,19 +33,7 @@ Connection& VirtualNetwork::connection(std::uint32_t dialer, std::uint32_t accep
   return c;
 }
 
-Connection& VirtualNetwork::control(std::uint32_t a, std::uint32_t b) {
-  return connection(std::min(a, b), std::max(a, b), wire::Purpose::control);
-}
-
-Connection& VirtualNetwork::bulk(std::uint32_t dialer, std::uint32_t acceptor) {
-  return connection(dialer, acceptor, wire::Purpose::bulk);
-}
-
 // ---- sending ----
-
-void VirtualNetwork::note_length(const Way& way) {
-  longest_queue_ = std::max(longest_queue_, way.waiting.size() + way.travelling);
-}
 
 void VirtualNetwork::send(Connection& c, std::uint32_t from, PacketPtr packet) {
   if (c.deaf == from) return into_hole(c, from);
@@ -65,7 +52,7 @@ void VirtualNetwork::send(Connection& c, std::uint32_t from, PacketPtr packet) {
     ++dropped_;
   }
   way.waiting.push_back(std::move(packet));
-  note_length(way);
+  longest_queue_ = std::max(longest_queue_, way.length());
   pump(c, from);
 }
 
@@ -137,7 +124,7 @@ void VirtualNetwork::transmit(Connection& c, std::uint32_t from, PacketPtr packe
   way.free_at = departure;
   way.last_arrival = std::max(way.last_arrival, departure + time);
   ++way.travelling;
-  note_length(way);
+  longest_queue_ = std::max(longest_queue_, way.length());
   if (options_.port && c.purpose == wire::Purpose::bulk) {
     if (in_port.count() > 0) ports_[from].out_free = begins + in_port;
     // Handshake, resending and jitter delay the delivery, but do not occupy the port.
@@ -251,21 +238,19 @@ Duration VirtualNetwork::travel(Duration latency) {
 Instant VirtualNetwork::sent_by(std::uint32_t from, std::uint32_t to, Instant at, std::size_t bytes,
                                 double bandwidth) const {
   double left = static_cast<double>(bytes) * 8 / bandwidth;
-  if (!clogs_.empty()) {
-    if (const auto found = clogs_.find(key_of(from, to)); found != clogs_.end()) {
-      for (const Clog& clog : found->second) {
-        if (clog.interval.to <= at) continue;
-        const double before = to_seconds(clog.interval.from - at);
-        if (before >= left) break;
-        if (before > 0) {
-          left -= before;
-          at = clog.interval.from;
-        }
-        const double within = to_seconds(clog.interval.to - at) / clog.factor;
-        if (within >= left) return at + from_seconds(left * clog.factor);
-        left -= within;
-        at = clog.interval.to;
+  if (const auto found = clogs_.find(key_of(from, to)); found != clogs_.end()) {
+    for (const Clog& clog : found->second) {
+      if (clog.interval.to <= at) continue;
+      const double before = to_seconds(clog.interval.from - at);
+      if (before >= left) break;
+      if (before > 0) {
+        left -= before;
+        at = clog.interval.from;
       }
+      const double within = to_seconds(clog.interval.to - at) / clog.factor;
+      if (within >= left) return at + from_seconds(left * clog.factor);
+      left -= within;
+      at = clog.interval.to;
     }
   }
   return at + from_seconds(left);
@@ -275,7 +260,6 @@ Instant VirtualNetwork::sent_by(std::uint32_t from, std::uint32_t to, Instant at
 
 Instant VirtualNetwork::clear_of_cuts(std::uint32_t from, std::uint32_t to) const {
   Instant clear = queue_.now();
-  if (cuts_.empty()) return clear;
   const auto found = cuts_.find(key_of(from, to));
   if (found == cuts_.end()) return clear;
   for (const Interval& cut : found->second) {  // ordered by beginning
@@ -287,7 +271,7 @@ Instant VirtualNetwork::clear_of_cuts(std::uint32_t from, std::uint32_t to) cons
 void VirtualNetwork::cut(std::uint32_t from, std::uint32_t to, Interval interval) {
   auto& cuts = cuts_[key_of(from, to)];
   cuts.push_back(interval);
-  std::sort(cuts.begin(), cuts.end(), [](const Interval& a, const Interval& b) { return a.from < b.from; });
+  std::ranges::sort(cuts, {}, &Interval::from);
 }
 
 void VirtualNetwork::clog(std::uint32_t a, std::uint32_t b, Interval interval, double factor) {
@@ -314,15 +298,8 @@ void VirtualNetwork::shape(const std::vector<std::uint32_t>& machines,
   shapes_.push_back(std::move(made));
 }
 
-template <class Do>
-void VirtualNetwork::for_pair(std::uint32_t a, std::uint32_t b, Do act) {
-  act(control(a, b));
-  act(bulk(a, b));
-  act(bulk(b, a));
-}
-
 void VirtualNetwork::reset(std::uint32_t a, std::uint32_t b) {
-  for_pair(a, b, [this](Connection& c) { reset(c); });
+  for (Connection* c : all_between(a, b)) reset(*c);
 }
 
 void VirtualNetwork::reset(Connection& c) {
@@ -330,20 +307,16 @@ void VirtualNetwork::reset(Connection& c) {
 }
 
 void VirtualNetwork::half_open(std::uint32_t knows, std::uint32_t deaf) {
-  for_pair(knows, deaf, [&](Connection& c) { make_half_open(c, knows); });
-}
-
-void VirtualNetwork::make_half_open(Connection& c, std::uint32_t knows) {
-  if (!c.stands || c.deaf) return;
-  const std::uint32_t deaf = c.other(knows);
-  const std::uint32_t epoch = c.epoch;
-  const Way& way = c.way_from(deaf);
-  const bool undelivered = way.travelling > 0 || !way.waiting.empty();
-  sever(c, knows, options_.latency, std::nullopt);
-  c.deaf = deaf;
-  c.hole_written = false;
-  if (undelivered) into_hole(c, deaf);
-  if (c.purpose == wire::Purpose::bulk) tell(c, deaf, epoch, true, queue_.now() + options_.stall_limit);
+  for (Connection* c : all_between(knows, deaf)) {
+    if (!c->stands || c->deaf) continue;
+    const std::uint32_t epoch = c->epoch;
+    const bool undelivered = c->way_from(deaf).length() > 0;
+    sever(*c, knows, options_.latency, std::nullopt);
+    c->deaf = deaf;
+    c->hole_written = false;
+    if (undelivered) into_hole(*c, deaf);
+    if (c->purpose == wire::Purpose::bulk) tell(*c, deaf, epoch, true, queue_.now() + options_.stall_limit);
+  }
 }
 
 void VirtualNetwork::down(std::uint32_t machine, Ending ending) {
@@ -385,7 +358,7 @@ void VirtualNetwork::sever(Connection& c, std::uint32_t end, std::optional<Durat
   c.deaf.reset();
   for (const std::uint32_t it : {c.dialer, c.acceptor}) {
     Way& way = c.way_from(it);
-    const bool undelivered = way.travelling > 0 || !way.waiting.empty();
+    const bool undelivered = way.length() > 0;
     way.travelling = 0;
     way.stalled = false;
     way.waiting.clear();

@@ -11,6 +11,7 @@
 // forwards at once, so they bypass the port.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -56,6 +57,8 @@ struct Connection {
     std::uint32_t travelling = 0;
     bool stalled = false, armed = false;
     std::vector<PacketPtr> waiting;
+
+    std::size_t length() const { return waiting.size() + travelling; }  // packets sent and not yet arrived
   };
   bool stands = false;                // after the handshake
   bool hole_written = false;          // the deaf end has sent a packet
@@ -92,8 +95,12 @@ class VirtualNetwork {
   VirtualNetwork& operator=(const VirtualNetwork&) = delete;
 
   // The references are valid as long as the network.
-  Connection& control(std::uint32_t a, std::uint32_t b);
-  Connection& bulk(std::uint32_t dialer, std::uint32_t acceptor);
+  Connection& control(std::uint32_t a, std::uint32_t b) {
+    return connection(std::min(a, b), std::max(a, b), wire::Purpose::control);
+  }
+  Connection& bulk(std::uint32_t dialer, std::uint32_t acceptor) {
+    return connection(dialer, acceptor, wire::Purpose::bulk);
+  }
 
   // REQUIRES: `from` is an end of the connection.
   void send(Connection& connection, std::uint32_t from, PacketPtr packet);
@@ -153,8 +160,9 @@ class VirtualNetwork {
   };
 
   Connection& connection(std::uint32_t dialer, std::uint32_t acceptor, wire::Purpose purpose);
-  template <class Do>
-  void for_pair(std::uint32_t a, std::uint32_t b, Do act);
+  std::array<Connection*, 3> all_between(std::uint32_t a, std::uint32_t b) {
+    return {&control(a, b), &bulk(a, b), &bulk(b, a)};
+  }
   void into_hole(Connection& c, std::uint32_t from);
   void transmit(Connection& c, std::uint32_t from, PacketPtr packet);
   void pump(Connection& c, std::uint32_t from);
@@ -165,7 +173,6 @@ class VirtualNetwork {
   void sever(Connection& c, std::uint32_t end, std::optional<Duration> end_learns,
              std::optional<Duration> other_learns);
   void tell(Connection& c, std::uint32_t end, std::uint32_t epoch, bool undelivered, Instant at);
-  void make_half_open(Connection& c, std::uint32_t knows);
   Instant clear_of_cuts(std::uint32_t from, std::uint32_t to) const;
   Conditions conditions(std::uint32_t from, std::uint32_t to) const;
   Instant sent_by(std::uint32_t from, std::uint32_t to, Instant at, std::size_t bytes,
@@ -174,7 +181,6 @@ class VirtualNetwork {
   void enter_port(Connection& c, std::uint32_t epoch, std::uint32_t from, PacketPtr packet, Instant last_bit);
   void end_in_order(Connection& c, std::uint32_t epoch, std::uint32_t machine);
   Duration travel(Duration latency);
-  void note_length(const Way& way);
 
   NetworkOptions options_;
   Random random_;

@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <span>
-#include <utility>
-
-#include "lab/world/message_size.h"
 
 namespace starling::lab {
 namespace {
@@ -15,74 +11,6 @@ constexpr std::size_t kJoinAddresses = 8;
 constexpr Duration kStillUpCheck = std::chrono::milliseconds(100);
 
 }  // namespace
-
-// ---- steps ----
-
-void VirtualTraining::clear(const gossip::Peer& core) {
-  core_ = &core;
-  running_ = resting_ = false;
-  since_.reset();
-  earlier_steps_ += std::exchange(steps_, 0);
-  earlier_samples_ += std::exchange(samples_, 0);
-}
-
-void VirtualTraining::start() {
-  running_ = true;
-  since_ = machine_.now();
-  if (!world_.training_began) world_.training_began = machine_.now();
-  stepping_.assign(machine_.options().workers, false);
-  begin_steps();
-}
-
-void VirtualTraining::pause(bool discard) {
-  resting_ = true;
-  if (discard) ++era_;
-}
-
-void VirtualTraining::resume() {
-  resting_ = false;
-  begin_steps();
-}
-
-// On every idle worker, unless training has stopped or is paused.
-void VirtualTraining::begin_steps() {
-  if (!running_ || resting_) return;
-  for (std::uint32_t worker = 0; worker < machine_.options().workers; ++worker) {
-    if (!stepping_[worker]) begin_step(worker);
-  }
-}
-
-void VirtualTraining::begin_step(std::uint32_t worker) {
-  stepping_[worker] = true;
-  const MachineOptions& options = machine_.options();
-  double seconds = to_seconds(options.step) * machine_.mishaps().slowness_of_step(machine_.now(), begun_++);
-  if (options.step_spread > 0)
-    seconds *= 1 - options.step_spread + options.step_spread * machine_.random().exponential();
-  const Duration time = std::max(Duration{1}, from_seconds(seconds));
-  const Instant end = machine_.now() + time;
-  replica_.learner->begin_step(worker, *replica_.arena, end);
-  world_.watcher.step_began(machine_.index(), time);
-  machine_.later(end, [this, worker, era = era_] { end_step(worker, era); });
-}
-
-void VirtualTraining::end_step(std::uint32_t worker, std::uint64_t era) {
-  stepping_[worker] = false;
-  if (!running_ || era != era_) {
-    replica_.learner->discard_step(worker);
-    world_.watcher.step_discarded(machine_.index());
-    return begin_steps();
-  }
-  replica_.learner->swarm_has_consumed(core_->view().swarm_samples);
-  const std::uint64_t consumed = replica_.learner->end_step(worker, *replica_.arena);
-  ++steps_;
-  samples_ += consumed;
-  world_.samples += consumed;
-  world_.watcher.step_ended(machine_.index());
-  machine_.step(gossip::Stepped{steps_, samples_});
-  if (machine_.up()) begin_steps();
-}
-
-// ---- the peer ----
 
 VirtualPeer::VirtualPeer(Surroundings& world, std::uint32_t index)
     : VirtualMachine(world, index),
@@ -173,25 +101,6 @@ void VirtualPeer::write_cache() {
     if (!written.empty()) cache_ = std::move(written);
   });
   later(now() + access + world_.options.cache_interval, [this] { write_cache(); });
-}
-
-void VirtualPeer::crash(bool silent) {
-  if (up()) take_down(MachineState::crashed, silent);
-}
-
-void VirtualPeer::leave() {
-  if (!up()) return;
-  later(now(), [this] { step(gossip::LeaveRequested{}); });
-}
-
-void VirtualPeer::rewire(const std::string& topology) {
-  if (!up()) return;
-  later(now(), [this, topology] { step(gossip::RewireRequested{topology}); });
-}
-
-void VirtualPeer::end_run() {
-  if (!up()) return;
-  later(now(), [this] { step(gossip::EndRequested{}); });
 }
 
 void VirtualPeer::lose_replica(bool device) {
@@ -366,14 +275,10 @@ void VirtualPeer::act(const gossip::TrainingEnded&) {
 }
 
 void VirtualPeer::act(const gossip::Finish& finish) {
-  switch (finish.how) {
-    case gossip::Finish::How::finished:
-      return take_down(MachineState::finished);
-    case gossip::Finish::How::left:
-      return take_down(MachineState::left);
-    case gossip::Finish::How::failed:
-      return take_down(MachineState::failed);
-  }
+  using How = gossip::Finish::How;
+  take_down(finish.how == How::finished ? MachineState::finished
+            : finish.how == How::left   ? MachineState::left
+                                        : MachineState::failed);
 }
 
 // ---- the outside view ----

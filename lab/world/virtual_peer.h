@@ -3,10 +3,11 @@
 // actions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "gossip/peer.h"
@@ -24,13 +25,32 @@ class VirtualTraining {
       : machine_(machine), replica_(replica), world_(world) {}
 
   // A new instance with this core begins.
-  void clear(const gossip::Peer& core);
+  void clear(const gossip::Peer& core) {
+    core_ = &core;
+    running_ = resting_ = false;
+    since_.reset();
+    earlier_steps_ += std::exchange(steps_, 0);
+    earlier_samples_ += std::exchange(samples_, 0);
+  }
 
-  void start();
+  void start() {
+    running_ = true;
+    since_ = machine_.now();
+    if (!world_.training_began) world_.training_began = machine_.now();
+    stepping_.assign(machine_.options().workers, false);
+    begin_steps();
+  }
+
   void stop() { running_ = false; }
   // `discard`: steps under way are discarded when they end.
-  void pause(bool discard);
-  void resume();
+  void pause(bool discard) {
+    resting_ = true;
+    if (discard) ++era_;
+  }
+  void resume() {
+    resting_ = false;
+    begin_steps();
+  }
 
   std::optional<Instant> since() const { return since_; }
   // Sums over all instances.
@@ -38,9 +58,43 @@ class VirtualTraining {
   std::uint64_t samples() const { return earlier_samples_ + samples_; }
 
  private:
-  void begin_steps();
-  void begin_step(std::uint32_t worker);
-  void end_step(std::uint32_t worker, std::uint64_t era);
+  // On every idle worker, unless training has stopped or is paused.
+  void begin_steps() {
+    if (!running_ || resting_) return;
+    for (std::uint32_t worker = 0; worker < machine_.options().workers; ++worker) {
+      if (!stepping_[worker]) begin_step(worker);
+    }
+  }
+
+  void begin_step(std::uint32_t worker) {
+    stepping_[worker] = true;
+    const MachineOptions& options = machine_.options();
+    double seconds = to_seconds(options.step) * machine_.mishaps().slowness_of_step(machine_.now(), begun_++);
+    if (options.step_spread > 0)
+      seconds *= 1 - options.step_spread + options.step_spread * machine_.random().exponential();
+    const Duration time = std::max(Duration{1}, from_seconds(seconds));
+    const Instant end = machine_.now() + time;
+    replica_.learner->begin_step(worker, *replica_.arena, end);
+    world_.watcher.step_began(machine_.index(), time);
+    machine_.later(end, [this, worker, era = era_] { end_step(worker, era); });
+  }
+
+  void end_step(std::uint32_t worker, std::uint64_t era) {
+    stepping_[worker] = false;
+    if (!running_ || era != era_) {
+      replica_.learner->discard_step(worker);
+      world_.watcher.step_discarded(machine_.index());
+      return begin_steps();
+    }
+    replica_.learner->swarm_has_consumed(core_->view().swarm_samples);
+    const std::uint64_t consumed = replica_.learner->end_step(worker, *replica_.arena);
+    ++steps_;
+    samples_ += consumed;
+    world_.samples += consumed;
+    world_.watcher.step_ended(machine_.index());
+    machine_.step(gossip::Stepped{steps_, samples_});
+    if (machine_.up()) begin_steps();
+  }
 
   VirtualMachine& machine_;
   VirtualReplica& replica_;
@@ -99,12 +153,16 @@ class VirtualPeer final : public VirtualMachine {
   void start();                                        // starts an instance
   // Starts a new instance at `at`, unless this peer has finished the run or was never started.
   void restart(Instant at, Cache cache, IfStillUp if_still_up);
-  void crash(bool silent);
-  void leave();
-  void rewire(const std::string& topology);
+  void crash(bool silent) {
+    if (up()) take_down(MachineState::crashed, silent);
+  }
+  // A user's request: gossip::LeaveRequested, RewireRequested or EndRequested.
+  template <class Request>
+  void request(Request request) {
+    if (up()) later(now(), [this, it = std::move(request)] { step(it); });
+  }
   // Loses the replica: its device fails, or some of its parameters become NaN.
   void lose_replica(bool device);
-  void end_run();
   // Takes these parameters as the machine that begins the run.
   void begin_with(std::span<const float> values);
   // Replaces the parameters.

@@ -1,7 +1,6 @@
 #include "lab/world/world.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -55,13 +54,14 @@ class IncidentPlayer {
   void play_one(const Leave& leave) {
     world_.queue.schedule(leave.at, [this, leave] {
       VirtualPeer& peer = *peers_[leave.machine];
-      peer.leave();
+      peer.request(gossip::LeaveRequested{});
       if (leave.back)
         peer.restart(*leave.back, Cache::lost, leave.comes_back ? IfStillUp::wait : IfStillUp::stay);
     });
   }
   void play_one(const Rewiring& it) {
-    world_.queue.schedule(it.at, [this, it] { peers_[it.machine]->rewire(it.topology); });
+    world_.queue.schedule(it.at,
+                          [this, it] { peers_[it.machine]->request(gossip::RewireRequested{it.topology}); });
   }
   void play_one(const Loss& it) {
     world_.queue.schedule(it.at, [this, it] { peers_[it.machine]->lose_replica(it.device); });
@@ -142,7 +142,7 @@ void World::run() {
 }
 
 void World::end_all() {
-  for (const auto& peer : peers_) peer->end_run();
+  for (const auto& peer : peers_) peer->request(gossip::EndRequested{});
 }
 
 // ---- the network's host ----

@@ -1,21 +1,108 @@
-// The parts of a virtual world: machines, network, rule and incidents.
+// The parts of a virtual world: machines, network, rule and incidents; and the outside view of it: a Watcher
+// is called when something happens, a MachineView has the current state of a machine. Checkers, result
+// writers and tests use them; the world never depends on them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/ids.h"
+#include "base/time.h"
 #include "gossip/peer.h"
 #include "lab/world/faults.h"
 #include "lab/world/learner.h"
 #include "lab/world/sabotage.h"
 #include "lab/world/virtual_network.h"
-#include "lab/world/watcher.h"
+#include "models/arena.h"
+#include "training/exchange/mixer.h"
 
 namespace starling::lab {
+
+// ---- the outside view ----
+
+enum class MachineState : std::uint8_t { waiting, running, finished, left, failed, crashed };
+
+struct MachineView {
+  const std::string& name;
+  MachineState state;
+  const models::Arena& arena;
+  std::uint64_t steps, samples;  // of all instances
+  const gossip::ExchangeCounts& exchanges;
+  const training::MixCounters& mixed;  // of the latest instance
+  std::uint64_t half_applied_chunks, bytes_sent;
+  double loss;
+  std::optional<double> learning_rate;        // of the latest step; nullopt before the first
+  double slow;                                // factor at this moment
+  const std::vector<float>& before_settling;  // empty until the training ended
+  bool has_parameters;                        // began the run or has copied them, and has not lost them
+  wire::Phase phase;
+  PeerId id;                             // of the latest instance
+  const gossip::Membership* membership;  // null before the start
+  std::optional<Instant> training_since;
+  const topologies::Topology* topology;  // the one it follows; null before it is prepared
+  const gossip::Patience* patience;      // null before the start
+  std::uint64_t round;
+  const gossip::ExchangeCounts& earlier_exchanges;  // of former instances
+  const training::MixCounters& earlier_mixed;       // of former instances, only the refused chunks
+
+  std::span<const float> parameters() const { return {arena.data(), arena.size()}; }
+};
+
+// One side of a chunk's mix that has just been computed. The machine's arena holds the result.
+struct Mix {
+  std::uint32_t machine, partner;
+  PeerId initiator;  // of the exchange: an instance
+  std::uint64_t exchange;
+  std::size_t chunk;
+  const training::Parcel& offer;  // as it arrived at the responder, or was sent by the initiator
+  const training::Parcel& reply;
+  bool lied;  // one side sent other values than it computes with
+  // In float32: the initiator's values, the responder's, and the responder's own snapshot of this chunk if it
+  // is lent.
+  std::span<const float> a, b, lent;
+  float w;             // of the reply
+  Duration age{0};     // at the initiator: since a was taken, by its own clock
+  bool slept = false;  // at the initiator: it was paused since then
+};
+
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+
+  virtual void started(std::uint32_t /*machine*/) {}  // a new instance is up
+  virtual void ended(std::uint32_t /*machine*/, MachineState) {}
+  virtual void event(std::uint32_t /*machine*/, const gossip::Event&) {}  // before the core receives it
+  virtual void action(std::uint32_t /*machine*/, const gossip::Action&) {}
+  // The core's next deadline is not later than its now.
+  virtual void stood_still(std::uint32_t /*machine*/) {}
+
+  virtual void has_parameters(std::uint32_t /*machine*/) {}
+  // The parameters are no longer finite. May be called twice for one loss.
+  virtual void lost_parameters(std::uint32_t /*machine*/) {}
+  virtual void round_began(std::uint32_t /*machine*/) {}  // the arena may have changed
+  virtual void lent(std::uint32_t /*machine*/, const training::Parcel&) {}
+  // The partner refused the exchange for which this was lent.
+  virtual void taken_back(std::uint32_t /*machine*/, const training::Parcel&) {}
+  virtual void step_began(std::uint32_t /*machine*/, Duration /*takes*/) {}
+  virtual void step_ended(std::uint32_t /*machine*/) {}      // the arena may have changed
+  virtual void step_discarded(std::uint32_t /*machine*/) {}  // it ended without an update
+  virtual void answered(const Mix&) {}
+  virtual void completed(const Mix&) {}
+  // The machine broke off its own exchange after it had sent this chunk and before the reply: the chunk
+  // counts as half applied.
+  virtual void half_applied(std::uint32_t /*machine*/, std::uint64_t /*exchange*/, std::size_t /*chunk*/) {}
+
+  virtual void poison_arrived(std::uint32_t /*machine*/, std::uint32_t /*from*/, bool /*refused*/) {}
+  virtual void mutation_arrived(std::uint32_t /*machine*/, std::uint32_t /*from*/, bool /*refused*/) {}
+};
+
+// ---- the parts ----
 
 struct MachineOptions {
   std::string name;

@@ -1,4 +1,4 @@
-#include "lab/simulate/all_reduce.h"
+#include "lab/simulate/virtual_run.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "lab/world/message_size.h"
+#include "lab/world/packet.h"
 
 #include "base/random.h"
 #include "tests/catch.h"

@@ -1,7 +1,6 @@
 // Evaluations of replicas and of their mean.
 #include <cmath>
 
-#include "lab/swarm/mean_evaluator.h"
 #include "lab/swarm/replica_judge.h"
 #include "tests/catch.h"
 #include "tests/lab/swarm_folder.h"
