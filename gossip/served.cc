@@ -134,9 +134,6 @@ void Served::ended(const ExchangeEnded& ended, Actions& out) {
   if (!exchange) return;
   if (ended.outcome == Outcome::completed) {
     went_through_ = true;
-    // The part has no cells, so nothing was sent and no time passed. Without a pause the next push would follow
-    // at once.
-    if (!exchange->advanced) run_.membership.exchange_aborted(run_.now, exchange->partner);
     return;
   }
   if (ended.outcome == Outcome::rejected && ended.round > pushes_.current())

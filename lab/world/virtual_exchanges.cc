@@ -54,8 +54,9 @@ void VirtualExchanges::begin(const gossip::BeginExchange& begin) {
   machine_.send(connection, std::move(offer));
   own.epoch = connection.epoch;  // send() may have replaced a broken connection
   send_chunks(own);
-  if (own.offering.over()) {  // an exchange of zero cells
-    machine_.later(machine_.now(), [this, exchange = begin.exchange] {
+  if (own.offering.over()) {  // an exchange of zero cells; time must pass, or the next would follow at once
+    const Duration pause = std::max<Duration>(world_.network.latency(), std::chrono::milliseconds(1));
+    machine_.later(machine_.now() + pause, [this, exchange = begin.exchange] {
       if (Own* const empty = this->own(exchange)) end_own(*empty);
     });
   }

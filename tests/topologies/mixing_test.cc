@@ -142,7 +142,7 @@ TEST_CASE("a mixing that a graph has no matrix for is one sentence") {
   for (const Mixing mixing : {Mixing::metropolis, Mixing::lazy}) {
     const auto w = mixing_matrix(*graph, mixing);
     REQUIRE_FALSE(w.ok());
-    REQUIRE(contains(w.error().message, "push-sum and uniform serve directed ones"));
+    REQUIRE(contains(w.error().message, "push-sum"));
   }
   REQUIRE_FALSE(mixing_matrix(*graph, Mixing::given).ok());
 }
